@@ -9,7 +9,7 @@ use windlass_core::retry::{Retries, RetryPolicy};
 /// (`tools/cache/reflector.go`, `NewReflectorWithOptions`).
 const RELIST_BACKOFF_MIN: Duration = Duration::from_millis(800);
 const RELIST_BACKOFF_MAX: Duration = Duration::from_secs(30);
-/// Shortened by up to a half at random, so that many informers do not retry at the same time.
+/// Each wait is shortened at random, by up to a half, so that many informers do not retry at the same time.
 const RELIST_BACKOFF: RetryPolicy = RetryPolicy::doubling(RELIST_BACKOFF_MIN, RELIST_BACKOFF_MAX).jitter(0.5, 1.0);
 /// After this time without a failure, the next failure counts as the first.
 const RELIST_BACKOFF_RESET: Duration = Duration::from_mins(2);

@@ -1,8 +1,8 @@
 //! Installs the CRDs that manifests contain. They are applied on the server, without force, and never in a way that
 //! would lose stored objects. CRDs are never deleted.
 //!
-//! [`change`] decides what to do; here it is carried out under a system role. The caller has to check before whether
-//! the operator allows it.
+//! [`change`] decides what to do, and this module does it under a system role. The caller must have checked that the
+//! operator allows it.
 
 mod change;
 
@@ -50,7 +50,7 @@ pub enum DefinitionError {
     /// Other managers have set fields to other values.
     #[error(
         "the definition {name} is not installed, because others manage fields that the manifest would change: {message}. \
-         Bring the manifest and their definition together, or have them give it up"
+         Make the manifest agree with their values, or have them give up these fields"
     )]
     OtherManagers {
         name: String,

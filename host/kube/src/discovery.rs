@@ -26,8 +26,8 @@ pub use resource::Resource;
 const MISSING_KIND_REFRESH_INTERVAL: Duration = Duration::from_secs(10);
 /// The interval before the server of a group-version is looked up again, because it may change.
 const SERVED_BY_REFRESH_INTERVAL: Duration = Duration::from_mins(1);
-/// With more group-versions than this, those that the server does not have are forgotten, because plugins can invent
-/// any number of them.
+/// If the cache has more group-versions than this, it drops those that the server does not have. Plugins can invent any
+/// number of them.
 const GROUP_VERSIONS_MAX: usize = 1024;
 
 /// The reason why a kind has no resource.
@@ -51,7 +51,8 @@ impl DiscoveryError {
     }
 }
 
-/// Plugins name versions in the bodies of writes, and these become the beginning of a path.
+/// Whether `text` is a valid API version. Plugins name versions in the bodies of writes, and the version becomes the
+/// beginning of a path.
 fn is_api_version(text: &str) -> bool {
     text.split('/').count() <= 2 && text.split('/').all(is_dns_subdomain)
 }
@@ -68,7 +69,7 @@ pub struct Discovery {
 #[derive(Default)]
 struct GroupVersion {
     cached: Mutex<Option<Fetched>>,
-    /// Held while the server is asked, so that concurrent questions share one request. Cached answers are found without
+    /// Held while the server is asked, so that concurrent questions share one request. Cached answers are read without
     /// it.
     asking: tokio::sync::Mutex<()>,
     /// Whether the API server itself serves the group-version, and when that was found.
@@ -92,7 +93,7 @@ impl GroupVersion {
         self.cached().as_ref()?.resources.get(kind).cloned()
     }
 
-    /// Whether the server has it, as of the last request.
+    /// Whether the server has the group-version, as of the last request.
     fn is_served(&self) -> bool {
         self.cached().as_ref().is_some_and(|fetched| !fetched.resources.is_empty())
     }
@@ -162,12 +163,13 @@ impl Discovery {
         let group_version = self.group_version(kind);
         match group_version.get(&kind.kind) {
             Some(resource) => Ok(resource),
-            // Boxed: the room of a request is not for those who find the resource here, which are nearly all.
+            // Boxed, because nearly all calls find the resource above and should not pay for the size of a request's
+            // future.
             None => Box::pin(self.resolve_anew(kind, &group_version)).await,
         }
     }
 
-    /// The same if it is not known yet.
+    /// As [`Self::resolve`], for a kind that is not in the cache.
     async fn resolve_anew(
         &self,
         kind: &ObjectKind,

@@ -141,7 +141,7 @@ impl Events for Recorder {
                 return;
             }
         };
-        // For a user who watches a plugin at work. On the server, the event may only be counted instead of created.
+        // For users who watch a plugin at work: the log has every event, while the server may only count repeated ones.
         tracing::debug!(
             target: "windlass::events",
             plugin = %principal.plugin, %regarding, kind = ?event.event_type, reason = event.reason, note = event.note, "event"
@@ -184,8 +184,8 @@ struct Attempt {
     action: Action,
     /// The name of the Event that was to be created.
     name: String,
-    /// The cause of a panic, or the result. False if the lease was lost while the event waited; the replica that runs
-    /// the plugin now reports it.
+    /// The result, or the cause of a panic. False if the lease was lost while the event waited: then the replica that
+    /// now runs the plugin reports the event.
     sent: Result<Result<bool, RequestError>, String>,
 }
 
@@ -251,7 +251,7 @@ impl Worker {
 
     /// Forgets all series, because their state may be incomplete.
     fn panicked(&mut self, cause: &str) {
-        tracing::error!(cause, "the recorder panicked; the event is lost, the next ones are not");
+        tracing::error!(cause, "the recorder panicked and lost an event; it sends the next ones");
         self.correlator = Correlator::default();
     }
 
@@ -284,8 +284,8 @@ impl Worker {
     }
 }
 
-/// Both requests may be repeated, because the name and the count are fixed. Returns false if the lease was lost while
-/// the event waited.
+/// Creates or counts the Event. Either request may be repeated, because the name and the count are fixed. Returns false
+/// if the lease was lost while the event waited.
 async fn send(client: &Client, mutation: &Mutation, fence: &Fenced) -> Result<bool, RequestError> {
     let attempt = || async {
         let Ok(limit) = fence.may_start(MUTATION_LIFETIME_MAX) else { return Ok(false) };

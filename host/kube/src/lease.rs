@@ -117,7 +117,7 @@ fn read(text: &str) -> Result<(LeaseVersion, LeaseRecord), serde_json::Error> {
         transitions: spec.lease_transitions.unwrap_or_default(),
         acquired: spec.acquire_time,
     };
-    // All of the metadata, so that a write can keep what others have set.
+    // All of the metadata, so that a write can keep the fields that other clients have set.
     Ok((metadata.to_string().into(), record))
 }
 

@@ -164,8 +164,8 @@ impl Reads for Reader {
             merged.is_some()
         };
         if !is_complete {
-            // For example because the plugin was suspended while this call ran. It must not conclude that there are no
-            // objects.
+            // The plugin may have been suspended while this call ran, for example. The call must not conclude that
+            // there are no objects.
             return Err(subject.unavailable(format!("the cache or the index of {} is gone with its watch", query.kind)));
         }
         if !page.is_full() {
@@ -177,7 +177,7 @@ impl Reads for Reader {
 }
 
 impl Reader {
-    /// Some rule must allow the whole collection, or the whole namespace that is requested or watched.
+    /// Refuses a list unless a rule allows the whole collection, or the whole namespace that is requested or watched.
     fn check_list_grant(
         &self,
         call: &CallContext,

@@ -1,18 +1,18 @@
-//! Reads JSON in one pass, where it is written as API servers and SDKs write it: without white space between tokens.
+//! Reads JSON in one pass, if it is in the form that API servers and SDKs write: without white space between tokens.
 //!
-//! Whatever else is met, the answer is `None`, and the caller reads the text from its beginning with serde, which alone
-//! says what an unusual text means and what is wrong with a bad one. So nothing here may accept what serde refuses, nor
-//! read it differently. This pays for itself because most of an object is passed over only to see that it is JSON,
-//! which takes serde three times as long.
+//! For any other text, the result is `None`, and the caller reads the text from its beginning with serde. Only serde
+//! decides what an unusual text means and what is wrong with a bad one. So this module must not accept a text that
+//! serde refuses, and must not read a text differently. It is worth its code: most of an object is skipped and only
+//! checked to be JSON, and serde takes three times as long for that.
 
-/// Brackets that may be open at a time in a value that is passed over: there is a bit for each, and one is needed
-/// for the end. Kubernetes' own objects have some twenty levels.
+/// The maximum number of brackets that may be open at a time in a skipped value. Each has a bit, and one more bit marks
+/// the end. Kubernetes' own objects have about twenty levels.
 const OPEN_BRACKETS_MAX: u32 = u64::BITS - 1;
 
 /// A place in a JSON text.
 pub(crate) struct Scan<'a> {
     text: &'a str,
-    /// The part that has not been passed over.
+    /// The part that has not been read yet.
     rest: &'a [u8],
 }
 
@@ -22,22 +22,22 @@ impl<'a> Scan<'a> {
         Self { text, rest: text.as_bytes() }
     }
 
-    /// How many bytes have been passed over.
+    /// The number of bytes that have been read.
     pub(crate) fn at(&self) -> usize {
         self.text.len() - self.rest.len()
     }
 
-    /// The part that has been passed over since `start`.
+    /// The part that has been read since `start`.
     pub(crate) fn since(&self, start: usize) -> Option<&'a str> {
         self.text.get(start..self.at())
     }
 
-    /// Some, if nothing follows.
+    /// `Some` if nothing follows.
     pub(crate) fn end(&self) -> Option<()> {
         self.rest.is_empty().then_some(())
     }
 
-    /// Reads the fields of an object, to its end. `read` gets the name of each and reads its value.
+    /// Reads the fields of an object, to its end. `read` gets the name of each field and reads its value.
     pub(crate) fn fields(&mut self, mut read: impl FnMut(&mut Self, &'a str) -> Option<()>) -> Option<()> {
         self.expect(b'{')?;
         if self.follows(b'}') {
@@ -53,7 +53,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// A string without escapes.
+    /// Reads a string without escapes.
     pub(crate) fn string(&mut self) -> Option<&'a str> {
         self.expect(b'"')?;
         let start = self.at();
@@ -63,7 +63,7 @@ impl<'a> Scan<'a> {
         Some(string)
     }
 
-    /// A value that is not null, as it is written.
+    /// Reads a value that is not null, and returns its text.
     pub(crate) fn raw(&mut self) -> Option<&'a str> {
         let start = self.at();
         self.pass()?;
@@ -78,12 +78,12 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// An integer that is not negative: to serde `-0` is none.
+    /// Reads an integer that is not negative. serde does not read `-0` as an integer.
     pub(crate) fn integer(&mut self) -> Option<i64> {
         self.raw().filter(|raw| !raw.starts_with('-'))?.parse().ok()
     }
 
-    /// Passes over a value of any type.
+    /// Skips a value of any type.
     pub(crate) fn pass(&mut self) -> Option<()> {
         self.rest = after_value(self.rest)?;
         Some(())
@@ -94,7 +94,7 @@ impl<'a> Scan<'a> {
         Some(())
     }
 
-    /// Passes over `byte` if it is what comes next.
+    /// Skips `byte` if it comes next, and returns whether it does.
     pub(crate) fn follows(&mut self, byte: u8) -> bool {
         let after = after(self.rest, byte);
         self.rest = after.unwrap_or(self.rest);
@@ -102,15 +102,15 @@ impl<'a> Scan<'a> {
     }
 }
 
-/// Notes a field that must come once only.
+/// Sets a field. `None` if it was set before, because a field must appear only once.
 pub(crate) fn once<T>(field: &mut Option<T>, value: T) -> Option<()> {
     field.replace(value).is_none().then_some(())
 }
 
-/// `rest` after the value with which it begins. Most of an object goes through this loop: what is in it is inlined, and
+/// `rest` after the value with which it begins. Most of an object goes through this loop, so its calls are inlined and
 /// its state is in registers.
 fn after_value(mut rest: &[u8]) -> Option<&[u8]> {
-    // A 1, and behind it a bit for each bracket that is open, the innermost last: 1 for that of an object.
+    // A 1, followed by a bit for each open bracket, the innermost last: 1 for an object, 0 for an array.
     let mut open = 1_u64;
     let mut is_name = false;
     loop {
@@ -126,7 +126,7 @@ fn after_value(mut rest: &[u8]) -> Option<&[u8]> {
         } else if is_name {
             return None;
         } else if matches!(byte, b'{' | b'[') {
-            // In ASCII the bracket that closes is two places behind the one that opens.
+            // In ASCII, the code of a closing bracket is that of its opening bracket plus two.
             if let Some(after) = after(rest, byte + 2) {
                 rest = after;
             } else if open >> OPEN_BRACKETS_MAX == 0 {
@@ -139,7 +139,7 @@ fn after_value(mut rest: &[u8]) -> Option<&[u8]> {
         } else {
             rest = after_scalar(byte, rest)?;
         }
-        // A value has ended, and with it perhaps some of those that it is in.
+        // A value has ended. The values that contain it may end here too.
         loop {
             if open == 1 {
                 return Some(rest);
@@ -158,19 +158,19 @@ fn after_value(mut rest: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// The first byte of `rest`, and what is behind it.
+/// The first byte of `rest`, and the bytes after it.
 #[inline]
 fn next(rest: &[u8]) -> Option<(u8, &[u8])> {
     rest.split_first().map(|(byte, rest)| (*byte, rest))
 }
 
-/// `rest` after `byte`, if it begins with that.
+/// `rest` after `byte`, if `rest` begins with it.
 #[inline]
 fn after(rest: &[u8], byte: u8) -> Option<&[u8]> {
     rest.split_first().filter(|(first, _)| **first == byte).map(|(_, rest)| rest)
 }
 
-/// `rest` after the string in which it begins.
+/// `rest`, which begins inside a string, after the end of that string.
 #[inline]
 fn after_string(rest: &[u8]) -> Option<&[u8]> {
     match next(from_special(rest))? {
@@ -180,7 +180,7 @@ fn after_string(rest: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// The same behind a backslash.
+/// As [`after_string`], if a backslash was just read.
 #[cold]
 fn after_escapes(mut rest: &[u8]) -> Option<&[u8]> {
     loop {
@@ -219,7 +219,7 @@ fn after_scalar(first: u8, rest: &[u8]) -> Option<&[u8]> {
 /// `rest` after the number whose first digit is `first`.
 fn after_number(first: u8, mut rest: &[u8]) -> Option<&[u8]> {
     match first {
-        // A digit behind it is refused by whoever looks for the end of the value.
+        // A digit after a leading zero is refused later, where the end of the value is expected.
         b'0' => {}
         b'1'..=b'9' => rest = after_digits(rest),
         _ => return None,
@@ -233,7 +233,7 @@ fn after_number(first: u8, mut rest: &[u8]) -> Option<&[u8]> {
     Some(rest)
 }
 
-/// `rest` after one digit or more.
+/// `rest` after one or more digits.
 fn after_digit(rest: &[u8]) -> Option<&[u8]> {
     next(rest).filter(|(byte, _)| byte.is_ascii_digit()).map(|(_, rest)| after_digits(rest))
 }
@@ -245,12 +245,13 @@ fn after_digits(mut rest: &[u8]) -> &[u8] {
     rest
 }
 
-/// `bytes` from the first one that a string does not have as it stands: a quote, a backslash or a control character.
+/// `bytes` from the first one on that ends a plain string or cannot be in one: a quote, a backslash or a control
+/// character.
 #[inline]
 fn from_special(mut bytes: &[u8]) -> &[u8] {
-    // Eight bytes at a time (Mycroft's test for a zero byte, as serde_json has it): the top bit of each byte says
-    // whether it is less than 0x20, or equals the one that it was compared with. What a byte borrows makes only later
-    // ones wrong.
+    // Examines eight bytes at a time with Mycroft's test for a zero byte, as serde_json does. The top bit of each byte
+    // says whether the byte is less than 0x20, or is a quote or a backslash. A borrow makes only the bytes after a hit
+    // wrong.
     const ONES: u64 = u64::MAX / 0xFF;
     const QUOTES: u64 = ONES * b'"' as u64;
     const BACKSLASHES: u64 = ONES * b'\\' as u64;
@@ -268,7 +269,7 @@ fn from_special(mut bytes: &[u8]) -> &[u8] {
     from_special_byte(bytes)
 }
 
-/// The same at the end of a text.
+/// As [`from_special`], byte by byte, for the end of a text.
 #[cold]
 fn from_special_byte(bytes: &[u8]) -> &[u8] {
     let is_special = |byte: &u8| matches!(*byte, b'"' | b'\\' | ..0x20);

@@ -22,7 +22,7 @@ pub enum SecretError {
     #[error("the value of {key:?} in the Secret {namespace}/{name} is not UTF-8 text")]
     NotText { namespace: String, name: String, key: String },
     /// The server's answer is not a Secret.
-    #[error("what the API server answers about the Secret {namespace}/{name} is no Secret")]
+    #[error("the API server's answer about the Secret {namespace}/{name} is not a Secret")]
     Malformed { namespace: String, name: String },
 }
 
@@ -54,7 +54,7 @@ impl Secrets {
             Ok(text) => text,
             Err(source) => return Err(SecretError::Request { namespace, name, source }),
         };
-        // The error of serde may quote it.
+        // The error of serde is dropped, because it may quote the value.
         let Ok(Data { mut data }) = serde_json::from_str(&text) else {
             return Err(SecretError::Malformed { namespace, name });
         };

@@ -162,8 +162,8 @@ pub async fn sweep(
     Ok(swept)
 }
 
-/// Searches every kind once that is not in `seen`, by group and name. A group-version about which nothing is known has
-/// no name. A kind that is not served is searched again in the next round.
+/// Searches every kind that is not in `seen`, and adds it there, by group and name. A group-version that the server
+/// does not describe has an empty name. A kind that is not served is searched again in the next round.
 async fn look(
     discovery: &Discovery,
     scope: &SweepScope,

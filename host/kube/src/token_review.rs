@@ -15,7 +15,8 @@ use windlass_core::rights::principal::Principal;
 use crate::client::headers;
 use crate::client::review::{Review, ReviewError, create};
 
-/// A client waits for the answer; a monitoring system usually waits ten seconds.
+/// The time that the server may take for a review, for which a client waits. A monitoring system usually waits ten
+/// seconds.
 const TOKEN_REVIEW_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Advice for the operator of a host that may not create these reviews.

@@ -70,7 +70,7 @@ pub struct Writer {
     expecting: Option<Expecting>,
     /// `None` if the plugin may write without limit.
     budget: Option<WriteBudget>,
-    /// For writes with large bodies and large answers, of one plugin or of one without a budget.
+    /// The threads for writes with large bodies or answers. A plugin with a budget has its own share of them.
     offload: Offload,
     /// `None` if committed writes are not reported.
     committed: Option<Committed>,
@@ -146,7 +146,7 @@ impl Writer {
 
     /// Reports each committed write to `committed`.
     #[must_use]
-    pub fn telling(&self, committed: Committed) -> Self {
+    pub fn reporting_to(&self, committed: Committed) -> Self {
         Self { committed: Some(committed), ..self.clone() }
     }
 
@@ -162,7 +162,8 @@ impl Writer {
         self.counts.get(outcome)
     }
 
-    /// Carries out `operation` if that blocks nothing. `None` if the host has panicked over it.
+    /// Carries out `operation`. A step that takes long runs on a separate thread. `None` if the caller stopped waiting
+    /// for such a thread, or the host panicked there.
     ///
     /// A write that waits for the budget holds no thread meanwhile, and is planned again afterwards, because the
     /// plugin's rights and the effect of the write may have changed.
@@ -308,8 +309,8 @@ mod tests {
         let call = CallContext::detached(principal, "webapp", ObjectKind::new("v1", "Pod"), ObjectKey::cluster("shop"));
         let operation = Operation::Apply { object: "{}".to_owned(), options: WriteOptions::default() };
         let (asker, _answered) = oneshot::channel();
-        // With what the task holds beside it, less than the 4 KiB from which on glibc copies with `rep movsb`: slow to
-        // begin, and counted byte by byte by callgrind.
+        // Together with the rest of its task, the future must be smaller than 4 KiB. From that size on, glibc copies
+        // with `rep movsb`, which is slow to begin, and which callgrind counts byte by byte.
         assert!(size_of_val(&writer.begin(&Arc::new(call), &Arc::new(operation), false, asker)) <= 3_500);
     }
 }

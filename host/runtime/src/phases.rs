@@ -45,13 +45,13 @@ pub(crate) struct Phases {
     pub(crate) last_call: CancellationToken,
     /// The time for calls is over: the host no longer waits for them.
     cut: CancellationToken,
-    /// All calls have ended or were cut. What binds calls, such as policies, is followed until then.
+    /// All calls have ended or were cut. Policies and everything else that binds calls are followed until then.
     pub(crate) over: CancellationToken,
     feeding: TaskTracker,
     draining: TaskTracker,
     /// Number of keys that the stop has dropped.
     dropped: Arc<AtomicUsize>,
-    /// The host's phases, if these are of one plugin or one term.
+    /// The host's phases, if these are the phases of one plugin or one term.
     host: Option<Box<Phases>>,
 }
 
@@ -138,7 +138,7 @@ impl Phases {
         Dropped::new(&self.dropped, self.host_stop())
     }
 
-    /// Drops what waits in `queue` after its owner has ended. Returns the number of keys.
+    /// Drops the keys that wait in `queue` after its owner has ended. Returns the number of keys.
     pub(crate) fn drop_keys(&self, queue: &Queue<ObjectKey>) -> usize {
         self.dropping().drop_keys(queue)
     }

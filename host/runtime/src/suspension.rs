@@ -69,7 +69,7 @@ impl Suspension {
             }
             let next = *state.next.get_or_insert_with(|| now + state.pauses.pause(windlass_world::random()));
             found = Err(next);
-            // Without a notification: a task that waits for the end has asked for the time first, with this function.
+            // Does not notify: a task that waits for the end has called this function first, to learn the time.
             false
         });
         found

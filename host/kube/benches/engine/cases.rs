@@ -17,17 +17,18 @@ use crate::process::{self, Memory};
 
 const ROUNDS: usize = 5;
 const LOOKUPS: usize = 1_000_000;
-/// Replaces the minutes that the host uses. Longer than it takes to pack 100,000 objects.
+/// The time after which unread objects are packed: shorter than the host's, but longer than it takes to pack 100,000
+/// objects.
 const COLD_AFTER: Duration = Duration::from_secs(10);
 
-/// The cache of a process.
+/// The kind of cache that a process measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Case {
     /// A connection with an informer without objects, as the baseline for the others.
     Empty,
     /// Whole objects.
     Full,
-    /// Only their metadata, also on the wire.
+    /// Only the metadata of objects, in memory and on the wire.
     Metadata,
     /// Whole objects that have not been read for a long time.
     Cold,
@@ -51,12 +52,14 @@ impl Case {
         }
     }
 
-    /// Metadata are hardly ever read, so they are measured in the packed state that the host keeps them in.
+    /// Whether the objects are measured in their packed state. The host hardly ever reads metadata, so it keeps them
+    /// packed.
     fn is_cold(self) -> bool {
         matches!(self, Self::Metadata | Self::Cold)
     }
 
-    /// The number of objects that are read during the measurement. They must not be unpacked by that.
+    /// The number of objects that are read during the measurement. It is small for a packed cache, because reads cause
+    /// objects to be unpacked.
     fn lookups(self) -> usize {
         if self.is_cold() { LOOKUPS / 50 } else { LOOKUPS }
     }
@@ -105,7 +108,7 @@ pub(crate) fn run(case: Case, port: u16, lists: &str, count: usize) {
             print("owned", each(LOOKUPS / 10, &owners.iter().cycle(), |uid| store.owned_by(uid)).as_nanos());
         }
     }
-    // The store is what is measured, so it and its informer must live until here.
+    // The store and its informer must live until the measurement has ended.
     drop((store, informers));
 }
 
@@ -121,7 +124,8 @@ async fn client(port: u16) -> kube::Client {
     connect(&options).await.expect("a client").client
 }
 
-/// Completes when the store is complete and a subscriber has received all its events, which it drops, as a feeder does.
+/// Subscribes, and completes when the store is complete and the subscriber has received all events. It drops them, as a
+/// feeder does.
 pub(crate) async fn fill(informers: &Informers, spec: WatchSpec, count: usize) -> Store {
     let subscription = informers.subscribe(spec);
     let store = subscription.store().clone();
@@ -161,7 +165,7 @@ fn questions(store: &Store) -> (Vec<ObjectKey>, Vec<String>) {
     (keys.iter().map(key).collect(), owners)
 }
 
-/// The median, over several rounds, of the time for one question, including dropping its answer.
+/// The time for one question, including dropping its answer. It is the median of several rounds.
 fn each<Q, A>(count: usize, questions: &(impl Iterator<Item = Q> + Clone), ask: impl Fn(Q) -> A) -> Duration {
     let mut rounds: Vec<_> = (0..ROUNDS)
         .map(|_| {

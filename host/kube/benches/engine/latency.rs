@@ -26,7 +26,7 @@ use crate::cases::print;
 use crate::corpus::{self, LIST_VERSION, Pod};
 use crate::server::Api;
 
-/// The time between two events, long enough that none waits for another.
+/// The time between two events, long enough that no event waits for another.
 const EVENT_INTERVAL: Duration = Duration::from_micros(500);
 /// The time that an event may take. It must be processed before the same Pod changes again.
 const EVENT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -47,7 +47,7 @@ impl Clock for WallClock {
 struct Sent {
     start: Instant,
     at: Vec<AtomicU64>,
-    /// The place in `at` of each key.
+    /// The index in `at` of each key.
     places: HashMap<ObjectKey, usize>,
 }
 
@@ -58,8 +58,8 @@ impl Sent {
 }
 
 /// Changes `events` of `count` Pods one by one, and prints how long it took until a worker had the key. With `threads`,
-/// another thread passes the lines to the host's runtime; otherwise one thread does everything, so that none has to be
-/// woken.
+/// another thread passes the lines to the host's runtime; otherwise one thread does everything, so that no thread has
+/// to be woken.
 pub(crate) fn run(count: usize, events: usize, threads: &str) {
     let pods = corpus::pods(count, crate::SEED);
     let api = Arc::new(Api::new(&pods, false));
@@ -157,7 +157,7 @@ fn in_process(api: &Arc<Api>) -> kube::Client {
     kube::Client::new(service, "default")
 }
 
-/// As in the host's feeder, where the object is its own primary.
+/// Queues the key of each changed object, as the host's feeder does if the object is its own primary.
 async fn feed(mut subscription: Subscription, queue: Queue<ObjectKey>) {
     while let Some(event) = subscription.next().await {
         match event {

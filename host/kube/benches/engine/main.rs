@@ -22,7 +22,7 @@ use crate::cases::Case;
 const SEED: u64 = 20_261_121;
 const RUNS: usize = 3;
 
-/// Like the host's runtime.
+/// A runtime with the same options as the host's.
 fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime")
 }
@@ -71,7 +71,8 @@ fn measure(quick: bool, streaming: bool) {
         }
         drop(server);
         let events = if quick { 10_000 } else { 100_000 };
-        // Most of this is waiting for a turn on a shared core, so there is only one run: a median would look too good.
+        // Most of the measured time is spent waiting for a shared core, so there is only one run: a median would look
+        // too good.
         for (threads, bar) in [("one", "p99 < 50 us"), ("many", "")] {
             let times = figures(&["--latency", &count.to_string(), &events.to_string(), threads]);
             let of = |name: &str| format!("{:.0}", times[name] / 1e3);
@@ -109,7 +110,7 @@ fn nanoseconds(time: f64) -> String {
     format!("{time:.0} ns")
 }
 
-/// By name.
+/// Figures by name.
 type Figures = HashMap<String, f64>;
 
 fn beyond(full: &Figures, empty: &Figures, name: &str) -> f64 {
@@ -118,7 +119,7 @@ fn beyond(full: &Figures, empty: &Figures, name: &str) -> f64 {
 
 fn this_binary() -> Command {
     let mut command = Command::new(std::env::current_exe().expect("a path"));
-    // The server is on this machine.
+    // Requests must not go through a proxy, because the server is on this machine.
     for name in ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"] {
         command.env_remove(name);
     }
@@ -155,7 +156,7 @@ impl Server {
         let mut line = String::new();
         BufReader::new(process.stdout.take().expect("piped")).read_line(&mut line).expect("a line");
         let words: Vec<_> = line.split_whitespace().collect();
-        let [port, wire, managed_fields] = *words else { panic!("the server said {line:?}") };
+        let [port, wire, managed_fields] = *words else { panic!("the server printed {line:?}") };
         let number = |text: &str| text.parse().expect("a number");
         Self { port: port.to_owned(), lists: mode, wire: number(wire), managed_fields: number(managed_fields), process }
     }

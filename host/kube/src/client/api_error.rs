@@ -14,11 +14,11 @@ use windlass_core::write::settle::Ending;
 
 use crate::client::request::RequestError;
 
-/// The subject of a request, for its errors.
+/// The verb and the object of a request, for its errors.
 #[derive(Clone, Debug)]
 pub(crate) struct RequestSubject {
     pub(crate) verb: &'static str,
-    /// As `grants::resource_name` writes it.
+    /// The resource as `grants::resource_name` writes it, such as `deployments.apps`.
     pub(crate) resource: String,
     pub(crate) object: Option<ObjectRef>,
 }
@@ -129,7 +129,7 @@ impl RequestSubject {
 pub(crate) enum Fate {
     /// It was not committed, and will not be.
     Refused,
-    /// It is not known.
+    /// It is not known whether it was committed.
     Unknown(Ending),
 }
 
@@ -157,10 +157,10 @@ fn has_answered(status: &Status) -> bool {
     is_status && matches!((status.code, &*status.reason), (500, _) | (504, "Timeout"))
 }
 
-/// Beginnings of the messages of 500s for which it is certain that nothing was stored, and their reasons. Admission
-/// runs before storage, so a webhook that cannot be called ends the request there, unless failures are ignored. So does
-/// a patch that the kind's schema does not admit (`apiserver/pkg/endpoints/handlers/patch.go`). All other failures may
-/// come late: a storage that timed out may still commit.
+/// The beginnings of messages of 500s which prove that nothing was stored, and the reason for each. Admission runs
+/// before storage. It ends the request if a webhook cannot be called, unless the webhook's failures are ignored. A
+/// patch that the kind's schema does not admit fails before storage too (`apiserver/pkg/endpoints/handlers/patch.go`).
+/// Any other 500 may come after storage: a storage that timed out may still commit.
 const BEFORE_STORAGE: [(&str, ApiReason); 3] = [
     ("Internal error occurred: failed calling webhook ", ApiReason::ServerError),
     ("failed to create typed patch object ", ApiReason::Invalid),

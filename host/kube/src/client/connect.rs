@@ -81,7 +81,7 @@ impl Connection {
         let default_namespace = "default".to_owned();
         let service = service.map_err(S::Error::into);
         let requests = RequestObserver::default();
-        let service = Observed::new(service, reachability.clone(), server).telling(&requests);
+        let service = Observed::new(service, reachability.clone(), server).reporting_to(&requests);
         let client = Client::new(service, &default_namespace);
         let (source, origin) = ("this process".to_owned(), Origin::InProcess);
         Self {
@@ -149,7 +149,7 @@ pub enum ConnectError {
     /// A kubeconfig file cannot be read or is invalid.
     #[error("the kubeconfig {} cannot be used: {source}", path.display())]
     Kubeconfig { path: PathBuf, source: Box<KubeconfigError> },
-    /// None of the files has the context, or no context is chosen.
+    /// No file has the context, or no context is chosen.
     #[error("{}. Known contexts in {origin}: {known}. Choose one with --context", match context {
         Some(context) => format!("there is no context {context:?}"),
         None => "no current context is set".to_owned(),
@@ -158,7 +158,7 @@ pub enum ConnectError {
         /// The requested context. `None` for the current one.
         context: Option<String>,
         origin: String,
-        /// The contexts in them.
+        /// The contexts that the files have.
         known: String,
     },
     /// A context was requested, but a Pod's configuration has no contexts.
@@ -186,7 +186,7 @@ pub enum ConnectError {
         origin: String,
         source: RequestError,
     },
-    /// Another server than an API server answers.
+    /// The server that answers is not an API server.
     #[error(
         "{server} ({origin}) is not a Kubernetes API server: its /version is not a version. Check the server's URL"
     )]

@@ -9,16 +9,17 @@ const IMPERSONATE_USER: HeaderName = HeaderName::from_static("impersonate-user")
 const IMPERSONATE_GROUP: HeaderName = HeaderName::from_static("impersonate-group");
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
-/// For how many headers a request has room from the beginning: those from here, and what is sent beside them.
+/// The initial capacity of a request's header map: the headers from this module, and those that are added before
+/// sending.
 const REQUEST_HEADERS: usize = 8;
 
-/// The User-Agent of what the host asks in its own name: discovery, lists and watches.
+/// The User-Agent of the host's own requests: discovery, lists and watches.
 pub(crate) const HOST_AGENT: &str = concat!("windlass/", env!("CARGO_PKG_VERSION"));
 
-/// A name that is not valid in a header. The request must not be sent without it, because it would be sent in another
-/// name.
+/// A name that is not valid in a header. The request must not be sent without this header, because the server would see
+/// another user.
 #[derive(Debug, thiserror::Error)]
-#[error("{what} {text:?} cannot stand in a header of a request: {source}")]
+#[error("{what} {text:?} is not valid in a request header: {source}")]
 pub struct HeaderError {
     what: &'static str,
     text: String,
@@ -90,7 +91,7 @@ pub fn of_user(user: &str, account: Option<&ServiceAccount>) -> Result<HeaderMap
 }
 
 fn impersonate(headers: &mut HeaderMap, account: &ServiceAccount) -> Result<(), HeaderError> {
-    // Without its groups, the user would not be authenticated.
+    // The groups are sent too, because otherwise the user would not count as authenticated.
     headers.insert(IMPERSONATE_USER, value("the service account", &account.user())?);
     for group in &account.groups() {
         headers.append(IMPERSONATE_GROUP, value("the group", group)?);

@@ -18,18 +18,18 @@ pub struct EndedRequest<'a> {
 /// Called for each request.
 type RequestCallback = Box<dyn Fn(&EndedRequest<'_>) + Send + Sync>;
 
-/// Where requests are reported. Clones share the observer.
+/// Reports requests to an observer, once one is set. Clones share the observer.
 #[derive(Clone, Default)]
 pub struct RequestObserver(Arc<OnceLock<RequestCallback>>);
 
 impl RequestObserver {
-    /// Reports each request to `observer` from now on, once it is answered or fails. Requests that are cancelled before
-    /// are not reported. If there is an observer already, this one is dropped.
+    /// Reports each request to `observer` from now on, once it is answered or fails. Requests that are cancelled
+    /// earlier are not reported. If there is an observer already, this one is dropped.
     pub fn observe(&self, observer: impl Fn(&EndedRequest<'_>) + Send + Sync + 'static) {
         let _ = self.0.set(Box::new(observer));
     }
 
-    pub(crate) fn tell(&self, request: &EndedRequest<'_>) {
+    pub(crate) fn report(&self, request: &EndedRequest<'_>) {
         if let Some(observer) = self.0.get() {
             observer(request);
         }

@@ -56,7 +56,7 @@ pub struct Outage {
 struct ReachabilityInner {
     server: String,
     outage: watch::Sender<Outage>,
-    /// The number of consecutive failures of the kind of which several are needed.
+    /// The number of consecutive failures. An outage begins with [`OUTAGE_FAILURES_MIN`] of them.
     failures: AtomicU32,
 }
 
@@ -79,7 +79,7 @@ impl Reachability {
         self.shared.outage.borrow().since.is_none()
     }
 
-    /// Completes when the server is reachable: at once, or when it is again. Cancel-safe.
+    /// Completes once the server is reachable, which may be at once. Cancel-safe.
     pub async fn reachable(&self) {
         // The sender is in `self`, so this cannot fail.
         let _ = self.shared.outage.subscribe().wait_for(|outage| outage.since.is_none()).await;
@@ -113,7 +113,7 @@ impl ReachabilityInner {
         }
     }
 
-    /// The number of the outage that begins with this failure, if one does.
+    /// Counts a failure. Returns the number of the outage that begins with it. `None` if no outage begins.
     fn failed(&self, cause: &str, alone_is_outage: bool) -> Option<u64> {
         let failures = self.failures.fetch_add(1, Ordering::Relaxed) + 1;
         if !alone_is_outage && failures < OUTAGE_FAILURES_MIN {
@@ -134,7 +134,7 @@ impl ReachabilityInner {
     }
 }
 
-/// The evidence of a request about the server.
+/// The conclusion about the server from the result of a request.
 #[derive(Debug, PartialEq, Eq)]
 enum Answering {
     Answered,
@@ -146,8 +146,8 @@ enum Answering {
 
 fn verdict<B>(result: &Result<Response<B>, BoxError>) -> Answering {
     match result {
-        Ok(response) if is_from_nowhere(response.status(), response.headers()) => {
-            Answering::Failed(format!("something before it answers {}", response.status()))
+        Ok(response) if is_from_gateway(response.status(), response.headers()) => {
+            Answering::Failed(format!("a gateway before it answers {}", response.status()))
         }
         Ok(_) => Answering::Answered,
         Err(error) if error.is::<TooManyWatches>() => Answering::Unknown,
@@ -158,7 +158,7 @@ fn verdict<B>(result: &Result<Response<B>, BoxError>) -> Answering {
 
 /// Whether the answer comes from a load balancer or the like that has no API server behind it. An API server's own 503,
 /// about an aggregated API that is down, is a `Status` or has the audit ID that the server adds to every answer.
-fn is_from_nowhere(status: StatusCode, headers: &HeaderMap) -> bool {
+fn is_from_gateway(status: StatusCode, headers: &HeaderMap) -> bool {
     let gateway =
         [StatusCode::BAD_GATEWAY, StatusCode::SERVICE_UNAVAILABLE, StatusCode::GATEWAY_TIMEOUT].contains(&status);
     let json = headers.get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
@@ -173,7 +173,7 @@ pub(crate) struct Observed<S> {
     observer: RequestObserver,
     /// The path of the server's version, which needs no rights. Probes send no credentials.
     version: Uri,
-    /// The runtime of the prober, whichever thread a request fails on.
+    /// The runtime on which the prober is started, whatever thread a request fails on.
     runtime: Handle,
 }
 
@@ -187,7 +187,7 @@ impl<S> Observed<S> {
     }
 
     /// Also reports to `observer`, except for the prober's requests.
-    pub(crate) fn telling(mut self, observer: &RequestObserver) -> Self {
+    pub(crate) fn reporting_to(mut self, observer: &RequestObserver) -> Self {
         self.observer = observer.clone();
         self
     }
@@ -216,7 +216,7 @@ where
             let waiting = PendingRequest { since, report: Some(|verdict| observed.report(verdict)) };
             let result = exchange.await;
             let code = result.as_ref().ok().map(Response::status);
-            observed.observer.tell(&EndedRequest { method: &method, code, took: since.elapsed() });
+            observed.observer.report(&EndedRequest { method: &method, code, took: since.elapsed() });
             waiting.end(verdict(&result));
             result
         }
@@ -369,26 +369,26 @@ mod tests {
         script: &Script,
         reachability: &Reachability,
     ) -> impl Service<Request<Body>, Response = Response<Body>, Error = BoxError> + Clone + use<> {
-        told(script, reachability, &RequestObserver::default())
+        reporting(script, reachability, &RequestObserver::default())
     }
 
-    fn told(
+    fn reporting(
         script: &Script,
         reachability: &Reachability,
         observer: &RequestObserver,
     ) -> impl Service<Request<Body>, Response = Response<Body>, Error = BoxError> + Clone + use<> {
         let script = script.clone();
         let service = tower::service_fn(move |request| script.clone().answer(request));
-        Observed::new(service, reachability.clone(), &Uri::from_static("http://server")).telling(observer)
+        Observed::new(service, reachability.clone(), &Uri::from_static("http://server")).reporting_to(observer)
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_observer_hears_how_each_request_ended_and_not_of_the_probers() {
+    async fn an_observer_sees_the_end_of_each_request_but_no_probes() {
         let (script, reachability) = (Script::new(Server::Up), Reachability::new("server"));
         let (observer, codes) = (RequestObserver::default(), Arc::new(Mutex::new(Vec::new())));
         let heard = codes.clone();
         observer.observe(move |request| heard.lock().expect("no panic").push(request.code));
-        let service = told(&script, &reachability, &observer);
+        let service = reporting(&script, &reachability, &observer);
         assert!(request(&service).await);
         script.set(Server::Resets);
         for _ in 0..3 {

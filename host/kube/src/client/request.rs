@@ -46,7 +46,7 @@ pub(crate) const MUTATION_LIFETIME_MAX: Duration =
 /// may double it.
 pub(crate) const MUTATION_ANSWER_BYTES_MAX: usize = 8 << 20;
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
-/// A refusal is some lines of text.
+/// The maximum size of an error answer, which has only some lines of text.
 const REFUSAL_BYTES_MAX: usize = 256 << 10;
 
 /// The reason why a request has no usable answer.
@@ -63,7 +63,7 @@ pub enum RequestError {
     /// The request was not sent: no connection or no credentials.
     #[error("the API server could not be reached: {}", chained(source))]
     NotSent { source: Box<kube::Error> },
-    /// The connection broke after the request was sent, or may have been.
+    /// The connection broke, and the request may have been sent.
     #[error("the connection to the API server broke: {}", chained(source))]
     Broken { source: Box<kube::Error> },
     /// There was no complete answer in time.
@@ -114,8 +114,8 @@ pub(crate) struct Mutation {
 }
 
 impl Mutation {
-    /// Shortens the server's timeout to the host's, if that is less. A write that took effect later could do so while
-    /// another replica acts.
+    /// Shortens the server's timeout to `limit`, if that is less. Otherwise the write could take effect while another
+    /// replica acts already.
     pub(crate) fn end_within(&mut self, limit: Duration) {
         let usual = format!("timeout={SERVER_TIMEOUT_QUERY}");
         if limit < SERVER_TIMEOUT
@@ -183,7 +183,7 @@ pub(crate) async fn get_beginning(
     limit: Duration,
 ) -> Result<Vec<u8>, RequestError> {
     let mut span = span::begin(&headers, &Method::GET, uri);
-    // As kubectl does: errors come as JSON.
+    // As kubectl does, so that errors come as JSON.
     let request = with(Request::get(uri), headers).header(ACCEPT, "application/json, */*");
     let exchange = async { read_beginning(send(client, request, Bytes::new()).await?, most).await };
     let result = timeout(limit, exchange).await.unwrap_or(Err(RequestError::TimedOut { after: limit }));
@@ -234,7 +234,7 @@ pub(crate) async fn mutate(
 
 fn with(mut request: http::request::Builder, headers: RequestHeaders) -> http::request::Builder {
     if let Some(all) = request.headers_mut() {
-        // Nothing else has set any.
+        // No other headers have been set.
         *all = headers.map;
     }
     request

@@ -70,7 +70,7 @@ impl Restores {
         self.shared.state.subscribe()
     }
 
-    /// A write of the Lease `name`, which began at `began`, has resulted in this version.
+    /// Records that a write of the Lease `name`, which began at `began`, has resulted in this version.
     pub(crate) fn wrote_lease(&self, name: &str, began: Stamp, version: &Version) {
         if !self.shared.compares_leases.load(Ordering::Relaxed) {
             return;
@@ -79,11 +79,11 @@ impl Restores {
         if let Some(sign) = history.wrote_lease(began, version, Moment(self.shared.began.elapsed())) {
             self.noticed(&history);
             drop(history);
-            tell(sign, format_args!("the write of the Lease {name} is at version {version}"));
+            log_restore(sign, format_args!("the write of the Lease {name} is at version {version}"));
         }
     }
 
-    /// A consistent read of the objects of `watch` was answered.
+    /// Compares the answer to a consistent read of the objects of `watch` with the known history.
     pub(crate) fn read(&self, watch: &WatchSpec, read: ConsistentRead<'_>) -> ReadVerdict {
         let mut history = self.history();
         let verdict = history.read(read);
@@ -91,13 +91,13 @@ impl Restores {
             self.noticed(&history);
             drop(history);
             let ConsistentRead { known, answered, .. } = read;
-            tell(sign, format_args!("a read of {watch} is at version {answered}, and its cache had {known}"));
+            log_restore(sign, format_args!("a read of {watch} is at version {answered}, and its cache had {known}"));
         }
         verdict
     }
 
-    /// The check after this outage is over: the server still has its history, was found to be restored, or could not be
-    /// asked.
+    /// Records that the check after this outage is over: the server still has its history, was found to be restored, or
+    /// could not be asked.
     pub(crate) fn confirm(&self, outage: u64) {
         self.shared.state.send_if_modified(|state| {
             let is_news = state.confirmed < outage;
@@ -118,13 +118,13 @@ impl Restores {
     }
 }
 
-fn tell(sign: RestoreSign, seen: std::fmt::Arguments<'_>) {
+fn log_restore(sign: RestoreSign, seen: std::fmt::Arguments<'_>) {
     let what = match sign {
         RestoreSign::WentBack => "gone back to an earlier state",
         RestoreSign::LeaptAhead => "leapt ahead by more revisions than it can have written",
     };
     tracing::warn!(
-        "the API server has {what}, as when its etcd is restored from a backup: {seen}. All caches are listed anew, and a \
-         controller makes no calls until those that it reads have been"
+        "the API server has {what}, as when its etcd is restored from a backup: {seen}. All caches are listed again, and a \
+         controller makes no calls until the caches that it reads have been listed"
     );
 }

@@ -41,7 +41,7 @@ pub enum ReviewError {
         source: serde_json::Error,
     },
     /// No authorizer allowed the request, but not all of them could be asked.
-    #[error("the API server cannot tell {question}: {message}")]
+    #[error("the API server cannot decide {question}: {message}")]
     Undecided { question: String, message: String },
     /// The name of the user or the role is not valid in a header.
     #[error("no request can be made: {0}")]

@@ -32,11 +32,12 @@ use tower::{BoxError, Service, ServiceBuilder};
 use crate::client::observer::RequestObserver;
 use crate::client::reachability::{Observed, Reachability};
 
-/// As in Go's HTTP/2 transport: a stream may be 4 MiB ahead of its reader.
+/// The flow-control window of a stream, as in Go's HTTP/2 transport: the server may be 4 MiB ahead of the reader.
 const STREAM_WINDOW: u32 = 4 << 20;
-/// As in Go's transport: so large that unread watches never block the others on their connection.
+/// The flow-control window of a connection, as in Go's transport: so large that unread watches never block other
+/// watches.
 const CONNECTION_WINDOW: u32 = 1 << 30;
-/// The number of ended streams for which late frames are accepted. More than a connection has, so that every late frame
+/// The number of ended streams for which late frames are accepted. A connection has fewer streams, so every late frame
 /// is recognised.
 const ENDED_STREAMS_MAX: usize = 1024;
 /// The time after which HTTP/2 is tried again. A handshake without it may have been with a proxy, or with an older
@@ -59,7 +60,8 @@ pub(crate) struct Tuning {
     pub(crate) ping_after: Duration,
     /// The time that the server may take to answer a ping.
     pub(crate) ping_limit: Duration,
-    /// Fewer than the 100 streams per connection that kube-apiserver (`secure_serving.go`) and most proxies allow.
+    /// The maximum number of watches on a connection: fewer than the 100 streams that kube-apiserver
+    /// (`secure_serving.go`) and most proxies allow.
     pub(crate) watches_per_connection: usize,
     /// The maximum number of watches over HTTP/1.1, where each is a connection. `None` to use as many as there are
     /// files.
@@ -90,7 +92,7 @@ pub(crate) fn client(
     observer: &RequestObserver,
 ) -> Result<Client, kube::Error> {
     if config.proxy_url.is_some() {
-        // This windlass is built without kube's proxy features, and the error says so.
+        // Returns an error which says that this binary is built without kube's proxy features.
         return Client::try_from(config.clone());
     }
     let transport = Transport::new(config, tuning)?;
@@ -99,15 +101,15 @@ pub(crate) fn client(
         .layer(config.base_uri_layer())
         .option_layer(config.auth_layer()?)
         .layer(config.extra_headers_layer()?)
-        .service(Observed::new(transport, reachability.clone(), &config.cluster_url).telling(observer));
+        .service(Observed::new(transport, reachability.clone(), &config.cluster_url).reporting_to(observer));
     Ok(Client::new(service, config.default_namespace.clone()))
 }
 
 /// There is no connection left for a watch. The request was not sent, so this says nothing about the server.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "{most} watches are open, as many as there are files for: over HTTP/1.1 each is a connection; raise the limit on open \
-     files (ulimit -n), or let the server offer HTTP/2"
+    "{most} watches are open, as many as the limit on open files allows: over HTTP/1.1, each needs a connection; raise \
+     the limit (ulimit -n), or let the server offer HTTP/2"
 )]
 pub(crate) struct TooManyWatches {
     most: usize,
@@ -134,7 +136,7 @@ struct TransportInner {
     short: Pool,
     watches: Mutex<Vec<WatchPool>>,
     http1: Pool,
-    /// Every watch over HTTP/1.1 holds a clone.
+    /// Every watch over HTTP/1.1 holds a clone, so the clones count the watches.
     http1_watches: Arc<()>,
     only_http1: OnlyHttp1,
     tuning: Tuning,
@@ -142,7 +144,7 @@ struct TransportInner {
 
 /// Whether the server has shown that it speaks only HTTP/1.1.
 struct OnlyHttp1 {
-    /// True for plain HTTP, which has no handshake that could show more.
+    /// True for plain HTTP, because only a TLS handshake can show that the server speaks HTTP/2.
     always: bool,
     until: Mutex<Option<Instant>>,
 }
@@ -169,7 +171,7 @@ impl OnlyHttp1 {
 /// One connection for watches.
 struct WatchPool {
     pool: Pool,
-    /// Every watch holds a clone, first in its request and then in its response.
+    /// Every watch holds a clone, first in its request and then in its response. So the clones count the watches.
     open: Arc<()>,
 }
 

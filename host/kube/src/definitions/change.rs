@@ -42,7 +42,7 @@ pub enum Refusal {
         /// The versions that would be removed.
         versions: Vec<String>,
     },
-    /// It would define something else.
+    /// A field differs that cannot be changed.
     #[error(
         "the cluster has {field} {existing:?} and the manifest {wanted:?}, which cannot change while the \
          definition exists: correct the manifest, or delete the definition by hand, with all objects of the kind"
@@ -183,7 +183,7 @@ pub(super) fn state(definition: &Value) -> DefinitionState {
 fn metadata(document: &Map<String, Value>) -> Result<Value, String> {
     let mut kept = Map::new();
     for (field, value) in document.get("metadata").and_then(Value::as_object).into_iter().flatten() {
-        // Generators write empty ones.
+        // Generators of CRDs write fields that are null.
         if value.is_null() {
             continue;
         }
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_definition_does_not_become_that_of_something_else() {
+    fn the_scope_and_the_names_of_a_definition_do_not_change() {
         for (pointer, value) in [("/spec/scope", "Cluster"), ("/spec/names/kind", "Gadget")] {
             let other = read(&changed(pointer, value.into())).expect("sound by itself");
             let refusal = other.step(Some(&existing())).expect_err("another thing");

@@ -83,7 +83,7 @@ impl Comparability {
 
     async fn is_promised(&self, client: &Client) -> Result<bool, RequestError> {
         let ask = async || {
-            let answer = told(request::get(client, "/version", READ_TIMEOUT).await)?;
+            let answer = unless_refused(request::get(client, "/version", READ_TIMEOUT).await)?;
             let version: Option<ServerVersion> = answer.and_then(|text| serde_json::from_str(&text).ok());
             Ok(version.is_some_and(|version| version.has_comparable_versions()))
         };
@@ -101,24 +101,24 @@ pub(super) async fn is_own(client: &Client, kind: &ObjectKind, plural: &str) -> 
             let service: Result<ApiService, _> = serde_json::from_str(&text);
             return Ok(service.is_ok_and(|service| service.spec.service.is_none()));
         }
-        // Every aggregated group-version has an `APIService`. On a server without aggregation, not even their list
-        // exists.
+        // Every aggregated group-version has an `APIService`, so this one is not aggregated. A server without
+        // aggregation answers 404 as well.
         Err(error) if error.code() == Some(404) => return Ok(true),
-        Err(error) => told(Err(error))?,
+        Err(error) => unless_refused(Err(error))?,
     };
     if OWN_GROUPS.contains(&group) {
         return Ok(true);
     }
     let mut path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/".to_owned();
     request::encode(&mut path, &format!("{plural}.{group}"));
-    let answer = told(request::get(client, &path, READ_TIMEOUT).await)?;
+    let answer = unless_refused(request::get(client, &path, READ_TIMEOUT).await)?;
     let definition: Option<CrdDocument> = answer.and_then(|text| serde_json::from_str(&text).ok());
     let serves = |definition: CrdDocument| definition.spec.versions.iter().any(|it| it.served && it.name == version);
     Ok(definition.is_some_and(serves))
 }
 
-/// `None` if the server refuses to answer and will refuse later too.
-fn told(answer: Result<String, RequestError>) -> Result<Option<String>, RequestError> {
+/// The text of the answer. `None` if the server refuses the request and will refuse it later too.
+fn unless_refused(answer: Result<String, RequestError>) -> Result<Option<String>, RequestError> {
     match answer {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.code().is_some_and(|code| (400..500).contains(&code) && code != 429) => Ok(None),

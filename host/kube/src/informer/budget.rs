@@ -288,7 +288,7 @@ mod tests {
         assert!(budget.change(&pods(), 0, 8 << 20).is_some());
         let secrets = WatchSpec::all(ObjectKind::new("v1", "Secret"));
         assert!(budget.change(&secrets, 0, 5 << 20).is_none());
-        let excess = budget.exceeded(0).now_or_never().expect("told at once").to_string();
+        let excess = budget.exceeded(0).now_or_never().expect("reported at once").to_string();
         assert!(excess.starts_with("the cache of v1 Secret needs at least 5.0 MiB, which makes 13.0 MiB"), "{excess}");
         assert!(excess.contains("a plugin may have 10.0 MiB"), "{excess}");
         assert_eq!(budget.used(), 8 << 20);

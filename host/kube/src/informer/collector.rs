@@ -40,8 +40,8 @@ pub(crate) struct Collector<'a> {
     packing: bool,
     dictionary: Option<Arc<Dictionary>>,
     objects: Vec<Object>,
-    /// The keys of `objects`, if the watch has a `where`. Without it, looking for each excluded object in a long list
-    /// would take too long.
+    /// The keys of `objects`, if the watch has a `where`. Without this set, searching a long list for each excluded
+    /// object would take too long.
     keys: Option<HashSet<ObjectKey>>,
     /// The size of `objects`, in bytes.
     bytes: usize,

@@ -1,6 +1,7 @@
 //! The conditions of objects: read from a status, and counted over the objects of a store.
 //!
-//! Whoever may write a status can put any text into its conditions, so the amount that is kept and shown is limited.
+//! Any client that may write a status can put any text into its conditions, so the host limits how much it keeps and
+//! shows.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -36,10 +37,11 @@ struct ParsedCondition<'a> {
     status: Cow<'a, str>,
 }
 
-/// The conditions of `status`. What is written in another way than Kubernetes' conditions is no condition, and no
-/// error: a kind may have any status. Of a type that comes twice, the last one counts.
+/// The conditions of `status`. Anything that does not have the form of Kubernetes' conditions is ignored, because a
+/// kind may have any status. If a type appears twice, the last condition counts.
 pub(crate) fn read(status: &str) -> ReadConditions<'_> {
-    // Of an array serde would take the items for the fields. Many kinds have none, and looking is quicker than reading.
+    // serde would take the items of an array for the fields of a status. Many kinds have no conditions, and searching
+    // for the word is faster than parsing.
     let may_have = |text: &&str| text.starts_with('{') && text.contains("\"conditions\"");
     let Some(text) = Some(status).filter(may_have) else { return (vec![], 0) };
     let listed = serde_json::from_str::<ParsedStatus<'_>>(text).ok().and_then(|status| status.conditions);
@@ -104,7 +106,7 @@ impl ConditionTally {
     pub(crate) fn update(&mut self, old: Option<&Object>, new: Option<&Object>) {
         let of = |object: Option<&Object>| object.map(|object| object.header.conditions.clone()).unwrap_or_default();
         let (before, after) = (of(old), of(new));
-        // Usually something else has changed.
+        // The common case: a change elsewhere in the object.
         if before.is_shared_with(&after) {
             return;
         }

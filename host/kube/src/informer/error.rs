@@ -38,7 +38,7 @@ pub enum InformerError {
     #[error("the watch ended with an error: {code} {reason}: {message}")]
     Ended { code: u16, reason: String, message: String },
     /// The server ended the watch right after its start.
-    #[error("the API server ended the watch within {within:?} and told nothing")]
+    #[error("the API server ended the watch within {within:?} and sent no event")]
     TooShort {
         /// The time within which it ended.
         within: Duration,
@@ -57,7 +57,7 @@ pub enum InformerError {
         source: ParseError,
     },
     /// The watch went back in time, so its events cannot be trusted.
-    #[error("the watch told of {key} at version {version} after later versions")]
+    #[error("the watch sent {key} at version {version} after later versions")]
     Disordered { key: ObjectKey, version: Version },
     /// The server has gone back to before the cache's version, as after a restored backup.
     #[error(
@@ -65,7 +65,7 @@ pub enum InformerError {
     )]
     WentBack { server: Version, cache: Version },
     /// No subscriber has budget for the cache: see [`Budget::exceeded`](crate::Budget::exceeded).
-    #[error("the cache is larger than any of its subscribers may have")]
+    #[error("the cache is larger than the budget of every subscriber")]
     OverBudget(OverBudget),
 }
 

@@ -52,7 +52,7 @@ pub(crate) struct Feed {
     status: watch::Sender<InformerStatus>,
     /// The number of subscribers. Changed under the lock of `state`.
     subscribers: watch::Sender<usize>,
-    /// Makes an informer that waits before its next attempt stop waiting.
+    /// Wakes an informer that waits before its next attempt.
     hurry: Notify,
     /// When a list was last requested by force.
     wanted: watch::Sender<Option<Stamp>>,
@@ -92,7 +92,7 @@ pub(crate) struct CompleteList {
 }
 
 impl FeedState {
-    /// Changes the contents by `change`, which first puts its events into the outbox, and delivers these.
+    /// Changes the contents with `change`, which puts its events into the outbox first, and delivers these events.
     fn change<T>(&mut self, change: impl FnOnce(&mut Contents, &mut Vec<WatchEvent>) -> T) -> T {
         let Self { writer, outbox, .. } = self;
         let result = writer.update(|contents| change(contents, outbox));
@@ -100,14 +100,14 @@ impl FeedState {
         result
     }
 
-    /// Applies an event of the watch by `event`, and notifies the observers too.
+    /// Applies an event of the watch with `event`, and also notifies the observers.
     fn take(&mut self, event: impl FnOnce(&mut Contents, &mut Vec<WatchEvent>) -> Moved) {
         let Self { writer, outbox, .. } = self;
         let moved = writer.update(|contents| event(contents, outbox));
         let changes = if self.writer.is_observed() { self.outbox.clone() } else { Vec::new() };
         self.deliver();
         if self.writer.is_observed() {
-            moved.told(&changes, |advance| self.writer.tell(advance));
+            moved.report(&changes, |advance| self.writer.notify(advance));
         }
     }
 
@@ -127,7 +127,7 @@ impl FeedState {
         }
     }
 
-    /// Ends a subscription, whoever is charged for it.
+    /// Ends a subscription. The caller adjusts the charges.
     fn stop(&mut self, id: u64) -> Option<SubscribeOptions> {
         let Subscriber { options, .. } = self.subscribers.remove(&id)?;
         self.writer.update(|contents| options.indexes.iter().for_each(|index| contents.undeclare(index)));
@@ -179,7 +179,7 @@ impl Feed {
         Ok(self.enter(&mut state, options))
     }
 
-    /// Adds a subscriber whose indexes are declared.
+    /// Adds a subscriber whose indexes are already declared.
     fn enter(self: &Arc<Self>, state: &mut FeedState, options: SubscribeOptions) -> Subscription {
         let (sender, events) = mpsc::unbounded_channel();
         let id = state.next_id;
@@ -195,8 +195,8 @@ impl Feed {
         }
         self.subscribers.send_replace(state.subscribers.len());
         if has_indexes {
-            // They need memory as well. Subscribers without room for it are stopped. The informer learns from its next
-            // list whether anyone is left.
+            // The indexes need memory as well, so subscribers without room for them are stopped. The informer notices
+            // with its next list whether a subscriber is left.
             let at_least = state.charges.bytes();
             let _ = self.charge(state, at_least);
         }
@@ -214,7 +214,7 @@ impl Feed {
             status.lists += 1;
             status.epoch = epoch;
         });
-        state.writer.tell(Advance::Listed);
+        state.writer.notify(Advance::Listed);
         self.charge(&mut state, 0)
     }
 
@@ -232,19 +232,19 @@ impl Feed {
         self.charge(&mut state, 0)
     }
 
-    /// The watch's `where` does not admit `object` in this state, or it was deleted in this state.
+    /// Applies a state of `object` that the watch's `where` does not admit, or in which it was deleted.
     pub(crate) fn exclude(&self, object: Object) -> Result<(), OverBudget> {
         let mut state = self.lock();
         state.take(|contents, outbox| merge::excluded(contents, object, outbox));
         self.charge(&mut state, 0)
     }
 
-    /// Everything up to `version` has been received.
+    /// Records that everything up to `version` has been received.
     pub(crate) fn bookmark(&self, version: Version) {
         self.lock().take(|contents, _| Moved::to(contents, version));
     }
 
-    /// The kind is not served any more, so all its objects are gone. The next list counts as a first one.
+    /// Removes all objects, because their kind is not served any more. The next list counts as a first one.
     pub(crate) fn vanish(&self) {
         let mut state = self.lock();
         let epoch = state.change(|contents, outbox| {
@@ -260,7 +260,7 @@ impl Feed {
             status.epoch = epoch;
         });
         if !was_gone {
-            state.writer.tell(Advance::Lost);
+            state.writer.notify(Advance::Lost);
         }
         // An empty store is never too large.
         let _ = self.charge(&mut state, 0);
@@ -280,8 +280,7 @@ impl Feed {
         stored.filter(|stored| is_same(stored, object))
     }
 
-    /// Whether the watch delivers an object that the store does not have, in a state from before events that the store
-    /// has seen. The object may have been deleted since.
+    /// Whether the store lacks `object` and has already seen later events. The object may have been deleted since.
     pub(crate) fn is_late(&self, object: &Object) -> bool {
         self.store.is_late(object)
     }
@@ -312,7 +311,7 @@ impl Feed {
         }
         state.writer.update(Contents::clear);
         self.status.send_modify(|status| status.stopped = true);
-        state.writer.tell(Advance::Lost);
+        state.writer.notify(Advance::Lost);
     }
 
     /// Packs and unpacks texts, depending on whether they were read.
@@ -351,7 +350,7 @@ impl Feed {
         &self.proven
     }
 
-    /// Whether nothing more is expected from it for now.
+    /// Whether no events are expected for now: the informer has stopped, or the kind is not served.
     pub(crate) fn is_over(&self) -> bool {
         let status = self.status.borrow();
         status.stopped || status.gone

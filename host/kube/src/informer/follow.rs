@@ -40,7 +40,7 @@ const WATCH_GRACE: Duration = Duration::from_secs(30);
 /// again without a pause (client-go: `handleAnyWatch`).
 const FRUITLESS_WATCH_MAX: Duration = Duration::from_secs(1);
 
-/// The number of requests for a version that the server has not reached yet. The server may lag behind the one that
+/// The number of retries with a version that the server has not reached yet. This server may lag behind the one that
 /// returned the version.
 const VERSION_AHEAD_RETRIES: u32 = 2;
 
@@ -58,13 +58,13 @@ pub(crate) struct Follower {
     log: TroubleLog,
     /// Whether lists are requested as the beginning of a watch. Set to false once the server has refused one.
     streaming: bool,
-    /// The last streaming list failed, so the next list comes in pages.
+    /// Whether the last streaming list failed, so that the next list comes in pages.
     spoilt: bool,
     /// The reason for the next list. `None` if no list is due.
     due: Option<ListReason>,
     /// When the last list was applied.
     listed_at: Option<Instant>,
-    /// The number of consecutive answers that the server has not reached the cache's version.
+    /// The number of consecutive answers which said that the server has not reached the cache's version.
     ahead: u32,
 }
 
@@ -247,7 +247,7 @@ impl Follower {
                 }
                 not_before(&server, version)
             }
-            // The watch will notice, or the next silence will be examined.
+            // The server cannot be asked now. Either the watch fails, or the next silence leads to another check.
             Err(_) => Ok(()),
         }
     }
@@ -266,7 +266,7 @@ impl Follower {
         seconds: u64,
     ) -> FollowEnd {
         let deadline = began + Duration::from_secs(seconds) + WATCH_GRACE;
-        let mut told = false;
+        let mut has_events = false;
         let mut relist = pin!(self.relist_due());
         loop {
             let next = tokio::select! {
@@ -281,7 +281,7 @@ impl Follower {
                 Ok(Ok(Err(error))) => return self.broken(version, error),
                 Ok(Ok(Ok(NextNotice::Notice(notice)))) => match self.take(notice) {
                     Ok(seen) if seen.is_empty() => {}
-                    Ok(seen) => (version, told) = (seen, true),
+                    Ok(seen) => (version, has_events) = (seen, true),
                     Err(error) => return self.broken(version, error),
                 },
                 Ok(Err(_silence)) => {
@@ -298,16 +298,16 @@ impl Follower {
                 Ok(Ok(Ok(NextNotice::End))) | Err(_) => break,
             }
         }
-        let is_failure = !told && began.elapsed() < FRUITLESS_WATCH_MAX;
+        let is_failure = !has_events && began.elapsed() < FRUITLESS_WATCH_MAX;
         let failure = is_failure.then_some(InformerError::TooShort { within: FRUITLESS_WATCH_MAX });
         FollowEnd { resume: Some(version), failure }
     }
 
     /// Checks that a watch goes forward: if versions can be compared, its events must be later than the version that it
     /// resumed from.
-    fn check(&self, told: &Version) -> Result<(), InformerError> {
-        let later = self.feed.store().later_than(told);
-        later.map_or(Ok(()), |cache| Err(InformerError::WentBack { server: told.clone(), cache }))
+    fn check(&self, version: &Version) -> Result<(), InformerError> {
+        let later = self.feed.store().later_than(version);
+        later.map_or(Ok(()), |cache| Err(InformerError::WentBack { server: version.clone(), cache }))
     }
 
     /// Applies one event. Returns the version that the store then has.

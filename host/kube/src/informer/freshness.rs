@@ -2,8 +2,8 @@
 //! after a failover, after a write with an unknown outcome, or if an expected event does not arrive. `core::freshness`
 //! decides what to try when.
 //!
-//! A proof runs within the caller's future and ends with it. A caller that requests a proof while another is running
-//! waits for that, and shares the next one with all who wait.
+//! A proof runs within the caller's future and ends with it. A caller that requests a proof while one is running waits
+//! until it ends. All waiting callers then share the next proof.
 
 mod compare;
 mod probe;
@@ -59,13 +59,14 @@ impl Observer for Wake {
 }
 
 impl Informers {
-    /// Completes when the cache of `spec` contains everything that was committed before this call, or is lost. Takes as
-    /// long as the API server does not answer; drop the future to give up. Concurrent callers share one proof.
+    /// Completes when the cache of `spec` contains everything that was committed before this call, or is lost. While
+    /// the API server does not answer, this waits without a limit; drop the future to give up. Concurrent callers share
+    /// one proof.
     pub async fn prove(&self, spec: &WatchSpec) -> Proof {
         let asked = Stamp::take();
         let Some(feed) = self.feed(spec) else { return Proof::Lost };
         let mut last = feed.proven().lock().await;
-        // Another caller's proof that began while this one waited is just as good.
+        // A proof that another caller began in the meantime is just as good.
         if let Some((began, evidence)) = *last
             && began > asked
         {
@@ -101,7 +102,7 @@ struct Prover<'a> {
     /// The server's version to reach, and the epoch of the cache in which it is valid.
     goal: Option<(Version, u64)>,
     /// Whether a failure has been logged.
-    told: bool,
+    has_warned: bool,
 }
 
 impl<'a> Prover<'a> {
@@ -109,7 +110,7 @@ impl<'a> Prover<'a> {
         let wake = Arc::<Wake>::default();
         let observer: Weak<Wake> = Arc::downgrade(&wake);
         feed.store().observe(0, observer);
-        Self { informers, feed, began, wake, goal: None, told: false }
+        Self { informers, feed, began, wake, goal: None, has_warned: false }
     }
 
     async fn run(mut self) -> Proof {
@@ -135,7 +136,7 @@ impl<'a> Prover<'a> {
                 Err(Trouble::Found(finding)) => course.note(finding),
                 Err(Trouble::Failed(error)) => {
                     course.note(Finding::Failed);
-                    self.tell(&error);
+                    self.log_failure(&error);
                     let pause = backoff.next(Instant::now());
                     if let Err(proof) = self.pause(pause).await {
                         return proof;
@@ -254,9 +255,9 @@ impl<'a> Prover<'a> {
         self.informers.client()
     }
 
-    fn tell(&mut self, error: &InformerError) {
+    fn log_failure(&mut self, error: &InformerError) {
         let watch = self.feed.spec();
-        if std::mem::replace(&mut self.told, true) {
+        if std::mem::replace(&mut self.has_warned, true) {
             tracing::debug!(%watch, %error, "the cache is still not proven to be fresh");
         } else {
             tracing::warn!(%watch, %error, "cannot prove that the cache is fresh; it will be tried until it works");

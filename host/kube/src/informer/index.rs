@@ -101,22 +101,23 @@ pub(crate) struct DeclaredIndex {
     source: IndexSource,
     /// The part of an object's text that the source reads. `None` if it reads none.
     looked_at: Option<PointerTree>,
-    /// By value; for selectors, by the label that an object must have to be selected.
+    /// Objects by value; for selectors, by the label that another object must have to be selected.
     groups: IndexGroups,
-    /// The selectors of each object. Empty, unless the index is of selectors.
+    /// The selectors of each object, in an index of selectors.
     selectors: HashMap<ObjectKey, Vec<Selector>>,
     /// The approximate memory of `selectors`, in bytes.
     selectors_bytes: usize,
     /// The memory that it may occupy, in bytes.
     limit: usize,
-    /// It would have exceeded its limit. It is empty then and stays so, because it cannot be complete.
+    /// Whether the index would have exceeded its limit. It is then empty and stays empty, because it could not be
+    /// complete.
     exceeded: bool,
     /// The number of current declarations.
     pub(crate) users: usize,
 }
 
 impl DeclaredIndex {
-    /// An empty index with the values that `source` names, which may occupy `limit` bytes.
+    /// An empty index by the values that `source` names. It may occupy `limit` bytes.
     pub(crate) fn new(source: &IndexSource, limit: usize) -> Result<Self, PointerError> {
         let pointers = source.pointers();
         let tree = (!pointers.is_empty()).then(|| PointerTree::new(pointers.iter().map(String::as_str)));
@@ -132,7 +133,8 @@ impl DeclaredIndex {
         })
     }
 
-    /// The approximate memory that it occupies, in bytes; if it would have exceeded its limit, more than that.
+    /// The approximate memory that it occupies, in bytes. If it would have exceeded its limit, the result is more than
+    /// the limit.
     pub(crate) fn bytes(&self) -> usize {
         if self.exceeded { self.limit.saturating_add(1) } else { self.groups.bytes + self.selectors_bytes }
     }
@@ -200,7 +202,7 @@ impl DeclaredIndex {
         self.source.values(object, &self.body(object))
     }
 
-    /// The needs of the old and the new object's selectors.
+    /// Replaces the selectors of the old object by those of the new one. Returns the needs of both.
     fn replace_selectors(&mut self, old: Option<&Object>, new: Option<&Object>) -> (Needs, Needs) {
         let before = old.and_then(|old| self.selectors.remove(&old.header.key)).unwrap_or_default();
         let after = new.map(|new| self.source.selectors(&self.body(new))).unwrap_or_default();
@@ -212,16 +214,17 @@ impl DeclaredIndex {
         needs
     }
 
-    /// The JSON that the source reads. The whole text was parsed before, but only a small part of it is selected.
+    /// The part of the object's text that the source reads, as JSON.
     fn body(&self, object: &Object) -> Value {
         let selected = self.looked_at.as_ref().and_then(|tree| tree.select(&object.glance()).ok());
         selected.and_then(|text| shallow::parse(&text).ok()).unwrap_or_default()
     }
 }
 
-/// The needs of an object with selectors: an object must have one of these labels, as `key=value`, so that one of the
-/// selectors may select it; or no need at all. Each selector contributes the label with the fewest values, so that most
-/// objects are not candidates for most selectors.
+/// Labels, as `key=value`, for an object with selectors. The selectors can select only objects that have at least one
+/// of these labels. Each selector contributes the key that it requires with the fewest values, so that most objects are
+/// not candidates for most selectors. A selector that requires no label contributes [`NO_NEED`], which every object
+/// meets.
 type Needs = BTreeSet<Arc<str>>;
 
 /// The need of a selector that requires no label.

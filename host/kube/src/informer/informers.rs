@@ -108,7 +108,7 @@ impl Informers {
         self.shared.tasks.wait().await;
     }
 
-    /// The figures of each cache, in no order.
+    /// The figures of each cache, in no particular order.
     #[must_use]
     pub fn figures(&self) -> Vec<InformerFigures> {
         let restored = self.restores().state().restored;
@@ -201,7 +201,8 @@ impl InformersInner {
 
 async fn run(shared: Arc<InformersInner>, spec: WatchSpec, feed: Arc<Feed>) {
     tokio::select! {
-        // This comes first: while a process ends, its connections fail, and that would be logged after its last line.
+        // Checked first: while a process ends, its connections fail, and these failures would be logged after the
+        // host's last line.
         biased;
         () = shared.stop.cancelled() => {}
         () = follow(&shared, &spec, &feed) => {}

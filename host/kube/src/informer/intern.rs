@@ -12,11 +12,11 @@ use windlass_core::object::{ObjectKind, OwnerReference};
 
 use crate::informer::conditions::ReadConditions;
 
-/// With fewer entries than this, nothing is swept.
+/// The minimum number of entries for a sweep.
 const SWEPT_NAMES_MIN: usize = 1024;
 
-/// Shares equal values. Values that are not used any more are dropped from time to time, so that it is at most about
-/// twice as large as the values in use.
+/// Shares equal values. Values that are not used any more are dropped from time to time, so that the interner is at
+/// most about twice as large as the values in use.
 #[derive(Default)]
 pub(crate) struct Interner {
     hasher: DefaultHashBuilder,
@@ -26,7 +26,7 @@ pub(crate) struct Interner {
     conditions: HashTable<Conditions>,
     /// The number of entries at which the next sweep is due.
     sweep_at: usize,
-    /// It is for one object, which has nothing in common with another: nothing is looked up or noted.
+    /// Whether it is for a single object. Then nothing can be shared, so nothing is looked up or kept.
     is_for_one: bool,
 }
 
@@ -50,7 +50,7 @@ impl BorrowedOwner<'_> {
 }
 
 impl Interner {
-    /// An interner for one object, which makes everything anew.
+    /// An interner for a single object, which shares nothing.
     pub(crate) fn for_one() -> Self {
         Self { is_for_one: true, ..Self::default() }
     }
@@ -113,7 +113,7 @@ impl Interner {
         new
     }
 
-    /// `read` is as `conditions::read` answers.
+    /// `read` is a result of `conditions::read`.
     pub(crate) fn conditions(&mut self, read: &ReadConditions<'_>) -> Conditions {
         if read.0.is_empty() && read.1 == 0 {
             return Conditions::default();
@@ -161,8 +161,8 @@ impl Interner {
         }
     }
 
-    /// Drops values that only this interner holds, once there are twice as many as after the last sweep. Sets come
-    /// before strings, because they hold some.
+    /// Drops values that only this interner holds, once there are twice as many as after the last sweep. Sets are swept
+    /// before strings, because they contain strings.
     fn sweep_when_due(&mut self) {
         let size = |this: &Self| this.strings.len() + this.labels.len() + this.owners.len() + this.conditions.len();
         if size(self) < self.sweep_at.max(SWEPT_NAMES_MIN) {
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn owners_that_begin_alike_have_other_hashes() {
+    fn owners_with_the_same_first_uid_have_different_hashes() {
         let hasher = DefaultHashBuilder::default();
         let found: std::collections::HashSet<_> =
             ["a", "b", "c"].into_iter().map(|last| hash_uids(&hasher, ["shared", last].into_iter())).collect();

@@ -141,9 +141,9 @@ pub(crate) async fn newest(client: &Client, spec: &WatchSpec, resource: &Resourc
         page(client, &query.onto(&path), PARTIAL_LIST, LIST_PAGE_TIMEOUT, |_| Ok(())).await
     };
     let answer = match one(Query::default()).await {
-        // A client that may watch one name may not list the others.
+        // A client may have the right to one name only, and then may not list other objects.
         Err(error) if error.code() == Some(403) => one(query(spec)).await,
-        // Any object is good enough: with selectors, the server might have to examine many.
+        // The list had no selectors: any object will do, and with selectors the server might have to examine many.
         answer => answer,
     };
     let version = answer?.version;

@@ -41,11 +41,11 @@ pub(super) async fn confirm_each(
             let ended = outages.wait_for(|outage| outage.since.is_none() && is_unconfirmed(outage.number)).await;
             let Ok(number) = ended.map(|outage| outage.number) else { return };
             let Some(feeds) = feeds() else { return };
-            // Whatever happens there, calls must not wait forever.
+            // Even if the check panics, calls must not wait forever.
             if let Err(panic) = AssertUnwindSafe(ask(&client, &restores, feeds)).catch_unwind().await {
                 tracing::error!(
                     cause = cause(&*panic),
-                    "checking whether the server was restored has panicked: calls go on"
+                    "the check whether the server was restored panicked; calls continue"
                 );
             }
             restores.confirm(number);
@@ -58,10 +58,11 @@ pub(super) async fn confirm_each(
 async fn ask(client: &Client, restores: &Restores, mut feeds: Vec<Arc<Feed>>) {
     let deadline = Instant::now() + CONFIRM_TIMEOUT;
     feeds.retain(|feed| feed.known_state().is_some());
-    // The order of a map is random.
+    // Sorted, because the feeds come from a map, whose order is random.
     feeds.sort_by_cached_key(|feed| feed.spec().to_string());
     for feed in feeds.iter().cycle() {
-        // A single kind may hang, for example if its conversion webhook is not running yet. Then the next one is asked.
+        // A single kind may hang, for example if its conversion webhook is not running yet. Then the next cache is
+        // tried.
         match timeout(CONFIRM_ATTEMPT_TIMEOUT, is_answered(client, restores, feed)).await {
             Ok(true) => return,
             Ok(false) => sleep(CONFIRM_INTERVAL).await,

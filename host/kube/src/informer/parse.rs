@@ -1,8 +1,8 @@
 //! Parses the server's JSON text into an [`Object`]: its header, and the text, by default without `managedFields`.
 //!
 //! This is the hot path of every list and watch. It reads the header through borrowed fields, shares what objects have
-//! in common, builds no tree, and keeps every byte outside `managedFields` as the server sent it. What is written as
-//! API servers write it is read by `head`, everything else by serde.
+//! in common, builds no tree, and keeps every byte outside `managedFields` as the server sent it. `head` reads text in
+//! the form that API servers write; serde reads everything else.
 
 mod head;
 mod judge;
@@ -32,7 +32,7 @@ use crate::informer::projector::Projector;
 const OWN_MANAGERS: &str = "windlass/";
 /// The white space of JSON.
 const JSON_SPACE: [char; 4] = [' ', '\t', '\n', '\r'];
-/// A buffer that is larger was needed for a large object. It is not kept.
+/// The maximum size of a buffer that is kept. Only a large object needs more.
 const IDLE_BUFFER_BYTES: usize = 64 << 10;
 
 /// The reason why a text is not a Kubernetes object.
@@ -55,7 +55,7 @@ pub enum ParseError {
     NoVersion,
 }
 
-/// A value as it is written.
+/// The JSON text of a value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Raw<'a>(&'a str);
 
@@ -126,7 +126,8 @@ impl<'a> Pairs<'a> {
         self.0.push((key, value));
     }
 
-    /// The same, sorted. All at once: a lying server may send any number in the worst order.
+    /// Sorts the pairs, all at once: with sorted insertion, a hostile server could send many pairs in the worst order
+    /// and cause quadratic work.
     fn sorted(mut self) -> Self {
         let Self(pairs) = &mut self;
         // Servers send them sorted.
@@ -183,7 +184,7 @@ pub(crate) struct ObjectParser {
     /// `None` to admit everything.
     judge: Option<Judge>,
     interner: Interner,
-    /// Texts are put together in it.
+    /// Scratch space in which texts are put together.
     buffer: String,
 }
 
@@ -208,20 +209,20 @@ impl ObjectParser {
     }
 
     /// Parses an object. It gets the watch's `apiVersion` and `kind` if it lacks them, as items of a list do, or has
-    /// different ones, as partial metadata do. Does not ask whether the watch's `where` admits it.
+    /// different ones, as partial metadata do. Does not check whether the watch's `where` admits it.
     pub(crate) fn object(&mut self, text: &str) -> Result<Object, ParseError> {
         let text = text.trim();
         self.object_from(text, top(text)?)
     }
 
-    /// As [`Self::object`], and asks whether the watch's `where` admits the object.
+    /// As [`Self::object`], but also checks whether the watch's `where` admits the object.
     pub(crate) fn seen(&mut self, text: &str) -> Result<SeenObject, ParseError> {
         let text = text.trim();
         self.seen_from(text, top(text)?)
     }
 
-    /// Reads an event of a watch, if that is written as API servers write events of objects: its type and its object.
-    /// None: it may be one all the same.
+    /// Reads the type and the object of a watch event in the form that API servers write. `None` if the form differs;
+    /// `line` may be an event nevertheless.
     pub(crate) fn event<'a>(&mut self, line: &'a [u8]) -> Option<(&'a str, SeenObject)> {
         let UsualEvent { name, object, text } =
             head::event(std::str::from_utf8(line).ok()?.trim_end_matches(JSON_SPACE))?;
@@ -235,8 +236,8 @@ impl ObjectParser {
         }
     }
 
-    /// The same as [`Self::object`] of an object that says that it is of this kind, has this `name`, and is not being
-    /// deleted. None: it is another.
+    /// As [`Self::object`], but `None` unless the text itself names this kind and this `name`, and the object is not
+    /// being deleted.
     pub(crate) fn living(&mut self, text: &str, name: &str) -> Result<Option<Object>, ParseError> {
         let text = text.trim();
         let top = top(text)?;
@@ -287,7 +288,8 @@ impl<'a> ParsedOwner<'a> {
 }
 
 /// Cleans any answer about an object: removes `managedFields` and adds `apiVersion` and `kind`. Unlike
-/// [`Parser::object`], it accepts an answer without a name, as some subresources return, and keeps an existing kind.
+/// [`ObjectParser::object`], it accepts an answer without a name, as some subresources return, and keeps an existing
+/// kind.
 pub(crate) fn clean(text: &str, kind: &ObjectKind) -> Result<Arc<str>, ParseError> {
     let text = text.trim();
     let top = top(text)?;
@@ -300,7 +302,7 @@ pub(crate) fn clean(text: &str, kind: &ObjectKind) -> Result<Arc<str>, ParseErro
 }
 
 fn top(text: &str) -> Result<ParsedObject<'_>, ParseError> {
-    // Of an array, serde would take the items for fields.
+    // serde would take the items of an array for the fields of an object.
     if !text.is_empty() && !text.starts_with('{') {
         return Err(ParseError::NoObject);
     }
@@ -310,19 +312,19 @@ fn top(text: &str) -> Result<ParsedObject<'_>, ParseError> {
     }
 }
 
-/// Whether the string `given` is `wanted`, without escapes.
+/// Whether `given` is the JSON string `wanted`, written without escapes.
 fn says(given: Option<Raw<'_>>, wanted: &str) -> bool {
     given.is_some_and(|raw| raw.0.strip_prefix('"').and_then(|raw| raw.strip_suffix('"')) == Some(wanted))
 }
 
-/// The entries of `managedFields` that are of this host's plugins.
+/// The entries of `managedFields` that belong to this host's plugins.
 fn own_fields(managed_fields: Option<Raw<'_>>) -> Result<Option<Arc<String>>, ParseError> {
     #[derive(Deserialize)]
     struct ManagerEntry<'a> {
         #[serde(borrow, default)]
         manager: Cow<'a, str>,
     }
-    // Nearly all objects are nobody's here, and looking for that is quicker than reading them.
+    // Nearly all objects have no such entry, and searching for the prefix is faster than parsing.
     let Some(all) = managed_fields.filter(|all| all.0.contains(OWN_MANAGERS)) else { return Ok(None) };
     let mut own = Vec::new();
     for raw in serde_json::from_str::<Vec<&RawValue>>(all.0)? {
@@ -454,7 +456,7 @@ mod tests {
         assert_eq!(labels.iter().collect::<Vec<_>>(), [("a", "2"), ("b", "3")]);
     }
 
-    /// Such an object would make every list of its kind fail.
+    /// If such an object could not be read, every list of its kind would fail.
     #[test]
     fn a_very_deep_object_is_read_in_each_projection_and_judged() {
         let (open, close) = (r#"{"a":"#.repeat(50_000), "}".repeat(50_000));

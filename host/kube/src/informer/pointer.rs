@@ -41,7 +41,7 @@ impl PointerError {
         Self::Syntax(single_line(pointer, POINTER_CHARACTERS_SHOWN_MAX))
     }
 
-    /// Refuses a pointer with too many segments: the tree of its tokens is dropped and followed by recursion.
+    /// Refuses a pointer with too many segments, because the tree of its tokens is followed and dropped recursively.
     fn check_depth(pointer: &str) -> Result<(), Self> {
         let segments = segment_count(pointer);
         if segments <= SEGMENTS_MAX {
@@ -60,7 +60,7 @@ pub(crate) struct PointerTree {
 }
 
 impl PointerTree {
-    /// `pointers` only.
+    /// The tree of `pointers` only.
     pub(crate) fn new<'a>(pointers: impl IntoIterator<Item = &'a str>) -> Result<Self, PointerError> {
         let mut root = Self::default();
         for pointer in pointers {
@@ -69,12 +69,12 @@ impl PointerTree {
         Ok(root)
     }
 
-    /// `pointers` and the object's identity.
+    /// The tree of `pointers` and the object's identity.
     pub(crate) fn of_read(pointers: &[String]) -> Result<Self, PointerError> {
         Self::new(IDENTITY.into_iter().chain(pointers.iter().map(String::as_str)))
     }
 
-    /// `pointers` and the object's metadata.
+    /// The tree of `pointers` and the object's metadata.
     pub(crate) fn of_watch<'a>(pointers: impl IntoIterator<Item = &'a str>) -> Result<Self, PointerError> {
         Self::new(METADATA.into_iter().chain(pointers))
     }
@@ -126,7 +126,7 @@ impl PointerTree {
     }
 }
 
-/// Appends the selected parts of a value to `kept`. Its value is whether there were any.
+/// Appends the selected parts of a value to `kept`. Deserializing returns whether there were any.
 struct Selection<'t> {
     tree: &'t PointerTree,
     kept: &'t mut String,
@@ -198,7 +198,7 @@ impl<'de> Visitor<'de> for Selection<'_> {
                     kept.push_str("null");
                 }
             }
-            // The nulls stay until the end: to write them anew for each item would take quadratic time.
+            // Superfluous nulls are cut at the end: writing them again for each item would take quadratic time.
             match items.next_element_seed(Selection { tree: &tree, kept: &mut *kept })? {
                 Some(true) => end = kept.len(),
                 Some(false) => kept.push_str("null"),
@@ -323,9 +323,9 @@ mod tests {
         assert_eq!(project(&[""])["spec"]["other"], true);
     }
 
-    /// Quadratic work would take hours.
+    /// With quadratic work, this would take hours.
     #[test]
-    fn long_lists_without_a_selected_item_are_read_in_no_time() {
+    fn long_lists_without_a_selected_item_are_read_quickly() {
         let items = vec![r#"{"a":1}"#; 200_000].join(",");
         let select = |pointers: &[&str], text: &str| {
             PointerTree::new(pointers.iter().copied()).expect("pointers").select(text).expect("valid")

@@ -75,7 +75,7 @@ impl Digester {
         let mut hash = Sha256::new();
         match serde_json::from_str(&selected) {
             Ok(body) => self.add_values(&body, &mut hash),
-            // They are JSON, but too deep to be parsed. No other input of the hash begins like this.
+            // The values are JSON, but too deep to be parsed. No other input of the hash begins like this.
             Err(_) => hash.update(["unparsed:", &selected].concat()),
         }
         let digits: Vec<_> = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
@@ -84,7 +84,7 @@ impl Digester {
 
     /// Adds each pointer and the values there.
     fn add_values(&self, body: &Value, hash: &mut Sha256) {
-        // With their lengths, so that different values are different bytes.
+        // Adds the length of each text, so that different values lead to different bytes.
         let mut add = |text: &str| {
             hash.update((text.len() as u64).to_be_bytes());
             hash.update(text);

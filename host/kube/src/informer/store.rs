@@ -269,14 +269,14 @@ impl StoreWriter {
         change(&mut self.shared.contents.write().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Whether there are observers. An observer that is not counted yet sees the change that was made before.
+    /// Whether there are observers. An observer that registers too late to be counted finds the change in the store.
     pub(crate) fn is_observed(&self) -> bool {
         !self.shared.observers.is_empty()
     }
 
     /// Notifies the observers of a change that was made.
-    pub(crate) fn tell(&mut self, advance: Advance<'_>) {
-        self.shared.observers.tell(advance);
+    pub(crate) fn notify(&mut self, advance: Advance<'_>) {
+        self.shared.observers.notify(advance);
     }
 }
 

@@ -24,7 +24,7 @@ pub struct CacheTrust {
 
 #[derive(Clone, Debug)]
 struct TrustedCache {
-    /// The name, for people.
+    /// The watch, in words for people.
     watch: String,
     store: Store,
     /// Changes with each list, and when the cache is emptied.
@@ -32,7 +32,7 @@ struct TrustedCache {
 }
 
 impl CacheTrust {
-    /// Without any cache: always trusted.
+    /// The trust of a controller without caches, which is always given.
     #[must_use]
     pub fn always() -> Self {
         Self::new(Reachability::always(), Restores::default())
@@ -78,7 +78,7 @@ impl CacheTrust {
 
     /// Completes when all caches can be trusted. Cancel-safe.
     pub async fn given(&self) {
-        // Workers ask before each key.
+        // The common case: workers wait for this before each key.
         if self.is_given() {
             return;
         }

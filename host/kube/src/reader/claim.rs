@@ -107,12 +107,12 @@ impl Claim {
         Ok(steps)
     }
 
-    /// If a watch's selector hides an object when its labels change, the object could never be released. Orphans may be
-    /// hidden already.
+    /// Refuses watches that may hide objects. If a watch's selector hides an object when its labels change, the object
+    /// could never be released. Orphans may be hidden already.
     fn check_narrowed(&self, watches: &[&Readable]) -> Result<(), ApiError> {
         let is_namespaced = self.call.primary_key.namespace.is_some();
-        // If the primary is namespaced, each of the watches covers its namespace. Otherwise, each of them needs one
-        // that hides nothing and covers everything.
+        // If the primary is namespaced, every watch here covers its namespace, so one watch that hides nothing is
+        // enough. Otherwise, each watch needs a watch beside it that covers the same namespaces and hides nothing.
         let sees_all = |spec: &WatchSpec| {
             let mut wide = watches.iter().map(|watch| &watch.spec).filter(|other| !other.is_filtered());
             wide.any(|other| is_namespaced || other.namespace.is_none() || other.namespace == spec.namespace)
@@ -181,7 +181,7 @@ impl Claim {
         for (key, known) in self.call.overlay.of_kind(&self.kind) {
             match known.left {
                 Some(WrittenState::State(_, object)) => {
-                    // If versions cannot be compared, the state that the call was answered is the later one.
+                    // If versions cannot be compared, the state that the call's own write returned is the later one.
                     let latest = match found.remove(&key) {
                         Some(cached) => newer(object, cached, is_comparable),
                         None => object,
@@ -303,7 +303,8 @@ fn keep_newer(found: &mut BTreeMap<ObjectKey, Object>, object: Object, is_compar
     found.insert(key, object);
 }
 
-/// An object that is gone needs neither step, and an object with another UID need not be released.
+/// Whether the step is no longer necessary: an object that is gone needs neither step, and an object with another UID
+/// need not be released.
 fn is_settled(error: &ApiError, step: &ClaimAction) -> bool {
     let is_another = error.reason == ApiReason::Conflict && error.code == 422;
     error.is_object_missing() || (is_another && !step.adopt)

@@ -18,7 +18,7 @@ use crate::informer::projector::Projector;
 use crate::informer::store::NotSynced;
 use crate::reader::Readable;
 
-/// Objects that the call has written, as `watches` together show them. `None` if they do not show them.
+/// Objects that the call has written, as `watches` together show them. `None` for an object that they do not show.
 pub(crate) type Own = BTreeMap<ObjectKey, Option<Object>>;
 
 /// The object `key` as `watches` together show it.
@@ -34,8 +34,8 @@ pub(crate) fn get(
 /// All objects of `kind` that the call has written.
 pub(crate) fn own(watches: &[&Readable], call: &CallContext, kind: &ObjectKind) -> Result<Own, NotSynced> {
     let written = call.overlay.of_kind(kind).into_iter();
-    let told = written.filter(|(_, known)| known.left.is_some());
-    told.map(|(key, known)| Ok((key.clone(), shown(watches, &key, Some(&known))?))).collect()
+    let with_state = written.filter(|(_, known)| known.left.is_some());
+    with_state.map(|(key, known)| Ok((key.clone(), shown(watches, &key, Some(&known))?))).collect()
 }
 
 /// The later of two states of an object that several watches show; `a` if versions cannot be compared.
@@ -63,7 +63,7 @@ fn shown_by(watch: &Readable, key: &ObjectKey, known: Option<&Known>) -> Result<
     }
     Ok(match known.and_then(|known| known.left.as_ref()) {
         None => watch.store.find(key)?,
-        // UIDs do not tell which of two objects of one name is the later one.
+        // UIDs do not show which of two objects of one name is the later one.
         Some(WrittenState::Nothing(_)) => None,
         Some(WrittenState::Unkept(version)) => match cached(watch, key, version, is_dry_run)? {
             Cached::New(cached) => cached,
@@ -81,7 +81,7 @@ fn shown_by(watch: &Readable, key: &ObjectKey, known: Option<&Known>) -> Result<
 enum Cached {
     /// The store has caught up with the write. `None` if it has no such object now.
     New(Option<Object>),
-    /// A state before the write, or none.
+    /// The store has a state from before the write, or does not have the object.
     Stale,
 }
 

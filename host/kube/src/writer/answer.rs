@@ -102,7 +102,7 @@ pub(crate) fn read(plan: &Plan, text: &str) -> Result<Answered, ParseError> {
     let has_content = has_content(&top);
     let is_whole = is_of(&top, &plan.resource.kind, &plan.subresource);
     let metadata = top.metadata.unwrap_or_default();
-    // The remains of a delete, which a server without `deletionGracePeriodSeconds` returns as well.
+    // A server may answer a delete with the last state of the removed object, which is not terminating.
     let is_deleted = plan.how == How::Delete && metadata.deletion_timestamp.is_none();
     let is_named = metadata.name.as_deref() == Some(&*plan.key.name);
     if is_deleted || (is_whole && is_named && !has_content && metadata.has_gone()) {

@@ -27,8 +27,8 @@ pub(crate) enum BodyError {
     OtherController(String),
 }
 
-/// The fields of a JSON object, their values unread, in the order of names. Refuses duplicates, which the server would,
-/// too, had they not been lost here.
+/// The fields of a JSON object, sorted by name, with unparsed values. Duplicates are refused, as the server would
+/// refuse them.
 #[derive(Debug, Default)]
 struct Fields<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
 
@@ -65,7 +65,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// None: it is not written as usual, if it is an object.
+    /// `None` if the text is not in the usual form. It may be an object nevertheless.
     fn scanned(text: &'a str) -> Option<Self> {
         let mut fields = Self(Vec::with_capacity(8));
         let mut scan = Scan::new(text);
@@ -79,8 +79,8 @@ impl<'a> Fields<'a> {
         fields.sorted().ok()
     }
 
-    /// The same in the order of names, or the name of a field that comes twice. All at once: a body may have hundreds
-    /// of thousands of fields in the worst order.
+    /// Sorts the fields by name, all at once, because a body may have hundreds of thousands of fields in the worst
+    /// order. The error is the name of a field that appears twice.
     fn sorted(mut self) -> Result<Self, String> {
         self.0.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
         match self.0.windows(2).find(|pair| pair[0].0 == pair[1].0) {
@@ -272,9 +272,9 @@ impl JsonPatch {
 mod tests {
     use super::*;
 
-    /// By insertions into a sorted list these would take minutes.
+    /// With insertions into a sorted list, this would take minutes.
     #[test]
-    fn very_many_fields_in_the_worst_order_are_read_in_no_time() {
+    fn very_many_fields_in_the_worst_order_are_read_quickly() {
         let fields: Vec<_> = (0..200_000).rev().map(|number| format!("\"{number:06}\":1")).collect();
         let text = format!("{{{}}}", fields.join(","));
         assert_eq!(Fields::read(&text).expect("an object").0.len(), fields.len());

@@ -52,7 +52,7 @@ struct WriteBudgetInner {
     origin: Instant,
     waited: AtomicU64,
     reports: Mutex<Repeats>,
-    /// For writes that take the host long.
+    /// The threads for the plugin's long writes.
     offload: OnceLock<Offload>,
 }
 
@@ -153,7 +153,7 @@ impl WriteBudget {
     async fn pay(&self, plugin: &str) {
         let _waiting = CountedWaiter::of(&self.0);
         self.0.waited.fetch_add(1, Ordering::Relaxed);
-        self.tell(plugin);
+        self.log_wait(plugin);
         let _first = self.0.queue.lock().await;
         while let Err(wait) = self.take() {
             sleep(wait).await;
@@ -165,7 +165,7 @@ impl WriteBudget {
         self.0.tokens().bucket.try_take(now)
     }
 
-    fn tell(&self, plugin: &str) {
+    fn log_wait(&self, plugin: &str) {
         let mut reports = self.0.reports.lock().unwrap_or_else(PoisonError::into_inner);
         if reports.line(self.0.now()).is_some() {
             let WriteRate { per_second, burst } = self.0.rate;
@@ -173,7 +173,7 @@ impl WriteBudget {
                 plugin,
                 per_second,
                 burst,
-                "the plugin writes more often than it may, so its writes wait: look what it writes, or raise --writes-per-second \
+                "the plugin writes more often than it may, so its writes wait: check what it writes, or raise --writes-per-second \
                  and --writes-burst"
             );
         }

@@ -49,16 +49,17 @@ impl From<ApiError> for Ended {
 #[derive(Clone, Copy, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each answers a question of its own, in any combination")]
 pub(super) struct WriteProgress {
-    /// It runs on a separate thread.
+    /// Whether the write runs on a separate thread.
     pub(super) offloaded: bool,
-    /// It has left the thread on which it began. That thread is the guest's, and nothing may be sent from it.
+    /// Whether the write has left the thread on which it began. That is the guest's thread, and no request may be sent
+    /// from it.
     pub(super) away: bool,
-    /// Its next request is paid for.
+    /// Whether its next request is paid for.
     pub(super) paid: bool,
-    /// The number of remaining attempts.
+    /// The numbers of names and of judgements that may still be tried.
     pub(super) names: usize,
     pub(super) judgements: usize,
-    /// The host is read-only, so the write has become a dry run.
+    /// Whether the write has become a dry run, because the host is read-only.
     pub(super) withheld: bool,
 }
 
@@ -144,7 +145,8 @@ impl Writer {
                 Some((_, object)) => StateBefore::State(object),
                 None => self.skips.as_ref().map_or(StateBefore::Unknown, |skips| skips.before(call, &plan)),
             };
-            // Boxed: a write is moved into its task when it begins, and needs most of its room only from here on.
+            // Boxed, because a write's future is moved into its task when it begins, and needs most of its size only
+            // from here on.
             let ended = Box::pin(self.send(call, plan, before)).await;
             progress.paid = false;
             let (left, expected) = match &lock {
@@ -162,7 +164,7 @@ impl Writer {
     }
 
     /// Reports a committed write.
-    fn tell(&self, call: &CallContext, plan: &Plan, answered: &Answered) {
+    fn report_committed(&self, call: &CallContext, plan: &Plan, answered: &Answered) {
         // A token request changes no object, and neither does a review.
         let is_idle = plan.dry_run || plan.is_unstored() || &*plan.subresource == "token";
         let is_change = !is_idle && call.principal.role == Role::Plugin;
@@ -198,7 +200,7 @@ impl Writer {
         if plan.withheld {
             return Box::pin(self.withhold(call, plan, before)).await;
         }
-        // Before the request is sent, because its event may come before its answer.
+        // Opened before the request is sent, because its event may come before its answer.
         let interest = self.expecting.as_ref().and_then(|expecting| expecting.open(call, &plan));
         let at = Instant::now();
         // Checked last, because earlier steps took time, in which the lease may have ended.
@@ -231,7 +233,7 @@ impl Writer {
                 match answered {
                     Ok(answered) => {
                         self.expect(interest, &plan, code, &answered);
-                        self.tell(call, &plan, &answered);
+                        self.report_committed(call, &plan, &answered);
                         Ended { written: Ok(committed(call, &plan, answered)), unsettled: None }
                     }
                     Err(error) if plan.dry_run || plan.is_unstored() => unreadable(&plan.subject, code, &error).into(),

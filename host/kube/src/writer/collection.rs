@@ -1,8 +1,8 @@
 //! Deletions of collections: one request, for which the server deletes one object after the other.
 //!
-//! The objects are not known in advance. The server returns them in its answer, in their state before. If an error
-//! comes, some may have been deleted already. In that case, and if the server does not return the objects, the caches
-//! of the kind have to prove that they are fresh before the key runs again (ADR 10, ADR 11).
+//! The objects are not known in advance. The server returns them in its answer, in their state before the deletion. If
+//! an error comes, some may have been deleted already. In that case, and if the server does not return the objects, the
+//! caches of the kind have to prove that they are fresh before the key runs again (ADR 10, ADR 11).
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -179,7 +179,7 @@ impl Writer {
             return refusal::read_only(&deletion.subject, &write, &why).into();
         }
         let Deletion { resource, namespace, labels, dry_run, .. } = &deletion;
-        // Before the request is sent, because its events may come before its answer.
+        // Opened before the request is sent, because its events may come before its answer.
         let interest = self.expecting.as_ref().filter(|_| !dry_run);
         let interest =
             interest.and_then(|expecting| expecting.open_collection(call, &resource.kind, namespace.as_ref(), labels));
@@ -202,7 +202,7 @@ impl Writer {
                 let found = self.offload.read(text, move |text| named_in(text, &kind)).await;
                 self.carried_out(call, &deletion, found.ok().flatten(), (interest, code, took))
             }
-            // It was committed nevertheless.
+            // The deletion was committed, and only its answer cannot be used.
             Err(RequestError::TooLarge { .. } | RequestError::NotText(_)) => {
                 self.carried_out(call, &deletion, None, (interest, code, took))
             }
@@ -228,7 +228,7 @@ impl Writer {
         }
     }
 
-    /// The server has deleted the objects in `found`, or did not list them.
+    /// Handles a success: the server has deleted the objects in `found`. `None` if it did not list them.
     fn carried_out(
         &self,
         call: &CallContext,
@@ -271,7 +271,7 @@ impl Writer {
 }
 
 impl Deletion {
-    /// Shows to the call's later reads that `object`, given in its state before, is deleted.
+    /// Shows to the call's later reads that `object` is deleted. It is given in its state before the deletion.
     fn lay(&self, call: &CallContext, object: &Object) {
         let (kind, key) = (&self.resource.kind, &object.header.key);
         if self.waits(object) {
@@ -285,8 +285,8 @@ impl Deletion {
         }
     }
 
-    /// Whether a deleted `object` may still exist: other propagation policies set finalizers, and Pods end after a
-    /// grace period.
+    /// Whether a deleted `object` may still exist: propagation policies other than `Background` set finalizers, and
+    /// Pods end after a grace period.
     fn waits(&self, object: &Object) -> bool {
         let kind = &self.resource.kind;
         let is_pod = &*kind.api_version == "v1" && &*kind.kind == "Pod";

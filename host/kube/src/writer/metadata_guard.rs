@@ -94,7 +94,7 @@ impl Before {
 }
 
 impl Touched {
-    /// Of a body that was planned, and so is an object or a list of operations.
+    /// Reads a body that was planned, and so is an object or a list of operations.
     fn of(call: &CallContext, plan: &Plan, form: MutationForm, body: &str) -> Self {
         let may_delete = call.principal.grants().allows(&deletion(plan));
         let owners = if may_delete { AddedOwners::none() } else { owner::added(form, body) };
@@ -318,7 +318,7 @@ fn unsound(plan: &Plan, error: &BodyError) -> ApiError {
     plan.subject.refuse(ApiReason::Invalid, error.to_string())
 }
 
-/// Whether only this text denotes the version for the server: to the server, `0` means no version, and `007` means `7`.
+/// Whether the server takes `version` literally. To the server, `0` means no version, and `007` means `7`.
 fn is_plain(version: &str) -> bool {
     !version.starts_with('0') && version.bytes().all(|byte| byte.is_ascii_digit())
 }

@@ -152,7 +152,7 @@ impl Planner<'_> {
         Ok(Plan { generated, dry_run: options.dry_run, ..plan })
     }
 
-    /// Which object `body` is about: that which it names, or the parent of the subresource.
+    /// The object that `body` is about: the object that it names, or the parent of the subresource.
     fn written(&self, body: &mut Body<'_>, options: &WriteOptions) -> Result<ObjectRef, ApiError> {
         let kind = self.sound(body.kind())?;
         if let Some(parent) = parent_of(options) {
@@ -238,7 +238,7 @@ impl Planner<'_> {
         resolver.object(reference, name_of(options)).await
     }
 
-    /// The same for an object that has no name, which only what is not stored may lack.
+    /// As [`Self::target`], for an object without a name. Only objects that are not stored may lack one.
     async fn unnamed(&mut self, body: &Body<'_>) -> Result<ResolvedTarget, ApiError> {
         let (kind, namespace) = (self.sound(body.kind())?, body.namespace().map(|it| Arc::from(&*it)));
         let resolver = Resolver { discovery: self.discovery, call: self.call, subject: &mut self.subject };
@@ -253,8 +253,8 @@ impl Planner<'_> {
         self.call.principal.field_manager_with(options.manager_suffix.as_deref())
     }
 
-    /// Replaces `generateName` by a name, where there is none. The host does so itself because a create whose answer is
-    /// lost can then be looked up.
+    /// Sets a name that begins with `generateName`, if the body has no name. The host generates it, so that it can look
+    /// up the object if the answer to the create is lost.
     fn generate_name(&self, body: &mut Body<'_>) -> Result<bool, ApiError> {
         let (None, Some(prefix)) = (body.name(), body.generate_name()) else { return Ok(false) };
         let kept: String = prefix.chars().take(NAME_PREFIX_KEPT_BYTES_MAX).collect();
@@ -265,7 +265,7 @@ impl Planner<'_> {
         Ok(true)
     }
 
-    /// The body of a subresource is about the parent, whatever kind it is of.
+    /// Checks that the body of a subresource names its parent. The body may be of another kind than the parent.
     fn agree_with_parent(
         &self,
         body: &mut Body<'_>,
@@ -274,7 +274,7 @@ impl Planner<'_> {
     ) -> Result<(), ApiError> {
         match body.name() {
             Some(name) if *name != *parent.key.name => {
-                return Err(self.invalid(format!("the body is named {name}, its parent {}", parent.key.name)));
+                return Err(self.invalid(format!("the body is named {name}, but its parent {}", parent.key.name)));
             }
             Some(_) => {}
             None => self.sound(body.set_name(&parent.key.name))?,
@@ -293,7 +293,7 @@ impl Planner<'_> {
             return Err(self.invalid("a subresource cannot be owned; own the object"));
         }
         if key.name.is_empty() {
-            return Err(self.invalid("what is not stored cannot be owned"));
+            return Err(self.invalid("an object that is not stored cannot be owned"));
         }
         let primary = self.call.primary_ref();
         let reference = owner::controller_reference(&primary, key).map_err(|error| match error {

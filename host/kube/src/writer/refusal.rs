@@ -9,8 +9,8 @@ use crate::informer::parse::ParseError;
 
 /// The error for an `operation` of a batch that was not sent because `last`, which was sent, failed. It has the same
 /// reason, unless that reason is about an object, its namespace, or the outcome of a request: about this operation,
-/// only one fact is known, that it was not sent. A plugin that treats a missing object as deleted must not treat this
-/// one so.
+/// only one fact is known: it was not sent. A plugin that treats a missing object as deleted must not treat this object
+/// as deleted.
 pub(super) fn unsent_after(operation: &Operation, last: &ApiError) -> ApiError {
     let reason = match last.reason {
         ApiReason::NotFound
@@ -41,7 +41,7 @@ pub(super) fn abandoned(subject: &RequestSubject) -> ApiError {
     subject.refuse(ApiReason::TooManyRequests, message)
 }
 
-/// `withheld` was not tried as a dry run either, because of `why`.
+/// The error for a withheld write that was not even tried as a dry run, because of `why`.
 pub(super) fn read_only(subject: &RequestSubject, withheld: &WithheldWrite, why: &str) -> ApiError {
     let WithheldWrite { effect, difference, .. } = withheld;
     let colon = if difference.is_empty() { "" } else { ": " };

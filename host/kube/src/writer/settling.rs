@@ -79,7 +79,7 @@ impl Unsettled {
         skips: Option<&Skips>,
     ) -> (Settlement, Option<Object>) {
         let mut backoff = Backoff::default();
-        let mut told = false;
+        let mut has_warned = false;
         loop {
             let over = Instant::now() >= self.over;
             let (look, object) = self.look(client, call, skips).await;
@@ -88,9 +88,9 @@ impl Unsettled {
                 SettleStep::Settled(settlement) => return (settlement, object),
                 SettleStep::LookWhenOver => sleep_until(self.over).await,
                 SettleStep::LookAgain => {
-                    if over && !told {
-                        told = true;
-                        self.tell_that_it_waits(call);
+                    if over && !has_warned {
+                        has_warned = true;
+                        self.log_wait(call);
                     }
                     let now = Instant::now();
                     let again = now + backoff.next(now);
@@ -140,8 +140,8 @@ impl Unsettled {
         }
     }
 
-    /// Interprets a 404: there is no object if `status` is about an object, but a `status` about the resource says
-    /// nothing about it.
+    /// Interprets a 404. If `status` is about the object, it does not exist. A `status` about the resource says nothing
+    /// about the object.
     fn judge_absence(&self, status: &Status) -> SettleLook {
         let is_about_it = status.details.as_ref().is_some_and(|details| *details.name == *self.plan.key.name);
         if is_about_it && self.preconditions.fail_for_good(None) {
@@ -178,7 +178,7 @@ impl Unsettled {
         let known = || skips.map(|skips| skips.known(&self.plan.resource.kind)).unwrap_or_default();
         match self.plan.how {
             How::Create if self.plan.creates() => self.plan.generated || has_written(object, &self.plan.manager),
-            // An eviction.
+            // Any other create is an eviction.
             How::Create | How::Delete => (self.has_answered() || uid.is_some()) && object.header.deleting,
             How::Apply => {
                 let known = known();
@@ -200,7 +200,7 @@ impl Unsettled {
         self.ending == Ending::Answered
     }
 
-    fn tell_that_it_waits(&self, call: &CallContext) {
+    fn log_wait(&self, call: &CallContext) {
         tracing::warn!(
             plugin = %call.principal.plugin, primary = %call.primary_key, object = %self.plan.key,
             "it is not known whether an object was created, and the API server does not answer; the key waits"

@@ -1,6 +1,6 @@
-//! Decides which writes need not be sent (ADR 5): those of objects in a watch that runs the same key again if its
-//! contents turn out to be outdated. `core::no_op` decides whether a write would change anything. Also finds the state
-//! before a write in the controller's caches.
+//! Decides which writes need not be sent (ADR 5). A write that would change nothing is skipped only if its object is in
+//! a watch. If the watch turns out to be outdated, its next event runs the same key again. `core::no_op` decides
+//! whether a write would change anything. Also finds the state before a write in the controller's caches.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -203,8 +203,8 @@ impl Skips {
         (!object.header.deleting && runs(followed, &object)).then_some(object)
     }
 
-    /// The latest state of the object in this call's own writes and in the caches whose state `admits`, and such a
-    /// cache.
+    /// The latest state of the object, from this call's own writes and from the caches that `admits` accepts with their
+    /// state. Also returns the cache that was used.
     fn latest(
         &self,
         call: &CallContext,
@@ -234,8 +234,9 @@ impl Skips {
         Some((followed, object))
     }
 
-    /// Remembers the result of an apply. A large object is not kept but learned from at once, on the thread that parses
-    /// large answers anyway. So are kinds for which no write has asked.
+    /// Remembers the result of an apply. Usually it is kept, to be learned from when needed. A large object is learned
+    /// from at once, on the thread that parses large answers anyway, and so is an object of a kind without a watch that
+    /// allows skipping.
     pub(crate) fn learn(&self, plan: &Plan, left: &Object) {
         if plan.how != How::Apply || plan.dry_run {
             return;

@@ -159,11 +159,11 @@ async fn an_object_adopted_in_this_call_is_not_adopted_again() {
 async fn a_watch_that_hides_objects_is_not_claimed_from() {
     let narrow = WatchSpec { label_selector: Some("app=shop".parse().expect("a selector")), ..pods() };
     let elsewhere = WatchSpec { namespace: Some("test".into()), ..pods() };
-    for (spec, said) in [(narrow, "app=shop"), (elsewhere, "prod")] {
+    for (spec, word) in [(narrow, "app=shop"), (elsewhere, "prod")] {
         let claims = scripted(spec, &[], shop(), vec![]).await;
         let errors = claims.claim(&Arc::new(call()), "app=shop").await.expect_err("not seen");
         assert_eq!(reasons(&errors), [ApiReason::NotWatched]);
-        assert!(errors[0].message.contains(said), "{}", errors[0]);
+        assert!(errors[0].message.contains(word), "{}", errors[0]);
     }
     let claims = scripted(pods(), &[], shop(), vec![]).await;
     for selector in ["", "  ", "app in"] {
@@ -332,7 +332,7 @@ async fn two_owners_that_race_for_the_same_orphans_never_share_one() {
         let several = adopted.len();
         adopted.sort();
         adopted.dedup();
-        assert_eq!(adopted.len(), several, "both were told that they had adopted it");
+        assert_eq!(adopted.len(), several, "both got the answer that they had adopted it");
         for name in &names {
             assert_eq!(cluster.controllers(name).await.len(), 1, "{name}");
         }

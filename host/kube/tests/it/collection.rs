@@ -224,10 +224,10 @@ async fn the_call_no_longer_reads_what_it_has_deleted() {
 
 #[tokio::test(start_paused = true)]
 async fn a_read_only_host_deletes_a_collection_as_a_dry_run() {
-    let told: Arc<std::sync::Mutex<Vec<WithheldWrite>>> = Arc::default();
-    let telling = told.clone();
+    let reported: Arc<std::sync::Mutex<Vec<WithheldWrite>>> = Arc::default();
+    let reports = reported.clone();
     let withheld = move |_: &CallContext, write: &WithheldWrite| {
-        telling.lock().expect("no panic").push(write.clone());
+        reports.lock().expect("no panic").push(write.clone());
         true
     };
     let script = Script::default().comparable().mutations([list(9, &[pod("a", "u", 7)])]);
@@ -235,8 +235,8 @@ async fn a_read_only_host_deletes_a_collection_as_a_dry_run() {
     let deleted = writer.delete_collection(Arc::new(call()), collection(), options()).await.expect("tried");
     assert_eq!(deleted.map(|deleted| deleted.len()), Some(1));
     assert_eq!(script.mutations_asked()[0].json()["dryRun"], json!(["All"]));
-    let told = told.lock().expect("no panic");
-    assert_eq!((told.len(), told[0].verb, &*told[0].object.key.name), (1, "deletecollection", "*"));
+    let reported = reported.lock().expect("no panic");
+    assert_eq!((reported.len(), reported[0].verb, &*reported[0].object.key.name), (1, "deletecollection", "*"));
     assert_eq!(writer.count(WriteOutcome::Withheld), 1);
 }
 

@@ -59,14 +59,15 @@ async fn a_planned_install_reports_its_change_and_writes_nothing() {
     let cluster = cluster().await;
     let mut document = widgets(&cluster.group());
     let definitions = Definitions::new(cluster.connection.client.clone(), cluster.discovery.clone());
-    let would = async |document: &Value| definitions.would_install(&role(), &definition(document)).await.expect("told");
+    let would =
+        async |document: &Value| definitions.would_install(&role(), &definition(document)).await.expect("an answer");
     assert_eq!(would(&document).await.as_deref(), Some("it would be created"));
     cluster.install(PLUGIN, &document).await.expect("installed");
     assert_eq!(would(&document).await, None);
     document["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"] = json!({"type": "object"});
-    let told = would(&document).await.expect("a change");
-    assert!(told.starts_with("it would be changed: spec.versions[name=v1]."), "{told}");
-    assert!(told.contains("properties.status.type: none → \"object\""), "{told}");
+    let change = would(&document).await.expect("a change");
+    assert!(change.starts_with("it would be changed: spec.versions[name=v1]."), "{change}");
+    assert!(change.contains("properties.status.type: none → \"object\""), "{change}");
     if cluster.server.is_some() {
         assert_eq!(cluster.writes_of_the_role(), 1);
     }

@@ -96,7 +96,7 @@ async fn a_group_without_an_api_service_is_served_by_the_server_itself() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_access_to_api_services_definitions_tell_the_servers_own_kinds() {
+async fn without_access_to_api_services_definitions_show_own_kinds() {
     let script = server("36").answers(APPS, refused(403)).answers(WIDGETS, refused(403));
     assert!(is_comparable(&script, &deployment()).await);
     for (reply, comparable) in [
@@ -112,7 +112,7 @@ async fn without_access_to_api_services_definitions_tell_the_servers_own_kinds()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_cannot_tell_now_is_asked_again() {
+async fn a_server_that_cannot_answer_now_is_asked_again() {
     let script = server("36").answers(APPS, refused(503));
     let discovery = Discovery::new(script.client()).compare_versions(true);
     assert!(matches!(discovery.resolve(&deployment()).await, Err(DiscoveryError::Unreachable { .. })));

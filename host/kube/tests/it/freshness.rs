@@ -125,7 +125,7 @@ async fn without_probe_events_the_cache_is_compared_with_a_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_probe_that_does_not_end_is_ended() {
+async fn a_probe_without_an_end_times_out() {
     let changes = (11..12_000).map(|version| line("MODIFIED", &pod("b", "v", version)));
     for endless in [silent(), Reply::Open(changes.collect())] {
         let script =
@@ -418,7 +418,7 @@ mod measured {
     }
 
     #[tokio::test]
-    async fn a_list_by_force_is_taken_over() {
+    async fn a_forced_list_is_applied() {
         let cluster = cluster().await;
         let spec = cluster.all(config_maps());
         let subscription = cluster.informers.subscribe(spec.clone());
@@ -431,7 +431,7 @@ mod measured {
 
     /// A watch that resumes from a version that the server has not reached.
     #[tokio::test]
-    async fn a_version_yet_to_come_is_refused_or_passed_over_in_silence() {
+    async fn a_watch_from_a_future_version_is_refused_or_silent() {
         let cluster = cluster().await;
         let answer = ahead(&cluster).await;
         println!("a watch from a version yet to come: {answer}");

@@ -128,8 +128,8 @@ async fn a_plugin_is_not_suspended_when_a_neighbour_unpacks_its_objects() {
     // Another plugin that shares the first cache reads it, or declares an index on it.
     let neighbour = informers.subscribe_with(pods(), indexed(None)).expect("a pointer");
     assert_eq!(neighbour.store().len(), 100);
-    let told = timeout(Duration::from_hours(1), budget.exceeded(0)).await;
-    assert!(!was_synced || told.is_err(), "suspended by a neighbour: {told:?}");
+    let excess = timeout(Duration::from_hours(1), budget.exceeded(0)).await;
+    assert!(!was_synced || excess.is_err(), "suspended by a neighbour: {excess:?}");
 }
 
 #[tokio::test(start_paused = true)]

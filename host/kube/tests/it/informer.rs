@@ -346,7 +346,7 @@ async fn a_watch_that_ends_at_once_is_not_begun_without_pause() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn selectors_and_namespaces_are_the_servers_work() {
+async fn selectors_and_namespaces_are_sent_to_the_server() {
     let script = Script::default().lists([list(10, &[])]);
     let informers = informers(&script);
     let spec = WatchSpec {

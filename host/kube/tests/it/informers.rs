@@ -313,7 +313,7 @@ async fn a_subscriber_over_its_budget_is_stopped_and_others_continue() {
     let mut poor = informers.subscribe_with(pods(), options).expect("no indexes");
     let mut rich = informers.subscribe(pods());
     assert_eq!(events(&mut rich, 3).await, ["+a@5", "b@11", "a@5>12"]);
-    let excess = timeout(Duration::from_secs(1), budget.exceeded(0)).await.expect("told");
+    let excess = timeout(Duration::from_secs(1), budget.exceeded(0)).await.expect("an excess");
     assert!(excess.needed > 20_000 && excess.watch == pods() && excess.limit == 15_000, "{excess:?}");
     assert_eq!(events(&mut poor, 2).await, ["+a@5", "b@11"], "and then no more");
     assert!(poor.next().await.is_none());
@@ -332,7 +332,7 @@ async fn a_list_over_the_budget_stops_early_and_leaves_the_budget_free() {
     let budget = Budget::new(15_000);
     let options = SubscribeOptions { budget: Some(budget.clone()), ..SubscribeOptions::default() };
     let mut subscription = informers.subscribe_with(pods(), options).expect("no indexes");
-    let excess = timeout(Duration::from_hours(1), budget.exceeded(0)).await.expect("told");
+    let excess = timeout(Duration::from_hours(1), budget.exceeded(0)).await.expect("an excess");
     assert!(excess.to_string().contains("v1 Pod"), "{excess}");
     assert!(!subscription.synced().await);
     assert!(subscription.next().await.is_none());
@@ -363,7 +363,7 @@ async fn a_list_body_is_read_only_as_far_as_the_budget_allows() {
         let budget = Budget::new(1_000_000);
         let options = SubscribeOptions { budget: Some(budget.clone()), ..SubscribeOptions::default() };
         let subscription = informers.subscribe_with(pods(), options).expect("no indexes");
-        // Less than a page may take.
+        // A shorter time than a page may take.
         let excess = timeout(Duration::from_secs(10), budget.exceeded(0)).await.expect("before the end of the list");
         assert!(excess.needed > 1_000_000 && excess.needed < 1_300_000, "{excess:?}");
         assert!(!subscription.synced().await);
@@ -430,7 +430,7 @@ async fn a_list_older_than_the_store_begins_an_epoch() {
 /// While a process ends, its connections fail. A watch that went on would log that after the host has logged that it
 /// has stopped.
 #[tokio::test(start_paused = true)]
-async fn every_watch_has_ended_when_the_stop_of_all_has() {
+async fn stop_completes_after_every_watch_has_ended() {
     let informers = informers(&Script::default().lists([list(10, &[])]));
     let namespaced = |namespace: &str| WatchSpec { namespace: Some(namespace.into()), ..pods() };
     let subscriptions = ["a", "b", "c"].map(|namespace| informers.subscribe(namespaced(namespace)));

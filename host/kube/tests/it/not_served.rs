@@ -75,7 +75,7 @@ async fn a_missing_object_is_named_while_its_status_is_served() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_definition_that_gets_a_status_is_found_out() {
+async fn a_status_that_a_definition_gets_later_is_discovered() {
     let redefined = Redefined::new([false, true], [Reply::Json(200, pod("d", "u", 1)), no_object()]);
     assert!(!redefined.write().await.expect_err("no status yet").is_object_missing());
     redefined.passes().await;

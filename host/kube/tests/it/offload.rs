@@ -1,4 +1,4 @@
-//! Tests that large texts are parsed on separate threads, so that others can go on.
+//! Tests that large texts are parsed on separate threads, so that other tasks can continue.
 
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -45,7 +45,7 @@ fn waits_for_a_thread<F: Future<Output = Written> + Send + 'static>(ask: impl Fn
         let (release, busy) = channel::<()>();
         let busy = tokio::task::spawn_blocking(move || busy.recv());
         let asking = tokio::spawn(asking);
-        // Much longer than it takes.
+        // Far more often than the write needs.
         for _ in 0..1_000 {
             yield_now().await;
         }
@@ -58,7 +58,7 @@ fn waits_for_a_thread<F: Future<Output = Written> + Send + 'static>(ask: impl Fn
 }
 
 #[test]
-fn a_large_answer_to_a_small_write() {
+fn a_large_answer_to_a_small_write_waits_for_a_thread() {
     waits_for_a_thread(|_| {
         let script = Script::default().mutations([Reply::Json(200, large())]);
         let writer = Writer::new(script.client(), Discovery::new(script.client()));
@@ -67,7 +67,7 @@ fn a_large_answer_to_a_small_write() {
 }
 
 #[test]
-fn a_small_write_that_must_be_compared_with_a_large_object() {
+fn a_small_write_compared_with_a_large_object_waits_for_a_thread() {
     waits_for_a_thread(|runtime| {
         let script = Script::default().lists([Reply::Json(
             200,
@@ -90,7 +90,7 @@ fn a_small_write_that_must_be_compared_with_a_large_object() {
 }
 
 #[test]
-fn a_large_object_that_is_read_live() {
+fn a_live_read_of_a_large_object_waits_for_a_thread() {
     waits_for_a_thread(|_| {
         let script = Script::default().lists([Reply::Json(200, large())]);
         let live = LiveReader::new(script.client(), Discovery::new(script.client()), LiveBudget::default());

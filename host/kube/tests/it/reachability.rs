@@ -10,7 +10,7 @@ use windlass_kube::client;
 use crate::writer::kubeconfig;
 
 /// The port is not one that the system assigns, so that no other program gets it while the server is stopped.
-async fn server_at_a_port_to_return_to() -> ApiServer {
+async fn server_at_an_unassigned_port() -> ApiServer {
     for at in 0..1_000 {
         let port = u16::try_from(20_000 + (std::process::id() * 10 + at) % 10_000).expect("below 30,000");
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
@@ -23,7 +23,7 @@ async fn server_at_a_port_to_return_to() -> ApiServer {
 
 #[tokio::test]
 async fn a_server_that_stops_and_returns_is_noticed_both_times() {
-    let server = server_at_a_port_to_return_to().await;
+    let server = server_at_an_unassigned_port().await;
     let address = server.address();
     let (_directory, options) = kubeconfig(&server.url());
     let connection = client::connect(&options).await.expect("a client");

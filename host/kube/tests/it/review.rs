@@ -1,5 +1,5 @@
-//! Tests which watches a service account may have, with both kinds of server. The embedded one has no RBAC but an
-//! annotation.
+//! Tests which watches a service account may have, with both kinds of server. The embedded server has no RBAC, but
+//! reads an annotation.
 
 use std::time::Duration;
 
@@ -97,7 +97,7 @@ async fn a_grant_that_is_taken_back_is_denied_at_the_next_review() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_could_not_ask_all_is_no_denial() {
+async fn an_undecided_review_is_an_error_and_not_a_denial() {
     let answers = [
         json!({"status": {"allowed": false, "evaluationError": "the webhook timed out"}}),
         json!({"status": {"allowed": false, "denied": true, "evaluationError": "the webhook timed out"}}),

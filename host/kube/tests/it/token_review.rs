@@ -56,7 +56,7 @@ async fn only_a_clear_yes_is_one() {
 async fn a_host_that_may_not_review_tokens_names_the_missing_role() {
     let refusal = json!({"kind": "Status", "message": "tokenreviews is forbidden", "reason": "Forbidden", "code": 403});
     let error = whose_token(&answering(403, refusal).client(), &role(), "a-token").await.expect_err("refused");
-    let said = error.to_string();
-    assert!(said.contains("TokenReview") && said.contains("windlass rbac --admin-auth token"), "{said}");
-    assert!(!said.contains("a-token"), "{said}");
+    let message = error.to_string();
+    assert!(message.contains("TokenReview") && message.contains("windlass rbac --admin-auth token"), "{message}");
+    assert!(!message.contains("a-token"), "{message}");
 }

@@ -97,10 +97,10 @@ async fn a_lost_answer_to_a_review_holds_nothing() {
 #[tokio::test(start_paused = true)]
 async fn a_read_only_host_sends_a_review_as_a_dry_run_and_reports_nothing() {
     let script = Script::default().comparable().mutations([Reply::Json(201, review("SubjectAccessReview"))]);
-    let told = Arc::new(std::sync::atomic::AtomicUsize::new(0));
-    let telling = told.clone();
+    let reported = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let count = reported.clone();
     let withheld = move |_: &CallContext, _: &windlass_core::object::withheld::WithheldWrite| {
-        telling.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         true
     };
     let own = Reply::Json(200, json!({"spec": {}}));
@@ -109,7 +109,7 @@ async fn a_read_only_host_sends_a_review_as_a_dry_run_and_reports_nothing() {
     let written = writer.write(Arc::new(call()), create(&review("SubjectAccessReview"))).await;
     assert!(written.expect("tried").is_some());
     assert_eq!(script.mutations_asked()[0].parameter("dryRun"), Some("All"));
-    assert_eq!(told.load(std::sync::atomic::Ordering::Relaxed), 0);
+    assert_eq!(reported.load(std::sync::atomic::Ordering::Relaxed), 0);
 }
 
 #[tokio::test]

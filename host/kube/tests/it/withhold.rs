@@ -19,18 +19,18 @@ use crate::script::{Asked, Reply, Script, call, key};
 /// A writer that withholds writes, and its reports.
 struct Withholding {
     writer: Writer,
-    told: Arc<Mutex<Vec<WithheldWrite>>>,
+    reported: Arc<Mutex<Vec<WithheldWrite>>>,
 }
 
 impl Withholding {
     fn new(writer: Writer) -> Self {
-        let told: Arc<Mutex<Vec<WithheldWrite>>> = Arc::default();
-        let telling = told.clone();
+        let reported: Arc<Mutex<Vec<WithheldWrite>>> = Arc::default();
+        let reports = reported.clone();
         let withheld = move |_: &CallContext, write: &WithheldWrite| {
-            telling.lock().expect("no panic").push(write.clone());
+            reports.lock().expect("no panic").push(write.clone());
             true
         };
-        Self { writer: writer.read_only(true).withholding(Arc::new(withheld)), told }
+        Self { writer: writer.read_only(true).withholding(Arc::new(withheld)), reported }
     }
 
     fn on(cluster: &Cluster) -> Self {
@@ -48,8 +48,8 @@ impl Withholding {
 
     /// The last reported write, as `would verb resource: difference`.
     fn last(&self) -> String {
-        let told = self.told.lock().expect("no panic");
-        let write = told.last().expect("told");
+        let reported = self.reported.lock().expect("no panic");
+        let write = reported.last().expect("reported");
         format!("{} {} {}: {}", write.effect.as_str(), write.verb, write.resource, write.difference)
     }
 }
@@ -108,7 +108,7 @@ async fn a_withheld_write_answers_as_if_made_and_only_reports_its_change() {
     let patched = "change patch configmaps: data.value: \"1\" → \"2\"";
     let merge = patch_of(target("a"), &json!({"data": {"value": "2"}}), None);
     let status = json!({"status": {"replicas": 7}});
-    for (operation, told) in [
+    for (operation, reported) in [
         (update, changed),
         (merge, patched),
         (apply_of(&config_map("a", "2")), patched),
@@ -123,9 +123,9 @@ async fn a_withheld_write_answers_as_if_made_and_only_reports_its_change() {
     ] {
         let what = format!("{operation:?}");
         withholding.write(&fresh(), operation).await.unwrap_or_else(|error| panic!("{what}: {error}"));
-        let said = withholding.last();
-        let is_told = if told.ends_with(": ") { said.starts_with(told) } else { said == told };
-        assert!(is_told, "{what}: {said:?}, and not {told:?}");
+        let line = withholding.last();
+        let is_expected = if reported.ends_with(": ") { line.starts_with(reported) } else { line == reported };
+        assert!(is_expected, "{what}: {line:?}, and not {reported:?}");
     }
     let again = withholding.write(&fresh(), apply_of(&config_map("a", "2"))).await.expect("tried").expect("an object");
     assert_eq!(again["data"]["value"], "2", "the plugin sees what it has asked for");
@@ -280,8 +280,8 @@ async fn generated_names_are_reported_by_their_prefix() {
     let withholding = Withholding::scripted(&script);
     let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "a-"}});
     withholding.write(&Arc::new(call()), create(&pod)).await.expect("tried");
-    let told = withholding.told.lock().expect("no panic");
-    assert_eq!((&*told[0].object.key.name, told[0].effect), ("a-*", WithheldEffect::Create));
+    let reported = withholding.reported.lock().expect("no panic");
+    assert_eq!((&*reported[0].object.key.name, reported[0].effect), ("a-*", WithheldEffect::Create));
 }
 
 #[tokio::test]
@@ -291,6 +291,9 @@ async fn a_withheld_write_with_a_secret_shows_only_field_names() {
     let config = Confidential::holding("{}", [Confidential::from("hunter22")]);
     let call = Arc::new(CallContext { config, ..cluster.call() });
     withholding.write(&call, apply_of(&config_map("a", "x://me:hunter22@h"))).await.expect("as if");
-    let told = withholding.last();
-    assert!(told.contains("data.value") && !told.contains("hunter") && !told.contains("x://"), "{told}");
+    let reported = withholding.last();
+    assert!(
+        reported.contains("data.value") && !reported.contains("hunter") && !reported.contains("x://"),
+        "{reported}"
+    );
 }

@@ -129,9 +129,9 @@ async fn only_writes_that_were_carried_out_are_reported() {
         )
     };
     let script = Script::default().mutations([object("7"), refused, object("8"), object("9")]);
-    let told = Arc::new(Mutex::new(Vec::new()));
-    let listener = told.clone();
-    let writer = writer(&script).telling(Arc::new(move |_, object, version| {
+    let reported = Arc::new(Mutex::new(Vec::new()));
+    let listener = reported.clone();
+    let writer = writer(&script).reporting_to(Arc::new(move |_, object, version| {
         let version = version.map(ToString::to_string);
         listener.lock().expect("no panic").push((object.to_string(), version));
     }));
@@ -141,5 +141,5 @@ async fn only_writes_that_were_carried_out_are_reported() {
         drop(writer.write(Arc::new(call()), Operation::Create { object, options }).await);
     }
     let seen = |version: &str| ("ConfigMap prod/c0".to_owned(), Some(version.to_owned()));
-    assert_eq!(*told.lock().expect("no panic"), [seen("7"), seen("9")]);
+    assert_eq!(*reported.lock().expect("no panic"), [seen("7"), seen("9")]);
 }

@@ -317,18 +317,18 @@ async fn an_ungranted_group_is_not_looked_up_and_the_missing_rule_is_guessed() {
         assert_eq!(error.reason, ApiReason::NotGranted, "{error}");
         error.message
     };
-    let said = refused("Policy").await;
+    let message = refused("Policy").await;
     for words in [
         "\"policies\" is guessed from the kind",
         r#"missing: rules: - {apiGroups: ["invented.example.com"], resources: ["policies"], verbs: ["create"], namespaces: ["prod"]}"#,
     ] {
-        assert!(said.contains(words), "{words:?} is not in: {said}");
+        assert!(message.contains(words), "{words:?} is not in: {message}");
     }
     let denials = call.principal.grants.denials().snapshot();
     assert!(denials.len() == 1 && denials[0].resource == "policies.invented.example.com", "{denials:?}");
     // No server has such a kind, and kinds that a plugin invents are not counted.
-    let said = refused(&"Thing".repeat(1000)).await;
-    assert!(!said.contains("missing") && call.principal.grants.denials().snapshot().len() == 1, "{said}");
+    let message = refused(&"Thing".repeat(1000)).await;
+    assert!(!message.contains("missing") && call.principal.grants.denials().snapshot().len() == 1, "{message}");
     assert!(script.asked().is_empty(), "{:?}", script.asked());
 }
 

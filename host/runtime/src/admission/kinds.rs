@@ -162,19 +162,19 @@ mod tests {
         WatchEvent::Deleted(Tombstone { last: definition(name, "1"), final_state_unknown: false })
     }
 
-    fn tell(kinds: &Kinds, event: &WatchEvent) {
+    fn deliver(kinds: &Kinds, event: &WatchEvent) {
         kinds.take(event, |_| {});
     }
 
     #[test]
     fn a_waiter_hears_only_of_definitions_in_its_group() {
         let kinds = Kinds::default();
-        tell(&kinds, &applied("as.example.com", "1"));
+        deliver(&kinds, &applied("as.example.com", "1"));
         let mut changed = pin!(kinds.changed("example.com", kinds.mark()));
         assert_eq!(changed.as_mut().now_or_never(), None, "that was before");
-        tell(&kinds, &applied("bs.other.com", "1"));
+        deliver(&kinds, &applied("bs.other.com", "1"));
         assert_eq!(changed.as_mut().now_or_never(), None);
-        tell(&kinds, &applied("cs.example.com", "1"));
+        deliver(&kinds, &applied("cs.example.com", "1"));
         assert_eq!(changed.now_or_never(), Some(()));
         assert!(kinds.defines("example.com") && !kinds.defines("com"));
     }
@@ -182,13 +182,13 @@ mod tests {
     #[test]
     fn a_definition_that_is_deleted_or_recreated_wakes_its_waiters() {
         let (kinds, name) = (Kinds::default(), Arc::from("as.example.com"));
-        tell(&kinds, &applied(&name, "1"));
+        deliver(&kinds, &applied(&name, "1"));
         let mut watching = [(); 2].map(|()| Box::pin(kinds.replaced(&name, &kinds.snapshot())));
-        tell(&kinds, &applied(&name, "1"));
+        deliver(&kinds, &applied(&name, "1"));
         assert_eq!(watching[0].as_mut().now_or_never(), None, "it is still the same");
-        tell(&kinds, &deleted(&name));
+        deliver(&kinds, &deleted(&name));
         assert_eq!(watching[0].as_mut().now_or_never(), Some(()));
-        tell(&kinds, &applied(&name, "2"));
+        deliver(&kinds, &applied(&name, "2"));
         assert_eq!(watching[1].as_mut().now_or_never(), Some(()), "it missed the deletion and sees another UID");
     }
 
@@ -197,9 +197,9 @@ mod tests {
         let (kinds, name) = (Kinds::default(), Arc::from("as.example.com"));
         let mut watching = pin!(kinds.replaced(&name, &kinds.snapshot()));
         assert_eq!(watching.as_mut().now_or_never(), None);
-        tell(&kinds, &applied(&name, "1"));
+        deliver(&kinds, &applied(&name, "1"));
         assert_eq!(watching.as_mut().now_or_never(), None);
-        tell(&kinds, &applied(&name, "2"));
+        deliver(&kinds, &applied(&name, "2"));
         assert_eq!(watching.now_or_never(), Some(()));
     }
 

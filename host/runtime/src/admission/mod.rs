@@ -123,8 +123,8 @@ pub(crate) struct DeniedWatches {
 
 impl fmt::Display for DeniedWatches {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let told: Vec<_> = self.denials.iter().map(ToString::to_string).collect();
-        f.write_str(&told.join("; "))?;
+        let texts: Vec<_> = self.denials.iter().map(ToString::to_string).collect();
+        f.write_str(&texts.join("; "))?;
         if self.further > 0 { write!(f, "; and {} further watches are not granted", self.further) } else { Ok(()) }
     }
 }
@@ -132,8 +132,8 @@ impl fmt::Display for DeniedWatches {
 /// The watches in `needed` that are not granted. `None` if all are.
 pub(crate) fn denied(grants: &Grants, needed: &[Needed]) -> Option<DeniedWatches> {
     let denied: Vec<_> = needed.iter().filter(|needed| !needed.is_granted(grants)).collect();
-    let told = denied.iter().take(DENIED_WATCHES_SHOWN_MAX);
-    let denials = Denial::merged(told.flat_map(|needed| grants.denied_verbs(&VERBS, &needed.access(""))));
+    let listed = denied.iter().take(DENIED_WATCHES_SHOWN_MAX);
+    let denials = Denial::merged(listed.flat_map(|needed| grants.denied_verbs(&VERBS, &needed.access(""))));
     (!denied.is_empty())
         .then(|| DeniedWatches { denials, further: denied.len().saturating_sub(DENIED_WATCHES_SHOWN_MAX) })
 }
@@ -176,7 +176,8 @@ pub(crate) enum Revoked {
 
 impl Terms {
     /// Updates `live` at each change of the policies, and has the watches reviewed periodically. Sends to `broken` when
-    /// the controller must stop, and then goes on: calls that outlive their controller must obey later revocations too.
+    /// the controller must stop, and then continues: calls that outlive their controller must obey later revocations
+    /// too.
     pub(crate) async fn keep<R: Reviewer>(
         mut self,
         policies: &Policies,
@@ -291,17 +292,20 @@ mod tests {
         let grants = Grants::new(vec![may_list]);
         let (maps, secrets) = (resource("ConfigMap", "configmaps"), resource("Secret", "secrets"));
         let needed = [needing(&maps, None), needing(&secrets, Some("prod"))];
-        let said = denied(&grants, &needed).expect("not granted").to_string();
+        let message = denied(&grants, &needed).expect("not granted").to_string();
         assert_eq!(
-            said,
+            message,
             "nothing in its manifest allows it to watch configmaps and list, watch secrets in prod; missing: rules: \
              - {apiGroups: [\"\"], resources: [\"configmaps\"], verbs: [\"watch\"]} \
              - {apiGroups: [\"\"], resources: [\"secrets\"], verbs: [\"list\", \"watch\"], namespaces: [\"prod\"]}"
         );
         let many: Vec<_> = (0..30).map(|at| needing(&secrets, Some(&format!("n{at}")))).collect();
-        let said = denied(&grants, &many).expect("not granted").to_string();
-        assert!(said.contains("\"n19\"") && said.ends_with("; and 10 further watches are not granted"), "{said}");
-        assert!(!said.contains("\"n20\""), "{said}");
+        let message = denied(&grants, &many).expect("not granted").to_string();
+        assert!(
+            message.contains("\"n19\"") && message.ends_with("; and 10 further watches are not granted"),
+            "{message}"
+        );
+        assert!(!message.contains("\"n20\""), "{message}");
     }
 
     fn terms(policies: &Policies) -> Terms {

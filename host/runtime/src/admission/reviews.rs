@@ -134,7 +134,7 @@ mod tests {
         async fn review(&self, _: &ServiceAccount, _: &Needed) -> Result<ReviewVerdict, ReviewError> {
             let mut answers = self.0.lock().expect("no panic");
             let answer = if answers.len() > 1 { answers.remove(0) } else { answers[0].clone() };
-            answer.ok_or_else(|| ReviewError::Unnameable("told to fail".to_owned()))
+            answer.ok_or_else(|| ReviewError::Unnameable("as the test says".to_owned()))
         }
     }
 
@@ -168,8 +168,11 @@ mod tests {
         ]));
         let began = Instant::now();
         let refusal = until_refused(&script, &account(), &needed()).await;
-        let said = refusal.to_string();
-        assert!(said.contains("system:serviceaccount:prod:deployer may not watch secrets in all namespaces"), "{said}");
+        let message = refusal.to_string();
+        assert!(
+            message.contains("system:serviceaccount:prod:deployer may not watch secrets in all namespaces"),
+            "{message}"
+        );
         let rounds = began.elapsed().as_secs_f64() / 150.0;
         assert!((2.0..8.1).contains(&rounds), "{rounds}");
     }
@@ -181,10 +184,10 @@ mod tests {
         let other = Resource { plural: "pods".to_owned(), ..(*one.resource).clone() };
         let needed = [one.clone(), one.clone(), Needed { resource: Arc::new(other), ..one.clone() }];
         let refusal = refused(&script, &account(), &needed).await.expect("it is answered").expect("two are denied");
-        let said = refusal.to_string();
+        let message = refusal.to_string();
         assert!(
-            said.contains("may not watch secrets in all namespaces (no role of its allows it); nor watch pods"),
-            "{said}"
+            message.contains("may not watch secrets in all namespaces (no role of its allows it); nor watch pods"),
+            "{message}"
         );
     }
 

@@ -18,10 +18,11 @@ impl Controller {
     /// `None` if that will never happen.
     pub(super) async fn admitted(&self) -> Option<Admitted> {
         let (policies, plugin) = (&self.parts.host.policies, self.parts.plugin.name());
-        let (mut changes, mut told, mut retries) = (policies.changes(), String::new(), reviews::REVIEW_BACKOFF.begin());
+        let (mut changes, mut logged, mut retries) =
+            (policies.changes(), String::new(), reviews::REVIEW_BACKOFF.begin());
         loop {
             if matches!(policies.standing(plugin), Standing::Waiting(_)) {
-                self.say(ControllerState::Waiting, Some("for a policy".to_owned()));
+                self.report_state(ControllerState::Waiting, Some("for a policy".to_owned()));
                 changes.next().await;
                 continue;
             }
@@ -52,12 +53,12 @@ impl Controller {
                 let terms = Terms { changes, asked, wanted, needed, impersonate, only, regranted: Arc::default() };
                 return Some(Admitted { resolved, live, terms });
             };
-            // Said even if it is not new: another state may have been shown meanwhile.
-            self.say(ControllerState::Waiting, Some(why.clone()));
-            if told != why {
+            // Reported even if it is not new, because another state may have been shown meanwhile.
+            self.report_state(ControllerState::Waiting, Some(why.clone()));
+            if logged != why {
                 let controller = &self.declared().name;
                 tracing::warn!(%plugin, controller, error = why, "waiting: the controller starts when it is granted");
-                told = why;
+                logged = why;
             }
             match again {
                 None => changes.next().await,

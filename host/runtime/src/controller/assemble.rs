@@ -180,10 +180,10 @@ impl Controller {
         let writer = self.parts.host.writer.of_controller(followed).within(guards.writes(self.parts.plugin.name()));
         let status = self.handover.status().clone();
         let writer = writer.always_sending(self.declared().always_sent()).trusting(trust);
-        let (loops, told) = (lane.listener(status.clone()), status.clone());
+        let (loops, shown) = (lane.listener(status.clone()), status.clone());
         let mut writer =
-            writer.telling(Arc::new(move |call: &CallContext, object: &ObjectRef, version: Option<&Version>| {
-                told.calls.wrote(&call.primary_key, object);
+            writer.reporting_to(Arc::new(move |call: &CallContext, object: &ObjectRef, version: Option<&Version>| {
+                shown.calls.wrote(&call.primary_key, object);
                 loops(call, object, version);
             }));
         if self.parts.host.read_only {

@@ -156,8 +156,8 @@ impl Controller {
         &self.handover
     }
 
-    /// Reports what it does, and why.
-    fn say(&self, state: ControllerState, reason: Option<String>) {
+    /// Reports its state, and the reason for it.
+    fn report_state(&self, state: ControllerState, reason: Option<String>) {
         self.handover.reporter.report(&self.report, state, reason);
         self.show_unsuspended();
     }
@@ -191,10 +191,10 @@ impl Controller {
         if let Ok(come) = tokio::time::timeout(SHOWN_WAITING_AFTER, needed.as_mut()).await {
             return come.is_ok();
         }
-        self.say(ControllerState::Waiting, Some(why.to_owned()));
+        self.report_state(ControllerState::Waiting, Some(why.to_owned()));
         let come = needed.await.is_ok();
         if come {
-            self.say(ControllerState::Starting, None);
+            self.report_state(ControllerState::Starting, None);
         }
         come
     }
@@ -218,13 +218,13 @@ impl Controller {
             let Admitted { resolved, live, terms } = match stop.run_until_cancelled(self.admitted()).await {
                 Some(Some(admitted)) => admitted,
                 Some(None) => {
-                    self.say(ControllerState::Stopped, Some("see the log".to_owned()));
+                    self.report_state(ControllerState::Stopped, Some("see the log".to_owned()));
                     return ControllerEnd::Impossible;
                 }
                 None => return ControllerEnd::Clean,
             };
-            // Everything that it waited for is there.
-            self.say(ControllerState::Starting, None);
+            // Everything that the controller waited for is there.
+            self.report_state(ControllerState::Starting, None);
             let watching = self.subscribe(resolved, live, &terms);
             let (bound, revoked) = self.bound(&watching, terms);
             let gone = self.gone(&watching, excesses, &definitions, revoked);
@@ -246,8 +246,8 @@ impl Controller {
         }
     }
 
-    /// A round and its calls have ended. Its keys are kept, unless another generation has taken over their unseen
-    /// writes.
+    /// Handles the end of a round and its calls. The keys of the round are kept, unless another generation has taken
+    /// over their unseen writes.
     fn rests(&self, stop: &CancellationToken) {
         if !self.is_superseded(stop) {
             self.handover.prior.rest();
@@ -313,9 +313,9 @@ impl Controller {
         phases: &Phases,
     ) -> Result<StartedRound, RoundEnd> {
         let stop = &phases.stop;
-        // Calls of an earlier term or another generation.
+        // Waits for calls of an earlier term or another generation.
         let others = &self.handover.workers;
-        let calls = "for calls that still run, of what was at work before it";
+        let calls = "for running calls of an earlier term or generation";
         let waited = tokio::select! {
             biased;
             waited = stop.run_until_cancelled(self.shown(calls, others.wait().map(Ok::<_, Infallible>))) => waited,
@@ -326,7 +326,7 @@ impl Controller {
                 if self.is_superseded(stop) { ControllerEnd::Clean } else { phases.until_cut(others.wait()).await };
             return Err(RoundEnd::Ended(end));
         };
-        let fresh = self.telling(&watching, self.fresh(&watching));
+        let fresh = self.showing_waits(&watching, self.fresh(&watching));
         // Keys can wait until every first list has arrived. Events cannot, as they would pile up.
         let muted = watching.take_gone();
         let (running, active) = self.start(watching, None, phases);
@@ -384,7 +384,7 @@ impl Controller {
 
     /// Stops because of `loss`.
     async fn lose(&self, running: Running, loss: KindLoss, phases: &Phases) -> RoundEnd {
-        self.tell(&loss);
+        self.log_loss(&loss);
         let mut abandoned = pin!(running.abandon());
         match phases.stop.run_until_cancelled(abandoned.as_mut()).await {
             Some(()) => RoundEnd::Lost(loss),

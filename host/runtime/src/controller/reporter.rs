@@ -53,8 +53,8 @@ impl StatusReporter {
         *reporter = Some(report.clone());
     }
 
-    /// The same, but keeps the shown status until `report` changes: the next generation continues where the previous
-    /// one was.
+    /// As [`Self::follow`], but keeps the shown status until `report` changes: the next generation continues where the
+    /// previous one was.
     pub(super) fn follow_from_now(&self, report: &Arc<GenerationReport>) {
         *self.lock() = Some(report.clone());
     }
@@ -90,7 +90,7 @@ impl Controller {
     pub(crate) fn stands_by(&self, lease: &LeaseStanding, unserved: Option<&str>) {
         self.handover.reporter.follow(&self.report);
         let (state, why) = lease.standing_by(unserved);
-        self.say(state, Some(why));
+        self.report_state(state, Some(why));
         // The suspension was about this replica. Another one runs the plugin now.
         self.parts.host.status.plugin(self.parts.plugin.name()).is_unsuspended();
     }

@@ -64,14 +64,14 @@ impl Running {
     pub(crate) fn work(&self) {
         let dispatch = self.dispatch.clone();
         let worker = async move {
-            // Not until `stop`: a worker works until the queue has drained. After a panic it is restarted only until
-            // then.
+            // A worker does not end at `stop`: it works until the queue has drained, and is restarted after a panic
+            // until then.
             supervise("worker", &dispatch.panics, &dispatch.shutdown.last_call, || dispatch.work()).await;
         };
         self.dispatch.shutdown.workers.spawn(worker);
     }
 
-    /// Ends with the host, phase by phase: queued keys run if they can.
+    /// Ends the controller with the host, phase by phase. Queued keys run if they can.
     pub(crate) async fn end(mut self) -> ControllerEnd {
         self.no_more_keys().await;
         self.at_work.fed();
@@ -91,12 +91,13 @@ impl Running {
         let drained = if permits.call_gate.may_call() {
             phases.last_call.run_until_cancelled(draining).await
         } else {
-            // No more calls would begin.
+            // No further call would begin, so the drain is not awaited.
             draining.now_or_never()
         };
         shutdown.last_call.cancel();
         if drained.is_none() {
-            // It may not even have begun to drain, as when a lease is lost. Then workers would wait for keys.
+            // The queue may not have begun to drain, for example if a lease is lost. Without this, workers would wait
+            // for keys.
             let dropped = shutdown.dropped.drop_keys(queue);
             if dropped > 0 {
                 tracing::info!(%plugin, %controller, dropped, "keys that were queued are dropped");
@@ -108,7 +109,7 @@ impl Running {
             let keys: Vec<_> = queue.processing().iter().map(ToString::to_string).collect();
             tracing::error!(
                 %plugin, %controller, keys = keys.join(" "),
-                "these calls, or writes of theirs, are cut: whoever runs the plugin next runs their keys again"
+                "these calls or their writes are cut: the replica that runs the plugin next runs their keys again"
             );
         }
         end
@@ -145,7 +146,7 @@ impl Running {
         }
     }
 
-    /// Polls what is kept for calls.
+    /// Polls the futures that are kept for calls.
     fn going_on(&mut self) -> impl Future<Output = Infallible> + use<> {
         let kept = join_all(std::mem::take(&mut self.kept));
         async move {

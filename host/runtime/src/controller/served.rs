@@ -20,7 +20,7 @@ impl Controller {
     pub(super) async fn resolve(&self) -> Option<Resolved> {
         let (plugin, controller) = (self.parts.plugin.name(), &self.declared().name);
         let mut retries = RESOLVE_BACKOFF.begin();
-        let mut told = String::new();
+        let mut logged = String::new();
         loop {
             let mark = self.parts.host.kinds.mark();
             let only = self.parts.host.namespace.as_deref();
@@ -34,17 +34,17 @@ impl Controller {
             let message = error.to_string();
             let (missing, until) = match error {
                 ResolveError::NoNamespace { .. } => {
-                    tracing::error!(%plugin, controller, error = message, "the controller cannot run; the plugin's others do");
+                    tracing::error!(%plugin, controller, error = message, "the controller cannot run; the plugin's other controllers run");
                     return None;
                 }
                 ResolveError::Discovery(DiscoveryError::NotServed { kind }) => (Some(kind), "it is served"),
                 ResolveError::Discovery(_) => (None, "the API server answers"),
             };
             // Logged once for each reason, so that the operator sees what is missing without repetitions.
-            if told != message {
-                self.say(ControllerState::Waiting, Some(message.clone()));
+            if logged != message {
+                self.report_state(ControllerState::Waiting, Some(message.clone()));
                 tracing::warn!(%plugin, controller, error = message, "waiting: the controller starts when {until}");
-                told = message;
+                logged = message;
             }
             self.wait(missing.as_ref(), &mut retries, mark).await;
         }

@@ -126,10 +126,10 @@ impl Controller {
         running.attend("expectations", move || {
             let (overdue, dispatch) = (overdue.clone(), dispatch.clone());
             async move {
-                let tell = |waiting: &HeldKey, watch: &WatchSpec, follows: &str| {
+                let warn = |waiting: &HeldKey, watch: &WatchSpec, follows: &str| {
                     dispatch.warn_of_wait(waiting, &watch.to_string(), follows);
                 };
-                overdue.watch(tell, |lost| dispatch.report_lost(lost)).await;
+                overdue.watch(warn, |lost| dispatch.report_lost(lost)).await;
             }
         });
     }
@@ -139,13 +139,13 @@ impl Controller {
         let options = &self.declared().options;
         let workers = options.workers;
         if !options.finalizer {
-            finalize::tell_left_behind(&running.dispatch.keys.primaries, self.parts.plugin.name());
+            finalize::warn_of_left_behind(&running.dispatch.keys.primaries, self.parts.plugin.name());
         }
         for _ in 0..workers {
             running.work();
         }
         self.handover.reporter.show(&self.report, |status| status.works_with(workers));
-        self.say(ControllerState::Running, None);
+        self.report_state(ControllerState::Running, None);
         tracing::info!(
             plugin = %self.parts.plugin.name(), controller = %running.dispatch.callee.controller,
             primary = %running.dispatch.keys.primary.kind, workers, "controller started"

@@ -27,7 +27,7 @@ impl Controller {
         if was_suspended {
             // The controller is named, so that another one that is ready sooner does not make the plugin count as one
             // that fits.
-            self.say(ControllerState::Starting, None);
+            self.report_state(ControllerState::Starting, None);
         }
         if was_suspended && let Some(excess) = self.parts.budget.last_excess() {
             let plugin = self.parts.plugin.name();
@@ -43,7 +43,7 @@ impl Controller {
     fn show_suspended(&self, next: Instant) {
         let Some(excess) = self.parts.budget.last_excess() else { return };
         let why = describe(&excess, next);
-        self.say(ControllerState::Waiting, Some(why.clone()));
+        self.report_state(ControllerState::Waiting, Some(why.clone()));
         // A generation that was replaced does not show this, as the new one may need less.
         self.handover.reporter.show(&self.report, |_| {
             self.parts.host.status.plugin(self.parts.plugin.name()).set(PluginPhase::Suspended, Some(why));

@@ -214,12 +214,12 @@ async fn a_dropped_round_is_not_ready_and_leaves_nothing_unsettled() {
 #[tokio::test]
 async fn a_report_between_takeover_and_start_is_shown() {
     let scene = Scene::new().await;
-    scene.next.say(ControllerState::Waiting, Some("before".to_owned()));
+    scene.next.report_state(ControllerState::Waiting, Some("before".to_owned()));
     assert_eq!(scene.shown(), (ControllerState::Starting, None), "it has not taken over yet");
     scene.next.take_over();
     assert_eq!(scene.shown(), waits("before"));
     assert!(!scene.may_begin.is_cancelled());
-    scene.next.say(ControllerState::Waiting, Some("between".to_owned()));
+    scene.next.report_state(ControllerState::Waiting, Some("between".to_owned()));
     assert_eq!(scene.shown(), waits("between"));
 }
 
@@ -230,7 +230,7 @@ async fn a_controller_shows_what_it_waits_for_though_it_was_ready_before() {
     let (of_one, of_next) = (scene.generation(), scene.generation());
     let (one, next) = scene.ready(&of_one, &of_next).await;
     drop(next);
-    scene.next.say(ControllerState::Waiting, Some("for its grants".to_owned()));
+    scene.next.report_state(ControllerState::Waiting, Some("for its grants".to_owned()));
     scene.next.take_over();
     of_one.stop.cancel();
     assert_eq!(soon(one).await, ControllerEnd::Clean);
@@ -264,7 +264,7 @@ async fn changes_while_former_calls_run_are_neither_buffered_nor_lost() {
     let (of_one, handover) = (scene.generation(), scene.one.handover());
     let former = handover.workers.token();
     let mut one = scene.one.run(&of_one).boxed();
-    let is_waiting = || scene.shown() == waits("for calls that still run, of what was at work before it");
+    let is_waiting = || scene.shown() == waits("for running calls of an earlier term or generation");
     meanwhile(&mut one, is_waiting).await;
     let cached = || scene.stage.host.informers.figures().iter().map(|cache| cache.objects).sum::<usize>();
     for name in ["stays", "goes"] {
@@ -312,7 +312,7 @@ async fn a_stop_after_a_kind_was_removed_leaves_running_calls_their_tasks() {
 #[tokio::test]
 async fn a_report_after_another_generation_took_over_is_not_shown() {
     let scene = Scene::new().await;
-    scene.next.say(ControllerState::Waiting, Some("for a policy".to_owned()));
+    scene.next.report_state(ControllerState::Waiting, Some("for a policy".to_owned()));
     scene.next.take_over();
     let plugin = scene.stage.host.status.plugin("chameleon");
     let before = plugin.phase();
@@ -325,10 +325,10 @@ async fn a_report_after_another_generation_took_over_is_not_shown() {
     for loss in
         [KindLoss::NotServed(ObjectKind::new("v1", "ConfigMap")), KindLoss::OverBudget(Arc::new(excess.clone()))]
     {
-        scene.one.tell(&loss);
+        scene.one.log_loss(&loss);
         assert_eq!((scene.shown(), plugin.phase()), (waits("for a policy"), before));
     }
-    scene.next.tell(&KindLoss::OverBudget(Arc::new(excess)));
+    scene.next.log_loss(&KindLoss::OverBudget(Arc::new(excess)));
     assert_eq!((scene.shown().0, plugin.phase()), (ControllerState::Waiting, PluginPhase::Suspended));
 }
 
@@ -371,7 +371,7 @@ async fn a_controller_without_an_installer_of_its_definitions_waits_for_stop() {
 #[tokio::test]
 async fn a_ready_controller_does_not_show_what_it_waited_for_earlier() {
     let scene = Scene::new().await;
-    scene.next.say(ControllerState::Waiting, Some("its kind is not served".to_owned()));
+    scene.next.report_state(ControllerState::Waiting, Some("its kind is not served".to_owned()));
     let (of_one, of_next) = (scene.generation(), scene.generation());
     let (_one, _next) = scene.ready(&of_one, &of_next).await;
     assert_eq!(scene.next.report.last(), (ControllerState::Starting, None));

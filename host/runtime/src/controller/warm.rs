@@ -24,11 +24,11 @@ fn is_old(listed: Option<Stamp>, since: Stamp) -> bool {
 
 /// Reports why the first unlisted watch in `watches` cannot be listed, and each change of that reason, until this
 /// future is dropped.
-async fn tell_unlisted(
+async fn report_unlisted(
     mut watches: Vec<(WatchSpec, watch::Receiver<InformerStatus>)>,
-    mut say: impl FnMut(Option<String>),
+    mut report: impl FnMut(Option<String>),
 ) {
-    let mut said = None;
+    let mut reported = None;
     while !watches.is_empty() {
         let mut reason = None;
         for (spec, status) in &mut watches {
@@ -37,9 +37,9 @@ async fn tell_unlisted(
                 reason = Some(format!("cannot list and watch {spec}: {error}"));
             }
         }
-        if said != reason {
-            said.clone_from(&reason);
-            say(reason);
+        if reported != reason {
+            reported.clone_from(&reason);
+            report(reason);
         }
         let changes = watches.iter_mut().map(|(_, status)| status.changed().boxed());
         let (change, at, _) = select_all(changes).await;
@@ -52,16 +52,16 @@ async fn tell_unlisted(
 impl Controller {
     /// Completes with `fresh`. Until then it shows what keeps the controller waiting for the first lists: an operator
     /// may have to grant a missing right.
-    pub(super) fn telling(&self, watching: &Watching, fresh: BoxFuture<'static, ()>) -> BoxFuture<'static, ()> {
+    pub(super) fn showing_waits(&self, watching: &Watching, fresh: BoxFuture<'static, ()>) -> BoxFuture<'static, ()> {
         let specs = watching.readable.iter().map(|readable| readable.spec.clone());
         let statuses = watching.subscriptions.iter().map(|(subscription, _)| subscription.statuses());
         let (watches, this) = (specs.zip(statuses).collect(), self.clone());
         async move {
-            let told = tell_unlisted(watches, |reason| this.say(ControllerState::Syncing, reason));
+            let reports = report_unlisted(watches, |reason| this.report_state(ControllerState::Syncing, reason));
             tokio::select! {
                 biased;
                 () = fresh => {}
-                () = async { told.await; std::future::pending().await } => {}
+                () = async { reports.await; std::future::pending().await } => {}
             }
         }
         .boxed()
@@ -95,15 +95,15 @@ impl Controller {
 
     /// Shows that another replica runs the plugin, and that this replica does not keep its caches because they are too
     /// large.
-    fn say_not_warm(&self) {
+    fn show_not_warm(&self) {
         let why = "another replica holds its lease; its caches are not kept, because they are too large";
-        self.say(ControllerState::StandingBy, Some(why.to_owned()));
+        self.report_state(ControllerState::StandingBy, Some(why.to_owned()));
     }
 
     /// Keeps the caches that the plugin would need filled while another replica runs it. Never completes.
     pub(crate) async fn keep_warm(&self) {
         loop {
-            let excesses = self.parts.suspension.over(|_| self.say_not_warm()).await;
+            let excesses = self.parts.suspension.over(|_| self.show_not_warm()).await;
             let definitions = self.parts.host.kinds.snapshot();
             let Some(Admitted { resolved, live, terms }) = self.admitted().await else {
                 return std::future::pending().await;
@@ -115,7 +115,7 @@ impl Controller {
             let drained = std::mem::take(&mut watching.subscriptions)
                 .into_iter()
                 .map(async |(mut subscription, _)| while subscription.next().await.is_some() {});
-            self.say(
+            self.report_state(
                 ControllerState::StandingBy,
                 Some("another replica holds its lease; its caches are kept".to_owned()),
             );
@@ -159,11 +159,11 @@ mod tests {
         let kinds = ["ConfigMap", "Secret"].map(|kind| WatchSpec::all(ObjectKind::new("v1", kind)));
         let senders = [(); 2].map(|()| watch::Sender::<InformerStatus>::default());
         let watches = kinds.into_iter().zip(senders.iter().map(watch::Sender::subscribe)).collect();
-        let said = Mutex::new(Vec::new());
-        let mut told = tell_unlisted(watches, |reason| said.lock().expect("no panic").push(reason)).boxed();
+        let reported = Mutex::new(Vec::new());
+        let mut reports = report_unlisted(watches, |reason| reported.lock().expect("no panic").push(reason)).boxed();
         let mut step = || {
-            assert!(told.as_mut().now_or_never().is_none(), "it goes on");
-            std::mem::take(&mut *said.lock().expect("no panic"))
+            assert!(reports.as_mut().now_or_never().is_none(), "it goes on");
+            std::mem::take(&mut *reported.lock().expect("no panic"))
         };
         let fails = |status: &mut InformerStatus| status.error = Some(Arc::new(InformerError::Interrupted));
         let syncs = |status: &mut InformerStatus| {
@@ -179,7 +179,7 @@ mod tests {
         one.send_modify(fails);
         assert_eq!(step(), of("v1 ConfigMap"));
         one.send_modify(fails);
-        assert_eq!(step(), [], "it is said already");
+        assert_eq!(step(), [], "it was reported already");
         one.send_modify(syncs);
         assert_eq!(step(), of("v1 Secret"));
         one.send_modify(fails);

@@ -30,12 +30,12 @@ pub(super) struct Watching {
     pub(super) primary: PrimaryKind,
     pub(super) primaries: Stores,
     pub(super) readable: Vec<Readable>,
-    /// The watches that each declared one became, in the manifest's order.
+    /// For each declared watch, in the manifest's order, the watches that it became.
     pub(super) declared: Vec<(Route, Vec<Readable>)>,
     pub(super) subscriptions: Vec<(Subscription, Route)>,
     /// A time before it subscribed to anything.
     pub(super) since: Stamp,
-    /// The primaries that went while it was muted, with their UIDs. `None` if it never was.
+    /// The primaries that were deleted while the events were discarded, with their UIDs. `None` if none were discarded.
     gone: Mutex<Option<HashMap<ObjectKey, Arc<str>>>>,
     /// The kinds that a definition may bring, each with the definition's name.
     pub(super) defined: Vec<(ObjectKind, Arc<str>)>,
@@ -139,8 +139,8 @@ impl Controller {
         }
     }
 
-    /// Applies the policies to the calls, without an end. Returns that future, and one that completes when the `terms`
-    /// are broken.
+    /// Returns two futures. One applies the policies to the calls and never completes, and the other completes when the
+    /// `terms` are broken.
     pub(super) fn bound(
         &self,
         watching: &Watching,
@@ -185,12 +185,12 @@ impl Controller {
     }
 
     /// Logs that the controller stops, and why.
-    pub(super) fn tell(&self, loss: &KindLoss) {
+    pub(super) fn log_loss(&self, loss: &KindLoss) {
         let (plugin, controller) = (self.parts.plugin.name(), &self.declared().name);
         match loss {
             KindLoss::OverBudget(excess) => return self.suspend(excess),
-            KindLoss::Revoked(_) => self.say(ControllerState::Waiting, Some("for its grants".to_owned())),
-            KindLoss::NotServed(_) | KindLoss::Redefined(_) => self.say(ControllerState::Starting, None),
+            KindLoss::Revoked(_) => self.report_state(ControllerState::Waiting, Some("for its grants".to_owned())),
+            KindLoss::NotServed(_) | KindLoss::Redefined(_) => self.report_state(ControllerState::Starting, None),
         }
         match loss {
             KindLoss::NotServed(kind) => tracing::warn!(
@@ -259,7 +259,7 @@ impl Watching {
         }
     }
 
-    /// The primaries that went while it was muted, with their UIDs. `None` if it never was.
+    /// The primaries that were deleted while the events were discarded, with their UIDs. `None` if none were discarded.
     pub(super) fn take_gone(&mut self) -> Option<HashMap<ObjectKey, Arc<str>>> {
         std::mem::take(&mut self.gone).into_inner().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,4 +1,5 @@
-//! Carries out what the end of a call means: for its key, and for the people who look after the plugin or the object.
+//! Carries out what follows from the end of a call: for its key, and for the people who look after the plugin or the
+//! object.
 
 use std::time::Duration;
 
@@ -33,8 +34,8 @@ pub(super) enum RetryPace {
     GivenUp,
 }
 
-/// When a key runs again that has failed, with `counted_so_far` counted failures before this one. If it `backs_off`, an
-/// event had queued it, and it still has the retry at the end of its backoff.
+/// When a failed key runs again, after `counted_so_far` counted failures before this one. If it `backs_off`, this call
+/// was queued by an event, and the retry at the end of its backoff is still to come.
 pub(super) fn pace(retry: Retry, counted_so_far: u32, max_retries: u32, backs_off: bool) -> RetryPace {
     match retry {
         Retry::Counted if counted_so_far >= max_retries && !backs_off => RetryPace::GivenUp,
@@ -42,7 +43,7 @@ pub(super) fn pace(retry: Retry, counted_so_far: u32, max_retries: u32, backs_of
     }
 }
 
-/// The first failure that is a denial by the policy, as a plugin may return any number of failures.
+/// The first denial by the policy among the failures, of which a plugin may return any number.
 fn denial(result: &CallResult) -> Option<&ApiError> {
     let CallResult::Failed(failures) = result else { return None };
     failures.iter().find_map(|failure| match failure {
@@ -54,17 +55,17 @@ fn denial(result: &CallResult) -> Option<&ApiError> {
 impl Dispatch {
     /// Emits an Event on the object that says which right the plugin lacks. Nothing else on the object shows this, as
     /// the key is not retried until the policy changes.
-    fn tell_denial(&self, result: &CallResult, context: &CallContext) {
+    fn emit_denial(&self, result: &CallResult, context: &CallContext) {
         if let Some(error) = denial(result) {
             self.callee.ports.events.warn(context, "NotGranted", error.message.clone());
         }
     }
 
-    /// Carries out what the outcome of a call means for its key. Returns how the call ended for the key.
+    /// Carries out what follows from the outcome of a call for its key. Returns how the call ended for the key.
     pub(super) fn apply_outcome(&self, key: &ObjectKey, called: &Called, context: &CallContext) -> CallEnd {
         let result = &called.result;
         let decision = outcome::decide(result, &self.keys.primary.kind, key);
-        self.tell_denial(result, context);
+        self.emit_denial(result, context);
         // A timeout after a long wait says more about the server than about this call.
         if called.made && !result.is_wait() {
             self.judge(key, result, &decision);
@@ -140,7 +141,7 @@ impl Dispatch {
                     self.keys.memory().setbacks.note(key.clone(), Instant::now());
                 }
                 self.status.failed();
-                self.tell_failure(error, attempt, retry_in);
+                self.log_failure(error, attempt, retry_in);
                 CallEnd::Failed
             }
             RetryPace::GivenUp => {
@@ -154,7 +155,7 @@ impl Dispatch {
     }
 
     /// Logs a line for each call that wrote something. Other calls, by far the most, are logged at debug level.
-    pub(super) fn tell_call(&self, key: &ObjectKey, called: &Called, elapsed: Duration) {
+    pub(super) fn log_call(&self, key: &ObjectKey, called: &Called, elapsed: Duration) {
         let (writes, written) = self.status.calls.written(key);
         let Called { cpu, result, .. } = called;
         if writes > 0 {
@@ -166,11 +167,11 @@ impl Dispatch {
 
     /// Logs a failed call, within a limit: an unavailable server fails the calls of hundreds of keys, and their lines
     /// would hide all others.
-    fn tell_failure(&self, error: &str, attempt: u32, retry_in: Duration) {
-        let Some(unsaid) = self.status.failure_line() else {
+    fn log_failure(&self, error: &str, attempt: u32, retry_in: Duration) {
+        let Some(unlogged) = self.status.failure_line() else {
             return tracing::debug!(target: LOG, error, attempt, ?retry_in, "the call failed; the key is tried again");
         };
-        let further_failures = (unsaid > 0).then_some(unsaid);
+        let further_failures = (unlogged > 0).then_some(unlogged);
         tracing::warn!(error, attempt, ?retry_in, further_failures, "the call failed; the key is tried again");
     }
 

@@ -66,7 +66,7 @@ impl Drop for Pass {
         let makes_room = standing.breaker.leave(self.round);
         drop(standing);
         if makes_room {
-            self.circuit.tell();
+            self.circuit.notify();
         }
     }
 }
@@ -114,7 +114,7 @@ impl Circuit {
         let round = standing.breaker.admit(now)?;
         drop(standing);
         if !was_closed {
-            self.tell();
+            self.notify();
         }
         Some(Pass { circuit: self.clone(), round })
     }
@@ -123,7 +123,7 @@ impl Circuit {
     pub(crate) fn probe_now(&self) -> bool {
         let was_open = self.standing().breaker.probe_now(self.now());
         if was_open {
-            self.tell();
+            self.notify();
         }
         was_open
     }
@@ -153,11 +153,11 @@ impl Circuit {
             standing.last_trap = Some(trap.to_owned());
         }
         drop(standing);
-        self.tell();
+        self.notify();
         Some(change)
     }
 
-    fn tell(&self) {
+    fn notify(&self) {
         self.0.changed.send_replace(());
     }
 

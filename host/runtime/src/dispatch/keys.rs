@@ -41,7 +41,7 @@ impl ControllerKeys {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Forgets the failures of `key`, because it now tries something else than what failed.
+    /// Forgets the failures of `key`, because the desired state has changed since then.
     pub(super) fn forget(&self, key: &ObjectKey) {
         self.queue.forget(key);
         self.status.forget(key);
@@ -66,10 +66,10 @@ impl ControllerKeys {
         count
     }
 
-    /// The triggers of `key`, which is about to be called: the noted ones, or else that its time has come.
+    /// The triggers of `key`, which is about to be called: the noted ones, or else the fact that its time has come.
     pub(super) fn triggers(&self, memory: &mut KeyMemory, key: &ObjectKey) -> Triggers {
         let mut triggers = memory.take_triggers(key);
-        // If the key was left alone for a while, it is known why it was queued then.
+        // If the key was queued for a later time, the reason for that is known.
         if triggers.is_empty() && self.queue.was_due(key) {
             let failed = self.queue.has_failed(key);
             let reason = if failed { TriggerReason::Retry } else { TriggerReason::RequeueAfter };

@@ -21,7 +21,7 @@ use crate::dispatch::{Dispatch, trace_id};
 pub(crate) struct PluginMapper {
     plugin: Arc<Plugin>,
     dispatch: Arc<Dispatch>,
-    /// Allows one call at a time, in however many namespaces its watches are.
+    /// Allows one call at a time, even if its watches cover several namespaces.
     turn: Arc<Mutex<()>>,
 }
 

@@ -27,8 +27,8 @@ pub(crate) struct KeyMemory {
 }
 
 impl KeyMemory {
-    /// A call about `key` begins. Returns whether its failures are to be forgotten, because another client has changed
-    /// the primary since.
+    /// Records that a call about `key` begins. Returns whether the failures of the key are to be forgotten, because
+    /// another client has changed the primary since.
     pub(super) fn begins(&mut self, key: &ObjectKey, primary: Option<&Object>) -> bool {
         self.setbacks.clear(key);
         if primary.is_some() {
@@ -43,19 +43,19 @@ impl KeyMemory {
         is_other
     }
 
-    /// The call about `key` failed, and the primary was in the state `left`.
+    /// Records that the call about `key` failed, with the primary in the state `left`.
     pub(super) fn fails(&mut self, key: &ObjectKey, left: Option<SlowMark>) {
         self.failed.insert(key.clone(), left);
     }
 
-    /// The work on `key` is done until something changes, or until the requested time.
+    /// Records that the work on `key` is done until something changes, or until the requested time.
     pub(super) fn ends(&mut self, key: &ObjectKey) {
         self.failed.remove(key);
         self.had_failed.remove(key);
         self.gone.remove(key);
     }
 
-    /// Another generation is called from now on.
+    /// Records that another generation is called from now on.
     pub(super) fn passes_on(&mut self) {
         self.had_failed = self.failed.keys().cloned().collect();
     }
@@ -65,7 +65,7 @@ impl KeyMemory {
         self.had_failed.contains(key)
     }
 
-    /// The primary of `key`, which had this `uid`, was deleted.
+    /// Records that the primary of `key`, with this `uid`, was deleted.
     pub(super) fn goes(&mut self, key: ObjectKey, uid: Arc<str>) {
         self.gone.insert(key, uid);
     }

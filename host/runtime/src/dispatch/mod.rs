@@ -164,7 +164,7 @@ impl Dispatch {
         }
     }
 
-    /// Notes that each cache has its first list. No worker has begun.
+    /// Records that each cache has its first list. Called before the first worker begins.
     pub(crate) fn has_caches(&self) {
         self.caches_filled.store(true, Ordering::Release);
     }
@@ -306,7 +306,7 @@ impl Dispatch {
         if called.made {
             self.status.called(started.elapsed(), &context.trace_id);
         }
-        self.tell_call(key, &called, started.elapsed());
+        self.log_call(key, &called, started.elapsed());
         let end = self.apply_outcome(key, &called, &context);
         spans.ended(&context, attempt, end, &called.result);
         context.overlay.close();

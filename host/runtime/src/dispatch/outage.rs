@@ -59,22 +59,22 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn each_end_of_an_outage_is_reported_with_its_beginning() {
         let (switch, outages) = Switch::new();
-        let told = RefCell::new(Vec::new());
-        let mut following = Box::pin(outages.follow(|began| told.borrow_mut().push(began)));
+        let ended = RefCell::new(Vec::new());
+        let mut following = Box::pin(outages.follow(|began| ended.borrow_mut().push(began)));
         let mut look = || assert!(following.as_mut().now_or_never().is_none());
         look();
         let began = Instant::now();
         switch.begin();
         look();
-        assert!(told.borrow().is_empty());
+        assert!(ended.borrow().is_empty());
         tokio::time::advance(Duration::from_mins(1)).await;
         switch.end();
         look();
-        assert_eq!(*told.borrow(), [began]);
+        assert_eq!(*ended.borrow(), [began]);
         // The outage is too short to be seen while it lasts.
         switch.begin();
         switch.end();
         look();
-        assert_eq!(*told.borrow(), [began, began + Duration::from_mins(1)]);
+        assert_eq!(*ended.borrow(), [began, began + Duration::from_mins(1)]);
     }
 }

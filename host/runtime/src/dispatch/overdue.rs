@@ -83,11 +83,11 @@ struct EndedProof {
 }
 
 impl<C: Caches> Overdue<C> {
-    /// Watches over the keys until it is dropped. Calls `tell` with a key that waits too long, its watch, and what
+    /// Watches over the keys until it is dropped. Calls `warn` with a key that waits too long, its watch, and what
     /// follows; calls `lost` with parked keys that the gate did not know, which now run.
     pub(crate) async fn watch(
         &self,
-        tell: impl Fn(&HeldKey, &WatchSpec, &str) + Send,
+        warn: impl Fn(&HeldKey, &WatchSpec, &str) + Send,
         lost: impl Fn(&[ObjectKey]) + Send,
     ) {
         let mut audit = ParkedAudit::default();
@@ -106,7 +106,7 @@ impl<C: Caches> Overdue<C> {
                             again.insert(cache);
                         }
                     }
-                    self.expired(expired, &tell);
+                    self.expired(expired, &warn);
                 }
                 () = sleep_until(next_audit) => {
                     next_audit = Instant::now() + PARKED_AUDIT_INTERVAL;
@@ -140,14 +140,14 @@ impl<C: Caches> Overdue<C> {
         }
     }
 
-    fn expired(&self, expired: Vec<HeldKey>, tell: &impl Fn(&HeldKey, &WatchSpec, &str)) {
+    fn expired(&self, expired: Vec<HeldKey>, warn: &impl Fn(&HeldKey, &WatchSpec, &str)) {
         let follows = match self.timeout {
             ExpectationTimeout::Probe => "The cache lists again, and the key stays held.",
             ExpectationTimeout::Run => "The cache lists again, and the key runs, as the plugin's manifest asks for.",
         };
         for waiting in &expired {
             let watch = &self.watches[waiting.cache];
-            tell(waiting, watch, follows);
+            warn(waiting, watch, follows);
             self.caches.relist(watch);
         }
         if self.timeout == ExpectationTimeout::Run {

@@ -1,5 +1,5 @@
-//! A plugin with some of its calls recorded (ADR 27). It is right around the plugin, because what the host does for it,
-//! such as keeping its finalizer or applying what it has composed, is not the plugin's doing.
+//! A plugin with some of its calls recorded (ADR 27). It is right around the plugin, so that a recording has only what
+//! the plugin does, and not what the host does for it, such as keeping its finalizer or applying its composition.
 
 use std::sync::Arc;
 

@@ -137,7 +137,7 @@ impl Route {
         keys
     }
 
-    /// The trigger that `event`, which does not belong to a first list, is for the keys that it queues.
+    /// The trigger for the keys that `event` queues. The event must not belong to a first list.
     pub(crate) fn trigger(&self, event: &WatchEvent) -> Trigger {
         let (reason, object) = match event {
             WatchEvent::Applied { old: Some(old), new, .. } if self.is_run_request(old, new) => {
@@ -317,14 +317,14 @@ mod tests {
             Object::new(labelled("a", 1).header.clone(), text)
         };
         let itself = Route { mapping: Mapping::Itself, ..route(&[Predicate::Generation]) };
-        let told = |route: &Route, old: Option<Object>, new: Object| {
+        let reason_of = |route: &Route, old: Option<Object>, new: Object| {
             let event = WatchEvent::Applied { old, new, initial: false };
             names(route, &event).pop().map(|_| route.trigger(&event).reason)
         };
-        assert_eq!(told(&itself, Some(at("1")), at("2")), Some(TriggerReason::RunRequested));
-        assert_eq!(told(&itself, None, at("2")), Some(TriggerReason::Changed), "a first list or a new object");
-        assert_eq!(told(&itself, Some(at("1")), labelled("a", 1)), None, "a removal");
-        assert_eq!(told(&route(&[Predicate::Generation]), Some(at("1")), at("2")), None, "an object that it owns");
+        assert_eq!(reason_of(&itself, Some(at("1")), at("2")), Some(TriggerReason::RunRequested));
+        assert_eq!(reason_of(&itself, None, at("2")), Some(TriggerReason::Changed), "a first list or a new object");
+        assert_eq!(reason_of(&itself, Some(at("1")), labelled("a", 1)), None, "a removal");
+        assert_eq!(reason_of(&route(&[Predicate::Generation]), Some(at("1")), at("2")), None, "an object that it owns");
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Keys that an outage of the API server has set back.
 //!
 //! While the server is unreachable, dispatch takes no key. But calls that ran when the outage began have failed,
-//! perhaps several times, before the outage was noticed. The resulting backoff of their keys is nobody's fault, and
-//! ends with the outage.
+//! perhaps several times, before the outage was noticed. The outage alone causes the backoff of their keys, so the
+//! backoff ends with the outage.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -20,12 +20,12 @@ pub(crate) struct Setbacks {
 }
 
 impl Setbacks {
-    /// A call failed, and the plugin is not at fault.
+    /// Records that a call failed for which the plugin is not at fault.
     pub(crate) fn note(&mut self, key: ObjectKey, now: Instant) {
         self.at.insert(key, now);
     }
 
-    /// The key is called again.
+    /// Records that the key is called again.
     pub(crate) fn clear(&mut self, key: &ObjectKey) {
         self.at.remove(key);
     }

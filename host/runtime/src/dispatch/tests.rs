@@ -110,7 +110,7 @@ impl Reconcile for Played {
         let traceparent = context.trace.traceparent(&context.trace_id, 1);
         self.0.send(PlayedCall { request, triggers, traceparent, answer }).expect("the test listens");
         async {
-            let result = answered.await.expect("told to panic");
+            let result = answered.await.expect("dropped to make the call panic");
             let made = !matches!(result, CallResult::NotCalled { .. });
             Called { result, cpu: Duration::from_millis(1), made, keeps_finalizer: false }
         }
@@ -293,7 +293,7 @@ async fn a_call_that_was_not_made_does_not_count_as_a_success() {
     assert_eq!((metrics.success.get(), metrics.requeue_after.get()), (0, 0));
     let began = Instant::now();
     let call = stage.call().await;
-    assert!(began.elapsed().abs_diff(Duration::from_secs(10)) < Duration::from_secs(1), "when it was said");
+    assert!(began.elapsed().abs_diff(Duration::from_secs(10)) < Duration::from_secs(1), "at the requested time");
     call.answer.send(CallResult::Done).expect("the worker waits");
 }
 

@@ -1,4 +1,4 @@
-//! One exchange on one connection: sends, and reads no more than fits.
+//! One exchange on one connection: sends a request, and reads a response within the limits.
 
 use std::error::Error;
 use std::io;
@@ -32,7 +32,7 @@ where
     builder.max_buf_size(limits.header_bytes).max_headers(limits.headers);
     let broken = |error: hyper::Error| broken(&error, limits);
     let (mut sender, connection) = builder.handshake(TokioIo::new(stream)).await.map_err(broken)?;
-    // Aborted when this ends, in whatever way.
+    // Aborted when this function ends, in whatever way.
     let mut driving = JoinSet::new();
     driving.spawn(connection);
     let interim = Interim::count(&mut request, limits.interim);
@@ -59,10 +59,10 @@ struct Interim {
 impl Interim {
     fn count(request: &mut Request<Full<Bytes>>, most: usize) -> Self {
         let too_many = CancellationToken::new();
-        let (seen, told) = (AtomicUsize::new(0), too_many.clone());
+        let (seen, limit_reached) = (AtomicUsize::new(0), too_many.clone());
         hyper::ext::on_informational(request, move |_| {
             if seen.fetch_add(1, Ordering::Relaxed) == most {
-                told.cancel();
+                limit_reached.cancel();
             }
         });
         Self { most, too_many }
@@ -90,7 +90,7 @@ async fn read(mut body: Incoming, limits: &HttpLimits) -> Result<Vec<u8>, HttpEr
     Ok(bytes)
 }
 
-/// Names are in lower case already. A value that is not UTF-8 is shown as far as it is.
+/// Names are in lower case already. Bytes of a value that are not UTF-8 are replaced.
 fn headers(headers: &HeaderMap) -> Vec<(String, String)> {
     let text = |value: &[u8]| String::from_utf8_lossy(value).into_owned();
     headers.iter().map(|(name, value)| (name.to_string(), text(value.as_bytes()))).collect()
@@ -110,8 +110,7 @@ fn broken(error: &hyper::Error, limits: &HttpLimits) -> HttpError {
     failed(HttpReason::Protocol, format!("the exchange broke: {error}{cause}"))
 }
 
-/// The cause, however deep, if `BoundedStream` has ended the connection. TLS may have wrapped it as an I/O error of its
-/// own.
+/// The cause, however deep, if `BoundedStream` has ended the connection. TLS may have wrapped it in its own I/O error.
 fn too_much<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a TooMuch> {
     let wrapped = || error.downcast_ref::<io::Error>()?.get_ref().and_then(|inner| too_much(inner));
     error.downcast_ref().or_else(wrapped).or_else(|| error.source().and_then(too_much))

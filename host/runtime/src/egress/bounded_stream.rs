@@ -1,6 +1,5 @@
-//! A connection that ends when its peer has sent too much. It counts what arrives, whatever that turns out to be: an
-//! interim answer, the framing of chunks and of TLS records, and trailers are no part of a body, but are read all the
-//! same.
+//! A connection that ends when its peer has sent too much. It counts every byte that arrives: interim answers,
+//! trailers, and the framing of chunks and TLS records are not part of a body, but they are read as well.
 
 use std::io;
 use std::pin::Pin;
@@ -15,7 +14,7 @@ pub(super) struct TooMuch {
     most: usize,
 }
 
-/// A stream of which at most so many bytes are read.
+/// A stream that fails once a maximum number of bytes has been read.
 pub(super) struct BoundedStream<S> {
     inner: S,
     most: usize,

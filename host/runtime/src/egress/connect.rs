@@ -14,8 +14,8 @@ use windlass_core::rights::egress::{self, AddressDenied, AddressReach, HttpTarge
 
 use super::{EgressInner, HttpPermit, failed};
 
-/// How long the API server's addresses are cached.
-const KNOWN_FOR: Duration = Duration::from_mins(1);
+/// The time for which the API server's addresses are cached.
+const API_SERVER_ADDRESSES_TTL: Duration = Duration::from_mins(1);
 /// The most addresses of one name that are checked.
 const ADDRESSES_PER_NAME_MAX: usize = 16;
 
@@ -35,7 +35,7 @@ impl Resolve for SystemResolver {
     }
 }
 
-/// Where the Kubernetes API server is, as far as its URL tells.
+/// The addresses of the Kubernetes API server, from its URL.
 pub(crate) struct ApiServer {
     host: Option<String>,
     port: u16,
@@ -43,7 +43,7 @@ pub(crate) struct ApiServer {
 }
 
 impl ApiServer {
-    /// The one behind `url`.
+    /// The API server at `url`.
     pub(crate) fn at(url: &str) -> Self {
         let uri: Option<http::Uri> = url.parse().ok();
         let https = uri.as_ref().and_then(http::Uri::scheme_str) != Some("http");
@@ -61,7 +61,7 @@ impl ApiServer {
         }
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).clone();
         match known {
-            Some((at, addresses)) if at.elapsed() < KNOWN_FOR => addresses,
+            Some((at, addresses)) if at.elapsed() < API_SERVER_ADDRESSES_TTL => addresses,
             known => match resolver.resolve(host.clone(), self.port).await {
                 Ok(addresses) => {
                     let addresses: Arc<[SocketAddr]> = addresses.into();
@@ -76,8 +76,8 @@ impl ApiServer {
 }
 
 impl EgressInner {
-    /// The addresses of `target`, all of which may be connected to. If one may not, none is: a name that leads to
-    /// both sides of a fence is not one to be trusted with the other.
+    /// The addresses of `target`, if all of them may be connected to. If one is denied, none is used, because a name
+    /// with both allowed and denied addresses cannot be trusted.
     pub(super) async fn checked_addresses(
         &self,
         target: &HttpTarget,
@@ -102,8 +102,8 @@ impl EgressInner {
             UrlHost::Address(address) => return Ok(vec![canonical(SocketAddr::new(*address, target.port))]),
             UrlHost::Name(name) => name,
         };
-        // A look-up blocks a thread of the host's until the system's resolver gives up, whoever still waits for it. As
-        // long as it does, it takes one of the plugin's turns.
+        // A look-up blocks a thread of the host until the system's resolver gives up, even if the caller no longer
+        // waits. For that time it holds one of the plugin's permits.
         let (look_up, permit) = (self.resolver.resolve(name.clone(), target.port), permit.clone());
         let looking_up = tokio::spawn(async move {
             let found = look_up.await;
@@ -119,8 +119,8 @@ impl EgressInner {
     }
 }
 
-/// True if `socket` is at an address of this machine: a packet to one's own address has that address as its source.
-/// Connecting a UDP socket sends nothing; it asks the system for the route.
+/// True if `socket` is at an address of this machine: a packet to the machine's own address has that address as its
+/// source. Connecting a UDP socket sends nothing; it asks the system for the route.
 fn is_own(socket: SocketAddr) -> bool {
     let any: IpAddr = if socket.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
     let source = UdpSocket::bind((any, 0)).and_then(|probe| {
@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn an_address_of_this_machine_is_known_as_its_own() {
         assert!(is_own("127.0.0.1:1".parse().expect("an address")));
-        // For documentation: nobody's, and never a source.
+        // An address that is reserved for documentation, so no machine has it.
         assert!(!is_own("192.0.2.1:1".parse().expect("an address")));
     }
 

@@ -1,10 +1,10 @@
-//! HTTP requests of plugins (`http.fetch`). `core::egress` decides which may go out; this module sends them.
+//! HTTP requests of plugins (`http.fetch`). `core::egress` decides which requests may be sent; this module sends them.
 //!
-//! Each fetch stands alone: its own look-up, its own connection, nothing kept for the next one or for another plugin.
-//! The name is resolved once, every address that it has is checked, and the connection goes to an address that was
-//! checked, so a name that changes its mind meanwhile wins nothing. Redirects are responses like others; a plugin that
-//! follows one asks again. Proxies of the environment play no part: they would be asked to connect to what was never
-//! checked.
+//! Fetches share nothing: each has its own look-up and its own connection, and nothing is kept for the next fetch or
+//! for another plugin. The name is resolved once, all its addresses are checked, and the connection goes to a checked
+//! address. So an attacker gains nothing by changing the name's addresses in between. Redirects are ordinary responses;
+//! a plugin that follows one makes another fetch. Proxies from the environment are not used, because they would connect
+//! to addresses that were not checked.
 
 mod answer;
 mod bounded_stream;
@@ -44,19 +44,19 @@ use crate::observe::metrics::HttpTotals;
 /// The limits of a fetch.
 #[derive(Clone, Debug)]
 pub(crate) struct HttpLimits {
-    /// The whole exchange, from the look-up to the last byte.
+    /// The time for the whole exchange, from the look-up to the last byte.
     pub(crate) time: Duration,
-    /// Trying one address.
+    /// The time for connecting to one address.
     pub(crate) connect: Duration,
     pub(crate) request_bytes: usize,
     pub(crate) response_bytes: usize,
-    /// All headers of the response.
+    /// The size of all headers of a request or response.
     pub(crate) header_bytes: usize,
-    /// How many headers a request or response may have.
+    /// The number of headers of a request or response.
     pub(crate) headers: usize,
-    /// Answers before the answer (1xx), which nobody gets to see.
+    /// The number of interim answers (1xx), which are discarded.
     pub(crate) interim: usize,
-    /// Fetches of one plugin at the same time; more wait.
+    /// The number of concurrent fetches of one plugin. Further fetches wait.
     pub(crate) concurrent: usize,
 }
 
@@ -76,7 +76,8 @@ impl Default for HttpLimits {
 }
 
 impl HttpLimits {
-    /// All that is read of a peer. A body in small chunks has framing as long as itself, and certificates come first.
+    /// The most bytes that are read from a peer, including certificates and framing. The framing of small chunks may be
+    /// as long as the body.
     fn wire_bytes(&self) -> usize {
         2 * (self.response_bytes + self.header_bytes)
     }
@@ -96,11 +97,11 @@ struct EgressInner {
     permits: Mutex<HashMap<Arc<str>, Arc<Semaphore>>>,
 }
 
-/// Held by all that works for a fetch, a look-up that nobody waits for any more included.
+/// Held by everything that works for a fetch, even by a look-up whose caller no longer waits.
 type HttpPermit = Arc<OwnedSemaphorePermit>;
 
 impl Egress {
-    /// Nothing is sent, and no certificate is read, before the first fetch.
+    /// Sends nothing, and reads no certificate, before the first fetch.
     pub(crate) fn new(
         limits: HttpLimits,
         trust: impl Into<Arc<Trust>>,
@@ -124,7 +125,7 @@ impl EgressInner {
         let time = request.timeout.map_or(self.limits.time, |asked| asked.min(self.limits.time));
         let mut outgoing = prepare(request, &self.limits, &call.principal.plugin)?;
         trace::continue_in(&mut outgoing, traceparent);
-        // What is denied waits for no permit.
+        // A denied request must not wait for a permit.
         allowed(grants, &outgoing)?;
         let sent = async {
             let permit = self.permit(&call.principal.plugin).await?;
@@ -140,7 +141,8 @@ impl EgressInner {
         grants: &LiveGrants,
         permit: &HttpPermit,
     ) -> Result<HttpResponse, HttpError> {
-        // The operator may have revoked it while it waited, and may again until it is sent.
+        // The operator may have revoked the grant while the request waited. It is checked once more right before
+        // sending.
         let reach = allowed(grants, &outgoing)?;
         let addresses = self.checked_addresses(&outgoing.target, &reach, permit).await?.map_err(|denied| {
             let denial = egress::deny(grants, outgoing.request.method().as_str(), &outgoing.target, &denied);
@@ -171,11 +173,12 @@ impl EgressInner {
         permit.map(Arc::new).map_err(|_| failed(HttpReason::Other, "the host stops".to_owned()))
     }
 
-    /// Counts how a fetch ended and tells of it. Neither path nor query is told, nor any header: they may hold secrets.
-    fn tell(
+    /// Counts and logs how a fetch ended. The path, the query and the headers are not logged, because they may hold
+    /// secrets.
+    fn log_end(
         &self,
         call: &CallContext,
-        told: &RequestSummary,
+        summary: &RequestSummary,
         result: &Result<HttpResponse, HttpError>,
         took: Duration,
     ) {
@@ -188,7 +191,7 @@ impl EgressInner {
         };
         tracing::debug!(
             %plugin, controller = %call.controller, key = %call.primary_key, trace_id = %call.trace_id,
-            method = told.method, server = told.target, status, bytes, reason,
+            method = summary.method, server = summary.target, status, bytes, reason,
             error = result.as_ref().err().map(|error| error.message.as_str()), ?took, "fetched"
         );
     }
@@ -198,7 +201,7 @@ impl EgressInner {
 struct RequestSummary {
     method: String,
     target: String,
-    /// None: it is malformed.
+    /// `None` if it is malformed.
     parsed: Option<HttpTarget>,
 }
 
@@ -212,7 +215,7 @@ impl RequestSummary {
 }
 
 impl Egress {
-    /// A port that sends fetches, and has `others` carry out everything else.
+    /// A port that sends fetches, and passes everything else to `others`.
     pub(crate) fn in_front_of(&self, others: Arc<dyn Port>) -> Arc<dyn Port> {
         let egress = self.clone();
         port_fn(move |call, ask| match ask {
@@ -228,12 +231,12 @@ impl Egress {
     ) -> BoxFuture<'static, Result<HttpResponse, HttpError>> {
         let egress = self.0.clone();
         async move {
-            let (told, began) = (RequestSummary::of(&request), Instant::now());
-            let mut span = trace::begin(&call.trace, &told);
+            let (summary, began) = (RequestSummary::of(&request), Instant::now());
+            let mut span = trace::begin(&call.trace, &summary);
             let result = egress.carry_out(&call, request, span.traceparent()).await;
             trace::end(&mut span, &result, &call.config);
             drop(span);
-            egress.tell(&call, &told, &result, began.elapsed());
+            egress.log_end(&call, &summary, &result, began.elapsed());
             result
         }
         .in_current_span()
@@ -241,16 +244,16 @@ impl Egress {
     }
 }
 
-/// Where the request may go now.
+/// The addresses that the request may reach, according to the current grants.
 fn allowed(grants: &LiveGrants, Outgoing { target, request }: &Outgoing) -> Result<AddressReach, HttpError> {
     egress::allow(grants, request.method().as_str(), target)
         .map_err(|denial| failed(HttpReason::NotGranted, denial.to_string()))
 }
 
-/// The reason of a request to `host` that failed because an address may not be connected to.
+/// The error's reason for a request to `host` if one of its addresses is denied.
 ///
-/// The next answer of DNS may be another one, so a name counts as unreachable, and the key is retried. An address in
-/// the URL stays what it is, so only another policy helps.
+/// DNS may return other addresses next time, so a name counts as unreachable, and the key is retried. An address in the
+/// URL does not change, so only another policy helps.
 fn reason_of_denied_address(host: &UrlHost) -> HttpReason {
     match host {
         UrlHost::Name(_) => HttpReason::Connect,

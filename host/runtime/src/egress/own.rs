@@ -1,4 +1,4 @@
-//! A request of the host's own, to an address that its operator has named.
+//! Sends requests of the host itself, to addresses that the operator has configured.
 
 use std::net::SocketAddr;
 
@@ -14,8 +14,7 @@ use super::bounded_stream::BoundedStream;
 use super::tls::{self, Trust};
 use super::{HttpLimits, connect, failed};
 
-/// Sends `request` to `target`, on a connection of its own, and reads the whole answer. Nothing is checked but the
-/// `limits`.
+/// Sends `request` to `target` on a new connection, and reads the whole answer. Only the `limits` are checked.
 pub(crate) async fn post_own(
     target: &HttpTarget,
     request: Request<Full<Bytes>>,

@@ -1,4 +1,4 @@
-//! Makes a plugin's request into one that says what the plugin meant, and nothing else.
+//! Turns a plugin's request into an HTTP request that says exactly what the plugin meant.
 
 use bytes::Bytes;
 use http::header::{CONNECTION, HOST, HeaderName, HeaderValue, USER_AGENT};
@@ -15,14 +15,14 @@ pub(super) struct Outgoing {
     pub(super) request: Request<Full<Bytes>>,
 }
 
-/// Checks `request` of `plugin` and adds what the host says of itself.
+/// Checks `request` of `plugin`, and adds the host's own headers.
 pub(super) fn prepare(request: HttpRequest, limits: &HttpLimits, plugin: &str) -> Result<Outgoing, HttpError> {
     let HttpRequest { method, url, headers, body, timeout: _ } = request;
     if !is_method(&method) {
-        return Err(invalid("the method is none that can be sent, which is like `GET`, in capitals".to_owned()));
+        return Err(invalid("the method cannot be sent: it must be in capitals, like `GET`".to_owned()));
     }
     let target = HttpTarget::parse(&url).map_err(|error| invalid(error.to_string()))?;
-    let unreadable = |_| invalid("the path or query of the URL is not one".to_owned());
+    let unreadable = |_| invalid("the path or the query of the URL is not valid".to_owned());
     let uri: Uri = target.path_and_query.parse().map_err(unreadable)?;
     let mut prepared = Request::new(Full::new(bytes(body, limits)?));
     *prepared.method_mut() = Method::from_bytes(method.as_bytes()).map_err(|error| invalid(error.to_string()))?;
@@ -42,7 +42,8 @@ pub(super) fn prepare(request: HttpRequest, limits: &HttpLimits, plugin: &str) -
         prepared.headers_mut().append(name, value);
     }
     if !prepared.headers().contains_key(USER_AGENT) {
-        // The plugin's name, since a server's operator may want to know which program asks; nothing of the cluster.
+        // Names the plugin, because a server's operator may want to know which program asks. It reveals nothing about
+        // the cluster.
         prepared.headers_mut().insert(USER_AGENT, host(&format!("{agent} ({plugin})"))?);
     }
     Ok(Outgoing { target, request: prepared })
@@ -62,14 +63,14 @@ fn bytes(body: Option<HttpBody>, limits: &HttpLimits) -> Result<Bytes, HttpError
 }
 
 fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), HttpError> {
-    // Neither name nor value is repeated: they may be long, or a secret in the wrong place.
+    // The error repeats neither the name nor the value: they may be long, or a secret in the wrong place.
     let named =
-        HeaderName::from_bytes(name.as_bytes()).map_err(|_| invalid("a name of a header is none".to_owned()))?;
+        HeaderName::from_bytes(name.as_bytes()).map_err(|_| invalid("the name of a header is not valid".to_owned()))?;
     if is_hosts_header(named.as_str()) {
-        return Err(invalid(format!("the header `{named}` is the host's to set")));
+        return Err(invalid(format!("only the host sets the header `{named}`")));
     }
     let value = HeaderValue::from_bytes(value.as_bytes())
-        .map_err(|_| invalid(format!("the value of the header `{named}` holds what a header cannot")))?;
+        .map_err(|_| invalid(format!("the value of the header `{named}` has characters that a header cannot have")))?;
     Ok((named, value))
 }
 

@@ -18,7 +18,7 @@ use windlass_core::secret::confidential::Confidential;
 use super::*;
 use crate::traces::tests::collected;
 
-/// The policy of most tests: every port that a server of theirs may have is granted by [`Rules::to`].
+/// The policy of most tests. [`Rules::to`] grants whatever port a test's server has.
 #[derive(Clone)]
 struct Rules {
     hosts: Vec<(Scheme, String, u16)>,
@@ -68,17 +68,17 @@ impl Rules {
     }
 }
 
-/// A server that reads one request on each connection, tells the test, and answers `answer`.
+/// A server that reads one request on each connection, reports it to the test, and answers `answer`.
 pub(crate) async fn serving(answer: impl Into<Vec<u8>>) -> (SocketAddr, mpsc::UnboundedReceiver<String>) {
     let (listener, answer) = (listener().await, answer.into());
     let address = listener.local_addr().expect("bound");
-    let (requests, told) = mpsc::unbounded_channel();
+    let (requests, received) = mpsc::unbounded_channel();
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
             answered(stream, &answer, &requests).await;
         }
     });
-    (address, told)
+    (address, received)
 }
 
 pub(crate) async fn listener() -> TcpListener {
@@ -156,7 +156,7 @@ fn reason_of<T: std::fmt::Debug>(result: Result<T, HttpError>) -> HttpReason {
 
 #[tokio::test]
 async fn a_granted_request_and_its_response_arrive_unchanged() {
-    let (server, mut told) = serving(ok("grüße")).await;
+    let (server, mut received) = serving(ok("grüße")).await;
     let rules = Rules::to(Scheme::Http, "127.0.0.1", server).reaching("127.0.0.0/8");
     let request = HttpRequest {
         method: "POST".to_owned(),
@@ -168,7 +168,7 @@ async fn a_granted_request_and_its_response_arrive_unchanged() {
     let response = egress.fetch(rules.call(), request).await.expect("answered");
     assert_eq!((response.status, response.body), (200, HttpBody::Text("grüße".to_owned())));
     assert!(response.headers.contains(&("x-kind".to_owned(), "a".to_owned())), "{:?}", response.headers);
-    let request = told.recv().await.expect("it was asked");
+    let request = received.recv().await.expect("it was asked");
     assert!(request.starts_with("POST /path?query HTTP/1.1\r\n"), "{request}");
     for line in [
         format!("host: {server}\r\n"),
@@ -185,18 +185,18 @@ async fn a_granted_request_and_its_response_arrive_unchanged() {
 
 #[tokio::test]
 async fn a_sampled_fetch_continues_the_trace_unless_the_plugin_sets_its_own() {
-    let (server, mut told) = serving(ok("")).await;
+    let (server, mut received) = serving(ok("")).await;
     let rules = Rules::to(Scheme::Http, "127.0.0.1", server).reaching("127.0.0.0/8");
-    let (tracer, mut heard) = collected(1.0);
+    let (tracer, mut exports) = collected(1.0);
     let root = tracer.root("0af7651916cd43dd8448eb211c80319c", 0);
     let call = rules.call().within(&root);
     let egress = egress();
     let url = format!("http://{server}/path");
     egress.fetch(call.clone(), get(url.clone())).await.expect("answered");
-    let request = told.recv().await.expect("it was asked");
+    let request = received.recv().await.expect("it was asked");
     drop(root);
     tracer.end().await;
-    let exported = heard.recv().await.expect("spans");
+    let exported = exports.recv().await.expect("spans");
     let span = &exported["resourceSpans"][0]["scopeSpans"][0]["spans"][0];
     let parent =
         format!("traceparent: 00-0af7651916cd43dd8448eb211c80319c-{}-01\r\n", span["spanId"].as_str().expect("an id"));
@@ -206,14 +206,14 @@ async fn a_sampled_fetch_continues_the_trace_unless_the_plugin_sets_its_own() {
     assert!(shown.contains("127.0.0.1") && !shown.contains("/path"), "{shown}");
     let own = HttpRequest { headers: vec![("Traceparent".to_owned(), "mine".to_owned())], ..get(url) };
     egress.fetch(call, own).await.expect("answered");
-    let request = told.recv().await.expect("it was asked");
+    let request = received.recv().await.expect("it was asked");
     assert!(request.contains("traceparent: mine\r\n") && !request.contains("traceparent: 00"), "{request}");
 }
 
 #[tokio::test]
 async fn the_span_of_a_fetch_that_fails_has_no_secret_of_the_configuration() {
     let rules = Rules::to(Scheme::Http, "127.0.0.1", "127.0.0.1:1".parse().expect("an address"));
-    let (tracer, mut heard) = collected(1.0);
+    let (tracer, mut exports) = collected(1.0);
     let root = tracer.root("0af7651916cd43dd8448eb211c80319c", 0);
     let config = Confidential::holding("{}", [Confidential::from("hunter22")]);
     let call = CallContext { config, ..(*rules.call().within(&root)).clone() };
@@ -221,14 +221,14 @@ async fn the_span_of_a_fetch_that_fails_has_no_secret_of_the_configuration() {
     assert!(denied.is_err_and(|error| error.message.contains("hunter22")));
     drop(root);
     tracer.end().await;
-    let exported = heard.recv().await.expect("spans");
-    let told = exported["resourceSpans"][0]["scopeSpans"][0]["spans"][0]["status"]["message"].to_string();
-    assert!(told.contains("<redacted>.example") && !told.contains("hunter22"), "{told}");
+    let exported = exports.recv().await.expect("spans");
+    let received = exported["resourceSpans"][0]["scopeSpans"][0]["spans"][0]["status"]["message"].to_string();
+    assert!(received.contains("<redacted>.example") && !received.contains("hunter22"), "{received}");
 }
 
 #[tokio::test]
 async fn a_body_that_is_no_text_comes_back_as_bytes() {
-    let (server, _told) = serving(b"HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\n\xff\xfe".to_vec()).await;
+    let (server, _received) = serving(b"HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\n\xff\xfe".to_vec()).await;
     let rules = Rules::to(Scheme::Http, "127.0.0.1", server).reaching("127.0.0.0/8");
     let response = fetched(&egress(), &rules, format!("http://{server}/")).await.expect("a 404 is a response");
     assert_eq!((response.status, response.body), (404, HttpBody::Bytes(vec![0xff, 0xfe])));
@@ -236,19 +236,19 @@ async fn a_body_that_is_no_text_comes_back_as_bytes() {
 
 #[tokio::test]
 async fn a_host_that_no_rule_names_is_not_asked() {
-    let (server, mut told) = serving(ok("")).await;
+    let (server, mut received) = serving(ok("")).await;
     let other = Rules::to(Scheme::Http, "localhost", server).reaching("127.0.0.0/8");
     let egress = egress();
     let error = fetched(&egress, &other, format!("http://{server}/")).await.expect_err("another host");
     assert_eq!(error.reason, HttpReason::NotGranted);
     assert!(error.message.contains("methods: [GET]"), "{error}");
-    assert!(told.try_recv().is_err());
+    assert!(received.try_recv().is_err());
     assert_eq!(egress.0.totals.of("caller", "not-granted"), 1);
 }
 
 #[tokio::test]
 async fn a_request_revoked_while_it_waits_for_its_turn_is_not_sent() {
-    let (server, mut told) = serving(ok("")).await;
+    let (server, mut received) = serving(ok("")).await;
     let rules = Rules::to(Scheme::Http, "127.0.0.1", server).reaching("127.0.0.0/8");
     let egress = with(HttpLimits { concurrent: 1, ..HttpLimits::default() }, Trust::default(), Names::are(&[&[]]));
     let call = rules.call();
@@ -258,12 +258,12 @@ async fn a_request_revoked_while_it_waits_for_its_turn_is_not_sent() {
     call.principal.grants.replace(Grants::default());
     drop(permit);
     assert_eq!(reason_of(waiting.await), HttpReason::NotGranted);
-    assert!(told.try_recv().is_err(), "nothing was sent");
+    assert!(received.try_recv().is_err(), "nothing was sent");
 }
 
 #[tokio::test]
 async fn a_name_that_leads_to_loopback_is_reached_only_if_that_is_granted() {
-    let (server, mut told) = serving(ok("inside")).await;
+    let (server, mut received) = serving(ok("inside")).await;
     let url = || format!("http://localhost:{}/", server.port());
     let rules = Rules::to(Scheme::Http, "localhost", server);
     let (call, egress) = (rules.call(), egress());
@@ -273,14 +273,14 @@ async fn a_name_that_leads_to_loopback_is_reached_only_if_that_is_granted() {
     let denials = call.principal.grants.denials().snapshot();
     assert_eq!((denials.len(), denials[0].count), (1, 1), "it is counted");
     assert_eq!(egress.0.totals.of("caller", "connect"), 1);
-    assert!(told.try_recv().is_err(), "nothing was sent");
+    assert!(received.try_recv().is_err(), "nothing was sent");
     let granted = rules.reaching("127.0.0.0/8").reaching("::1");
     assert_eq!(fetched(&egress, &granted, url()).await.expect("granted").status, 200);
 }
 
 #[tokio::test]
 async fn a_name_is_reached_as_soon_as_it_leads_to_an_allowed_address() {
-    let (server, _told) = serving(ok("")).await;
+    let (server, _received) = serving(ok("")).await;
     let names = Names::are(&[&["10.0.0.1:80".parse().expect("an address")], &[server]]);
     let rules = Rules::to(Scheme::Http, "split.example.com", server).reaching("127.0.0.1/32");
     let egress = with(HttpLimits::default(), Trust::default(), names);
@@ -291,7 +291,7 @@ async fn a_name_is_reached_as_soon_as_it_leads_to_an_allowed_address() {
 
 #[tokio::test]
 async fn other_forms_of_loopback_are_loopback() {
-    let (server, mut told) = serving(ok("")).await;
+    let (server, mut received) = serving(ok("")).await;
     let port = server.port();
     for host in
         ["[::ffff:127.0.0.1]", "[::1]", "[::ffff:7f00:1]", "[64:ff9b::7f00:1]", "[2002:7f00:1::]", "0.0.0.0", "[::]"]
@@ -305,14 +305,14 @@ async fn other_forms_of_loopback_are_loopback() {
         let error = fetched(&egress(), &rules, format!("http://{host}:{port}/")).await;
         assert_eq!(reason_of(error), HttpReason::InvalidRequest, "{host}");
     }
-    assert!(told.try_recv().is_err(), "nothing was sent");
+    assert!(received.try_recv().is_err(), "nothing was sent");
     let mapped = Rules::to(Scheme::Http, "[::ffff:127.0.0.1]", server).reaching("127.0.0.1/32");
     assert!(fetched(&egress(), &mapped, format!("http://[::ffff:127.0.0.1]:{port}/")).await.is_ok());
 }
 
 #[tokio::test]
 async fn a_redirect_is_returned_and_the_following_request_is_checked_again() {
-    let (inside, mut told) = serving(ok("secret")).await;
+    let (inside, mut received) = serving(ok("secret")).await;
     let moved =
         format!("HTTP/1.1 302 Found\r\nLocation: http://localhost:{}/\r\nContent-Length: 0\r\n\r\n", inside.port());
     let (server, _) = serving(moved).await;
@@ -326,39 +326,39 @@ async fn a_redirect_is_returned_and_the_following_request_is_checked_again() {
     let egress = with(HttpLimits::default(), Trust::default(), elsewhere);
     let denied = fetched(&egress, &rules, location).await.expect_err("a private address");
     assert!(denied.reason == HttpReason::Connect && denied.message.contains("10.0.0.1/32"), "{denied}");
-    assert!(told.try_recv().is_err(), "it was never asked");
+    assert!(received.try_recv().is_err(), "it was never asked");
 }
 
 #[tokio::test]
 async fn a_name_is_resolved_once_and_only_the_checked_address_is_used() {
-    let (server, mut told) = serving(ok("")).await;
-    let (other, mut other_told) = serving(ok("")).await;
-    // What is asked first is checked and connected to; nobody asks twice.
+    let (server, mut received) = serving(ok("")).await;
+    let (other, mut other_received) = serving(ok("")).await;
+    // The first answer is checked and connected to, and the name is not resolved again.
     let names = Names::are(&[&[server], &[other]]);
     let rules = Rules::to(Scheme::Http, "rebinding.example.com", server).reaching("127.0.0.1/32");
     let egress = with(HttpLimits::default(), Trust::default(), names.clone());
     fetched(&egress, &rules, format!("http://rebinding.example.com:{}/", server.port()))
         .await
         .expect("the first answer");
-    assert!(told.try_recv().is_ok() && other_told.try_recv().is_err());
+    assert!(received.try_recv().is_ok() && other_received.try_recv().is_err());
     assert_eq!(names.0.lock().expect("not poisoned").len(), 1, "one look-up");
 }
 
 #[tokio::test]
 async fn one_denied_address_among_others_denies_the_name() {
-    let (server, mut told) = serving(ok("")).await;
+    let (server, mut received) = serving(ok("")).await;
     let names = Names::are(&[&[server, "10.0.0.1:80".parse().expect("an address")]]);
     let rules = Rules::to(Scheme::Http, "both.example.com", server).reaching("127.0.0.1/32");
     let egress = with(HttpLimits::default(), Trust::default(), names);
     let error = fetched(&egress, &rules, format!("http://both.example.com:{}/", server.port())).await;
     let error = error.expect_err("a private address");
     assert!(error.reason == HttpReason::Connect && error.message.contains("10.0.0.1/32"), "{error}");
-    assert!(told.try_recv().is_err());
+    assert!(received.try_recv().is_err());
 }
 
 #[tokio::test]
 async fn the_api_server_is_not_asked_over_http() {
-    let (server, mut told) = serving(ok("")).await;
+    let (server, mut received) = serving(ok("")).await;
     let api_server = ApiServer::at(&format!("http://{server}"));
     let egress = Egress::new(
         HttpLimits::default(),
@@ -370,14 +370,14 @@ async fn the_api_server_is_not_asked_over_http() {
     let rules = Rules::to(Scheme::Http, "127.0.0.1", server).reaching("127.0.0.0/8");
     let error = fetched(&egress, &rules, format!("http://{server}/")).await.expect_err("the API server");
     assert!(error.message.contains("API server"), "{error}");
-    assert!(told.try_recv().is_err());
+    assert!(received.try_recv().is_err());
     let named = rules.reaching("127.0.0.1/32");
     assert!(fetched(&egress, &named, format!("http://{server}/")).await.is_ok());
 }
 
 #[tokio::test]
 async fn headers_and_methods_that_are_the_hosts_are_refused() {
-    let (server, mut told) = serving(ok("")).await;
+    let (server, mut received) = serving(ok("")).await;
     let rules = Rules::to(Scheme::Http, "127.0.0.1", server).reaching("127.0.0.0/8");
     let url = || format!("http://{server}/");
     for (name, value) in [
@@ -411,13 +411,13 @@ async fn headers_and_methods_that_are_the_hosts_are_refused() {
     assert_eq!(reason_of(egress().fetch(rules.call(), request).await), HttpReason::InvalidRequest);
     let large = HttpRequest { body: Some(HttpBody::Bytes(vec![0; (1 << 20) + 1])), ..get(url()) };
     assert_eq!(reason_of(egress().fetch(rules.call(), large).await), HttpReason::InvalidRequest);
-    assert!(told.try_recv().is_err(), "nothing was sent");
+    assert!(received.try_recv().is_err(), "nothing was sent");
 }
 
 #[tokio::test]
 async fn a_response_over_the_limit_is_not_read_to_its_end() {
     let limits = HttpLimits { response_bytes: 1000, ..HttpLimits::default() };
-    let said = b"HTTP/1.1 200 OK\r\nContent-Length: 1001\r\n\r\n".to_vec();
+    let announced = b"HTTP/1.1 200 OK\r\nContent-Length: 1001\r\n\r\n".to_vec();
     let chunked = [
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec(),
         b"64\r\n".to_vec(),
@@ -425,9 +425,9 @@ async fn a_response_over_the_limit_is_not_read_to_its_end() {
         b"\r\n".to_vec(),
     ];
     let [head, chunk @ ..] = chunked;
-    let unsaid = [head, chunk.concat().repeat(11)].concat();
-    for answer in [said, unsaid] {
-        let (server, _told) = serving(answer).await;
+    let unannounced = [head, chunk.concat().repeat(11)].concat();
+    for answer in [announced, unannounced] {
+        let (server, _received) = serving(answer).await;
         let rules = Rules::to(Scheme::Http, "127.0.0.1", server).reaching("127.0.0.0/8");
         let egress = with(limits.clone(), Trust::default(), Arc::new(SystemResolver));
         assert_eq!(reason_of(fetched(&egress, &rules, format!("http://{server}/")).await), HttpReason::TooLarge);
@@ -440,7 +440,7 @@ async fn headers_without_end_are_too_large() {
     let many = [b"HTTP/1.1 200 OK\r\n".to_vec(), one.repeat(101)].concat();
     let long = [b"HTTP/1.1 200 OK\r\na: ".to_vec(), vec![b'b'; 80 << 10]].concat();
     for answer in [[many, b"\r\n".to_vec()].concat(), long] {
-        let (server, _told) = serving(answer).await;
+        let (server, _received) = serving(answer).await;
         let rules = Rules::to(Scheme::Http, "127.0.0.1", server).reaching("127.0.0.0/8");
         assert_eq!(reason_of(fetched(&egress(), &rules, format!("http://{server}/")).await), HttpReason::TooLarge);
     }
@@ -456,7 +456,7 @@ async fn a_protocol_error_is_distinguished_from_an_unreachable_server() {
         "HTTP/1.1 101 Switching Protocols\r\nUpgrade: a\r\nConnection: upgrade\r\n\r\n",
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
     ] {
-        let (server, _told) = serving(answer).await;
+        let (server, _received) = serving(answer).await;
         let rules = Rules::to(Scheme::Http, "127.0.0.1", server).reaching("127.0.0.0/8");
         assert_eq!(
             reason_of(fetched(&egress(), &rules, format!("http://{server}/")).await),
@@ -479,7 +479,7 @@ async fn a_protocol_error_is_distinguished_from_an_unreachable_server() {
 async fn a_slow_server_is_left_after_the_time_asked_for() {
     let listener = listener().await;
     let server = listener.local_addr().expect("bound");
-    // The connection comes about, and nothing follows.
+    // The server accepts the connection, and then does nothing.
     let rules = Rules::to(Scheme::Http, "127.0.0.1", server).reaching("127.0.0.0/8");
     let request = HttpRequest { timeout: Some(Duration::from_millis(50)), ..get(format!("http://{server}/")) };
     let error = egress().fetch(rules.call(), request).await.expect_err("no answer");
@@ -491,7 +491,7 @@ async fn a_slow_server_is_left_after_the_time_asked_for() {
     assert_eq!(reason_of(egress.fetch(rules.call(), request).await), HttpReason::Timeout);
 }
 
-/// A resolver that never answers, and counts who asks.
+/// A resolver that never answers, and counts the look-ups.
 struct Silent(mpsc::UnboundedSender<()>);
 
 impl Resolve for Silent {
@@ -518,7 +518,8 @@ async fn a_plugins_look_ups_are_limited_even_if_its_requests_time_out() {
     assert_eq!(count, HttpLimits::default().concurrent);
 }
 
-/// An authority, a server with a certificate of it for `localhost`, and a file with the authority's own.
+/// Creates an authority. Returns a server with its certificate for `localhost`, and a file with the authority's own
+/// certificate.
 pub(crate) async fn tls_server() -> (SocketAddr, tempfile::NamedTempFile) {
     let mut params = CertificateParams::new(vec![]).expect("no names");
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -538,7 +539,7 @@ pub(crate) async fn tls_server() -> (SocketAddr, tempfile::NamedTempFile) {
     let (listener, acceptor) = (listener().await, TlsAcceptor::from(Arc::new(config)));
     let address = listener.local_addr().expect("bound");
     tokio::spawn(async move {
-        let (requests, _told) = mpsc::unbounded_channel();
+        let (requests, _received) = mpsc::unbounded_channel();
         while let Ok((stream, _)) = listener.accept().await {
             if let Ok(stream) = acceptor.accept(stream).await {
                 answered(stream, ok("over TLS").as_bytes(), &requests).await;
@@ -579,16 +580,16 @@ async fn https_trusts_an_authority_of_the_operator_only_for_its_name() {
 async fn few_interim_answers_are_skipped_and_many_end_the_exchange() {
     let early = "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n";
     let rules = |server| Rules::to(Scheme::Http, "127.0.0.1", server).reaching("127.0.0.0/8");
-    let (server, _told) = serving(format!("{}{}", early.repeat(8), ok("late"))).await;
+    let (server, _received) = serving(format!("{}{}", early.repeat(8), ok("late"))).await;
     let response = fetched(&egress(), &rules(server), format!("http://{server}/")).await.expect("answered");
     assert_eq!((response.status, response.body), (200, HttpBody::Text("late".to_owned())));
-    let (server, _told) = serving(format!("{}{}", early.repeat(9), ok("late"))).await;
+    let (server, _received) = serving(format!("{}{}", early.repeat(9), ok("late"))).await;
     let error = fetched(&egress(), &rules(server), format!("http://{server}/")).await.expect_err("too many");
     assert_eq!(error.reason, HttpReason::TooLarge);
     assert!(error.message.contains("interim"), "{error}");
 }
 
-/// Bodies are bounded by what they hold; what is around them is bounded too.
+/// Bodies are bounded by their content, and the bytes around them are bounded too.
 #[tokio::test]
 async fn headers_and_interim_responses_count_towards_the_limit() {
     let limits =
@@ -601,13 +602,13 @@ async fn headers_and_interim_responses_count_towards_the_limit() {
     for answer in
         [interim.repeat(most / interim.len() + 1), format!("{chunked}{}", extended.repeat(most / extended.len() + 1))]
     {
-        let (server, _told) = serving(answer).await;
+        let (server, _received) = serving(answer).await;
         let rules = Rules::to(Scheme::Http, "127.0.0.1", server).reaching("127.0.0.0/8");
         let error = fetched(&egress, &rules, format!("http://{server}/")).await.expect_err("too much");
         assert_eq!((error.reason, error.message.contains("framing")), (HttpReason::TooLarge, true), "{error}");
     }
-    // Small chunks are an answer like others.
-    let (server, _told) = serving(format!("{chunked}{}0\r\n\r\n", "1\r\na\r\n".repeat(500))).await;
+    // A body in small chunks is accepted.
+    let (server, _received) = serving(format!("{chunked}{}0\r\n\r\n", "1\r\na\r\n".repeat(500))).await;
     let rules = Rules::to(Scheme::Http, "127.0.0.1", server).reaching("127.0.0.0/8");
     let response = fetched(&egress, &rules, format!("http://{server}/")).await.expect("answered");
     assert_eq!(response.body, HttpBody::Text("a".repeat(500)));

@@ -21,7 +21,7 @@ use super::failed;
 /// Why a file of authorities cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TrustError {
-    /// It cannot be read, or holds something else.
+    /// It cannot be read, or is not a file of certificates.
     #[error("cannot read certificates from {} ({name}): {reason}", path.display())]
     Unreadable {
         /// The flag or variable that names it.
@@ -31,7 +31,7 @@ pub enum TrustError {
         /// The problem.
         reason: String,
     },
-    /// It holds none.
+    /// It has no certificate.
     #[error("no certificate in {} ({name}): it takes PEM, beginning with -----BEGIN CERTIFICATE-----", path.display())]
     Empty {
         /// The flag or variable that names it.
@@ -41,10 +41,10 @@ pub enum TrustError {
     },
 }
 
-/// Of a file of authorities. That of a distribution has a few hundred KiB.
+/// The maximum size of a file of authorities. A distribution's file has a few hundred KiB.
 const CA_FILE_BYTES_MAX: u64 = 16 << 20;
 
-/// The platform's authorities, which are read when they are first needed, and the operator's.
+/// The trusted authorities: the platform's, which are read when they are first needed, and the operator's.
 #[derive(Debug, Default)]
 pub(crate) struct Trust {
     added: Vec<CertificateDer<'static>>,
@@ -57,7 +57,7 @@ impl Trust {
         added.map_or_else(|| Ok(Self::default()), |path| Self::named(path, "--http-ca"))
     }
 
-    /// The same with the file at `path`, which the flag or variable `name` names.
+    /// As [`Self::with`], with the file at `path`, which the flag or variable `name` names.
     pub(crate) fn named(path: &Path, name: &'static str) -> Result<Self, TrustError> {
         let unreadable = |reason: String| TrustError::Unreadable { name, path: path.to_owned(), reason };
         let pem = read_whole(path, CA_FILE_BYTES_MAX).map_err(|error| unreadable(error.to_string()))?;
@@ -70,7 +70,7 @@ impl Trust {
         Ok(Self { added, config: OnceLock::new() })
     }
 
-    /// How a handshake is done.
+    /// The TLS configuration of connections.
     pub(super) fn config(&self) -> Result<Arc<ClientConfig>, HttpError> {
         let made = self.config.get_or_init(|| config(&self.added).map(Arc::new).map_err(|error| error.to_string()));
         made.clone().map_err(|error| {
@@ -90,7 +90,7 @@ fn config(added: &[CertificateDer<'static>]) -> Result<ClientConfig, rustls::Err
     Ok(config)
 }
 
-/// Speaks TLS on `stream` with a peer that proves to be `host`.
+/// Begins TLS on `stream`. The peer must prove that it is `host`.
 pub(super) async fn handshake<S>(
     config: Arc<ClientConfig>,
     host: &UrlHost,

@@ -10,7 +10,7 @@ use super::{RequestSummary, reason};
 
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
-/// Begins the span. Neither path nor query is told, nor any header: they may hold secrets.
+/// Begins the span. It does not have the path, the query or any header, because they may hold secrets.
 pub(super) fn begin(trace: &CallTrace, request: &RequestSummary) -> OpenSpan {
     let mut span = trace.request();
     span.describe(|span| {
@@ -25,13 +25,13 @@ pub(super) fn begin(trace: &CallTrace, request: &RequestSummary) -> OpenSpan {
     span
 }
 
-/// Adds the header, if the fetch is a span that is collected. One that the plugin has set itself stays.
+/// Adds the header if the fetch has a span that is collected. A header that the plugin has set itself stays.
 pub(super) fn continue_in(outgoing: &mut Outgoing, traceparent: Option<String>) {
     let Some(value) = traceparent.and_then(|parent| HeaderValue::try_from(parent).ok()) else { return };
     outgoing.request.headers_mut().entry(TRACEPARENT).or_insert(value);
 }
 
-/// Notes how the fetch ended. A message may quote what the plugin asked for, so the secrets of `config` are taken out.
+/// Records how the fetch ended. A message may quote the plugin's request, so the secrets of `config` are removed.
 pub(super) fn end(span: &mut OpenSpan, result: &Result<HttpResponse, HttpError>, config: &Confidential) {
     span.ends(|span| match result {
         Ok(response) => {

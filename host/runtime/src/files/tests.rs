@@ -20,13 +20,13 @@ fn write(path: &Path, text: &str) {
 }
 
 /// The names of the changed files, and whether each exists.
-async fn told(files: &mut Files) -> Vec<(String, bool)> {
+async fn changed(files: &mut Files) -> Vec<(String, bool)> {
     let changes = timeout(Duration::from_secs(30), files.changes()).await.expect("the change is noticed");
     let name = |path: &Path| path.file_name().expect("a name").to_string_lossy().into_owned();
     changes.iter().map(|change| (name(&change.path), change.content != Content::Gone)).collect()
 }
 
-fn told_of(name: &str, is_there: bool) -> Vec<(String, bool)> {
+fn expected(name: &str, is_there: bool) -> Vec<(String, bool)> {
     vec![(name.to_owned(), is_there)]
 }
 
@@ -38,17 +38,17 @@ async fn existing_files_are_reported_first_and_then_changes() {
     write(&path("other"), "1");
     write(&path(".hidden.txt"), "1");
     let mut files = text_files(directory.path());
-    assert_eq!(told(&mut files).await, told_of("a.txt", true));
+    assert_eq!(changed(&mut files).await, expected("a.txt", true));
     write(&path("b.txt"), "1");
-    assert_eq!(told(&mut files).await, told_of("b.txt", true));
+    assert_eq!(changed(&mut files).await, expected("b.txt", true));
     write(&path("a.txt"), "2");
-    assert_eq!(told(&mut files).await, told_of("a.txt", true));
+    assert_eq!(changed(&mut files).await, expected("a.txt", true));
     // Editors replace a file like this.
     write(&path("new"), "3");
     std::fs::rename(path("new"), path("a.txt")).expect("renamed");
-    assert_eq!(told(&mut files).await, told_of("a.txt", true));
+    assert_eq!(changed(&mut files).await, expected("a.txt", true));
     std::fs::remove_file(path("b.txt")).expect("removed");
-    assert_eq!(told(&mut files).await, told_of("b.txt", false));
+    assert_eq!(changed(&mut files).await, expected("b.txt", false));
 }
 
 #[tokio::test]
@@ -72,10 +72,10 @@ async fn the_same_bytes_again_are_no_change() {
     let path = |name: &str| directory.path().join(name);
     write(&path("a.txt"), "1");
     let mut files = text_files(directory.path());
-    assert_eq!(told(&mut files).await, told_of("a.txt", true));
+    assert_eq!(changed(&mut files).await, expected("a.txt", true));
     write(&path("a.txt"), "1");
     write(&path("b.txt"), "1");
-    assert_eq!(told(&mut files).await, told_of("b.txt", true));
+    assert_eq!(changed(&mut files).await, expected("b.txt", true));
 }
 
 /// Updates the files as the kubelet does with a mounted `ConfigMap`.
@@ -95,12 +95,12 @@ async fn a_config_map_is_swapped_as_a_whole() {
     publish(directory.path(), "1", Some("1"));
     symlink("..data/a.txt", directory.path().join("a.txt")).expect("linked");
     let mut files = text_files(directory.path());
-    assert_eq!(told(&mut files).await, told_of("a.txt", true));
+    assert_eq!(changed(&mut files).await, expected("a.txt", true));
     publish(directory.path(), "2", Some("2"));
-    assert_eq!(told(&mut files).await, told_of("a.txt", true));
+    assert_eq!(changed(&mut files).await, expected("a.txt", true));
     publish(directory.path(), "3", None);
     std::fs::remove_file(directory.path().join("a.txt")).expect("removed");
-    assert_eq!(told(&mut files).await, told_of("a.txt", false));
+    assert_eq!(changed(&mut files).await, expected("a.txt", false));
 }
 
 #[tokio::test]
@@ -109,9 +109,9 @@ async fn a_change_without_a_notification_is_found_by_polling() {
     write(&there.path().join("a"), "1");
     symlink(there.path().join("a"), here.path().join("a.txt")).expect("linked");
     let mut files = Files::polling(here.path(), TEST_FILE_BYTES_MAX, is_text, Duration::from_millis(20));
-    assert_eq!(told(&mut files).await, told_of("a.txt", true));
+    assert_eq!(changed(&mut files).await, expected("a.txt", true));
     write(&there.path().join("a"), "2");
-    assert_eq!(told(&mut files).await, told_of("a.txt", true));
+    assert_eq!(changed(&mut files).await, expected("a.txt", true));
 }
 
 #[tokio::test]
@@ -121,17 +121,17 @@ async fn a_directory_that_cannot_be_read_takes_no_file_away() {
     std::fs::create_dir(&directory).expect("made");
     write(&directory.join("a.txt"), "1");
     let mut files = Files::polling(&directory, TEST_FILE_BYTES_MAX, is_text, Duration::from_millis(20));
-    assert_eq!(told(&mut files).await, told_of("a.txt", true));
+    assert_eq!(changed(&mut files).await, expected("a.txt", true));
     std::fs::rename(&directory, parent.path().join("e")).expect("renamed");
     let mut patience = Duration::from_millis(200);
     while files.problem().is_none() {
         assert!(patience < Duration::from_mins(1), "it is noticed");
-        let told = timeout(patience, files.changes()).await;
-        assert!(told.is_err(), "no file is taken away: {told:?}");
+        let changed = timeout(patience, files.changes()).await;
+        assert!(changed.is_err(), "no file is taken away: {changed:?}");
         patience *= 2;
     }
     std::fs::create_dir(&directory).expect("made");
-    assert_eq!(told(&mut files).await, told_of("a.txt", false), "another directory, without it");
+    assert_eq!(changed(&mut files).await, expected("a.txt", false), "another directory, without it");
     assert_eq!(files.problem(), None);
 }
 
@@ -139,10 +139,10 @@ async fn a_directory_that_cannot_be_read_takes_no_file_away() {
 async fn one_file_is_followed_beside_others() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut files = Files::follow_one(&directory.path().join("a.txt"), TEST_FILE_BYTES_MAX);
-    assert!(told(&mut files).await.is_empty());
+    assert!(changed(&mut files).await.is_empty());
     write(&directory.path().join("b.txt"), "1");
     write(&directory.path().join("a.txt"), "1");
-    assert_eq!(told(&mut files).await, told_of("a.txt", true));
+    assert_eq!(changed(&mut files).await, expected("a.txt", true));
 }
 
 #[tokio::test]

@@ -42,7 +42,7 @@ pub(super) struct Elector {
     pub(super) kind: LeaseKind,
     pub(super) me: Arc<str>,
     pub(super) election: Election,
-    /// `None` for a member lease, for which nobody else competes.
+    /// `None` for a member lease, for which no other replica competes.
     pub(super) part: Option<Part>,
     pub(super) leases: Leases,
     pub(super) clock: Arc<dyn Clock>,
@@ -59,11 +59,11 @@ pub(super) struct Elector {
     pub(super) stop: CancellationToken,
     /// The current term, if this process holds the lease.
     pub(super) current: Option<HeldTerm>,
-    /// Time since which another replica is to have the lease. Reset once the lease has gone from here, however that
-    /// happened.
+    /// The time since which another replica should have the lease. Reset once this replica no longer has it, however
+    /// that happened.
     pub(super) letting_go: Option<Moment>,
     /// The last failure that was logged.
-    pub(super) told: String,
+    pub(super) logged: String,
     /// Limits the log lines about failures.
     pub(super) lines: Repeats,
 }
@@ -150,8 +150,8 @@ impl Elector {
         self.standing.send_modify(|standing| standing.term = None);
     }
 
-    /// Continues a hand-over. Gives up if the work does not end in time, as nobody else can run the plugins meanwhile,
-    /// and takes nothing back before the lease has gone.
+    /// Continues a hand-over. Gives up the lease if the work does not end in time, because no other replica can run the
+    /// plugins meanwhile. The hand-over ends only when the lease has gone.
     fn go_on_letting_go(&mut self, now: Moment) {
         let Some(since) = self.letting_go else { return };
         match &self.current {
@@ -196,7 +196,7 @@ impl Elector {
         let asked = match step {
             ElectionStep::WaitUntil(_) => return ElectionAnswer::Failed,
             ElectionStep::Look { limit } => leases.get(lease, limit).await,
-            // Nobody else takes over a member lease.
+            // No other replica takes over a member lease.
             ElectionStep::Write { purpose: Purpose::Release, over, limit, .. } if self.kind == LeaseKind::Member => {
                 let deleted = || ElectionAnswer::Written { version: "".into(), acquired: None };
                 match over {
@@ -214,7 +214,7 @@ impl Elector {
         };
         match asked {
             Ok(answer) => {
-                self.told.clear();
+                self.logged.clear();
                 answer
             }
             Err(error) => {
@@ -228,19 +228,19 @@ impl Elector {
     fn failed(&mut self, error: &LeaseError) {
         self.figures.failures.fetch_add(1, Ordering::Relaxed);
         let message = error.to_string();
-        if self.told != message {
+        if self.logged != message {
             let until_lost = self.election.term().map(|term| term.until().0.saturating_sub(self.clock.now().0));
             let until_lost = until_lost.map(tracing::field::debug);
-            if let Some(unsaid) = self.lines.line(self.clock.now()) {
-                let further_failures = (unsaid > 0).then_some(unsaid);
+            if let Some(unlogged) = self.lines.line(self.clock.now()) {
+                let further_failures = (unlogged > 0).then_some(unlogged);
                 tracing::warn!(
                     lease = %self.lease, error = message, until_lost, further_failures,
                     "a lease cannot be renewed or looked at; it is tried again at each retry period"
                 );
             } else {
-                tracing::debug!(lease = %self.lease, error = message, until_lost, "still failing");
+                tracing::debug!(lease = %self.lease, error = message, until_lost, "the lease still cannot be renewed or looked at");
             }
-            self.told = message;
+            self.logged = message;
         }
     }
 
@@ -302,9 +302,9 @@ impl Elector {
         });
         self.count(false);
         if self.kind == LeaseKind::Member {
-            tell_member_loss(&self.lease, loss, &self.told);
+            log_member_loss(&self.lease, loss, &self.logged);
         } else {
-            tell_loss(&self.lease, loss, &self.told);
+            log_loss(&self.lease, loss, &self.logged);
         }
     }
 
@@ -315,7 +315,7 @@ impl Elector {
 }
 
 /// Logs that a lease for plugins is lost. `error` is the last error of its renewal.
-fn tell_loss(lease: &str, loss: &LeaseLoss, error: &str) {
+fn log_loss(lease: &str, loss: &LeaseLoss, error: &str) {
     match loss {
         LeaseLoss::Released => tracing::info!(%lease, "lease released"),
         LeaseLoss::GivenUp => tracing::error!(
@@ -332,8 +332,8 @@ fn tell_loss(lease: &str, loss: &LeaseLoss, error: &str) {
     }
 }
 
-/// The same for this replica's member lease, on which no plugin depends.
-fn tell_member_loss(lease: &str, loss: &LeaseLoss, error: &str) {
+/// As [`log_loss`], for this replica's member lease, on which no plugin depends.
+fn log_member_loss(lease: &str, loss: &LeaseLoss, error: &str) {
     match loss {
         LeaseLoss::Released => tracing::info!(%lease, "lease released"),
         LeaseLoss::NotRenewed => tracing::warn!(

@@ -48,7 +48,7 @@ use crate::supervise::{Panics, supervise};
 
 /// How long to wait for the first list of leases. After that, elections read their leases themselves.
 const FIRST_LIST_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long releasing the leases may take at the end. The others expire.
+/// How long releasing the leases may take at the end. Leases that are not released by then expire.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The right to run a plugin while its lease is held. The lease is not released while a clone exists.
@@ -99,7 +99,7 @@ impl LeaseStanding {
             }
             (Some(holder), None) => (ControllerState::StandingBy, format!("{holder} runs it")),
             // The holder will be known soon. The host is not ready until then.
-            (None, None) => (ControllerState::Starting, "nobody is known to run it".to_owned()),
+            (None, None) => (ControllerState::Starting, "it is not known yet which replica runs it".to_owned()),
         }
     }
 }
@@ -110,9 +110,9 @@ pub(crate) struct Leadership {
     me: Arc<str>,
     clock: Arc<dyn Clock>,
     leases: Leases,
-    /// The same with separate connections, used only by electors.
+    /// The leases over separate connections, which only electors use.
     electing: Leases,
-    /// Where electors run.
+    /// The runtime on which electors run.
     threads: Handle,
     /// The pulse of the threads where everything except elections runs.
     pulse: Arc<Pulse>,
@@ -135,7 +135,7 @@ pub(crate) struct Leadership {
 }
 
 impl Leadership {
-    /// Knows no plugin yet and sends nothing. `replica` names this process, and no other one ever.
+    /// Knows no plugin yet and sends nothing. `replica` is a name that no other process ever has.
     pub(crate) fn new(
         settings: LeaseSettings,
         connection: &Connection,
@@ -197,8 +197,8 @@ impl Leadership {
         self.settings.warm_standby && self.settings.mode != LeaseMode::None
     }
 
-    /// All plugins have been loaded. From now on this replica publishes that it lives, so that others hand over to it.
-    /// Sooner, what they hand over could not run.
+    /// Call it once all plugins have been loaded. From then on this replica publishes that it lives, so that others
+    /// hand plugins over to it. Earlier, it could not run these plugins yet.
     pub(crate) fn join(&self) {
         self.joined.cancel();
     }
@@ -275,7 +275,7 @@ impl Leadership {
             stop,
             current: None,
             letting_go: None,
-            told: String::new(),
+            logged: String::new(),
             lines: Repeats::a_minute(elector::FAILURES_A_MINUTE),
         }
     }

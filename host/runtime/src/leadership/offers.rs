@@ -60,14 +60,14 @@ impl Leadership {
         self.started_plugins.subscribe()
     }
 
-    /// Publishes that this replica can serve these `plugins` and no others: others lack something here.
+    /// Publishes that this replica can serve exactly these `plugins`. Other plugins lack something here.
     pub(crate) fn offer(&self, plugins: StartedPlugins) {
         let offer = Offer::of(plugins, |plugin| self.settings.lease_of(plugin));
         let offer = offer.text(OFFER_BYTES_MAX).is_some().then(|| Arc::new(offer));
         if offer.is_none() {
             tracing::warn!(
-                "the names of this replica's plugins are longer than {OFFER_BYTES_MAX} bytes: other replicas are not told \
-                 what it can serve, and take it to be everything"
+                "the names of this replica's plugins are longer than {OFFER_BYTES_MAX} bytes: other replicas do not \
+                 learn which plugins it can serve, and assume that it can serve all"
             );
         }
         self.offer.send_if_modified(|now| {

@@ -40,16 +40,16 @@ impl Leadership {
     }
 
     /// Publishes these `verdicts` about `plugin` to all replicas. The error says why that failed.
-    pub(crate) async fn tell(&self, plugin: &str, verdicts: &RejectionVerdicts) -> Result<(), String> {
+    pub(crate) async fn publish(&self, plugin: &str, verdicts: &RejectionVerdicts) -> Result<(), String> {
         if self.settings.mode == LeaseMode::None {
             return Ok(());
         }
         let lease = self.settings.rejected_lease();
-        let told = self
+        let result = self
             .leases
             .note(&lease, &format!("{PREFIX}{plugin}"), |there| over(verdicts, there), REJECTION_REQUEST_TIMEOUT)
             .await;
-        match told {
+        match result {
             Ok(true) => Ok(()),
             Ok(false) => Err(format!("others write the lease {lease} all the time")),
             Err(error) => Err(error.to_string()),
@@ -88,18 +88,19 @@ mod tests {
     #[test]
     fn annotations_of_another_version_stay_unless_there_is_a_newer_verdict() {
         let there = Some(r#"{"digest": "d1", "because": "it traps", "since": "today"}"#);
-        let told = |verdict| {
+        let pending = |verdict| {
             let mut verdicts = RejectionVerdicts::default();
             verdicts.add(verdict);
             verdicts
         };
-        let pardoned = |digest: &str| told(RejectionVerdict::Pardoned { digest: digest.into(), at: JudgedAt::now() });
+        let pardoned =
+            |digest: &str| pending(RejectionVerdict::Pardoned { digest: digest.into(), at: JudgedAt::now() });
         let (d1, d2) = (pardoned("d1"), pardoned("d2"));
         assert_eq!(over(&d2, there).as_deref(), there);
         assert_eq!(over(&d1, there), None);
         assert_eq!(over(&d1, Some("no JSON")).as_deref(), Some("no JSON"));
         let rejection = Rejection::new("d3".into(), "it traps".into(), None);
-        let written = over(&told(RejectionVerdict::Rejected(rejection.clone())), there).expect("news");
+        let written = over(&pending(RejectionVerdict::Rejected(rejection.clone())), there).expect("news");
         assert_eq!(serde_json::from_str::<Rejection>(&written).expect("a rejection"), rejection);
     }
 

@@ -23,7 +23,7 @@ const CLEARED_AFTER_LEASE_DURATIONS: u32 = 10;
 /// The timeout of one such deletion.
 const CLEAR_TIMEOUT: Duration = Duration::from_secs(5);
 /// Deaths within this time are logged together. They concern replicas that were first seen in one list.
-const DEATHS_TOLD_TOGETHER: Duration = Duration::from_millis(200);
+const DEATHS_LOGGED_TOGETHER: Duration = Duration::from_millis(200);
 /// The most replicas that a log line names.
 const NAMED_REPLICAS_MAX: usize = 10;
 
@@ -52,7 +52,7 @@ impl Replicas {
         loop {
             let clock = self.clock.clone();
             let pause = clock.now() + self.settings.timing.duration();
-            let wake = self.members.next_death().map_or(pause, |death| (death + DEATHS_TOLD_TOGETHER).min(pause));
+            let wake = self.members.next_death().map_or(pause, |death| (death + DEATHS_LOGGED_TOGETHER).min(pause));
             tokio::select! {
                 biased;
                 event = subscription.next() => {

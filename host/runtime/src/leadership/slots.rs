@@ -24,7 +24,7 @@ pub(crate) struct PluginLease {
     me: Arc<str>,
     name: Arc<str>,
     replicas: PluginReplicas,
-    /// Cancelled when the plugin is to end, whoever holds the lease.
+    /// Cancelled when the plugin is to end, no matter which replica holds the lease.
     stop: CancellationToken,
 }
 

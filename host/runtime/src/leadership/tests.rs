@@ -125,21 +125,21 @@ async fn a_rollback_by_one_replica_is_known_to_all_until_it_is_retried() {
     };
     let rejected = |digest| verdict(RejectionVerdict::Rejected(rejection(digest)));
     let pardoned = |digest: &str| verdict(RejectionVerdict::Pardoned { digest: digest.into(), at: JudgedAt::now() });
-    other.0.tell("c", &pardoned("d3")).await.expect("the server answers");
+    other.0.publish("c", &pardoned("d3")).await.expect("the server answers");
     let lease = settings().rejected_lease();
     let there = other.0.leases.get(&lease, Duration::from_secs(5)).await.expect("the server answers");
     assert_eq!(there, ElectionAnswer::Found(None), "no replica has published anything");
     let (d1, d2) = (rejected("d1"), rejected("d2"));
-    let told = tokio::join!(one.0.tell("a", &d1), other.0.tell("b", &d2));
-    assert_eq!(told, (Ok(()), Ok(())));
+    let published = tokio::join!(one.0.publish("a", &d1), other.0.publish("b", &d2));
+    assert_eq!(published, (Ok(()), Ok(())));
     let both = RejectedPlugins::from([("a".into(), rejection("d1")), ("b".into(), rejection("d2"))]);
     until(|| known(&one) == both && known(&other) == both).await;
     // A replica whose file changes late pardons a digest that was rejected before.
-    other.0.tell("a", &pardoned("d0")).await.expect("the server answers");
+    other.0.publish("a", &pardoned("d0")).await.expect("the server answers");
     let there = other.0.leases.get(&lease, Duration::from_secs(5)).await.expect("the server answers");
     let ElectionAnswer::Found(there) = there else { panic!("{there:?}") };
     assert_eq!(super::rejected::read(&there), both);
-    other.0.tell("a", &pardoned("d1")).await.expect("the server answers");
+    other.0.publish("a", &pardoned("d1")).await.expect("the server answers");
     until(|| known(&one).len() == 1).await;
     // A replica that starts later.
     let third = replica("third");
@@ -187,7 +187,7 @@ async fn a_lease_is_released_with_its_last_plugin_and_sought_for_the_next() {
 
 /// The test's only thread stands for the host's worker threads.
 #[tokio::test]
-async fn a_lease_is_renewed_whatever_keeps_the_hosts_own_threads_busy() {
+async fn a_lease_is_renewed_while_the_hosts_own_threads_are_busy() {
     let thread = || Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a thread");
     let (of_server, of_leases) = (thread(), thread());
     let started = of_server.spawn(ApiServer::start(Config::default())).await;
@@ -248,7 +248,7 @@ async fn annotations_of_a_newer_version_in_leases_are_left_alone() {
     let _term = lease.term().await;
     let mut verdicts = RejectionVerdicts::default();
     verdicts.add(RejectionVerdict::Rejected(Rejection::new("d1".into(), "it traps".into(), None)));
-    leadership.tell("webapp", &verdicts).await.expect("the server answers");
+    leadership.publish("webapp", &verdicts).await.expect("the server answers");
 
     let held = leases.get("windlass-many-all").await.expect("there");
     assert_eq!(held.data["spec"]["holderIdentity"], "one");

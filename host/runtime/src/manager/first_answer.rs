@@ -19,10 +19,10 @@ pub(super) async fn first_answer<T, A>(server: &str, ask: impl FnMut() -> A) -> 
 where
     A: Future<Output = Result<T, ConnectError>>,
 {
-    let told = Cell::new(false);
+    let has_warned = Cell::new(false);
     let passes = |error: &ConnectError| {
         let may_pass = error.may_pass();
-        if may_pass && !told.replace(true) {
+        if may_pass && !has_warned.replace(true) {
             tracing::warn!(server, %error, "the API server does not answer yet; it is asked again for half a minute");
         }
         may_pass

@@ -21,8 +21,8 @@ use crate::plugins::supplies::Supplies;
 use crate::policies::{PolicyFiles, Standing};
 use crate::supervise::{caught, supervise};
 
-/// How long no other plugin must have started before the host looks for what they have left behind. A look covers the
-/// whole cluster, and a directory is often filled at once.
+/// The host looks for leftovers only when no other plugin has started for this long. A look covers the whole cluster,
+/// and a directory is often filled at once.
 const START_QUIET_TIME: Duration = Duration::from_secs(1);
 
 /// The directory of plugins as first seen.
@@ -121,7 +121,7 @@ pub(super) async fn leftovers(
             }
             let host = host.clone();
             let stop = stop.clone();
-            // A look may wait long for a plugin to start; others do not wait for it.
+            // A look may wait long for a plugin to start, and must not delay other looks.
             tokio::spawn(stop.run_until_cancelled_owned(async move {
                 caught("leftovers", &host.panics, leftovers::tell(&host, &plugins)).await;
             }));

@@ -81,7 +81,7 @@ pub async fn run(connection: Connection, settings: Settings, stop: CancellationT
     settings.policies.check(settings.namespace.as_deref())?;
     open_files::raise();
     let shown = Admin { status: Status::new(stop.clone()), metrics: HostMetrics::new() };
-    tell_features(&settings.features, &shown.metrics);
+    log_features(&settings.features, &shown.metrics);
     let replica: Arc<str> = replica().into();
     // Until the very end, so that it shows the stop too.
     let _admin = match &settings.admin {
@@ -102,8 +102,8 @@ pub async fn run(connection: Connection, settings: Settings, stop: CancellationT
     let seen = seen?;
     if settings.read_only {
         tracing::warn!(
-            "read-only: plugins are called, and whatever they write is only tried, as a server-side dry run; the audit log and \
-             /plugins tell what it would change. No Kubernetes Events are sent"
+            "read-only: plugins are called, and their writes are only tried, as server-side dry runs; the audit log and \
+             /plugins show what they would change. No Kubernetes Events are sent"
         );
     }
     let (policies, files) = Policies::read(settings.policies.clone()).await?;
@@ -126,7 +126,7 @@ pub async fn run(connection: Connection, settings: Settings, stop: CancellationT
     // Their results do not matter, and their panics were logged already.
     followers.wait().await;
     tellers.join_all().await;
-    // Both at once: their limits are not among the phases of the stop.
+    // Both end at the same time, because their limits are not among the phases of the stop.
     let recordings = async {
         if let Some(recordings) = &host.recordings {
             recordings.end().await;
@@ -242,7 +242,7 @@ fn fair(features: &Features, cpu_permits: u32, call_slots: u32) -> Fair {
 }
 
 /// Shows which gates are on, and warns about those that should not be set.
-fn tell_features(features: &Features, metrics: &HostMetrics) {
+fn log_features(features: &Features, metrics: &HostMetrics) {
     metrics.show_features(features);
     let unusual = features.states().iter().filter(|state| state.enabled != state.gate.spec().default);
     for state in unusual {
@@ -256,8 +256,8 @@ fn tell_features(features: &Features, metrics: &HostMetrics) {
 /// The Pod's name if it is known, else the machine's, with a random suffix. Not even the Pod's next process has this
 /// name, because it must not receive what was meant for this one, or account for writes that this one may still make.
 fn replica() -> String {
-    let said = std::env::var("POD_NAME").or_else(|_| std::env::var("HOSTNAME")).ok().filter(|name| !name.is_empty());
-    unique(&said.unwrap_or_else(|| "process".to_owned()), windlass_world::random())
+    let name = std::env::var("POD_NAME").or_else(|_| std::env::var("HOSTNAME")).ok().filter(|name| !name.is_empty());
+    unique(&name.unwrap_or_else(|| "process".to_owned()), windlass_world::random())
 }
 
 /// `name` in the form of an object's name, with a random suffix.

@@ -24,13 +24,13 @@ impl Dropped {
         Self { keys: AtomicUsize::new(0), all: all.clone(), stop: stop.clone() }
     }
 
-    /// Counts that many more dropped keys.
+    /// Counts `keys` more dropped keys.
     pub(crate) fn add(&self, keys: usize) {
         self.keys.fetch_add(keys, Ordering::Relaxed);
         self.all.fetch_add(keys, Ordering::Relaxed);
     }
 
-    /// Drops what waits in `queue`, which accepts nothing more. Returns the number of keys.
+    /// Drops the keys that wait in `queue`, which accepts no more keys. Returns the number of keys.
     pub(crate) fn drop_keys(&self, queue: &Queue<ObjectKey>) -> usize {
         // Begins a drain and does not wait for it. After a plain shutdown, held keys would not be counted.
         let _ = queue.shut_down_with_drain().now_or_never();

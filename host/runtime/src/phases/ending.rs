@@ -58,8 +58,8 @@ impl Phases {
         let began = Instant::now();
         self.stop.cancel();
         if timeout(NOTICE_TIMEOUT, self.feeding.wait()).await.is_err() {
-            // What it still adds is lost, because a queue that shuts down accepts nothing.
-            tracing::warn!("a task that makes keys of changes does not end; what it adds is dropped");
+            // The keys that it still adds are lost, because a queue that shuts down accepts none.
+            tracing::warn!("a task that turns changes into keys does not end; the keys that it adds are dropped");
         }
         tracing::info!(phase = "intake", took_ms = took(began), "not ready any more, and no change is taken in");
     }
@@ -77,7 +77,7 @@ impl Phases {
         if in_time && dropped == 0 {
             tracing::info!(phase = "drain", took_ms, dropped, "the queues have drained");
         } else {
-            let why = if in_time { "what cannot be called now is not waited for" } else { "the time for it is over" };
+            let why = if in_time { "as no call can be made now" } else { "and the time for it is over" };
             tracing::info!(
                 phase = "drain",
                 took_ms,
@@ -107,7 +107,7 @@ impl Phases {
                 phase = "calls",
                 took_ms,
                 controllers = cut,
-                "calls or their writes have not ended within {CALLS_TIMEOUT:?} and are cut: the lines above say of which objects"
+                "calls or their writes have not ended within {CALLS_TIMEOUT:?} and are cut: the lines above name their objects"
             );
         }
         cut == 0

@@ -47,7 +47,7 @@ pub(super) async fn tell(host: Arc<Host>, mut news: mpsc::UnboundedReceiver<Verd
                 None => return,
             },
             (plugin, telling) = untold.due() => {
-                let told = caught("rejected", &host.panics, host.leadership.tell(&plugin, &telling.verdicts)).await;
+                let told = caught("rejected", &host.panics, host.leadership.publish(&plugin, &telling.verdicts)).await;
                 // A panic was logged already.
                 match told.unwrap_or_else(|| Err("the host's own task panicked".to_owned())) {
                     Ok(()) => tell::replicas_know(&host, &plugin, telling.is_late()),

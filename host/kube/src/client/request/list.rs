@@ -34,9 +34,9 @@ pub(crate) enum ListError {
 pub(crate) struct ReadList {
     /// The list without its items.
     pub(crate) envelope: Vec<u8>,
-    /// How many items it had.
+    /// The number of items.
     pub(crate) items: usize,
-    /// How many bytes it had.
+    /// The size of the list with its items, in bytes.
     pub(crate) bytes: usize,
 }
 
@@ -91,7 +91,7 @@ struct ListSplit {
     depth: usize,
     in_string: bool,
     is_escaped: bool,
-    /// The place in `envelope` of the last string of the list itself, which may be a field's name.
+    /// The start in `envelope` of the last string outside of items, which may be the name of a field.
     string: usize,
     scan: ValueScan,
 }
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_read_after_an_item_that_is_not_taken() {
+    fn an_error_about_an_item_stops_the_read() {
         let unread = stream::poll_fn(|_| panic!("it reads on"));
         let first = stream::iter([Ok::<_, kube::Error>(Frame::data(Bytes::from(r#"{"items":[{},{"a""#)))]);
         let body = StreamBody::new(futures::StreamExt::chain(first, unread));

@@ -41,8 +41,7 @@ pub(super) fn begin(headers: &RequestHeaders, method: &Method, uri: &str) -> Ope
     span
 }
 
-/// Records how the request ended. `code` returns the status of a success, which is 200 unless it is known to be
-/// another.
+/// Records how the request ended. `code` returns the status of a success. `None` stands for 200.
 pub(super) fn end<T>(span: &mut OpenSpan, result: &Result<T, RequestError>, code: impl FnOnce(&T) -> Option<u16>) {
     span.ends(|span| {
         let code = match result {

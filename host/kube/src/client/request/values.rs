@@ -59,7 +59,7 @@ impl ValueScan {
             };
             self.at += next;
             self.in_string = bytes[self.at] == b'\\';
-            // The escaped byte may not have arrived yet. It will be skipped all the same.
+            // Skips the byte after a backslash as well, even if it has not arrived yet.
             self.at += if self.in_string { 2 } else { 1 };
             return;
         }

@@ -6,7 +6,7 @@ use kube::client::Body;
 
 use super::values::{VALUE_BYTES_MAX, ValueScan};
 
-/// A larger buffer was needed for a large value and is not kept.
+/// The maximum size of a buffer that is kept. Only a large value needs more.
 const IDLE_BUFFER_BYTES: usize = 64 << 10;
 
 /// The values of a watch.

@@ -43,8 +43,8 @@ impl Feed {
         if state.subscribers.is_empty() { Err(OverBudget) } else { Ok(()) }
     }
 
-    /// Stops charging the budgets with whose indexes the cache exceeds its own limit, and returns them. The cache of
-    /// the others goes on.
+    /// Stops charging the budgets whose indexes make the cache exceed its own limit, and returns these budgets. The
+    /// cache continues for the other subscribers.
     fn refuse_large_indexes(
         &self,
         charges: &mut Charges,
@@ -65,7 +65,7 @@ impl Feed {
         Excess { watch, needed, total: needed, limit, scope: BudgetScope::Informer }
     }
 
-    /// By budget, the memory of the indexes that its subscribers have declared, in bytes. Budgets without an index are
+    /// The memory of the indexes that each budget's subscribers have declared, in bytes. Budgets without an index are
     /// left out.
     fn index_bytes(&self, subscribers: &HashMap<u64, Subscriber>) -> HashMap<*const Budget, usize> {
         let mut declared: HashMap<_, HashSet<_>> = HashMap::new();

@@ -27,8 +27,8 @@ impl Feed {
     /// The cache's current state, if the server's answers can be compared with it.
     pub(crate) fn known_state(&self) -> Option<KnownState> {
         let is_compared = self.store.is_comparable() && !may_have_own_etcd(&self.spec.kind);
-        // In this order: a version that arrives in between is younger than assumed, and an older one explains a larger
-        // leap.
+        // The time is read before the version. If a newer version arrives in between, it only seems older than it is,
+        // and a larger age explains a larger leap.
         let (era, since) = (self.store.era(), self.store.version_since());
         self.store.version().filter(|_| is_compared).map(|version| KnownState { era, version, since })
     }

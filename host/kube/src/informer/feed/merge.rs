@@ -16,7 +16,8 @@ use crate::informer::store::Contents;
 /// How far an event has advanced the contents, for observers. Its changes are in the outbox.
 #[derive(Default)]
 pub(super) struct Moved {
-    /// The object of an event that changed nothing about it: as the store has it, or else its last state.
+    /// The object of an event that changed nothing: as the store has it, or else its last state. The flag says whether
+    /// the object is gone.
     known: Option<(Object, bool)>,
     version: Option<Version>,
 }
@@ -34,19 +35,19 @@ impl Moved {
         Self { known: None, version }
     }
 
-    /// Reports the effect of the event to `tell`: first the `changes` of objects, then the version.
-    pub(super) fn told(&self, changes: &[WatchEvent], mut tell: impl FnMut(Advance<'_>)) {
+    /// Reports the effect of the event to `notify`: first the `changes` of objects, then the version.
+    pub(super) fn report(&self, changes: &[WatchEvent], mut notify: impl FnMut(Advance<'_>)) {
         for change in changes {
-            tell(match change {
+            notify(match change {
                 WatchEvent::Applied { new, .. } => Advance::Object { object: new, gone: false },
                 WatchEvent::Deleted(Tombstone { last, .. }) => Advance::Object { object: last, gone: true },
             });
         }
         if let Some((object, gone)) = &self.known {
-            tell(Advance::Object { object, gone: *gone });
+            notify(Advance::Object { object, gone: *gone });
         }
         if let Some(version) = &self.version {
-            tell(Advance::Version(version));
+            notify(Advance::Version(version));
         }
     }
 }
@@ -111,9 +112,9 @@ pub(super) fn deleted(contents: &mut Contents, last: Object, outbox: &mut Vec<Wa
     Moved { known, ..moved }
 }
 
-/// Applies a state that the watch's `where` does not admit, of which `object` has only name, UID and version. As if the
-/// server evaluated the conditions: the event has the last state that was in the watch, which is also what mappings
-/// read, at the version of this one (kube-apiserver: `convertToWatchEvent` of the watch cache).
+/// Applies a state that the watch's `where` does not admit. `object` has only its name, UID and version. The resulting
+/// event is the one that a server would send if it evaluated the conditions (kube-apiserver: `convertToWatchEvent` of
+/// the watch cache): it has the last state that was in the watch, which mappings read too, at the version of `object`.
 pub(super) fn excluded(contents: &mut Contents, object: Object, outbox: &mut Vec<WatchEvent>) -> Moved {
     let stored = contents.get(&object.header.key).filter(|stored| stored.header.uid == object.header.uid);
     let last = stored.map(|stored| {

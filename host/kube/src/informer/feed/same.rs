@@ -1,4 +1,4 @@
-//! Compares whether two objects are the same state of one object.
+//! Decides whether two objects are the same state of one object.
 
 use windlass_core::object::Object;
 
@@ -9,8 +9,8 @@ pub(super) fn is_same(one: &Object, other: &Object) -> bool {
     one == other || (one.header == other.header && reads_alike(&one.glance(), &other.glance()))
 }
 
-/// Whether two texts are equal except for the place of the kind. In a list, the server leaves it out of the items, so
-/// it is elsewhere than in an event.
+/// Whether two texts are equal except for the place of `apiVersion` and `kind`. A server omits these in the items of a
+/// list, so they are in another place than in an event.
 fn reads_alike(one: &str, other: &str) -> bool {
     let value = |text| serde_json::from_str::<serde_json::Value>(text).ok();
     let parts = split_kind(one);
@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_are_alike_whose_kind_stands_elsewhere() {
+    fn texts_that_differ_only_in_the_place_of_the_kind_are_alike() {
         let listed = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"a":1,"b":2}}"#;
         for alike in [
             r#"{"kind":"Pod","apiVersion":"v1","metadata":{"a":1,"b":2}}"#,

@@ -115,12 +115,12 @@ fn subscribers_that_join_at_any_time_converge_on_the_store() {
 struct Believer {
     store: Store,
     state: Mutex<BTreeMap<ObjectKey, Object>>,
-    told: Mutex<Vec<String>>,
+    lines: Mutex<Vec<String>>,
 }
 
 impl Believer {
     fn of(feed: &Feed, token: usize) -> Arc<Self> {
-        let believer = Arc::new(Self { store: feed.store.clone(), state: Mutex::default(), told: Mutex::default() });
+        let believer = Arc::new(Self { store: feed.store.clone(), state: Mutex::default(), lines: Mutex::default() });
         let observer: Weak<Self> = Arc::downgrade(&believer);
         feed.store.observe(token, observer);
         *believer.state.lock().expect("no panic") = believer.stored();
@@ -131,15 +131,15 @@ impl Believer {
         self.store.all().into_iter().map(|object| (object.header.key.clone(), object)).collect()
     }
 
-    fn told(&self) -> Vec<String> {
-        std::mem::take(&mut self.told.lock().expect("no panic"))
+    fn take_lines(&self) -> Vec<String> {
+        std::mem::take(&mut self.lines.lock().expect("no panic"))
     }
 }
 
 impl Observer for Believer {
     fn advanced(&self, token: usize, advance: Advance<'_>) {
         let mut state = self.state.lock().expect("no panic");
-        let told = match advance {
+        let line = match advance {
             Advance::Object { object, gone } => {
                 let key = &object.header.key;
                 if !gone {
@@ -152,7 +152,7 @@ impl Observer for Believer {
             }
             Advance::Version(version) => {
                 assert_eq!(self.store.version().as_ref(), Some(version));
-                assert_eq!(*state, self.stored(), "all objects of the event were told before");
+                assert_eq!(*state, self.stored(), "all objects of the event were reported before");
                 format!("{token}: {version}")
             }
             Advance::Listed => {
@@ -165,7 +165,7 @@ impl Observer for Believer {
                 format!("{token}: lost")
             }
         };
-        self.told.lock().expect("no panic").push(told);
+        self.lines.lock().expect("no panic").push(line);
     }
 }
 
@@ -236,7 +236,7 @@ fn observers_receive_every_event_with_the_version_after_it() {
         "7: listed Some(\"30\") in 1",
         "7: lost",
     ];
-    assert_eq!(observer.told(), expected);
+    assert_eq!(observer.take_lines(), expected);
 }
 
 #[test]
@@ -368,7 +368,7 @@ fn a_cache_that_is_being_emptied_never_reports_an_object_as_missing() {
             }
         });
         for _ in 0..20_000 {
-            assert_ne!(feed.store.find(&key), Ok(None), "it is there, or nobody can tell");
+            assert_ne!(feed.store.find(&key), Ok(None), "the object is there, or the store is not synced");
             assert_ne!(found(), (true, 0));
         }
     });

@@ -32,11 +32,11 @@ impl TroubleLog {
         let text = error.to_string();
         let is_known = self.known.as_ref() == Some(&text) || is_expired(error);
         let line = if is_known { None } else { self.failures.line(self.now()) };
-        if let Some(unsaid) = line {
-            let further_failures = (unsaid > 0).then_some(unsaid);
+        if let Some(unlogged) = line {
+            let further_failures = (unlogged > 0).then_some(unlogged);
             tracing::warn!(%watch, %error, further_failures, "cannot watch; it will be tried again until it works");
         } else {
-            tracing::debug!(%watch, %error, "still failing");
+            tracing::debug!(%watch, %error, "the watch still fails");
         }
         if !is_known {
             self.known = Some(text);
@@ -45,8 +45,8 @@ impl TroubleLog {
 
     /// The watch ended within a line.
     pub(super) fn torn(&mut self, watch: &WatchSpec) {
-        if let Some(unsaid) = self.torn.line(self.now()) {
-            let further_times = (unsaid > 0).then_some(unsaid);
+        if let Some(unlogged) = self.torn.line(self.now()) {
+            let further_times = (unlogged > 0).then_some(unlogged);
             tracing::warn!(%watch, further_times, "the watch broke within a line; it is resumed");
         } else {
             tracing::debug!(%watch, "the watch broke within a line; it is resumed");
@@ -56,7 +56,7 @@ impl TroubleLog {
     /// The watch works again.
     pub(super) fn recovered(&mut self, watch: &WatchSpec) {
         if self.known.take().is_some() {
-            tracing::info!(%watch, "watching again");
+            tracing::info!(%watch, "the watch works again");
         }
     }
 

@@ -48,7 +48,7 @@ pub(super) fn can_resume(error: &InformerError) -> bool {
     }
 }
 
-/// Too many requests, or a server error. It says nothing about the version.
+/// Whether the error is temporary: too many requests, or a server error. It says nothing about the version.
 fn is_passing(code: u16) -> bool {
     code == 429 || code >= 500
 }

@@ -1,5 +1,5 @@
-//! Reads the heads of objects and of events, where they are written as API servers write them: in the strings that the
-//! host reads there are no escapes, and none of its fields comes twice, as null or in another type. See [`Scan`].
+//! Reads the heads of objects and events in the form that API servers write. The result is `None` for other forms: if a
+//! string that the host reads has an escape, or a field appears twice, is null or has another type. See [`Scan`].
 
 use std::borrow::Cow;
 
@@ -163,9 +163,9 @@ mod tests {
         }
     }
 
-    /// By insertions into a sorted list these would take minutes.
+    /// With insertions into a sorted list, this would take minutes.
     #[test]
-    fn very_many_labels_in_the_worst_order_are_read_in_no_time() {
+    fn very_many_labels_in_the_worst_order_are_read_quickly() {
         let labels: Vec<_> = (0..200_000).rev().map(|number| format!("\"{number:06}\":\"v\"")).collect();
         let text = format!(r#"{{"metadata":{{"labels":{{{},"000007":"last"}}}}}}"#, labels.join(","));
         let read = object(&text).expect("an object");
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_read_in_one_pass_serde_reads_alike() {
+    fn serde_reads_everything_that_one_pass_reads_in_the_same_way() {
         const BYTES: &[u8] = b"{}[]\",:\\0123456789-+.eEtrufalsn \n\t\x1f\x7f";
         let objects: Vec<_> = objects().collect();
         let mut random = SmallRng::seed_from_u64(7);

@@ -18,7 +18,7 @@ pub(crate) enum SeenObject {
     Excluded(Object),
 }
 
-/// The conditions of one watch, with what they read.
+/// The conditions of one watch, and the pointers that they read.
 pub(super) struct Judge {
     clause: WhereClause,
     reads: PointerTree,
@@ -32,7 +32,7 @@ impl Judge {
         Ok(Some(Self { clause: clause.clone(), reads }))
     }
 
-    /// Builds no tree of the whole object, which may be large.
+    /// Whether the conditions admit the object in `text`. Builds no tree of the whole object, which may be large.
     pub(super) fn admits(&self, text: &str) -> Result<bool, serde_json::Error> {
         Ok(self.clause.admits(&shallow::parse(&self.reads.select(text)?)?))
     }

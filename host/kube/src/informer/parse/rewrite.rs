@@ -7,7 +7,7 @@ use windlass_core::object::ObjectKind;
 
 use super::{ParsedObject, Raw, says};
 
-/// A part of a text, and what comes in its place.
+/// A part of a text, and its replacement.
 type Edit = (Range<usize>, String);
 
 /// `text` without its `managedFields`, unless these are kept, and with the `apiVersion` and `kind` of `kind`. `top` was
@@ -57,13 +57,13 @@ fn edited(text: &str, first: &str, mut edits: [Option<Edit>; 3], buffer: &mut St
     buffer.as_str().into()
 }
 
-/// Where `value`, a slice of `text`, stands in it.
+/// The range of `value`, a slice of `text`, in that text.
 fn place(text: &str, value: Raw<'_>) -> Range<usize> {
     let start = value.0.as_ptr() as usize - text.as_ptr() as usize;
     start..start + value.0.len()
 }
 
-/// Where the object field with this `value`, a slice of `text`, stands, its name and one comma included.
+/// The range in `text` of the field with this `value`, a slice of `text`. It includes the field's name and one comma.
 fn field(text: &str, value: Raw<'_>) -> Range<usize> {
     let value = place(text, value);
     let colon = text[..value.start].trim_end().len() - 1;
@@ -77,7 +77,7 @@ fn field(text: &str, value: Raw<'_>) -> Range<usize> {
     }
 }
 
-/// Where the string begins whose closing quote is at `end`. Inside a string, each quote is preceded by an odd number of
+/// The start of the string whose closing quote is at `end`. Inside a string, each quote is preceded by an odd number of
 /// backslashes, but the opening quote by none.
 fn opening_quote(text: &str, end: usize) -> usize {
     let bytes = text.as_bytes();

@@ -185,7 +185,8 @@ impl Contents {
         self.version_since = Some(Instant::now());
     }
 
-    /// The resource is not served any more. Its earlier state says nothing about what may come back.
+    /// Records that the resource is not served any more. If it is served again, its state does not follow from the
+    /// earlier one.
     pub(crate) fn set_gone(&mut self) {
         self.epoch += u64::from(self.resource.is_some());
         (self.resource, self.version, self.listed, self.era) = (None, None, None, None);
@@ -275,7 +276,7 @@ impl Contents {
     }
 
     /// Visits the objects of `scope` after the key `after`, sorted by key, until `visit` breaks. Returns false if there
-    /// is no such index, or none that is complete.
+    /// is no such index, or if it is incomplete.
     pub(super) fn scan(
         &self,
         scope: StoreScope<'_>,

@@ -20,13 +20,14 @@ impl Observers {
     }
 
     /// Called only by the store's single writer, so that every observer receives the changes in order.
-    pub(super) fn tell(&self, advance: Advance<'_>) {
+    pub(super) fn notify(&self, advance: Advance<'_>) {
         let present: Vec<_> = {
             let mut observers = self.lock();
             observers.retain(|(_, observer)| observer.strong_count() > 0);
             observers.iter().filter_map(|(token, observer)| Some((*token, observer.upgrade()?))).collect()
         };
-        // Not under the lock, because an observer that registers elsewhere or ends here must not wait for itself.
+        // Called without the lock, because an observer may register another one or drop itself, and would then wait for
+        // itself.
         for (token, observer) in present {
             observer.advanced(token, advance);
         }

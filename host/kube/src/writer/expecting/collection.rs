@@ -24,7 +24,7 @@ const FOLLOWED_OBJECTS_MAX: usize = 1_000;
 pub(crate) struct CollectionInterest {
     expecting: Expecting,
     kind: ObjectKind,
-    /// The objects that the caches may show, and did when this was opened.
+    /// The objects that the caches showed when this was opened.
     followed: BTreeMap<ObjectKey, Interest>,
     rest: Interest,
 }
@@ -76,7 +76,7 @@ fn shown_by(watch: &WatchedStore, namespace: Option<&Arc<str>>, labels: &Selecto
 }
 
 impl CollectionInterest {
-    /// The server has deleted these objects, given in their state before.
+    /// Call it if the server has deleted these objects, given in their state before the deletion.
     pub(crate) fn deleted(mut self, objects: &[Object]) {
         let mut is_doubtful = false;
         for object in objects {
@@ -90,12 +90,12 @@ impl CollectionInterest {
         self.end(is_doubtful);
     }
 
-    /// Nothing was deleted, and nothing will be.
+    /// Call it if nothing was deleted, and nothing will be.
     pub(crate) fn nothing(self) {
         self.end(false);
     }
 
-    /// The server deletes nothing more, and does not say what it has deleted.
+    /// Call it if the server deletes nothing more, and does not say what it has deleted.
     pub(crate) fn unknown(self) {
         self.end(true);
     }
@@ -107,7 +107,7 @@ impl CollectionInterest {
         self.rest.ended(if is_doubtful { &Effect::Unknown } else { &Effect::Nothing });
     }
 
-    /// Whether a cache may show `object`, which none has shown before.
+    /// Whether a cache may show `object`, which no cache showed before the deletion.
     fn may_be_shown(&self, object: &Object) -> bool {
         let shows = |token: &usize| self.expecting.watches[*token].shows(&self.kind, object) != Shown::No;
         self.rest.caches().iter().any(shows)

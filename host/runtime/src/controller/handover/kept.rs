@@ -40,7 +40,7 @@ pub(crate) struct Handover {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::controller) struct PrimaryScope {
     namespaced: bool,
-    /// Of each watch the group, the kind, the namespace, the selectors and the conditions.
+    /// For each watch, its group, kind, namespace, selectors and conditions.
     watches: Vec<[String; 6]>,
 }
 
@@ -111,7 +111,7 @@ impl InheritedRound {
         &self.active
     }
 
-    /// The other generation has begun and receives every change.
+    /// Records that the other generation has begun and receives every change.
     pub(in crate::controller) fn has_begun(mut self) {
         self.has_begun = true;
     }
@@ -144,8 +144,8 @@ impl Handover {
         self.lock().is_some()
     }
 
-    /// Whether a generation has the controller, or calls of an earlier generation still run. A new controller of the
-    /// same name must know.
+    /// Whether a generation has the controller, or calls of an earlier generation still run. Then a new controller of
+    /// the same name must use this state.
     pub(crate) fn is_in_use(self: &Arc<Self>) -> bool {
         Arc::strong_count(self) > 1 || !self.workers.is_empty()
     }
@@ -165,13 +165,15 @@ impl Handover {
     pub(in crate::controller) fn pass_on(&self, succeeds: impl FnOnce(&ActiveRound) -> bool) -> Option<InheritedRound> {
         let mut at_work = self.lock();
         let active = at_work.take().filter(|active| succeeds(active))?;
-        // Under the lock, so that a round that ends by itself at this moment knows who has the queue.
+        // Cancelled under the lock, so that a round that ends by itself at this moment knows that another generation
+        // has the queue.
         active.retired.cancel();
         let at_work = active.phases.at_work();
         Some(InheritedRound { active, has_begun: false, _at_work: at_work })
     }
 
-    /// The primaries are different from now on, so the next round ignores what the old keys were waiting to see.
+    /// Records that the primaries are different from now on. The next round then ignores the writes that the old keys
+    /// were waiting to see.
     pub(in crate::controller) fn is_replaced(&self) {
         self.replaced.store(true, Ordering::Relaxed);
     }
@@ -181,9 +183,9 @@ impl Handover {
         self.replaced.swap(false, Ordering::Relaxed)
     }
 
-    /// Begins a round after all other calls have ended. Until the token is dropped, whatever waits for calls waits for
-    /// this round too; by then its workers exist. `None` if `stop` is cancelled: then another round may begin, and may
-    /// have stopped waiting already.
+    /// Begins a round after all other calls have ended. While the token exists, a task that waits for calls waits for
+    /// this round too. The token is dropped once the round's workers exist. `None` if `stop` is cancelled: then another
+    /// round may begin, and may have stopped waiting already.
     pub(in crate::controller) fn begins(&self, stop: &CancellationToken) -> Option<TaskTrackerToken> {
         let beginning = self.workers.token();
         // The order matters: another round may begin only after `stop` is cancelled. So either it finds this token, or
@@ -191,7 +193,7 @@ impl Handover {
         (!stop.is_cancelled()).then_some(beginning)
     }
 
-    /// A round is at work from now on.
+    /// Records that a round is at work from now on.
     pub(in crate::controller) fn activate(self: &Arc<Self>, active: &Arc<ActiveRound>) -> ActiveGuard {
         *self.lock() = Some(active.clone());
         ActiveGuard { handover: self.clone(), active: active.clone() }
@@ -288,7 +290,7 @@ mod tests {
         let inherited = handover.pass_on(|_| true);
         let (nothing, phases) = (None::<Ready<bool>>, active.phases.clone());
         let mut stopping = pin!(phases.end(ready(0), ready(true), nothing, ready(())));
-        assert!(stopping.as_mut().now_or_never().is_none(), "else it would say that the queues have drained");
+        assert!(stopping.as_mut().now_or_never().is_none(), "otherwise it would log that the queues have drained");
         drop(inherited);
         assert!(stopping.await && phases.all_dropped() == 1);
     }

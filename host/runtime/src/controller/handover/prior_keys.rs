@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use windlass_core::write::expectations::DoubtfulKey;
 use windlass_core::write::gate::Gate;
 
-/// The gate of the round, or what it has left.
+/// The gate of the round, or the keys that the gate has left.
 #[derive(Default)]
 pub(in crate::controller) struct PriorKeys {
     left: Mutex<PriorGate>,
@@ -48,7 +48,7 @@ impl PriorKeys {
         self.has_run.load(Ordering::Relaxed)
     }
 
-    /// The round has ended, and all its calls with it.
+    /// Records that the round has ended, with all its calls.
     pub(in crate::controller) fn rest(&self) {
         let mut left = self.lock();
         let keys = std::mem::take(&mut *left).keys();

@@ -28,7 +28,7 @@ struct TakeoverRound {
     /// The primaries that it is ready to work on.
     ready: Option<PrimaryScope>,
     inherited: Option<InheritedRound>,
-    /// True once it was given the other's queue, until it begins.
+    /// True from when it is given the other generation's queue until it begins.
     is_expecting: bool,
 }
 
@@ -42,7 +42,7 @@ impl Takeover {
         InRound(self, changed)
     }
 
-    /// The round is, or was, at work.
+    /// Records that the round is, or was, at work.
     pub(in crate::controller) fn has_begun(&self) {
         self.lock().is_expecting = false;
     }
@@ -60,7 +60,7 @@ impl Drop for InRound<'_> {
     fn drop(&mut self) {
         let round = std::mem::take(&mut *self.0.lock());
         drop(round);
-        // Last, so that a task woken by this sees the final state.
+        // Notified last, so that the task that it wakes sees the final state.
         self.1.notify_one();
     }
 }
@@ -105,7 +105,7 @@ impl Controller {
             self.handover.is_replaced();
             tracing::info!(
                 plugin = %self.parts.plugin.name(), controller = self.declared().name,
-                "its primaries are others from now on: it starts anew"
+                "its primaries are different from now on: it starts with a new queue"
             );
         }
         if inherited.is_some() {
@@ -169,9 +169,9 @@ impl Controller {
             }
         };
         if takeover.may_begin.is_cancelled() {
-            self.tell(&loss);
+            self.log_loss(&loss);
         } else {
-            self.say(ControllerState::Waiting, Some(loss.to_string()));
+            self.report_state(ControllerState::Waiting, Some(loss.to_string()));
         }
         Err(RoundEnd::Lost(loss))
     }

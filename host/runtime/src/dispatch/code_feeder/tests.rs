@@ -48,7 +48,7 @@ impl MapChanges for Scripted {
         let turns = self.turns.clone();
         async move {
             turns.acquire().await.expect("nobody closes it").forget();
-            batch.changes.iter().map(|change| told(change.new.as_deref().or(change.old.as_deref()))).collect()
+            batch.changes.iter().map(|change| targets_of(change.new.as_deref().or(change.old.as_deref()))).collect()
         }
         .boxed()
     }
@@ -63,7 +63,7 @@ impl MapChanges for Scripted {
 }
 
 /// A pod named `x` concerns the primary `x`; some names have a special meaning.
-fn told(text: Option<&str>) -> Result<Vec<Target>, String> {
+fn targets_of(text: Option<&str>) -> Result<Vec<Target>, String> {
     let indexed = |index: &str, value: &str| Ok(vec![Target::Indexed { index: index.into(), value: value.to_owned() }]);
     match text.expect("one of the two states") {
         "bad" => Err("no idea".to_owned()),

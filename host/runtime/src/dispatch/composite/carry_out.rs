@@ -37,7 +37,7 @@ impl<'a> ChildWriter<'a> {
     }
 
     /// Emits an Event in the host's name.
-    pub(super) fn say(&self, event_type: EventType, reason: &str, action: &str, note: String) {
+    pub(super) fn emit_about_primary(&self, event_type: EventType, reason: &str, action: &str, note: String) {
         self.emit(Event::of_primary(event_type, reason, action, note));
     }
 
@@ -46,7 +46,7 @@ impl<'a> ChildWriter<'a> {
     }
 
     /// Takes all steps and returns their outcomes in order. It begins with one child and doubles the number that it
-    /// applies at once. It stops beginning new ones if the server itself is in trouble or time is up. `shows_all`
+    /// applies at once. It begins no further children if the server itself is in trouble or the time is up. `shows_all`
     /// returns for a kind whether its cache shows all objects.
     pub(super) async fn apply(
         &self,
@@ -57,7 +57,7 @@ impl<'a> ChildWriter<'a> {
         let mut applied: Vec<Applied> = Vec::with_capacity(steps.len());
         let mut at_once = 1;
         while applied.len() < steps.len() {
-            if applied.iter().any(tells_of_all) {
+            if applied.iter().any(would_fail_all) {
                 applied.resize(steps.len(), Applied::NotTried);
             } else if self.is_over() {
                 applied.push(Applied::Failed(out_of_time(steps.len() - applied.len(), "applied")));
@@ -115,8 +115,9 @@ impl<'a> ChildWriter<'a> {
         ended(self.write(apply(child.body(Some(plugin), None), false, false)).await.map_err(Failure::Api))
     }
 
-    /// Applies what can be applied, or else deletes the child so that it is recreated. It deletes a child only if the
-    /// server would accept it again, because an invalid composition must not remove what runs.
+    /// Applies the change if the server allows it. Otherwise deletes the child, so that it is recreated. A child is
+    /// deleted only if the server would accept it again, because an invalid composition must not remove running
+    /// objects.
     async fn replace(&self, child: &Child, observed: &ObservedChildren, body: String) -> Applied {
         match self.write(apply(body.clone(), true, true)).await {
             Ok(Some(after)) => match change(&observed.text, &after) {
@@ -186,8 +187,8 @@ impl<'a> ChildWriter<'a> {
         self.ports.ask(self.call.clone(), operation).await
     }
 
-    /// Waits for `work` without the call's CPU permit, unless it completes at once. The time to get the permit back is
-    /// the neighbours' doing, and does not count as the call's time.
+    /// Waits for `work` without the call's CPU permit, unless it completes at once. The time to get the permit back
+    /// depends on other plugins, so it does not count as the call's time.
     async fn going_on_for<F: Future>(&self, work: F) -> F::Output {
         let (output, answered) = self.call.cpu_permit.without(async { (work.await, Instant::now()) }).await;
         *self.end() += answered.elapsed();
@@ -208,7 +209,7 @@ fn ended(result: Result<Option<Arc<str>>, Failure>) -> Applied {
 }
 
 /// Whether any other child would fail for the same reason, at least now.
-fn tells_of_all(applied: &Applied) -> bool {
+fn would_fail_all(applied: &Applied) -> bool {
     let Applied::Failed(Failure::Api(error)) = applied else { return false };
     matches!(
         error.reason,

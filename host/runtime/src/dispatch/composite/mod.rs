@@ -78,7 +78,7 @@ impl<P: Compose> Reconcile for Composite<P> {
     fn reconcile<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Called> {
         let Call { request, ports, context, limits, .. } = call;
         async move {
-            // The host's work for the parent on this thread is part of what the plugin pays for.
+            // The host's work for the parent on this thread is charged to the plugin.
             let work = CpuTime::default();
             let called = work.metered(self.run(request, ports, context, limits)).await;
             Called { cpu: called.cpu.max(work.used()), ..called }
@@ -209,7 +209,7 @@ impl<P: Compose> Composite<P> {
         let applied = hand.apply(&seen.parent, &steps, &|kind| self.observed_state.shows_all(kind)).await;
         let pruning =
             if is_the_collectors { Pruning::default() } else { prune(&seen.parent, &wanted, &applied, &seen.children) };
-        tell(hand, &steps, &applied, &pruning);
+        report(hand, &steps, &applied, &pruning);
         let is_whole = applied.iter().all(|it| *it == Applied::Done) && pruning.withheld.is_none();
         let mut failures = hand.prune(pruning.doomed).await;
         failures.extend(hand.status(object, wanted.status.as_ref()).await);
@@ -237,8 +237,8 @@ fn wrong(flaws: &[Flaw]) -> Failure {
     Failure::Terminal(format!("the plugin's answer is wrong, so nothing of it was applied: {}", listed.join("; ")))
 }
 
-/// Logs, and emits Events about, what people could not know otherwise.
-fn tell(
+/// Logs steps, and emits Events about them, that people would not notice otherwise.
+fn report(
     hand: &ChildWriter<'_>,
     steps: &[(&windlass_core::call::compose::Child, ChildStep<'_>)],
     applied: &[Applied],
@@ -248,10 +248,10 @@ fn tell(
         match (step, applied) {
             (ChildStep::Adopt { .. }, Applied::Done) => {
                 let note = format!("adopted {}, which was there already; it is never pruned", child.reference());
-                hand.say(EventType::Normal, "Adopted", "Adopt", note);
+                hand.emit_about_primary(EventType::Normal, "Adopted", "Adopt", note);
             }
             (ChildStep::Leave { .. }, Applied::Failed(failure)) => {
-                hand.say(EventType::Warning, "NotOurs", "Apply", failure.to_string());
+                hand.emit_about_primary(EventType::Warning, "NotOurs", "Apply", failure.to_string());
             }
             (_, Applied::Pending | Applied::PendingUnseen) => {
                 tracing::info!(child = %child.reference(), "waiting until it has been deleted");
@@ -266,7 +266,7 @@ fn tell(
                  says that it means it (allow-empty)"
             );
             tracing::warn!("{note}");
-            hand.say(EventType::Warning, "EmptyComposition", "Prune", note);
+            hand.emit_about_primary(EventType::Warning, "EmptyComposition", "Prune", note);
         }
         Some(Withheld::Unfinished(count)) => {
             tracing::info!(children = count, "nothing is pruned until every child is as it was composed");

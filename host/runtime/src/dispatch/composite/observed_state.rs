@@ -55,7 +55,7 @@ impl OwnedWatch {
         })
     }
 
-    /// Whether an object that is not in the cache does not exist, as far as is known.
+    /// Whether the cache shows all objects of the kind, so that an object that is not in it does not exist.
     fn shows_all(&self) -> bool {
         !self.watches.iter().any(|watch| watch.spec.is_filtered())
     }
@@ -160,7 +160,7 @@ impl ObservedState {
         if hidden.is_empty() { Ok(wanted) } else { Err(hidden) }
     }
 
-    /// Whether a child of `kind` that is not in the cache does not exist, as far as is known.
+    /// Whether the cache shows all objects of `kind`, so that a child that is not in it does not exist.
     pub(super) fn shows_all(&self, kind: &ObjectKind) -> bool {
         self.owned_of(kind).is_some_and(OwnedWatch::shows_all)
     }

@@ -138,15 +138,15 @@ impl LimitedEvents {
             Step::Sum { first: true } => {
                 tracing::info!(
                     %plugin, controller = %call.controller, key = %call.primary_key, reason = event.reason,
-                    "more Events than {EVENTS_PER_SECOND} a second: those of one reason are summed up in one"
+                    "more Events than {EVENTS_PER_SECOND} a second: Events of one reason are combined into one"
                 );
-                self.tell_later(plugin.clone());
+                self.send_sums_later(plugin.clone());
             }
         }
     }
 
     /// Sends the combined Events at the end of the period.
-    fn tell_later(&self, plugin: Arc<str>) {
+    fn send_sums_later(&self, plugin: Arc<str>) {
         let (events, guards) = (self.events.clone(), self.guards.clone());
         drop(tokio::spawn(async move {
             sleep(EVENTS_SUMMED_FOR).await;

@@ -58,8 +58,8 @@ impl BreakerRecord {
         tracing::error!(
             error = trap,
             ?pause,
-            "circuit opened: one call after the other ended without an answer, about different objects. None is made for a \
-             while, then one, to see; what is queued stays queued"
+            "circuit opened: one call after the other ended without an answer, about different objects. No call is made for a \
+             while, and then one as a trial; queued keys stay queued"
         );
         let note = format!(
             "the controller {} of {} is not called for {pause:?}: its calls about one object after the other ended without \

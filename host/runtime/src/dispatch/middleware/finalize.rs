@@ -84,7 +84,7 @@ impl Finalized {
         finalizers: &[String],
     ) -> Result<Object, CallResult> {
         // The host writes it in a role that no policy limits, but the operator's current policy decides whether it is
-        // kept. Removal is not checked, because an object that nobody may free would be worse.
+        // kept. Removal is not checked, because an object that no client may free would be worse.
         call.principal.grants.check_finalizer(&self.name).map_err(|denial| {
             let (kind, plugin) = (call.primary_kind.to_string(), &call.principal.plugin);
             let message = format!("the plugin {plugin} may not: {denial}");
@@ -170,14 +170,14 @@ fn does_not_apply(error: &ApiError) -> bool {
 }
 
 /// Logs if `primaries` carry the finalizer of `plugin`, which no longer keeps one: nothing would ever remove it.
-pub(crate) fn tell_left_behind(primaries: &Stores, plugin: &str) {
+pub(crate) fn warn_of_left_behind(primaries: &Stores, plugin: &str) {
     let finalizer = finalizer::name(plugin);
     let mut carrying = primaries.objects().filter(|object| finalizer::has(object, &finalizer));
     let Some(first) = carrying.next() else { return };
     tracing::warn!(
         plugin, finalizer, example = %first.header.key, objects = 1 + carrying.count(),
         "objects still carry the plugin's finalizer, which this version of it does not keep: once deleted, they would stay for \
-         ever. Take it off with `windlass finalizers release {plugin}`"
+         ever. Remove it with `windlass finalizers release {plugin}`"
     );
 }
 

@@ -41,7 +41,7 @@ impl Reconcile for Pausable {
         let context = &call.context;
         let is_paused = context.primary.as_ref().is_some_and(pause::is_paused);
         match (is_paused, self.is_news(context, is_paused)) {
-            (true, true) => tell(call.ports, context),
+            (true, true) => announce(call.ports, context),
             (false, true) => tracing::info!("no longer paused"),
             (_, false) => {}
         }
@@ -53,10 +53,10 @@ impl Reconcile for Pausable {
 }
 
 /// Logs the pause, and emits an Event on the object that explains why it does not change.
-fn tell(ports: &Ports, call: &CallContext) {
+fn announce(ports: &Ports, call: &CallContext) {
     tracing::info!("paused: no call is made until the annotation {} is gone", pause::ANNOTATION);
     let note = format!(
-        "{} does nothing about this object, and lets it not be deleted if it has its finalizer, until the annotation {} is gone",
+        "{} does nothing about this object, and does not let it go if it has the plugin's finalizer, until the annotation {} is gone",
         call.principal.plugin,
         pause::ANNOTATION
     );

@@ -1,5 +1,4 @@
-//! Lets an instance serve more than one call where the operator's policy says so. Each call asks for the current
-//! policy.
+//! Lets an instance serve more than one call if the operator's policy says so. Each call asks for the current policy.
 
 use futures::future::BoxFuture;
 use windlass_wasm::{CallLimits, Called};

@@ -1,6 +1,6 @@
 //! Has the next version of a plugin called on the same key after this one, if there is a next version.
 //!
-//! Only the instance is further inside, so that this sees what the plugin itself asks for, and nothing that the host
+//! Only the instance is inside this middleware, so it sees what the plugin itself asks for, and nothing that the host
 //! does around a call.
 
 use std::sync::Arc;
@@ -59,7 +59,8 @@ impl Reconcile for Shadowed {
     }
 }
 
-/// The shadow's clock shows when this version's call began, as the shadow may be called much later.
+/// The time and the random numbers of both calls. The shadow's clock shows when this version's call began, because the
+/// shadow may be called much later.
 fn now() -> Replay {
     let mut seed = [0; 32];
     windlass_world::fill(&mut seed);

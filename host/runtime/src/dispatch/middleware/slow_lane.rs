@@ -67,8 +67,8 @@ impl SlowLaneKeys {
         tracing::error!(
             %plugin, controller = %call.controller, key = %call.primary_key, trace_id = %call.trace_id, %object, writes,
             others = others.join(" "), longest_pause = ?HOT_LOOP_HOLD_MAX,
-            "hot loop: the plugin has written one object that often within a minute. The key that it did so for is tried rarely \
-             from now on, and at once when somebody changes its object"
+            "hot loop: the plugin has written one object this often within a minute. The key that it wrote for is called rarely \
+             from now on, and at once when another client changes its object"
         );
         let note = format!(
             "{plugin} has written {object} {writes} times within a minute{also}: it is called about this object rarely from now \

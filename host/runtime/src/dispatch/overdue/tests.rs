@@ -47,7 +47,7 @@ struct Stage {
     queue: Queue<ObjectKey>,
     gate: Arc<Gate>,
     caches: Played,
-    told: Arc<Mutex<Vec<HeldKey>>>,
+    warned_of: Arc<Mutex<Vec<HeldKey>>>,
     lost: Arc<Mutex<Vec<ObjectKey>>>,
     watchdog: Option<JoinHandle<()>>,
     began: Instant,
@@ -64,8 +64,8 @@ impl Stage {
         let cache = Cache { progress: Arc::new(Reached::at("1")), is_filtered: false };
         let gate = Gate::new(vec![cache], queue.clone(), clock);
         let caches = Played { proofs: Arc::new(Semaphore::new(0)), asked: Arc::default() };
-        let (told, lost, began) = (Arc::default(), Arc::default(), Instant::now());
-        let mut stage = Self { queue, gate, caches, told, lost, watchdog: None, began };
+        let (warned_of, lost, began) = (Arc::default(), Arc::default(), Instant::now());
+        let mut stage = Self { queue, gate, caches, warned_of, lost, watchdog: None, began };
         stage.watch(timeout);
         stage
     }
@@ -74,10 +74,10 @@ impl Stage {
     fn watch(&mut self, timeout: ExpectationTimeout) {
         let watches = vec![WatchSpec::all(ObjectKind::new("v1", "ConfigMap"))];
         let overdue = Overdue { gate: self.gate.clone(), watches, caches: self.caches.clone(), timeout };
-        let (heard, found) = (self.told.clone(), self.lost.clone());
+        let (warned, found) = (self.warned_of.clone(), self.lost.clone());
         let watchdog = tokio::spawn(async move {
-            let tell = |waiting: &HeldKey, _: &WatchSpec, _: &str| heard.lock().expect("fine").push(waiting.clone());
-            overdue.watch(tell, |lost| found.lock().expect("fine").extend_from_slice(lost)).await;
+            let warn = |waiting: &HeldKey, _: &WatchSpec, _: &str| warned.lock().expect("fine").push(waiting.clone());
+            overdue.watch(warn, |lost| found.lock().expect("fine").extend_from_slice(lost)).await;
         });
         if let Some(before) = self.watchdog.replace(watchdog) {
             before.abort();
@@ -89,8 +89,8 @@ impl Stage {
         self.gate.open(&key(), &object, [0]).expect("there is a cache").ended(effect);
     }
 
-    fn told(&self) -> usize {
-        self.told.lock().expect("fine").len()
+    fn warned_of(&self) -> usize {
+        self.warned_of.lock().expect("fine").len()
     }
 
     async fn released(&self) -> Duration {
@@ -115,7 +115,7 @@ async fn a_late_cache_is_asked_for_a_proof_which_releases_the_key() {
         (Duration::from_secs(30)..Duration::from_secs(30) + Duration::from_secs(1)).contains(&released),
         "{released:?}"
     );
-    assert_eq!((stage.caches.asked(), stage.told()), (vec!["prove"], 0));
+    assert_eq!((stage.caches.asked(), stage.warned_of()), (vec!["prove"], 0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -145,7 +145,7 @@ async fn a_key_that_waits_for_five_minutes_is_reported_and_stays_held() {
     let stage = Stage::new(ExpectationTimeout::Probe);
     stage.write(&created());
     sleep(Duration::from_mins(5) * 3).await;
-    assert_eq!((stage.told(), stage.gate.counts().expired), (1, 1));
+    assert_eq!((stage.warned_of(), stage.gate.counts().expired), (1, 1));
     assert!(stage.gate.holds(&key()));
     assert!(stage.caches.asked().contains(&"relist"));
 }
@@ -159,7 +159,7 @@ async fn the_manifest_may_have_it_run_instead() {
         (Duration::from_mins(5)..Duration::from_mins(5) + Duration::from_secs(1)).contains(&released),
         "{released:?}"
     );
-    assert_eq!((stage.told(), stage.gate.counts().expired), (1, 1));
+    assert_eq!((stage.warned_of(), stage.gate.counts().expired), (1, 1));
 }
 
 #[tokio::test(start_paused = true)]

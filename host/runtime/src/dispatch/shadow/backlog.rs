@@ -1,4 +1,4 @@
-//! The calls that a shadow has still to make: of each key the last one, and no more than there is room for.
+//! The calls that a shadow still has to make: the last call of each key, within limits.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,12 +8,12 @@ use windlass_core::object::ObjectKey;
 
 use super::noted::NotedCall;
 
-/// The most calls that wait. The current version is never kept waiting: what comes beyond that is not compared.
+/// The most calls that wait. Further calls are not compared, because the current version never waits for its shadow.
 const WAITING_CALLS_MAX: usize = 1_000;
-/// The most that they keep in memory, in bytes.
+/// The most memory that the waiting calls take, in bytes.
 const WAITING_CALLS_BYTES_MAX: usize = 32 << 20;
 
-/// The calls of one controller that its shadow has still to make.
+/// The calls of one controller that its shadow still has to make.
 #[derive(Debug, Default)]
 pub(crate) struct Backlog {
     waiting: Mutex<WaitingCalls>,
@@ -22,14 +22,14 @@ pub(crate) struct Backlog {
 
 #[derive(Debug, Default)]
 struct WaitingCalls {
-    /// Each key of `calls`, once.
+    /// The keys of `calls`, each once, in the order of their calls.
     order: VecDeque<ObjectKey>,
     calls: HashMap<ObjectKey, NotedCall>,
     bytes: usize,
 }
 
 impl Backlog {
-    /// Adds `call`, in the place of an earlier one about the same key. False: there is no room.
+    /// Adds `call`. It takes the place of an earlier call about the same key. Returns false if there is no room.
     pub(crate) fn offer(&self, call: NotedCall) -> bool {
         let key = call.request.key.clone();
         let mut waiting = self.lock();

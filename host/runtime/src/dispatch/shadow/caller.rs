@@ -18,10 +18,10 @@ use super::{Backlog, NextOf, NextVersion};
 use crate::dispatch::reconcile::{Call, Reconcile};
 use crate::observe::status::ControllerStatus;
 
-/// A shadow pays so many times the CPU that it uses: where CPU is short, it has an eighth of a plugin's part.
+/// A shadow is charged this many times the CPU that it uses. So if CPU is short, it gets an eighth of a plugin's share.
 const SHADOW_CPU_PRICE: u32 = 8;
 
-/// Makes what a worker would call of a plugin: itself, or the host's composite around it.
+/// Builds what a worker would call for a plugin: the plugin itself, or the host's composite around it.
 pub(crate) type NextCallee = Box<dyn Fn(Arc<Plugin>) -> Box<dyn Reconcile> + Send + Sync>;
 
 /// Makes the calls of one controller's shadow.
@@ -31,30 +31,30 @@ pub(crate) struct ShadowCaller {
     /// The caches of the controller.
     pub(crate) reads: Arc<dyn Reads>,
     pub(crate) callee: NextCallee,
-    /// Is told of the processor time that the calls use.
+    /// Counts the processor time that the calls use.
     pub(crate) status: Arc<ControllerStatus>,
 }
 
 impl ShadowCaller {
-    /// Makes the calls that were noted for the version that is the next one at the time, for ever.
+    /// Makes the noted calls, for ever. Skips calls that were noted for a version that has been replaced since.
     pub(crate) async fn run(&self) {
         let mut next = self.next.clone();
         loop {
             let call = self.backlog.next().await;
-            // Read after the call was taken: a version that a call was noted for is this one, or has been replaced.
+            // Read after the call was taken, so the version that the call was noted for is this one, or was replaced.
             let version = next.borrow_and_update().clone();
             let Some(version) = version.filter(|version| Arc::ptr_eq(&version.ledger, &call.ledger)) else { continue };
             let callee = (self.callee)(version.plugin.clone());
             tokio::select! {
                 biased;
-                // Nobody reads what a replaced version's ledger says.
+                // If the version is replaced, the call is abandoned, because that version's ledger is no longer shown.
                 _ = next.changed() => {}
                 () = self.shadow(&version, &*callee, call) => {}
             }
         }
     }
 
-    /// Makes one call again, and compares both.
+    /// Repeats one call with the next version, and compares the two calls.
     async fn shadow(&self, next: &NextVersion, plugin: &dyn Reconcile, call: NotedCall) {
         let permit = next.share.acquire().await;
         let config = next.configured.borrow().clone();
@@ -87,13 +87,13 @@ impl ShadowCaller {
     }
 }
 
-/// Enters what differs into the ledger.
+/// Enters the differences between the two calls into the ledger.
 fn enter(next: &NextVersion, call: &CallContext, shadowed: &ShadowedCall, current: &Called, called: &Called) {
     if !called.made {
         return next.ledger.passed_over("it was not called");
     }
     if called.result.is_wait() {
-        return next.ledger.evaded("it waited too long for what it had asked for");
+        return next.ledger.evaded("it waited too long for an answer");
     }
     if shadowed.wanted().is_too_much() {
         return next.ledger.evaded("it wanted to write more than is compared");
@@ -103,30 +103,30 @@ fn enter(next: &NextVersion, call: &CallContext, shadowed: &ShadowedCall, curren
     let (differences, first) = (found.len(), found.first().cloned());
     let is_news = next.ledger.compared(&call.controller, &call.primary_key, found, ended_well);
     if let Some(first) = first.filter(|_| is_news) {
-        tracing::info!(digest = next.plugin.short_digest(), differences, %first, "the next version would act otherwise");
+        tracing::info!(digest = next.plugin.short_digest(), differences, %first, "the next version would act differently");
     }
 }
 
 /// The differences between both calls about a primary, without the secrets of the plugin's configuration.
 fn compared(call: &CallContext, shadowed: &ShadowedCall, current: &Called, next: &Called) -> Vec<IntentDifference> {
     let primary = &call.primary_ref();
-    let (told, wanted) = (shadowed.told(), shadowed.wanted());
+    let (notes, wanted) = (shadowed.notes(), shadowed.wanted());
     let before = |object: &ObjectRef| {
-        let mut known = told.before.iter().chain(&wanted.before);
+        let mut known = notes.before.iter().chain(&wanted.before);
         known.find(|(known, _)| known == object).map_or(DryState::Unknown, |(_, state)| DryState::of(state))
     };
     let mut found: Vec<_> = end_difference(&current.result, &next.result).into_iter().collect();
     if current.keeps_finalizer != next.keeps_finalizer {
-        let told = |keeps: bool| if keeps { "lets it not go yet" } else { "lets it go" };
-        let text = format!("{} → {}", told(current.keeps_finalizer), told(next.keeps_finalizer));
+        let effect = |keeps: bool| if keeps { "does not let it go yet" } else { "lets it go" };
+        let text = format!("{} → {}", effect(current.keeps_finalizer), effect(next.keeps_finalizer));
         found.push(IntentDifference { about: primary.to_string(), text });
     }
-    let written = told.answers.asks().flat_map(Ask::operations);
+    let written = notes.answers.asks().flat_map(Ask::operations);
     found.extend(differences(primary, written, &wanted.writes, &before, &call.config));
     for (what, is_one) in OTHERS {
         found.extend(unlike(
             what,
-            told.answers.asks().filter(|ask| is_one(ask)),
+            notes.answers.asks().filter(|ask| is_one(ask)),
             wanted.others.iter().filter(|ask| is_one(ask)),
         ));
     }
@@ -140,7 +140,7 @@ fn compared(call: &CallContext, shadowed: &ShadowedCall, current: &Called, next:
     found
 }
 
-/// The difference between asks that are compared as they are.
+/// The difference between asks that are only compared for equality.
 fn unlike<'a>(
     what: &str,
     current: impl Iterator<Item = &'a Ask>,

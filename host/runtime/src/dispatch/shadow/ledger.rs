@@ -1,5 +1,5 @@
-//! The record of comparing the next version of a plugin with the current one, for those who look at it, and for the
-//! promotion that a policy asks for.
+//! The results of comparing the next version of a plugin with the current one. `/plugins` shows them, and a policy may
+//! promote the next version because of them.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,16 +11,16 @@ use tokio::time::Instant;
 use windlass_core::call::intent::IntentDifference;
 use windlass_core::object::ObjectKey;
 
-/// The most keys that are remembered. Calls about others are counted all the same.
+/// The most keys that are remembered. Calls about further keys are only counted.
 const REMEMBERED_KEYS_MAX: usize = 10_000;
 /// The most keys whose differences are kept.
 const DIFFERING_KEYS_MAX: usize = 100;
 /// The most differences of one key.
 const KEY_DIFFERENCES_MAX: usize = 10;
-/// The longest text of a difference, in bytes: the next version has made it.
+/// The longest text of a difference, in bytes. The text comes from the next version.
 const DIFFERENCE_TEXT_BYTES_MAX: usize = 1_000;
 
-/// The calls that were compared, of one next version and one current one.
+/// The compared calls of one next version and one current version.
 #[derive(Debug, Default)]
 pub(crate) struct ShadowLedger {
     compared: Mutex<Comparisons>,
@@ -31,26 +31,28 @@ pub(crate) struct ShadowLedger {
 struct Comparisons {
     agreeing: u64,
     differing: u64,
-    /// Calls that were not compared, and why the last of them was not.
+    /// The number of calls that were not compared, and why the last of them was not.
     passed_over: u64,
     because: Option<&'static str>,
-    /// The agreeing calls that ended well since the last one that differed, and when the first and the last of them
-    /// ended.
+    /// The number of agreeing calls that ended well since the last differing call, and when the first and the last of
+    /// them ended.
     in_a_row: u64,
     row: Option<[Instant; 2]>,
-    /// Keys whose last call differed.
+    /// The number of keys whose last call differed.
     differing_keys: usize,
-    /// By controller and key: how the last call about it differed. Empty: it agreed.
+    /// How the last call differed, by controller and key. Empty if it agreed.
     keys: BTreeMap<(Arc<str>, ObjectKey), Vec<IntentDifference>>,
-    /// After how many calls and how long it is promoted by itself. None: it is promoted by hand.
+    /// The number of calls and the time after which the version is promoted automatically. `None` if it is promoted by
+    /// hand.
     promoted_after: Option<(u32, Duration)>,
-    /// Why it was not promoted although it was due.
+    /// Why the version was not promoted although it was due.
     problem: Option<String>,
 }
 
 impl ShadowLedger {
-    /// A call about `key` was compared, and this was `found`; `ended_well`, or as badly as the current version's.
-    /// Returns whether that is news: the call before did not differ.
+    /// Records that a call about `key` was compared, with the differences `found`. `ended_well` is false if the next
+    /// version's call failed. Returns whether there is news: this call differs, and the previous call about the key did
+    /// not.
     pub(crate) fn compared(
         &self,
         controller: &Arc<str>,
@@ -86,37 +88,38 @@ impl ShadowLedger {
         has_room && differs && !differed
     }
 
-    /// A call of the next version's could not be compared, and that was its own doing.
+    /// Records that a call could not be compared because of what the next version did.
     pub(crate) fn evaded(&self, because: &'static str) {
         self.passed_over(because);
         self.lock().begin_anew();
     }
 
-    /// A call was not compared.
+    /// Records that a call was not compared.
     pub(crate) fn passed_over(&self, because: &'static str) {
         let mut compared = self.lock();
         compared.passed_over += 1;
         compared.because = Some(because);
     }
 
-    /// After so many calls and so long it is promoted by itself; None: by hand.
+    /// Sets the number of calls and the time after which the version is promoted automatically. `None` if it is
+    /// promoted by hand.
     pub(crate) fn is_promoted_after(&self, after: Option<(u32, Duration)>) {
         self.lock().promoted_after = after;
     }
 
-    /// It was due, and could not be promoted. Returns whether that is news.
+    /// Records why the version could not be promoted when it was due. Returns whether the problem is new.
     pub(crate) fn is_not_promoted(&self, problem: &str) -> bool {
         let before = self.lock().problem.replace(problem.to_owned());
         before.as_deref() != Some(problem)
     }
 
-    /// Completes when the last `calls` calls have agreed, for so long from the first of them to the last, and no key
-    /// differs. Time alone shows nothing: a plugin that is paused, or whose lease another replica has, is not called.
-    /// Cancel-safe.
+    /// Completes when at least `calls` calls in a row have agreed, their first and last are at least `time` apart, and
+    /// no key differs. Time without calls shows nothing: a plugin that is paused, or whose lease another replica has,
+    /// is not called. Cancel-safe.
     pub(crate) async fn agrees(&self, calls: u32, time: Duration) {
         loop {
             let mut changed = std::pin::pin!(self.changed.notified());
-            // From here on it misses nothing.
+            // Enabled before the check, so that no change is missed.
             changed.as_mut().enable();
             if self.lock().is_due(calls, time) {
                 return;
@@ -130,7 +133,7 @@ impl ShadowLedger {
         let compared = self.lock();
         let agreeing_for = compared.row.map_or(0, |[first, last]| (last - first).as_secs());
         let differing: Vec<_> = compared.keys.iter().filter(|(_, found)| !found.is_empty()).collect();
-        let told = differing.iter().take(DIFFERING_KEYS_MAX).map(|((controller, key), found)| {
+        let shown = differing.iter().take(DIFFERING_KEYS_MAX).map(|((controller, key), found)| {
             let differences = found.iter().map(|it| json!({"about": it.about, "difference": it.text}));
             json!({
                 "controller": &**controller, "key": key.to_string(), "differences": differences.collect::<Vec<_>>(),
@@ -143,7 +146,7 @@ impl ShadowLedger {
                 "agreeingForSeconds": agreeing_for,
             },
             "keys": {"agreeing": compared.keys.len() - differing.len(), "differing": differing.len()},
-            "differing": told.collect::<Vec<_>>(),
+            "differing": shown.collect::<Vec<_>>(),
             "promoteAfter": compared.promoted_after.map(|(calls, time)| json!({"calls": calls, "seconds": time.as_secs()})),
             "promotionProblem": compared.problem,
         })
@@ -243,14 +246,14 @@ mod tests {
         enter(&ledger, "b", Some("data.a: 1 → 2"));
         enter(&ledger, "a", None);
         ledger.passed_over("it was busy");
-        let told = ledger.to_json();
-        assert_eq!(told["keys"], json!({"agreeing": 1, "differing": 1}));
-        assert_eq!(told["calls"]["differing"], 2);
-        assert_eq!((&told["calls"]["notCompared"], &told["calls"]["agreeingInARow"]), (&json!(1), &json!(1)));
+        let shown = ledger.to_json();
+        assert_eq!(shown["keys"], json!({"agreeing": 1, "differing": 1}));
+        assert_eq!(shown["calls"]["differing"], 2);
+        assert_eq!((&shown["calls"]["notCompared"], &shown["calls"]["agreeingInARow"]), (&json!(1), &json!(1)));
         let differing = json!([{
             "controller": "shops", "key": "prod/b",
             "differences": [{"about": "ConfigMap prod/a", "difference": "data.a: 1 → 2"}],
         }]);
-        assert_eq!(told["differing"], differing);
+        assert_eq!(shown["differing"], differing);
     }
 }

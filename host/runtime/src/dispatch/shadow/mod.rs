@@ -1,10 +1,10 @@
 //! Calls the next version of a plugin after the current one, on the same keys and the same caches, and compares what
 //! both would do (ADR 28). Nothing that the next version asks for is carried out.
 //!
-//! A middleware notes what the current version asks for and is told (`noted`), and puts the call into a backlog. One
-//! task a controller takes calls from there (`caller`), makes them again with the next version on ports without a
-//! writer behind them (`ports`), and enters what differs into the ledger of that version (`ledger`). Which version that
-//! is, `plugins` says, in [`Shadows`].
+//! A middleware notes the asks of the current version and their answers (`noted`), and puts the call into a backlog.
+//! One task per controller takes calls from there (`caller`), repeats them with the next version on ports that write
+//! nothing (`ports`), and enters the differences into the ledger of that version (`ledger`). `plugins` sets the next
+//! version of each plugin in [`Shadows`].
 
 mod backlog;
 mod caller;
@@ -33,17 +33,17 @@ pub(crate) struct NextVersion {
     pub(crate) plugin: Arc<Plugin>,
     /// The plugin's configuration, as this version describes it.
     pub(crate) configured: Configured,
-    /// Its own share of the permits: it takes nothing of the current version's.
+    /// Its own share of the permits, so that it takes nothing from the current version's share.
     pub(crate) share: CpuShare,
     /// Its own budget of reads of the API server.
     pub(crate) live: ReadingPort,
     pub(crate) ledger: Arc<ShadowLedger>,
-    /// Its configuration is followed, and its promotion waited for, until this is dropped.
+    /// Dropping this ends the tasks that follow its configuration and wait for its promotion.
     _following: DropGuard,
 }
 
 impl NextVersion {
-    /// Nothing of `plugin` has been called yet. `following` ends what follows its configuration and its ledger.
+    /// A version that was not called yet. `following` ends the tasks that follow its configuration and its ledger.
     pub(crate) fn new(
         plugin: Arc<Plugin>,
         configured: Configured,
@@ -62,25 +62,25 @@ impl fmt::Debug for NextVersion {
     }
 }
 
-/// The next version of one plugin, as its controllers follow it. None: there is none.
+/// The next version of one plugin, as its controllers follow it. `None` if there is none.
 pub(crate) type NextOf = watch::Receiver<Option<Arc<NextVersion>>>;
 
 /// The next versions of all plugins. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Shadows(Arc<Mutex<NextVersions>>);
 
-/// By plugin.
+/// The next version of each plugin.
 type NextVersions = BTreeMap<Arc<str>, watch::Sender<Option<Arc<NextVersion>>>>;
 
 impl Shadows {
-    /// The next version of `plugin`, from now on.
+    /// Follows the next version of `plugin`.
     pub(crate) fn of(&self, plugin: &Arc<str>) -> NextOf {
         self.lock().entry(plugin.clone()).or_default().subscribe()
     }
 
-    /// This is the next version of `plugin` now.
+    /// Sets the next version of `plugin`.
     pub(crate) fn set(&self, plugin: &Arc<str>, next: Option<NextVersion>) {
-        // Not under the lock: what is replaced ends tasks.
+        // Dropped without the lock, because dropping the replaced version ends tasks.
         let sender = self.lock().entry(plugin.clone()).or_default().clone();
         drop(sender.send_replace(next.map(Arc::new)));
     }

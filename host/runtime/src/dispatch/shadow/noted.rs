@@ -1,4 +1,4 @@
-//! Notes what a call asked for, and what it was told: its shadow is told the same where it asks the same.
+//! Notes the asks of a call and their answers, so that its shadow gets the same answers to the same asks.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -12,10 +12,10 @@ use super::ledger::ShadowLedger;
 
 /// The most that is noted of one call, in bytes. A call that asks for more is not compared.
 pub(super) const NOTED_BYTES_MAX: usize = 4 << 20;
-/// The room that a note takes beside its texts, in bytes.
+/// The memory that a note takes beside its texts, in bytes.
 pub(super) const NOTE_OVERHEAD_BYTES: usize = 256;
 
-/// The asks of one call and their answers, in the order of the asks. Each operation of a batch stands by itself.
+/// The asks of one call and their answers, in the order of the asks. Each operation of a batch has its own entry.
 #[derive(Debug, Default)]
 pub(super) struct NotedAnswers(Vec<NotedAnswer>);
 
@@ -38,8 +38,8 @@ impl NotedAnswers {
         }
     }
 
-    /// The answer to the same question: the first that has not been given, or else the last one. `None` if it was not
-    /// asked.
+    /// The answer to an equal ask: the first answer that was not given yet, or else the last one. `None` if there was
+    /// no equal ask.
     pub(super) fn give(&mut self, ask: Ask) -> Option<Answer> {
         let ask = compared(ask);
         let unused = self.0.iter_mut().find(|it| !it.is_given && it.ask == ask);
@@ -50,13 +50,13 @@ impl NotedAnswers {
         self.0.iter().rev().find(|it| it.ask == ask).map(|it| it.answer.clone())
     }
 
-    /// The questions, in their order.
+    /// The asks, in their order.
     pub(super) fn asks(&self) -> impl Iterator<Item = &Ask> {
         self.0.iter().map(|it| &it.ask)
     }
 }
 
-/// `ask` without the time that is left for a request, which is never the same.
+/// `ask` without the time that is left for a request, which differs each time.
 fn compared(mut ask: Ask) -> Ask {
     if let Ask::Fetch(request) = &mut ask {
         request.timeout = None;
@@ -64,14 +64,14 @@ fn compared(mut ask: Ask) -> Ask {
     ask
 }
 
-/// The state of an object before a call wrote it. Err: no cache covers the object.
+/// The state of an object before a call wrote it. `Err` if no cache covers the object.
 pub(super) type CachedState = Result<Option<Arc<str>>, ()>;
 
-/// All that one call asked for and was told.
+/// All asks of one call, and their answers.
 #[derive(Debug, Default)]
 pub(crate) struct CallNotes {
     pub(super) answers: NotedAnswers,
-    /// The objects that it wrote, as the caches showed them before.
+    /// The objects that it wrote, in the state that the caches showed before the writes.
     pub(super) before: Vec<(ObjectRef, CachedState)>,
     bytes: usize,
 }
@@ -82,7 +82,7 @@ impl CallNotes {
     }
 }
 
-/// The notes of a call that goes on, which listens to it.
+/// Collects the notes of a running call, to which it listens.
 pub(crate) struct OpenNotes {
     reads: Arc<dyn Reads>,
     noted: Mutex<NotedCallSoFar>,
@@ -96,7 +96,7 @@ struct NotedCallSoFar {
 }
 
 impl NotedCallSoFar {
-    /// Takes `bytes` more. False: it is too much, and nothing more is noted.
+    /// Counts `bytes` more. Returns false if that is too much, so that nothing more is noted.
     fn has_room(&mut self, bytes: usize) -> bool {
         self.bytes = self.bytes.saturating_add(bytes);
         self.bytes <= NOTED_BYTES_MAX
@@ -104,12 +104,12 @@ impl NotedCallSoFar {
 }
 
 impl OpenNotes {
-    /// Nothing is noted yet. `reads` show the objects that the call writes as they are before.
+    /// Has noted nothing yet. `reads` shows the objects that the call writes, in their state before.
     pub(crate) fn new(reads: Arc<dyn Reads>) -> Arc<Self> {
         Arc::new(Self { reads, noted: Mutex::default() })
     }
 
-    /// All that was noted and answered. None: it was too much.
+    /// All noted asks that were answered. `None` if they were too much.
     pub(crate) fn take(&self) -> Option<CallNotes> {
         let NotedCallSoFar { asks, before, bytes } = std::mem::take(&mut *self.lock());
         let mut notes = CallNotes { answers: NotedAnswers::default(), before, bytes };
@@ -121,7 +121,7 @@ impl OpenNotes {
         (bytes <= NOTED_BYTES_MAX).then_some(notes)
     }
 
-    /// Notes the state of the object that `operation` is about, if it is the first that is about it.
+    /// Notes the state of the object that `operation` is about, unless an earlier operation was about the same object.
     fn look(&self, call: &CallContext, operation: &Operation) {
         let Some(object) = intent::object_of(operation, &call.primary_ref()) else { return };
         if self.lock().before.iter().any(|(known, _)| *known == object) {
@@ -163,7 +163,7 @@ impl Listener for OpenNotes {
         let Answered::Ask(answer) = answered else { return };
         let mut noted = self.lock();
         if noted.has_room(answer.bytes())
-            // They have been taken if the call has ended before the answer came.
+            // If the call ended before the answer came, the notes were taken already.
             && let Some(note) = noted.asks.get_mut(place)
         {
             note.1 = Some(answer.clone());
@@ -171,11 +171,11 @@ impl Listener for OpenNotes {
     }
 }
 
-/// The state of `object` as a call sees it now. Err: no cache covers it.
+/// The state of `object` as a call sees it now. `Err` if no cache covers it.
 pub(super) fn state_of(reads: &dyn Reads, call: &CallContext, object: &ObjectRef) -> CachedState {
     let mut asked = ObjectRef { uid: None, ..object.clone() };
     if asked.key.namespace == call.primary_key.namespace {
-        // Found beside the primary, if its kind has namespaces.
+        // Without a namespace, an object of a namespaced kind is looked for in the primary's namespace.
         asked.key.namespace = None;
     }
     reads.get(call, &asked, None).map_err(drop)
@@ -205,7 +205,7 @@ impl NotedCall {
         Self { ledger, request, context, limits, noted, called }
     }
 
-    /// Roughly what it keeps in memory. What it shares with the caches is not counted.
+    /// The approximate memory that it takes, without what it shares with the caches.
     pub(super) fn bytes(&self) -> usize {
         self.noted.bytes()
     }

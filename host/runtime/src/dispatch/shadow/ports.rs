@@ -1,6 +1,6 @@
-//! The ports of a shadow's call. Behind them are the caches and reads of the API server, and nothing that writes: what
-//! the shadow wants to write is noted, and answered as the current version's same write was, or else as texts alone
-//! tell.
+//! The ports of a shadow's call. Behind them are the caches and reads of the API server, and nothing that writes. The
+//! shadow's writes are only noted. A write gets the answer that the current version got for an equal write, or else an
+//! answer that is computed from the object's text.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -20,39 +20,39 @@ use windlass_core::write::{Operation, WriteOptions};
 
 use super::noted::{CachedState, CallNotes, NOTE_OVERHEAD_BYTES, NOTED_BYTES_MAX, state_of};
 
-/// The words for some asks, and which they are.
+/// The name of a group of asks, and a function that recognises them.
 type AskGroup = (&'static str, fn(&Ask) -> bool);
 
-/// The asks that are compared as they are, apart from one another.
+/// The groups of asks that are only compared for equality, each group separately.
 pub(super) const OTHERS: [AskGroup; 2] = [
     ("deletions of collections", |ask| matches!(ask, Ask::DeleteCollection(_))),
     ("claims", |ask| matches!(ask, Ask::Claim(_))),
 ];
 
-/// All that a shadow's call wanted.
+/// All that a shadow's call wanted to do.
 #[derive(Debug, Default)]
 pub(super) struct ShadowIntents {
     pub(super) writes: Vec<Operation>,
     /// The asks of [`OTHERS`].
     pub(super) others: Vec<Ask>,
-    /// The requests that were refused, as the current version's call has not sent them: the first few, without what may
-    /// be secret.
+    /// The first few requests that were refused because the current version's call has not sent them, without parts
+    /// that may be secret.
     refused: Vec<String>,
-    /// The objects that it wrote, as it saw them before.
+    /// The objects that it wrote, in the state that it saw before.
     pub(super) before: Vec<(ObjectRef, CachedState)>,
-    /// The bytes of all that it wanted to write.
+    /// The size of all its writes, in bytes.
     bytes: usize,
 }
 
 const NOT_SENT: &str = "a shadow sends no HTTP request: it gets the responses to those that the current version sends";
 
-/// The most refused requests that are told.
+/// The most refused requests that are listed.
 const SHADOW_REFUSALS_LISTED_MAX: usize = 10;
-/// The longest text of one, in bytes.
+/// The longest text of a listed request, in bytes.
 const SHADOW_REFUSAL_BYTES_MAX: usize = 200;
 
 impl ShadowIntents {
-    /// Whether it wanted to write more than is kept of the current version's call.
+    /// Whether its writes are larger than what is noted of the current version's call.
     pub(super) fn is_too_much(&self) -> bool {
         self.bytes > NOTED_BYTES_MAX
     }
@@ -71,14 +71,14 @@ impl ShadowIntents {
 
     fn refuse(&mut self, request: &HttpRequest) {
         if self.refused.len() < SHADOW_REFUSALS_LISTED_MAX {
-            let mut told = format!("{} {}", request.method, without_secrets(&request.url));
-            told.truncate(told.floor_char_boundary(SHADOW_REFUSAL_BYTES_MAX));
-            self.refused.push(told);
+            let mut text = format!("{} {}", request.method, without_secrets(&request.url));
+            text.truncate(text.floor_char_boundary(SHADOW_REFUSAL_BYTES_MAX));
+            self.refused.push(text);
         }
     }
 }
 
-/// A URL without what may be secret in it: its user and its query.
+/// `url` without the parts that may be secret: its user and its query.
 fn without_secrets(url: &str) -> String {
     let bare = url.split(['?', '#']).next().unwrap_or_default();
     let Some((scheme, rest)) = bare.split_once("://") else { return bare.to_owned() };
@@ -91,14 +91,15 @@ fn without_secrets(url: &str) -> String {
 pub(super) struct ShadowedCall {
     reads: Arc<dyn Reads>,
     live: ReadingPort,
-    told: Mutex<CallNotes>,
+    notes: Mutex<CallNotes>,
     wanted: Mutex<ShadowIntents>,
 }
 
 impl ShadowedCall {
-    /// The shadow reads from `reads` and `live`. What the current version's call was told is in `told`.
-    pub(super) fn new(reads: Arc<dyn Reads>, live: ReadingPort, told: CallNotes) -> Arc<Self> {
-        Arc::new(Self { reads, live, told: Mutex::new(told), wanted: Mutex::default() })
+    /// A call whose shadow reads from `reads` and `live`. `notes` has the asks and answers of the current version's
+    /// call.
+    pub(super) fn new(reads: Arc<dyn Reads>, live: ReadingPort, notes: CallNotes) -> Arc<Self> {
+        Arc::new(Self { reads, live, notes: Mutex::new(notes), wanted: Mutex::default() })
     }
 
     /// The ports of the shadow's call. Its Kubernetes Events and metrics go nowhere.
@@ -117,17 +118,17 @@ impl ShadowedCall {
         }
     }
 
-    pub(super) fn told(&self) -> MutexGuard<'_, CallNotes> {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn notes(&self) -> MutexGuard<'_, CallNotes> {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn wanted(&self) -> MutexGuard<'_, ShadowIntents> {
         self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has the caches show `call` the objects that the current version's call has written as they were before that.
+    /// Makes the caches show to `call` the objects that the current version's call has written, in their state before.
     pub(super) async fn rewind(&self, call: &Arc<CallContext>) {
-        let before = self.told().before.clone();
+        let before = self.notes().before.clone();
         for (object, state) in before {
             let Ok(state) = state else { continue };
             let key = call.cpu_permit.without(self.key_of(call, &object)).await;
@@ -135,7 +136,7 @@ impl ShadowedCall {
         }
     }
 
-    /// The key of `object`, whose namespace may be one that it would have if its kind had namespaces.
+    /// The key of `object`, without its namespace if its kind turns out to be cluster-scoped.
     async fn key_of(&self, call: &Arc<CallContext>, object: &ObjectRef) -> ObjectKey {
         let mut key = object.key.clone();
         if key.namespace.is_some()
@@ -149,7 +150,8 @@ impl ShadowedCall {
         key
     }
 
-    /// The answer that the current version got. Without one, reads are carried out, and everything else is computed.
+    /// The answer that the current version got. If it did not ask, reads are carried out, HTTP requests are refused,
+    /// and everything else is computed.
     async fn answer(&self, call: Arc<CallContext>, ask: Ask) -> Answer {
         match ask {
             Ask::Write(operation) => return Answer::Write(self.write(call, *operation).await),
@@ -160,8 +162,8 @@ impl ShadowedCall {
             Ask::DeleteCollection(_) | Ask::Claim(_) => self.wanted().others.push(ask.clone()),
             _ => {}
         }
-        if let Some(told) = self.told().answers.give(ask.clone()) {
-            return told;
+        if let Some(answer) = self.notes().answers.give(ask.clone()) {
+            return answer;
         }
         match &ask {
             Ask::DeleteCollection(_) => Answer::DeleteCollection(Ok(None)),
@@ -176,10 +178,10 @@ impl ShadowedCall {
 
     async fn write(&self, call: Arc<CallContext>, operation: Operation) -> Written {
         let object = intent::object_of(&operation, &call.primary_ref());
-        let told = self.told().answers.give(operation.clone().into()).map(Operation::answer);
+        let noted = self.notes().answers.give(operation.clone().into()).map(Operation::answer);
         let Some(object) = object else {
             self.wanted().write(&operation);
-            return told.unwrap_or_else(|| Err(refused(&operation, None, ApiReason::Invalid)));
+            return noted.unwrap_or_else(|| Err(refused(&operation, None, ApiReason::Invalid)));
         };
         let before = state_of(&*self.reads, &call, &object);
         let state = DryState::of(&before);
@@ -190,7 +192,7 @@ impl ShadowedCall {
             }
             wanted.write(&operation);
         }
-        let written = match told {
+        let written = match noted {
             Some(written) => written,
             None => self.computed(&call, &operation, &object, &state).await?,
         };
@@ -204,7 +206,7 @@ impl ShadowedCall {
         written
     }
 
-    /// The answer to a write that the current version's call has not made. Err: the server would refuse it.
+    /// The answer to a write that the current version's call has not made. `Err` if the server would refuse it.
     async fn computed(
         &self,
         call: &Arc<CallContext>,
@@ -223,7 +225,7 @@ impl ShadowedCall {
     }
 }
 
-/// Adds what the server would add to an object that is new.
+/// Adds the fields that the server would add to a new object.
 fn completed(mut object: Value, kind: &ObjectKind, key: &ObjectKey) -> Value {
     object["apiVersion"] = (*kind.api_version).into();
     object["kind"] = (*kind.kind).into();
@@ -249,11 +251,11 @@ fn completed(mut object: Value, kind: &ObjectKind, key: &ObjectKey) -> Value {
     object
 }
 
-/// Has `call` see the object `key` as `text`; None: as gone.
+/// Makes `call` see the object `key` as `text`, or as gone if that is `None`.
 fn lay(call: &CallContext, kind: &ObjectKind, key: ObjectKey, text: Option<&str>) {
     match text {
         None => call.overlay.gone(kind, key, None),
-        // A text that is no object is shown to nobody, as the server sent it to somebody who knows what it is.
+        // A text that is not an object cannot be shown in place of one.
         Some(text) => {
             if let Ok(object) = windlass_kube::object_of(&WatchSpec::all(kind.clone()), text) {
                 call.overlay.record(kind.clone(), object.header.key.clone(), Some(object));
@@ -287,7 +289,7 @@ fn body_of(operation: &Operation) -> &str {
 }
 
 fn refused(operation: &Operation, object: Option<ObjectRef>, reason: ApiReason) -> ApiError {
-    let message = "the server would refuse it, as far as a shadow can tell";
+    let message = "the server would refuse it, as far as a shadow can know";
     ApiError::refused(reason, operation.verb(), "", object, message)
 }
 

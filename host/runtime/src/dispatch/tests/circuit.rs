@@ -85,7 +85,7 @@ async fn a_failure_that_the_plugin_reports_is_an_answer() {
     for number in 0..20 {
         let name = format!("a{number}");
         stage.dispatch.keys.queue.add(key(&name));
-        let failed = CallResult::Failed(vec![Failure::Transient("told to fail".into())]);
+        let failed = CallResult::Failed(vec![Failure::Transient("as the test says".into())]);
         stage.answer(&name, if number % 5 == 4 { failed } else { trapped() }).await;
     }
     assert!(stage.is_quiet().await);

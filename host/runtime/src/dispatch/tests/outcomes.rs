@@ -11,7 +11,7 @@ use super::*;
 
 /// The backoff of a key with one earlier failure; the first backoff is a minute.
 const SECOND_BACKOFF: Duration = Duration::from_mins(2);
-/// Longer than anything waits.
+/// Longer than any key waits.
 const BEYOND_ALL_WAITS: Duration = Duration::from_hours(5);
 
 /// The effect of a failure on its key.
@@ -158,7 +158,7 @@ impl Table {
         (next, delay == Duration::from_mins(1))
     }
 
-    fn told(&mut self) -> Vec<String> {
+    fn take_events(&mut self) -> Vec<String> {
         std::iter::from_fn(|| self.events.try_recv().ok()).map(|event| event.reason).collect()
     }
 }
@@ -181,7 +181,7 @@ fn rows() -> Vec<(CallResult, Fate, Duration)> {
         // If the primary itself has gone, nothing is left to do. If another object has gone, that is a failure.
         (failed(vec![about(ApiReason::NotFound, PRIMARY)]), Fate::Forgotten, Duration::ZERO),
         (failed(vec![about(ApiReason::Conflict, PRIMARY)]), Fate::Uncounted, SECOND_BACKOFF),
-        // What was not found is no object; for example, the primary's kind may have no status.
+        // The server did not find something other than an object; for example, the primary's kind may have no status.
         (failed(vec![unnamed(ApiReason::NotFound)]), Fate::Counted, SECOND_BACKOFF),
         // Another namespace may be created again; when the primary's own goes, the primary goes too.
         (failed(vec![elsewhere(ApiReason::NamespaceTerminating)]), Fate::Uncounted, SECOND_BACKOFF),
@@ -217,9 +217,9 @@ async fn each_outcome_of_a_call_decides_what_happens_to_its_key() {
         let what = format!("{result:?}");
         let denied = matches!(&result, CallResult::Failed(failures) if failures.contains(&api(ApiReason::NotGranted)));
         assert_eq!(table.play(result).await, expected(fate, delay), "{fate:?}: {what}");
-        let told = [(denied, "NotGranted"), (fate == Fate::Reported, "ReconcileFailed")];
-        let told: Vec<_> = told.into_iter().filter_map(|(is_told, reason)| is_told.then_some(reason)).collect();
-        assert_eq!(table.told(), told, "{what}");
+        let expected = [(denied, "NotGranted"), (fate == Fate::Reported, "ReconcileFailed")];
+        let expected: Vec<_> = expected.into_iter().filter_map(|(is_sent, reason)| is_sent.then_some(reason)).collect();
+        assert_eq!(table.take_events(), expected, "{what}");
     }
 }
 
@@ -241,7 +241,7 @@ async fn a_given_up_key_is_reported_and_then_runs_rarely() {
         }
         // The fourth call was answered just now.
         assert!(table.stage.is_quiet().await);
-        assert_eq!(table.told(), ["GaveUp"; 4]);
+        assert_eq!(table.take_events(), ["GaveUp"; 4]);
     }
 }
 
@@ -254,7 +254,7 @@ async fn failures_that_are_not_the_plugins_fault_never_give_a_key_up() {
         let (delay, attempt) = table.answer_next(CallResult::Failed(vec![api(ApiReason::Conflict)])).await;
         assert!(attempt == 0 && delay <= Duration::from_hours(1), "{attempt} after {delay:?}");
     }
-    assert!(table.told().is_empty());
+    assert!(table.take_events().is_empty());
 }
 
 /// A child's labels change while a dependency of the plugin is down.
@@ -276,5 +276,5 @@ async fn events_during_a_backoff_neither_use_up_nor_delay_retries() {
         assert_eq!(table.answer_next(failed()).await, (due_in, attempt));
     }
     assert!(table.stage.is_quiet().await);
-    assert_eq!(table.told(), ["GaveUp"], "after its last retry, and not before");
+    assert_eq!(table.take_events(), ["GaveUp"], "after its last retry, and not before");
 }

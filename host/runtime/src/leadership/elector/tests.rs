@@ -133,7 +133,7 @@ fn elector(
         stop: CancellationToken::new(),
         current: None,
         letting_go: None,
-        told: String::new(),
+        logged: String::new(),
         lines: Repeats::a_minute(FAILURES_A_MINUTE),
     }
 }

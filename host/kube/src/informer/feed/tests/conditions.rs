@@ -16,7 +16,7 @@ fn spec() -> WatchSpec {
     WatchSpec { where_clause: clause, projection: Projection::fields(["/spec/size".into()]), ..pods() }
 }
 
-/// The same decision, by hand.
+/// Whether `pod` is in this watch, decided without a `where`.
 fn is_in_watch(pod: &Value) -> bool {
     let metadata = &pod["metadata"];
     let holds =

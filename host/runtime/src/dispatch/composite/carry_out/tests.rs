@@ -26,8 +26,8 @@ fn server<F: Fn(&str) -> Written + Send + Sync + 'static>(answer: F) -> (Arc<Ser
         let server = played.clone();
         async move {
             let [operation] = ask.operations() else { unreachable!("one at a time is written: {ask:?}") };
-            let told = tell(operation);
-            server.written.lock().expect("not poisoned").push(told.clone());
+            let write = describe(operation);
+            server.written.lock().expect("not poisoned").push(write.clone());
             {
                 let mut under_way = server.under_way.lock().expect("not poisoned");
                 under_way.0 += 1;
@@ -35,7 +35,7 @@ fn server<F: Fn(&str) -> Written + Send + Sync + 'static>(answer: F) -> (Arc<Ser
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
             server.under_way.lock().expect("not poisoned").0 -= 1;
-            Answer::Write((server.answer)(&told))
+            Answer::Write((server.answer)(&write))
         }
         .boxed()
     });
@@ -43,14 +43,14 @@ fn server<F: Fn(&str) -> Written + Send + Sync + 'static>(answer: F) -> (Arc<Ser
 }
 
 /// A short text such as `dry apply a`, `force apply status` or `delete a`.
-fn tell(operation: &Operation) -> String {
+fn describe(operation: &Operation) -> String {
     let name = |object: &str| {
         let object: Value = serde_json::from_str(object).expect("JSON");
         object["metadata"]["name"].as_str().expect("a name").to_owned()
     };
     let how = |options: &WriteOptions| {
         let words = [(options.dry_run, "dry "), (options.force, "force "), (options.subresource.is_some(), "status ")];
-        words.into_iter().filter_map(|(said, word)| said.then_some(word)).collect::<String>()
+        words.into_iter().filter_map(|(is_set, word)| is_set.then_some(word)).collect::<String>()
     };
     match operation {
         Operation::Create { object, options } => format!("{}create {}", how(options), name(object)),
@@ -67,7 +67,7 @@ fn tell(operation: &Operation) -> String {
 }
 
 fn error(reason: ApiReason) -> ApiError {
-    ApiError::refused(reason, "patch", "configmaps", None, "told to")
+    ApiError::refused(reason, "patch", "configmaps", None, "as scripted")
 }
 
 /// The same about an object.
@@ -144,7 +144,8 @@ async fn applying_children_starts_with_one_and_doubles_up_to_eight_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn after_a_server_error_no_further_child_is_applied() {
-    let (server, ports) = server(|told| if told == "apply c2" { Err(error(ApiReason::ServerError)) } else { Ok(None) });
+    let (server, ports) =
+        server(|write| if write == "apply c2" { Err(error(ApiReason::ServerError)) } else { Ok(None) });
     let applied = create(&ports, CALL_TIME, true).await;
     assert_eq!(server.written.lock().expect("not poisoned").len(), 3);
     assert_eq!(applied[0], Applied::Done);
@@ -153,7 +154,7 @@ async fn after_a_server_error_no_further_child_is_applied() {
 
 #[tokio::test(start_paused = true)]
 async fn a_failure_of_one_child_does_not_stop_the_others() {
-    let (_, ports) = server(|told| if told == "apply c0" { Err(error(ApiReason::Invalid)) } else { Ok(None) });
+    let (_, ports) = server(|write| if write == "apply c0" { Err(error(ApiReason::Invalid)) } else { Ok(None) });
     let applied = create(&ports, CALL_TIME, true).await;
     assert!(matches!(applied[0], Applied::Failed(_)) && applied[1..].iter().all(|it| *it == Applied::Done));
 }
@@ -162,8 +163,8 @@ async fn a_failure_of_one_child_does_not_stop_the_others() {
 async fn when_its_time_is_up_it_says_how_much_is_left() {
     let (_, ports) = server(|_| Ok(None));
     let applied = create(&ports, Duration::from_millis(15), true).await;
-    let Applied::Failed(Failure::Transient(told)) = &applied[3] else { panic!("{applied:?}") };
-    assert!(told.starts_with("9 children") && told.contains("deadlineMs"), "{told}");
+    let Applied::Failed(Failure::Transient(write)) = &applied[3] else { panic!("{applied:?}") };
+    assert!(write.starts_with("9 children") && write.contains("deadlineMs"), "{write}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -196,11 +197,11 @@ async fn time_for_which_neighbours_keep_its_turn_does_not_count() {
 
 #[tokio::test(start_paused = true)]
 async fn a_child_missing_from_a_narrow_cache_is_not_assumed_new() {
-    let taken = |told: &str| if told == "dry create c1" { Err(error(ApiReason::AlreadyExists)) } else { Ok(None) };
+    let taken = |write: &str| if write == "dry create c1" { Err(error(ApiReason::AlreadyExists)) } else { Ok(None) };
     let (server, ports) = server(taken);
     let applied = create(&ports, CALL_TIME, false).await;
     assert_eq!(applied[0], Applied::Done);
-    assert!(matches!(&applied[1], Applied::Failed(Failure::Transient(told)) if told.contains("does not show it")));
+    assert!(matches!(&applied[1], Applied::Failed(Failure::Transient(write)) if write.contains("does not show it")));
     let written = server.written.lock().expect("not poisoned");
     assert!(written.contains(&"apply c0".to_owned()) && !written.contains(&"apply c1".to_owned()), "{written:?}");
 }
@@ -229,14 +230,14 @@ async fn a_child_is_replaced_only_for_its_content_and_if_recreating_would_work()
     let (applied, written) = replace(|_| Ok(Some(after("old", "new")))).await;
     assert_eq!((applied, &*written[1]), (Applied::Done, "force apply c0"));
 
-    let changes = |told: &str| match told {
+    let changes = |write: &str| match write {
         "dry create c0" => Err(error(ApiReason::AlreadyExists)),
         _ => Ok(Some(after("new", "new"))),
     };
     let (applied, written) = replace(changes).await;
     assert_eq!((applied, written), (Applied::Pending, vec![probes[0].into(), probes[1].into(), "delete c0".into()]));
 
-    let refuses = |told: &str| match told {
+    let refuses = |write: &str| match write {
         "delete c0" => Ok(None),
         "dry create c0" => Err(error(ApiReason::AlreadyExists)),
         _ => Err(error(ApiReason::Invalid)),
@@ -250,7 +251,7 @@ async fn a_child_is_replaced_only_for_its_content_and_if_recreating_would_work()
 
 #[tokio::test(start_paused = true)]
 async fn deleted_children_are_pruned_and_failed_deletions_are_reported() {
-    let answer = |told: &str| match told {
+    let answer = |write: &str| match write {
         "delete c0" => Err(error_about(ApiReason::NotFound)),
         "delete c1" => Err(error(ApiReason::Conflict)),
         // The kind is not served, which says nothing about the object.

@@ -14,11 +14,11 @@ use crate::tests::played_events::PlayedEvents;
 
 #[tokio::test(start_paused = true)]
 async fn an_opened_circuit_is_reported_once_with_the_last_trap_and_reason() {
-    let (told, metrics, circuit) = (Arc::new(PlayedEvents::default()), HostMetrics::new(), Circuit::default());
+    let (events, metrics, circuit) = (Arc::new(PlayedEvents::default()), HostMetrics::new(), Circuit::default());
     let status = Status::new(CancellationToken::new()).plugin("a").controller("a", 1, metrics.controller("a", "a"));
     let trap = CallResult::Trapped { reason: "memory", message: "the plugin was stopped: it needs more".into() };
     let guarded =
-        BreakerRecord::new(Plugin::answering(trap).boxed(), circuit.clone(), status, told.clone() as Arc<dyn Events>);
+        BreakerRecord::new(Plugin::answering(trap).boxed(), circuit.clone(), status, events.clone() as Arc<dyn Events>);
     for number in 0..5 {
         assert_eq!(circuit.to_json()["state"], "closed");
         let (request, context) = call(Some(object("1", "{}", false)));
@@ -33,8 +33,8 @@ async fn an_opened_circuit_is_reported_once_with_the_last_trap_and_reason() {
     let shown = circuit.to_json();
     let trap = "the plugin was stopped: it needs more";
     assert_eq!(shown, json!({"state": "open", "openings": 1, "probeInSeconds": 10, "lastTrap": trap}));
-    let told = told.all();
-    let [(reason, note)] = &*told else { panic!("{told:?}") };
+    let events = events.all();
+    let [(reason, note)] = &*events else { panic!("{events:?}") };
     assert_eq!(reason, "CircuitOpened");
     assert!(note.contains(trap) && note.contains("10s"), "{note}");
     let text = metrics.text();

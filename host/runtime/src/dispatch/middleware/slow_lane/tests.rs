@@ -39,7 +39,7 @@ impl Reconcile for Arc<Writing> {
 struct Stage {
     writing: Arc<Writing>,
     slowed: Slowed,
-    told: Arc<PlayedEvents>,
+    events: Arc<PlayedEvents>,
     metrics: HostMetrics,
     status: Status,
 }
@@ -49,8 +49,8 @@ fn stage(leaves: Option<Object>) -> Stage {
         writes: WriteRate::default(),
         hot_loop_writes: u32::try_from(RETRIES_MAX).expect("few"),
     });
-    let (told, metrics) = (Arc::new(PlayedEvents::default()), HostMetrics::new());
-    let lane = SlowLaneKeys::new(guards.clone(), told.clone());
+    let (events, metrics) = (Arc::new(PlayedEvents::default()), HostMetrics::new());
+    let lane = SlowLaneKeys::new(guards.clone(), events.clone());
     let status = Status::new(CancellationToken::new());
     let controller = status.plugin("a").controller("a", 1, metrics.controller("a", "a"));
     controller.guarded_by(Arc::new((crate::dispatch::circuit::Circuit::default(), lane.clone())));
@@ -63,7 +63,7 @@ fn stage(leaves: Option<Object>) -> Stage {
     let committed = lane.listener(controller);
     let writing = Arc::new(Writing { committed, object, calls: AtomicU64::new(0), leaves });
     let slowed = Slowed::new(Box::new(writing.clone()), lane);
-    Stage { writing, slowed, told, metrics, status }
+    Stage { writing, slowed, events, metrics, status }
 }
 
 impl Stage {
@@ -129,8 +129,8 @@ async fn the_plugins_own_changes_of_its_primary_do_not_end_a_hot_loop() {
 async fn a_hot_loop_is_reported_once_with_the_object_and_its_other_writer() {
     let stage = stage(None);
     stage.loops(&object("1", "{}", false)).await;
-    let told = stage.told.all();
-    let [(reason, note)] = &*told else { panic!("{told:?}") };
+    let events = stage.events.all();
+    let [(reason, note)] = &*events else { panic!("{events:?}") };
     assert_eq!(reason, "HotLoop");
     assert!(note.contains("Deployment prod/web") && note.contains("4 times") && note.contains("by rival"), "{note}");
     let text = stage.metrics.text();

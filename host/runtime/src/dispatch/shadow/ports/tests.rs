@@ -34,10 +34,10 @@ impl Reads for Cached {
 
 const CHILD: &str = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"child","namespace":"prod","uid":"c"},"data":{"a":"1"}}"#;
 
-fn shadowed(cached: Option<&'static str>, told: CallNotes) -> (Arc<ShadowedCall>, Arc<CallContext>) {
+fn shadowed(cached: Option<&'static str>, notes: CallNotes) -> (Arc<ShadowedCall>, Arc<CallContext>) {
     let context = Arc::into_inner(played::call(Some(played::object("1", "{}", false))).1).expect("nobody else has it");
     let context = Arc::new(CallContext { overlay: Overlay::fixed(), ..context });
-    (ShadowedCall::new(Arc::new(Cached(cached)), ReadingPort::new(Arc::new(Absent)), told), context)
+    (ShadowedCall::new(Arc::new(Cached(cached)), ReadingPort::new(Arc::new(Absent)), notes), context)
 }
 
 fn child() -> ObjectRef {
@@ -49,7 +49,7 @@ fn create(data: &str) -> Operation {
     Operation::Create { object: object.to_string(), options: WriteOptions::default() }
 }
 
-fn told(operation: &Operation, written: Written) -> CallNotes {
+fn noted(operation: &Operation, written: Written) -> CallNotes {
     let mut notes = CallNotes::default();
     notes.answers.note(operation.clone().into(), Answer::Write(written));
     notes
@@ -59,13 +59,13 @@ type OfReads = fn(Arc<dyn Reads>, ReadingPort, CallNotes) -> Arc<ShadowedCall>;
 
 #[test]
 fn a_shadow_is_made_of_reads_alone() {
-    // Whoever gives it more changes this line, and reads why there is no more (ADR 28).
+    // If a shadow is to get more than this, change this line, and read first why it gets no more (ADR 28).
     let _: OfReads = ShadowedCall::new;
 }
 
 #[tokio::test]
 async fn the_same_write_gets_the_answer_of_the_current_version() {
-    let (shadowed, call) = shadowed(None, told(&create("1"), Ok(Some(CHILD.into()))));
+    let (shadowed, call) = shadowed(None, noted(&create("1"), Ok(Some(CHILD.into()))));
     let written = shadowed.ports().ask(call.clone(), create("1")).await;
     assert_eq!(written, Ok(Some(CHILD.into())));
     let read = shadowed.ports().reads.get(&call, &child(), None).expect("it is watched");
@@ -75,7 +75,7 @@ async fn the_same_write_gets_the_answer_of_the_current_version() {
 
 #[tokio::test]
 async fn a_differing_write_of_a_shadow_gets_its_own_simulated_result() {
-    let (shadowed, call) = shadowed(None, told(&create("1"), Ok(Some(CHILD.into()))));
+    let (shadowed, call) = shadowed(None, noted(&create("1"), Ok(Some(CHILD.into()))));
     let written = shadowed.ports().ask(call.clone(), create("2")).await.expect("it would be created");
     let written: Value = serde_json::from_str(&written.expect("an object")).expect("JSON");
     assert_eq!((&written["data"]["a"], &written["metadata"]["namespace"]), (&json!("2"), &json!("prod")));
