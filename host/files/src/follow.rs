@@ -1,5 +1,6 @@
-//! When to look at directories again: the system's notifications say so, and so does a slow poll. A network file system
-//! notifies nobody, a queue of notifications overflows, and the target of a link changes where nobody watches.
+//! Decides when to look at directories again: after a notification of the system, and otherwise after a poll interval.
+//! Notifications alone are not enough: network file systems send none, the queue of notifications may overflow, and the
+//! target of a link may lie in a directory that is not watched.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt as _;
@@ -12,24 +13,24 @@ use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-/// The longest wait for the quiet time while changes go on.
+/// The longest wait for a quiet time if changes do not stop.
 const UNREST_MAX: Duration = Duration::from_secs(2);
 
-/// Waits for changes in directories, but not below them.
+/// Waits for changes in directories, but not in their subdirectories.
 #[derive(Debug)]
 pub struct DirectoryWatcher {
     quiet_time: Duration,
     poll_interval: Duration,
     hint: Arc<Notify>,
-    /// `None` if the system notifies of nothing.
+    /// `None` if the system sends no notifications.
     watcher: Option<RecommendedWatcher>,
     watched: BTreeMap<PathBuf, DirectoryIdentity>,
-    /// Something has happened since the last look.
+    /// Whether a change was notified since the last look.
     is_due: bool,
     has_warned: bool,
 }
 
-/// Device and inode, by which a directory differs from another one that has taken its place.
+/// Device and inode. They show whether a directory was replaced by another one with the same path.
 type DirectoryIdentity = (u64, u64);
 
 impl DirectoryWatcher {
@@ -40,13 +41,13 @@ impl DirectoryWatcher {
         let hint = Arc::new(Notify::new());
         let notified = hint.clone();
         let watcher = notify::recommended_watcher(move |event: notify::Result<Event>| {
-            // An error may stand for lost notifications, so it is a reason to look as well.
+            // An error may mean lost notifications, so it is a reason to look, too.
             if event.is_err() || event.is_ok_and(|event| may_change(event.kind)) {
                 notified.notify_one();
             }
         });
         if let Err(error) = &watcher {
-            tracing::warn!(%error, "the system does not notify of changed files: changes are noticed within {poll_interval:?}");
+            tracing::warn!(%error, "the system sends no notifications of changed files: changes are noticed within {poll_interval:?}");
         }
         Self {
             quiet_time,
@@ -59,8 +60,8 @@ impl DirectoryWatcher {
         }
     }
 
-    /// Watches exactly these directories. Returns whether one of them was not watched before: what changed in it until
-    /// now is not notified.
+    /// Watches exactly these directories. Returns whether one of them was not watched before: it may have changed
+    /// without a notification.
     pub fn watch_only<'p>(&mut self, directories: impl IntoIterator<Item = &'p Path>) -> bool {
         let Some(watcher) = &mut self.watcher else { return false };
         let found = directories.into_iter().filter_map(|path| Some((path.to_owned(), identity(path)?)));
@@ -94,19 +95,19 @@ impl DirectoryWatcher {
         has_new
     }
 
-    /// Waits until it is time to look. A change that was notified stays due until [`looked`](Self::looked), even if
-    /// this future or the look is dropped.
+    /// Waits until it is time to look. After a notification, a look stays due until [`looked`](Self::looked) is called,
+    /// even if this future or the look is dropped.
     pub async fn due(&mut self) {
         if !self.is_due {
             self.is_due = timeout(self.poll_interval, self.hint.notified()).await.is_ok();
         }
         if self.is_due {
-            // Ends by either time limit.
+            // Ends after a quiet time, or after the longest wait.
             let _ = timeout(UNREST_MAX, self.quiet()).await;
         }
     }
 
-    /// A look has ended.
+    /// Records that a look has ended.
     pub fn looked(&mut self) {
         self.is_due = false;
     }
@@ -120,7 +121,8 @@ fn identity(directory: &Path) -> Option<DirectoryIdentity> {
     std::fs::metadata(directory).ok().map(|found| (found.dev(), found.ino()))
 }
 
-/// Whether an event may have changed content. Opening is an event too, even if the one who looks opens a directory.
+/// Whether an event may have changed content. Opening a directory is also an event, even when the caller opens it for
+/// its look.
 fn may_change(kind: EventKind) -> bool {
     !kind.is_access() || kind == EventKind::Access(AccessKind::Close(AccessMode::Write))
 }
@@ -148,22 +150,22 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_change_survives_a_dropped_future_that_had_heard_of_it() {
+    async fn a_change_stays_due_if_the_waiting_future_is_dropped() {
         let here = tempfile::tempdir().expect("a directory");
         let mut watcher = watching(here.path());
         std::fs::write(here.path().join("a"), "1").expect("written");
-        // All notifications of it were heard, but for one.
+        // Consumes all notifications of the write, and then sends one.
         watcher.hint.notified().await;
         watcher.quiet().await;
         watcher.hint.notify_one();
-        assert!(timeout(Duration::ZERO, watcher.due()).await.is_err(), "it waits until nothing more happens");
+        assert!(timeout(Duration::ZERO, watcher.due()).await.is_err(), "it waits for a quiet time");
         timeout(Duration::from_mins(1), watcher.due()).await.expect("still due");
         watcher.looked();
         assert!(!watcher.is_due);
     }
 
     #[tokio::test]
-    async fn a_directory_in_the_place_of_another_is_watched() {
+    async fn a_directory_that_replaces_another_is_watched() {
         let at = tempfile::tempdir().expect("a directory");
         let here = at.path().join("src");
         std::fs::create_dir(&here).expect("made");
@@ -171,8 +173,8 @@ mod tests {
         assert!(!watcher.watch_only([&*here]), "it is watched already");
         std::fs::rename(&here, at.path().join("old")).expect("renamed");
         std::fs::create_dir(&here).expect("made");
-        assert!(watcher.watch_only([&*here]), "it is another one");
-        // The renaming may have been notified, or not: the watch of the old directory has ended.
+        assert!(watcher.watch_only([&*here]), "the directory is a new one");
+        // The rename may or may not have been notified, because the watch of the old directory has ended.
         watcher.quiet().await;
         std::fs::write(here.join("a"), "1").expect("written");
         timeout(Duration::from_mins(1), watcher.due()).await.expect("it is notified");

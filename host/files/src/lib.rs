@@ -20,7 +20,7 @@ pub use crate::follow::DirectoryWatcher;
 
 /// Why an existing file is not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("it is {0}, and not a regular file: write its content into a file, and name that")]
+#[error("it is {0} and not a regular file: write its content to a file and use the path of that file")]
 struct IrregularFile(&'static str);
 
 /// Whether `error` says that a file is not a regular file.
@@ -29,7 +29,7 @@ pub fn is_irregular(error: &Error) -> bool {
     error.get_ref().is_some_and(<dyn std::error::Error + Send + Sync>::is::<IrregularFile>)
 }
 
-/// The pipes that may stand in the place of a regular file.
+/// The pipes that are accepted instead of a regular file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Pipes {
     Refused,
@@ -37,7 +37,7 @@ enum Pipes {
     OwnOnes,
 }
 
-/// Opens the regular file at `path` and never waits.
+/// Opens the regular file at `path`, without ever waiting.
 pub fn open(path: &Path) -> Result<File> {
     open_with(path, Pipes::Refused)
 }
@@ -68,7 +68,7 @@ pub fn read_argument_text(path: &Path, most: u64) -> Result<String> {
     text(read_argument(path, most)?)
 }
 
-/// Checks that `path` may be given to a library that opens the file itself and reads it to its end.
+/// Checks that `path` may be passed to a library that opens the file itself and reads all of it.
 pub fn check_argument(path: &Path, most: u64) -> Result<()> {
     let metadata = std::fs::metadata(path)?;
     judge(path, metadata.file_type(), Pipes::OwnOnes)?;
@@ -86,8 +86,7 @@ fn read(file: File, most: u64) -> Result<Vec<u8>> {
 }
 
 fn too_large(most: u64) -> Error {
-    let problem =
-        format!("it has more than {most} bytes, which is more than is read of such a file: is it the right one?");
+    let problem = format!("it has more than {most} bytes, the limit for such a file: check that it is the right file");
     Error::new(ErrorKind::FileTooLarge, problem)
 }
 
@@ -130,7 +129,7 @@ fn is_own(path: &Path) -> bool {
 
 /// Writes the file at `path` in one step, because a host may be reading it.
 pub fn replace(path: &Path, content: &[u8]) -> Result<()> {
-    let name = path.file_name().ok_or_else(|| Error::other("it names no file"))?.to_string_lossy();
+    let name = path.file_name().ok_or_else(|| Error::other("the path names no file"))?.to_string_lossy();
     let new = path.with_file_name(format!(".{name}.{}", std::process::id()));
     let written = std::fs::write(&new, content).and_then(|()| std::fs::rename(&new, path));
     written.inspect_err(|_| {
@@ -187,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_that_took_the_place_of_a_file_is_not_waited_for() {
+    fn a_pipe_that_replaced_a_file_is_not_waited_for() {
         let directory = tempfile::tempdir().expect("a directory");
         let opened = OpenOptions::new().read(true).custom_flags(without_waiting()).open(pipe(directory.path()));
         let opened = opened.expect("at once").metadata().expect("metadata").file_type();

@@ -9,10 +9,10 @@ const READ: &[&str] = &["get", "list", "watch"];
 const OWN: &[&str] = &["get", "list", "watch", "create", "update", "patch", "delete"];
 const STATUS: &[&str] = &["get", "update", "patch"];
 
-/// One access that a controller implies.
+/// An access to objects of one kind that a controller implies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImpliedAccess {
-    /// The verb of a sentence about the controller and the kind, such as "owns".
+    /// The verb that joins controller and kind in a message, such as "owns".
     pub does: &'static str,
     pub kind: ObjectKind,
     /// The subresource of the kind. `None` means the objects themselves.
@@ -36,7 +36,8 @@ impl Controller {
     }
 }
 
-/// Kinds of Kubernetes that have no status, by group and kind. Asking for it would puzzle reviewers of the rights.
+/// Built-in kinds without a status, as group and kind. A request to write their status would puzzle whoever reviews the
+/// rights.
 const WITHOUT_STATUS: &[(&str, &str)] = &[
     ("", "ConfigMap"),
     ("", "Endpoints"),

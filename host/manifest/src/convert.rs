@@ -11,14 +11,14 @@ use windlass_core::rights::grants::{Allowance, HttpRule, Rule};
 use super::{Backoff, Controller, HttpHost, LimiterKind, Manifest, Options, Permission, Watch};
 
 impl Manifest {
-    /// The explicit permissions as rules. [`Controller::implied_access`](super::Controller::implied_access) has the
-    /// access that the watches imply.
+    /// The explicit permissions as rules, without those that the watches imply
+    /// ([`Controller::implied_access`](super::Controller::implied_access)).
     #[must_use]
     pub fn permission_rules(&self) -> Vec<Rule> {
         self.permissions.iter().map(Permission::rule).collect()
     }
 
-    /// Everything that the manifest asks for. `rules` is what it asks of the API.
+    /// Everything that the manifest asks for. `rules` are its requests for access to the API.
     #[must_use]
     pub fn asked(&self, rules: Vec<Rule>) -> Allowance {
         let keeps_finalizer = self.controllers.iter().any(|controller| controller.options.finalizer);
@@ -55,7 +55,7 @@ impl HttpHost {
 }
 
 impl Controller {
-    /// The kinds of which the host sends every write, including those that would change nothing.
+    /// The kinds whose writes the host always sends, even if they would change nothing.
     pub fn always_sent(&self) -> impl Iterator<Item = ObjectKind> {
         self.all_watches().filter(|watch| !watch.no_op_skip).map(Watch::object_kind)
     }
@@ -68,7 +68,7 @@ impl Options {
         Duration::from_millis(self.deadline_ms.into())
     }
 
-    /// How often every primary is reconciled without a change.
+    /// The interval at which every primary is reconciled, even if nothing has changed.
     #[must_use]
     pub fn resync(&self) -> Duration {
         Duration::from_millis(self.resync_ms.into())
@@ -86,12 +86,12 @@ impl Backoff {
         self.max_ms.unwrap_or_else(|| millis(ITEM_BACKOFF_MAX))
     }
 
-    /// How many retries of all keys together are allowed a second, and how many at once.
+    /// The rate limit for the retries of all keys together: retries per second, and the burst.
     pub(super) fn rate(&self) -> (u32, u32) {
         (self.per_second.unwrap_or(RETRIES_PER_SECOND), self.burst.unwrap_or(RETRIES_BURST))
     }
 
-    /// The limiter that these settings describe.
+    /// The limiter with these settings.
     #[must_use]
     pub fn limiter(&self) -> MaxOf {
         let (base, max) = (Duration::from_millis(self.base_ms().into()), Duration::from_millis(self.max_ms().into()));

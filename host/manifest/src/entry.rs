@@ -1,4 +1,4 @@
-//! The two kinds of plugins, and the fields that make sense for only one of them.
+//! The two kinds of plugins, reconcilers and composers, and the fields that only one of them may use.
 
 use std::collections::HashSet;
 
@@ -20,7 +20,7 @@ pub enum EntryPoint {
 
 impl Manifest {
     /// Refuses fields that make no sense for a plugin with this entry point. `has_optional` says whether the plugin
-    /// also exports the optional interface to which a watch can leave its mapping: `mapper` or `customize`.
+    /// exports the optional interface that can map watches: `mapper` for a reconciler, `customize` for a composer.
     pub fn check_entry(&self, entry: EntryPoint, has_optional: bool) -> Result<(), ManifestError> {
         let mut problems = Vec::new();
         for (index, controller) in self.controllers.iter().enumerate() {
@@ -39,7 +39,7 @@ fn check_reconciler(controller: &Controller, path: &str, problems: &mut Vec<Stri
     for (index, watch) in controller.owns.iter().enumerate() {
         if watch.update_strategy.is_some() {
             problems.push(format!(
-                "{path}.owns[{index}].updateStrategy: only composers have it: a reconciler writes its children itself"
+                "{path}.owns[{index}].updateStrategy: only for composers: a reconciler writes its children itself"
             ));
         }
     }

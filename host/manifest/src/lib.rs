@@ -1,10 +1,10 @@
 //! A plugin's manifest: the document that `describe` returns. `wit/manifest.schema.json` is its schema.
 //!
-//! It is read and checked here, without the engine that runs plugins, because what a plugin asks for follows from the
-//! manifest alone. The sandbox (`windlass-wasm`) reads it when it loads a plugin, policies (`windlass-policy`) are
-//! drafted from it, and the host starts controllers as it says.
+//! This crate reads and checks manifests. It does not need the engine that runs plugins, because a plugin's requests
+//! follow from its manifest alone. The sandbox (`windlass-wasm`) reads the manifest when it loads a plugin,
+//! `windlass-policy` drafts policies from it, and the host starts the controllers that it declares.
 //!
-//! Unknown fields are errors with a hint. A misspelt `workers` that was ignored would only be noticed in production.
+//! Unknown fields are errors with a hint: if a misspelt `workers` were ignored, it would only be noticed in production.
 
 mod access;
 mod convert;
@@ -31,11 +31,11 @@ pub const API_VERSION: &str = "windlass.dev/v1alpha1";
 /// The `kind` of manifests.
 pub const KIND: &str = "PluginManifest";
 
-/// How long a call may take if the manifest does not say so. Equal to how long the host waits for one read.
+/// How long a call may take by default. The host waits equally long for a single read.
 pub const CALL_DEADLINE_DEFAULT: Duration = Duration::from_secs(30);
 
-/// How often every primary is reconciled without a change if the manifest does not say so: controller-runtime's
-/// `defaultSyncPeriod` (`pkg/cache/cache.go`).
+/// The default interval at which every primary is reconciled, even if nothing has changed. The same as
+/// controller-runtime's `defaultSyncPeriod` (`pkg/cache/cache.go`).
 const RESYNC_PERIOD_DEFAULT: Duration = Duration::from_hours(10);
 
 /// A plugin's manifest, read and validated.
@@ -46,7 +46,7 @@ pub struct Manifest {
     pub api_version: String,
     /// Always [`KIND`].
     pub kind: String,
-    /// The plugin's identity, equal to the stem of its file's name.
+    /// The plugin's identity. Its file is named `NAME.wasm`.
     pub name: String,
     /// The plugin's own version.
     pub version: String,
@@ -79,10 +79,10 @@ pub struct Controller {
     pub name: String,
     /// The objects that the controller reconciles.
     pub primary: Watch,
-    /// Kinds of objects that the controller creates. A change maps to the primary that controls the object.
+    /// Kinds of objects that the controller creates. A change of such an object concerns the primary that controls it.
     #[serde(default)]
     pub owns: Vec<Watch>,
-    /// Other kinds that concern primaries, each with a mapping.
+    /// Other kinds whose changes concern primaries. Each has a mapping, which finds the primaries.
     #[serde(default)]
     pub watches: Vec<Watch>,
     #[serde(default)]
@@ -95,18 +95,18 @@ pub struct Controller {
 pub struct Options {
     /// How many calls run at the same time.
     pub workers: u32,
-    /// How many counted retries a key gets before the host gives it up.
+    /// After how many retries the host gives up a key. Some failures do not count.
     pub max_retries: u32,
     pub backoff: Backoff,
-    /// How often every primary is reconciled without a change.
+    /// The interval at which every primary is reconciled, even if nothing has changed.
     pub resync_ms: u32,
     /// How long a call may take.
     pub deadline_ms: u32,
     /// Whether the host keeps a finalizer on primaries.
     pub finalizer: bool,
-    /// Whether the controller writes the status of primaries, which then is a right that it asks for.
+    /// Whether the controller writes the status of primaries. If so, the manifest asks for the right to do it.
     pub status: bool,
-    /// How a key is treated that has waited too long for its own writes.
+    /// The treatment of a key that has waited too long for the cache to show its own writes.
     pub expectation_timeout: ExpectationTimeout,
 }
 
@@ -135,9 +135,9 @@ pub struct Backoff {
     pub base_ms: Option<u32>,
     /// The longest delay, in milliseconds. 1,000,000 if left out.
     pub max_ms: Option<u32>,
-    /// How many retries a second all keys share. 10 if left out.
+    /// How many retries all keys together may have per second. 10 if left out.
     pub per_second: Option<u32>,
-    /// How many retries of all keys can happen at once. 100 if left out.
+    /// How many retries all keys together may have at once. 100 if left out.
     pub burst: Option<u32>,
 }
 
@@ -148,13 +148,13 @@ pub enum LimiterKind {
     /// The delay doubles with each failure of the key.
     #[default]
     Exponential,
-    /// The retries of all keys share a rate.
+    /// All keys share one limit on retries per second.
     TokenBucket,
-    /// The longer of both delays.
+    /// The longer of the two delays above.
     MaxOf,
 }
 
-/// How a key is treated that has waited too long for its own writes.
+/// The treatment of a key that has waited too long for the cache to show its own writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum ExpectationTimeout {
@@ -169,7 +169,7 @@ pub enum ExpectationTimeout {
 pub struct Permission {
     /// The core group is the empty string.
     pub api_groups: Vec<String>,
-    /// In the plural, with subresources written as `deployments/scale`.
+    /// Plural names. A subresource is written as `deployments/scale`.
     pub resources: Vec<String>,
     pub verbs: Vec<String>,
     /// Empty means all namespaces, and cluster-scoped objects.
@@ -180,7 +180,7 @@ pub struct Permission {
     pub names: Vec<String>,
 }
 
-/// A metric that a plugin keeps.
+/// A metric that a plugin may set.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Metric {
@@ -223,7 +223,7 @@ pub struct ConfigSchema {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct HttpHost {
     pub scheme: Scheme,
-    /// A host name. `*` stands for one label.
+    /// A host name. `*` matches one label of it.
     pub host: String,
     /// `None` means the port of the scheme.
     pub port: Option<u16>,

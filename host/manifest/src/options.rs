@@ -5,7 +5,7 @@ use super::{LimiterKind, Options};
 
 /// The longest duration that the interface can express: 2³¹ − 1 ms.
 const DURATION_MS_MAX: u32 = i32::MAX as u32;
-/// The longest that one call may occupy a worker.
+/// The longest deadline that a manifest may set for a call. Until then, the call can occupy a worker.
 const DEADLINE_MS_MAX: u32 = 600_000;
 const WORKERS_MAX: u32 = 64;
 const RETRY_RATE_MAX: u32 = 100_000;

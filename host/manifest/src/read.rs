@@ -1,11 +1,11 @@
-//! Reads the answer of `describe` into a [`Manifest`]. Errors name the place, and guess what was probably meant.
+//! Reads the answer of `describe` into a [`Manifest`]. An error names the field, and suggests a similar known name.
 
 use serde_json::Value;
 use windlass_core::deceptive::single_line;
 
 use super::{API_VERSION, KIND, Manifest};
 
-/// How many bytes of the author's own text a message repeats.
+/// How many bytes of the author's text a message quotes at most.
 const QUOTED_BYTES: usize = 300;
 
 /// A document that is not a valid manifest.
@@ -13,7 +13,7 @@ const QUOTED_BYTES: usize = 300;
 pub enum ManifestError {
     #[error("the answer of `describe` is not JSON: {0}")]
     NotJson(#[source] serde_json::Error),
-    /// The document is a manifest for another host, or no manifest at all.
+    /// The document is for another version of the host, or is not a manifest.
     #[error(
         "it has apiVersion {api_version} and kind {kind}, but this host reads {API_VERSION} {KIND}: build the \
          plugin with an SDK for this host"
@@ -27,7 +27,7 @@ pub enum ManifestError {
         message: String,
         hint: Option<String>,
     },
-    /// The shape is right, but values make no sense. Lists all of them.
+    /// The document has the right fields, but some values are invalid. Lists all problems.
     #[error("{}", .0.join("; "))]
     Invalid(Vec<String>),
 }
@@ -47,7 +47,7 @@ impl Manifest {
     }
 }
 
-/// Runs first, because everything else may be different in another version.
+/// This check runs first, because a document of another version may have entirely different fields.
 fn check_kind(value: &Value) -> Result<(), ManifestError> {
     let [api_version, kind] = ["apiVersion", "kind"].map(|field| value.get(field));
     if api_version.and_then(Value::as_str) == Some(API_VERSION) && kind.and_then(Value::as_str) == Some(KIND) {
@@ -68,8 +68,8 @@ fn shape_error(error: &serde_path_to_error::Error<serde_json::Error>) -> Manifes
     }
 }
 
-/// Guesses what was probably meant, if `message` is serde's error about an unknown field or variant. Such a message has
-/// the unknown name in backticks and, after "expected", the known names, with or without backticks.
+/// Suggests a similar known name if `message` is serde's error about an unknown field or variant. Such a message has
+/// the unknown name in backticks, and the known names after "expected", with or without backticks.
 #[must_use]
 pub fn did_you_mean(message: &str) -> Option<String> {
     let rest = message.strip_prefix("unknown field `").or_else(|| message.strip_prefix("unknown variant `"))?;
@@ -78,11 +78,11 @@ pub fn did_you_mean(message: &str) -> Option<String> {
     nearest(found, names.map(|name| name.trim_matches('`')))
 }
 
-/// The one of `candidates` that `found` was probably meant to be.
+/// Suggests the candidate that is most similar to the misspelt name `found`.
 pub fn nearest<'a>(found: &str, candidates: impl Iterator<Item = &'a str>) -> Option<String> {
     let (distance, nearest) = candidates
         .map(|candidate| (strsim::damerau_levenshtein(&found.to_lowercase(), &candidate.to_lowercase()), candidate))
         .min()?;
-    // Beyond a third of wrong letters, a guess would be noise.
+    // If more than a third of the letters differ, a suggestion would not help.
     (distance <= found.chars().count().max(3) / 3).then(|| format!("did you mean `{nearest}`?"))
 }

@@ -1,5 +1,5 @@
-//! Checks that the values of a manifest make sense. Collects all problems, so that an author does not have to build
-//! once per mistake.
+//! Checks that the values of a manifest make sense. Reports all problems at once, so that an author does not have to
+//! rebuild the plugin after each of them.
 
 use std::collections::HashSet;
 use std::fmt::Display;
@@ -12,13 +12,13 @@ use windlass_core::rights::egress;
 
 use super::{Controller, HttpHost, Manifest, Metric, MetricType, Permission, Watch};
 
-/// The longest allowed list. Far longer than makes sense, and short enough to be harmless.
+/// The most entries that a list may have: more than any plugin needs, and few enough to do no harm.
 const ENTRIES_MAX: usize = 256;
-/// The longest qualified name: a domain, a slash, and a name.
+/// The length of the longest qualified name: a domain, a slash, and a name.
 const FINALIZER_BYTES_MAX: usize = 253 + 1 + 63;
-/// The number of informers that one plugin may ask for, counted per namespace.
+/// The most informers that one plugin may ask for. A watch of several namespaces has one informer for each of them.
 const WATCHES_MAX: usize = 1000;
-/// How many problems a message lists.
+/// How many problems a message lists at most.
 const PROBLEMS_MAX: usize = 20;
 
 impl Manifest {
@@ -78,8 +78,8 @@ impl Manifest {
 }
 
 impl Manifest {
-    /// A plugin has only one finalizer. Of two controllers that keep it on the same objects, one would remove it before
-    /// the other has cleaned up.
+    /// Refuses two controllers that keep the finalizer on the same kind of objects. A plugin has only one finalizer, so
+    /// one controller would remove it before the other has cleaned up.
     fn check_keepers(&self, problems: &mut Problems) {
         let mut keepers: Vec<(&Controller, (&str, &str))> = Vec::new();
         for (index, controller) in self.controllers.iter().enumerate().filter(|(_, it)| it.options.finalizer) {
@@ -116,8 +116,8 @@ impl Manifest {
     }
 }
 
-/// Reports what the server would refuse, and groups that belong to Kubernetes. The host checks the rest of a definition
-/// when it installs it.
+/// Reports mistakes that the API server would refuse, and groups that are reserved for Kubernetes. All other checks
+/// happen when the host installs the definition.
 fn check_crd(crd: &Map<String, Value>, path: &str, problems: &mut Problems) {
     let text = |pointer: &str| {
         let mut steps = pointer.split('/');
@@ -185,7 +185,8 @@ impl Controller {
             let at = format!("{path}.{place}.name");
             problems.dns_label(&at, name);
             if !taken.insert(name) {
-                problems.add(at, format!("{} is also the name of another watch: use another", quoted(name)));
+                problems
+                    .add(at, format!("{} is also the name of another watch: choose a different name", quoted(name)));
             }
         }
     }
@@ -216,10 +217,10 @@ impl Metric {
                 && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
         };
         for name in std::iter::once(&self.name).chain(&self.labels).filter(|name| !is_name(name)) {
-            problems.add(path, format!("{} is not a name: use letters, digits and `_`", quoted(name)));
+            problems.add(path, format!("{} is not a valid name: use letters, digits and `_`", quoted(name)));
         }
         problems.unique(format_args!("{path}.labels"), self.labels.iter().map(|label| &**label));
-        // The host sets `plugin` itself. The others have a meaning in Prometheus.
+        // The host sets `plugin` itself. The other labels have a meaning in Prometheus.
         let is_reserved = |label: &str| matches!(label, "plugin" | "le" | "quantile") || label.starts_with("__");
         for label in self.labels.iter().filter(|label| is_reserved(label)) {
             problems.add(format_args!("{path}.labels"), format!("{} is reserved: choose another label", quoted(label)));
@@ -274,7 +275,7 @@ impl Problems {
     pub(super) fn dns_label(&mut self, path: impl Display, name: &str) {
         if !is_dns_label(name) {
             let rule = "up to 63 lower-case letters, digits and dashes, beginning and ending with a letter or digit";
-            self.add(path, format!("{} is not a DNS label, which has {rule}", quoted(name)));
+            self.add(path, format!("{} is not a DNS label, which consists of {rule}", quoted(name)));
         }
     }
 
@@ -286,7 +287,7 @@ impl Problems {
 
     pub(super) fn count(&mut self, path: impl Display, count: usize) {
         if count > ENTRIES_MAX {
-            self.add(path, format!("{count} entries, of at most {ENTRIES_MAX}"));
+            self.add(path, format!("has {count} entries, but at most {ENTRIES_MAX} are allowed"));
         }
     }
 
@@ -321,7 +322,10 @@ impl Problems {
     pub(super) fn segments(&mut self, path: impl Display, pointer: &str) {
         let segments = segment_count(pointer);
         if segments > SEGMENTS_MAX {
-            self.add(path, format!("{} has {segments} segments, of at most {SEGMENTS_MAX}", quoted(pointer)));
+            self.add(
+                path,
+                format!("{} has {segments} segments, but at most {SEGMENTS_MAX} are allowed", quoted(pointer)),
+            );
         }
     }
 

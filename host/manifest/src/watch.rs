@@ -1,5 +1,5 @@
-//! The watches of a manifest: which objects and fields the cache keeps, and which primaries a change concerns. Both are
-//! read into the types that the host works with.
+//! The watches of a manifest. A watch says which objects and fields the cache keeps, and which primaries a change
+//! concerns. Its values are parsed directly into the host's types.
 
 mod check;
 mod convert;
@@ -28,7 +28,7 @@ pub struct Watch {
     pub namespaces: Vec<String>,
     /// Left out or empty means all objects.
     pub label_selector: Option<ParsedSelector<Selector>>,
-    /// Left out or empty means all objects. Only the server knows by which fields a kind can be selected.
+    /// Left out or empty means all objects. Only the API server knows which fields of a kind can be used here.
     pub field_selector: Option<ParsedSelector<FieldSelector>>,
     /// Conditions that the host evaluates. All must hold; empty means all objects.
     #[serde(rename = "where", default)]
@@ -45,7 +45,8 @@ pub struct Watch {
     /// The changes that cause a call. Empty means all changes.
     #[serde(default)]
     pub predicates: Vec<Predicate>,
-    /// Whether the beginning of an object's deletion and its disappearance cause a call. For primaries they always do.
+    /// Whether a call follows when an object's deletion begins, and when the object is gone. For primaries, this must
+    /// be true.
     #[serde(default = "yes")]
     pub deleted: bool,
     /// Whether the host skips a write that would change nothing.

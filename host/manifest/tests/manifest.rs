@@ -20,7 +20,7 @@ fn minimal() -> Value {
     })
 }
 
-/// `minimal` with `value` at `pointer`, whose parent must be there.
+/// [`minimal`] with `value` at `pointer`. The parent of `pointer` must exist.
 fn with(pointer: &str, value: Value) -> Value {
     let mut manifest = minimal();
     let (parent, field) = pointer.rsplit_once('/').expect("a pointer");
@@ -40,7 +40,7 @@ fn watches(watches: Value) -> Value {
     with("/controllers/0/watches", watches)
 }
 
-/// The delays, in milliseconds, of keys that have failed this many times, all at the same time.
+/// The retry delays in milliseconds of several keys at the same moment, by how often each key has failed.
 fn delays<const N: usize>(manifest: &Manifest, failures: [u32; N]) -> [u128; N] {
     let mut limiter = manifest.controllers[0].options.backoff.limiter();
     failures.map(|failures| limiter.delay(failures, Moment::default()).as_millis())
@@ -268,7 +268,7 @@ fn mappings_and_predicates_are_read_into_the_types_of_core() {
     assert_eq!(watch.predicates, [Predicate::Generation, Predicate::Fields(vec!["/data".into()])]);
 }
 
-/// A watch of Secrets with these fields beside its kind.
+/// A watch of Secrets with these additional fields.
 fn secrets(fields: &Value) -> Value {
     let mut watch = json!({"apiVersion": "v1", "kind": "Secret", "mapping": {"type": "sameName"}});
     for (field, value) in fields.as_object().expect("fields") {
@@ -576,7 +576,7 @@ fn each_pointer_of_a_manifest_has_a_limited_depth() {
         fields["mapping"] = fields.get("mapping").cloned().unwrap_or(json!({"type": "sameName"}));
         let message = error(&secrets(&fields));
         let is_deep =
-            |line: &str| line.contains(&format!("watches[0].{place}: ")) && line.contains("segments, of at most 64");
+            |line: &str| line.contains(&format!("watches[0].{place}: ")) && line.contains("segments, but at most 64");
         assert!(message.lines().any(is_deep), "{place}: {message}");
     }
     let deepest = json!({"type": "fields", "pointers": ["/a".repeat(64)]});

@@ -52,14 +52,14 @@ fn a_watch_without_conditions_has_the_same_cache_as_ever() {
 #[test]
 fn a_condition_that_makes_no_sense_is_reported_with_its_place() {
     for (condition, place, reason) in [
-        (json!({"annotation": "a", "is": true}), "", "annotations are texts, so true never equals one: write \"true\""),
+        (json!({"annotation": "a", "is": true}), "", "an annotation is always a string, never true: write \"true\""),
         (json!({"annotation": "", "is": "x"}), ".annotation", "is empty"),
         (json!({"field": "spec.type", "is": "x"}), ".field", "is not a JSON pointer"),
         (json!({"field": "/a~2", "is": "x"}), ".field", "is not a JSON pointer"),
-        (json!({"field": "/kind", "is": "x"}), ".field", "`/kind` is that of the watch"),
+        (json!({"field": "/kind", "is": "x"}), ".field", "`/kind` is the same for all objects of the watch"),
         (json!({"field": "/metadata/managedFields/0", "exists": true}), ".field", "cannot be tested"),
         (json!({"field": "/a", "in": []}), ".in", "needs at least one value"),
-        (json!({"field": "/a", "notIn": (0..257).collect::<Vec<_>>()}), ".notIn", "257 entries, of at most 256"),
+        (json!({"field": "/a", "notIn": (0..257).collect::<Vec<_>>()}), ".notIn", "257 entries, but at most 256"),
         (json!({"any": []}), ".any", "needs at least one condition"),
         (
             json!({"any": [{"annotation": "a", "exists": true}, {"field": "b", "exists": true}]}),
@@ -81,13 +81,13 @@ fn a_where_is_bounded() {
         (0..count).map(|at| json!({"annotation": format!("a{at}"), "exists": true})).collect()
     };
     assert!(manifest(&json!({"where": tests(64)})).is_ok());
-    assert!(error(&json!(tests(65))).contains("primary.where: 65 tests, of at most 64"));
+    assert!(error(&json!(tests(65))).contains("primary.where: has 65 tests, but at most 64"));
     let any = json!([{"any": tests(40)}, {"any": tests(40)}]);
-    assert!(error(&any).contains("primary.where: 80 tests, of at most 64"));
+    assert!(error(&any).contains("primary.where: has 80 tests, but at most 64"));
     let long = |length: usize| json!([{"annotation": "a", "is": "x".repeat(length)}]);
     assert!(manifest(&json!({"where": long(16_000)})).is_ok());
     assert!(
-        error(&long(17_000)).contains("primary.where: 17020 bytes of conditions, of at most 16384"),
+        error(&long(17_000)).contains("primary.where: has 17020 bytes of conditions, but at most 16384"),
         "{}",
         error(&long(17_000))
     );

@@ -1,8 +1,8 @@
 //! Translates a manifest's requests into the terms of policies: rules about resources, each with its reason.
 //!
-//! Manifests name kinds, but policies name resources. Only a cluster knows for certain which belong together. Without a
-//! cluster, they are looked up in a table of kinds that every cluster has, in the plugin's own CRDs, and in those of
-//! its author's folder. If that does not help, the resource is guessed.
+//! Manifests name kinds, but policies name resources. Only a cluster knows for certain which resource a kind has.
+//! Without a cluster, the resource is looked up in the plugin's own CRDs, in the CRDs in its author's folder, and in a
+//! table of kinds that every cluster has. If it is in none of them, it is guessed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,9 +17,9 @@ use super::document::VERBS;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ask {
     pub rule: Rule,
-    /// The part of the manifest that needs it.
+    /// The part of the manifest that needs the rule.
     pub why: String,
-    /// Whether its resource is a guess.
+    /// Whether the rule's resource is a guess.
     pub guessed: bool,
 }
 
@@ -29,7 +29,7 @@ pub struct ResourceName {
     /// The plural name, such as `configmaps`.
     pub plural: String,
     pub namespaced: bool,
-    /// Whether it is a guess: there is no cluster, and the kind is not a well-known one.
+    /// Whether the name is a guess, because there is no cluster and the kind is not a well-known one.
     pub guessed: bool,
 }
 
@@ -80,7 +80,7 @@ const WELL_KNOWN: &[(&str, &str, &str, bool)] = &[
 /// The resources of the kinds that a manifest names, from a cluster and from CRDs. The default is empty.
 #[derive(Clone, Debug, Default)]
 pub struct ClusterNames {
-    /// By the kind's text.
+    /// Resources by kind, which is written as text.
     kinds: BTreeMap<String, ResourceName>,
     /// Whether a resource is namespaced, by group and plural.
     scopes: BTreeMap<(String, String), bool>,
@@ -107,7 +107,7 @@ impl ClusterNames {
         Self { definitions, ..self }
     }
 
-    /// Whether a resource is namespaced. `None` if that is not known.
+    /// Whether a resource is namespaced. `None` if this is not known.
     pub(crate) fn is_namespaced(&self, manifest: &Manifest, group: &str, plural: &str) -> Option<bool> {
         let served = self.scopes.get(&(group.to_owned(), plural.to_owned())).copied();
         let table = || WELL_KNOWN.iter().find(|it| (it.0, it.2) == (group, plural)).map(|it| it.3);
@@ -121,7 +121,7 @@ impl ClusterNames {
         served.or_else(table).or_else(defined).or_else(watched)
     }
 
-    /// The resource of a kind: from the cluster, from a CRD, from the table, or guessed.
+    /// The resource of a kind: from the cluster, from a CRD, from the table, or a guess.
     pub(crate) fn name(&self, manifest: &Manifest, kind: &ObjectKind) -> ResourceName {
         if let Some(served) = self.kinds.get(&kind.to_string()) {
             return served.clone();
@@ -138,7 +138,7 @@ impl ClusterNames {
         }
     }
 
-    /// The plugin's own CRDs and all others.
+    /// The plugin's own CRDs, and then all others.
     fn defined<'a>(&'a self, manifest: &'a Manifest) -> impl Iterator<Item = Definition<'a>> {
         let brought = manifest.crds.iter().filter_map(|crd| crd.get("spec"));
         brought.chain(self.definitions.iter().filter_map(|crd| crd.get("spec"))).filter_map(Definition::of)
@@ -195,10 +195,11 @@ pub fn asks(manifest: &Manifest, names: &ClusterNames) -> Vec<Ask> {
     asks
 }
 
-/// Whether a permission covers anything cluster-scoped, and whether the scope of any part of it is a guess.
+/// Returns whether a permission covers cluster-scoped resources, and whether the scope of any of its resources is a
+/// guess.
 ///
-/// A permission may come from an untrusted author and multiply out to many pairs. So each known resource is looked up
-/// in the permission, not each pair of the permission among the known resources.
+/// A permission of an untrusted author may multiply out to very many pairs of group and resource. So this iterates over
+/// the known resources and looks each up in the permission, not the other way round.
 fn scope(manifest: &Manifest, rule: &Rule, names: &ClusterNames) -> (bool, bool) {
     let groups: BTreeSet<&str> = rule.groups.iter().map(String::as_str).collect();
     let resources: BTreeSet<&str> = rule.resources.iter().filter_map(|name| name.split('/').next()).collect();
@@ -223,7 +224,7 @@ fn scope(manifest: &Manifest, rule: &Rule, names: &ClusterNames) -> (bool, bool)
 
 /// Adds `ask`. If a rule differs only in its verbs, the verbs are merged into it.
 fn join(asks: &mut Vec<Ask>, ask: Ask) {
-    let Some(other) = asks.iter_mut().find(|other| is_about_the_same(&other.rule, &ask.rule)) else {
+    let Some(other) = asks.iter_mut().find(|other| differ_only_in_verbs(&other.rule, &ask.rule)) else {
         return asks.push(ask);
     };
     let held = |verb: &&&str| other.rule.verbs.iter().chain(&ask.rule.verbs).any(|held| held == **verb);
@@ -234,7 +235,7 @@ fn join(asks: &mut Vec<Ask>, ask: Ask) {
 }
 
 /// Whether two rules are equal except for their verbs.
-fn is_about_the_same(one: &Rule, other: &Rule) -> bool {
+fn differ_only_in_verbs(one: &Rule, other: &Rule) -> bool {
     let Rule { groups, resources, verbs: _, namespaces, names, cluster } = one;
     (groups, resources, namespaces, names, cluster)
         == (&other.groups, &other.resources, &other.namespaces, &other.names, &other.cluster)

@@ -1,7 +1,7 @@
 //! Parses `NAME.policy.yaml` and the ceiling, as specified by `docs/schema/policy.schema.json`.
 //!
-//! Parsing is as strict as for manifests: a misspelt `paused` or `names` that was ignored would grant what the operator
-//! meant to withhold. A document with any error is rejected as a whole.
+//! Unknown fields are errors, as in manifests: if a misspelt `paused` or `names` were ignored, the policy would grant
+//! more than the operator intended. A document with any error is rejected as a whole.
 
 mod check;
 pub mod problems;
@@ -29,9 +29,9 @@ use super::{Policy, PolicyError, PromoteAfter, RolloutStrategy};
 pub const POLICY: &str = "PluginPolicy";
 /// The `kind` of the document that limits all policies of a host.
 pub const CEILING: &str = "PluginCeiling";
-/// The largest document, in bytes: more than anybody writes by hand, but quickly parsed.
+/// The largest accepted document, in bytes: larger than any written by hand, but still parsed quickly.
 pub const POLICY_BYTES_MAX: u64 = 1 << 20;
-/// The maximum number of rules, and of entries in each list.
+/// The maximum number of rules, and of entries in any other list.
 const POLICY_LIST_ENTRIES_MAX: usize = 1_000;
 
 /// Parses the policy of `plugin`. `path` is used in messages.
@@ -42,7 +42,10 @@ pub fn policy(path: &Path, text: &[u8], plugin: &str) -> Result<Policy, PolicyEr
             Some(named) if named.value == plugin => {}
             Some(named) => problems.at(
                 named,
-                format!("it is for the plugin {:?}, its file is named for {plugin:?}: change one of them", named.value),
+                format!(
+                    "it is for the plugin {:?}, but its file is named after {plugin:?}: change one of them",
+                    named.value
+                ),
             ),
             None => problems.whole(format!("`plugin: {plugin}` is missing")),
         }
@@ -80,7 +83,7 @@ pub fn ceiling(path: &Path, text: &[u8]) -> Result<Arc<Allowance>, PolicyError> 
 
 fn document(text: &[u8], kind: &str, problems: &mut DocumentProblems) -> Option<PolicyDocument> {
     if text.len() as u64 > POLICY_BYTES_MAX {
-        problems.whole(format!("it has {} bytes, at most {POLICY_BYTES_MAX} are read", text.len()));
+        problems.whole(format!("it has {} bytes, but at most {POLICY_BYTES_MAX} are allowed", text.len()));
         return None;
     }
     let head: DocumentHead = problems.yaml(text)?;
@@ -97,7 +100,10 @@ fn document(text: &[u8], kind: &str, problems: &mut DocumentProblems) -> Option<
 fn service_account(text: &Spanned<String>, problems: &mut DocumentProblems) -> Option<ServiceAccount> {
     let named = text.value.split_once('/').filter(|(namespace, name)| is_dns_label(namespace) && is_subdomain(name));
     let Some((namespace, name)) = named else {
-        problems.at(text, format!("{:?} is no service account, which is like `prod/deployer`", text.value));
+        problems.at(
+            text,
+            format!("{:?} is not a service account: write NAMESPACE/NAME, such as `prod/deployer`", text.value),
+        );
         return None;
     };
     Some(ServiceAccount { namespace: namespace.into(), name: name.into() })
@@ -106,7 +112,8 @@ fn service_account(text: &Spanned<String>, problems: &mut DocumentProblems) -> O
 fn strategy(rollout: &Spanned<RolloutDocument>, problems: &mut DocumentProblems) -> RolloutStrategy {
     let RolloutDocument { strategy, promote_after } = &rollout.value;
     if strategy.is_none() && promote_after.is_none() {
-        problems.at(rollout, "`rollout` says nothing: `shadow`, or a map with `strategy` or `promoteAfter`".to_owned());
+        problems
+            .at(rollout, "`rollout` is empty: write `shadow`, or a map with `strategy` or `promoteAfter`".to_owned());
     }
     strategy.unwrap_or_default()
 }
@@ -114,11 +121,12 @@ fn strategy(rollout: &Spanned<RolloutDocument>, problems: &mut DocumentProblems)
 fn promote_after(rollout: &Spanned<RolloutDocument>, problems: &mut DocumentProblems) -> Option<PromoteAfter> {
     let PromoteAfterDocument { calls, time } = rollout.value.promote_after.as_ref()?;
     if *calls == 0 {
-        problems.at(rollout, "`promoteAfter.calls` is 0, and no call proves nothing: at least 1".to_owned());
+        problems.at(rollout, "`promoteAfter.calls` is 0, but a version must agree in at least 1 call".to_owned());
         return None;
     }
     let Some(time) = duration(time) else {
-        problems.at(rollout, format!("`promoteAfter.time` is {time:?}: a whole number with s, m or h, such as 10m"));
+        problems
+            .at(rollout, format!("`promoteAfter.time` is {time:?}: write a whole number with s, m or h, such as 10m"));
         return None;
     };
     Some(PromoteAfter { calls: *calls, time })
@@ -144,7 +152,7 @@ fn allowance(document: PolicyDocument, problems: &mut DocumentProblems) -> Allow
         ("finalizers", document.finalizers.len()),
     ] {
         if count > POLICY_LIST_ENTRIES_MAX {
-            problems.whole(format!("`{field}` has {count} entries, at most {POLICY_LIST_ENTRIES_MAX} are allowed"));
+            problems.whole(format!("`{field}` has {count} entries, but at most {POLICY_LIST_ENTRIES_MAX} are allowed"));
         }
     }
     for rule in &document.rules {
@@ -154,10 +162,11 @@ fn allowance(document: PolicyDocument, problems: &mut DocumentProblems) -> Allow
         check_http(&rule.value, &mut |what| problems.at(rule, what));
     }
     for name in document.crds.iter().filter(|name| name.value != "*" && !is_definition(&name.value)) {
-        problems.at(name, format!("{:?} is not the name of a CustomResourceDefinition: PLURAL.GROUP", name.value));
+        problems
+            .at(name, format!("{:?} is not the name of a CustomResourceDefinition: write PLURAL.GROUP", name.value));
     }
     for name in document.finalizers.iter().filter(|name| name.value != "*" && !is_finalizer(&name.value)) {
-        problems.at(name, format!("{:?} is not a finalizer, which is like `example.com/clean-up`", name.value));
+        problems.at(name, format!("{:?} is not a finalizer: use a name like `example.com/clean-up`", name.value));
     }
     let texts = |list: Vec<Spanned<String>>| list.into_iter().map(|text| text.value).collect();
     Allowance {

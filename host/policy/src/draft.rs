@@ -14,21 +14,21 @@ use super::asks::Ask;
 use super::document::POLICY;
 use super::{http, sensitive};
 
-/// The lines of a policy that have the plugin keep its instances, and why.
+/// The lines of a policy that let calls reuse the plugin's instances, with the reason.
 pub const REUSE: &str = "\
     # An instance serves many calls: a fresh one costs several times as much in this language. Nothing may depend on what a call\n\
     # leaves behind in variables.\n\
     instances: reuse\n";
 
-/// A policy that grants all of `asks` and everything else that the manifest asks for. It is paused unless `in_force`,
-/// because a host may read it before a person has. `digest` tells the reader which plugin file it was written for, and
-/// `instances` are those that suit the plugin's language.
+/// A policy that grants all of `asks` and everything else that the manifest asks for. Unless it is `in_force`, it
+/// pauses the plugin, because the host may read the policy before a person has reviewed it. `digest` identifies the
+/// plugin file for the reader; `instances` is the setting that suits the plugin's language.
 #[must_use]
 pub fn draft(manifest: &Manifest, digest: &str, asks: &[Ask], in_force: bool, instances: Instances) -> String {
     let mut text = format!(
         "# What the plugin {name} asks for, as `windlass grant` wrote it for review: version {version}, sha256 {digest}.\n\
-         # It may do what stands here and nothing else. What you take away it is denied, and the log then names the rule.\n\
-         # Look twice where it says SENSITIVE. Narrow rules with `namespaces: [...]` and `names: [...]`.\n\
+         # It may do only what is listed here. If you remove a right, its requests are denied, and the log shows the missing rule.\n\
+         # Check lines marked SENSITIVE with care. Narrow rules with `namespaces: [...]` and `names: [...]`.\n\
          apiVersion: {API_VERSION}\n\
          kind: {POLICY}\n\
          plugin: {name}\n\
@@ -37,7 +37,7 @@ pub fn draft(manifest: &Manifest, digest: &str, asks: &[Ask], in_force: bool, in
         paused = if in_force {
             ""
         } else {
-            "paused: true   # the plugin is not called: take this line away when you have read the rest\n"
+            "paused: true   # the plugin is not called: remove this line when you have reviewed the rest\n"
         },
         reuse = if instances == Instances::Reuse { REUSE } else { "" },
         name = manifest.name,
@@ -59,7 +59,7 @@ fn push_ask(text: &mut String, ask: &Ask) {
     if ask.guessed {
         comment(
             text,
-            "guessed: no cluster that serves it was asked (--kubeconfig) what it calls this, or whether it is \
+            "guessed: only a cluster that serves the resource (--kubeconfig) knows its name and whether it is \
              cluster-scoped (`cluster: true`)",
         );
     }
@@ -175,7 +175,7 @@ mod tests {
         let text = drafted(Instances::Fresh);
         let policy = document::policy(Path::new("a"), text.as_bytes(), "a").expect("a policy");
         assert_eq!(policy.allowance.http[0].addresses, ["10.1.2.3/32"], "{text}");
-        assert!(text.contains("SENSITIVE: lifts the denial"), "{text}");
+        assert!(text.contains("SENSITIVE: allows addresses"), "{text}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The HTTP requests that a manifest asks for, as a policy has to grant them.
+//! The rules that a policy needs to grant the HTTP requests that a manifest asks for.
 
 use std::net::SocketAddr;
 
@@ -6,15 +6,15 @@ use windlass_core::rights::egress::{AddressReach, NetworkFacts, check_address};
 use windlass_core::rights::grants::HttpRule;
 use windlass_manifest::Manifest;
 
-/// The rules of `manifest`. Plugins may reach some addresses only if the policy names them. A manifest cannot name
-/// them, so the rules for such hosts add the addresses, without which each request would be denied.
+/// The rules for the HTTP requests of `manifest`. Some addresses, such as private ones, may be reached only if the
+/// policy lists them. A manifest cannot list them, so this adds them to the rules.
 pub(crate) fn asked(manifest: &Manifest) -> Vec<HttpRule> {
     let with_addresses = |rule: HttpRule| HttpRule { addresses: needed_addresses(&rule), ..rule };
     manifest.asked(vec![]).http.into_iter().map(with_addresses).collect()
 }
 
-/// The ranges that a rule for this host has to name, each a single address. An address may need several: itself, and
-/// an IPv4 address that is embedded in it.
+/// The address ranges that a rule for this host must list; each range is a single address. If the host is an IPv6
+/// address with an IPv4 address inside, both may be needed.
 pub(crate) fn needed_addresses(rule: &HttpRule) -> Vec<String> {
     let Some(address) = rule.address() else { return vec![] };
     let socket = SocketAddr::new(address, rule.port());

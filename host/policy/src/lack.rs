@@ -7,10 +7,10 @@ use windlass_core::object::ObjectKey;
 use windlass_core::rights::egress::{AddressReach, NetworkFacts, check_address};
 use windlass_core::rights::grants::{Access, Allowance, HttpRule, Rule};
 
-/// The maximum number of combinations that are compared for one rule. Only a policy that splits the rule in very many
-/// ways has more.
+/// The maximum number of combinations that are compared for one rule. Only a policy that splits the rule into very many
+/// parts needs more.
 const COMPARED_COMBINATIONS_MAX: usize = 1 << 16;
-/// How many times longer than the rule its missing parts may be. If they are longer, the whole rule is reported as
+/// How many times as long as the rule its missing parts may be. If they are longer, the whole rule is reported as
 /// missing.
 const LACK_GROWTH_MAX: usize = 64;
 
@@ -25,11 +25,12 @@ pub(crate) fn of_layers(asked: &Rule, layers: &[&Allowance]) -> Vec<Rule> {
     lacking
 }
 
-/// The part of `asked` that `allowed` does not cover: the missing verbs, for each group of resources and places.
+/// The part of `asked` that `allowed` does not cover: for each set of resources, namespaces and names, the missing
+/// verbs.
 ///
-/// An untrusted rule may multiply out to billions of combinations. So values of a dimension that the same rules allow
-/// are grouped and compared once. If there are still too many combinations, all of `asked` is reported: possibly too
-/// much, but never too little.
+/// An untrusted rule may multiply out to billions of combinations. So values that exactly the same rules allow, for
+/// example two resources, are grouped and compared as one. If there are still too many combinations, all of `asked` is
+/// reported: possibly too much, but never too little.
 pub(crate) fn of_rule(asked: &Rule, allowed: &Allowance) -> Vec<Rule> {
     let rules: Vec<&Rule> = allowed.rules.iter().filter(|rule| touches(rule, asked)).collect();
     let of = |dimension| classes(asked, &rules, dimension);
@@ -95,7 +96,7 @@ impl Class<'_> {
     }
 }
 
-/// The values of `rule` in `dimension`. An empty text stands for all, if the rule lists none.
+/// The values of `rule` in `dimension`. If the rule allows all by listing none, the result is one empty text.
 fn values(rule: &Rule, dimension: Dimension) -> Vec<&str> {
     let (list, empty_is_all) = match dimension {
         Dimension::Group => (&rule.groups, false),
@@ -140,7 +141,7 @@ fn along(rule: &Rule, dimension: Dimension) -> Rule {
     }
 }
 
-/// Whether a rule from [`along`] allows this value, by the same decision as for grants.
+/// Whether a rule from [`along`] allows this value. The decision is that of grants.
 fn allows(rule: &Rule, asked: &Rule, dimension: Dimension, value: &str) -> bool {
     let of = |which: bool, otherwise| if which { value } else { otherwise };
     let path = of(matches!(dimension, Dimension::Resource), "*");
@@ -193,8 +194,9 @@ pub(crate) fn of_names<'a>(asked: &'a [String], allowed: &[String]) -> Vec<&'a S
     asked.iter().filter(|name| !allowed.iter().any(|it| it == "*" || it == *name)).collect()
 }
 
-/// The part of `asked` that no rule of `allowed` covers, method by method. If its host is an address, the rules that
-/// cover a method must allow that address, too. The decisions are those of the host when a plugin sends the request.
+/// The part of `asked` that no rule of `allowed` covers: the rule with the methods that are missing. If its host is an
+/// address, the rules that cover a method must allow that address, too. The host decides about requests in the same
+/// way.
 pub(crate) fn of_http(asked: &HttpRule, allowed: &[HttpRule]) -> Option<HttpRule> {
     let lacks = |method: &&String| !allows_http(asked, method, allowed);
     let methods: Vec<_> = asked.methods.iter().filter(lacks).cloned().collect();
@@ -243,7 +245,7 @@ mod tests {
         assert_eq!(lacking(&cluster, rule(&["get"], &[])), std::slice::from_ref(&cluster));
     }
 
-    /// The simple comparison of all combinations.
+    /// The same by a simple comparison of all combinations.
     fn lacks(asked: &Rule, allowed: &[Rule]) -> BTreeSet<[String; 4]> {
         let none = vec![String::new()];
         let mut lacking = BTreeSet::new();
@@ -408,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn of_http_to_an_address_the_policy_must_name_it() {
+    fn a_policy_must_name_the_address_of_a_host() {
         let rule = |addresses: &[&str]| HttpRule {
             scheme: Scheme::Http,
             host: "10.0.0.1".to_owned(),

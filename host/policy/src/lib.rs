@@ -1,4 +1,4 @@
-//! The operator's policies for plugins: their documents, and the rights that follow for a plugin.
+//! The operator's policies for plugins: parses their documents, and derives the rights of a plugin from them.
 //!
 //! This crate watches no files and runs no plugins. In `windlass-runtime`, `policies` watches the files and
 //! `controller` runs the plugins.
@@ -32,7 +32,7 @@ pub use problem::PolicyError;
 pub struct Policy {
     /// The plugin that the policy is for.
     pub plugin: String,
-    /// No calls are made while this is true.
+    /// Whether the plugin is paused, which means that it is not called.
     pub paused: bool,
     /// How calls use instances of the plugin.
     pub instances: Instances,
@@ -42,7 +42,7 @@ pub struct Policy {
     pub rollout: RolloutStrategy,
     /// When the next version is promoted automatically. `None` if only the operator promotes it.
     pub promote_after: Option<PromoteAfter>,
-    /// The limit of the plugin's rights.
+    /// The most that the plugin may do.
     pub allowance: Arc<Allowance>,
 }
 
@@ -50,10 +50,10 @@ pub struct Policy {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum RolloutStrategy {
-    /// It replaces the running version, on probation.
+    /// The new version replaces the running one, at first on probation.
     #[default]
     Replace,
-    /// It becomes the next version and runs as a shadow until it is promoted.
+    /// The new version becomes the next one, and runs as a shadow until it is promoted.
     Shadow,
 }
 

@@ -1,22 +1,23 @@
 //! Distinguishes the rights that a plugin is missing from those that an operator has narrowed.
 //!
-//! If a watch of all namespaces is granted for some of them, the host watches only those, and the plugin works there.
-//! It does not work without a verb or a resource, nor without a namespace or name that its manifest names explicitly.
+//! A plugin that asks to watch all namespaces, but is granted only some, works in the granted namespaces: that is a
+//! narrowed right. A plugin does not work if a verb or a resource is missing, or a namespace or name that its manifest
+//! names explicitly: that is a missing right.
 
 use windlass_core::rights::grants::{Allowance, Rule};
 
 use super::document::VERBS;
 use super::lack;
 
-/// The maximum number of namespaces that are tried for one rule. A host splits a watch into at most as many.
+/// The maximum number of namespaces that are tried for one rule. The host splits a watch into at most that many.
 const WATCHED_NAMESPACES_MAX: usize = 256;
 /// Verbs of requests for whole collections, which a rule with names never allows.
 const OF_COLLECTIONS: [&str; 3] = ["list", "watch", "deletecollection"];
 
-/// The part of `asked` that is missing even in the namespace, and for the names, with the most grants. Empty if nothing
-/// is missing or the grants are only narrowed.
+/// The part of `asked` that is missing even in the namespace, and for the names, where most is granted. Empty if
+/// nothing is missing or the rights are only narrowed.
 pub(crate) fn missing(asked: &Rule, layers: &[&Allowance]) -> Vec<Rule> {
-    let layers: Vec<_> = layers.iter().map(|layer| for_some_name(asked, layer)).collect();
+    let layers: Vec<_> = layers.iter().map(|layer| ignoring_names(asked, layer)).collect();
     let layers: Vec<_> = layers.iter().collect();
     let everywhere = lack::of_layers(asked, &layers);
     if everywhere.is_empty() || asked.cluster || !asked.namespaces.is_empty() {
@@ -35,9 +36,9 @@ pub(crate) fn missing(asked: &Rule, layers: &[&Allowance]) -> Vec<Rule> {
     least.into_iter().map(|rule| Rule { namespaces: vec![], ..rule }).collect()
 }
 
-/// The rules of `layer` without their names, where a request can have a name. A plugin that asks for all names may be
-/// granted only some.
-fn for_some_name(asked: &Rule, layer: &Allowance) -> Allowance {
+/// The rules of `layer`, and those with names once more without them, for the verbs whose requests have a name. If a
+/// plugin asks for all names and is granted some, its right is only narrowed.
+fn ignoring_names(asked: &Rule, layer: &Allowance) -> Allowance {
     let mut rules = layer.rules.clone();
     if asked.names.is_empty() {
         rules.extend(layer.rules.iter().filter(|rule| !rule.names.is_empty()).map(of_all_names));
@@ -52,7 +53,7 @@ fn of_all_names(rule: &Rule) -> Rule {
     Rule { verbs, names: vec![], ..rule.clone() }
 }
 
-/// The distinct namespaces that rules for the same resources name.
+/// All namespaces in rules that overlap with `asked`, without duplicates.
 fn namespaces(asked: &Rule, layers: &[&Allowance]) -> Vec<String> {
     let mut namespaces = Vec::new();
     for rule in layers.iter().flat_map(|layer| &layer.rules).filter(|rule| !rule.namespaces.is_empty()) {
@@ -91,7 +92,7 @@ mod tests {
         assert!(missing_of(&asked, &[rule(&["*"], &["a"])]).is_empty());
         assert_eq!(missing_of(&asked, &[rule(&["list", "watch"], &["a"])]), [rule(&["patch"], &[])]);
         assert_eq!(missing_of(&asked, &[]), std::slice::from_ref(&asked));
-        // The namespace with the most grants shows what is missing.
+        // Only what is missing in the namespace with the most grants counts.
         let more_in_b = [rule(&["list"], &["a"]), rule(&["list", "watch"], &["b"])];
         assert_eq!(missing_of(&asked, &more_in_b), [rule(&["patch"], &[])]);
         // A rule for all namespaces covers each of them.
@@ -101,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_namespace_that_the_manifest_names_is_missing() {
+    fn a_namespace_that_the_manifest_names_can_be_missing() {
         assert_eq!(
             missing_of(&rule(&["list"], &["a", "b"]), &[rule(&["list"], &["a"])]),
             [rule(&["list"], &["b"])],

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct PolicyError {
     pub path: PathBuf,
-    /// All problems; never empty.
+    /// All problems. There is at least one.
     pub problems: Vec<Problem>,
 }
 

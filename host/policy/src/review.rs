@@ -12,7 +12,7 @@ use super::{http, lack, narrowed, sensitive};
 /// All requests of a plugin and the missing part of each.
 #[derive(Debug)]
 pub struct PolicyReview {
-    /// Rules, each with its missing rules.
+    /// The requested rules, each with its missing part.
     pub rules: Vec<Reviewed<Ask, LackingRules>>,
     /// HTTP requests, each with its missing part.
     pub http: Vec<Reviewed<HttpRule, Option<HttpRule>>>,
@@ -96,7 +96,7 @@ impl PolicyReview {
         self.lacking().is_empty()
     }
 
-    /// Whether nothing is missing, and the rest was only narrowed.
+    /// Whether some rights are narrowed, but none are missing.
     #[must_use]
     pub fn is_narrowed(&self) -> bool {
         self.missing().is_empty() && !self.is_complete()
@@ -108,7 +108,7 @@ impl PolicyReview {
         self.listed(|rules| &rules.all)
     }
 
-    /// As [`Self::lacking`], without requests that were only narrowed.
+    /// Like [`Self::lacking`], but without rights that are only narrowed.
     #[must_use]
     pub fn missing(&self) -> String {
         self.listed(|rules| &rules.missing)

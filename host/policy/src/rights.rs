@@ -1,8 +1,8 @@
 //! The RBAC rights that a cluster must give to a host and to the accounts that its plugins impersonate.
 //!
 //! [`derive()`] computes them from the grants that the host enforces. [`role`] writes them as roles and bindings.
-//! Nothing here talks to a cluster or reads a file. Rights are no wider than the grants, as far as RBAC can express
-//! them.
+//! These modules do not talk to a cluster or read files. The rights are no wider than the grants, as far as RBAC can
+//! express them.
 
 mod derive;
 pub mod held;
@@ -15,8 +15,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 pub use derive::{HostRights, RightsError, RightsOptions, RightsSource, asked, derive};
 
-/// The maximum number of rules that are compared with each other. That is more than anyone writes by hand; an untrusted
-/// manifest that multiplies out to more is not simplified.
+/// The maximum number of rules that are compared with each other. Nobody writes that many by hand. If an untrusted
+/// manifest multiplies out to more, its rights are not simplified.
 const COMPARED_RULES_MAX: usize = 4_096;
 
 /// The scope in which a right holds.
@@ -87,8 +87,8 @@ impl RoleRule {
 }
 
 impl Rights {
-    /// Adds `rule` to a scope. RBAC cannot check the name of an object that is created or of a collection that is
-    /// deleted. So for these verbs, a rule with names is widened to all names.
+    /// Adds `rule` to a scope. For `create` and `deletecollection`, a rule with names is widened to all names, because
+    /// RBAC cannot check names in such requests.
     pub fn add(&mut self, scope: RightsScope, mut rule: RoleRule) {
         const NAMELESS: [&str; 2] = ["create", "deletecollection"];
         let rules = self.0.entry(scope).or_default();
@@ -148,8 +148,8 @@ impl Rights {
         Self(needed.filter(|(_, rules)| !rules.is_empty()).collect())
     }
 
-    /// The rules without verbs that other rules allow. No two of the rules cover the same objects, so a verb is never
-    /// dropped from both.
+    /// The rules without verbs that other rules allow. No two rules of `rules` cover exactly the same objects, so a
+    /// verb is never dropped from both.
     fn needed(&self, scope: &RightsScope, rules: &BTreeSet<RoleRule>) -> Vec<RoleRule> {
         let wider = self.0.get(&RightsScope::Cluster).filter(|_| *scope != RightsScope::Cluster);
         let needed = rules.iter().map(|rule| {

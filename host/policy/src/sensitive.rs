@@ -1,5 +1,5 @@
-//! Finds requests that an operator should look at twice before granting them, and the reasons, sorted by possible harm.
-//! It refuses nothing.
+//! Finds requests that an operator should review with care before granting them. Returns the reasons, the worst first.
+//! It does not refuse anything.
 
 use windlass_core::rights::grants::{HttpRule, Rule, Scheme};
 
@@ -35,15 +35,14 @@ const RUNS_PODS: &str = "runs Pods: code of its choice, with any service account
 const STOPS: &str = "deletes Pods or workloads: it can stop what others run";
 const REDIRECTS: &str = "writes endpoints: it can send the traffic of a Service elsewhere";
 const ROUTES: &str =
-    "writes routes from outside: it can send their hosts' traffic elsewhere, and expose what is inside";
-const ADDRESSES: &str = "changes addresses of ingresses or gateways: where DNS follows them, it can send their traffic \
+    "writes routes into the cluster: it can send their hosts' traffic elsewhere, and expose internal services";
+const ADDRESSES: &str = "changes addresses of ingresses or gateways: if DNS follows these, it can send their traffic \
                          elsewhere";
 const CUTS: &str = "deletes Services, endpoints or routes: it can cut the traffic of others";
 
 /// The harm that some verbs can do to some resources of a group: group, resources, verbs, harm.
 ///
-/// Each of the verbs alone can do what the text says, and that harms others. A wrong warning teaches people to skip the
-/// rest.
+/// Each of the verbs alone must be enough to do the harm, because a wrong warning teaches people to skip the others.
 type Harm = (&'static str, &'static [&'static str], &'static [&'static str], &'static str);
 
 /// The worst comes first.
@@ -76,12 +75,12 @@ const HARMS: &[Harm] = &[
         "writes validating admission policies or their bindings: it can refuse what others write to the API",
     ),
     ("apiregistration.k8s.io", &["apiservices"], PUTS, "writes APIServices: it can take over whole API groups"),
-    ("", &["secrets"], READS, "reads secrets: among them may be tokens that can do more than this policy"),
+    ("", &["secrets"], READS, "reads secrets: they may contain tokens with more rights than this policy grants"),
     (
         "",
         &["secrets"],
         &["create"],
-        "creates secrets: if it may read them too, it can make itself the token of a service account",
+        "creates secrets: if it may read them too, it can create a service account's token for itself",
     ),
     (
         "",
@@ -97,19 +96,19 @@ const HARMS: &[Harm] = &[
         "certificates.k8s.io",
         &["certificatesigningrequests/approval"],
         CHANGES,
-        "approves certificate requests: who made one gets the identity that it names",
+        "approves certificate requests: the requester gets the identity that the request names",
     ),
     (
         "certificates.k8s.io",
         &["certificatesigningrequests/status"],
         CHANGES,
-        "fills in issued certificates: who requested one uses what it puts there",
+        "fills in issued certificates: the client that requested one uses whatever it puts there",
     ),
     (
         "apiextensions.k8s.io",
         &["customresourcedefinitions"],
         DELETES,
-        "deletes CustomResourceDefinitions: with each go all its objects",
+        "deletes CustomResourceDefinitions: all objects of their kinds are deleted, too",
     ),
     (
         "apiextensions.k8s.io",
@@ -117,8 +116,8 @@ const HARMS: &[Harm] = &[
         CHANGES,
         "changes CustomResourceDefinitions: it can change what others' objects may hold",
     ),
-    ("", &["namespaces"], DELETES, "deletes namespaces: with each goes all that is in it"),
-    ("", &["namespaces"], CHANGES, "changes namespaces: their labels say how much their Pods may do"),
+    ("", &["namespaces"], DELETES, "deletes namespaces: everything in them is deleted, too"),
+    ("", &["namespaces"], CHANGES, "changes namespaces: their labels limit what their Pods may do"),
     ("", &["nodes"], ALL_WRITES, "changes nodes: it can move or stop workloads"),
     ("", &["nodes/status"], CHANGES, "changes nodes: it can move or stop workloads"),
     (
@@ -143,14 +142,14 @@ const HARMS: &[Harm] = &[
         "",
         &["pods/binding", "bindings"],
         &["create"],
-        "binds Pods to nodes: it decides past the scheduler where they run",
+        "binds Pods to nodes: it bypasses the scheduler and decides where they run",
     ),
     ("", &["pods/eviction"], &["create"], "evicts Pods: it can stop what runs"),
     (
         "coordination.k8s.io",
         &["leases"],
         &["update", "patch", "delete", "deletecollection"],
-        "writes Leases: it can stop other controllers, or have two of one kind lead at once",
+        "writes Leases: it can stop other controllers, or let two replicas of one lead at once",
     ),
     (
         "",
@@ -171,12 +170,12 @@ const HARMS: &[Harm] = &[
         "changes the status of Pods: it can send their Services' traffic elsewhere, and have them replaced",
     ),
     ("", &["pods/resize"], CHANGES, "resizes running Pods: it can take their CPU and memory away"),
-    ("", &["pods/log"], &["get"], "reads the logs of Pods: passwords and others' data may stand in them"),
+    ("", &["pods/log"], &["get"], "reads the logs of Pods: they may contain passwords and others' data"),
     (
         "",
         &["namespaces/finalize"],
         CHANGES,
-        "ends namespaces: what is in them may be left behind, where nobody sees it",
+        "ends namespaces: objects in them may be left behind where no user can see them",
     ),
     (
         "autoscaling",
@@ -202,12 +201,13 @@ const HARMS: &[Harm] = &[
         ADMISSION,
         ADMISSION_RULES,
         DELETES,
-        "deletes webhook configurations, admission policies or bindings: nothing enforces them then",
+        "deletes webhook configurations, admission policies or bindings: they are no longer enforced",
     ),
 ];
 
-/// Harms that are left out if the rule has one of the verbs in front, with which it can do worse to the same resources.
-/// Most plugins have all verbs on the kinds that they own. Their policies would have twice as many warnings otherwise.
+/// Lesser harms. Each is left out if the rule also has one of the verbs before it, which can do worse to the same
+/// resources. Without this, the policies of most plugins would have twice as many warnings, since a plugin usually has
+/// all verbs on the kinds that it owns.
 const LESSER_HARMS: &[(&[&str], Harm)] = &[
     (
         CHANGES,
@@ -219,7 +219,7 @@ const LESSER_HARMS: &[(&[&str], Harm)] = &[
         ),
     ),
     (&["patch"], ("", &["secrets"], &["update"], "updates secrets: it can replace others' passwords and tokens")),
-    (CHANGES, ("", &["secrets"], DELETES, "deletes secrets: what only they hold is lost")),
+    (CHANGES, ("", &["secrets"], DELETES, "deletes secrets: values that are stored nowhere else are lost")),
     (CHANGES, ("", &["persistentvolumes"], DELETES, "deletes persistent volumes: their data can go with them")),
     (
         &["create"],
@@ -235,25 +235,28 @@ const LESSER_HARMS: &[(&[&str], Harm)] = &[
             "coordination.k8s.io",
             &["leases"],
             &["create"],
-            "creates Leases: it can keep controllers from leading whose Lease is not there yet",
+            "creates Leases: if a controller's Lease does not exist yet, it can keep the controller from leading",
         ),
     ),
     (CHANGES, ("", &["services", "endpoints"], DELETES, CUTS)),
     (CHANGES, ("discovery.k8s.io", &["endpointslices"], DELETES, CUTS)),
     (CHANGES, ("networking.k8s.io", &["ingresses"], DELETES, CUTS)),
     (CHANGES, (GATEWAY, GATEWAYS, DELETES, CUTS)),
-    (CHANGES, ("", QUOTAS, DELETES, "deletes quotas or limit ranges: nothing bounds what their namespace uses then")),
+    (
+        CHANGES,
+        ("", QUOTAS, DELETES, "deletes quotas or limit ranges: their namespace can then use more than they allow"),
+    ),
 ];
 
-/// The most harms that are listed of a rule with `*` for resources, which has nearly all of them.
+/// How many harms are listed for a rule with `*` for resources. Such a rule can do nearly all of them.
 const HARMS_OF_STAR_MAX: usize = 3;
 
 /// The reasons why `rule` is sensitive. Empty if none is known.
 pub(crate) fn of_rule(rule: &Rule) -> Vec<&'static str> {
     let stars = [
         (is_star(&rule.groups), "`*` for groups: every kind that exists now or is installed later"),
-        (is_star(&rule.resources), "`*` for resources: all of them, their subresources included"),
-        (is_star(&rule.verbs), "`*` for verbs: all of them, escalate, bind and impersonate included"),
+        (is_star(&rule.resources), "`*` for resources: all of them, including their subresources"),
+        (is_star(&rule.verbs), "`*` for verbs: all of them, including escalate, bind and impersonate"),
     ];
     let mut found: Vec<_> = stars.into_iter().filter(|(found, _)| *found).map(|(_, why)| why).collect();
     let about =
@@ -267,14 +270,14 @@ pub(crate) fn of_rule(rule: &Rule) -> Vec<&'static str> {
     }
     if is_star(&rule.resources) && harms.len() > HARMS_OF_STAR_MAX {
         harms.truncate(HARMS_OF_STAR_MAX);
-        harms.push("and more of that kind: name the resources that it needs, and this says what is sensitive of them");
+        harms.push("and more: replace `*` by the resources that it needs to see which of them are sensitive");
     }
     found.append(&mut harms);
     let scales = rule.resources.iter().any(|it| it.ends_with("/scale"));
     let rest = [
         (scales && has(rule, CHANGES), "scales workloads: it can stop them"),
         (has(rule, &["deletecollection"]), "deletes whole collections at once"),
-        (rule.cluster && has(rule, ALL_WRITES), "writes cluster-scoped objects: no namespace bounds it"),
+        (rule.cluster && has(rule, ALL_WRITES), "writes cluster-scoped objects: it is not limited to a namespace"),
     ];
     found.extend(rest.into_iter().filter(|(found, _)| *found).map(|(_, why)| why));
     found
@@ -283,20 +286,22 @@ pub(crate) fn of_rule(rule: &Rule) -> Vec<&'static str> {
 /// The reasons why `rule` is sensitive.
 pub(crate) fn of_http(rule: &HttpRule) -> Vec<&'static str> {
     let findings = [
-        (true, "what the plugin reads in the cluster it can send there"),
-        (rule.host.contains('*'), "a wildcard: every host of that form"),
-        (rule.scheme == Scheme::Http, "in the clear: who listens on the way reads and changes it"),
-        (!rule.addresses.is_empty(), "lifts the denial of addresses that plugins may never reach otherwise"),
+        (true, "the plugin can send there what it reads in the cluster"),
+        (rule.host.contains('*'), "a wildcard: every host that matches it"),
+        (rule.scheme == Scheme::Http, "unencrypted: anyone on the network path can read and change it"),
+        (!rule.addresses.is_empty(), "allows addresses that plugins may not reach otherwise"),
     ];
     findings.into_iter().filter(|(found, _)| *found).map(|(_, why)| why).collect()
 }
 
 /// The reason why installing CRDs is sensitive.
-pub(crate) const CRDS: &str = "installs and changes these definitions: they are the cluster's, not a namespace's";
+pub(crate) const CRDS: &str =
+    "installs and changes these definitions, which affect the whole cluster, not only a namespace";
 
 /// The reason why a finalizer other than the plugin's own is sensitive.
 pub(crate) fn of_finalizer(name: &str, own: &str) -> Option<&'static str> {
-    (name != own).then_some("not the plugin's own: others may rely on it, and objects wait for who removes it")
+    (name != own)
+        .then_some("not the plugin's own: others may rely on it, and objects are not deleted until it is removed")
 }
 
 fn is_star(list: &[String]) -> bool {
@@ -351,7 +356,7 @@ mod tests {
             ("apps", "deployments/scale", "patch", "scales"),
             ("*", "*/scale", "update", "scales"),
             ("", "serviceaccounts", "impersonate", "act as others"),
-            ("", "namespaces", "delete", "all that is in it"),
+            ("", "namespaces", "delete", "everything in them"),
             ("*", "things", "get", "groups"),
             ("", "configmaps", "*", "verbs"),
         ] {
@@ -363,13 +368,13 @@ mod tests {
     }
 
     #[test]
-    fn each_verb_is_said_to_do_only_what_it_can_do() {
+    fn each_verb_is_reported_with_its_own_harm() {
         for (group, resource, verb, can, cannot) in [
             (ADMISSION, "validatingwebhookconfigurations", "create", "read and refuse", "change"),
             (ADMISSION, "mutatingwebhookconfigurations", "patch", "read, change and refuse", "validating"),
             (ADMISSION, "validatingadmissionpolicies", "update", "refuse", "change"),
             (ADMISSION, "mutatingadmissionpolicybindings", "patch", "change and refuse", "read"),
-            (ADMISSION, "validatingwebhookconfigurations", "delete", "nothing enforces", "refuse"),
+            (ADMISSION, "validatingwebhookconfigurations", "delete", "no longer enforced", "refuse"),
             ("", "secrets", "patch", "reads them", "creates"),
             ("", "secrets", "update", "replace", "reads"),
             ("", "secrets", "create", "if it may read", "replace"),
@@ -393,12 +398,12 @@ mod tests {
             ("", "persistentvolumes", "patch", "who gets their data", "files"),
             ("", "persistentvolumes", "delete", "data", "files"),
             ("", "resourcequotas", "create", "keep", "deletes"),
-            ("", "limitranges", "delete", "nothing bounds", "keep"),
+            ("", "limitranges", "delete", "use more", "keep"),
             ("apiregistration.k8s.io", "apiservices", "delete", "remove", "take over"),
             ("apiregistration.k8s.io", "apiservices", "create", "take over", "remove"),
             ("certificates.k8s.io", "certificatesigningrequests/approval", "update", "identity", "itself"),
             ("certificates.k8s.io", "certificatesigningrequests/status", "update", "requested", "identity"),
-            ("coordination.k8s.io", "leases", "create", "keep", "two of one kind"),
+            ("coordination.k8s.io", "leases", "create", "keep", "two replicas"),
         ] {
             let said = of_rule(&rule(group, resource, verb));
             let is_right = said.iter().any(|it| it.contains(can)) && !said.iter().any(|it| it.contains(cannot));
@@ -407,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn an_owner_of_an_ordinary_kind_has_a_line_for_the_worst_that_it_can_do() {
+    fn a_plugin_with_all_verbs_on_a_kind_gets_few_warnings() {
         let verbs = ["get", "list", "watch", "create", "update", "patch", "delete"].map(str::to_owned).to_vec();
         for (group, resource, lines) in [
             ("", "configmaps", 0),
@@ -427,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn a_creator_that_also_deletes_is_said_to_delete() {
+    fn create_does_not_hide_the_harm_of_delete() {
         for (group, resource) in [("apps", "deployments"), ("", "pods"), ("", "services"), ("", "resourcequotas")] {
             let verbs = ["create", "delete"].map(str::to_owned).to_vec();
             let said = of_rule(&Rule { verbs, ..rule(group, resource, "get") });
@@ -437,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_said_of_verbs_that_cannot_do_the_harm() {
+    fn verbs_that_cannot_do_the_harm_are_not_reported() {
         for (group, resource, verb) in [
             ("", "configmaps", "patch"),
             ("", "configmaps", "delete"),
@@ -469,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_over_everything_says_the_worst_and_not_all_of_it() {
+    fn a_rule_with_stars_lists_only_the_worst_harms() {
         let verbs = ["get", "list", "watch", "update", "delete"].map(str::to_owned).to_vec();
         let said = of_rule(&Rule { verbs, ..rule("*", "*", "get") });
         assert!(said.len() <= 6, "{said:?}");

@@ -1,4 +1,4 @@
-//! Finds rules of a policy that the plugin does not need, for example ones left over from a template or an earlier
+//! Finds rules of a policy that the plugin does not need, for example rules left over from a template or an earlier
 //! version.
 
 use windlass_core::rights::grants::{Allowance, Rule};
@@ -6,8 +6,8 @@ use windlass_core::rights::grants::{Allowance, Rule};
 use super::asks::Ask;
 use super::lack;
 
-/// The part of `policy`'s rules that no ask needs. Does not report rules that are only wider than necessary by `*`,
-/// namespaces or names. If a resource's name is a guess, no rule for its group is reported.
+/// The part of `policy`'s rules that no ask needs. A rule that is only wider than necessary, by `*`, namespaces or
+/// names, is not reported. If a resource's name is a guess, no rule for its group is reported.
 #[must_use]
 pub fn of_policy(policy: &Allowance, asks: &[Ask]) -> Vec<Rule> {
     policy.rules.iter().flat_map(|rule| unneeded(rule, asks)).collect()
@@ -23,7 +23,7 @@ fn unneeded(rule: &Rule, asks: &[Ask]) -> Vec<Rule> {
     lack::of_rule(rule, &Allowance { rules: needed.collect(), ..Allowance::default() })
 }
 
-/// The rule that `ask` needs, in all places that `rule` covers.
+/// The rule that `ask` needs, widened to all namespaces and names that `rule` covers.
 fn as_wide_as(rule: &Rule, ask: &Ask) -> Rule {
     let unless = |all: bool, list: &[String]| if all { vec![] } else { list.to_vec() };
     Rule {

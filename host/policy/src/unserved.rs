@@ -18,15 +18,15 @@ const WRITING: [&str; 4] = ["create", "update", "patch", "*"];
 /// A subresource that a CRD lacks.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct UnservedSubresource {
-    /// The place of the CRD: `crd.yaml`, or the manifest's `crds`.
+    /// The place of the CRD: `crd.yaml`, or the manifest.
     pub place: &'static str,
     /// The CRD's name, such as `webapps.apps.kubedojo.io`.
     pub definition: String,
-    /// The versions without it.
+    /// The versions that do not declare the subresource.
     pub versions: Vec<String>,
     /// `status` or `scale`.
     pub subresource: &'static str,
-    /// The part of the manifest that lets the plugin write it.
+    /// The reason why the plugin may write the subresource.
     pub why: String,
 }
 
@@ -36,7 +36,7 @@ impl fmt::Display for UnservedSubresource {
         let declaration = DECLARATIONS.iter().find(|(name, _)| name == subresource).map_or("", |(_, how)| how);
         write!(
             f,
-            "{place} declares no subresource {subresource} for {} of {definition}, but {why}. The API server refuses such a \
+            "{place} declares no subresource {subresource} for {} of {definition}, but {why}. The API server answers such a \
              write with 404, and the host retries the key. Add `subresources: {declaration}` to the version, unless the \
              plugin never writes it",
             versions.join(", ")
@@ -44,8 +44,8 @@ impl fmt::Display for UnservedSubresource {
     }
 }
 
-/// The subresources that a plugin with this manifest may write, but that are declared neither by its own CRDs nor by
-/// those `beside` it, in the folder's `crd.yaml`.
+/// The subresources that a plugin with this manifest may write, but that no CRD declares: neither the plugin's own CRDs
+/// nor those in `beside`, from the folder's `crd.yaml`.
 #[must_use]
 pub fn of_manifest(manifest: &Manifest, beside: &[Value]) -> Vec<UnservedSubresource> {
     let own = manifest.crds.iter().filter_map(|crd| CrdSpec::of("the manifest", crd.get("spec")?));
@@ -92,8 +92,8 @@ impl<'a> CrdSpec<'a> {
         format!("{}.{}", self.plural, self.group)
     }
 
-    /// The missing status of the version that a controller has as its primary. A manifest asks to write that status,
-    /// unless the controller says `status: false`.
+    /// The missing status subresource of a version that is the primary of a controller. Every controller asks to write
+    /// its primaries' status, unless its options say `status: false`.
     fn lacking_status(&self, manifest: &Manifest) -> Option<UnservedSubresource> {
         manifest.controllers.iter().filter(|controller| controller.options.status).find_map(|controller| {
             let kind = controller.primary.object_kind();

@@ -1,7 +1,7 @@
-//! Random values and the time of day: those of the system, or those injected into this thread.
+//! Random values and the time of day: from the system, or injected into this thread by a test.
 //!
-//! Only this crate asks the system for them. Timers are tokio's and follow its clock, which tests can pause. With both,
-//! a host in one thread repeats its behaviour exactly for the same seed.
+//! Only this crate asks the system for random values and the time. Timers follow tokio's clock, which tests can pause.
+//! With an injected world and a paused clock, a host in one thread behaves exactly the same for the same seed.
 
 use std::cell::RefCell;
 use std::marker::PhantomData;
@@ -24,16 +24,16 @@ struct SimulatedWorld {
     now: Box<dyn Fn() -> Duration>,
 }
 
-/// While this guard is held, its thread has injected random values and an injected time of day. The guard stays on that
-/// thread.
+/// Guard of [`simulate`]: as long as it is held, its thread gets injected random values and an injected time. It cannot
+/// be sent to another thread.
 #[must_use = "the world is simulated only while this is held"]
 pub struct Simulated {
     before: Option<SimulatedWorld>,
     _stays: PhantomData<Rc<()>>,
 }
 
-/// Injects random values, by a seed, and the time since 1970 into this thread. Work that it hands to other threads uses
-/// those of the system.
+/// Injects random values from `seed` and the time `now` (since 1970) into this thread. Other threads still use the
+/// system's, even for work that this thread gives them.
 pub fn simulate(seed: u64, now: impl Fn() -> Duration + 'static) -> Simulated {
     let simulated = SimulatedWorld { chance: Xoshiro256PlusPlus::seed_from_u64(seed), now: Box::new(now) };
     Simulated { before: SIMULATED.replace(Some(simulated)), _stays: PhantomData }
@@ -51,14 +51,14 @@ pub fn is_simulated() -> bool {
     SIMULATED.with_borrow(Option::is_some)
 }
 
-/// The time since 1970. Zero if the clock is before that.
+/// The time since 1970. Zero if the system's clock shows an earlier time.
 #[must_use]
 pub fn now() -> Duration {
     let simulated = SIMULATED.with_borrow(|simulated| simulated.as_ref().map(|simulated| (simulated.now)()));
     simulated.unwrap_or_else(|| SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
 }
 
-/// A random value, as `rand::random` returns.
+/// A random value, like that of `rand::random`.
 #[must_use]
 pub fn random<T>() -> T
 where
@@ -69,7 +69,7 @@ where
         .unwrap_or_else(rand::random)
 }
 
-/// A random value in `range`, which must not be empty, as `rand::random_range` returns.
+/// A random value in `range`, like that of `rand::random_range`. The range must not be empty.
 #[must_use]
 pub fn random_range<T: SampleUniform>(range: impl SampleRange<T> + Clone) -> T {
     let simulated = SIMULATED
@@ -86,8 +86,8 @@ pub fn fill(bytes: &mut [u8]) {
     }
 }
 
-/// Runs `work` on a thread where it may block. If the world is injected, runs it in a task of this thread instead, so
-/// that nothing happens at the same time.
+/// Runs `work` on a thread where it may block. In a simulated world, runs it as a task on this thread instead, so that
+/// nothing runs in parallel.
 pub fn spawn_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
     if is_simulated() { tokio::spawn(async { work() }) } else { tokio::task::spawn_blocking(work) }
 }

@@ -1,5 +1,5 @@
-//! Checks that a watch makes sense. Values with a grammar of their own, such as selectors, were refused when they were
-//! read.
+//! Checks that a watch makes sense. Malformed values with their own syntax, such as selectors, were already refused
+//! during parsing.
 
 use windlass_core::cache::mapping::Mapping;
 use windlass_core::cache::predicate::Predicate;
@@ -40,7 +40,7 @@ impl Watch {
         }
     }
 
-    /// Checks that the projection keeps what the host reads for this watch.
+    /// Checks that the projection keeps all fields that the host itself needs for this watch.
     fn check_kept(&self, path: &str, problems: &mut Problems) {
         let (name, digest, instead) = match self.projection {
             Projection::Full | Projection::Fields(_) => return,
@@ -53,11 +53,11 @@ impl Watch {
         }
     }
 
-    /// Checks the watch of a primary.
+    /// Checks that the watch of a primary does not ignore deletions.
     pub(crate) fn check_deletions_count(&self, path: &str, problems: &mut Problems) {
         if !self.deleted {
-            let what = "a deleted primary is always reconciled, because that ends its clean-up: \
-                        leave this out, and return at once if the request has no object";
+            let what = "a deleted primary is always reconciled, so that its clean-up ends: leave \
+                        this field out, and return at once if the request has no object";
             problems.add(format_args!("{path}.deleted"), what);
         }
     }
@@ -161,7 +161,7 @@ fn check_reference(reference: &ReferencePath, path: &str, problems: &mut Problem
 
 fn check_predicate(predicate: &Predicate, path: &str, depth: usize, problems: &mut Problems) {
     if depth > PREDICATE_DEPTH_MAX {
-        let what = format!("predicates may be nested only {PREDICATE_DEPTH_MAX} deep: express this with fewer of them");
+        let what = format!("predicates may be nested only {PREDICATE_DEPTH_MAX} levels deep: use fewer levels");
         problems.add(path, what);
         return;
     }

@@ -1,4 +1,4 @@
-//! Converts a declared watch into the lists and watches that it needs.
+//! Converts a declared watch into the requests to the API server that it needs.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -48,7 +48,7 @@ impl Watch {
         }
     }
 
-    /// The pointers at which the host reads objects of this watch.
+    /// Pointers to the fields that the host itself reads in objects of this watch.
     pub(super) fn pointers(&self) -> BTreeSet<String> {
         let indexes = self.indexes.iter().flat_map(|index| index.source.pointers());
         let predicates = self.predicates.iter().flat_map(Predicate::pointers).map(ToString::to_string);

@@ -1,4 +1,4 @@
-//! Checks the conditions of a watch's `where`. Their form was checked when they were read.
+//! Checks the conditions of a watch's `where`. Their syntax was already checked during parsing.
 
 use windlass_core::cache::watch::Projection;
 use windlass_core::cache::where_clause::{
@@ -8,15 +8,15 @@ use windlass_core::cache::where_clause::{
 use super::Watch;
 use crate::validate::{Problems, quoted};
 
-/// How many tests one `where` may have, counting alternatives. Each object of the kind is tested.
+/// How many tests one `where` may have, including those in an `any`. The host runs them for every object of the kind.
 const TESTS_MAX: usize = 64;
-/// The length of all conditions together, in words. Logs, metrics and status show it.
+/// The maximum length of all conditions together, written out as text. Logs, metrics and the status show this text.
 const CLAUSE_BYTES_MAX: usize = 16 << 10;
 
-/// Pointers that the host may not see as the server has them, with the reason.
+/// Fields that a condition must not test, because the host may see another value than the server. Each has its reason.
 const UNSEEN: [(&str, &str); 3] = [
-    ("/apiVersion", "is that of the watch"),
-    ("/kind", "is that of the watch"),
+    ("/apiVersion", "is the same for all objects of the watch"),
+    ("/kind", "is the same for all objects of the watch"),
     ("/metadata/managedFields", "cannot be tested"),
 ];
 
@@ -24,12 +24,12 @@ impl Watch {
     pub(super) fn check_where(&self, path: &str, problems: &mut Problems) {
         let tests: usize = self.conditions.iter().map(|condition| condition.tests().len()).sum();
         if tests > TESTS_MAX {
-            problems.add(path, format!("{tests} tests, of at most {TESTS_MAX}"));
+            problems.add(path, format!("has {tests} tests, but at most {TESTS_MAX} are allowed"));
             return;
         }
         let length = WhereClause::new(&self.conditions).map_or(0, |clause| clause.to_string().len());
         if length > CLAUSE_BYTES_MAX {
-            problems.add(path, format!("{length} bytes of conditions, of at most {CLAUSE_BYTES_MAX}"));
+            problems.add(path, format!("has {length} bytes of conditions, but at most {CLAUSE_BYTES_MAX} are allowed"));
             return;
         }
         for (index, condition) in self.conditions.iter().enumerate() {
@@ -64,7 +64,7 @@ impl Watch {
                 problems.not_empty(format_args!("{path}.annotation"), key);
                 let mut values = values.into_iter().flat_map(|(_, values)| values.iter());
                 if let Some(value) = values.find(|value| !matches!(value, Scalar::Text(_))) {
-                    let what = format!("annotations are texts, so {value} never equals one: write \"{value}\"");
+                    let what = format!("an annotation is always a string, never {value}: write \"{value}\"");
                     problems.add(path, what);
                 }
             }
@@ -81,7 +81,7 @@ impl Watch {
             problems.add(path, format!("{} {reason}", quoted(pointer)));
         }
         if self.projection == Projection::Metadata && !is_of_metadata(pointer) {
-            let what = "with the projection `metadata` the server does not send it: use `fields`";
+            let what = "the server does not send this field with the projection `metadata`: use `fields`";
             problems.add(path, format!("{}: {what}", quoted(pointer)));
         }
     }

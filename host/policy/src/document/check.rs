@@ -1,4 +1,4 @@
-//! Checks that a policy makes sense. Also reports rules that look as if they granted something but can never match.
+//! Checks that a policy makes sense. Also reports rules that can never match, although they seem to grant something.
 
 use windlass_core::object::path_segment;
 use windlass_core::rights::egress::is_host_pattern;
@@ -23,7 +23,7 @@ pub(super) fn check_rule(rule: &RuleDocument, problem: &mut impl FnMut(String)) 
             problem(format!("`{field}` is empty, so the rule allows nothing"));
         }
         if list.len() > POLICY_LIST_ENTRIES_MAX {
-            problem(format!("`{field}` has {} entries, at most {POLICY_LIST_ENTRIES_MAX} are allowed", list.len()));
+            problem(format!("`{field}` has {} entries, but at most {POLICY_LIST_ENTRIES_MAX} are allowed", list.len()));
         }
         if !needed && list.iter().any(|item| item == "*") {
             problem(format!("`{field}` does not support `*`: leave `{field}` out to match all"));
@@ -34,14 +34,14 @@ pub(super) fn check_rule(rule: &RuleDocument, problem: &mut impl FnMut(String)) 
         problem(format!("{verb:?} is not a verb that plugins can use: {hint}"));
     }
     for group in rule.api_groups.iter().filter(|group| group.contains('/')) {
-        problem(format!("{group:?} is not a group: leave the version out"));
+        problem(format!("{group:?} is not a group: write it without the version"));
     }
     let is_none = |group: &&String| !group.contains('/') && !matches!(&***group, "" | "*") && !is_subdomain(group);
     for group in rule.api_groups.iter().filter(is_none) {
         problem(format!("{group:?} is not a group: use a name like `apps`, `\"\"` for the core group, or `*` for all"));
     }
     for name in rule.names.iter().filter(|name| *name != "*" && !is_name(name)) {
-        problem(format!("{name:?} cannot be the name of an object: `names` takes whole names, not patterns"));
+        problem(format!("{name:?} cannot be the name of an object: `names` has complete names, not patterns"));
     }
     for resource in &rule.resources {
         if let Some(what) = resource_problem(resource) {
@@ -65,12 +65,13 @@ fn resource_problem(resource: &str) -> Option<String> {
         return Some(format!("put its group into `apiGroups`, as {group:?}"));
     }
     if subresource == "*" {
-        return Some(format!("as in RBAC, name each subresource, such as `{plural}/status`"));
+        return Some(format!("name each subresource as in RBAC, such as `{plural}/status`"));
     }
     if plural.bytes().any(|byte| byte.is_ascii_uppercase()) {
         return Some("resources are plurals in lower case, such as `deployments`, not kinds".to_owned());
     }
-    ((plural != "*" && !is_word(plural)) || !is_word(subresource)).then(|| "it is like `deployments/scale`".to_owned())
+    ((plural != "*" && !is_word(plural)) || !is_word(subresource))
+        .then(|| "use a name like `deployments` or `deployments/scale`".to_owned())
 }
 
 pub(super) fn check_http(rule: &HttpDocument, problem: &mut impl FnMut(String)) {
@@ -82,7 +83,7 @@ pub(super) fn check_http(rule: &HttpDocument, problem: &mut impl FnMut(String)) 
         problem("0 is not a port".to_owned());
     }
     if rule.methods.is_empty() {
-        problem("`methods` is empty, so nothing can be asked; `[\"*\"]` is all".to_owned());
+        problem("`methods` is empty, so the rule allows no request; `[\"*\"]` allows all methods".to_owned());
     }
     let is_method = |method: &&String| *method == "*" || method.bytes().all(|byte| byte.is_ascii_alphabetic());
     for method in rule.methods.iter().filter(|method| method.is_empty() || !is_method(method)) {

@@ -21,7 +21,7 @@ const WRITTEN: &str = "value";
 pub struct DocumentProblems(pub Vec<Problem>);
 
 impl DocumentProblems {
-    /// Adds a problem of the document as a whole.
+    /// Adds a problem that concerns the whole document.
     pub fn whole(&mut self, what: String) {
         self.0.push(Problem { place: None, what });
     }
@@ -50,7 +50,7 @@ impl DocumentProblems {
         }
     }
 
-    /// The document that was `read` from `path`, or an error with all problems that were found in it.
+    /// Returns the document `read` from `path`, or an error with all problems found in it.
     pub fn or<T>(mut self, path: &Path, read: Option<T>) -> Result<T, PolicyError> {
         let more = self.0.len().saturating_sub(LISTED_PROBLEMS_MAX);
         if more > 0 {
@@ -69,8 +69,8 @@ pub(super) fn place(location: Location) -> (u64, u64) {
     (location.line(), location.column())
 }
 
-/// The path of the field with the problem, as users write it: `build.output`, `rules[1].verbs`. Empty for the document
-/// as a whole.
+/// The path of the field with the problem, in the form `rules[1].verbs`. Empty if the problem concerns the whole
+/// document.
 fn field(path: &FieldPath) -> String {
     let mut field = String::new();
     for segment in path {
@@ -93,7 +93,7 @@ fn field(path: &FieldPath) -> String {
 fn explained(error: &serde_saphyr::Error) -> String {
     let message = error.without_snippet().to_string();
     let message = message.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ");
-    // The line is already part of the problem.
+    // The line number is already part of the problem.
     let message = message.rsplit_once(" at line ").map_or(&*message, |(message, _)| message);
     match did_you_mean(message) {
         Some(hint) => format!("{message}; {hint}"),
@@ -101,17 +101,17 @@ fn explained(error: &serde_saphyr::Error) -> String {
     }
 }
 
-/// The message without details that only programmers understand.
+/// The message without the parser's advice to programmers.
 fn plain(message: &str) -> String {
     let message = message.strip_suffix(", set DuplicateKeyPolicy in Options if acceptable").unwrap_or(message);
     match message {
-        it if it.contains("Documents {") => "there are several documents in it: it is to be one".to_owned(),
-        it if it.starts_with("budget breached") => format!("it is larger or nested deeper than any such file ({it})"),
+        it if it.contains("Documents {") => "there are several documents in it: leave only one".to_owned(),
+        it if it.starts_with("budget breached") => format!("it is too large or nested too deeply ({it})"),
         it => it.split("; use Option<").next().unwrap_or_default().to_owned(),
     }
 }
 
-/// The parser's limits: as much as a policy can need, even if aliases multiply its content.
+/// The parser's limits: enough for any policy, and small enough to stop aliases that multiply the content.
 fn options() -> serde_saphyr::Options {
     serde_saphyr::options! {
         budget: serde_saphyr::budget! {

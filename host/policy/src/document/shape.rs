@@ -33,8 +33,8 @@ pub(super) struct PolicyDocument {
     pub(super) finalizers: Vec<Spanned<String>>,
 }
 
-/// How a new version becomes the current one: a word such as `shadow`, which is short for `{strategy: shadow}`, or a
-/// map.
+/// How a new version becomes the current one. In YAML it is a map, or a word: `shadow` is short for
+/// `{strategy: shadow}`.
 #[derive(Clone)]
 pub(super) struct RolloutDocument {
     pub(super) strategy: Option<RolloutStrategy>,
@@ -55,7 +55,7 @@ pub(super) struct PromoteAfterDocument {
     pub(super) time: String,
 }
 
-/// Like a rule of a Kubernetes role, with additional fields.
+/// A rule like those in a Kubernetes role, with additional fields.
 #[derive(Clone, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct RuleDocument {
@@ -87,7 +87,7 @@ impl<'de> Deserialize<'de> for RolloutDocument {
     }
 }
 
-/// Parses the short or the long form, each with its own error messages.
+/// Parses the short form (a word) or the long form (a map), each with its own error messages.
 struct EitherForm;
 
 impl<'de> Visitor<'de> for EitherForm {
@@ -110,7 +110,7 @@ impl<'de> Visitor<'de> for EitherForm {
     }
 }
 
-/// The first fields of every Windlass document.
+/// The fields with which every Windlass document begins.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct DocumentHead {

@@ -80,14 +80,14 @@ fn invalid_values_are_refused_with_advice() {
         ("plugin: webapp", "plugin: shop", "is for the plugin"),
         ("plugin: webapp\n", "", "`plugin: webapp` is missing"),
         ("kind: PluginPolicy", "kind: Role", "kind: PluginPolicy"),
-        ("prod/deployer", "deployer", "no service account"),
+        ("prod/deployer", "deployer", "not a service account"),
         ("deployments/scale", "deployments/*", "name each subresource"),
         ("deployments/scale", "deployments.apps", "apiGroups"),
         ("deployments/scale", "Deployment", "plurals in lower case"),
-        ("[apps]", "[apps/v1]", "leave the version out"),
+        ("[apps]", "[apps/v1]", "without the version"),
         ("[apps]", "[\"*.example.com\"]", "not a group"),
         ("names: [shop]", "names: [\"shop-*\"]", "not patterns"),
-        ("names: [shop]", "names: [\"\"]", "whole names"),
+        ("names: [shop]", "names: [\"\"]", "complete names"),
         ("verbs: [get, patch]", "verbs: []", "allows nothing"),
         ("namespaces: [prod]", "namespaces: [\"*\"]", "leave `namespaces` out"),
         ("cluster: true", "cluster: true, namespaces: [prod]", "a separate rule"),
@@ -128,7 +128,7 @@ fn a_yaml_error_is_reported_with_its_place() {
 fn multiplying_aliases_are_refused_quickly() {
     let mut text = "apiVersion: windlass.dev/v1alpha1\nkind: PluginPolicy\nplugin: webapp\n".to_owned();
     text.push_str("a: &a [x, x, x, x, x, x, x, x, x]\n");
-    // This is almost four hundred million entries, which would take minutes.
+    // Expanded, the aliases stand for almost four hundred million entries, which would take minutes to parse.
     for (before, name) in ('a'..='h').zip('b'..='i') {
         let line = format!("{name}: &{name} [{}]\n", vec![format!("*{before}"); 9].join(", "));
         text.push_str(&line);
@@ -154,7 +154,8 @@ fn schema() -> serde_json::Value {
     serde_json::from_str(text).expect("the schema is JSON")
 }
 
-/// The fields that the parser accepts in place of `from`, found by replacing `from` with an unknown field `to`.
+/// The fields that the parser accepts where `from` stands. The error about the unknown field `to`, put in its place,
+/// lists them.
 fn known_fields(from: &str, to: &str) -> Vec<String> {
     let said = wrong(from, to);
     let (_, list) = said.split_once("expected one of ").expect("it lists what it knows");
@@ -221,7 +222,7 @@ fn object_names_may_have_all_characters_of_kubernetes() {
     }
 }
 
-/// A policy that consists only of the rules that a denial said are missing.
+/// A policy that consists only of the missing rules that a denial lists.
 fn pasted(denial: &str) -> Arc<Allowance> {
     let (_, missing) = denial.split_once("missing: ").expect("it says what is missing");
     let head = "apiVersion: windlass.dev/v1alpha1\nkind: PluginPolicy\nplugin: webapp\n";
@@ -290,7 +291,7 @@ fn a_policy_sets_when_a_next_version_is_promoted() {
     assert_eq!(read_after("{calls: 100, time: 2h}"), Ok(Some(hours)));
     assert_eq!(read(FULL).map(|policy| policy.promote_after), Ok(None));
     for (after, words) in [
-        ("{calls: 0, time: 2h}", "no call proves nothing"),
+        ("{calls: 0, time: 2h}", "at least 1 call"),
         ("{calls: 1, time: soon}", "such as 10m"),
         ("{calls: 1, time: 2é}", "such as 10m"),
         ("{calls: 1}", "missing field `time`"),
@@ -320,7 +321,7 @@ fn the_shadow_strategy_is_a_word_or_a_map() {
     assert_eq!(read(FULL).map(|policy| policy.rollout), Ok(RolloutStrategy::Replace));
     for (rollout, words) in [
         ("shade", "expected `shadow`, or a map"),
-        ("{}", "says nothing"),
+        ("{}", "is empty"),
         ("{strategy: shade}", "unknown variant"),
         ("{strategies: shadow}", "unknown field `strategies`"),
     ] {

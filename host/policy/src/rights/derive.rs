@@ -16,8 +16,8 @@ const CRD_GROUP: &str = "apiextensions.k8s.io";
 const CRDS: &str = "customresourcedefinitions";
 /// The namespace of Events about cluster-scoped objects.
 const EVENTS_OF_CLUSTER: &str = "default";
-/// Writes after or before which a host may read the object: to settle an unknown outcome, and to compare the finalizers
-/// and owners that a write replaces.
+/// Verbs of writes for which the host also reads the object: before the write, to compare finalizers and owners; after
+/// it, to find out whether a write with an unknown outcome was committed.
 const LOOKED_AT: [&str; 4] = ["create", "update", "patch", "delete"];
 
 /// Options of the host whose rights are derived.
@@ -27,7 +27,7 @@ pub struct RightsOptions {
     pub only: Option<String>,
     /// The namespace of the host's leases. `None` if it uses no leases.
     pub leases: Option<String>,
-    /// Whether the host's admin address accepts tokens, which the host has the cluster review.
+    /// Whether the host's admin address accepts tokens. The host checks them by token reviews.
     pub reviews_tokens: bool,
 }
 
@@ -57,16 +57,16 @@ pub struct HostRights {
 /// The reason why rights cannot be derived.
 #[derive(Debug, thiserror::Error)]
 pub enum RightsError {
-    /// The manifest names kinds, but roles need resources.
+    /// The manifest has kinds whose resource is not known, but roles need resources.
     #[error(
-        "the plugin {plugin} names kinds whose resource is not known: {}. Ask a cluster that serves them (--kubeconfig), or put \
-         their definitions beside the plugin, as crd.yaml", kinds.join(", ")
+        "the plugin {plugin} names kinds whose resource is not known: {}. Name a cluster that serves them (--kubeconfig), or put \
+         their definitions into a crd.yaml beside the plugin", kinds.join(", ")
     )]
     Kinds { plugin: String, kinds: Vec<String> },
-    /// A role in a namespace cannot cover cluster-scoped resources.
+    /// It is not known whether some resources are cluster-scoped. A role in a namespace cannot cover those that are.
     #[error(
-        "the plugin {plugin} names resources that may be cluster-scoped: {}. Ask a cluster that serves them (--kubeconfig), or put \
-         their definitions beside the plugin, as crd.yaml", resources.join(", ")
+        "the plugin {plugin} names resources that may be cluster-scoped: {}. Name a cluster that serves them (--kubeconfig), or put \
+         their definitions into a crd.yaml beside the plugin", resources.join(", ")
     )]
     Scope { plugin: String, resources: Vec<String> },
 }
@@ -105,7 +105,7 @@ pub fn derive(options: &RightsOptions, plugins: &[RightsSource<'_>]) -> Result<H
         let granted = Granted { manifest, names, grants, only: options.only.as_deref() };
         let mut work = PluginWork { plugin, granted, host: Rights::default(), own: Rights::default(), remarks: vec![] };
         work.all()?;
-        // Two versions of a plugin lead to the same remarks.
+        // Two versions of a plugin often lead to the same remarks.
         work.remarks.retain(|remark| !rights.remarks.contains(remark));
         rights.remarks.append(&mut work.remarks);
         rights.host.extend(work.host);
@@ -121,8 +121,8 @@ pub fn derive(options: &RightsOptions, plugins: &[RightsSource<'_>]) -> Result<H
     Ok(rights)
 }
 
-/// The rights of a host without plugins. It watches CRDs, and `APIService` objects to learn who serves a group; it
-/// works without either. If its admin address accepts tokens, it may create token reviews.
+/// The rights of a host without plugins. It watches CRDs, and reads `APIService` objects to learn which server serves a
+/// group; it also works without these rights. If its admin address accepts tokens, it may create token reviews.
 fn of_host(options: &RightsOptions) -> Rights {
     let mut rights = Rights::default();
     rights.add(RightsScope::Cluster, RoleRule::new(CRD_GROUP, CRDS, &WATCH));
@@ -153,7 +153,7 @@ struct PluginWork<'a> {
     granted: Granted<'a>,
     /// Rights for the host's own work.
     host: Rights,
-    /// Rights for the plugin's work: those of the account that it impersonates, if there is one.
+    /// Rights for the plugin's work. If the plugin impersonates an account, they are for that account.
     own: Rights,
     remarks: Vec<String>,
 }
@@ -166,7 +166,7 @@ impl PluginWork<'_> {
             self.controller(controller, owns);
         }
         for name in manifest.crd_names().filter(|name| self.plugin.grants.check_crd(name).is_ok()) {
-            // An apply names the object even if it creates it, so the rule can have the name.
+            // An apply names the object even when it creates the object, so the rule can be limited to the name.
             let mut rule = of_role(Role::Definitions, CRD_GROUP, CRDS).named([name]);
             rule.verbs.insert("create".to_owned());
             self.host.add_exactly(RightsScope::Cluster, rule);
@@ -191,8 +191,8 @@ impl PluginWork<'_> {
         self.host.add(RightsScope::Cluster, reviews);
     }
 
-    /// Adds the rights that the rules grant. Returns true if the plugin may write objects other than its primaries, so
-    /// that these may become owners.
+    /// Adds the rights that the rules grant. Returns true if the plugin may write objects other than its primaries,
+    /// because the primaries may then become owners.
     fn granted_rules(&mut self) -> Result<bool, RightsError> {
         let manifest = self.plugin.manifest;
         let primary = |controller: &Controller| {
@@ -226,8 +226,8 @@ impl PluginWork<'_> {
         }
         if left_out {
             self.remarks.push(format!(
-                "the plugin {} may do something to objects without a namespace by `*`, and --namespace keeps the host to one: no \
-                 role is printed for that. Name the resources in its policy",
+                "a rule with `*` lets the plugin {} use cluster-scoped objects, but --namespace limits the host to one namespace: no \
+                 role is printed for them. Name the resources in the plugin's policy",
                 manifest.name
             ));
         }
@@ -246,7 +246,7 @@ impl PluginWork<'_> {
             watched.iter().filter(|(scopes, ..)| scopes.is_empty()).map(|(_, kind, _)| kind.to_string()).collect();
         if !ungranted.is_empty() {
             self.remarks.push(format!(
-                "the plugin {}'s controller {} is left out because it waits: its watch of {} is not granted. See `windlass inspect`",
+                "controller {1} of the plugin {0} is left out because its watch of {2} is not granted. See `windlass inspect`",
                 manifest.name,
                 controller.name,
                 ungranted.into_iter().collect::<Vec<_>>().join(", ")
@@ -256,7 +256,7 @@ impl PluginWork<'_> {
         for (scopes, kind, resource) in watched {
             for (scope, name) in scopes {
                 let rule = RoleRule::new(kind.group(), &resource.plural, &WATCH).named(name);
-                // The host reads the caches for the account, so it checks whether the account may read them.
+                // The host fills the caches with its own rights, so it checks that the account may read the objects.
                 if impersonate.is_some() {
                     self.own.add(scope.clone(), rule.clone());
                 }
@@ -283,7 +283,7 @@ impl PluginWork<'_> {
         }
     }
 
-    /// The scopes of Events about primaries in `scope`.
+    /// The scopes in which Events about primaries in `scope` are created.
     fn events_of(&self, scope: RightsScope, namespaced: bool) -> Vec<RightsScope> {
         match (namespaced, self.granted.only) {
             (false, Some(only)) => {

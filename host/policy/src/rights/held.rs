@@ -1,4 +1,4 @@
-//! Compares the rights that an account should have with those that a cluster reports. Does not query the cluster
+//! Compares the rights that an account should have with the rights that a cluster reports. Does not query the cluster
 //! itself.
 
 use std::collections::BTreeSet;

@@ -17,9 +17,9 @@ const LABEL: (&str, &str) = ("app.kubernetes.io/name", "windlass");
 /// A role or a binding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RoleObject {
-    /// The scope. A cluster scope means `ClusterRole` or `ClusterRoleBinding`.
+    /// If this is the cluster, the object is a `ClusterRole` or `ClusterRoleBinding`.
     pub scope: RightsScope,
-    /// The name. A binding has the name of its role.
+    /// A binding has the same name as its role.
     pub name: String,
     pub content: RoleContent,
 }
@@ -154,7 +154,7 @@ fn flow<'a>(list: impl IntoIterator<Item = &'a String>) -> String {
     format!("[{}]", list.into_iter().map(|item| scalar(item)).collect::<Vec<_>>().join(", "))
 }
 
-/// A YAML scalar, quoted if it could be read as something other than this text.
+/// The text as a YAML scalar, in quotes if a parser could read it as a value of another type.
 fn scalar(text: &str) -> String {
     const OTHER: [&str; 8] = ["true", "false", "null", "yes", "no", "on", "off", "nan"];
     let is_plain = text.starts_with(|first: char| first.is_ascii_lowercase())

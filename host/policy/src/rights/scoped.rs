@@ -1,4 +1,4 @@
-//! Finds the RBAC scopes in which a watch or a granted rule holds, by the same checks that a host makes.
+//! Finds the RBAC scopes in which a watch or a granted rule holds. Uses the same checks as the host.
 
 use windlass_core::object::ObjectKey;
 use windlass_core::rights::grants::{Access, Grants, Rule};
@@ -10,7 +10,7 @@ use crate::document::VERBS;
 
 /// The verbs that a watch needs.
 pub(super) const WATCH: [&str; 2] = ["list", "watch"];
-/// Has no scope of its own: subresources of all kinds and kinds of all groups.
+/// The wildcard for groups and resources. It covers both namespaced and cluster-scoped resources.
 const ANY: &str = "*";
 
 /// A plugin's grants, and what is known about the resources that they name.
@@ -33,15 +33,15 @@ pub(super) struct ScopedRule {
 #[derive(Default)]
 pub(super) struct ScopedRules {
     pub(super) rules: Vec<ScopedRule>,
-    /// Resources that may be namespaced or cluster-scoped, where that matters.
+    /// Resources for which it matters, but is not known, whether they are namespaced.
     pub(super) unknown: Vec<String>,
-    /// Whether the rule covers cluster-scoped objects by `*` although the host is limited to one namespace.
+    /// Whether a `*` in the rule covers cluster-scoped objects, although the host is limited to one namespace.
     pub(super) left_out: bool,
 }
 
 impl Granted<'_> {
-    /// The scopes in which `watch` is granted, after the host's narrowing, each with the name that the watch selects,
-    /// if any. Empty if it is not granted anywhere.
+    /// The scopes in which `watch` is granted, limited to the host's namespace if it has one. Each comes with the
+    /// object name that the watch selects, if it selects one. Empty if the watch is not granted anywhere.
     pub(super) fn scopes_of(&self, watch: &Watch, resource: &ResourceName) -> Vec<(RightsScope, Option<String>)> {
         let kind = watch.object_kind();
         let may = |key: Option<&ObjectKey>| {
@@ -114,7 +114,8 @@ impl Granted<'_> {
         scoped
     }
 
-    /// Adds `part` of `rule` to `scoped` in each scope in which it holds. If `namespaced` is `None`, it may be either.
+    /// Adds `part` of `rule` to `scoped` in each scope in which it holds. `namespaced` is `None` if it is not known
+    /// whether the resource is namespaced.
     fn place(&self, rule: &Rule, part: &RoleRule, namespaced: Option<bool>, scoped: &mut ScopedRules) {
         let places: Vec<RightsScope> = match (namespaced, self.only) {
             (Some(false), _) => {
@@ -128,7 +129,7 @@ impl Granted<'_> {
             }
             (_, only) => {
                 let within = rule.namespaces.iter().filter(|namespace| only.is_none_or(|only| only == *namespace));
-                // An author may write a name that is not a namespace.
+                // A manifest may have a name that is not a valid namespace.
                 within
                     .filter(|namespace| is_dns_label(namespace))
                     .map(|namespace| RightsScope::Namespace(namespace.clone()))
@@ -145,8 +146,9 @@ impl Granted<'_> {
         }
     }
 
-    /// Checks one sample request of `part` in `scope` with the grants, because the layers do not show what is denied to
-    /// every plugin. A rule about many resources is kept whole, so any one of them is checked.
+    /// Checks one sample request of `part` in `scope` with the grants, because only they deny what no plugin may do;
+    /// the layers do not. If `part` is about several resources, checking the first is enough, because it is kept as a
+    /// whole.
     fn allows(&self, scope: &RightsScope, part: &RoleRule, namespaced: Option<bool>, verb: &str) -> bool {
         let (Some(group), Some(path)) = (part.groups.first(), part.resources.first()) else { return false };
         let (resource, subresource) = path.split_once('/').unwrap_or((path, ""));

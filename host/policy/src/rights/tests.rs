@@ -98,7 +98,7 @@ impl Setting {
     }
 }
 
-/// Formats rights as `where: verbs resource.group [names]`, without those that every host has.
+/// Formats rights as `where: verbs resource of group [names]`, without the rights that every host has.
 fn lines(rights: &Rights) -> Vec<String> {
     let mut lines = Vec::new();
     for (scope, rules) in rights.scopes() {
@@ -206,7 +206,10 @@ fn a_waiting_controller_needs_no_rights_and_is_one_remark() {
     let shops: Vec<_> = lines(&rights.host).into_iter().filter(|line| line.contains("shops ")).collect();
     assert_eq!(shops, ["*: list,watch shops of example.com"], "what the policy grants, and no finalizer");
     assert_eq!(rights.remarks.len(), 1, "{:?}", rights.remarks);
-    assert!(rights.remarks[0].contains("controller shops is left out") && rights.remarks[0].contains("v1 Secret"));
+    assert!(
+        rights.remarks[0].contains("controller shops of the plugin shop is left out")
+            && rights.remarks[0].contains("v1 Secret")
+    );
 }
 
 #[test]
@@ -295,7 +298,7 @@ fn secrets_of_a_configuration_are_granted_by_name() {
 #[test]
 fn an_unknown_resource_is_an_error_and_never_guessed() {
     let gadget = owning(&json!({"apiVersion": "other.com/v1", "kind": "Gadget"}));
-    let error = Setting::default().derive(&gadget).expect_err("nobody knows its resource").to_string();
+    let error = Setting::default().derive(&gadget).expect_err("its resource is not known").to_string();
     assert!(error.contains("other.com/v1 Gadget") && error.contains("--kubeconfig"), "{error}");
     let permission = json!({"permissions": [{"apiGroups": ["other.com"], "resources": ["gadgets"], "verbs": ["get"]}]});
     let permission = manifest(&permission);
