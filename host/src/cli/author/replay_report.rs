@@ -51,7 +51,7 @@ impl ReplayReport {
 
     pub(crate) fn add(&mut self, plugin: &Plugin, call: &RecordedCall, replayed: &ReplayedCall, verdict: CallVerdict) {
         let ReplayedCall { imports, result, cpu_us, .. } = replayed;
-        let trace = self.with_trace.then(|| story::told(call, imports, result.as_ref(), *cpu_us));
+        let trace = self.with_trace.then(|| story::text_of_call(call, imports, result.as_ref(), *cpu_us));
         let mut document = json!({
             "plugin": call.component.plugin, "recordedDigest": call.component.digest, "replayedDigest": **plugin.digest(),
             "controller": call.request.controller, "key": call.request.key(), "export": call.export,
