@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use windlass_check::{AcceptedFinding, Finding, Report, RunRule, Tried, told};
+use windlass_check::{AcceptedFinding, Finding, Report, RunRule, Tried, story_of};
 
 /// The most details of a finding that are shown. Further ones are counted.
 const FINDING_DETAILS_SHOWN_MAX: usize = 8;
@@ -73,7 +73,7 @@ pub(crate) fn not_met(accepted: &[&AcceptedFinding]) -> String {
 /// One finding, with its story.
 pub(crate) fn finding(finding: &Finding, file: Option<&PathBuf>, most: usize) -> String {
     let Finding { rule, step, details, faults, again, steps, .. } = finding;
-    let mut text = format!("{}: {}\n", rule.name(), rule.says());
+    let mut text = format!("{}: {}\n", rule.name(), rule.violation());
     for fault in faults {
         let _ = writeln!(text, "  fault    {}", fault.name);
     }
@@ -98,7 +98,7 @@ pub(crate) fn finding(finding: &Finding, file: Option<&PathBuf>, most: usize) ->
     if details.len() > most {
         let _ = writeln!(text, "           and {} more", details.len() - most);
     }
-    text.push_str(&told(finding));
+    text.push_str(&story_of(finding));
     if let Some(file) = file {
         let _ = writeln!(
             text,
@@ -133,7 +133,7 @@ pub(crate) fn junit(reports: &[Report]) -> String {
             text.push_str(">\n");
             for found in of_rule {
                 let said = escaped(&finding(found, None, usize::MAX));
-                let _ = writeln!(text, "      <failure message=\"{}\">{said}</failure>", escaped(rule.says()));
+                let _ = writeln!(text, "      <failure message=\"{}\">{said}</failure>", escaped(rule.violation()));
             }
             text.push_str("    </testcase>\n");
         }
