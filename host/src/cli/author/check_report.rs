@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use windlass_check::{AcceptedFinding, Finding, Report, RunRule, Tried, story_of};
 
-/// The most details of a finding that are shown. Further ones are counted.
+/// The maximum number of details of a finding that are shown. Further details are counted.
 const FINDING_DETAILS_SHOWN_MAX: usize = 8;
 
 /// The report, for people.
@@ -26,8 +26,8 @@ pub(crate) fn text(report: &Report, took: Duration, files: &[PathBuf]) -> String
     let classes: Vec<_> = faults.iter().map(|(class, it)| format!("{class} {}/{}", it.tried, it.of)).collect();
     let _ = writeln!(text, "                  {}", classes.join(", "));
     if *unreached > 0 {
-        let why = "the plugin went another way, or there was nothing left for it";
-        let _ = writeln!(text, "                  in {unreached} runs a fault did not come about: {why}");
+        let why = "the plugin behaved differently, or the object of the fault was gone";
+        let _ = writeln!(text, "                  in {unreached} runs a fault did not occur: {why}");
     }
     for (what, reason) in switched_off(report) {
         let _ = writeln!(text, "  switched off    {what}: {reason}");
@@ -65,7 +65,10 @@ fn switched_off(report: &Report) -> Vec<(String, &str)> {
 pub(crate) fn not_met(accepted: &[&AcceptedFinding]) -> String {
     let line = |it: &&AcceptedFinding| {
         let AcceptedFinding { scenario, rule, about, .. } = it;
-        format!("the baseline accepts {} of {about} in scenario {scenario}, and it was not found\n", rule.name())
+        format!(
+            "the baseline accepts {} of {about} in scenario {scenario}, but this finding did not occur\n",
+            rule.name()
+        )
     };
     accepted.iter().map(line).collect()
 }
@@ -78,7 +81,7 @@ pub(crate) fn finding(finding: &Finding, file: Option<&PathBuf>, most: usize) ->
         let _ = writeln!(text, "  fault    {}", fault.name);
     }
     if faults.is_empty() {
-        let _ = writeln!(text, "  fault    none: it is so without any");
+        let _ = writeln!(text, "  fault    none: this happens without a fault");
     }
     if *again > 0 {
         let _ = writeln!(text, "           and {again} further runs with other faults");
@@ -132,8 +135,8 @@ pub(crate) fn junit(reports: &[Report]) -> String {
             }
             text.push_str(">\n");
             for found in of_rule {
-                let said = escaped(&finding(found, None, usize::MAX));
-                let _ = writeln!(text, "      <failure message=\"{}\">{said}</failure>", escaped(rule.violation()));
+                let story = escaped(&finding(found, None, usize::MAX));
+                let _ = writeln!(text, "      <failure message=\"{}\">{story}</failure>", escaped(rule.violation()));
             }
             text.push_str("    </testcase>\n");
         }
