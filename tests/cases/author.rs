@@ -94,7 +94,7 @@ async fn a_new_rust_plugin_runs_and_its_authors_changes_take_over() -> anyhow::R
 
     // A build that fails leaves the running plugin in place.
     edit(&source, "fn config_map(", "fn config map(")?;
-    host.says_within(BUILD_TIMEOUT, &["the build failed: fix it and save; the previous build goes on"]).await?;
+    host.says_within(BUILD_TIMEOUT, &["the build failed: fix it and save; the previous build continues"]).await?;
     edit(&folder.join("sample.yaml"), "Hello, world", "Still here")?;
     message(&objects, "STILL HERE").await.with_context(|| host.log())?;
     let (code, _, errors) = build(&folder).await?;
@@ -165,7 +165,7 @@ async fn a_build_that_is_no_plugin_is_explained_and_replaces_nothing() -> anyhow
     for (name, component, says) in [
         ("shop", webapp()?, "its manifest says that its name is \"webapp\", and windlass.yaml says \"shop\""),
         ("webapp", newer, "it is built for `windlass:plugin/reconciler@9.1.0`"),
-        ("webapp", b"text".to_vec(), "it is no WebAssembly"),
+        ("webapp", b"text".to_vec(), "it is not a WebAssembly module"),
         ("webapp", b"\0asm\x01\0\0\0".to_vec(), "Is the plugin registered with the SDK"),
     ] {
         let folder = folder_of(name, &component)?;
