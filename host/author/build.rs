@@ -1,7 +1,7 @@
-//! Embeds the SDKs in the binary. `windlass new` writes them into an author's folder, so that a folder always fits its
-//! binary.
+//! Embeds the SDKs in the binary. `windlass new` writes them into an author's folder, so that the SDK in a folder
+//! always fits the binary.
 //!
-//! This is a build script instead of a crate because the embedded files cannot be selected by name patterns alone, and
+//! A build script does this, not a crate for embedding files, because name patterns alone cannot select the files, and
 //! because new files must trigger a build.
 
 use std::fmt::Write as _;
@@ -27,16 +27,16 @@ const NOT_OF_THE_SDK: &[&str] = &[
 /// Folders that tools create, at any depth.
 const LEFT_BEHIND: &[&str] = &["node_modules", "__pycache__"];
 
-/// The SDKs whose own top folder is written to by builds: npm links installed packages there, and cargo may build the
-/// interpreter. Cargo watches a folder with everything below it, and would take that for a change. So a new file in the
-/// top folder of these SDKs is only noticed with the next other change.
+/// The SDKs into whose own top folder builds write: npm links installed packages there, and cargo may build the
+/// interpreter. Cargo watches a folder with everything below it and would rebuild after each of these writes, so it
+/// does not watch these top folders. A new file in one of them is therefore only noticed together with another change.
 const WRITTEN_INTO: &[&str] = &["js", "starlark"];
 
 /// The Starlark interpreters, as `tools/build-interpreter` names them in its folder below cargo's.
 const INTERPRETERS: [&str; 2] = ["starlark-reconciler.wasm", "starlark-composer.wasm"];
 
-/// A file of an SDK that refers to the interface in this repository, and the text that replaces the reference for an
-/// author, whose SDK contains the interface.
+/// A text in a file of an SDK that refers to the interface in this repository, and the text that replaces it for an
+/// author. The author's SDK contains the interface.
 struct Reads {
     sdk: &'static str,
     file: &'static str,
@@ -48,7 +48,8 @@ struct Reads {
 /// link to it.
 const GUIDE: &str = "GUIDE.md";
 
-/// For the other languages, bindings are committed, or created from what `windlass build` provides.
+/// The SDK for Rust reads the interface. For other languages, bindings are committed, or created from files that
+/// `windlass build` provides.
 const READS_INTERFACE: Reads =
     Reads { sdk: "rust", file: "src/bindings.rs", here: r#"path: "../../wit""#, there: r#"path: "wit""# };
 
@@ -85,13 +86,13 @@ fn main() -> io::Result<()> {
     bring_interpreters(&repository, &made)
 }
 
-/// Packs the interpreters that exist. A binary without them tells authors who need one.
+/// Packs the interpreters that exist. A binary without them reports that when an author needs one.
 fn bring_interpreters(repository: &Path, made: &Path) -> io::Result<()> {
-    // Cargo's own directory, which the tool writes to. Cargo marks it if cargo created it.
+    // Cargo's target directory, into which the tool writes. If cargo created it, it has a file that marks it.
     let marked = || made.ancestors().find(|folder| folder.join("CACHEDIR.TAG").exists()).map(Path::to_owned);
     let target = env::var_os("CARGO_TARGET_DIR").map(PathBuf::from).or_else(marked);
     let folder = repository.join(target.unwrap_or_else(|| "target".into())).join("interpreter");
-    // Cargo would run this script each time if the folder did not exist.
+    // If the folder did not exist, cargo would run this script each time.
     fs::create_dir_all(&folder)?;
     look_at(&folder);
     let mut code = String::from(
@@ -124,7 +125,7 @@ fn embedded(folder: &Path, wanted: &dyn Fn(&Path, bool) -> bool) -> io::Result<V
     Ok(found.into_iter().map(|file| (file.clone(), folder.join(file))).collect())
 }
 
-/// Adds the interface to an SDK, and replaces the file that refers to it.
+/// Adds the interface to an SDK, and adapts the file that refers to it.
 fn bring_interface(wit: &Path, made: &Path, files: &mut Vec<Embedded>) -> io::Result<()> {
     let Reads { file, here, there, .. } = READS_INTERFACE;
     reword(files, file, (here, there), made.join("bindings.rs"))?;
@@ -188,7 +189,7 @@ fn wanted_of_sdk(path: &Path, _: bool) -> bool {
     !(is_test || is_left_out || is_left_behind)
 }
 
-/// True for the template's own files, and false for files that remained after someone tried out the template.
+/// Whether the path belongs to the template itself. It does not if it remained after someone tried the template.
 fn wanted_of_template(path: &Path, is_folder: bool) -> bool {
     if is_folder {
         return !LEFT_BEHIND.contains(&&*name(path));

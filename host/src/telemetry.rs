@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_word_that_is_no_level_is_not_taken_for_a_module() {
+    fn a_word_that_is_not_a_level_is_refused() {
         assert_eq!(no_level("warning"), Some("warning"));
         assert_eq!(no_level("windlass_kube=debug,verbose"), Some("verbose"));
         for good in ["info", "WARN", "off", "windlass_kube=debug,info", "windlass[reconcile{key=a}]=trace,info"] {

@@ -89,12 +89,12 @@ async fn a_new_rust_plugin_runs_and_its_authors_changes_take_over() -> anyhow::R
     edit(&source, "    json!({\n", "    assert_ne!(object.spec.message, \"panic\");\n    json!({\n")?;
     edit(&folder.join("sample.yaml"), "Hello, world", "panic")?;
     host.says_within(BUILD_TIMEOUT, &["in my_shop::config_map"]).await?;
-    host.says_within(BUILD_TIMEOUT, &["the same again, "]).await?;
+    host.says_within(BUILD_TIMEOUT, &["the same failure, "]).await?;
     edit(&folder.join("sample.yaml"), "panic", "Hello, world")?;
 
     // A build that fails leaves the running plugin in place.
     edit(&source, "fn config_map(", "fn config map(")?;
-    host.says_within(BUILD_TIMEOUT, &["the build failed: fix it and save; the previous build goes on"]).await?;
+    host.says_within(BUILD_TIMEOUT, &["the build failed: fix it and save; the previous build continues"]).await?;
     edit(&folder.join("sample.yaml"), "Hello, world", "Still here")?;
     message(&objects, "STILL HERE").await.with_context(|| host.log())?;
     let (code, _, errors) = build(&folder).await?;
@@ -150,9 +150,10 @@ async fn a_build_names_missing_and_needless_rules_of_the_policy() -> anyhow::Res
     let policy = granted.replacen("rules:\n", left_over, 1).replacen(", \"delete\"]", "]", 1);
     std::fs::write(folder.path().join("webapp.policy.yaml"), policy)?;
     let (code, out, errors) = build(folder.path()).await?;
-    let expected = "webapp.policy.yaml lacks, of what it asks for:\n    rules:\n    - apiGroups: [\"apps\"]";
+    let expected =
+        "webapp.policy.yaml lacks these rights that the plugin asks for:\n    rules:\n    - apiGroups: [\"apps\"]";
     ensure!(code == Some(0) && out.contains(expected), "{out}{errors}");
-    let expected = "warning     webapp.policy.yaml grants what the plugin does not ask for; take it away:\n    \
+    let expected = "warning     webapp.policy.yaml grants rights that the plugin does not ask for; remove them:\n    \
         - apiGroups: [\"batch\"]\n      resources: [\"jobs\"]\n      verbs: [\"get\"]\n";
     ensure!(out.ends_with(expected), "{out}{errors}");
     Ok(())
@@ -164,7 +165,7 @@ async fn a_build_that_is_no_plugin_is_explained_and_replaces_nothing() -> anyhow
     for (name, component, says) in [
         ("shop", webapp()?, "its manifest says that its name is \"webapp\", and windlass.yaml says \"shop\""),
         ("webapp", newer, "it is built for `windlass:plugin/reconciler@9.1.0`"),
-        ("webapp", b"text".to_vec(), "it is no WebAssembly"),
+        ("webapp", b"text".to_vec(), "it is not a WebAssembly module"),
         ("webapp", b"\0asm\x01\0\0\0".to_vec(), "Is the plugin registered with the SDK"),
     ] {
         let folder = folder_of(name, &component)?;

@@ -227,7 +227,7 @@ async fn a_finding_is_shown_as_a_story_and_can_be_reproduced() -> anyhow::Result
     let announced = errors.starts_with("trying 1 scenario for 600s, 20 runs at most") && errors.lines().count() == 1;
     ensure!(code == 1 && announced, "{code} {out}{errors}");
     for part in [
-        "fails: it fails, and goes on failing",
+        "fails: the plugin's calls fail and keep failing",
         "host     crashes",
         "user     apply Buggy default/shop",
         "AlreadyExists",

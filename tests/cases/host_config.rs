@@ -104,10 +104,10 @@ async fn a_running_host_follows_its_file() -> anyhow::Result<()> {
     let told = host.says("a restart brings these keys into force").await?;
     assert!(told.contains("cacheLimit") && !told.contains("writesPerSecond"), "{told}");
     write(directory.path(), &(keys.clone() + "logLevel: warnings\n"))?;
-    let told = host.says("what was read before stays in force").await?;
+    let told = host.says("the settings read before stay in force").await?;
     assert!(told.contains(&format!("{}:6:11: `logLevel`", path.display())), "{told}");
     write(directory.path(), &keys)?;
-    host.says("the configuration file is right again").await?;
+    host.says("the configuration file is valid again").await?;
     host.says("has changed the level of the log filter=info").await?;
     host.says("again as it was when this host started").await?;
     assert!(host.terminate().await?.success());

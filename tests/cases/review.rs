@@ -133,7 +133,7 @@ async fn inspect_reports_what_a_plugin_asks_for_has_and_lacks() -> anyhow::Resul
         "windlass:plugin/cache@0.2.0",
         "abi      0.2.0, reconciler",
         "sha256",
-        "lacks, as it would stand",
+        "lacks these rights, written as in a policy",
         "language Rust",
         "memories    1 of 6",
         "of machine code",

@@ -20,14 +20,14 @@ use super::{WORK, hints, language};
 #[derive(Clone, Debug)]
 pub struct BuildRequest {
     pub folder: PathBuf,
-    /// `None` for build/NAME.wasm in the folder.
+    /// The path of the plugin. If it is `None`, build/NAME.wasm in the folder.
     pub out: Option<PathBuf>,
     pub verbose: bool,
-    /// Keep the names of functions and lines for stack traces. The plugin may be larger.
+    /// Keep names of functions and line numbers for stack traces. The plugin may then be larger.
     pub traceable: bool,
 }
 
-/// The source map of a traceable build, relative to the folder, for languages that have one.
+/// The source map of a traceable build, relative to the folder. Not all languages have one.
 pub const SOURCE_MAP: &str = "build/.windlass/source.map";
 
 /// A plugin that was built.
@@ -35,7 +35,7 @@ pub const SOURCE_MAP: &str = "build/.windlass/source.map";
 pub struct Built {
     pub plugin: Arc<Plugin>,
     pub path: PathBuf,
-    /// Whether it differs from the earlier file.
+    /// Whether the plugin differs from the earlier file.
     pub changed: bool,
     pub took: Duration,
 }
@@ -81,7 +81,7 @@ fn list(missing: &[Missing]) -> String {
 }
 
 impl BuildError {
-    /// Whether the sources are the cause, and not the environment.
+    /// Whether the sources are the cause. Otherwise, the environment is.
     #[must_use]
     pub fn is_of_the_sources(&self) -> bool {
         match self {
@@ -111,13 +111,13 @@ pub async fn build(wish: &BuildRequest, sandbox: &Sandbox) -> Result<Built, Buil
     let output = output.map_err(|source| failed(source, &facts.file))?;
     let component = match &plan.output {
         BuildOutput::File(path) => finish::component(&folder.join(path))?,
-        BuildOutput::SaidByCargo => {
+        BuildOutput::ReportedByCargo => {
             let built = run::made_by_cargo(&output, &folder.join("Cargo.toml"));
             finish::component(&built.ok_or(BuildError::NoPluginOfCargo)?)?
         }
         BuildOutput::Joined(script) => starlark::component(&folder.join(script), facts.kind())?,
     };
-    // A script must be the last part of its file.
+    // The script must be the last part of the file, so nothing may be added behind it.
     let is_script = matches!(plan.output, BuildOutput::Joined(_));
     let component = match facts.file.language.title() {
         Some(title) if !is_script => windlass_componentize::labelled(component, title),
@@ -125,11 +125,11 @@ pub async fn build(wish: &BuildRequest, sandbox: &Sandbox) -> Result<Built, Buil
     };
     let name = &facts.file.name;
     let out = wish.out.clone().unwrap_or_else(|| folder.join("build").join(format!("{name}.wasm")));
-    let told = |error: &LoadError| match &plan.output {
+    let explain = |error: &LoadError| match &plan.output {
         BuildOutput::Joined(script) => starlark::refusal(error, name, &folder.join(script)),
-        BuildOutput::File(_) | BuildOutput::SaidByCargo => finish::refusal(error, name),
+        BuildOutput::File(_) | BuildOutput::ReportedByCargo => finish::refusal(error, name),
     };
-    let finished = finish::finish(&component, name, &work, &out, sandbox, told).await?;
+    let finished = finish::finish(&component, name, &work, &out, sandbox, explain).await?;
     if let Some(map) = &plan.source_map {
         std::fs::rename(folder.join(map), folder.join(SOURCE_MAP)).map_err(at_work)?;
     }
@@ -145,8 +145,8 @@ async fn gather(plan: &BuildPlan, file: &BuildFile, folder: &Path) -> Result<Too
     })
 }
 
-/// Deletes the output of an earlier build, which could be mistaken for this one's, and writes the files that the tools
-/// read.
+/// Deletes the output of an earlier build, which could be mistaken for the output of this one, and writes the files
+/// that the tools read.
 fn prepare(plan: &BuildPlan, file: &BuildFile, folder: &Path, work: &Path) -> std::io::Result<()> {
     if let (BuildOutput::File(path), None) = (&plan.output, &file.own) {
         match std::fs::remove_file(folder.join(path)) {
@@ -158,7 +158,7 @@ fn prepare(plan: &BuildPlan, file: &BuildFile, folder: &Path, work: &Path) -> st
     std::fs::create_dir_all(&wit)?;
     for (name, text) in windlass_componentize::wit() {
         let path = wit.join(name);
-        // If the file was rewritten, its new modification time would trigger tools that watch it.
+        // An unchanged file is not written again, because a new modification time would trigger tools that watch it.
         if windlass_files::read_whole(&path, text.len() as u64).is_ok_and(|there| there == text.as_bytes()) {
             continue;
         }
@@ -169,7 +169,7 @@ fn prepare(plan: &BuildPlan, file: &BuildFile, folder: &Path, work: &Path) -> st
 
 fn failed(source: RunError, file: &BuildFile) -> BuildError {
     let hint = match &source {
-        RunError::Failed { said, .. } => hints::hint(file.language, said),
+        RunError::Failed { output, .. } => hints::hint(file.language, output),
         RunError::Start { .. } => None,
     };
     BuildError::Run { source, hint }

@@ -11,7 +11,7 @@ use super::file;
 
 /// The file that defines the plugin's kind.
 pub(crate) const CRD: &str = "crd.yaml";
-/// The maximum size of a file, more than anyone writes by hand.
+/// The maximum size of a file. Files that people write are far smaller.
 const DOCUMENTS_BYTES_MAX: u64 = 4 << 20;
 
 /// The reason why the objects of a file cannot be read.
@@ -51,7 +51,7 @@ pub fn definitions(folder: &Path) -> Result<Vec<Value>, DocumentsError> {
     Ok(objects)
 }
 
-/// The CRDs beside the file of a `plugin`. For a plugin in its author's `build/` folder, the CRDs of the author's
+/// The CRDs beside the file `plugin`. If the plugin is in its author's `build/` folder, the CRDs of the author's
 /// folder.
 pub fn definitions_of(plugin: &Path) -> Result<Vec<Value>, DocumentsError> {
     let plugin = plugin.canonicalize().unwrap_or_else(|_| plugin.to_owned());
@@ -100,7 +100,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a directory");
         assert!(definitions(folder.path()).expect("there is none").is_empty());
         std::fs::write(folder.path().join(CRD), "kind: [a\nb: c\n").expect("it is written");
-        let said = definitions(folder.path()).expect_err("broken").to_string();
-        assert!(said.contains(CRD) && said.contains("line 2"), "{said}");
+        let error = definitions(folder.path()).expect_err("broken").to_string();
+        assert!(error.contains(CRD) && error.contains("line 2"), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! The facts about an author's folder that a build plan depends on, and the places where tools are searched for.
+//! The facts about an author's folder that determine the build plan, and the places where tools are searched for.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -12,9 +12,9 @@ pub(crate) struct Facts {
     pub file: BuildFile,
     /// For C: the sources of the folder and of the SDK, relative to the folder.
     pub c_sources: Vec<String>,
-    /// There are Python packages beside the sources.
+    /// Whether there are Python packages beside the sources.
     pub has_packages: bool,
-    /// TypeScript is installed, so types can be checked.
+    /// Whether TypeScript is installed, so that types can be checked.
     pub has_typescript: bool,
 }
 
@@ -43,8 +43,8 @@ impl Facts {
     }
 }
 
-/// The C sources in `directory`, relative to `folder`. They are sorted, because their order determines that of the code
-/// in the component. Tests are not part of a plugin.
+/// The C sources in `directory`, relative to `folder`, without tests. They are sorted, because their order determines
+/// the order of the code in the component.
 fn sources_in(folder: &Path, directory: &Path) -> std::io::Result<Vec<String>> {
     let entries = match std::fs::read_dir(folder.join(directory)) {
         Ok(entries) => entries,
@@ -67,7 +67,7 @@ fn is_test(path: &Path) -> bool {
     stem.starts_with("test_") || stem.ends_with("_test")
 }
 
-/// The directories named `name` in `folder` and its parents, nearest first, because npm and Python search parents too.
+/// The directories named `name` in `folder` and its parents, nearest first. npm and Python search the parents too.
 pub(crate) fn upwards(folder: &Path, name: &str) -> Vec<PathBuf> {
     folder.ancestors().map(|above| above.join(name)).filter(|path| path.is_dir()).collect()
 }
@@ -103,7 +103,7 @@ mod tests {
         }
         let file = super::super::file::parse(Path::new("f"), b"name: shop\nlanguage: c\n").expect("a build file");
         let facts = Facts::of(folder.path(), file).expect("it can be read");
-        // Files in deeper folders are included by others.
+        // C files in deeper folders are not listed, because other files include them.
         let sources = ["a.c", "b.c", "sdk/json.c", "sdk/reconciler/entry.c"].map(String::from);
         assert_eq!(facts.c_sources, sources);
     }

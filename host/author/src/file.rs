@@ -1,7 +1,7 @@
-//! Reads `windlass.yaml`, in which an author describes the plugin of a folder, and how to build it if the default does
-//! not fit.
+//! Reads `windlass.yaml`, in which an author describes the plugin of a folder. If the default does not fit, it also
+//! says how to build the plugin.
 //!
-//! Parsing is as strict as for policies: ignoring a misspelt field would build something else.
+//! Parsing is as strict as for policies: if a misspelt field were ignored, the build would make something else.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use windlass_policy::document::problems::DocumentProblems;
 use windlass_policy::problem::PolicyError;
 
 pub const NAME: &str = "windlass.yaml";
-/// The maximum size of the file, more than anyone writes by hand.
+/// The maximum size of the file. Files that people write are far smaller.
 const PROJECT_FILE_BYTES_MAX: u64 = 64 << 10;
 
 /// The reason why the build file cannot be used.
@@ -75,7 +75,7 @@ impl Language {
         Self::KNOWN.iter().find(|(known, _)| *known == name).map(|(_, language)| *language)
     }
 
-    /// The language's name in built plugins. `None` if only the author knows it.
+    /// The language's name in built plugins. `None` for languages that only the author knows.
     #[must_use]
     pub fn title(self) -> Option<&'static str> {
         match self {
@@ -96,7 +96,8 @@ impl Language {
         Self::KNOWN.iter().map(|(_, language)| *language).find(|language| language.title() == Some(title))
     }
 
-    /// The instances that a policy should choose, given the cost of a fresh one in this language (docs/benchmarks.md).
+    /// The `instances` setting that a policy should have, given the cost of a fresh instance in this language
+    /// (docs/benchmarks.md).
     #[must_use]
     pub fn instances(self) -> Instances {
         match self {
@@ -110,10 +111,10 @@ impl Language {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PluginKind {
-    /// The host calls it for each key, and it writes by itself.
+    /// The host calls the plugin for each key, and the plugin itself writes objects.
     #[default]
     Reconciler,
-    /// It returns the children of an object, and the host writes them.
+    /// The plugin returns the children of an object, and the host writes them.
     Composer,
 }
 
@@ -127,8 +128,8 @@ impl PluginKind {
         }
     }
 
-    /// The world of the interface that includes the optional export, for languages whose SDK always exports it. The
-    /// host calls that export only if the manifest declares it.
+    /// The world of the interface that includes the optional export. It is for languages whose SDK always has that
+    /// export; the host calls the export only if the manifest declares it.
     #[must_use]
     pub fn world(self) -> &'static str {
         match self {
@@ -158,9 +159,9 @@ pub struct BuildFile {
     pub kind: PluginKind,
     /// The path of the SDK, relative to the folder.
     pub sdk: PathBuf,
-    /// The author's build command. `None` to use that of the language.
+    /// The author's build command. `None` to use the default command of the language.
     pub own: Option<OwnBuild>,
-    /// Patterns of files that make `windlass dev` build when they change. Empty for all sources.
+    /// Patterns of files. `windlass dev` builds when one of these files changes. Empty for all sources.
     pub watch: Vec<String>,
 }
 
@@ -310,7 +311,7 @@ watch: [\"src/**\"]
 
     #[test]
     fn invalid_fields_are_refused_with_line_and_suggestion() {
-        for (from, to, says) in [
+        for (from, to, expected) in [
             ("plugin:", "plugins:", &["windlass.yaml:3", "did you mean `plugin`?"][..]),
             ("composer", "compose", &["windlass.yaml:3", "did you mean `composer`?"]),
             ("command:", "comand:", &["windlass.yaml:5", "did you mean `command`?"]),
@@ -323,28 +324,28 @@ watch: [\"src/**\"]
             ("[\"src/**\"]", "src", &["windlass.yaml:6:8: `watch`: "]),
         ] {
             assert!(FULL.contains(from), "{from}");
-            let said = read(&FULL.replacen(from, to, 1)).expect_err(to);
-            assert!(says.iter().all(|part| said.contains(part)), "{to}: {said}");
+            let error = read(&FULL.replacen(from, to, 1)).expect_err(to);
+            assert!(expected.iter().all(|part| error.contains(part)), "{to}: {error}");
         }
     }
 
     #[test]
     fn an_unsupported_language_needs_a_build_command() {
-        let said = read("name: shop\nlanguage: pyton\n").expect_err("unknown");
-        assert!(said.contains("did you mean `python`?") && said.contains("build: {command"), "{said}");
+        let error = read("name: shop\nlanguage: pyton\n").expect_err("unknown");
+        assert!(error.contains("did you mean `python`?") && error.contains("build: {command"), "{error}");
         let zig =
             read("name: shop\nlanguage: zig\nbuild: {command: zig build, output: shop.wasm}\n").expect("it says how");
         assert_eq!((zig.language, &*zig.language_name), (Language::Other, "zig"));
         let unnamed = read("name: shop\nbuild: {command: make, output: shop.wasm}\n").expect("the command says it all");
         assert_eq!(unnamed.language, Language::Other);
-        let said = read("name: shop\n").expect_err("nothing says how it is built");
-        assert!(said.contains("`language` is missing") && said.contains("build: {command"), "{said}");
+        let error = read("name: shop\n").expect_err("nothing says how it is built");
+        assert!(error.contains("`language` is missing") && error.contains("build: {command"), "{error}");
     }
 
     #[test]
     fn a_folder_without_the_file_is_refused() {
         let folder = tempfile::tempdir().expect("a directory");
-        let said = super::read(folder.path()).expect_err("nothing is there").to_string();
-        assert!(said.contains("no windlass.yaml") && said.contains("windlass new"), "{said}");
+        let error = super::read(folder.path()).expect_err("nothing is there").to_string();
+        assert!(error.contains("no windlass.yaml") && error.contains("windlass new"), "{error}");
     }
 }

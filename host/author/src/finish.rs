@@ -1,5 +1,5 @@
-//! Turns a compiler's output into a plugin: makes it a component, loads it as a host would, and moves it to its
-//! destination atomically.
+//! Turns a compiler's output into a plugin: makes it a component, loads it as a host would, and then replaces the file
+//! at its destination atomically.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ const BUILT_PLUGIN_BYTES_MAX: u64 = 1 << 30;
 pub enum FinishError {
     #[error("the build succeeded but created no {}: {source}", path.display())]
     NoOutput { path: PathBuf, source: std::io::Error },
-    #[error("the build's output cannot be made a plugin: {0}")]
+    #[error("the build's output cannot be turned into a plugin: {0}")]
     NotMade(#[from] ComponentizeError),
     #[error("the plugin that was built is refused: {0}")]
     Refused(String),
@@ -41,36 +41,36 @@ fn room(source: &std::io::Error) -> &'static str {
 pub(crate) struct Finished {
     pub plugin: Arc<Plugin>,
     pub path: PathBuf,
-    /// Whether it differs from the earlier file.
+    /// Whether the plugin differs from the earlier file.
     pub changed: bool,
 }
 
-/// Makes a component of the file `built`, which a compiler wrote.
+/// Turns the file `built`, which a compiler wrote, into a component.
 pub(crate) fn component(built: &Path) -> Result<Vec<u8>, FinishError> {
     let unread = |source| FinishError::NoOutput { path: built.to_owned(), source };
     let module = read_whole(built, BUILT_PLUGIN_BYTES_MAX).map_err(unread)?;
     Ok(windlass_componentize::componentize(&module)?)
 }
 
-/// Makes a plugin named `name` of a component, using the directory `work`, and moves it to `out`. `told` explains a
-/// refusal.
+/// Turns a component into a plugin named `name`, using the directory `work`, and moves it to `out`. `explain` describes
+/// the reason if the sandbox refuses the plugin.
 pub(crate) async fn finish(
     component: &[u8],
     name: &str,
     work: &Path,
     out: &Path,
     sandbox: &Sandbox,
-    told: impl Fn(&LoadError) -> String,
+    explain: impl Fn(&LoadError) -> String,
 ) -> Result<Finished, FinishError> {
-    // A host takes the plugin's name from the file name, and so does this.
+    // The sandbox takes the plugin's name from the file name, as a host does.
     let staged = work.join(format!("{name}.wasm"));
     std::fs::write(&staged, component).map_err(|source| FinishError::Write { path: staged.clone(), source })?;
-    let plugin = sandbox.load(&staged).await.map_err(|error| FinishError::Refused(told(&error)))?;
+    let plugin = sandbox.load(&staged).await.map_err(|error| FinishError::Refused(explain(&error)))?;
     let changed = put(component, out).map_err(|source| FinishError::Write { path: out.to_owned(), source })?;
     Ok(Finished { plugin, path: out.to_owned(), changed })
 }
 
-/// The reason why a plugin is refused, for an author who has its sources.
+/// The reason why a plugin is refused, in terms of its sources.
 pub(crate) fn refusal(LoadError { problem, .. }: &LoadError, name: &str) -> String {
     match problem {
         LoadProblem::OtherName { manifest, .. } => format!(
@@ -78,8 +78,9 @@ pub(crate) fn refusal(LoadError { problem, .. }: &LoadError, name: &str) -> Stri
             super::file::NAME
         ),
         LoadProblem::Describe { reason, message } => format!(
-            "it failed when it was asked for its manifest ({reason}): {message}\n  A manifest is asked for whenever the plugin is \
-             built or loaded, without any object. What makes it may call the clock, random numbers and the configuration, and nothing else."
+            "it failed when it was asked for its manifest ({reason}): {message}\n  A plugin is asked for its manifest whenever it is \
+             built or loaded, without an object. The code that makes the manifest may use only the clock, random numbers and the \
+             configuration."
         ),
         other => other.to_string(),
     }
@@ -107,10 +108,10 @@ mod tests {
 
     #[test]
     fn refusals_refer_to_sources_and_not_to_files() {
-        let said = refused(LoadProblem::OtherName { manifest: "store".into(), file: "shop".into() });
-        assert!(said.contains("\"store\"") && said.contains("windlass.yaml says \"shop\""), "{said}");
-        let said = refused(LoadProblem::Describe { reason: "trap", message: "KeyError: 'x'".into() });
-        assert!(said.contains("asked for its manifest (trap): KeyError: 'x'"), "{said}");
+        let text = refused(LoadProblem::OtherName { manifest: "store".into(), file: "shop".into() });
+        assert!(text.contains("\"store\"") && text.contains("windlass.yaml says \"shop\""), "{text}");
+        let text = refused(LoadProblem::Describe { reason: "trap", message: "KeyError: 'x'".into() });
+        assert!(text.contains("asked for its manifest (trap): KeyError: 'x'"), "{text}");
     }
 
     #[test]

@@ -1,8 +1,8 @@
-//! Builds a plugin again whenever its sources change, and keeps the objects in the API server in sync with the files of
-//! the folder.
+//! Builds a plugin again whenever its sources change, and applies the files with objects to the API server again
+//! whenever they change.
 //!
-//! `windlass dev` runs this beside a host that watches the folder's `build/`, so that a new build is swapped in. If a
-//! build fails, the error is shown and the running plugin goes on.
+//! `windlass dev` runs this beside a host that watches the folder's `build/`, so that the host swaps a new build in. If
+//! a build fails, the error is shown and the running plugin continues.
 
 use std::path::{Path, PathBuf};
 
@@ -28,8 +28,8 @@ pub struct FollowedFolder {
 }
 
 impl FollowedFolder {
-    /// Applies the objects and builds once, before the host starts. Changes in the meantime are reported by the
-    /// returned watcher.
+    /// Applies the objects and builds once, before the host starts. The returned watcher reports the changes that
+    /// happen meanwhile.
     pub async fn begin(&self) -> SourceWatcher {
         let sources = SourceWatcher::follow(&self.folder, &self.file.sdk, &self.file.watch);
         self.apply_from(0).await;
@@ -37,7 +37,7 @@ impl FollowedFolder {
         sources
     }
 
-    /// Builds at every change, until `stop`.
+    /// Builds after each change, until `stop`.
     pub async fn run(mut self, mut sources: SourceWatcher, stop: CancellationToken) {
         while let Some(changed) = stop.run_until_cancelled(sources.changes()).await {
             if stop.run_until_cancelled(self.changed(&changed, &mut sources)).await.is_none() {
@@ -49,7 +49,7 @@ impl FollowedFolder {
     async fn changed(&mut self, changed: &[PathBuf], sources: &mut SourceWatcher) {
         let is_own = |path: &Path, name: &str| path == self.folder.join(name);
         let is_object = |path: &PathBuf| objects::FILES.iter().any(|name| is_own(path, name));
-        // A sample that was refused because of the CRD may fit it now, or the other way round.
+        // If the CRD has changed, it may now accept a sample that it refused before.
         if let Some(first) = objects::FILES.iter().position(|name| changed.iter().any(|path| is_own(path, name))) {
             self.apply_from(first).await;
         }
@@ -61,22 +61,23 @@ impl FollowedFolder {
                     self.file = file;
                 }
                 Err(error) => {
-                    return tracing::error!(target: "windlass::build", %error, "cannot build: the running plugin goes on");
+                    return tracing::error!(target: "windlass::build", %error, "cannot build: the running plugin continues");
                 }
             }
         }
-        // The host itself watches policies and configurations.
+        // Changes of these files need no build: they are applied above, or the host itself watches them.
         let is_for_others = |path: &PathBuf| {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             is_object(path) || name.ends_with(".policy.yaml") || name.ends_with(".config.yaml")
         };
         if changed.iter().any(|path| !is_for_others(path)) {
-            tracing::info!(target: "windlass::build", "{}", told(changed, &self.folder));
+            tracing::info!(target: "windlass::build", "{}", summary(changed, &self.folder));
             self.build().await;
         }
     }
 
-    /// Applies the object files in order, beginning with the one at `first`. If the CRD is refused, samples wait.
+    /// Applies the object files in order, beginning with number `first`. If the CRD is refused, the samples are not
+    /// applied.
     async fn apply_from(&self, first: usize) {
         for name in &objects::FILES[first..] {
             match objects::apply(&self.connection, &self.folder.join(name)).await {
@@ -95,10 +96,10 @@ impl FollowedFolder {
         match build::build(&wish, &self.sandbox).await {
             Ok(Built { plugin, changed, took, .. }) => {
                 let took = format!("{:.1} s", took.as_secs_f64());
-                let news = if changed { "" } else { "; it has not changed, so the running plugin goes on" };
+                let news = if changed { "" } else { "; it has not changed, so the running plugin continues" };
                 let (name, version) = (plugin.name(), &plugin.manifest().version);
                 tracing::info!(target: "windlass::build", "built {name} {version} in {took}{news}");
-                self.tell_others();
+                self.warn_about_other_plugins();
             }
             Err(error) => {
                 let advice = match &error {
@@ -106,7 +107,7 @@ impl FollowedFolder {
                     _ => "fix it and save",
                 };
                 let runs = self.folder.join("build").join(format!("{}.wasm", self.file.name)).exists();
-                let rest = if runs { "; the previous build goes on" } else { "" };
+                let rest = if runs { "; the previous build continues" } else { "" };
                 tracing::error!(target: "windlass::build", "{error}");
                 tracing::error!(target: "windlass::build", "the build failed: {advice}{rest}");
             }
@@ -114,7 +115,7 @@ impl FollowedFolder {
     }
 
     /// Warns about other plugins in the folder, because the host runs all of them.
-    fn tell_others(&self) {
+    fn warn_about_other_plugins(&self) {
         let Ok(entries) = std::fs::read_dir(self.folder.join("build")) else { return };
         for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
             let stem = path.file_stem().unwrap_or_default().to_string_lossy();
@@ -128,8 +129,8 @@ impl FollowedFolder {
     }
 }
 
-/// A short text about the files that have changed.
-fn told(changed: &[PathBuf], folder: &Path) -> String {
+/// A short text that names the changed files.
+fn summary(changed: &[PathBuf], folder: &Path) -> String {
     let short = |path: &PathBuf| path.strip_prefix(folder).unwrap_or(path).display().to_string();
     let (first, rest) =
         (changed.iter().take(3).map(short).collect::<Vec<_>>().join(", "), changed.len().saturating_sub(3));
@@ -144,7 +145,7 @@ mod tests {
     fn changes_are_summarized() {
         let folder = Path::new("/shop");
         let paths = |names: &[&str]| names.iter().map(|name| folder.join(name)).collect::<Vec<_>>();
-        assert_eq!(told(&paths(&["src/lib.rs"]), folder), "changed: src/lib.rs");
-        assert_eq!(told(&paths(&["a", "b", "c", "d", "e"]), folder), "changed: a, b, c and 2 more");
+        assert_eq!(summary(&paths(&["src/lib.rs"]), folder), "changed: src/lib.rs");
+        assert_eq!(summary(&paths(&["a", "b", "c", "d", "e"]), folder), "changed: a, b, c and 2 more");
     }
 }

@@ -1,8 +1,9 @@
-//! Advice about common failures of compilers that build for WebAssembly, which the compilers' messages do not give.
+//! Advice about common failures of compilers that build for WebAssembly. The messages of the compilers lack this
+//! advice.
 
 use super::file::Language;
 
-/// Words in a compiler's output, and the advice.
+/// Words that a compiler's output must all contain, and the advice in that case.
 type Hint = (&'static [&'static str], &'static str);
 
 const RUST: &[Hint] = &[
@@ -82,8 +83,8 @@ const C: &[Hint] = &[
     ),
 ];
 
-/// The advice about a compiler's output `said`, if there is any.
-pub(crate) fn hint(language: Language, said: &str) -> Option<&'static str> {
+/// The advice about a compiler's output. `None` if there is none.
+pub(crate) fn hint(language: Language, output: &str) -> Option<&'static str> {
     let known = match language {
         Language::Rust => RUST,
         Language::Go => GO,
@@ -92,7 +93,7 @@ pub(crate) fn hint(language: Language, said: &str) -> Option<&'static str> {
         Language::C => C,
         Language::Starlark | Language::Other => &[],
     };
-    known.iter().find(|(words, _)| words.iter().all(|word| said.contains(word))).map(|(_, hint)| *hint)
+    known.iter().find(|(words, _)| words.iter().all(|word| output.contains(word))).map(|(_, hint)| *hint)
 }
 
 #[cfg(test)]
@@ -101,7 +102,7 @@ mod tests {
 
     #[test]
     fn a_dependency_that_cannot_be_compiled_is_explained() {
-        for (language, said, hints) in [
+        for (language, output, hints) in [
             (Language::Go, "imports x: build constraints exclude all Go files in /go/x", "pure Go"),
             (
                 Language::Rust,
@@ -119,7 +120,7 @@ mod tests {
             (Language::JavaScript, "X [ERROR] Could not resolve \"left-pad\"", "npm install"),
             (Language::C, "wasm-ld: error: x.o: undefined symbol: socket", "operating system"),
         ] {
-            assert!(hint(language, said).is_some_and(|hint| hint.contains(hints)), "{said}");
+            assert!(hint(language, output).is_some_and(|hint| hint.contains(hints)), "{output}");
         }
         assert_eq!(hint(Language::Go, "syntax error"), None);
     }

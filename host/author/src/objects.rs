@@ -13,11 +13,11 @@ use windlass_kube::client::Connection;
 
 use super::documents::{self, DocumentsError};
 
-/// The object files, in order: a sample has the kind that the CRD defines.
+/// The object files in the order in which they are applied: the CRD defines the kind of the sample.
 pub(crate) const FILES: [&str; 2] = [documents::CRD, "sample.yaml"];
 /// The field manager of the applied fields.
 const MANAGER: &str = "windlass-dev";
-/// The time that a kind may take to be served after its CRD was created.
+/// The interval between checks whether the kind is served.
 const SERVED_TIMEOUT: Duration = Duration::from_secs(10);
 /// The interval between checks whether it is served.
 const SERVED_POLL_INTERVAL: Duration = Duration::from_millis(100);
@@ -71,19 +71,19 @@ async fn one(connection: &Connection, discovery: &Discovery, object: &Value) -> 
         .body(object.to_string().into_bytes());
     let request = request.map_err(|error| format!("{kind} {name}: {error}"))?;
     let answer: Result<Value, _> = connection.client.request(request).await;
-    answer.map_err(|error| format!("{kind} {name}: {}", told(&error)))?;
+    answer.map_err(|error| format!("{kind} {name}: {}", message_of(&error)))?;
     Ok(format!("{kind} {name}"))
 }
 
-/// The server's message, without the prefix of the client's error.
-fn told(error: &kube::Error) -> String {
+/// The server's message, without the text that the client puts before it.
+fn message_of(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
         other => other.to_string(),
     }
 }
 
-/// The resource of a kind. Waits for the kind only if the server has a CRD of it, which may be new.
+/// Finds the resource of a kind. If the server has a CRD of the kind, which may be new, waits until the kind is served.
 async fn served(
     connection: &Connection,
     discovery: &Discovery,
@@ -103,7 +103,7 @@ async fn served(
     }
 }
 
-/// Whether a CRD in the server defines this kind and version. True if that cannot be determined.
+/// Whether a CRD in the server defines this kind and version. True if that is unknown.
 async fn is_defined(connection: &Connection, kind: &ObjectKind) -> bool {
     let Ok(request) = Request::get(DEFINITIONS).body(vec![]) else { return true };
     let definitions: Result<Value, _> = connection.client.request(request).await;
@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn a_refusal_consists_of_the_servers_message_alone() {
         let status = kube::core::Status::failure("spec.message: Invalid value", "Invalid");
-        assert_eq!(told(&kube::Error::Api(Box::new(status))), "spec.message: Invalid value");
+        assert_eq!(message_of(&kube::Error::Api(Box::new(status))), "spec.message: Invalid value");
     }
 
     #[test]
@@ -142,7 +142,7 @@ mod tests {
         assert!(!defines(&serde_json::json!({}), &ObjectKind::new("v1", "Shop")));
     }
 
-    /// This uses real time, because the server does.
+    /// This test uses real time, because the server does.
     #[tokio::test(flavor = "multi_thread")]
     async fn a_sample_waits_for_its_crd_only_if_there_is_one() {
         let at = tempfile::tempdir().expect("a directory");

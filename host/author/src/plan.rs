@@ -9,9 +9,9 @@ pub(crate) struct BuildPlan {
     /// Tools and files that must exist, in the order of use.
     pub needs: Vec<BuildNeed>,
     pub steps: Vec<BuildStep>,
-    /// Where the module or component is then.
+    /// Where the steps put the module or component.
     pub output: BuildOutput,
-    /// A source map that the steps write too, relative to the folder.
+    /// A source map that the steps also write, relative to the folder.
     pub source_map: Option<PathBuf>,
 }
 
@@ -20,9 +20,9 @@ pub(crate) struct BuildPlan {
 pub(crate) enum BuildOutput {
     /// This path, relative to the folder.
     File(PathBuf),
-    /// The path that the last step, which is cargo, prints to standard output.
-    SaidByCargo,
-    /// There is no file yet: it is made from this script, relative to the folder, and the interpreter.
+    /// The path that cargo, as the last step, prints to standard output.
+    ReportedByCargo,
+    /// No file yet: the component is made from this script, relative to the folder, and the interpreter.
     Joined(PathBuf),
 }
 
@@ -30,7 +30,7 @@ pub(crate) enum BuildOutput {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum BuildNeed {
     Tool(&'static Tool),
-    /// Rust's standard library for plugins; rustc knows whether it is installed.
+    /// Rust's standard library for plugins. Only rustc knows whether it is installed.
     RustTarget,
     /// The Starlark interpreter, which this binary may lack.
     Interpreter,
@@ -46,7 +46,8 @@ pub(crate) enum BuildNeed {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Tool {
     pub name: &'static str,
-    /// Possible commands, each with its first arguments. The first one that exists and answers is used.
+    /// The commands under which the tool may exist, each with its first arguments. The first that exists and answers is
+    /// used.
     pub ways: &'static [&'static [&'static str]],
     /// How to ask for its version.
     pub version: VersionQuery,
@@ -54,7 +55,7 @@ pub(crate) struct Tool {
     pub least: &'static str,
     /// The version that Windlass was tested with.
     pub tried: &'static str,
-    /// How to get it: a system or package manager, and the command to type.
+    /// Ways to get the tool: a system or package manager, and the command to type.
     pub get: &'static [(&'static str, &'static str)],
 }
 
@@ -62,7 +63,7 @@ pub(crate) struct Tool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum VersionQuery {
     Argument(&'static str),
-    /// The tool does not print it; its package's `package.json` contains it.
+    /// The tool does not print its version. The `package.json` of its package has it.
     NpmPackage(&'static str),
 }
 

@@ -13,9 +13,9 @@ use tokio::time::timeout;
 use super::plan::{BuildOutput, BuildPlan, BuildStep, Program};
 use super::tools::Toolbox;
 
-/// The end of a command's output that is kept for hints if it fails, in bytes.
+/// The number of bytes at the end of a command's output that are kept for hints, in case it fails.
 const KEPT_OUTPUT_BYTES_MAX: usize = 64 << 10;
-/// The time for reading a command's remaining output after it has ended.
+/// The time to read a command's remaining output after it has ended.
 const OUTPUT_END_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The reason why a command did not succeed.
@@ -28,7 +28,7 @@ pub enum RunError {
         command: String,
         status: ExitStatus,
         /// The end of its output.
-        said: String,
+        output: String,
         /// A tool version that Windlass was not tested with.
         untried: Option<String>,
     },
@@ -38,7 +38,7 @@ pub enum RunError {
 pub(crate) async fn run(plan: &BuildPlan, tools: &Toolbox, folder: &Path, verbose: bool) -> Result<Vec<u8>, RunError> {
     let mut output = Vec::new();
     for step in &plan.steps {
-        output = one(step, plan.output == BuildOutput::SaidByCargo, tools, folder, verbose).await?;
+        output = one(step, plan.output == BuildOutput::ReportedByCargo, tools, folder, verbose).await?;
     }
     Ok(output)
 }
@@ -62,12 +62,12 @@ async fn one(step: &BuildStep, keep: bool, tools: &Toolbox, folder: &Path, verbo
     let start = |source| RunError::Start { command: shown.clone(), source };
     let mut process = command.spawn().map_err(start)?;
     let (stdout, stderr) = (process.stdout.take(), process.stderr.take());
-    let (mut output, mut said) = (Vec::new(), Vec::new());
-    let errors = pass(stderr, &mut said, KEPT_OUTPUT_BYTES_MAX);
+    let (mut output, mut shown_output) = (Vec::new(), Vec::new());
+    let errors = pass(stderr, &mut shown_output, KEPT_OUTPUT_BYTES_MAX);
     let ended = if keep {
         let all = async {
             if let Some(mut out) = stdout {
-                // If the output is incomplete, its reader reports that.
+                // If the output cannot be read completely, its reader reports that.
                 let _ = out.read_to_end(&mut output).await;
             }
         };
@@ -81,17 +81,22 @@ async fn one(step: &BuildStep, keep: bool, tools: &Toolbox, folder: &Path, verbo
         return Ok(output);
     }
     if !keep {
-        said.extend(output);
+        shown_output.extend(output);
     }
     let untried = match &step.program {
         Program::Tool(tool) => tools.untried(tool),
         Program::Shell => None,
     };
-    Err(RunError::Failed { command: shown, status, said: String::from_utf8_lossy(&said).into_owned(), untried })
+    Err(RunError::Failed {
+        command: shown,
+        status,
+        output: String::from_utf8_lossy(&shown_output).into_owned(),
+        untried,
+    })
 }
 
-/// Waits for the end of a process while `reading` its output. A child that it leaves running may keep its output open
-/// forever.
+/// Waits for the end of a process while `reading` its output. Reading does not delay the end: a child that the process
+/// leaves running may keep the output open forever.
 async fn to_the_end(process: &mut Child, reading: impl Future<Output = ((), ())>) -> std::io::Result<ExitStatus> {
     let mut reading = pin!(reading);
     let status = tokio::select! {
@@ -99,17 +104,17 @@ async fn to_the_end(process: &mut Child, reading: impl Future<Output = ((), ())>
         _ = &mut reading => return process.wait().await,
         status = process.wait() => status?,
     };
-    // The output of the process itself has been written by now and only has to be read.
+    // By now the process has written all its output, which only has to be read.
     let _ = timeout(OUTPUT_END_TIMEOUT, reading).await;
     Ok(status)
 }
 
-/// Copies output to standard error, and keeps its end.
+/// Copies output to standard error, and keeps the end of it.
 async fn pass(from: Option<impl AsyncRead + Unpin>, end: &mut Vec<u8>, most: usize) {
     let Some(mut from) = from else { return };
     let (mut errors, mut block) = (tokio::io::stderr(), vec![0; 8 << 10]);
     while let Ok(read @ 1..) = from.read(&mut block).await {
-        // Standard error may be closed; the build goes on.
+        // If standard error is closed, the build still continues.
         let _ = errors.write_all(&block[..read]).await;
         let _ = errors.flush().await;
         end.extend_from_slice(&block[..read]);
@@ -172,23 +177,24 @@ mod tests {
         assert_eq!(made_by_cargo(b"{}\n", &ours), None);
     }
 
-    /// This uses real time, because the process does. If it waited, the remaining process would block it for a minute.
+    /// This test uses real time, because the process does. If the build waited for the remaining process, it would wait
+    /// for a minute.
     #[tokio::test]
     async fn a_process_left_running_does_not_block_the_build() {
         for keep in [true, false] {
             let command = "echo built; sleep 60 & echo $!";
             let mut process = Command::new("/bin/sh").args(["-c", command]).stdout(Stdio::piped()).spawn().expect("sh");
-            let (mut out, mut said) = (process.stdout.take(), Vec::new());
+            let (mut out, mut printed) = (process.stdout.take(), Vec::new());
             let reading = async {
                 if keep {
-                    let _ = out.as_mut().expect("piped").read_to_end(&mut said).await;
+                    let _ = out.as_mut().expect("piped").read_to_end(&mut printed).await;
                 } else {
-                    pass(out.take(), &mut said, KEPT_OUTPUT_BYTES_MAX).await;
+                    pass(out.take(), &mut printed, KEPT_OUTPUT_BYTES_MAX).await;
                 }
             };
             let status = to_the_end(&mut process, join(reading, async {})).await.expect("it ends");
-            let said = String::from_utf8(said).expect("text");
-            let left = said.strip_prefix("built\n").expect("it was read").trim().to_owned();
+            let printed = String::from_utf8(printed).expect("text");
+            let left = printed.strip_prefix("built\n").expect("it was read").trim().to_owned();
             let killed = Command::new("kill").arg(&left).status().await.expect("kill");
             assert!(status.success() && killed.success(), "{left} still ran when the build went on");
         }

@@ -1,7 +1,7 @@
 //! Notices changes of the sources of a plugin's folder, and of the SDK that it uses.
 //!
-//! File system notifications and a slow poll decide when to look. What has changed is decided by comparing files. Files
-//! that builds, editors and version control write are ignored.
+//! Notifications of the file system and a slow poll trigger a comparison of the files, which decides what has changed.
+//! Files that builds, editors and version control write are ignored.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::Metadata;
@@ -11,53 +11,53 @@ use std::time::Duration;
 
 use windlass_files::DirectoryWatcher;
 
-/// The time without notifications after which the sources are checked, because an editor or a checkout writes many
+/// The files are compared after this time without further notifications, because an editor or a checkout writes many
 /// files.
 const SOURCES_QUIET_TIME: Duration = Duration::from_millis(150);
-/// The interval of checks without notifications.
+/// The interval between comparisons if there are no notifications.
 const SOURCES_POLL_INTERVAL: Duration = Duration::from_secs(5);
-/// The maximum depth; links may form cycles.
+/// The maximum depth of folders. It ends cycles of links.
 const SOURCES_DEPTH_MAX: usize = 16;
 
 /// Folders with generated or downloaded files.
 const NO_SOURCES: [&str; 6] = ["build", "target", "node_modules", "packages", "__pycache__", "zig-out"];
 /// Suffixes of files that are not sources and are written frequently.
 const NO_SOURCE_ENDS: [&str; 4] = ["~", ".log", ".tmp", ".md"];
-/// Files that builds write themselves. A change that matters changes a manifest as well.
+/// Files that builds write themselves. Every change of them that matters comes with a change of a manifest.
 const WRITTEN_BY_TOOLS: [&str; 3] = ["Cargo.lock", "go.sum", "package-lock.json"];
 
 /// Watches the sources of a folder while it lives.
 pub struct SourceWatcher {
     folder: PathBuf,
-    /// The SDK's folder, which is watched as well, wherever it is.
+    /// The SDK's folder. It is watched wherever it is.
     sdk: PathBuf,
     patterns: Vec<glob::Pattern>,
     watcher: DirectoryWatcher,
     seen: BTreeMap<PathBuf, Identity>,
 }
 
-/// Values that differ once a file was written or replaced.
+/// Values of a file that change when it is written or replaced.
 type Identity = (u64, u64, i64, i64);
 
 fn identity(it: &Metadata) -> Identity {
     (it.ino(), it.size(), it.mtime(), it.mtime_nsec())
 }
 
-/// The files that this process writes its own output to, as device and inode. Without this, each build would trigger
-/// another.
+/// The files to which this process writes its own output, as device and inode. They are ignored, because otherwise each
+/// build would trigger another.
 fn own_output() -> Vec<(u64, u64)> {
     let files = ["/dev/fd/1", "/dev/fd/2"].into_iter().filter_map(|path| std::fs::metadata(path).ok());
     files.filter(Metadata::is_file).map(|it| (it.dev(), it.ino())).collect()
 }
 
 impl SourceWatcher {
-    /// Watches the sources of `folder` from their current state. Without patterns, all files are watched. The build
-    /// file, the objects and the policy are always watched.
+    /// Watches the sources of `folder`, beginning with their current state. Without patterns, all files are watched.
+    /// The build file, the objects and the policy are always watched.
     pub fn follow(folder: &Path, sdk: &Path, patterns: &[String]) -> Self {
         let mut sources = Self {
             folder: folder.to_owned(),
             sdk: folder.join(sdk),
-            // An invalid pattern was refused with the build file.
+            // Reading the build file has refused invalid patterns.
             patterns: patterns.iter().filter_map(|pattern| glob::Pattern::new(pattern).ok()).collect(),
             watcher: DirectoryWatcher::new(SOURCES_QUIET_TIME, SOURCES_POLL_INTERVAL),
             seen: BTreeMap::new(),
@@ -79,7 +79,7 @@ impl SourceWatcher {
     }
 
     fn look(&mut self) -> Vec<PathBuf> {
-        // Folder by folder: a recursive watch would include the many files that builds write.
+        // Watch each folder separately: a recursive watch would include the many files that builds write.
         let mut found = self.scan();
         while self.watcher.watch_only(found.folders.iter().map(PathBuf::as_path)) {
             // A folder may have changed before it was watched.
@@ -117,7 +117,7 @@ struct SourceScan {
 }
 
 impl SourceScan {
-    /// A file that cannot be read is left out; the compiler will report it.
+    /// Finds files below `folder`. A file that cannot be read is left out, because the compiler will report it.
     fn gather(&mut self, folder: &Path, wanted: &dyn Fn(&Path) -> bool, depth: usize) {
         let Ok(entries) = std::fs::read_dir(folder) else { return };
         self.folders.insert(folder.to_owned());

@@ -1,4 +1,4 @@
-//! The Starlark interpreter for each of the two worlds, which `tools/build-interpreter` built before this binary.
+//! The Starlark interpreter for each of the two worlds. `tools/build-interpreter` built them before this binary.
 
 use std::path::{Path, PathBuf};
 
@@ -13,10 +13,10 @@ include!(concat!(env!("OUT_DIR"), "/interpreters.rs"));
 /// The file of a Starlark plugin.
 pub(crate) const SCRIPT: &str = "plugin.star";
 
-/// The maximum size of a script, more than anyone writes by hand.
+/// The maximum size of a script. Scripts that people write are far smaller.
 const SCRIPT_FILE_BYTES_MAX: u64 = 4 << 20;
 
-/// The reason why a script and the interpreter do not make a component.
+/// The reason why a script and the interpreter cannot be combined to a component.
 #[derive(Debug, thiserror::Error)]
 pub enum StarlarkError {
     /// The script cannot be read.
@@ -53,7 +53,7 @@ pub(crate) fn has_interpreter() -> bool {
     INTERPRETERS.iter().all(Option::is_some)
 }
 
-/// The component of the plugin with the script at `path`.
+/// Combines the interpreter and the script at `path` into the component of a plugin.
 pub(crate) fn component(path: &Path, kind: PluginKind) -> Result<Vec<u8>, StarlarkError> {
     let script = read(path)?;
     let [reconciler, composer] = INTERPRETERS;
@@ -79,8 +79,8 @@ fn read(path: &Path) -> Result<String, StarlarkError> {
     Ok(script.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(script))
 }
 
-/// The reason why a plugin is refused, for the author of the script at `path`, with the position in it as far as it is
-/// known.
+/// The reason why a plugin is refused, for the author of the script at `path`. It includes the position in the script
+/// if that is known.
 pub(crate) fn refusal(error: &LoadError, name: &str, path: &Path) -> String {
     let script = read(path).unwrap_or_default();
     match &error.problem {
@@ -94,27 +94,28 @@ pub(crate) fn refusal(error: &LoadError, name: &str, path: &Path) -> String {
     }
 }
 
-/// The interpreter prints the problem and its position as its last words before it ends. If it is stopped, it prints
-/// nothing. In both cases the host appends functions of the interpreter, whose names are unknown.
+/// Extracts the problem from the host's message. The interpreter logs the problem and its position before it ends; if
+/// it is stopped, it logs nothing. In both cases the host appends functions of the interpreter, which the author does
+/// not know.
 fn described(message: &str) -> String {
-    let said = message.split_once("; it had logged: ").map(|(_, said)| said);
-    let told = said.unwrap_or(message);
-    let told = told.rsplit_once("; in function ").map_or(told, |(told, _)| told);
-    match said {
-        Some(_) => told.to_owned(),
-        None => format!("{SCRIPT}: while the script was read or asked for its manifest, {told}"),
+    let logged = message.split_once("; it had logged: ").map(|(_, logged)| logged);
+    let problem = logged.unwrap_or(message);
+    let problem = problem.rsplit_once("; in function ").map_or(problem, |(problem, _)| problem);
+    match logged {
+        Some(_) => problem.to_owned(),
+        None => format!("{SCRIPT}: while the script was read or asked for its manifest, {problem}"),
     }
 }
 
-/// The position in a script of the first field that `problem` names in backticks, or else of the field that its path
-/// ends with, or else of the manifest.
+/// The position in a script that `problem` is about: of the first field that it names in backticks, or else of the
+/// field at the end of its path, or else of the manifest.
 fn place_of(script: &str, problem: &str) -> String {
     let is_manifest = |line: &str| {
         let rest = line.strip_prefix("def ").unwrap_or(line).strip_prefix("manifest");
         rest.is_some_and(|rest| rest.trim_start().starts_with(['=', '(']))
     };
     let Some(first) = script.lines().position(is_manifest) else { return SCRIPT.to_owned() };
-    // If the name appears twice, its position would be a guess.
+    // If the name occurs twice, the position is unknown.
     let only = |field: &str| {
         let [key, name] = [format!("\"{field}\""), format!("{field} =")];
         let within = script.lines().enumerate().skip(first);
@@ -152,8 +153,8 @@ mod tests {
         let folder = tempfile::tempdir().expect("a directory");
         let path = folder.path().join(SCRIPT);
         std::fs::write(&path, b"a = 1\nb = '\xff'\n").expect("it is written");
-        let said = component(&path, PluginKind::Reconciler).expect_err("no text").to_string();
-        assert!(said.starts_with("plugin.star:2: ") && said.contains("UTF-8"), "{said}");
+        let error = component(&path, PluginKind::Reconciler).expect_err("no text").to_string();
+        assert!(error.starts_with("plugin.star:2: ") && error.contains("UTF-8"), "{error}");
     }
 
     #[test]

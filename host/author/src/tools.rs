@@ -1,5 +1,5 @@
-//! Finds the tools that a plan needs. Reports missing tools, the versions that were found instead, and how to get the
-//! right ones.
+//! Finds the tools that a plan needs. Reports the tools that are missing, the versions found instead, and how to get
+//! the right ones.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -42,7 +42,7 @@ struct FoundTool {
 pub struct Missing {
     what: String,
     lack: ToolLack,
-    /// The versions that are accepted. Empty if it has no version.
+    /// The accepted versions. Empty if the tool has no version.
     wanted: String,
     get: Vec<(String, String)>,
 }
@@ -51,7 +51,7 @@ pub struct Missing {
 enum ToolLack {
     Absent,
     Old { found: ToolVersion, program: PathBuf },
-    Broken { program: PathBuf, said: String },
+    Broken { program: PathBuf, output: String },
 }
 
 /// The places where tools are searched for.
@@ -62,7 +62,7 @@ pub(crate) struct ToolPaths {
 }
 
 impl ToolPaths {
-    /// The folders in which npm and Python install packages for `folder`, then `path`.
+    /// Searches the folders in which npm and Python install packages for `folder`, and then `path`.
     pub(crate) fn of(folder: &Path, path: Option<&std::ffi::OsStr>) -> Self {
         let mut directories = upwards(folder, "node_modules/.bin");
         directories.extend(upwards(folder, ".venv/bin"));
@@ -74,10 +74,10 @@ impl ToolPaths {
         self.directories.iter().map(|directory| directory.join(program)).find(|path| is_program(path))
     }
 
-    /// The program's output. An error contains its message if it does not work.
+    /// Runs the program and returns its output. If it fails, the error is its message.
     async fn ask(&self, program: &Path, arguments: &[&str]) -> Result<String, String> {
         let mut command = Command::new(program);
-        // Without a backtrace: rustup's would fill the kept output, and is of no use to an author.
+        // Do without backtraces: rustup's would fill the kept output, and does not help an author.
         command.env("RUST_BACKTRACE", "0").env("RUST_LIB_BACKTRACE", "0");
         command.args(arguments).current_dir(&self.folder).stdin(Stdio::null()).kill_on_drop(true);
         match tokio::time::timeout(TOOL_VERSION_TIMEOUT, command.output()).await {
@@ -85,15 +85,15 @@ impl ToolPaths {
             Ok(Err(error)) => Err(error.to_string()),
             Ok(Ok(output)) if output.status.success() => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
             Ok(Ok(output)) => {
-                let said = String::from_utf8_lossy(&output.stderr);
-                let said: String = said
+                let errors = String::from_utf8_lossy(&output.stderr);
+                let complaint: String = errors
                     .split_whitespace()
                     .collect::<Vec<_>>()
                     .join(" ")
                     .chars()
                     .take(SHOWN_OUTPUT_BYTES_MAX)
                     .collect();
-                Err(if said.is_empty() { output.status.to_string() } else { said })
+                Err(if complaint.is_empty() { output.status.to_string() } else { complaint })
             }
         }
     }
@@ -105,7 +105,7 @@ fn is_program(path: &Path) -> bool {
 }
 
 impl Toolbox {
-    /// Finds everything that is needed. An error lists everything that is missing.
+    /// Finds all that is needed. The error lists all that is missing.
     pub(crate) async fn gather(needs: &[BuildNeed], places: &ToolPaths) -> Result<Self, Vec<Missing>> {
         let (mut there, mut missing) = (Self::default(), Vec::new());
         for need in needs {
@@ -128,12 +128,12 @@ impl Toolbox {
         if missing.is_empty() { Ok(there) } else { Err(missing) }
     }
 
-    /// The program of a tool with its first arguments. Only for tools that were gathered.
+    /// The program of a tool, with its first arguments. The tool must have been gathered.
     pub(crate) fn command(&self, tool: &Tool) -> (PathBuf, &'static [&'static str]) {
         self.0.get(tool.name).map_or_else(|| (tool.name.into(), &[][..]), |found| (found.program.clone(), found.first))
     }
 
-    /// The tool and its version, if that differs from the tested one. Shown when a build fails.
+    /// The tool and its version, if that is not the tested version. A failed build shows it.
     pub(crate) fn untried(&self, tool: &Tool) -> Option<String> {
         let version = self.0.get(tool.name)?.version.as_ref()?;
         let tried = version.to_string().starts_with(tool.tried);
@@ -146,20 +146,20 @@ async fn look(tool: &'static Tool, places: &ToolPaths) -> Result<FoundTool, Tool
     for way in tool.ways {
         let [name, first @ ..] = way else { continue };
         let Some(program) = places.find(name) else { continue };
-        let said = match tool.version {
+        let output = match tool.version {
             VersionQuery::Argument(argument) => places.ask(&program, &[first, &[argument]].concat()).await,
             VersionQuery::NpmPackage(package) => Ok(npm_version(&places.folder, package)),
         };
-        match said {
-            Ok(said) => match ToolVersion::find(&said) {
+        match output {
+            Ok(output) => match ToolVersion::find(&output) {
                 Some(found) if ToolVersion::find(tool.least).is_some_and(|least| found < least) => {
                     lack = ToolLack::Old { found, program };
                 }
                 version => return Ok(FoundTool { program, first, version }),
             },
-            // An interpreter may exist without the package that is needed.
+            // The interpreter may exist without the package that is needed.
             Err(_) if !first.is_empty() => {}
-            Err(said) => lack = ToolLack::Broken { program, said },
+            Err(output) => lack = ToolLack::Broken { program, output },
         }
     }
     Err(lack)
@@ -176,8 +176,8 @@ fn npm_version(folder: &Path, package: &str) -> String {
     read.unwrap_or_default()
 }
 
-/// Returns what is missing if rustc has no standard library for plugins. If rustc cannot be asked, cargo will report
-/// the problem.
+/// Checks that rustc has the standard library for plugins, and otherwise returns what is missing. If rustc cannot be
+/// asked, cargo will report the problem.
 async fn rust_target(places: &ToolPaths) -> Option<Missing> {
     let rustc = places.find("rustc")?;
     let directory = places.ask(&rustc, &["--print", "target-libdir", "--target", RUST_TARGET]).await.ok()?;
@@ -188,7 +188,7 @@ async fn rust_target(places: &ToolPaths) -> Option<Missing> {
         return None;
     }
     let (of, get) = match toolchain_of(Path::new(directory.trim())) {
-        // By the toolchain's name, because the author may type this in a folder with another toolchain.
+        // Name the toolchain, because the author may type the command in a folder that has another one.
         Some(name) => (
             format!("the toolchain {name}"),
             vec![("rustup", format!("rustup target add {RUST_TARGET} --toolchain {name}"))],
@@ -214,8 +214,8 @@ fn toolchain_of(directory: &Path) -> Option<String> {
 }
 
 /// The name of a toolchain that rustup reports as not installed.
-fn absent_toolchain(said: &str) -> Option<&str> {
-    let (name, rest) = said.split_once("toolchain '")?.1.split_once('\'')?;
+fn absent_toolchain(output: &str) -> Option<&str> {
+    let (name, rest) = output.split_once("toolchain '")?.1.split_once('\'')?;
     rest.trim_start().starts_with("is not installed").then_some(name)
 }
 
@@ -228,7 +228,7 @@ impl Missing {
 
     fn tool(tool: &Tool, lack: ToolLack) -> Self {
         let toolchain = match &lack {
-            ToolLack::Broken { said, .. } => absent_toolchain(said),
+            ToolLack::Broken { output, .. } => absent_toolchain(output),
             ToolLack::Absent | ToolLack::Old { .. } => None,
         };
         let get = match toolchain {
@@ -250,8 +250,8 @@ impl fmt::Display for Missing {
             ToolLack::Old { found, program } => {
                 write!(f, "{what}: {} is {found}, which is too old", program.display())?;
             }
-            ToolLack::Broken { program, said } => {
-                write!(f, "{what}: {} is there and does not work: {said}", program.display())?;
+            ToolLack::Broken { program, output } => {
+                write!(f, "{what}: {} exists but does not work: {output}", program.display())?;
             }
         }
         if !wanted.is_empty() {

@@ -22,7 +22,7 @@ pub struct Baseline {
     pub findings: Vec<AcceptedFinding>,
 }
 
-/// A known finding, whatever fault shows it and whatever the values are.
+/// A known finding. It is accepted whatever fault shows it and whatever values it reports.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AcceptedFinding {
@@ -30,7 +30,7 @@ pub struct AcceptedFinding {
     pub scenario: String,
     /// The violated rule.
     pub rule: RunRule,
-    /// The object, and the place in it, that the finding is about.
+    /// The object that the finding is about, and the place in it.
     pub about: String,
     /// The reason for accepting it, for people.
     #[serde(default, skip_serializing_if = "String::is_empty")]

@@ -1,4 +1,4 @@
-//! A check: first the reference run, then run after run with a fault each.
+//! Drives a check: first the reference run without a fault, then runs with one fault or two.
 
 use std::collections::BTreeMap;
 
@@ -19,14 +19,14 @@ use crate::trace::{Happening, Record};
 use crate::verdict;
 use crate::world::{CheckSubject, Run, World, WorldError};
 
-/// Checks a plugin under a scenario. Must be called on a single-threaded runtime with paused time, on which the plugin
-/// was loaded.
+/// Checks a plugin under a scenario. The caller must use a single-threaded runtime with paused time, and must have
+/// loaded the plugin on it.
 ///
 /// # Errors
 /// The scenario cannot be run at all.
 pub async fn check(subject: CheckSubject, scenario: Scenario, mut effort: Effort<'_>) -> Result<Report, WorldError> {
     let record = Record::default();
-    let _logs = hear(&record);
+    let _logs = capture_logs(&record);
     let plugin = subject.plugin.clone();
     let world = World::new(subject, scenario, record.clone()).await?;
     let reference = world.run(&[], effort.seed).await;
@@ -56,12 +56,12 @@ pub async fn check(subject: CheckSubject, scenario: Scenario, mut effort: Effort
     })
 }
 
-/// The reason of each rule or class of faults that is switched off.
+/// The reason for each rule or class of faults that is switched off.
 fn reasons<'a>(off: impl Iterator<Item = (&'a str, &'a SwitchedOff)>) -> BTreeMap<String, String> {
     off.map(|(name, SwitchedOff { off })| (name.to_owned(), off.clone())).collect()
 }
 
-/// The reason why a reference says nothing about the plugin, if so.
+/// The reason why the reference run cannot be used to judge the plugin. `None` if it can.
 fn incomplete(reference: &Run) -> Option<String> {
     if let Some((step, _)) = &reference.undone {
         return Some(format!("step {} failed without a fault, so no other run was compared", step + 1));
@@ -78,8 +78,8 @@ fn incomplete(reference: &Run) -> Option<String> {
 pub struct RunAgain {
     /// The findings of this run.
     pub findings: Vec<Finding>,
-    /// The names of its faults that did not occur, because the plugin behaved differently than before, or the file was
-    /// edited.
+    /// The names of the faults that did not occur, because the plugin behaved differently than before, or because the
+    /// file was edited.
     pub missed: Vec<String>,
 }
 
@@ -89,7 +89,7 @@ pub struct RunAgain {
 /// The scenario cannot be run at all.
 pub async fn again(subject: CheckSubject, file: Reproduction) -> Result<RunAgain, WorldError> {
     let record = Record::default();
-    let _logs = hear(&record);
+    let _logs = capture_logs(&record);
     let world = World::new(subject, file.scenario, record).await?;
     let reference = world.run(&[], file.seed).await;
     let mut checker = Checker::of(&world, &reference);
@@ -104,8 +104,8 @@ pub async fn again(subject: CheckSubject, file: Reproduction) -> Result<RunAgain
     Ok(RunAgain { findings: checker.found.ordered(), missed })
 }
 
-/// Captures the log of this thread.
-fn hear(record: &Record) -> tracing::subscriber::DefaultGuard {
+/// Captures the log of this thread until the guard is dropped.
+fn capture_logs(record: &Record) -> tracing::subscriber::DefaultGuard {
     tracing::subscriber::set_default(tracing_subscriber::registry().with(Notes(record.clone())))
 }
 
@@ -123,8 +123,8 @@ impl<'a> Checker<'a> {
         Checker { world, reference, found: Findings::without(off), runs: 1 }
     }
 
-    /// Judges the reference by itself, then against another seed, and against objects that had their final form from
-    /// the beginning.
+    /// Judges the reference by itself. Then compares it with a run under another seed, and with runs in which objects
+    /// have their final form from the beginning.
     async fn without_faults(&mut self, seed: u64, goes_on: &dyn Fn(usize) -> bool) {
         self.found.add(verdict::alone(self.reference), &[], self.reference);
         if !self.can_be_compared() {
@@ -152,7 +152,7 @@ impl<'a> Checker<'a> {
         self.reference.undone.is_none() && self.reference.noisy.is_none()
     }
 
-    /// Tries each fault, and then pairs. Returns how much was tried.
+    /// Tries each fault alone, and then pairs of faults. Returns how much was tried.
     async fn with_faults(&mut self, effort: &mut Effort<'_>) -> Tried {
         let mut singles = plan::singles(&self.reference.entries, &self.reference.owned);
         let is_off = |class: &str| self.world.scenario().faults.contains_key(class);
@@ -174,7 +174,7 @@ impl<'a> Checker<'a> {
             }
             let struck = self.with_fault(&faults, effort.seed).await;
             match &*faults {
-                // A pair of which only one occurred was tried before.
+                // If only one fault of a pair occurred, the run shows nothing that a run with one fault did not show.
                 _ if struck.contains(&false) => tried.unreached += 1,
                 [fault] => tried.faults.entry(fault.class.clone()).or_default().tried += 1,
                 _ => tried.pairs += 1,

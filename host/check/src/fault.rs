@@ -7,9 +7,9 @@ use windlass_apiserver::{ClockLeap, CommitSide, ReactorDocument, ReactorError, R
 
 use crate::scenario::{Misplaced, ObjectName};
 
-/// The longest outage. A scenario with failing calls runs for at most this long.
+/// The longest outage. It also limits how long a scenario with failing calls runs.
 const OUTAGE_MAX: Duration = Duration::from_hours(24);
-/// The farthest that a clock may be set. Beyond this, dates overflow.
+/// The longest jump of a clock. Dates overflow beyond it.
 const CLOCK_SET_MAX: Duration = Duration::from_hours(24 * 366);
 
 /// A fault.
@@ -18,7 +18,7 @@ const CLOCK_SET_MAX: Duration = Duration::from_hours(24 * 366);
 pub struct Fault {
     /// A description of the problem and its place, for people.
     pub name: String,
-    /// The class of the fault, for the coverage.
+    /// The class under which coverage counts the fault.
     pub class: String,
     /// Rules for the API server.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -38,24 +38,24 @@ pub struct Fault {
     /// A jump of the host's clock while the world is quiet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock: Option<SetClock>,
-    /// The rules end this many seconds after they first took effect. `None` if they do not end.
+    /// The time after which the rules end, counted from when they first take effect. `None` if they do not end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lasts_seconds: Option<u64>,
-    /// The number of extra writes that the fault makes necessary: an object that another client deleted must be created
-    /// again.
+    /// The number of extra writes that the fault makes necessary. For example, an object that another client deleted
+    /// must be created again.
     #[serde(default)]
     pub allows: usize,
-    /// Whether the plugin may see the deletion of an object late. Until it does, it recreates the children as often as
-    /// the collector deletes them, and no controller could do better.
+    /// Whether the plugin may see the deletion of an object late. Until then it recreates the children as often as the
+    /// collector deletes them, and no controller could do better.
     #[serde(default)]
     pub hides_ends: bool,
-    /// Whether the objects may be others afterwards, because the fault takes an object away that the plugin has not
-    /// created. How the plugin copes is judged by the rules that compare nothing.
+    /// Whether the run may end with other objects than the reference, because the fault removes an object that the
+    /// plugin has not created. Only rules that compare nothing then judge how the plugin copes.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ends_differ: bool,
 }
 
-/// An action of another client, when the world is quiet after a step.
+/// An action of another client when the world is quiet after a step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AtRest {
@@ -75,13 +75,13 @@ pub enum Deed {
 }
 
 impl Fault {
-    /// Checks that all parts are possible. Faults of a plan always are, but a file may come from an untrusted source.
+    /// Checks that all parts are possible. Planned faults always are, but a file may come from an untrusted source.
     ///
     /// # Errors
     /// The place of the first mistake, and its description.
     pub(crate) fn check(&self) -> Result<(), Misplaced> {
         let rules = self.rules.iter().enumerate();
-        // Rules of different faults may have the same name, here and in a run.
+        // Rules of different faults may have the same name, so each rule gets a unique one, as in a run.
         let rules = rules.map(|(index, it)| ReactorRule { name: format!("{index}-{}", it.name), ..it.clone() });
         Reactors::default().set(ReactorDocument::new(0, rules.collect())).map_err(|error| match error {
             ReactorError::Rule { place, message } => (place, message),
@@ -97,7 +97,7 @@ impl Fault {
         object.map_err(|problem| ("atRest.object".to_owned(), problem))
     }
 
-    /// Whether both faults can occur in one run. A process ends only once, and is swapped only once.
+    /// Whether both faults can occur in one run. A process ends only once, and a plugin is swapped only once.
     pub(crate) fn goes_with(&self, other: &Fault) -> bool {
         let ends = |fault: &Fault| fault.crash.is_some() || fault.failover.is_some();
         self.name != other.name && !(ends(self) && ends(other)) && !(self.swap.is_some() && other.swap.is_some())
@@ -111,17 +111,15 @@ impl Fault {
 pub struct Failover {
     /// Where the process becomes unreachable.
     pub at: WritePoint,
-    /// A resource of which the standby receives no further events until a while after the takeover. `None` if its
-    /// events are not delayed.
+    /// A resource whose events reach the standby only a while after the takeover. `None` if no events are delayed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late: Option<String>,
-    /// Whether the process becomes reachable again a while after the takeover. It was then only disconnected.
+    /// Whether the process becomes reachable again a while after the takeover, because it was only disconnected.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub returns: bool,
 }
 
-/// The host's time of day is set when the world is quiet after a step. Timers and the API server's clock are not
-/// affected.
+/// Sets the host's time of day when the world is quiet after a step. Timers and the API server's clock do not change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SetClock {
@@ -132,19 +130,19 @@ pub struct SetClock {
 
 impl SetClock {
     /// A description for people.
-    pub(crate) fn told(&self) -> String {
+    pub(crate) fn description(&self) -> String {
         let ClockLeap { by, back } = self.by;
         let direction = if back { "back" } else { "forward" };
         format!("the host's clock is set {direction} by {} h", by.as_secs() / 3_600)
     }
 }
 
-/// A place at a write of a host process.
+/// A moment of a write by a host process: just before the server commits it, or just after.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct WritePoint {
     /// The number of the write, from 1. Kubernetes Events and the host's leases do not count.
     pub write: usize,
-    /// Before the server commits the write, or after that but before the answer.
+    /// Before the server commits the write, or after the commit but before the answer.
     pub side: CommitSide,
 }

@@ -1,6 +1,6 @@
 //! The classes of faults.
 
-/// The classes of faults, by which coverage is reported.
+/// The classes of faults. Coverage is reported for each class.
 pub const FAULT_CLASSES: [&str; 23] = [
     "crash",
     "lost",

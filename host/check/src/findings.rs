@@ -18,7 +18,7 @@ pub(crate) struct Findings {
 }
 
 impl Findings {
-    /// No findings, and none by these rules later.
+    /// Starts without findings. Ignores all verdicts by the rules `off`.
     pub(crate) fn without(off: BTreeSet<RunRule>) -> Findings {
         Findings { off, ..Findings::default() }
     }
@@ -56,15 +56,15 @@ impl Findings {
         }
     }
 
-    /// Sorted: findings without a fault first, then those that most faults show.
+    /// Sorts findings without a fault first, then the findings that the most runs show.
     pub(crate) fn ordered(mut self) -> Vec<Finding> {
         self.found.sort_by_key(|finding| (finding.faults.len(), finding.rule, std::cmp::Reverse(finding.again)));
         self.found
     }
 }
 
-/// The story up to the end of the step after which the finding shows. Without a step, the restart at the end is left
-/// out unless the rule is about it.
+/// The story up to the end of the step after which the finding shows. If there is no such step, the whole story; the
+/// restart at its end is included only if the rule is about the restart.
 fn until(entries: &[Entry], rule: RunRule, step: Option<usize>) -> Vec<Entry> {
     let mut steps = 0;
     let goes_on = |entry: &&Entry| match &entry.happened {

@@ -10,12 +10,12 @@ use serde::Serialize;
 pub struct ImportUse {
     /// The imports that were called in some run.
     pub called: Vec<String>,
-    /// The imports that were called in no run, so the code that calls them was not reached.
+    /// The imports that no run called. The code that calls them was not tested.
     pub never_called: Vec<String>,
 }
 
 impl ImportUse {
-    /// The use of `functions`, the plugin's imports, of which `seen` were called.
+    /// Divides `functions`, the plugin's imports, by whether `seen` contains them.
     pub(crate) fn of(functions: &[String], seen: &BTreeSet<String>) -> ImportUse {
         let mut functions = functions.to_vec();
         functions.sort();
@@ -23,8 +23,8 @@ impl ImportUse {
         ImportUse { called, never_called }
     }
 
-    /// The imports that were never called, for people. An interface without any call is listed once, without its
-    /// functions.
+    /// The imports that were never called, for people. If no function of an interface was called, only the interface is
+    /// listed.
     #[must_use]
     pub fn never_called_in_short(&self) -> Vec<String> {
         let interface = |function: &str| function.split('.').next().unwrap_or_default().to_owned();

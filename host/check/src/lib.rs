@@ -37,6 +37,6 @@ pub use report::{Coverage, Finding, Report, Tried};
 pub use reproduction::{Reproduction, ReproductionError};
 pub use request_line::RequestLine;
 pub use rule::RunRule;
-pub use story::told;
+pub use story::story_of;
 pub use trace::{CreatedObject, Entry, Happening, RequestNote};
 pub use world::{CheckSubject, WorldError};

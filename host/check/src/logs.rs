@@ -1,4 +1,4 @@
-//! Captures the plugin's log lines, the results of its calls and the host's warnings from `tracing`.
+//! Captures log lines of the plugin, the results of its calls, and the host's warnings from `tracing`.
 
 use std::fmt;
 use std::time::Duration;
@@ -22,10 +22,10 @@ const IMPORTS: &str = "windlass::imports";
 const SWAP: &str = "windlass_runtime::plugins::swap";
 const SWAPPED: &str = "a new generation has taken over";
 
-/// The text of results for which `windlass_core::queue::outcome::CallResult::is_wait` is true.
+/// The text of results that only waited: `windlass_core::queue::outcome::CallResult::is_wait` is true for them.
 const WAITED: &str = "reason: \"waited\"";
 
-/// The key of the call in whose span the caller is.
+/// The key of the call in whose span this runs.
 pub(crate) fn current_key() -> Option<String> {
     let key = Span::current().with_subscriber(|(id, subscriber)| {
         let span = subscriber.downcast_ref::<Registry>()?.span(id)?;
@@ -98,7 +98,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Notes {
             PLUGIN => Happening::Line(fields.message),
             DISPATCH if fields.message == "called" => called(fields),
             SWAP if fields.message == SWAPPED => Happening::Swapped,
-            // The result of the call is recorded separately.
+            // The result of the call is recorded as an entry of its own.
             _ if fields.message.starts_with("the call failed") => return,
             _ if level <= Level::WARN => Happening::Warning([fields.message, fields.error].join(" ").trim().to_owned()),
             _ => return,
@@ -108,15 +108,15 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Notes {
 }
 
 fn called(fields: LogFields) -> Happening {
-    // A call that reaches its deadline because no answer came is repeated, and is not the plugin's fault. This also
-    // applies to calls of a process that has crashed.
+    // A call that reaches its deadline while it waits for an answer is repeated, and is not the plugin's fault. The
+    // same applies to calls of a process that has crashed.
     let trapped = fields.result.starts_with("Trapped") && !fields.result.contains(WAITED);
     let failed = trapped || fields.result.starts_with("Failed");
     let again = requeue(&fields.result);
     Happening::Call { key: fields.key, result: fields.result, trapped, failed, again }
 }
 
-/// The time after which the plugin asked to run again: the result is that of `CallResult::RequeueAfter`.
+/// The time after which the plugin asked to run again. `None` unless the result is `CallResult::RequeueAfter`.
 fn requeue(result: &str) -> Option<Duration> {
     let after: SignedDuration = result.strip_prefix("RequeueAfter(")?.strip_suffix(')')?.parse().ok()?;
     after.try_into().ok()

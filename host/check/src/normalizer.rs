@@ -1,4 +1,4 @@
-//! Replaces values that differ between any two runs: UIDs, generated names, and times.
+//! Replaces the values that differ between any two runs: UIDs, generated names, and times.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,28 +14,28 @@ use crate::scenario::Scenario;
 const UID_LEN: usize = 36;
 /// The word for a time.
 const TIME: &str = "(a time)";
-/// The run's own times are within this distance of those that its clock has shown: as far as a `clock` fault sets it.
-/// The times of work that is due soon are therefore replaced in all runs.
+/// A value this close to a time that the run's clock has shown counts as a time of the run. It is also the distance by
+/// which a `clock` fault sets the clock, so the times of work that is due soon are replaced in all runs.
 const TIME_MARGIN: Duration = Duration::from_hours(6);
-/// A number, not a text, must have this many digits to be taken for a time.
+/// The minimum number of digits that a JSON number must have to count as a time.
 const NUMBER_DIGITS_MIN: usize = 10;
 
 /// Knows the UIDs, the generated names and the time of one run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Normalizer {
-    /// The times that the run has shown so far, since 1970, and a margin on both sides.
+    /// The first and the last time that the run has shown so far, since 1970, with a margin on both sides.
     span: (Duration, Duration),
-    /// The times in the scenario. The plugin has them from there, so they are no times of the run.
+    /// The times that the scenario contains. They are not replaced, because the plugin has them from the scenario.
     of_scenario: BTreeSet<String>,
     /// Each UID, with the place of its object.
     uids: BTreeMap<String, String>,
-    /// The UIDs of the objects that are there now.
+    /// The UIDs of the objects that exist now.
     present: BTreeSet<String>,
-    /// Each generated name, with what stands for it. The longest comes first.
+    /// Each generated name with its replacement, the longest name first.
     names: Vec<(String, String)>,
 }
 
-/// Everything in a scenario that has the form of a time.
+/// All texts and numbers in a scenario that have the form of a time.
 pub(crate) fn times_of(scenario: &Scenario) -> BTreeSet<String> {
     let any = Normalizer { span: (Duration::ZERO, Duration::MAX), ..Normalizer::default() };
     let mut found = BTreeSet::new();
@@ -47,21 +47,22 @@ pub(crate) fn times_of(scenario: &Scenario) -> BTreeSet<String> {
 }
 
 impl Normalizer {
-    /// For a run that begins at this time since 1970. `of_scenario` are the [times of its scenario](times_of).
+    /// Creates a normalizer for a run that begins at this time since 1970. `of_scenario` are the [times of its
+    /// scenario](times_of).
     pub(crate) fn new(begun: Duration, of_scenario: BTreeSet<String>) -> Normalizer {
         let mut normalizer = Normalizer { span: (begun, begun), of_scenario, ..Normalizer::default() };
         normalizer.reach(begun);
         normalizer
     }
 
-    /// The run shows this time now, since 1970.
+    /// Notes that the run's clock shows this time, since 1970.
     pub(crate) fn reach(&mut self, now: Duration) {
         let (from, to) = &mut self.span;
         *from = now.saturating_sub(TIME_MARGIN).min(*from);
         *to = now.saturating_add(TIME_MARGIN).max(*to);
     }
 
-    /// Collects everything in a value that has the form of a time.
+    /// Collects all texts and numbers in a value that have the form of a time.
     fn times_within(&self, value: &Value, found: &mut BTreeSet<String>) {
         match value {
             Value::Object(map) => {
@@ -77,8 +78,8 @@ impl Normalizer {
         }
     }
 
-    /// Learns the UIDs and generated names of objects, each with its resource. What it has learnt holds also after the
-    /// objects have gone, as others may still name them.
+    /// Learns the UIDs and generated names of objects, each with its resource. They stay known after the objects have
+    /// gone, because other objects may still refer to them.
     pub(crate) fn learn<'a>(&mut self, objects: impl Iterator<Item = (&'a str, &'a Value)>) {
         let text = |object: &'a Value, field: &str| object["metadata"][field].as_str().unwrap_or_default();
         let objects: Vec<_> = objects.collect();
@@ -105,13 +106,13 @@ impl Normalizer {
         format!("{resource} {}/{name}", text("namespace"))
     }
 
-    /// Whether other runs may have an object like this under another name.
+    /// Whether the object may have another name in other runs.
     pub(crate) fn is_named_anew(&self, object: &Value) -> bool {
         self.text(object["metadata"]["name"].as_str().unwrap_or_default()).is_some()
     }
 
-    /// Replaces all UIDs, generated names and times. Observed generations, which count the changes of a run, are
-    /// removed.
+    /// Replaces all UIDs, generated names and times. Removes observed generations, because they count the changes of a
+    /// run.
     pub(crate) fn normalize(&self, value: &mut Value) {
         match value {
             Value::Object(map) => {
@@ -138,7 +139,7 @@ impl Normalizer {
         }
     }
 
-    /// The map with its keys replaced. Several keys may become one: then it has all their values, as a set.
+    /// The map with its keys replaced. If several keys become equal, the key gets all their values, as a set.
     fn renamed(&self, map: Map<String, Value>) -> Map<String, Value> {
         let mut by_key: BTreeMap<String, Vec<Value>> = BTreeMap::new();
         for (key, value) in map {
@@ -154,7 +155,7 @@ impl Normalizer {
         by_key.into_iter().map(joined).collect()
     }
 
-    /// The text with everything replaced. `None` if nothing is.
+    /// The text with all replacements. `None` if nothing is replaced.
     fn text(&self, text: &str) -> Option<String> {
         let mut replaced: Option<String> = None;
         let mut replace = |part: &str, by: &str| {
@@ -163,9 +164,9 @@ impl Normalizer {
                 replaced = Some(now.replace(part, by));
             }
         };
-        // By the shape of UIDs, as looking for each of them would take long.
+        // Find UIDs by their form, because searching for each known UID would take long.
         for uid in uids(text).into_iter().filter_map(|uid| self.uids.get_key_value(uid)) {
-            // A former object at the same place is another one.
+            // An earlier object at the same place is a different object.
             let which = if self.present.contains(uid.0) { "" } else { "a former " };
             replace(uid.0, &format!("(the UID of {which}{})", uid.1));
         }
@@ -195,7 +196,7 @@ impl Normalizer {
         found
     }
 
-    /// Whether these digits are a time of the run: in one of the units since 1970, or as a date.
+    /// Whether these digits are a time of the run: a number of units since 1970, or a date.
     fn is_time(&self, digits: &str) -> bool {
         let Some(number) = digits.parse::<u64>().ok().filter(|_| digits.bytes().all(|it| it.is_ascii_digit())) else {
             return false;
@@ -211,7 +212,8 @@ impl Normalizer {
         [number, date(digits)].into_iter().flatten().any(|(time, lasts)| self.is_own_time(digits, time, lasts))
     }
 
-    /// Whether `text` means a time that the run has shown: at `time` since 1970, or within `lasts` after that.
+    /// Whether `text` stands for a time that the run has shown. Its period begins at `time` since 1970 and has the
+    /// length `lasts`.
     fn is_own_time(&self, text: &str, time: Duration, lasts: Duration) -> bool {
         let (from, to) = self.span;
         time <= to && time.saturating_add(lasts) >= from && !self.of_scenario.contains(text)
@@ -224,7 +226,7 @@ pub(crate) fn generated(object: &Value) -> Option<&str> {
     text("generateName").filter(|prefix| text("name").is_some_and(|name| name.starts_with(prefix)))
 }
 
-/// All that has the form of a UID.
+/// All parts of the text that have the form of a UID.
 fn uids(text: &str) -> Vec<&str> {
     let is_uid = |at: &usize| {
         let bytes = text.as_bytes().get(*at..at + UID_LEN).unwrap_or_default();
@@ -238,8 +240,8 @@ fn uids(text: &str) -> Vec<&str> {
     starts.map(|at| &text[at..at + UID_LEN]).collect()
 }
 
-/// The beginning of a date in digits, since 1970, and how long that lasts: a day; a minute, if it has hours and
-/// minutes; or a second.
+/// The beginning of a date in digits, since 1970, and the length of the period that the digits name: a day, a minute if
+/// they have hours and minutes, or a second.
 fn date(digits: &str) -> Option<(Duration, Duration)> {
     let part = |range: std::ops::Range<usize>| digits.get(range)?.parse::<i8>().ok();
     let date = Date::new(digits.get(0..4)?.parse().ok()?, part(4..6)?, part(6..8)?).ok()?;
@@ -286,7 +288,7 @@ mod tests {
         let expected = json!({"controller-uid": of, "other": "x", "é": format!("volume-{of}")});
         assert_eq!(normalized(&normalizer, labels), expected);
         assert_eq!(normalized(&normalizer, json!({ uid: 1 })), json!({ of: 1 }));
-        // A plugin that draws one gives other results each time.
+        // A UID that the plugin itself draws is not replaced, because it makes the results of runs differ.
         let drawn = json!("11234567-89ab-cdef-0123-456789abcdef");
         assert_eq!(normalized(&normalizer, drawn.clone()), drawn);
     }

@@ -1,5 +1,4 @@
-//! The objects at the end of a run, without the values that differ between any two runs, so that two runs can be
-//! compared.
+//! The objects at the end of a run, without the values that differ between any two runs, so that runs can be compared.
 
 mod children;
 
@@ -31,15 +30,15 @@ pub(crate) struct EndState {
     pub(crate) objects: BTreeMap<String, Value>,
     /// Objects that are terminating but do not disappear.
     pub(crate) stuck: Vec<String>,
-    /// Objects whose owner does not exist.
+    /// Objects with an owner that does not exist.
     pub(crate) orphans: Vec<String>,
     /// Objects with an owner.
     pub(crate) owned: Vec<OwnedObject>,
-    /// Objects without an owner that the plugin has created, and the user has not changed: their places by UID.
+    /// Objects without an owner that the plugin has created and the user has not changed. Their places by UID.
     pub(crate) of_plugin: BTreeMap<String, String>,
-    /// The objects that the user has applied, as the user would apply them now.
+    /// The objects that the user has applied, in the form in which the user would now apply them.
     pub(crate) asked: Vec<Value>,
-    /// Objects whose status names a generation that they never had.
+    /// Objects whose status names a generation that the object has not reached.
     pub(crate) ahead: Vec<String>,
 }
 
@@ -48,11 +47,11 @@ pub(crate) struct EndState {
 pub(crate) struct OwnedObject {
     /// Its name as it is.
     pub(crate) name: ObjectName,
-    /// Whether the plugin or a controller is expected to create it again if it is deleted.
+    /// Whether the plugin or a controller is expected to recreate the object after a deletion.
     pub(crate) is_made_again: bool,
 }
 
-/// The actions of the host after it was stopped gracefully and started again.
+/// The host's actions after it was stopped gracefully and started again.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct SecondRun {
     /// Whether anything changed.
@@ -70,10 +69,11 @@ pub(crate) struct StateDifference {
     pub(crate) found: String,
 }
 
-/// Kinds that are not part of the outcome, because they only record what happened or who leads.
+/// Kinds that are not compared, because they only record what happened or who leads.
 const LEFT_OUT: [&str; 3] = ["events", "events.events.k8s.io", "leases.coordination.k8s.io"];
 
-/// The objects at the beginning of a scenario, by resource version, which is unique for each state of an object.
+/// The objects at the beginning of a scenario. They are known by resource version, which differs for each state of each
+/// object.
 pub(crate) struct Beginning(BTreeSet<String>);
 
 impl Beginning {
@@ -82,7 +82,7 @@ impl Beginning {
         Beginning(objects.iter().map(|(_, object)| version(object).to_owned()).collect())
     }
 
-    /// The objects of a later moment that were created or changed since.
+    /// The objects in `all`, a later state, that were created or changed since the beginning.
     fn changed<'a>(&self, all: &'a [(String, Arc<Value>)]) -> impl Iterator<Item = (&'a str, &'a Value)> {
         let changed = all
             .iter()
@@ -100,8 +100,8 @@ fn uid(object: &Value) -> &str {
 }
 
 impl EndState {
-    /// The end state of the objects that were created or changed since the beginning. `made` has the UIDs of those that
-    /// the plugin has created. The normalizer learns from them.
+    /// The end state of the objects that were created or changed since the beginning. `made` has the UIDs of the
+    /// objects that the plugin has created. The normalizer learns the objects' UIDs and names.
     pub(crate) fn of(
         end: &Snapshot,
         beginning: &Beginning,
@@ -128,7 +128,7 @@ impl EndState {
             let owners: Vec<Option<&Value>> =
                 owners.map(|owner| by_uid.get(owner["uid"].as_str().unwrap_or_default()).copied()).collect();
             if owners.is_empty() {
-                // An object with an owner would be deleted with it.
+                // Objects with an owner are not listed, because the collector deletes them with their owner.
                 state.of_plugin.extend((is_made && !is_of_user).then(|| (uid(object).to_owned(), place.clone())));
             } else {
                 let is_made_again = (is_made || !is_of_user) && children::is_made_again(object, &owners);
@@ -142,7 +142,7 @@ impl EndState {
                 state.ahead.push(place.clone());
             }
             if children::is_old_revision(object, &owners) {
-                // How many there are says how often the workload was changed.
+                // The number of old revisions only shows how often the workload was changed.
                 continue;
             }
             let comparable = comparable(object, normalizer);
@@ -160,7 +160,7 @@ impl EndState {
         state
     }
 
-    /// The values that differ from the `expected` state.
+    /// The values that differ from the state `expected`.
     pub(crate) fn differences(&self, expected: &EndState) -> Vec<StateDifference> {
         let mut found = Vec::new();
         for (object, wanted) in &expected.objects {
@@ -207,7 +207,7 @@ fn shown(value: &Value) -> String {
     }
 }
 
-/// Whether an object has no finalizers but those that the user has given it.
+/// Whether the user has added all finalizers of an object that has some.
 fn is_kept_by_user(metadata: &Value) -> bool {
     let lists = metadata["managedFields"].as_array().into_iter().flatten().filter(|it| it["manager"] == USER);
     let of_user: Vec<&Value> = lists.map(|it| &it["fieldsV1"]["f:metadata"]["f:finalizers"]).collect();
@@ -227,18 +227,18 @@ fn asked(object: &Value) -> Value {
     asked
 }
 
-/// Metadata fields that differ between any two runs.
-const OF_A_RUN: [&str; 6] =
+/// The metadata fields that differ between any two runs.
+const METADATA_OF_RUN: [&str; 6] =
     ["uid", "resourceVersion", "creationTimestamp", "managedFields", "generation", "deletionTimestamp"];
 
-/// The beginning of the annotations with the numbers of a Deployment's changes.
+/// The prefix of the annotations that count the changes of a Deployment.
 const REVISION: &str = "deployment.kubernetes.io/revision";
 
 /// The object without values that differ between any two runs.
 fn comparable(object: &Value, normalizer: &Normalizer) -> Value {
     let mut object = object.clone();
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-        metadata.retain(|name, _| !OF_A_RUN.contains(&name.as_str()));
+        metadata.retain(|name, _| !METADATA_OF_RUN.contains(&name.as_str()));
         if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
             annotations.retain(|name, _| name != MARK && !name.starts_with(REVISION));
             if annotations.is_empty() {
@@ -257,7 +257,7 @@ fn comparable(object: &Value, normalizer: &Normalizer) -> Value {
         _ => {}
     }
     if let Some(conditions) = object.pointer_mut("/status/conditions").and_then(Value::as_array_mut) {
-        // They are a map by their types, in the order in which they were first written.
+        // Conditions form a map by type. The order of the list only shows which type was written first.
         conditions.sort_by(|one, other| one["type"].as_str().cmp(&other["type"].as_str()));
     }
     normalizer.normalize(&mut object);
@@ -267,7 +267,7 @@ fn comparable(object: &Value, normalizer: &Normalizer) -> Value {
 /// Removes values that the API server allocates at random.
 fn without_allocations(spec: &mut Value) {
     let Some(spec) = spec.as_object_mut() else { return };
-    // A headless service has none allocated.
+    // A headless service gets no allocated address.
     if spec.get("clusterIP").is_some_and(|address| address != "None") {
         spec.retain(|name, _| !matches!(name.as_str(), "clusterIP" | "clusterIPs" | "healthCheckNodePort"));
     }

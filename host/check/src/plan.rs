@@ -1,4 +1,4 @@
-//! Plans the faults to try: for each kind, one at each place that the reference run has.
+//! Plans the faults to try: one fault of each kind for each place in the reference run where it can occur.
 
 mod clock;
 mod outage;
@@ -20,10 +20,11 @@ use crate::trace::{Entry, Happening, RequestNote};
 
 /// The user agents of the host's requests. Requests of the user do not fail.
 const HOST: &str = "windlass/*";
-/// The maximum number of events of one watch that are disturbed. Further events are unlikely to reveal anything new.
+/// The maximum number of events of one watch that are disturbed. Disturbing later events is unlikely to reveal anything
+/// new.
 const DISTURBED_EVENTS_MAX: usize = 12;
 
-/// Errors that an API server may return, with a description each.
+/// Errors that an API server may return, each with its description in the name of the fault.
 ///
 /// 404 is not among them: a server does not claim that an existing object is missing. `foreign-delete` causes true
 /// 404s.
@@ -37,9 +38,10 @@ const ERRORS: [(u16, &str); 7] = [
     (504, "times out in the server"),
 ];
 
-/// A request of the reference run, and its number among equal requests.
+/// A request of the reference run.
 struct RequestPlace {
     line: RequestLine,
+    /// Its number among the requests with the same line.
     nth: u64,
     /// Its number among all writes. `None` for a read.
     write: Option<usize>,
@@ -69,8 +71,8 @@ pub(crate) fn singles(reference: &[Entry], owned: &[(usize, OwnedObject)]) -> Ve
     (0..longest).flat_map(|_| turns.iter_mut().filter_map(Iterator::next).collect::<Vec<_>>()).collect()
 }
 
-/// Starts at another position for each seed other than the default, so that short checks with many seeds try all
-/// faults.
+/// Rotates the faults by an amount that depends on the seed, so that short checks with many seeds try all faults. The
+/// default seed does not rotate them.
 pub(crate) fn turn(singles: &mut [Fault], seed: u64) {
     const TURN_PER_SEED: u64 = 7;
     if let Ok(count @ 1..) = u64::try_from(singles.len()) {
@@ -79,7 +81,7 @@ pub(crate) fn turn(singles: &mut [Fault], seed: u64) {
     }
 }
 
-/// Random pairs of faults, without end. Empty if no two faults can be combined.
+/// An endless sequence of random pairs of faults. Empty if no two faults can be combined.
 pub(crate) fn pairs(singles: &[Fault], seed: u64) -> impl Iterator<Item = [Fault; 2]> {
     let mut chance = rand::rngs::Xoshiro256PlusPlus::seed_from_u64(seed);
     let any = singles.iter().enumerate().any(|(place, one)| singles[place..].iter().any(|other| one.goes_with(other)));
@@ -94,7 +96,7 @@ fn places(reference: &[Entry]) -> Vec<RequestPlace> {
     let mut seen: BTreeMap<RequestLine, u64> = BTreeMap::new();
     let mut created: BTreeSet<(&str, &str, &str)> = BTreeSet::new();
     let mut writes = 0;
-    // Faults end when the host is restarted.
+    // No fault occurs after the restart of the host.
     let first = reference.iter().take_while(|entry| entry.happened != Happening::Restart);
     let requests = first.filter_map(|entry| match &entry.happened {
         Happening::Request(note) => Some(note),
@@ -136,7 +138,7 @@ impl RequestPlace {
         Fault { rules: vec![rule], ..self.named(class, happens) }
     }
 
-    /// This place among the writes of the process. `None` for a read.
+    /// The position of this request among the writes of the process. `None` for a read.
     fn at(&self, side: CommitSide) -> Option<WritePoint> {
         self.write.map(|write| WritePoint { write, side })
     }
@@ -152,7 +154,7 @@ fn writes(places: &[RequestPlace]) -> impl Iterator<Item = &RequestPlace> {
     places.iter().filter(|place| place.write.is_some())
 }
 
-/// All requests except those for Events. Writes come first, because plugins are most likely to get those wrong.
+/// All requests except for Events. Writes come first, because plugins are most likely to handle their failures wrongly.
 fn writes_first(places: &[RequestPlace]) -> impl Iterator<Item = &RequestPlace> {
     let reads = places.iter().filter(|place| place.write.is_none() && !place.line.is_event());
     writes(places).chain(reads)
@@ -162,7 +164,7 @@ fn crashes(places: &[RequestPlace]) -> Vec<Fault> {
     let at =
         |place: &RequestPlace, side, happens: &str| Fault { crash: place.at(side), ..place.named("crash", happens) };
     let sides = [
-        (CommitSide::AfterCommit, "is the last action of the host: it crashes before the answer"),
+        (CommitSide::AfterCommit, "is carried out, and the host crashes before the answer"),
         (CommitSide::BeforeCommit, "does not reach the server: the host crashes"),
     ];
     writes(places).flat_map(|place| sides.map(|(side, happens)| at(place, side, happens))).collect()
@@ -191,8 +193,8 @@ fn delays(places: &[RequestPlace]) -> Vec<Fault> {
     writes(places).map(|place| place.fault("delay", "is answered 20 s late", pause.clone())).collect()
 }
 
-/// Another client deletes an object that the host is about to change. The plugin must recreate it if it created it;
-/// otherwise it stays deleted.
+/// Another client deletes an object that the host is about to change. If the plugin created the object, it must create
+/// it again; otherwise the object stays deleted.
 fn foreign_deletes(places: &[RequestPlace]) -> Vec<Fault> {
     let change = |change| ForeignEdit { resource: None, namespace: None, name: None, manager: None, change };
     let changes = writes(places).filter(|place| place.code == Some(200) && place.line.verb != "delete");
@@ -240,19 +242,19 @@ fn foreign_edits(places: &[RequestPlace]) -> Vec<Fault> {
     named.map(|place| place.fault("foreign-edit", happens, Reaction::Edit(edit(place)))).collect()
 }
 
-/// Watches that fail, at each of the events that they delivered.
+/// Failures of a watch, at each of the events that it delivered.
 fn watch_faults(places: &[RequestPlace]) -> Vec<Fault> {
     let watches = places.iter().filter(|place| place.line.verb == "watch" && place.code == Some(200));
     let mut faults = Vec::new();
     for place in watches {
         let events = place.events.min(DISTURBED_EVENTS_MAX);
-        // A watch without events may end too.
+        // A watch that delivered no events may end too.
         for after in 0..events.max(1) {
             let hide = |events| Reaction::Hide(WatchHide { after, events });
             let cut = |with| Reaction::Cut(WatchCut { after, with });
             let from = format!("after {after} events");
-            // Hides only one event: more of them would stay hidden while the world is quiet, and no real server does
-            // that.
+            // Hide only one event. More events would stay hidden while the world is quiet, and a real server does not
+            // do that.
             if after < events {
                 faults.push(place.fault("hidden-events", &format!("does not show an event {from}"), hide(1)));
             }
@@ -273,15 +275,16 @@ fn watch_faults(places: &[RequestPlace]) -> Vec<Fault> {
     faults
 }
 
-/// The host crashes, and the watches of the next process are late. Its lists are not, because the host uses quorum
-/// reads, which a server may not answer with an older state.
+/// The host crashes, and the watches of the next process deliver their events late. Its lists are up to date, because
+/// the host uses quorum reads, which a server may not answer with an older state.
 fn late_restarts(places: &[RequestPlace]) -> Vec<Fault> {
     let mut watches: BTreeMap<&str, (&RequestPlace, u64)> = BTreeMap::new();
     for place in places.iter().filter(|place| place.line.verb == "watch") {
         watches.entry(&place.line.resource).or_insert((place, 0)).1 += 1;
     }
     let late = |(resource, (place, count)): (&&str, &(&RequestPlace, u64))| {
-        // The first process makes as many watch requests as in the reference.
+        // The first process makes as many watch requests as in the reference, so the next request comes from the next
+        // process.
         let when = RequestFilter { calls: Some(CallSelector::Nth(count + 1)), ..place.filter() };
         let hold = Reaction::Hold(WatchHold::For(Duration::from_secs(2)));
         ReactorRule { name: format!("watch-{resource}"), when, then: vec![hold] }
@@ -289,7 +292,7 @@ fn late_restarts(places: &[RequestPlace]) -> Vec<Fault> {
     let rules: Vec<ReactorRule> = watches.iter().map(late).collect();
     let at = |place: &RequestPlace| {
         let crash = place.at(CommitSide::AfterCommit);
-        let happens = "is the last before a crash, and the next process sees changes 2 s late";
+        let happens = "is the last write before a crash, and the next process sees changes 2 s late";
         Fault { rules: rules.clone(), crash, hides_ends: true, ..place.named("late-restart", happens) }
     };
     writes(places).map(at).collect()
@@ -321,7 +324,7 @@ mod tests {
         let restart = Entry { at: Duration::ZERO, happened: Happening::Restart };
         let reference = [patch(), event, request("get", "configmaps", "a", 200), patch(), restart, patch()];
         let before = "does not reach the server: the host crashes";
-        let after = "is the last action of the host: it crashes before the answer";
+        let after = "is carried out, and the host crashes before the answer";
         let expected = [
             format!("patch configmaps default/a {after}"),
             format!("patch configmaps default/a {before}"),
@@ -335,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_the_plugin_has_created_is_expected_again_after_a_deletion() {
+    fn only_objects_of_the_plugin_are_expected_again_after_a_deletion() {
         let mut created = request("create", "configmaps", "", 201);
         let Happening::Request(note) = &mut created.happened else { panic!("a request") };
         note.created = Some(CreatedObject { name: "own".to_owned(), uid: "1".to_owned() });
@@ -347,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_that_nobody_creates_again_is_annotated_but_not_deleted() {
+    fn a_child_that_is_not_created_again_is_annotated_but_not_deleted() {
         let name: ObjectName = serde_json::from_str(r#"{"apiVersion":"v1","kind":"Pod","name":"a"}"#).expect("a name");
         let classes = |is_made_again| {
             let singles = singles(&[], &[(0, OwnedObject { name: name.clone(), is_made_again })]);

@@ -32,9 +32,10 @@ pub struct Report {
     pub rules_off: BTreeMap<String, String>,
     /// The classes of faults that the scenario switches off, with the reasons.
     pub faults_off: BTreeMap<String, String>,
-    /// The imports of the plugin that were called, and those that no run reached.
+    /// The imports that the plugin called, and the imports that no run reached.
     pub imports: ImportUse,
-    /// The reason why other runs could not be compared with the reference, if so. Then no finding means nothing.
+    /// The reason why other runs could not be compared with the reference. A report without findings then proves
+    /// nothing. `None` if they could be compared.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub incomplete: Option<String>,
     /// The number of findings that are not listed because a baseline accepts them.
@@ -47,7 +48,7 @@ pub struct Report {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Tried {
-    /// By class of faults: the number of faults that occurred, and the number that the reference has places for.
+    /// For each class of faults: the number of faults that occurred, and the number of places in the reference.
     pub faults: BTreeMap<String, Coverage>,
     pub pairs: usize,
     /// The number of runs in which a fault did not occur, because the plugin behaved differently than in the reference,
@@ -69,15 +70,15 @@ pub struct Coverage {
 pub struct Finding {
     /// The violated rule.
     pub rule: RunRule,
-    /// The step after which it shows, from 0. `None` if it shows at the end, or in the whole run.
+    /// The step after which the finding shows, from 0. `None` if it shows at the end, or in the whole run.
     pub step: Option<usize>,
-    /// How the rule is violated, one detail per line.
+    /// How the run violates the rule, one detail per line.
     pub details: Vec<String>,
-    /// The faults of the first run that showed it. Empty if it shows without faults.
+    /// The faults of the first run that showed the finding. Empty if it shows without faults.
     pub faults: Vec<Fault>,
     /// The number of that run. The reference is number 1.
     pub run: usize,
-    /// The number of further runs that showed it.
+    /// The steps that are enough to show the finding. `None` if the scenario was not shortened.
     pub again: usize,
     /// The steps of the scenario that show it. `None` if the scenario was not shortened.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -91,16 +92,16 @@ impl Finding {
     /// The object and the place in it that the finding is about.
     #[must_use]
     pub fn about(&self) -> &str {
-        self.details.first().map_or("", |detail| thing(detail))
+        self.details.first().map_or("", |detail| subject(detail))
     }
 
-    /// Whether a verdict reports the same finding: the same rule about the same object, whatever the values.
+    /// Whether a verdict reports this finding: the same rule is violated for the same object, whatever the values.
     pub(crate) fn is_of(&self, rule: RunRule, details: &[String]) -> bool {
-        self.rule == rule && self.about() == details.first().map_or("", |detail| thing(detail))
+        self.rule == rule && self.about() == details.first().map_or("", |detail| subject(detail))
     }
 }
 
 /// The subject of a detail: `configmaps default/a /data: …` is about `configmaps default/a /data`.
-fn thing(detail: &str) -> &str {
-    detail.split_once(": ").map_or(detail, |(thing, _)| thing)
+fn subject(detail: &str) -> &str {
+    detail.split_once(": ").map_or(detail, |(subject, _)| subject)
 }

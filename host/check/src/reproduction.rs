@@ -1,5 +1,5 @@
-//! The file of a finding, with which its run can be repeated. It may come from an untrusted source or have been edited
-//! by hand, so all parts are checked.
+//! The file of a finding, from which its run can be repeated. The file may come from an untrusted source, or may have
+//! been edited by hand, so all parts are checked.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +19,7 @@ pub struct Reproduction {
     pub api_version: String,
     /// `CheckReproduction`.
     pub kind: String,
-    /// The digest of the plugin that showed it.
+    /// The digest of the plugin that showed the finding.
     pub digest: String,
     /// The seed of the run.
     pub seed: u64,
@@ -31,10 +31,12 @@ pub struct Reproduction {
 #[derive(Debug, thiserror::Error)]
 pub enum ReproductionError {
     /// The file is malformed.
-    #[error("it is not a file written by a check: {0}")]
+    #[error("it is not a file that `windlass check` writes for a finding: {0}")]
     Malformed(#[from] serde_json::Error),
     /// The file is another document.
-    #[error("it is not a file written by a check: it is a {kind} of {api_version}, not a {KIND} of {API_VERSION}")]
+    #[error(
+        "it is not a file that `windlass check` writes for a finding: it is a {kind} of {api_version}, not a {KIND} of {API_VERSION}"
+    )]
     OtherKind {
         /// The kind in the file.
         kind: String,
@@ -42,7 +44,7 @@ pub enum ReproductionError {
         api_version: String,
     },
     /// The file contains something impossible.
-    #[error("{place}: {problem}; mend it there, or take the file as `windlass check` has written it")]
+    #[error("{place}: {problem}; correct it, or use the file as `windlass check` has written it")]
     Impossible {
         /// The place, such as `faults[0].rules[0] (0-lost).when.verbs`.
         place: String,
@@ -80,7 +82,7 @@ impl Finding {
         let mut scenario = scenario.clone();
         if let Some(steps) = &self.steps {
             scenario.steps.clone_from(steps);
-            // They are about all steps of the scenario.
+            // Expectations are about all steps of the scenario, so fewer steps may not fulfil them.
             if self.rule != RunRule::Expectation {
                 scenario.expect.clear();
             }
@@ -170,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn the_expectations_of_the_whole_scenario_are_not_asked_of_fewer_steps() {
+    fn a_shortened_scenario_has_no_expectations() {
         let Reproduction { scenario, .. } = Reproduction::parse(&file().to_string()).expect("it is right");
         let finding = |rule, steps| Finding {
             rule,
@@ -198,7 +200,7 @@ mod tests {
             for value in &hostile {
                 let text = with(pointer, value.clone());
                 if let Ok(file) = Reproduction::parse(&text) {
-                    // A run accepts what the parser accepts.
+                    // The API server must accept all rules that the parser accepts.
                     let rules = file.faults.iter().flat_map(|fault| fault.rules.clone()).enumerate();
                     let rules = rules.map(|(index, rule)| ReactorRule { name: index.to_string(), ..rule });
                     let set = Reactors::default().set(ReactorDocument::new(0, rules.collect()));
@@ -224,21 +226,25 @@ mod tests {
             ("/scenario/standIns", json!("everything"), "scenario.standIns: "),
             ("/scenario/startTime", json!("1999-12-31T23:59:59Z"), "scenario.startTime: "),
             ("/scenario/rules/history/off", json!(" "), "give the reason"),
-            ("/scenario/faults", json!({"flood": {"off": "no"}}), "scenario.faults.flood: there are only crash"),
-            ("/scenario/load/0", json!(7), "scenario.load[0]: it is no object"),
-            ("/scenario/steps/0/apply", json!([]), "scenario.steps[0]: it is no object"),
+            (
+                "/scenario/faults",
+                json!({"flood": {"off": "no"}}),
+                "scenario.faults.flood: there is no such class of faults, only crash",
+            ),
+            ("/scenario/load/0", json!(7), "scenario.load[0]: it is not an object"),
+            ("/scenario/steps/0/apply", json!([]), "scenario.steps[0]: it is not an object"),
             ("/scenario/steps/0/apply/metadata/name", json!("../a"), "scenario.steps[0]: \"../a\" is not a name"),
             ("/scenario/steps/2/advance", json!("99999999h"), "at most 366 days"),
             ("/scenario/steps/3/wait/holds/cel", json!("self ="), "scenario.steps[3]: the condition"),
             ("/scenario/expect/0/has/values", json!({"b": 1}), "scenario.expect[0]: \"b\" is not a JSON pointer"),
             ("/kind", json!("Pod"), "it is a Pod of windlass.dev/v1alpha1"),
         ];
-        for (pointer, value, said) in cases {
+        for (pointer, value, expected) in cases {
             let error = Reproduction::parse(&with(pointer, value)).expect_err(pointer).to_string();
-            assert!(error.contains(said), "{pointer}: {error}");
+            assert!(error.contains(expected), "{pointer}: {error}");
         }
-        let told = Reproduction::parse(&with("/scenario/standIns", json!("x"))).expect_err("none").to_string();
-        assert!(told.ends_with("mend it there, or take the file as `windlass check` has written it"), "{told}");
+        let message = Reproduction::parse(&with("/scenario/standIns", json!("x"))).expect_err("none").to_string();
+        assert!(message.ends_with("correct it, or use the file as `windlass check` has written it"), "{message}");
         let deep = format!("{{\"scenario\": {{\"load\": {}", "[".repeat(100_000));
         assert!(Reproduction::parse(&deep).expect_err("too deep").to_string().contains("recursion limit"));
     }

@@ -10,7 +10,8 @@ use windlass_core::object::path_segment;
 pub struct RequestLine {
     /// As in RBAC: `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`.
     pub verb: &'static str,
-    /// With group and subresource: `deployments.apps/status`. Empty if the path is not about a resource.
+    /// The resource with its group and subresource, such as `deployments.apps/status`. Empty if the path names no
+    /// resource.
     pub resource: String,
     /// Empty if there is none.
     pub namespace: String,
@@ -58,7 +59,7 @@ impl RequestLine {
         !self.resource.is_empty() && !matches!(self.verb, "get" | "list" | "watch" | "")
     }
 
-    /// As [`Self::writes`], without Kubernetes Events, which are not part of the outcome.
+    /// Whether the request [writes](Self::writes) anything other than Kubernetes Events, which are not compared.
     pub(crate) fn alters(&self) -> bool {
         self.writes() && !self.is_event()
     }
@@ -68,7 +69,7 @@ impl RequestLine {
         self.resource == "leases.coordination.k8s.io"
     }
 
-    /// Whether it is about Kubernetes Events.
+    /// Whether the request is about Kubernetes Events.
     pub(crate) fn is_event(&self) -> bool {
         matches!(self.resource.as_str(), "events" | "events.events.k8s.io")
     }

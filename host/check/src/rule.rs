@@ -12,7 +12,7 @@ pub enum RunRule {
     Expectation,
     /// The plugin ends in the same state as without faults (Sieve, OSDI '22: safety of the end state).
     Converges,
-    /// The plugin stops writing when nothing changes any more (controller-runtime: a level-triggered reconciler is
+    /// The plugin stops writing when nothing changes any more (controller-runtime: level-triggered reconcilers are
     /// idempotent).
     Quiet,
     /// No object is created or deleted more often than without faults (Sieve, OSDI '22: number of creations and
@@ -20,19 +20,19 @@ pub enum RunRule {
     NotNeeded,
     /// An object that is being deleted disappears (Kubernetes: finalizers).
     Stuck,
-    /// An object that remains has its owner (Kubernetes: garbage collection).
+    /// The owner of each remaining object exists (Kubernetes: garbage collection).
     Orphan,
-    /// The end state depends on the current spec, and not on earlier ones (Acto, SOSP '23: differential oracle).
+    /// The end state depends only on the current spec, not on earlier ones (Acto, SOSP '23: differential oracle).
     History,
     /// A status names only a generation that existed (Kubernetes API conventions: observedGeneration).
     StatusAhead,
     /// A restarted host writes nothing (Kubernetes API conventions: level-based behaviour).
     SecondRun,
-    /// A call ends with an answer of the plugin.
+    /// Each call ends with an answer of the plugin.
     Traps,
-    /// When the world is quiet, no object's last call has failed.
+    /// When the world is quiet, the last call of each object has succeeded.
     Fails,
-    /// Another seed leads to the same end state: nothing depends on randomness, the order of a list or the clock.
+    /// Runs with other seeds end in the same state: nothing depends on randomness, the order of a list or the clock.
     Chance,
 }
 
@@ -53,23 +53,23 @@ impl RunRule {
         RunRule::Chance,
     ];
 
-    /// A clause that says how a run violates the rule.
+    /// A clause that violation how a run violates the rule.
     #[must_use]
-    pub fn says(self) -> &'static str {
+    pub fn violation(self) -> &'static str {
         match self {
-            RunRule::Steps => "a step of the scenario cannot be done",
-            RunRule::Expectation => "what the scenario expects does not hold",
-            RunRule::Converges => "the end is another one than without the fault",
-            RunRule::Quiet => "it goes on writing, although nothing changes any more",
-            RunRule::NotNeeded => "it makes or deletes more than without the fault",
-            RunRule::Stuck => "an object that is being deleted does not go",
-            RunRule::Orphan => "an object is left whose owner has gone",
-            RunRule::History => "the end depends on what the spec was before",
-            RunRule::StatusAhead => "a status claims a generation that the object has not had",
-            RunRule::SecondRun => "it writes again when the host is begun again, although nothing has changed",
+            RunRule::Steps => "a step of the scenario cannot be carried out",
+            RunRule::Expectation => "an expectation of the scenario does not hold",
+            RunRule::Converges => "the end state differs from the one without the fault",
+            RunRule::Quiet => "the plugin keeps writing although nothing changes any more",
+            RunRule::NotNeeded => "the plugin creates or deletes more objects than without the fault",
+            RunRule::Stuck => "an object that is being deleted does not disappear",
+            RunRule::Orphan => "an object remains although its owner is gone",
+            RunRule::History => "the end state depends on an earlier spec",
+            RunRule::StatusAhead => "a status names a generation that the object never had",
+            RunRule::SecondRun => "the plugin writes after a restart of the host although nothing has changed",
             RunRule::Traps => "a call traps",
-            RunRule::Fails => "it fails, and goes on failing",
-            RunRule::Chance => "the end depends on chance, on an order, or on the clock",
+            RunRule::Fails => "the plugin's calls fail and keep failing",
+            RunRule::Chance => "the end state depends on randomness, on an order, or on the clock",
         }
     }
 

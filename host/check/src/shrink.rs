@@ -1,4 +1,4 @@
-//! Shortens the scenarios of findings: steps are left out as long as the same finding shows.
+//! Shortens the scenarios of findings: leaves out steps as long as the same finding still shows.
 
 use crate::effort::Effort;
 use crate::fault::Fault;
@@ -10,14 +10,14 @@ use crate::scenario::Step;
 use crate::verdict;
 use crate::world::World;
 
-/// Shortens the scenario of each finding while there is time. Returns the number of runs that this took.
+/// Shortens the scenario of each finding while there is time. Returns the number of all runs so far, including `runs`.
 pub(crate) async fn shorten(world: &World, found: &mut Findings, mut runs: usize, effort: &Effort<'_>) -> usize {
     for finding in found.iter_mut() {
         if !can_be_shortened(finding) {
             continue;
         }
         let all = &world.scenario().steps;
-        // Later steps cannot have caused it.
+        // Steps after the finding showed cannot have caused it.
         let mut steps = all[..finding.step.map_or(all.len(), |step| (step + 1).min(all.len()))].to_vec();
         let mut chunk = steps.len().div_ceil(2);
         while chunk > 0 {
@@ -40,22 +40,22 @@ pub(crate) async fn shorten(world: &World, found: &mut Findings, mut runs: usize
     runs
 }
 
-/// Whether fewer steps can show the same.
+/// Whether a run with fewer steps can show the same finding.
 fn can_be_shortened(finding: &Finding) -> bool {
     match finding.rule {
-        // These rules compare runs of their own.
+        // These rules compare further runs, which shortening does not repeat.
         RunRule::Chance | RunRule::History => false,
-        // The steps that an expectation needs are not known. With a fault, the shortened run without it shows whether
-        // they are still there, because the expectation must hold then.
+        // It is unknown which steps an expectation needs. For a finding with a fault, the shortened run without the
+        // fault shows whether these steps remain, because the expectation must hold in it.
         RunRule::Expectation => !finding.faults.is_empty(),
         _ => true,
     }
 }
 
-/// The finding in a run of these steps. `None` if it does not show.
+/// The finding, if a run of these steps shows it.
 async fn shows(world: &World, finding: &Finding, steps: &[Step], seed: u64) -> Option<Finding> {
     let reference = world.run_steps(steps, &[], seed).await;
-    // The same place may have another number in a shorter scenario.
+    // Find the faults by name, because the same place may have another number in a shorter scenario.
     let places = plan::singles(&reference.entries, &reference.owned);
     let same = |fault: &Fault| places.iter().find(|it| it.name == fault.name).cloned();
     let faults: Vec<Fault> = finding.faults.iter().map(same).collect::<Option<_>>()?;

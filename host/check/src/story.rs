@@ -7,32 +7,32 @@ use std::time::Duration;
 use crate::report::Finding;
 use crate::trace::{Entry, Happening};
 
-/// The maximum number of lines; earlier ones are cut off.
+/// The maximum number of lines. Earlier lines are cut off.
 const STORY_LINES_MAX: usize = 60;
-/// The number of times that equal lines are shown.
+/// The maximum number of equal lines that are shown.
 const REPEATED_LINES_SHOWN_MAX: usize = 3;
 
 /// The story of the run that showed a finding.
 #[must_use]
-pub fn told(finding: &Finding) -> String {
+pub fn story_of(finding: &Finding) -> String {
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     let mut lines: Vec<String> = Vec::new();
     let mut left_out = 0;
     for entry in &finding.story {
-        let Some(said) = line(entry) else { continue };
-        let times = seen.entry(said.clone()).or_default();
+        let Some(line) = line(entry) else { continue };
+        let times = seen.entry(line.clone()).or_default();
         *times += 1;
-        // Steps are few, and each marks a place in the story.
+        // Always show steps: there are few of them, and each marks a place in the story.
         if *times > REPEATED_LINES_SHOWN_MAX && !matches!(entry.happened, Happening::Step(_)) {
             left_out += 1;
             continue;
         }
         again(&mut lines, &mut left_out);
-        lines.push(format!("  {:>10}  {said}", time(entry.at)));
+        lines.push(format!("  {:>10}  {line}", time(entry.at)));
     }
     again(&mut lines, &mut left_out);
     let cut = lines.len().saturating_sub(STORY_LINES_MAX);
-    let mut text = if cut > 0 { format!("  … {cut} lines before that\n") } else { String::new() };
+    let mut text = if cut > 0 { format!("  … {cut} earlier lines\n") } else { String::new() };
     lines[cut..].iter().for_each(|line| {
         let _ = writeln!(text, "{line}");
     });
@@ -46,9 +46,9 @@ fn again(lines: &mut Vec<String>, left_out: &mut usize) {
     }
 }
 
-/// The line of an entry. `None` for reads without information.
+/// The line of an entry. `None` for a request without information, such as a successful read.
 fn line(entry: &Entry) -> Option<String> {
-    let said = match &entry.happened {
+    let text = match &entry.happened {
         Happening::Step(step) => format!("user     {step}"),
         // The plugin does not cause the host's own requests, such as reviews.
         Happening::Request(note) if note.line.is_event() || note.line.resource.starts_with("apiservices.") => {
@@ -66,19 +66,17 @@ fn line(entry: &Entry) -> Option<String> {
         Happening::Stranger(does) => format!("fault    {does}"),
         Happening::Fault => "fault    strikes".to_owned(),
         Happening::Crash => "host     crashes".to_owned(),
-        Happening::Silence => "host     falls silent, and its lease runs out".to_owned(),
-        Happening::Returned => "host     is heard again, and has lost its lease".to_owned(),
-        Happening::TookOver => "standby  has the lease now, and takes over".to_owned(),
+        Happening::Silence => "host     becomes unreachable, and its lease expires".to_owned(),
+        Happening::Returned => "host     is reachable again, and has lost its lease".to_owned(),
+        Happening::TookOver => "standby  has won the lease, and takes over".to_owned(),
         Happening::Delivered => "fault    the plugin's file is replaced while the call waits: a hot swap".to_owned(),
-        Happening::Swapped => {
-            "host     the new generation has taken over: calls that begin from now on are made on it".to_owned()
-        }
-        Happening::Restart => "host     is stopped in order and begun again".to_owned(),
+        Happening::Swapped => "host     the new generation has taken over, and gets all calls from now on".to_owned(),
+        Happening::Restart => "host     is stopped gracefully and started again".to_owned(),
         Happening::Line(text) => format!("log      {text}"),
         Happening::Call { key, result, .. } => format!("call     {key} → {}", short(result)),
         Happening::Warning(text) => format!("warning  {text}"),
     };
-    Some(said.replace('\n', " "))
+    Some(text.replace('\n', " "))
 }
 
 fn time(at: Duration) -> String {

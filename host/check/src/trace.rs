@@ -12,7 +12,7 @@ use crate::request_line::RequestLine;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Entry {
-    /// The time since the run began, by its clock.
+    /// The time since the run began.
     pub at: Duration,
     pub happened: Happening,
 }
@@ -88,7 +88,7 @@ pub struct CreatedObject {
 }
 
 impl RequestNote {
-    /// Whether the server committed the request and answered so.
+    /// Whether the server committed the request and answered with success.
     pub(crate) fn is_carried_out(&self) -> bool {
         self.code.is_some_and(|code| code < 300)
     }
@@ -103,7 +103,7 @@ struct Noted {
     begun: Option<Instant>,
     /// Whether recording is suspended.
     muted: bool,
-    /// The number of writes that are not part of the outcome: those of Kubernetes Events and of the host's leases.
+    /// The number of writes that are not compared: the writes of Kubernetes Events and of the host's leases.
     beside: u64,
     entries: Vec<Entry>,
     /// The imports that the plugin has called in all runs.
@@ -120,7 +120,7 @@ impl Record {
     /// Adds an entry and returns its number. `None` if nothing is recorded now.
     pub(crate) fn note(&self, happened: Happening) -> Option<usize> {
         let mut noted = self.noted();
-        // Between two runs there is no run that it would belong to.
+        // Between two runs, nothing is recorded.
         let begun = noted.begun.filter(|_| !noted.muted)?;
         if let Happening::Request(note) = &happened {
             noted.beside += u64::from(note.line.is_event() && note.line.writes() && note.is_carried_out());
@@ -129,14 +129,14 @@ impl Record {
         Some(noted.entries.len() - 1)
     }
 
-    /// The watch of this entry has delivered `events` more events.
+    /// Notes that the watch of this entry has delivered `events` more events.
     pub(crate) fn shown(&self, entry: usize, events: usize) {
         if let Some(Entry { happened: Happening::Request(note), .. }) = self.noted().entries.get_mut(entry) {
             note.events += events;
         }
     }
 
-    /// The plugin has called this import.
+    /// Notes that the plugin has called this import.
     pub(crate) fn import(&self, import: String) {
         let mut noted = self.noted();
         if noted.begun.is_some() {
@@ -159,13 +159,12 @@ impl Record {
         self.noted().muted
     }
 
-    /// The server has committed a write of the host's lease, which is not recorded as an entry.
+    /// Notes that the server has committed a write of the host's lease. Such a write is not an entry.
     pub(crate) fn lease_written(&self) {
         self.noted().beside += 1;
     }
 
-    /// The number of committed writes that are not part of the outcome: those of Kubernetes Events and of the host's
-    /// leases.
+    /// The number of committed writes that are not compared: the writes of Kubernetes Events and of the host's leases.
     pub(crate) fn beside(&self) -> u64 {
         self.noted().beside
     }
@@ -175,7 +174,7 @@ impl Record {
         self.noted().entries.iter().filter(|entry| counts(&entry.happened)).count()
     }
 
-    /// Objects whose last call has failed, each with its result.
+    /// The objects whose last call has failed, each with its result.
     pub(crate) fn failing(&self) -> Vec<String> {
         failing(&self.noted().entries)
     }
@@ -206,8 +205,8 @@ impl Record {
     }
 }
 
-/// Objects whose last call has failed, each with its result. A new process calls for all objects that there are, so
-/// what failed before it counts no longer: the object may have gone.
+/// The objects whose last call has failed, each with its result. Failures before the start of a new process do not
+/// count: that process makes a call for each object that still exists.
 fn failing(entries: &[Entry]) -> Vec<String> {
     let mut last: BTreeMap<&str, Option<&str>> = BTreeMap::new();
     for entry in entries {

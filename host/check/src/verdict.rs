@@ -1,4 +1,4 @@
-//! Judges runs by rules that have their sources.
+//! Judges runs by the rules of [`RunRule`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::world::Run;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Verdict {
     pub(crate) rule: RunRule,
-    /// The step after which it shows. `None` if it does not show after a single step.
+    /// The step after which the violation shows. `None` if it does not show after a certain step.
     pub(crate) step: Option<usize>,
     pub(crate) details: Vec<String>,
 }
@@ -29,7 +29,7 @@ impl Verdict {
     }
 }
 
-/// Judges a run by itself. For the reference.
+/// Judges a run by itself, as for the reference.
 pub(crate) fn alone(run: &Run) -> Vec<Verdict> {
     let undone = run.undone.iter().map(|(index, error)| format!("step {}: {error}", index + 1)).collect();
     let second = if run.second.changed { written(before_requeues(&run.second.entries)) } else { vec![] };
@@ -49,7 +49,7 @@ pub(crate) fn alone(run: &Run) -> Vec<Verdict> {
     verdicts.into_iter().flatten().collect()
 }
 
-/// Judges a run with faults against the reference. Problems that the reference has as well are not reported again.
+/// Judges a run with faults against the reference. Leaves out rules that the reference violates too.
 pub(crate) fn compared(run: &Run, reference: &Run, faults: &[Fault]) -> Vec<Verdict> {
     let known: Vec<RunRule> = alone(reference).into_iter().map(|verdict| verdict.rule).collect();
     let mut verdicts = alone(run);
@@ -68,7 +68,7 @@ pub(crate) fn compared(run: &Run, reference: &Run, faults: &[Fault]) -> Vec<Verd
     verdicts
 }
 
-/// The first difference between a run and the reference: after a step, or at the end.
+/// The first point at which the objects differ from the reference: after a step, or at the end.
 fn diverges(run: &Run, reference: &Run) -> Option<Verdict> {
     let ends = run.rests.iter().chain([&run.end]).zip(reference.rests.iter().chain([&reference.end]));
     let mut differences = ends.enumerate().map(|(index, (found, expected))| (index, found.differences(expected)));
@@ -84,16 +84,16 @@ pub(crate) fn by_chance(run: &Run, reference: &Run) -> Option<Verdict> {
 
 /// Compares a run in which an object was changed with one in which it had the final spec from the beginning.
 pub(crate) fn by_history(changed: &Run, from_start: &Run) -> Option<Verdict> {
-    let told = |it: &StateDifference| told(it, " after the change", "from the beginning");
-    Verdict::new(RunRule::History, changed.end.differences(&from_start.end).iter().map(told).collect())
+    let described = |it: &StateDifference| described(it, " after the change", "from the beginning");
+    Verdict::new(RunRule::History, changed.end.differences(&from_start.end).iter().map(described).collect())
 }
 
 fn without_fault(difference: &StateDifference) -> String {
-    told(difference, "", "without the fault")
+    described(difference, "", "without the fault")
 }
 
-/// A difference: its place, and the values in both runs.
-fn told(difference: &StateDifference, in_this: &str, in_other: &str) -> String {
+/// Describes a difference: its place, and the values in both runs.
+fn described(difference: &StateDifference, in_this: &str, in_other: &str) -> String {
     let StateDifference { object, pointer, expected, found } = difference;
     let place = if pointer.is_empty() { object.clone() } else { format!("{object} {pointer}") };
     format!("{place}: {found}{in_this}, and {expected} {in_other}")
@@ -111,7 +111,7 @@ fn traps(entries: &[Entry]) -> Vec<String> {
     found
 }
 
-/// Writes that the server committed, without Kubernetes Events.
+/// The writes that the server committed, except for Kubernetes Events.
 fn carried_out<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> impl Iterator<Item = (&'a Entry, &'a RequestNote)> {
     let writes = entries.into_iter().filter_map(|entry| match &entry.happened {
         Happening::Request(note) => Some((entry, note)),
@@ -124,13 +124,13 @@ fn written(entries: &[Entry]) -> Vec<String> {
     carried_out(entries).map(|(_, note)| note.line.to_string()).collect()
 }
 
-/// The entries before the first write of a call that the plugin had asked for. That write, and what follows from it,
-/// depends on the time, and not on the restart.
+/// The entries before the first write of a call that the plugin had requested with a delay. Such a write depends on the
+/// time and not on the restart, and so does everything after it.
 fn before_requeues(entries: &[Entry]) -> &[Entry] {
     let mut due: BTreeMap<&str, Duration> = BTreeMap::new();
     for (index, entry) in entries.iter().enumerate() {
         match &entry.happened {
-            // A call that the plugin wants at once is no matter of time.
+            // A requeue without a delay does not depend on the time.
             Happening::Call { key, again: Some(again), .. } if !again.is_zero() => {
                 let at = entry.at.saturating_add(*again);
                 due.entry(key).and_modify(|due| *due = at.min(*due)).or_insert(at);
@@ -147,14 +147,14 @@ fn before_requeues(entries: &[Entry]) -> &[Entry] {
     entries
 }
 
-/// The last few writes, if they do not end.
+/// The last few writes of a run that does not become quiet.
 fn last_writes(entries: &[Entry]) -> Vec<String> {
     let all: Vec<String> = carried_out(entries).map(|(entry, note)| format!("{:?} {}", entry.at, note.line)).collect();
     let from = all.len().saturating_sub(4);
     all[from..].to_vec()
 }
 
-/// Creations and deletions beyond those of the reference, by resource.
+/// The creations and deletions that exceed those of the reference, by resource.
 fn more(found: &ResourceCounts, wanted: &ResourceCounts, allowed: usize) -> Vec<String> {
     let beyond = found.iter().filter_map(|(what, count)| {
         let needed = wanted.get(what).copied().unwrap_or_default();
@@ -172,9 +172,9 @@ fn made(entries: &[Entry]) -> ResourceCounts {
     count(entries.iter())
 }
 
-/// Creations and deletions, except between the user's deletion of one of their own objects and the next step. The
-/// plugin may see that deletion late, and recreates the children until then. If the user deletes a child by hand, the
-/// plugin must recreate it once.
+/// Creations and deletions by resource. Leaves out the time from when the user deletes one of their own objects until
+/// the next step: the plugin may see that deletion late, and recreates the children until then. If the user deletes a
+/// child by hand, the plugin must recreate it once, so this counts.
 fn made_while_owned(entries: &[Entry], given: &[ObjectName]) -> ResourceCounts {
     let mut of_user: BTreeSet<String> = given.iter().map(ToString::to_string).collect();
     let mut after_end = false;
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_has_to_create_a_deleted_object_of_the_user_again() {
+    fn the_plugin_need_not_recreate_a_deleted_object_of_the_user() {
         let objects = BTreeMap::from([("configmaps default/a".to_owned(), serde_json::Value::Null)]);
         let reference = run(EndState { objects, ..EndState::default() }, &[]);
         let stuck = vec!["pods default/b".to_owned()];
@@ -230,7 +230,7 @@ mod tests {
         assert_eq!(rules(true), [RunRule::Stuck], "it must still let its own objects go");
     }
 
-    /// A call for `key`, after which the plugin asks to run again.
+    /// A call for `key`. With `again`, the plugin asks to run again after that many seconds.
     fn call(key: &str, again: Option<u64>) -> Happening {
         let again = again.map(Duration::from_secs);
         Happening::Call { key: key.to_owned(), result: String::new(), trapped: false, failed: false, again }
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_plugin_does_when_it_is_due_is_no_second_run() {
+    fn writes_of_a_due_requeue_do_not_count_as_a_second_run() {
         let entries = [
             at(1, request("patch", 200)),
             at(1, call("a", Some(30))),

@@ -1,4 +1,4 @@
-//! Tests scenario files: everything that the schema allows is accepted, and mistakes are reported with their place.
+//! Tests scenario files: all parts that the schema allows are accepted, and mistakes are reported with their place.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 use windlass_check::scenario::{Step, read};
 use windlass_check::{FAULT_CLASSES, RunRule};
 
-/// Reads a scenario with this text, beside a file `objects.yaml`.
+/// Reads a scenario that has this text and lies beside a file `objects.yaml`.
 fn written(text: &str) -> Result<windlass_check::scenario::Scenario, String> {
     let folder = tempfile::tempdir().expect("a directory");
     let objects = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: b}\n";
@@ -78,7 +78,7 @@ fn mistakes_in_a_scenario_are_reported_with_their_place() {
         ("{off: it may}", "{}", "give the reason"),
         ("off: it may", "off: ''", "give the reason"),
         ("{history: {", "{steps: {", "rules.steps: it cannot be switched off"),
-        ("{clock: {", "{clok: {", "faults.clok: there are only crash, lost"),
+        ("{clock: {", "{clok: {", "faults.clok: there is no such class of faults, only crash, lost"),
         ("- absent: {apiVersion: v1", "- absent: {apiVersoin: v1", "line 19"),
         ("self.metadata.name ==", "self.metadata.name =", "ERROR: <input>:1:20"),
     ];

@@ -1,4 +1,4 @@
-//! The adapter that languages get in place of the operating system that they require. Its code is in `adapter.wat`.
+//! The adapter, which replaces the operating system for languages that require one. Its code is in `adapter.wat`.
 
 use std::fmt::Write as _;
 use std::sync::LazyLock;
@@ -10,7 +10,7 @@ use crate::world;
 #[cfg(test)]
 mod tests;
 
-/// The adapter's world: it imports the log, and nothing else from the host.
+/// The adapter's world. Its only import from the host is the log.
 pub(crate) const WORLD: &str = "windlass:adapter/adapter";
 
 const SOURCE: &str = include_str!("adapter.wat");
@@ -18,7 +18,7 @@ const SOURCE: &str = include_str!("adapter.wat");
 /// The placeholder for the texts in the source.
 const TEXTS_HERE: &str = "(;TEXTS;)";
 
-/// Its messages, at most 448 bytes each, by the name of the function that writes each into memory.
+/// The adapter's texts, at most 448 bytes each. Each has the name of the function that writes it into memory.
 const TEXTS: [(&str, &str); 6] = [
     ("plugin", "plugin"),
     ("path", "path"),
@@ -52,7 +52,7 @@ pub(crate) fn module() -> anyhow::Result<Vec<u8>> {
     Ok(module)
 }
 
-/// True if the adapter has a function of this name.
+/// Whether the adapter has a function of this name.
 pub(crate) fn has(name: &str) -> bool {
     SOURCE.contains(&format!("(export \"{name}\")"))
 }
@@ -62,7 +62,7 @@ fn core() -> anyhow::Result<Vec<u8>> {
     Ok(wat::parse_str(&*TEXT)?)
 }
 
-/// For each text, a function that writes it without anything after it, and returns its length.
+/// Generates a function for each text. It writes the text, with no end mark, and returns its length.
 fn texts() -> String {
     let mut source = String::new();
     for (name, text) in TEXTS {

@@ -1,50 +1,50 @@
-;; What `wasi_snapshot_preview1` is to a plugin: no files, no sockets, no environment, one argument; a clock and randomness that stand
-;; in for the host's; and output that goes to the plugin's log. `$text_…` are written by adapter.rs: `(func (param i32) (result i32))`
-;; each puts a text at an address and returns its length, since an adapter may have no data of its own.
+;; `wasi_snapshot_preview1` for plugins. It has no files, no sockets, no environment and one argument. A clock and randomness replace
+;; those of the host, and output goes to the plugin's log. adapter.rs generates the functions `$text_…`: each puts a text at an address
+;; and returns its length, because an adapter may have no data of its own. Their type is `(func (param i32) (result i32))`.
 ;;
-;; An adapter has no memory either, so the plugin's SDK lends it some at the start of each call, with the host's time and a seed:
-;; `windlass_begin`. It cannot fetch them itself: Go asks for the time within `cabi_realloc`, where a component must not be left
-;; (wasmtime issue 14318). `windlass_end` ends the call.
+;; An adapter has no memory either, so at the start of each call the plugin's SDK calls `windlass_begin`, which lends it memory and passes
+;; the host's time and a seed. The adapter cannot fetch these itself: Go asks for the time within `cabi_realloc`, where a component must
+;; not call out (wasmtime issue 14318). `windlass_end` ends the call.
 (module
   (import "env" "memory" (memory 0))
   (import "windlass:plugin/log@0.2.0" "log" (func $log (param i32 i32 i32 i32 i32)))
 
-  ;; The monotonic clock in nanoseconds. It goes on by one step with each look at it, and over each sleep.
+  ;; The monotonic clock in nanoseconds. It advances by one step at each reading, and by each sleep.
   (global $now (mut i64) (i64.const 0))
-  ;; What the wall clock is ahead of it; until the first call begins, 2026-01-01T00:00:00Z.
+  ;; How far the wall clock is ahead of it. Before the first call, the wall clock starts at 2026-01-01T00:00:00Z.
   (global $epoch (mut i64) (i64.const 1767225600000000000))
   ;; The state of SplitMix64 (Steele, Lea, Flood 2014).
   (global $random (mut i64) (i64.const 0x9E3779B97F4A7C15))
-  ;; The lent memory: 64 bytes for fields of the log and a text of ours, then one part for each stream's unfinished line. 0: none.
+  ;; The lent memory, or 0: 64 bytes for a field of the log, 448 bytes for a text, and a part for the unfinished line of each stream.
   (global $lent (mut i32) (i32.const 0))
-  ;; How long each stream's part is, and how much of it is used.
+  ;; The length of each stream's part, and how much of it each stream has used.
   (global $part (mut i32) (i32.const 0))
   (global $out (mut i32) (i32.const 0))
   (global $err (mut i32) (i32.const 0))
-  ;; How long this call has slept, in nanoseconds, and what has been said once in it: 1 of a sleep, 2 of a file, 4 of a socket.
+  ;; How long this call has slept, in nanoseconds, and what it has reported already: 1 for a sleep, 2 for a file, 4 for a socket.
   (global $slept (mut i64) (i64.const 0))
-  (global $said (mut i32) (i32.const 0))
+  (global $reported (mut i32) (i32.const 0))
 
-  ;; A call begins at `$time` of the wall clock, with memory of at least 1 KiB lent for as long as the instance lives.
+  ;; Begins a call at the wall-clock time `$time`. The memory has at least 1 KiB and is lent for as long as the instance lives.
   (func (export "windlass_begin") (param $time i64) (param $seed i64) (param $memory i32) (param $length i32)
     (global.set $epoch (i64.sub (local.get $time) (global.get $now)))
     (global.set $random (local.get $seed))
     (global.set $slept (i64.const 0))
-    (global.set $said (i32.const 0))
+    (global.set $reported (i32.const 0))
     (if (i32.ne (global.get $lent) (local.get $memory)) (then
       (global.set $out (i32.const 0))
       (global.set $err (i32.const 0))))
     (global.set $lent (local.get $memory))
     (global.set $part (i32.shr_u (i32.sub (local.get $length) (i32.const 512)) (i32.const 1))))
 
-  ;; A call ends: what has no end of line is a line all the same.
+  ;; Ends a call. Text without an end of line is logged as a line too.
   (func $end (export "windlass_end")
     (call $flush (i32.const 1))
     (call $flush (i32.const 2)))
 
   ;; --- Output ---
 
-  ;; Where stream 1 or 2 keeps its unfinished line.
+  ;; The address at which stream 1 or 2 keeps its unfinished line.
   (func $line (param $fd i32) (result i32)
     (i32.add (i32.add (global.get $lent) (i32.const 512))
       (i32.mul (i32.sub (local.get $fd) (i32.const 1)) (global.get $part))))
@@ -57,7 +57,7 @@
       (then (global.set $out (local.get $used)))
       (else (global.set $err (local.get $used)))))
 
-  ;; How long the character of UTF-8 is that begins here, in bytes; 0: it is none.
+  ;; The length in bytes of the UTF-8 character that begins here, or 0 if the bytes are not UTF-8.
   (func $character (param $at i32) (param $length i32) (result i32)
     (local $first i32) (local $second i32) (local $size i32) (local $next i32)
     (local.set $first (i32.load8_u (local.get $at)))
@@ -66,7 +66,7 @@
     (local.set $size (i32.add (i32.const 2) (i32.add
       (i32.ge_u (local.get $first) (i32.const 0xE0)) (i32.ge_u (local.get $first) (i32.const 0xF0)))))
     (if (i32.gt_u (local.get $size) (local.get $length)) (then (return (i32.const 0))))
-    ;; Too long for what they say (E0, F0), surrogates (ED), beyond the last character (F4).
+    ;; Refuse overlong forms (E0, F0), surrogates (ED), and values beyond the last character (F4).
     (local.set $second (i32.load8_u offset=1 (local.get $at)))
     (if (i32.and (i32.eq (local.get $first) (i32.const 0xE0)) (i32.lt_u (local.get $second) (i32.const 0xA0)))
       (then (return (i32.const 0))))
@@ -84,7 +84,7 @@
       (br_if $more (i32.lt_u (local.get $next) (local.get $size))))
     (local.get $size))
 
-  ;; How many bytes are UTF-8, from the first on.
+  ;; The number of bytes at the start that are valid UTF-8.
   (func $good (param $at i32) (param $length i32) (result i32) (local $good i32) (local $size i32)
     (block $done (loop $next
       (br_if $done (i32.ge_u (local.get $good) (local.get $length)))
@@ -95,7 +95,7 @@
       (br $next)))
     (local.get $good))
 
-  ;; Puts `?` in the place of each byte that is no UTF-8, since the host ends a call that passes one. (U+FFFD might not fit.)
+  ;; Replaces each byte that is not UTF-8 by `?`, because the host ends a call that passes one. (U+FFFD might not fit.)
   (func $mend (param $at i32) (param $length i32) (local $good i32)
     (block $done (loop $next
       (local.set $good (call $good (local.get $at) (local.get $length)))
@@ -105,7 +105,7 @@
       (local.set $length (i32.sub (local.get $length) (local.get $good)))
       (br $next))))
 
-  ;; stdout is `info`, stderr `warn`.
+  ;; Logs text: of stdout at the level `info`, of stderr at `warn`.
   (func $emit (param $fd i32) (param $at i32) (param $length i32)
     (if (local.get $length) (then
       (call $mend (local.get $at) (local.get $length))
@@ -113,20 +113,20 @@
 
   (func $flush (param $fd i32) (local $used i32)
     (local.set $used (call $used (local.get $fd)))
-    ;; First, so that a trap in the log does not repeat it.
+    ;; Mark the text as logged first, so that it is not logged again if the log traps.
     (call $use (local.get $fd) (i32.const 0))
     (call $emit (local.get $fd) (call $line (local.get $fd)) (local.get $used)))
 
-  ;; Where the part of a line that fits into `$room` bytes ends: not within a character, as far as it can be told.
+  ;; The length of a line's part that can be logged now, without a character at its end that may be incomplete.
   (func $whole (param $at i32) (param $length i32) (result i32) (local $end i32)
     (local.set $end (local.get $length))
     (block $done (loop $back
       (br_if $done (i32.le_u (local.get $end) (i32.sub (local.get $length) (i32.const 4))))
       (br_if $done (i32.eqz (local.get $end)))
       (local.set $end (i32.sub (local.get $end) (i32.const 1)))
-      ;; 10xxxxxx goes on with a character.
+      ;; 10xxxxxx continues a character.
       (br_if $back (i32.eq (i32.and (i32.load8_u (i32.add (local.get $at) (local.get $end))) (i32.const 0xC0)) (i32.const 0x80)))
-      ;; 0xxxxxxx is one by itself.
+      ;; 0xxxxxxx is a whole character.
       (if (i32.lt_u (i32.load8_u (i32.add (local.get $at) (local.get $end))) (i32.const 0x80))
         (then (return (local.get $length))))
       (return (local.get $end))))
@@ -137,7 +137,7 @@
     (if (i32.eq (local.get $byte) (i32.const 10)) (then (call $flush (local.get $fd)) (return)))
     (local.set $used (call $used (local.get $fd)))
     (local.set $at (call $line (local.get $fd)))
-    ;; A line that is longer than its place is several.
+    ;; A line that is longer than the stream's part is logged as several lines.
     (if (i32.ge_u (local.get $used) (global.get $part)) (then
       (local.set $whole (call $whole (local.get $at) (local.get $used)))
       (call $emit (local.get $fd) (local.get $at) (local.get $whole))
@@ -146,8 +146,8 @@
     (i32.store8 (i32.add (local.get $at) (local.get $used)) (local.get $byte))
     (call $use (local.get $fd) (i32.add (local.get $used) (i32.const 1))))
 
-  ;; Before memory was lent: the text as it is, without the end of its last line. It is not ours to change, so bytes that are no
-  ;; UTF-8 are left out, and what surrounds them are lines.
+  ;; Logs text before memory was lent, without the end of its last line. The text belongs to the plugin and must not be changed, so
+  ;; bytes that are not UTF-8 are left out, and split the text into lines.
   (func $bare (param $fd i32) (param $at i32) (param $length i32) (local $good i32)
     (if (local.get $length) (then
       (if (i32.eq (i32.load8_u (i32.sub (i32.add (local.get $at) (local.get $length)) (i32.const 1))) (i32.const 10))
@@ -186,26 +186,26 @@
     (i32.store (local.get $written) (local.get $sum))
     (i32.const 0))
 
-  ;; --- What a plugin must not do, said once in a call ---
+  ;; --- What a plugin must not do. It is reported once in a call ---
 
-  ;; Whether to say it: there is memory for the text, and it has not been said.
+  ;; Whether to report `$what`: there is memory for the text, and it has not been reported in this call.
   (func $is_news (param $what i32) (result i32) (local $is i32)
     (local.set $is (i32.and (i32.ne (global.get $lent) (i32.const 0))
-      (i32.eqz (i32.and (global.get $said) (local.get $what)))))
-    (global.set $said (i32.or (global.get $said) (local.get $what)))
+      (i32.eqz (i32.and (global.get $reported) (local.get $what)))))
+    (global.set $reported (i32.or (global.get $reported) (local.get $what)))
     (local.get $is))
 
-  ;; A field of the log at the start of the lent memory: a name of `$name` bytes at 16, and a value.
+  ;; Writes a field of the log to the start of the lent memory. Its name has `$name` bytes and is at offset 16.
   (func $field (param $name i32) (param $value i32) (param $length i32)
     (i32.store (global.get $lent) (i32.add (global.get $lent) (i32.const 16)))
     (i32.store offset=4 (global.get $lent) (local.get $name))
     (i32.store offset=8 (global.get $lent) (local.get $value))
     (i32.store offset=12 (global.get $lent) (local.get $length)))
 
-  ;; Where our texts are put: behind the field and its name.
+  ;; The address of the adapter's texts, behind the field and its name.
   (func $place (result i32) (i32.add (global.get $lent) (i32.const 64)))
 
-  ;; A path that is no UTF-8 is told by a copy behind our text, as much of it as fits before the lines.
+  ;; A path that is not UTF-8 is corrected in a copy behind the adapter's text, cut to the space before the unfinished lines.
   (func $no_file (param $path i32) (param $length i32) (local $text i32) (local $copy i32)
     (if (call $is_news (i32.const 2)) (then
       (local.set $text (call $text_file (call $place)))
@@ -236,7 +236,7 @@
     (global.set $now (i64.add (global.get $now) (i64.const 1000)))
     (global.get $now))
 
-  ;; Clock 0 is the wall's; all others count from the start of the instance.
+  ;; Clock 0 is the wall clock. All others count from the start of the instance.
   (func (export "clock_time_get") (param $clock i32) (param i64) (param $time i32) (result i32)
     (i64.store (local.get $time)
       (i64.add (call $look) (select (i64.const 0) (global.get $epoch) (local.get $clock))))
@@ -247,7 +247,7 @@
     (i32.const 0))
 
   ;; Subscriptions are 48 bytes: user data at 0, kind at 8 (0: a clock), clock at 16, time at 24, flags at 40 (1: absolute).
-  ;; When one of a clock is due, by the monotonic clock.
+  ;; The time at which the subscription of a clock is due, on the monotonic clock.
   (func $due (param $of i32) (result i64) (local $time i64)
     (local.set $time (i64.load offset=24 (local.get $of)))
     (if (i32.eqz (i32.and (i32.load16_u offset=40 (local.get $of)) (i32.const 1)))
@@ -256,7 +256,7 @@
       (then (return (i64.sub (local.get $time) (global.get $epoch)))))
     (local.get $time))
 
-  ;; Sleeping moves the clock and takes no time. Whoever sleeps long should know.
+  ;; Sleeping only advances the clock. A long sleep is reported, because the plugin's author should know that it takes no time.
   (func $sleep_until (param $due i64)
     (if (i64.gt_s (local.get $due) (global.get $now)) (then
       (global.set $slept (i64.add (global.get $slept) (i64.sub (local.get $due) (global.get $now))))
@@ -265,8 +265,8 @@
       (if (call $is_news (i32.const 1)) (then
         (call $log (i32.const 3) (call $place) (call $text_sleep (call $place)) (i32.const 0) (i32.const 0)))))))
 
-  ;; The first of the clocks that are waited for; the largest number if there is none, the smallest if something else is waited
-  ;; for, which is answered at once.
+  ;; The earliest time at which a subscription is due: the largest number if there is none, and 0 if one is not of a clock, because
+  ;; that is answered at once.
   (func $first (param $in i32) (param $count i32) (result i64) (local $first i64) (local $due i64)
     (local.set $first (i64.const 0x7fffffffffffffff))
     (block $done (loop $next
@@ -280,12 +280,12 @@
       (br $next)))
     (local.get $first))
 
-  ;; Events are 32 bytes: user data at 0, error at 8, kind at 10. There is nothing to wait for but clocks: the rest is error 8.
+  ;; Events are 32 bytes: user data at 0, error at 8, kind at 10. Only clocks can be waited for; all else gets error 8.
   (func (export "poll_oneoff") (param $in i32) (param $events i32) (param $count i32) (param $stored i32) (result i32)
     (local $first i64) (local $kind i32) (local $sum i32)
     (if (i32.eqz (local.get $count)) (then (return (i32.const 28))))
     (local.set $first (call $first (local.get $in) (local.get $count)))
-    ;; Relative ones are counted from before the sleep.
+    ;; Compare before sleeping, because relative times count from now.
     (block $done (loop $next
       (br_if $done (i32.eqz (local.get $count)))
       (local.set $kind (i32.load8_u offset=8 (local.get $in)))
@@ -307,7 +307,7 @@
 
   (func (export "sched_yield") (result i32) (i32.const 0))
 
-  ;; --- Randomness: repeatable from the seed, and therefore no secret. Keys are made of the host's `random` ---
+  ;; --- Randomness: the seed determines it, so it is not secret. Keys must be made with the host's `random` ---
 
   (func $next (result i64) (local $z i64)
     (global.set $random (i64.add (global.get $random) (i64.const 0x9E3779B97F4A7C15)))
@@ -325,7 +325,7 @@
       (br $more)))
     (i32.const 0))
 
-  ;; --- One argument, `plugin`, which some Go libraries read as they start; no environment ---
+  ;; --- One argument, `plugin`, because some Go libraries read it at their start; no environment ---
 
   (func (export "args_sizes_get") (param $count i32) (param $length i32) (result i32)
     (i32.store (local.get $count) (i32.const 1))
@@ -341,7 +341,7 @@
     (i32.const 0))
   (func (export "environ_get") (param i32 i32) (result i32) (i32.const 0))
 
-  ;; --- The three streams are all the files there are: character devices (kind 2), open for writing (64) ---
+  ;; --- The three streams are the only files: character devices (kind 2), open for reading (2) or writing (64) ---
 
   (func (export "fd_fdstat_get") (param $fd i32) (param $stat i32) (result i32)
     (if (i32.gt_u (local.get $fd) (i32.const 2)) (then (return (i32.const 8))))
@@ -349,7 +349,7 @@
     (i64.store offset=8 (local.get $stat) (select (i64.const 64) (i64.const 2) (local.get $fd)))
     (i64.store offset=16 (local.get $stat) (i64.const 0))
     (i32.const 0))
-  ;; The end of the input.
+  ;; The input is empty.
   (func (export "fd_read") (param $fd i32) (param i32 i32) (param $read i32) (result i32)
     (if (local.get $fd) (then (return (i32.const 8))))
     (i32.store (local.get $read) (i32.const 0))
@@ -373,7 +373,7 @@
   (func (export "fd_readdir") (param i32 i32 i32 i64 i32) (result i32) (i32.const 8))
   (func (export "fd_renumber") (param i32 i32) (result i32) (i32.const 8))
 
-  ;; Paths: not permitted (63), whatever is asked.
+  ;; Functions on paths all answer that they are not permitted (63).
   (func (export "path_open") (param i32 i32) (param $path i32) (param $length i32) (param i32 i64 i64 i32 i32) (result i32)
     (call $no_file (local.get $path) (local.get $length))
     (i32.const 63))

@@ -1,16 +1,16 @@
-//! The imports of a module. Imports that a plugin cannot have are reported in its author's words.
+//! Checks the imports of a module. Imports that a plugin cannot have are reported in terms that its author knows.
 
 use std::fmt;
 
 use crate::adapter;
 
-/// The module from which languages import their operating system.
+/// The module under which languages import the functions of an operating system.
 pub(crate) const WASI: &str = "wasi_snapshot_preview1";
 
 /// Imports that a module needs but a plugin cannot have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Foreign {
-    /// Module and name of each import.
+    /// The module and the name of each import.
     pub functions: Vec<(String, String)>,
 }
 
@@ -18,7 +18,7 @@ impl std::error::Error for Foreign {}
 
 impl fmt::Display for Foreign {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("it calls what a plugin cannot have:")?;
+        out.write_str("it imports functions that a plugin cannot have:")?;
         for (module, name) in self.functions.iter().take(10) {
             write!(out, " {module}.{name}")?;
         }
@@ -42,7 +42,7 @@ impl fmt::Display for Foreign {
 pub(crate) fn check(imports: &[(String, String)]) -> Result<(), Foreign> {
     let is_given = |module: &str, name: &str| match module {
         WASI => adapter::has(name),
-        // The encoder checks which of its functions exist, and their types.
+        // The encoder checks whether the interface has the function, and its type.
         _ => {
             module.starts_with("windlass:plugin/")
                 || module.starts_with("[export]windlass:plugin/")

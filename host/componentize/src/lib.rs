@@ -1,8 +1,8 @@
-//! Makes a plugin from the output of a language's own compiler: turns a core module into a component that imports only
+//! Turns the output of a language's own compiler into a plugin: a core module becomes a component that imports only
 //! Windlass.
 //!
-//! `windlass build` calls it, so that an author needs no other tool. Compiling is up to the language, and running to
-//! `windlass-wasm`; this crate only reads and writes bytes.
+//! `windlass build` calls it, so that an author needs no other tool. The language compiles, and `windlass-wasm` runs
+//! the result; this crate only reads and writes bytes.
 
 mod adapter;
 mod imports;
@@ -17,22 +17,22 @@ use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
 pub use self::imports::Foreign;
 pub use self::world::Interface;
 
-/// Why a file cannot be made into a plugin.
+/// The reason why a file cannot be turned into a plugin.
 #[derive(Debug, thiserror::Error)]
 pub enum ComponentizeError {
     /// It is not WebAssembly, or is damaged.
-    #[error("it is no WebAssembly module: {0}")]
+    #[error("it is not a WebAssembly module: {0}")]
     NotWasm(String),
     /// It exports no interface of Windlass.
     #[error(
-        "it is no plugin: it exports neither `{}` nor `{}`. Is the plugin registered with the SDK, and built as a library?",
+        "it is not a plugin: it exports neither `{}` nor `{}`. Is the plugin registered with the SDK, and built as a library?",
         Interface::Reconciler,
         Interface::Composer
     )]
     NoPlugin,
-    /// It exports an interface version that this Windlass does not know.
+    /// It exports a version of the interface that this Windlass does not know.
     #[error(
-        "it exports `{found}`, and this windlass knows `{known}`: build it with the SDK of this windlass, or get the windlass that its SDK is for"
+        "it exports `{found}`, but this windlass knows `{known}`: build it with the SDK of this windlass, or use the windlass that its SDK is for"
     )]
     OtherAbi {
         /// The interface that the module exports.
@@ -40,7 +40,7 @@ pub enum ComponentizeError {
         /// The interface that this Windlass knows.
         known: Interface,
     },
-    /// It exports both kinds of plugin.
+    /// It exports the interfaces of both kinds of plugins.
     #[error("it is both a reconciler and a composer: a plugin is one of the two")]
     Both,
     /// It needs imports that neither Windlass nor the adapter provides.
@@ -51,8 +51,8 @@ pub enum ComponentizeError {
     Misfit(String),
 }
 
-/// Makes a component from a core module. A component stays one; if it has a known runtime of Python, it becomes one
-/// that frees its memory. The result has no names of component parts.
+/// Turns a core module into a component. A component stays a component. If it has a known runtime of Python, this is
+/// changed so that it frees its memory. The names of the component's parts are removed.
 ///
 /// A module without the section that describes its world, as `wit-bindgen go` produces, gets the world of the interface
 /// that it exports.
@@ -71,8 +71,8 @@ pub fn componentize(module: &[u8]) -> Result<Vec<u8>, ComponentizeError> {
     finished(&component.map_err(|error| ComponentizeError::Misfit(format!("{error:#}")))?)
 }
 
-/// Adds the language of the author to the component. If an interpreter runs the code, the tools leave no trace of its
-/// language.
+/// Adds the name of the author's language to the component. If an interpreter runs the code, the tools themselves do
+/// not record the language.
 #[must_use]
 pub fn labelled(mut component: Vec<u8>, language: &str) -> Vec<u8> {
     let mut languages = ProducersField::new();
@@ -85,7 +85,7 @@ fn finished(component: &[u8]) -> Result<Vec<u8>, ComponentizeError> {
     sections::finished(component).map_err(|error| ComponentizeError::NotWasm(error.to_string()))
 }
 
-/// The WIT files of Windlass's interface, by name, for other languages' tools.
+/// The WIT files of Windlass's interface, by name, for the tools of other languages.
 #[must_use]
 pub fn wit() -> &'static [(&'static str, &'static str)] {
     world::FILES
@@ -101,11 +101,11 @@ fn encode(module: &[u8], shape: &Shape, interface: Interface) -> anyhow::Result<
     encoder.adapter(imports::WASI, &adapter::module()?)?.encode()
 }
 
-/// The parts of a module that are needed here.
+/// The parts of a module that this crate needs to know.
 #[derive(Default)]
 struct Shape {
     is_component: bool,
-    /// True if it has a section that describes its world.
+    /// Whether it has a section that describes its world.
     has_world: bool,
     /// Module and name.
     imports: Vec<(String, String)>,

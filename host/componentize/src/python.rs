@@ -1,13 +1,13 @@
 //! Makes Python's interpreter free the memory of values that cross the interface.
 //!
-//! The runtime of componentize-py never frees some of it: what is allocated for an empty text or list, and the copy of
-//! bytes that a plugin returns. So an instance that serves many calls grows with each. The canonical ABI allows any
-//! aligned address for an empty allocation, and the interface between bindings and runtime (wit-dylib of wasm-tools)
-//! has a function for memory to be freed after a call. So three functions that the runtime exports are wrapped by new
-//! ones.
+//! The runtime of componentize-py never frees two things: the allocation for an empty text or list, and the copy of
+//! bytes that a plugin returns. So an instance that serves many calls grows with each call. The canonical ABI allows
+//! any aligned address for an empty allocation, and the interface between bindings and runtime (wit-dylib of
+//! wasm-tools) has a function that registers memory to be freed after a call. So new functions wrap three functions
+//! that the runtime exports.
 //!
-//! This applies only to the exact code that is known to need it. A runtime that frees by itself, as a later one may,
-//! would free twice. Other runtimes stay unchanged, and the host discards instances that have grown.
+//! This changes only the exact code that is known to need it. A later runtime may free by itself, and would then free
+//! twice. Other runtimes stay unchanged, and the host discards instances that have grown.
 
 use std::convert::Infallible;
 use std::ops::Range;
@@ -26,16 +26,16 @@ const KNOWN: [u8; 32] = [
 
 /// Arguments: an earlier address, its size, alignment, and the new size. Result: an address.
 const REALLOC: &str = "cabi_realloc";
-/// Arguments: the call, the type of a list that the plugin returns, and where to put its address, else 0. Result: its
+/// Arguments: the call, the type of a list that the plugin returns, and where to store its address, or 0. Result: its
 /// length.
 const POP_LIST: &str = "wit_dylib_pop_list";
-/// Arguments: the call, the type of a list that the plugin receives, its address and length. Result: whether the
-/// runtime took it.
+/// Arguments: the call, the type of a list that the plugin receives, its address and its length. Result: whether the
+/// runtime took the list.
 const PUSH_LIST: &str = "wit_dylib_push_list";
-/// Arguments: the call, an address, its size, alignment, and whether to free it only when the call has ended.
+/// Arguments: the call, an address, its size and alignment, and whether to free it only when the call has ended.
 const DEALLOC: &str = "wit_dylib_dealloc_bytes";
 
-/// The module with the wrappers. `None` if it is not a runtime that is known to need them.
+/// The module with the wrappers. `None` unless the module is a runtime that is known to need them.
 pub(crate) fn freeing(module: &[u8]) -> Result<Option<Vec<u8>>, reencode::Error> {
     freeing_if(module, is_known)
 }
@@ -115,7 +115,7 @@ impl Runtime {
     }
 }
 
-/// A function that is exported in place of another one.
+/// A function that is exported in place of the function that it wraps.
 struct InFront {
     name: &'static str,
     kind: u32,
@@ -124,7 +124,7 @@ struct InFront {
 
 /// Copies a module, and adds functions to it.
 struct Freeing {
-    /// The number of functions that it had.
+    /// The number of functions that the module had.
     functions: u32,
     in_front: [InFront; 3],
 }
@@ -167,7 +167,8 @@ impl Reencode for Freeing {
     }
 }
 
-/// An empty allocation may be at any aligned address, so the alignment itself will do, and nothing must be freed.
+/// Wraps `realloc`. An empty allocation may have any aligned address, so the result is the alignment itself, and
+/// nothing needs to be freed.
 fn realloc_nothing(realloc: u32) -> Function {
     let [before, before_bytes, align, bytes] = [0, 1, 2, 3];
     let mut body = Function::new([]);
@@ -179,7 +180,8 @@ fn realloc_nothing(realloc: u32) -> Function {
     body
 }
 
-/// A list that has an address is bytes, and the address is that of a copy, which is freed when the call has ended.
+/// Wraps `pop_list`. If a list has an address, it is a list of bytes, and the address is that of a copy. The copy is
+/// freed when the call has ended.
 fn pop_list(pop_list: u32, dealloc: u32) -> Function {
     let [call, kind, address, length] = [0, 1, 2, 3];
     let [later, aligned] = [1, 1];
@@ -194,8 +196,9 @@ fn pop_list(pop_list: u32, dealloc: u32) -> Function {
     body
 }
 
-/// The runtime frees the bytes that it takes even if there are none, so it needs an address that it may free. If it
-/// does not take the list, the code that has pushed it frees it, unless it is empty.
+/// Wraps `push_list`. The runtime frees the bytes that it takes even if there are none, so an empty list needs an
+/// address that can be freed. If the runtime does not take a list, the code that pushed it frees it, unless it is
+/// empty.
 fn push_list(push_list: u32, realloc: u32, dealloc: u32) -> Function {
     let [call, kind, address, length, is_taken] = [0, 1, 2, 3, 4];
     let [one, at_once] = [1, 0];
@@ -217,8 +220,8 @@ mod tests {
     use super::*;
     use wasmtime::{Engine, Instance, Store, WasmParams, WasmResults};
 
-    /// A runtime that counts its allocations and frees. Lists of type 0 are bytes: it takes and frees them, and returns
-    /// them without freeing.
+    /// A runtime that counts its allocations and frees. Lists of type 0 are bytes. It takes such a list and frees it,
+    /// and it returns one without freeing it.
     const RUNTIME: &str = r#"(module
         (memory (export "memory") 1)
         (global $allocated (export "allocated") (mut i32) (i32.const 0))
@@ -239,7 +242,7 @@ mod tests {
         wat::parse_str(RUNTIME).expect("it is a module")
     }
 
-    /// The result of `function`, and the numbers of allocations and frees.
+    /// Calls `function`. Returns its result, and the numbers of allocations and frees.
     fn call<P: WasmParams, R: WasmResults>(function: &str, params: P) -> (R, [i32; 2]) {
         let module = freeing_if(&runtime(), |_| true).expect("it is read").expect("it is a runtime");
         let engine = Engine::default();

@@ -1,16 +1,16 @@
-//! The sections of a component: which are removed, and which are fixed.
+//! Rewrites the sections of a component: removes some, and fixes the runtime of Python.
 
 use wasm_encoder::{Component, ComponentSectionId, RawSection, reencode};
 use wasmparser::{BinaryReader, BinaryReaderError};
 
 use crate::python;
 
-/// The section with names of a component's types, instances and so on. The names of functions in a trap's backtrace are
-/// in the modules.
+/// The section with the names of a component's types, instances and so on. The names of functions, which a trap's
+/// backtrace shows, are in the modules.
 const NAMES: &str = "component-name";
 
-/// The component without the names of its parts, which are a hundredth of a component in JavaScript, and with the fixed
-/// runtime of Python. Applies to the components within it too.
+/// The component without the names of its parts, and with the fixed runtime of Python. In JavaScript, the names are a
+/// hundredth of a component. Components inside it are treated the same way.
 pub(crate) fn finished(component: &[u8]) -> Result<Vec<u8>, reencode::Error> {
     const CUSTOM: u8 = ComponentSectionId::CoreCustom as u8;
     const MODULE: u8 = ComponentSectionId::CoreModule as u8;

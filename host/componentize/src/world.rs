@@ -1,4 +1,4 @@
-//! The interface of Windlass, as of this build.
+//! The version of Windlass's interface that this build has.
 
 use std::fmt;
 
@@ -33,12 +33,12 @@ pub(crate) const FILES: &[(&str, &str)] = files![
     "writes.wit",
 ];
 
-/// The world of the adapter: its imports from the host.
+/// The world of the adapter, with its import from the host.
 const ADAPTER: &str = "package windlass:adapter;
 world adapter { import windlass:plugin/log@0.2.0; }
 ";
 
-/// The prefix of further functions that a plugin may export.
+/// The prefixes of optional functions that a plugin may export.
 const MAPPER: &str = "windlass:plugin/mapper@0.2.0#";
 const CUSTOMIZE: &str = "windlass:plugin/customize@0.2.0#";
 
@@ -98,7 +98,7 @@ pub(crate) fn exported(names: &[String]) -> Result<Interface, ComponentizeError>
     found.ok_or(ComponentizeError::NoPlugin)
 }
 
-/// Resolves the package, and a world in it or the adapter's.
+/// Resolves the package, and a world: one of the package, or the adapter's.
 pub(crate) fn resolve(world: &str) -> anyhow::Result<(Resolve, WorldId)> {
     let mut resolve = Resolve::default();
     let mut files = SourceMap::default();

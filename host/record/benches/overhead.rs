@@ -1,6 +1,6 @@
-//! Measures what recording adds to a call: `make bench`. Only the host's side of the call is measured, that is the
-//! recorder's decision and the capture of one import, because the guest's own time would hide it. Figures of one run
-//! can be compared, figures of different machines cannot.
+//! Measures how much time recording adds to a call: `make bench`. It times only the host's side: the decision whether
+//! to record, and the capture of one import. The guest's own time would hide these. Compare figures only within one
+//! run, not between machines.
 #![allow(clippy::cast_precision_loss, reason = "figures for people")]
 
 use std::path::PathBuf;
@@ -29,7 +29,7 @@ fn context(plugin: &Plugin) -> Arc<CallContext> {
     })
 }
 
-/// The host's side of one call, with imports that are answered at once.
+/// Does the host's part of one call. Its imports are answered at once.
 fn call(recorder: Option<&PluginRecorder>, context: &Arc<CallContext>, object: &Arc<str>) {
     let request = Request {
         controller: context.controller.clone(),

@@ -1,4 +1,4 @@
-//! Listens to a call that is recorded, and captures its questions and the answers in the form of a recording.
+//! Listens to a call that is recorded, and keeps its imports and their answers in the form of a recording.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -19,7 +19,7 @@ const RECORDED_CLOCK_READINGS_MAX: usize = 20_000;
 /// The maximum size of a captured call, in bytes.
 const CALL_BYTES_MAX: usize = 32 << 20;
 
-/// The questions and answers of a call, while it runs.
+/// The imports and answers of a call, while it runs.
 pub(crate) struct Capture {
     seed: [u8; 32],
     noted: Mutex<CapturedCall>,
@@ -53,7 +53,7 @@ impl Capture {
         Arc::new(Self { seed, noted: Mutex::new(noted) })
     }
 
-    /// Wraps `ports` so that this listens to them.
+    /// Wraps `ports` so that the capture receives each import and its answer.
     pub(crate) fn ports(self: &Arc<Self>, ports: &Ports) -> Ports {
         Ports { surroundings: Some(self.clone()), ..listened(ports, self.clone()) }
     }

@@ -1,5 +1,5 @@
-//! Compares a recorded call with a replay of it. For the same plugin, the question is whether it did the same, and if
-//! not, where it diverged first. For another version, the question is which writes differ.
+//! Compares a recorded call with a replay of it. If the plugin is the same, this finds the first import in which the
+//! two diverge. If it is another version, this finds the writes that differ.
 
 use std::collections::BTreeMap;
 
@@ -15,9 +15,9 @@ use crate::replay::{ReplayedCall, Stuck};
 /// The level of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Comparison {
-    /// Each import, in order. For the plugin that was recorded.
+    /// Compares each import, in order. For a replay of the recorded plugin.
     EachImport,
-    /// The intended writes, by object. For another version.
+    /// Compares the intended writes, by object. For a replay of another version.
     Writes,
 }
 
@@ -43,11 +43,12 @@ pub enum CallVerdict {
         /// The recorded and the replayed result, if they differ.
         result: Option<(Value, Value)>,
     },
-    /// The other version asks something that was not recorded, so the replay cannot continue.
+    /// The other version makes an import that was not recorded, so the replay cannot continue.
     #[serde(rename_all = "camelCase")]
     NotRecorded {
         asks: Box<RecordedImport>,
-        /// The writes up to that point that differ. Missing writes are not listed, because they might have followed.
+        /// The writes before that import that differ. Writes that the replay lacks are not listed, because they might
+        /// have followed.
         writes: Vec<WriteDifference>,
     },
 }
@@ -89,7 +90,7 @@ pub fn compare(recorded: &RecordedCall, replayed: &ReplayedCall, comparison: Com
 
 fn each_import(recorded: &RecordedCall, replayed: &ReplayedCall) -> CallVerdict {
     let most = recorded.imports.len().max(replayed.imports.len());
-    // A call that was stopped by a time limit stops at a different point each time, if at all.
+    // A call that a time limit stopped is stopped at another point in each replay, or not at all.
     let was_stopped = recorded.result.get("trapped").is_some_and(is_of_time);
     for place in 0..most {
         let (then, now) = (recorded.imports.get(place), replayed.imports.get(place));
@@ -99,8 +100,8 @@ fn each_import(recorded: &RecordedCall, replayed: &ReplayedCall) -> CallVerdict 
         let is_same =
             matches!((then, now), (Some(then), Some(now)) if then.import == now.import && same(&then.args, &now.args));
         if !is_same {
-            let told = |import: Option<&RecordedImport>| import.and_then(|it| serde_json::to_value(it).ok());
-            return CallVerdict::Diverged { import: Some(place + 1), recorded: told(then), replayed: told(now) };
+            let as_json = |import: Option<&RecordedImport>| import.and_then(|it| serde_json::to_value(it).ok());
+            return CallVerdict::Diverged { import: Some(place + 1), recorded: as_json(then), replayed: as_json(now) };
         }
     }
     if was_stopped || matches!(replayed.stuck, Some(Stuck::NotAnswered(_))) {
@@ -119,7 +120,8 @@ fn is_of_time(trapped: &Value) -> bool {
     ["deadline", "cpu", "waited", "host"].iter().any(|reason| trapped["reason"] == *reason)
 }
 
-/// Messages of traps contain addresses and numbers that differ each time.
+/// Whether two results are equal. Traps are compared only by reason, because their messages contain addresses and
+/// numbers that differ each time.
 fn same_result(recorded: &Value, replayed: &Value) -> bool {
     match (recorded.get("trapped"), replayed.get("trapped")) {
         (Some(then), Some(now)) => then["reason"] == now["reason"],
@@ -150,7 +152,7 @@ fn writes(recorded: &RecordedCall, replayed: &ReplayedCall) -> CallVerdict {
     CallVerdict::Differs { writes, result }
 }
 
-/// A result without the parts that are compared by object.
+/// The result without the children, the status and the events, which are compared by object.
 fn ending(result: &Value) -> Value {
     let mut ending = result.clone();
     if let Some(composed) = ending.get_mut("composed").and_then(Value::as_object_mut) {
@@ -194,18 +196,18 @@ fn changed(then: &Intent, now: &Intent) -> Vec<String> {
     if difference.is_empty() {
         vec!["what names the object, or what only the server sets".to_owned()]
     } else {
-        told(&difference)
+        described(&difference)
     }
 }
 
 fn body(intent: &Intent) -> Vec<String> {
     if intent.is_json_patch {
-        return told(&Difference::of_operations(&intent.body, Disclosure::Values));
+        return described(&Difference::of_operations(&intent.body, Disclosure::Values));
     }
-    told(&Difference::of_new(&intent.body, Disclosure::Values))
+    described(&Difference::of_new(&intent.body, Disclosure::Values))
 }
 
-fn told(difference: &Difference) -> Vec<String> {
+fn described(difference: &Difference) -> Vec<String> {
     let mut fields = difference.fields().to_vec();
     if difference.unnamed() > 0 {
         fields.push(format!("and {} more", difference.unnamed()));

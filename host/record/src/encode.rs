@@ -16,15 +16,15 @@ use windlass_core::object::{ObjectKind, ObjectRef};
 use windlass_core::queue::outcome::{CallResult, Failure};
 use windlass_core::write::{Collection, DeleteOptions, Operation, PatchType, WriteOptions};
 
-/// Removes fields without information from an object: nulls, `false`, empty lists.
+/// Removes the fields of an object that carry no information: nulls, `false`, empty lists.
 fn brief(value: Value) -> Value {
     let Value::Object(fields) = value else { return value };
-    let says = |value: &Value| match value {
+    let is_informative = |value: &Value| match value {
         Value::Null | Value::Bool(false) => false,
         Value::Array(items) => !items.is_empty(),
         _ => true,
     };
-    fields.into_iter().filter(|(_, value)| says(value)).collect::<Map<_, _>>().into()
+    fields.into_iter().filter(|(_, value)| is_informative(value)).collect::<Map<_, _>>().into()
 }
 
 pub(crate) fn kind(kind: &ObjectKind) -> Value {
@@ -123,7 +123,7 @@ fn operation(operation: &Operation) -> Value {
     }
 }
 
-/// Encodes a batch: each operation names the import that it corresponds to.
+/// Encodes a batch. Each operation names the import that does the same outside a batch.
 fn batch(operations: &[Operation]) -> Value {
     let each = |it: &Operation| {
         let mut args = operation(it);
@@ -159,7 +159,7 @@ fn body(body: &HttpBody) -> Value {
     }
 }
 
-/// Encodes a request without its remaining time, which differs each time.
+/// Encodes a request without its remaining time, which differs between runs.
 fn fetch(request: &HttpRequest) -> Value {
     let HttpRequest { method, url, headers, body: sent, .. } = request;
     brief(json!({"method": method, "url": url, "headers": headers, "body": sent.as_ref().map(body)}))
@@ -181,7 +181,7 @@ fn api_error(error: &ApiError) -> Value {
     }))
 }
 
-/// The import of a question, and its arguments.
+/// The name and the arguments of an import.
 pub(crate) fn asked(asked: Asked<'_>) -> (&'static str, Value) {
     match asked {
         Asked::Get { target, fields } => ("cache.get", get(target, fields)),
@@ -206,7 +206,7 @@ fn arguments(ask: &Ask) -> Value {
     }
 }
 
-/// The answer of an import: a value under `ok`, or an error.
+/// Encodes the answer to an import: a value under `ok`, or an error.
 pub(crate) fn answered(answered: Answered<'_>) -> Value {
     match answered {
         Answered::Get(found) => object(found),

@@ -128,7 +128,7 @@ mod tests {
         RecordedImport { import: name.to_owned(), args, answer: None, cpu_us: 0 }
     }
 
-    fn said(name: &str, args: Value) -> Vec<String> {
+    fn intents_of(name: &str, args: Value) -> Vec<String> {
         of_import(&import(name, args)).into_iter().map(|it| format!("{} {}", it.verb, it.object)).collect()
     }
 
@@ -138,24 +138,24 @@ mod tests {
             json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "shop", "namespace": "prod"}});
         let target = json!({"apiVersion": "v1", "kind": "Node", "name": "n1"});
         let apply = json!({"object": deployment.to_string(), "options": {"subresource": "status"}});
-        assert_eq!(said("writes.apply", apply.clone()), ["apply apps/v1 Deployment prod/shop (status)"]);
+        assert_eq!(intents_of("writes.apply", apply.clone()), ["apply apps/v1 Deployment prod/shop (status)"]);
         let patch = json!({"target": target, "type": "merge", "patch": "{}", "options": {"dryRun": true}});
-        assert_eq!(said("writes.patch", patch), ["dry-run patch Node n1"]);
+        assert_eq!(intents_of("writes.patch", patch), ["dry-run patch Node n1"]);
         let mut operation = apply;
         operation["import"] = "writes.create".into();
         let delete = json!({"import": "writes.delete", "target": target, "options": {}});
         let all = ["create apps/v1 Deployment prod/shop (status)", "delete Node n1"];
-        assert_eq!(said("writes.batch", json!({"operations": [operation, delete]})), all);
-        assert_eq!(said("events.emit", json!({"reason": "Ready", "note": "n"})), ["emit Event Ready"]);
+        assert_eq!(intents_of("writes.batch", json!({"operations": [operation, delete]})), all);
+        assert_eq!(intents_of("events.emit", json!({"reason": "Ready", "note": "n"})), ["emit Event Ready"]);
         let collection =
             json!({"of": {"apiVersion": "v1", "kind": "Pod"}, "namespace": "prod", "labelSelector": "a=b"});
-        assert_eq!(said("writes.delete-collection", collection), ["deletecollection all Pod in prod with a=b"]);
+        assert_eq!(intents_of("writes.delete-collection", collection), ["deletecollection all Pod in prod with a=b"]);
     }
 
     #[test]
     fn reads_have_no_intent() {
-        assert_eq!(said("cache.get", json!({"target": {}})), [""; 0]);
-        assert_eq!(said("http.fetch", json!({"method": "GET", "url": "https://h"})), [""; 0]);
-        assert_eq!(said("http.fetch", json!({"method": "POST", "url": "https://h"})), ["POST https://h"]);
+        assert_eq!(intents_of("cache.get", json!({"target": {}})), [""; 0]);
+        assert_eq!(intents_of("http.fetch", json!({"method": "GET", "url": "https://h"})), [""; 0]);
+        assert_eq!(intents_of("http.fetch", json!({"method": "POST", "url": "https://h"})), ["POST https://h"]);
     }
 }

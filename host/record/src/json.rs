@@ -1,9 +1,9 @@
-//! Parses JSON from untrusted sources within a limit, because a value of two bytes takes thirty times as many in
-//! memory.
+//! Parses JSON from untrusted sources within a limit: a value of two bytes can take sixty bytes of memory once it is
+//! parsed.
 
 use serde_json::Value;
 
-/// The maximum number of values in a document. The largest objects in a cluster have a hundredth of that.
+/// The maximum number of values in a document. The largest objects in a cluster have a hundredth as many.
 pub(crate) const DOCUMENT_VALUES_MAX: usize = 2_000_000;
 
 /// Parses `text`. `None` if it is not JSON, or has more than [`DOCUMENT_VALUES_MAX`] values.

@@ -26,7 +26,8 @@ pub(crate) struct RecordingBounds {
 }
 
 impl RecordingBounds {
-    /// A host captures 32 MiB of a call, mostly text, and starts another compressed file after 32 MiB.
+    /// A host captures at most 32 MiB of a call, mostly text, and starts a new file once the compressed file has 32
+    /// MiB.
     pub(crate) const OF_HOSTS: Self = Self { file: 8 << 30, line: 128 << 20, values: DOCUMENT_VALUES_MAX };
 
     /// Whether a line, without its line end, may be written.
@@ -197,7 +198,7 @@ enum RecordingLine {
     Whole(String),
     /// The line is incomplete.
     Torn(String),
-    /// The line exceeds what any host writes.
+    /// The line is larger than any line that a host writes.
     TooLarge(String),
     End,
 }

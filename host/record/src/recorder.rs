@@ -1,7 +1,7 @@
 //! Decides which calls are recorded, and passes their data to the thread that writes it.
 //!
-//! A call that is not recorded costs one random number. A recorded call costs copies of its questions and answers; the
-//! writer redacts, compresses and writes them. No call waits for the writer: data that the writer cannot accept is
+//! A call that is not recorded costs one random number. A recorded call costs copies of its imports and answers; the
+//! writer thread redacts, compresses and writes them. No call waits for the writer: if its queue is full, the data is
 //! dropped and counted.
 
 use std::collections::BTreeMap;
@@ -90,7 +90,7 @@ impl Recordings {
         counts.iter().map(|(plugin, counts)| (plugin.clone(), counts.clone())).collect()
     }
 
-    /// Makes the writer finish its files, and waits a few seconds for that. Calls that end later are dropped.
+    /// Makes the writer finish its files, and waits a few seconds for that. Calls that end after this are dropped.
     pub async fn end(&self) {
         let (done, ended) = oneshot::channel();
         let deadline = Instant::now() + RECORDER_END_TIMEOUT;
@@ -127,8 +127,7 @@ impl PluginRecorder {
         is_chosen && !self.counts.is_stopped()
     }
 
-    /// Begins to record a call with `request`, whose imports are answered by `ports`. `None` if the call is not
-    /// recorded.
+    /// Begins to record a reconciler's call. `None` if the call is not sampled.
     #[must_use]
     pub fn reconcile(&self, request: &Request, call: &Arc<CallContext>, limits: &CallLimits) -> Option<CallRecording> {
         self.samples().then(|| {
@@ -137,7 +136,7 @@ impl PluginRecorder {
         })
     }
 
-    /// As [`Self::reconcile`], for a composer, which has no imports to record.
+    /// Begins to record a composer's call, which has no imports. `None` if the call is not sampled.
     #[must_use]
     pub fn compose(&self, request: &CompositionRequest, call: &Arc<CallContext>) -> Option<CallRecording> {
         self.samples().then(|| {
@@ -172,13 +171,13 @@ pub struct CallRecording {
 }
 
 impl CallRecording {
-    /// Wraps `ports` for the call, so that its questions and answers are recorded.
+    /// Wraps `ports` for the call, so that its imports and their answers are recorded.
     #[must_use]
     pub fn ports(&self, ports: &Ports) -> Ports {
         self.capture.ports(ports)
     }
 
-    /// The time that a composer sees; it stands still.
+    /// The time that a composer sees. It does not advance during the call.
     #[must_use]
     pub fn now(&self) -> Duration {
         self.now

@@ -1,7 +1,8 @@
 //! The files of one plugin's recording. They are compressed and rotated by size, and their total size is limited.
 //!
 //! The names have the form `DIR/PLUGIN/20261126T020305Z-1f2e3d4c-0001.jsonl.gz`: the start time, the process, and the
-//! number of the file. So several hosts may record into one directory, and sorting by name is sorting by time.
+//! number of the file. Several hosts may therefore record into one directory, and sorting files by name sorts them by
+//! time.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -15,7 +16,7 @@ use jiff::Timestamp;
 pub(crate) const SUFFIX: &str = ".jsonl.gz";
 /// The minimum number of files that share a plugin's limit. The oldest file is deleted first.
 const SEGMENTS_MIN: u64 = 8;
-/// The maximum size of a file, except for its last call.
+/// The size at which a file is closed, in bytes. Only the last call may exceed it.
 const SEGMENT_BYTES_MAX: u64 = 32 << 20;
 
 /// Writes the files of one plugin.
@@ -57,12 +58,12 @@ impl Write for CountedFile {
 }
 
 impl Segments {
-    /// Files in `directory`, which is created for the first call.
+    /// Creates the writer. `directory` is created with the first call.
     pub(crate) fn new(directory: PathBuf, limit: u64, process: u32, header: String) -> Self {
         Self { directory, limit, process: format!("{process:08x}"), number: 0, header, open: None, is_flushed: true }
     }
 
-    /// Adds one call, recorded at the time `at`. `line` has no line end.
+    /// Adds one call that was recorded at the time `at`. `line` has no line end.
     pub(crate) fn add(&mut self, line: &str, at: Timestamp) -> io::Result<()> {
         let largest = (self.limit / SEGMENTS_MIN).min(SEGMENT_BYTES_MAX);
         if self.open.as_ref().is_some_and(|open| open.file.get_ref().bytes >= largest) {
@@ -128,7 +129,8 @@ fn create(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-/// Deletes the oldest recordings in `directory` until they have at most `limit` bytes in total. Keeps the `open` one.
+/// Deletes the oldest recordings in `directory` until they have at most `limit` bytes in total. The file `open` is
+/// kept.
 fn delete_oldest(directory: &Path, limit: u64, open: Option<&Path>) -> io::Result<()> {
     let mut files = Vec::new();
     let entries = match fs::read_dir(directory) {

@@ -11,7 +11,7 @@ use crate::intent::{collection, name_of_reference, of_import};
 /// The longest part of a text that is shown.
 const SHOWN_TEXT_MAX: usize = 160;
 
-/// The import on one line: its question or its write.
+/// The import and its arguments, on one line.
 #[must_use]
 pub fn asked(import: &RecordedImport) -> String {
     let RecordedImport { import: name, args, .. } = import;
@@ -62,7 +62,7 @@ pub fn answered(import: &RecordedImport) -> String {
     }
 }
 
-/// The version of an object, if the text is one.
+/// The version and the size of an object. `None` if the text is not an object.
 fn version(text: &str) -> Option<String> {
     let object = crate::json::document(text)?;
     let version = object["metadata"]["resourceVersion"].as_str()?;
@@ -106,7 +106,7 @@ pub fn heading(call: &RecordedCall) -> String {
 
 /// The whole call as text: its triggers, its imports with their cost, and its result.
 #[must_use]
-pub fn told(call: &RecordedCall, imports: &[RecordedImport], result: Option<&Value>, cpu_us: u64) -> String {
+pub fn text_of_call(call: &RecordedCall, imports: &[RecordedImport], result: Option<&Value>, cpu_us: u64) -> String {
     let request = &call.request;
     let mut text = String::new();
     let why = |it: &crate::document::RecordedTrigger| {
@@ -184,7 +184,7 @@ mod tests {
         let target = json!({"apiVersion": "v1", "kind": "Pod", "namespace": "prod", "name": "p"});
         let pod = json!({"metadata": {"resourceVersion": "7"}}).to_string();
         let refused = json!({"error": {"reason": "Conflict", "message": "the object has\nbeen modified"}});
-        for (import, said) in [
+        for (import, expected) in [
             (
                 import("cache.get", json!({"target": target}), json!({"ok": pod})),
                 "cache.get Pod prod/p → version 7, 36 bytes",
@@ -207,20 +207,20 @@ mod tests {
                 "http.fetch GET https://h → status 204",
             ),
         ] {
-            assert_eq!(format!("{} → {}", asked(&import), answered(&import)), said);
+            assert_eq!(format!("{} → {}", asked(&import), answered(&import)), expected);
         }
     }
 
     #[test]
     fn results_are_described_as_text() {
-        for (result, said) in [
+        for (result, expected) in [
             (json!({"done": true}), "done"),
             (json!({"requeueAfterMs": 1500}), "done, and again after 1.5s"),
             (json!({"failed": [{"transient": "a"}, {"api": {"message": "b"}}]}), "failed: a; b"),
             (json!({"trapped": {"reason": "memory", "message": "too much"}}), "stopped (memory): too much"),
             (json!({"composed": {"children": ["{}", "{}"], "status": "{}"}}), "composed 2 children and a status"),
         ] {
-            assert_eq!(ended(&result), said);
+            assert_eq!(ended(&result), expected);
         }
     }
 }

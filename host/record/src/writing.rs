@@ -21,7 +21,7 @@ pub(crate) enum WriteOrder {
     /// Write this unredacted call.
     Call {
         call: Box<RecordedCall>,
-        /// The values of Secrets in its configuration.
+        /// The values that the plugin's configuration takes from Secrets.
         secrets: Vec<Arc<str>>,
         at: Timestamp,
         bytes: usize,
@@ -53,13 +53,13 @@ impl RecordingWriter {
         Self { options, redactor, process, host, waiting, plugins: BTreeMap::new() }
     }
 
-    /// Runs until the end, or until all recorders are gone.
+    /// Runs until it receives [`WriteOrder::End`], or until all recorders are dropped.
     pub(crate) fn run(mut self, orders: &Receiver<WriteOrder>) {
         loop {
             let order = match orders.try_recv() {
                 Ok(order) => Ok(order),
                 Err(TryRecvError::Empty) => {
-                    // Flush while there is nothing else to do. A host that is killed loses only later data.
+                    // Nothing else is to be done, so flush: a host that is killed then loses only later data.
                     self.for_each(Segments::flush);
                     orders.recv()
                 }
@@ -96,7 +96,7 @@ impl RecordingWriter {
             let segments = self.segments(plugin);
             self.plugins.insert(plugin.clone(), (segments, counts.clone()));
         }
-        let Some((segments, _)) = self.plugins.get_mut(plugin) else { unreachable!("it was put there") };
+        let Some((segments, _)) = self.plugins.get_mut(plugin) else { unreachable!("it was inserted above") };
         let written = line.map_err(io::Error::other).and_then(|line| segments.add(&line.unwrap_or_default(), at));
         match written {
             Ok(()) => counts.count_recorded(),

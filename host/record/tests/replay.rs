@@ -19,7 +19,7 @@ use windlass_core::write::Operation;
 use windlass_record::{CallVerdict, Comparison, RecordOptions, RecordedCall, Recordings, compare, read, replay};
 use windlass_wasm::{CallLimits, CompositionRequest, Plugin, Request, Sandbox, SandboxOptions};
 
-/// A cache with at most one object, and a server that accepts each write.
+/// A world with at most one object in its cache, and a server that accepts each write.
 #[derive(Default)]
 struct Small {
     cached: Option<Arc<str>>,
@@ -58,7 +58,7 @@ impl Small {
                     Answer::Write(answer)
                 }
                 Ask::Batch(operations) => Answer::Batch(operations.iter().map(echo).collect()),
-                other => other.refused(ApiReason::ServerError, "nobody asks for it"),
+                other => other.refused(ApiReason::ServerError, "the test plugin does not use this port"),
             };
             ready(answer).boxed()
         });
@@ -217,7 +217,7 @@ async fn a_divergence_is_reported_at_its_first_import() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn other_writes_are_reported_and_an_unknown_question_ends_the_replay() {
+async fn other_writes_are_reported_and_an_unknown_import_ends_the_replay() {
     let plugin = load().await;
     let call = recorded(&plugin).await;
     let mut other = call.clone();
@@ -270,7 +270,7 @@ async fn a_write_error_ends_the_recording_but_not_the_calls() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(30), stopped).await.expect("it is told");
+    tokio::time::timeout(Duration::from_secs(30), stopped).await.expect("the writer reports its error");
     call(&plugin, &recordings, "nginx:1").await;
     recordings.end().await;
     assert_eq!(recordings.counts()[0].1.recorded(), 0);
@@ -297,7 +297,6 @@ async fn a_composers_call_is_replayed_and_compared() {
     recordings.end().await;
     let mut call = calls(directory.path()).pop().expect("one call");
     let replayed = replay(&plugin, &call, &[]).await.expect("it is replayed");
-    // The time in the status is that of the recording, not of this replay.
     assert!(replayed.result.as_ref().is_some_and(|it| it["composed"]["children"].is_array()), "{replayed:?}");
     call.request.object = Some(shop("nginx:2"));
     let other = replay(&plugin, &call, &[]).await.expect("it is replayed");

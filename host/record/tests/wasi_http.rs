@@ -1,5 +1,5 @@
-//! Recordings of calls that send several requests by `wasi:http`. The time at which an answer arrives is part of the
-//! call, so in a replay the guest receives each answer at the same point.
+//! Tests recordings of calls that send several requests by `wasi:http`. The time at which an answer arrives is part of
+//! the call: in a replay, the guest receives each answer at the same point.
 
 #[allow(dead_code, reason = "the sandbox's own tests use the rest")]
 #[path = "../../wasm/tests/support/guests.rs"]
@@ -25,7 +25,8 @@ use windlass_core::write::settle::Hold;
 use windlass_record::{CallVerdict, Comparison, RecordOptions, RecordedCall, Recordings, compare, read, replay};
 use windlass_wasm::{CallLimits, Plugin, Request, Sandbox, SandboxOptions};
 
-/// A server that answers each `/second` at once, and `/first` after `seconds` of them.
+/// A server that answers each request for `/second` at once. It answers a request for `/first` after it has answered
+/// `seconds` requests for `/second`.
 fn ports(seconds: u32) -> Ports {
     let second = Arc::new(Semaphore::new(0));
     let outside = port_fn(move |_, ask| {
@@ -104,7 +105,7 @@ async fn recorded(plugin: &Arc<Plugin>, ports: Ports, result: u64) -> RecordedCa
     calls.last().expect("one call")
 }
 
-/// Asserts that each replay of `call` is the same, and that `call` conforms to the published schema.
+/// Asserts that replays of `call` do not differ from it, and that `call` conforms to the published schema.
 async fn assert_replays(plugin: &Arc<Plugin>, call: &RecordedCall) {
     let schema = include_str!("../../../docs/schema/recording.schema.json");
     let schema = serde_json::from_str(schema).expect("JSON");
@@ -196,7 +197,7 @@ async fn a_call_that_was_stopped_while_it_waited_is_stuck_there_again() {
         1,
     )
     .await;
-    // The state in which the deadline would have left it.
+    // Make this the recording of a call that its deadline ended before the answer.
     call.imports[0].answer = None;
     call.imports[0].args["url"] = "https://host.example/first".into();
     call.surroundings.answered.clear();

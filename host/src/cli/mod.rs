@@ -155,7 +155,7 @@ fn is_kubectls(program: Option<&OsStr>) -> bool {
     program.is_some_and(|program| Path::new(program).file_stem() == Some(OsStr::new("kubectl-windlass")))
 }
 
-/// Writes to standard output, and escapes characters in strangers' texts that could deceive a reader. If the reader
+/// Writes to standard output, and escapes characters in untrusted text that could deceive a reader. If the reader
 /// closes the pipe early, as `head` does, that is not an error.
 fn print(text: &str) -> std::io::Result<()> {
     print_as_is(&deceptive::escape(text))
@@ -189,7 +189,7 @@ mod tests {
     use crate::telemetry::LogFormat;
 
     #[test]
-    fn a_thread_that_blocks_does_not_hold_up_the_end() {
+    fn a_blocked_thread_does_not_delay_the_end() {
         let (release, blocked) = std::sync::mpsc::channel::<()>();
         let (ended, end) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
@@ -223,14 +223,14 @@ mod tests {
     }
 
     #[test]
-    fn the_compiler_is_no_command_of_its_users() {
+    fn the_compiler_is_not_listed_as_a_command() {
         let mut command = Cli::command();
         assert!(
             command.find_subcommand(COMPILER).is_none() && !command.render_long_help().to_string().contains(COMPILER)
         );
     }
 
-    /// The limits are many, so the help of other commands only says where they are listed.
+    /// There are many limits, so only the help of one command lists them, and other commands refer to it.
     #[test]
     fn the_limits_of_plugins_are_listed_in_the_help_of_one_command() {
         let mut command = Cli::command();

@@ -32,8 +32,8 @@ use crate::cli::run::record::RecordArgs;
 #[command(after_help = "Examples:\n  windlass run --plugins /etc/windlass/plugins --context staging\n  \
     windlass run --plugins target/plugins --namespace try-out --grants=manifest   # to try plugins out")]
 pub(super) struct RunArgs {
-    /// Read what flags can set from this file too, of kind `HostConfiguration`. Flags and environment variables
-    /// override it. `windlass config` shows what comes of it.
+    /// Also read settings from this file, of kind `HostConfiguration`. Flags and environment variables override it.
+    /// `windlass config print` shows the resulting settings.
     #[arg(long, value_name = "FILE", env = "WINDLASS_CONFIG")]
     config: Option<PathBuf>,
     #[command(flatten)]
@@ -157,7 +157,7 @@ mod tests {
         assert_eq!((record.is_none(), traces.is_none()), (usual.record.is_none(), usual.traces.is_none()));
     }
 
-    /// Literals: changing one of these changes what operators rely on.
+    /// The values are literals, because operators rely on these defaults.
     #[test]
     fn the_defaults_are_those_that_operators_know() {
         let run = of_run();

@@ -28,7 +28,7 @@ pub(super) fn print_document(format: ViewFormat, document: &Value) -> std::io::R
         ViewFormat::Yaml => {
             let mut text = String::new();
             yaml(document, 0, &mut text);
-            // Its texts are escaped like those in JSON.
+            // Escape the texts as in JSON.
             super::print(&deceptive::escape_json(text.trim_start_matches('\n')))?;
         }
     }
@@ -163,13 +163,13 @@ mod tests {
     }
 
     #[test]
-    fn no_name_makes_a_row_of_its_own() {
+    fn a_name_with_line_breaks_stays_in_its_row() {
         let table = table(&["NAME", "STATE"], [["evil\nwebapp".to_owned(), "not-loaded".to_owned()]]);
         assert_eq!(table, "NAME          STATE\nevil\\nwebapp  not-loaded\n");
     }
 
     #[test]
-    fn a_name_that_deceives_leaves_the_columns_where_they_are() {
+    fn a_deceptive_name_does_not_move_columns() {
         let table = table(&["NAME", "STATE"], [["a\u{202e}b".to_owned(), "done".to_owned()]]);
         assert_eq!(table, "NAME        STATE\na\\u{202e}b  done\n");
     }
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_stand_below_each_other_whatever_is_in_them() {
+    fn columns_are_aligned_whatever_they_contain() {
         let rows = [vec!["ü".to_owned(), "1".to_owned()], vec!["long".to_owned(), String::new()]];
         assert_eq!(table(&["A", "B"], &rows), "A     B\nü     1\nlong\n");
     }

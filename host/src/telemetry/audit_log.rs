@@ -12,7 +12,7 @@ use tracing_subscriber::fmt::MakeWriter;
 /// The target of the audit log's lines.
 pub(super) const TARGET: &str = "windlass::audit";
 
-/// The file. If a line cannot be written, it is lost, which is logged; the host goes on.
+/// The file of the audit log. If a line cannot be written, it is lost and the loss is logged; the host goes on.
 #[derive(Clone)]
 pub(super) struct AuditLog {
     path: Arc<Path>,
@@ -56,14 +56,14 @@ impl Write for AuditLog {
             lines.append(line)
         };
         let file = self.path.display();
-        // Without the lock, because this writes to the other log.
+        // Report without holding the lock, because this writes to the ordinary log.
         match news {
             None => {}
             Some(News::Fails(error)) => tracing::error!(
-                %file, %error, "the audit log cannot be written: its lines are lost until it can; is the disk full?"
+                %file, %error, "the audit log cannot be written: its lines are lost until it can be written again; is the disk full?"
             ),
             Some(News::Goes { lost }) => {
-                tracing::warn!(%file, lost, "the audit log can be written again: lines are missing");
+                tracing::warn!(%file, lost, "the audit log can be written again: some lines are missing");
             }
         }
         Ok(line.len())

@@ -30,14 +30,15 @@ const LEFT_OUT: [&str; 7] = ["plugin", "digest", "replica", "trace_id", "control
 
 /// How often a call that fails repeatedly in the same way is logged.
 const CALL_REPORT_INTERVAL: Duration = Duration::from_secs(10);
-/// The same for a logged exception: less often, as a failed call usually follows it.
+/// How often a repeated exception that an SDK logs is shown. It is less often than a failed call, because a failed call
+/// usually follows it.
 const EXCEPTION_REPORT_INTERVAL: Duration = Duration::from_mins(1);
-/// Never logged again, because another line reports it too.
+/// The interval for lines that are shown only once, because another line reports the same failure.
 const NO_SECOND_REPORT: Duration = Duration::MAX;
-/// The most different failures that are remembered; more than anybody reads.
+/// The maximum number of different failures that are remembered.
 const REMEMBERED_FAILURES_MAX: usize = 512;
 
-/// The most controllers that are remembered; more than all plugins have.
+/// The maximum number of controllers that are remembered. All plugins together have fewer.
 const REMEMBERED_CONTROLLERS_MAX: usize = 512;
 
 /// The largest source map, in bytes. It may contain the text of all files of a program.
@@ -59,45 +60,46 @@ pub(crate) struct BriefOptions {
 pub(crate) struct Brief {
     colours: bool,
     options: BriefOptions,
-    told: Mutex<ToldFailures>,
+    failures: Mutex<LoggedFailures>,
     /// The plugins and controllers that have appeared in the log.
     controllers: Mutex<BTreeSet<(String, String)>>,
 }
 
-/// The failures in the log so far, by their text. A repeated failure is written once in full, and then counted.
+/// The failures in the log so far, by their text. The first occurrence of a failure is logged in full, further ones are
+/// counted.
 #[derive(Debug, Default)]
-struct ToldFailures(HashMap<String, ToldFailure>);
+struct LoggedFailures(HashMap<String, LoggedFailure>);
 
 #[derive(Debug)]
-struct ToldFailure {
+struct LoggedFailure {
     /// The time of the first occurrence, in seconds.
     first: u64,
     times: u64,
     lines: Repeats,
 }
 
-impl ToldFailures {
+impl LoggedFailures {
     /// Counts the failure `text` at `now`. Returns how often it has occurred and when it first did, in seconds, or
     /// `None` if the last line about it is more recent than `interval`.
     fn count(&mut self, text: String, now: u64, interval: Duration) -> Option<(u64, u64)> {
         if self.0.len() == REMEMBERED_FAILURES_MAX && !self.0.contains_key(&text) {
             self.0.clear();
         }
-        let new = || ToldFailure { first: now, times: 0, lines: Repeats::each(interval, 1) };
-        let told = self.0.entry(text).or_insert_with(new);
-        told.times += 1 + told.lines.line(Moment(Duration::from_secs(now)))?;
-        Some((told.times, told.first))
+        let new = || LoggedFailure { first: now, times: 0, lines: Repeats::each(interval, 1) };
+        let failure = self.0.entry(text).or_insert_with(new);
+        failure.times += 1 + failure.lines.line(Moment(Duration::from_secs(now)))?;
+        Some((failure.times, failure.first))
     }
 }
 
 impl Brief {
     pub(crate) fn new(options: BriefOptions) -> Self {
-        let (told, controllers) = (Mutex::default(), Mutex::default());
-        Self { colours: std::io::stderr().is_terminal(), options, told, controllers }
+        let (failures, controllers) = (Mutex::default(), Mutex::default());
+        Self { colours: std::io::stderr().is_terminal(), options, failures, controllers }
     }
 
     /// The line for an event at `now`. `None` if it has nothing new.
-    fn told(
+    fn new_line(
         &self,
         target: &str,
         level: Level,
@@ -116,15 +118,15 @@ impl Brief {
         if target == "windlass::audit" && text_of(fields, "outcome") == "skipped" {
             return None;
         }
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
         if target == "windlass::build" {
             // Failures after this are new.
-            told.0.clear();
+            failures.0.clear();
         }
         let Some((failure, interval)) = failure(target, fields) else {
             return Some(line(target, level, fields, &read_map));
         };
-        Some(match told.count(failure, now, interval)? {
+        Some(match failures.count(failure, now, interval)? {
             (1, _) => line(target, level, fields, &read_map),
             (times, first) => again(level, fields, times, first),
         })
@@ -171,7 +173,7 @@ where
             }
         }
         let now = windlass_world::now().as_secs();
-        let Some(line) = self.told(event.metadata().target(), *event.metadata().level(), &mut fields.0, now) else {
+        let Some(line) = self.new_line(event.metadata().target(), *event.metadata().level(), &mut fields.0, now) else {
             return Ok(());
         };
         let (on, off) = if self.colours { (line.colour, "\x1b[0m") } else { ("", "") };
@@ -189,7 +191,7 @@ fn time_of_day(seconds: u64) -> String {
 fn failure(target: &str, fields: &BTreeMap<&'static str, String>) -> Option<(String, Duration)> {
     let field = |name| text_of(fields, name);
     let (what, interval) = match (target, field("message")) {
-        // The line with the reason is logged again anyway.
+        // The line with the reason is shown again anyway.
         ("windlass::dispatch", "called") if is_failed(field("result")) => (field("result"), NO_SECOND_REPORT),
         (_, CALL_FAILED) => (field("error"), CALL_REPORT_INTERVAL),
         ("windlass::plugin", message) if has_exception(field("fields")) => (message, EXCEPTION_REPORT_INTERVAL),
@@ -210,13 +212,13 @@ fn has_exception(fields: &str) -> bool {
     !fields.is_empty() && own_fields(fields).iter().any(|(name, _)| name == "stack" || name == "panic")
 }
 
-/// `default/hello the same again, 12 times since 09:12:31: index out of bounds`
+/// `default/hello the same failure, 12 times since 09:12:31: index out of bounds`
 fn again(level: Level, fields: &BTreeMap<&'static str, String>, times: u64, first: u64) -> BriefLine {
     let (what, colour) = warned(level).unwrap_or(("host", DIM));
-    let said = format!("the same again, {times} times since {}:", time_of_day(first));
+    let repeats = format!("the same failure, {times} times since {}:", time_of_day(first));
     let error = Some(text_of(fields, "error")).filter(|error| !error.is_empty()).unwrap_or(text_of(fields, "message"));
     let (error, _) = stack::of_trap(error);
-    let text = spaced(&[text_of(fields, "key"), &said, error]);
+    let text = spaced(&[text_of(fields, "key"), &repeats, error]);
     BriefLine { what, colour, text: escaped("", &text), stack: vec![] }
 }
 
@@ -399,14 +401,14 @@ impl Visit for BriefFields {
 mod tests {
     use super::*;
 
-    fn told(target: &str, level: Level, fields: &[(&'static str, &str)]) -> String {
+    fn logged(target: &str, level: Level, fields: &[(&'static str, &str)]) -> String {
         let fields = fields.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
         let line = line(target, level, &fields, &|| None);
         [format!("{} {}", line.what, line.text)].into_iter().chain(line.stack).collect::<Vec<_>>().join("\n")
     }
 
     #[test]
-    fn no_text_of_a_stranger_forges_a_line() {
+    fn untrusted_text_cannot_forge_a_line() {
         let forged = "no\n12:00:00 write default/x: committed\u{1b}[2J\u{202e}";
         let escaped = "no\\n12:00:00 write default/x: committed\\u{1b}[2J\\u{202e}";
         for (target, field) in [
@@ -418,10 +420,10 @@ mod tests {
             ("windlass", "message"),
         ] {
             let outcome = ("outcome", if field == "difference" { "withheld" } else { "committed" });
-            let told = told(target, Level::INFO, &[outcome, (field, forged)]);
-            assert!(told.contains(escaped), "{target} {field}: {told}");
+            let line = logged(target, Level::INFO, &[outcome, (field, forged)]);
+            assert!(line.contains(escaped), "{target} {field}: {line}");
         }
-        let built = told("windlass::build", Level::WARN, &[("message", "error:\n  here\u{1b}[2J")]);
+        let built = logged("windlass::build", Level::WARN, &[("message", "error:\n  here\u{1b}[2J")]);
         assert_eq!(built, "WARN error:\n  here\\u{1b}[2J", "a compiler's lines stay lines");
     }
 
@@ -491,7 +493,7 @@ mod tests {
                 "host plugin loaded bytes=12 version=0.1.0",
             ),
         ] {
-            assert_eq!(told(target, level, fields), reads);
+            assert_eq!(logged(target, level, fields), reads);
         }
     }
 
@@ -511,25 +513,25 @@ mod tests {
             ("took_ms", "4"),
         ];
         let reads = "write default/hello patch configmaps default/hello: withheld, would change: data.a: 1 → 2";
-        assert_eq!(told("windlass::audit", Level::INFO, &fields), reads);
+        assert_eq!(logged("windlass::audit", Level::INFO, &fields), reads);
     }
 
     /// An event's time in seconds, target, level and fields.
     type TimedEvent<'a> = (u64, &'a str, Level, &'a [(&'static str, &'a str)]);
 
     /// The log lines for these events.
-    fn said(brief: &Brief, events: &[TimedEvent<'_>]) -> Vec<String> {
-        let said = |(now, target, level, fields): &TimedEvent<'_>| {
+    fn lines_of(brief: &Brief, events: &[TimedEvent<'_>]) -> Vec<String> {
+        let line = |(now, target, level, fields): &TimedEvent<'_>| {
             let mut fields = fields.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
-            brief.told(target, *level, &mut fields, *now).map(|line| format!("{} {}", line.what, line.text))
+            brief.new_line(target, *level, &mut fields, *now).map(|line| format!("{} {}", line.what, line.text))
         };
-        events.iter().filter_map(said).collect()
+        events.iter().filter_map(line).collect()
     }
 
     /// The log lines for three failed calls of a panicking plugin, at these seconds.
     fn panics(brief: &Brief, seconds: [u64; 3]) -> Vec<String> {
         let of = |second| {
-            said(
+            lines_of(
                 brief,
                 &[
                     (
@@ -569,9 +571,9 @@ mod tests {
             "call a/b was ended after 1.0 ms".to_owned(),
             format!("WARN a/b {CALL_FAILED} attempt=0 error=the plugin trapped: x"),
         ];
-        let counted = "WARN a/b the same again, 3 times since 00:01:40: the plugin trapped: x".to_owned();
+        let counted = "WARN a/b the same failure, 3 times since 00:01:40: the plugin trapped: x".to_owned();
         assert_eq!(panics(&brief, [100, 101, 110]), [&first[..], &[counted]].concat());
-        let built = said(&brief, &[(111, "windlass::build", Level::INFO, &[("message", "built")])]);
+        let built = lines_of(&brief, &[(111, "windlass::build", Level::INFO, &[("message", "built")])]);
         assert_eq!(built, ["build built"]);
         assert_eq!(panics(&brief, [112, 112, 112]), first, "another build may fail differently, or not at all");
         let verbose = Brief::new(BriefOptions { verbose: true, source_map: None });
@@ -580,32 +582,33 @@ mod tests {
 
     #[test]
     fn different_failures_take_bounded_memory_and_each_is_logged() {
-        let mut told = ToldFailures::default();
+        let mut failures = LoggedFailures::default();
         for number in 0..3 * REMEMBERED_FAILURES_MAX {
-            assert_eq!(told.count(number.to_string(), 7, CALL_REPORT_INTERVAL), Some((1, 7)));
+            assert_eq!(failures.count(number.to_string(), 7, CALL_REPORT_INTERVAL), Some((1, 7)));
         }
-        assert!(told.0.len() <= REMEMBERED_FAILURES_MAX);
+        assert!(failures.0.len() <= REMEMBERED_FAILURES_MAX);
     }
 
     #[test]
     fn a_repeated_failure_is_counted_each_interval() {
-        let mut told = ToldFailures::default();
-        let counts = [100, 100, 109, 110, 119, 300].map(|now| told.count("a".to_owned(), now, CALL_REPORT_INTERVAL));
+        let mut failures = LoggedFailures::default();
+        let counts =
+            [100, 100, 109, 110, 119, 300].map(|now| failures.count("a".to_owned(), now, CALL_REPORT_INTERVAL));
         assert_eq!(counts, [Some((1, 100)), None, None, Some((4, 100)), None, Some((6, 100))]);
     }
 
     #[test]
     fn skipped_writes_are_shown_only_if_verbose() {
         let skipped = [(1, "windlass::audit", Level::INFO, &[("outcome", "skipped"), ("primary", "a/b")][..])];
-        assert_eq!(said(&Brief::new(BriefOptions::default()), &skipped), Vec::<String>::new());
+        assert_eq!(lines_of(&Brief::new(BriefOptions::default()), &skipped), Vec::<String>::new());
         let verbose = Brief::new(BriefOptions { verbose: true, source_map: None });
-        assert_eq!(said(&verbose, &skipped).len(), 1);
+        assert_eq!(lines_of(&verbose, &skipped).len(), 1);
     }
 
     #[test]
     fn an_authors_log_lines_are_always_shown() {
         let event = (1, "windlass::plugin", Level::ERROR, &[("message", "cannot reach it")][..]);
-        assert_eq!(said(&Brief::new(BriefOptions::default()), &[event, event]).len(), 2);
+        assert_eq!(lines_of(&Brief::new(BriefOptions::default()), &[event, event]).len(), 2);
     }
 
     #[test]
@@ -627,7 +630,7 @@ mod tests {
             calls.iter().map(|(now, target, level, fields)| (*now, *target, *level, &fields[..])).collect();
         let read = ["call a/b done in 3.0 ms", "call a/b done in 3.0 ms"].into_iter();
         let named = ["call carts a/b done in 3.0 ms", "call shops a/b done in 3.0 ms"];
-        assert_eq!(said(&Brief::new(BriefOptions::default()), &calls), read.chain(named).collect::<Vec<_>>());
+        assert_eq!(lines_of(&Brief::new(BriefOptions::default()), &calls), read.chain(named).collect::<Vec<_>>());
         let write = [
             ("plugin", "shop"),
             ("controller", "shops"),
@@ -640,14 +643,14 @@ mod tests {
         ];
         let brief = Brief::new(BriefOptions::default());
         let events = [calls[2], (1, "windlass::audit", Level::INFO, &write[..])];
-        assert_eq!(said(&brief, &events)[1], "write shops a/b patch pods a/c: committed, in 1 ms");
+        assert_eq!(lines_of(&brief, &events)[1], "write shops a/b patch pods a/c: committed, in 1 ms");
     }
 
     #[test]
-    fn the_frames_of_a_stack_have_lines_of_their_own_that_forge_none() {
+    fn the_frames_of_a_stack_cannot_forge_log_lines() {
         let fields = r#"[["stack","Error: no\\n    at f (plugin.js:1:2)\\n12:00:00 write default/x"],["a","1"]]"#;
-        let told = told("windlass::plugin", Level::ERROR, &[("message", "no"), ("fields", fields)]);
-        assert_eq!(told, "ERROR no a=1\nat f (plugin.js:1:2)\n12:00:00 write default/x", "they are written further in");
+        let line = logged("windlass::plugin", Level::ERROR, &[("message", "no"), ("fields", fields)]);
+        assert_eq!(line, "ERROR no a=1\nat f (plugin.js:1:2)\n12:00:00 write default/x", "they are written further in");
         assert!(INDENT.starts_with("        "));
     }
 

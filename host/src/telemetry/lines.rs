@@ -30,8 +30,8 @@ where
         let mut line = Line { target: metadata.target().to_owned(), ..Line::default() };
         event.record(&mut line);
         for span in ctx.event_scope().into_iter().flatten() {
-            if let Some(said) = span.extensions().get::<FormattedFields<SpanFields>>() {
-                line.add_span(said, span.metadata().fields());
+            if let Some(span_fields) = span.extensions().get::<FormattedFields<SpanFields>>() {
+                line.add_span(span_fields, span.metadata().fields());
             }
         }
         let mut time = String::new();
@@ -48,17 +48,17 @@ pub(crate) struct SpanFields;
 
 impl<'a> FormatFields<'a> for SpanFields {
     fn format_fields<R: RecordFields>(&self, mut writer: Writer<'a>, fields: R) -> fmt::Result {
-        let mut said = Said::default();
-        fields.record(&mut said);
-        said.0.iter().try_for_each(|(name, value)| writeln!(writer, "{name}={value}"))
+        let mut span_fields = JsonFields::default();
+        fields.record(&mut span_fields);
+        span_fields.0.iter().try_for_each(|(name, value)| writeln!(writer, "{name}={value}"))
     }
 }
 
 /// Fields, with their values in JSON.
 #[derive(Default)]
-struct Said(Vec<(&'static str, String)>);
+struct JsonFields(Vec<(&'static str, String)>);
 
-impl Visit for Said {
+impl Visit for JsonFields {
     fn record_bool(&mut self, field: &Field, value: bool) {
         self.0.push((field.name(), value.to_string()));
     }
@@ -91,7 +91,7 @@ const PLUGIN: &str = "windlass::plugin";
 #[derive(Default)]
 struct Line {
     target: String,
-    said: Said,
+    host_fields: JsonFields,
     /// The plugin's own fields.
     own: Vec<(String, String)>,
 }
@@ -99,19 +99,19 @@ struct Line {
 /// The event's fields.
 impl Visit for Line {
     fn record_bool(&mut self, field: &Field, value: bool) {
-        self.said.record_bool(field, value);
+        self.host_fields.record_bool(field, value);
     }
 
     fn record_i64(&mut self, field: &Field, value: i64) {
-        self.said.record_i64(field, value);
+        self.host_fields.record_i64(field, value);
     }
 
     fn record_u64(&mut self, field: &Field, value: u64) {
-        self.said.record_u64(field, value);
+        self.host_fields.record_u64(field, value);
     }
 
     fn record_f64(&mut self, field: &Field, value: f64) {
-        self.said.record_f64(field, value);
+        self.host_fields.record_f64(field, value);
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
@@ -120,26 +120,26 @@ impl Visit for Line {
             // Set on lines that come from the crate `log`.
             "log.target" => value.clone_into(&mut self.target),
             name if name.starts_with("log.") => {}
-            _ => self.said.record_str(field, value),
+            _ => self.host_fields.record_str(field, value),
         }
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.said.record_debug(field, value);
+        self.host_fields.record_debug(field, value);
     }
 }
 
 impl Line {
     /// Adds the fields of a span that the line does not have yet. Inner spans come first.
-    fn add_span(&mut self, said: &str, names: &FieldSet) {
-        let inner = self.said.0.len();
-        for (name, value) in said.lines().filter_map(|field| field.trim_start().split_once('=')) {
+    fn add_span(&mut self, span_fields: &str, names: &FieldSet) {
+        let inner = self.host_fields.0.len();
+        for (name, value) in span_fields.lines().filter_map(|field| field.trim_start().split_once('=')) {
             let Some(name) = names.field(name).map(|field| field.name()) else { continue };
             // The audit log calls the key `primary`.
-            let is_primary = name == "key" && self.said.0.iter().any(|it| it.0 == "primary" && it.1 == value);
-            match self.said.0.iter().position(|it| it.0 == name) {
-                Some(at) if at >= inner => value.clone_into(&mut self.said.0[at].1),
-                None if !is_primary => self.said.0.push((name, value.to_owned())),
+            let is_primary = name == "key" && self.host_fields.0.iter().any(|it| it.0 == "primary" && it.1 == value);
+            match self.host_fields.0.iter().position(|it| it.0 == name) {
+                Some(at) if at >= inner => value.clone_into(&mut self.host_fields.0[at].1),
+                None if !is_primary => self.host_fields.0.push((name, value.to_owned())),
                 _ => {}
             }
         }
@@ -147,11 +147,11 @@ impl Line {
 
     fn write_json(&self, out: &mut Writer<'_>, time: &str, level: Level) -> fmt::Result {
         write!(out, r#"{{"timestamp":{},"level":"{level}","target":{}"#, json(time), json(&self.target))?;
-        for (name, value) in &self.said.0 {
+        for (name, value) in &self.host_fields.0 {
             write!(out, ",{}:{value}", json(host_name(name)))?;
         }
         if !self.own.is_empty() {
-            // If two have the same name, the last one counts, because a JSON object has only one.
+            // If two fields have the same name, the last one counts, because a JSON object can have only one.
             let own: BTreeMap<_, _> = self.own.iter().map(|(name, value)| (name, value)).collect();
             for (at, (name, value)) in own.into_iter().enumerate() {
                 write!(out, "{}{}:{}", if at == 0 { r#","fields":{"# } else { "," }, json(name), json(value))?;
@@ -165,7 +165,7 @@ impl Line {
         let is_coloured = out.has_ansi_escapes();
         let (dim, on, off) = if is_coloured { ("\x1b[2m", colour(level), "\x1b[0m") } else { ("", "", "") };
         write!(out, "{dim}{time}{off} {on}{level:>5}{off}")?;
-        for (_, value) in self.said.0.iter().filter(|(name, _)| *name == "message") {
+        for (_, value) in self.host_fields.0.iter().filter(|(name, _)| *name == "message") {
             // Quoted, as a plugin's message could look like the fields that follow.
             if self.target == PLUGIN {
                 write!(out, " {value}")?;
@@ -175,7 +175,7 @@ impl Line {
             let message: String = serde_json::from_str(value).unwrap_or_else(|_| value.clone());
             write!(out, " {}", deceptive::escape(&message).replace('\n', "\\n"))?;
         }
-        for (name, value) in self.said.0.iter().filter(|(name, _)| *name != "message") {
+        for (name, value) in self.host_fields.0.iter().filter(|(name, _)| *name != "message") {
             // A plain text in JSON is the text in quotes.
             let bare = value.strip_prefix('"').and_then(|value| value.strip_suffix('"')).filter(|it| is_word(it));
             write!(out, " {}={}", host_name(name), bare.unwrap_or(value))?;
@@ -198,8 +198,8 @@ pub(crate) fn own_field((name, value): &(String, String)) -> String {
     if is_word(value) { format!("{name}={value}") } else { format!("{name}={}", json(value)) }
 }
 
-/// Whether no character of `text` needs escaping in quotes. That is true of nearly all values, and each line has a
-/// dozen.
+/// Whether no character of `text` needs escaping in quotes. This is a quick check that nearly all values pass, and each
+/// line has a dozen values.
 fn is_plain(text: &str) -> bool {
     text.bytes().all(|byte| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\'))
 }
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn the_primary_of_an_audit_line_is_not_said_again_as_the_key() {
+    fn an_audit_line_does_not_repeat_its_primary_as_the_key() {
         for (primary, key) in [("a/b", Value::Null), ("c/d", json!("a/b"))] {
             let line = parsed(|| {
                 let _span = tracing::info_span!("reconcile", key = %"a/b").entered();
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plugins_field_forges_nothing() {
+    fn a_plugins_field_cannot_forge_a_field_of_the_host() {
         let forge = || {
             let fields =
                 r#"[["level","ERROR"],["plugin","other"],["x key","1 key=c/d"],["y=z","1=2"],["plugin","third"]]"#;
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn no_character_in_a_log_line_deceives_its_reader() {
+    fn deceptive_characters_in_a_log_line_are_escaped() {
         let text = "two\nlines \u{1b}[2J\u{9b}31m \u{202e}\u{2028}\u{7f}é";
         for format in [Lines::Text, Lines::Json] {
             let log = logged(format, || tracing::error!(error = text, plugin = %"a\nb", "{text}"));

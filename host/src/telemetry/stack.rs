@@ -39,7 +39,7 @@ pub(super) fn of_trap(error: &str) -> (&str, Vec<String>) {
     }
 }
 
-/// The lines of a stack that was logged with `message`. `map` leads from a bundle to its sources.
+/// The lines of a stack that was logged with `message`. `map` maps places in a bundle to places in its sources.
 pub(super) fn of_field(stack: &str, message: &str, map: Option<&SourceMap>) -> Vec<String> {
     // A guest's text is on one line, with control characters escaped.
     let stack = stack.replace("\\n", "\n").replace("\\t", "\t");
@@ -50,7 +50,7 @@ pub(super) fn of_field(stack: &str, message: &str, map: Option<&SourceMap>) -> V
         match line {
             StackLine::Own(frame) => shown.push(frame),
             StackLine::Other => others += 1,
-            // The log line itself has this text.
+            // Leave out text that the log line itself has.
             StackLine::Text(text) if text.is_empty() || text.ends_with(message) => {}
             StackLine::Text(text) => shown.push(text),
         }

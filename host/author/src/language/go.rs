@@ -8,7 +8,7 @@ static GO: Tool = Tool {
     name: "go",
     ways: &[&["go"]],
     version: VersionQuery::Argument("version"),
-    // The version in the SDK's go.mod; an older toolchain would download another one.
+    // This is the version in the SDK's go.mod. An older toolchain would download another one.
     least: "1.26",
     tried: "1.26.8",
     get: &[
@@ -30,10 +30,10 @@ pub(super) fn plan(facts: &Facts, traceable: bool) -> BuildPlan {
             "build",
             "-buildmode=c-shared",
             "-trimpath",
-            // The state of the repository would change the component without any use.
+            // Otherwise the component would differ for each state of the repository, for no benefit.
             "-buildvcs=false",
-            // The bindings access the runtime for memory that the host writes to. The symbol table has the names of
-            // functions; debug information is left out in any case.
+            // `-checklinkname=0` lets the bindings access the runtime, for memory that the host writes to. `-s` also
+            // removes the symbol table, which has the names of functions; debug information is left out in any case.
             if traceable {
                 "-ldflags=-checklinkname=0 -w -buildid="
             } else {

@@ -50,7 +50,7 @@ static TSC: Tool = Tool {
 
 pub(super) fn plan(facts: &Facts, source: &str, is_typed: bool, traceable: bool) -> BuildPlan {
     let kind = facts.kind();
-    // The SDK's module that exports everything in the world. It imports the plugin under the name of the alias.
+    // The module of the SDK that exports the whole world. The alias is the name under which it imports the plugin.
     let entry = format!("{}/src/component/{}.js", facts.sdk(), kind.as_str());
     let alias = format!("--alias:windlass-plugin=./{source}");
     let mut needs = paths(facts, &[source, "package.json"]);

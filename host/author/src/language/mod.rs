@@ -1,5 +1,4 @@
-//! How each language is built. There is one module per language, which lists the needed tools and the commands. Nothing
-//! is run here.
+//! How each language is built. The module of a language lists the needed tools and the commands, and runs nothing.
 //!
 //! All commands run in the author's folder.
 
@@ -16,7 +15,7 @@ use super::facts::Facts;
 use super::file::{Language, OwnBuild};
 use super::plan::{BuildNeed, BuildOutput, BuildPlan, BuildStep, Program};
 
-/// The folder of Python packages, if there are any; componentize-py ignores requirements.
+/// The folder for Python packages. componentize-py ignores requirements, so authors install packages here.
 pub(crate) const PACKAGES: &str = "packages";
 
 /// The build plan of a folder. A traceable build keeps the names of functions and lines for stack traces.
@@ -32,7 +31,7 @@ pub(crate) fn plan(facts: &Facts, traceable: bool) -> BuildPlan {
         Language::TypeScript => javascript::plan(facts, "plugin.ts", true, traceable),
         Language::C => c::plan(facts, traceable),
         Language::Starlark => starlark::plan(),
-        // Parsing refuses a file with neither.
+        // Parsing refuses a file without a known language and without a build command.
         Language::Other => unreachable!("the build file says how it is built"),
     }
 }
@@ -47,7 +46,7 @@ fn core_module() -> String {
     format!("{WORK}/core.wasm")
 }
 
-/// The path of the component that a language's own componentizer writes.
+/// The path of the component that a language's own tool writes.
 fn component() -> String {
     format!("{WORK}/component.wasm")
 }

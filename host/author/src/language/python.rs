@@ -1,4 +1,5 @@
-//! Python. componentize-py combines the interpreter, the SDK and the plugin, all imported already, into a component.
+//! Python. componentize-py combines the interpreter, the SDK and the plugin into a component. All modules in it are
+//! already imported.
 
 use super::{PACKAGES, component, paths, wit};
 use crate::facts::Facts;

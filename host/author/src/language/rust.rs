@@ -1,4 +1,4 @@
-//! Rust. cargo writes a core module that contains its world.
+//! Rust. cargo writes a core module, with the section that describes its world.
 
 use super::paths;
 use crate::facts::Facts;
@@ -22,15 +22,15 @@ static CARGO: Tool = Tool {
 pub(super) fn plan(facts: &Facts, traceable: bool) -> BuildPlan {
     let mut needs = paths(facts, &["Cargo.toml"]);
     needs.extend([BuildNeed::Tool(&CARGO), BuildNeed::RustTarget]);
-    // Workspace and environment determine where cargo puts the module, so cargo's messages are read.
+    // The workspace and the environment determine where cargo puts the module, so read the path from cargo's messages.
     let arguments = ["--release", "--target", TARGET, "--message-format", "json-render-diagnostics"];
     let arguments = if traceable {
-        // The profile of a new folder leaves out names too. An argument for the plugin's own crate, and not a setting
-        // of the profile: with another profile Cargo would compile all that it depends on once more.
+        // The profile of a new folder strips names too, so this must override it. It does so by an argument for the
+        // plugin's own crate only: with another profile, cargo would compile all dependencies again.
         [&["rustc", "--lib"], &arguments[..], &["--", "-C", "strip=debuginfo"]].concat()
     } else {
         [&["build"], &arguments[..]].concat()
     };
     let step = BuildStep::of(&CARGO, arguments);
-    BuildPlan { needs, steps: vec![step], output: BuildOutput::SaidByCargo, source_map: None }
+    BuildPlan { needs, steps: vec![step], output: BuildOutput::ReportedByCargo, source_map: None }
 }

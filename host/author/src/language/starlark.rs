@@ -1,4 +1,4 @@
-//! Starlark. This binary contains the interpreter, so nothing but the script is needed.
+//! Starlark. This binary contains the interpreter, so only the script is needed.
 
 use super::source;
 use crate::plan::{BuildNeed, BuildOutput, BuildPlan};

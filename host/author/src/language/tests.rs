@@ -1,4 +1,4 @@
-//! Tests the commands for each kind of folder.
+//! Tests the build commands for each kind of folder.
 
 use std::path::Path;
 
@@ -141,10 +141,10 @@ fn the_authors_own_command_takes_precedence() {
     }
 }
 
-/// Another environment or profile would have Cargo compile all dependencies twice: for `build`, and for `dev` and
+/// With another environment or profile, cargo would compile all dependencies twice: for `build`, and for `dev` and
 /// `check`.
 #[test]
-fn in_rust_all_builds_share_what_the_plugin_depends_on() {
+fn all_rust_builds_share_their_compiled_dependencies() {
     let [built, traced] = [false, true].map(|traceable| {
         let plan = plan(&facts("name: shop\nlanguage: rust\n"), traceable);
         assert!(plan.steps.iter().all(|step| step.environment.is_empty()));
@@ -155,7 +155,7 @@ fn in_rust_all_builds_share_what_the_plugin_depends_on() {
 
 #[test]
 fn traceable_builds_keep_names_and_lines_of_the_sources() {
-    for (language, says) in [
+    for (language, expected) in [
         ("rust", " -- -C strip=debuginfo"),
         ("ts", " --sourcemap=external "),
         ("c", " -g1 "),
@@ -163,7 +163,7 @@ fn traceable_builds_keep_names_and_lines_of_the_sources() {
     ] {
         let says_so = |traceable| {
             let plan = plan(&facts(&format!("name: shop\nlanguage: {language}\n")), traceable);
-            (commands(&plan).iter().any(|line| line.contains(says)), plan.source_map)
+            (commands(&plan).iter().any(|line| line.contains(expected)), plan.source_map)
         };
         let map = (language == "ts").then(|| "build/.windlass/plugin.js.map".into());
         assert_eq!((says_so(true), says_so(false)), ((true, map), (false, None)), "{language}");

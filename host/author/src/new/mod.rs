@@ -1,4 +1,4 @@
-//! Creates a plugin's folder from a template. The contents are decided here as a value, and written by [`write()`].
+//! Creates a plugin's folder from a template. This module decides the contents, as a value; [`write()`] writes them.
 //!
 //! Sources, tests and READMEs come from the SDK's `sdk/*/templates`; files that are the same in all languages are in
 //! `common`. The SDK is copied into the folder too, so that the folder always fits the binary that created it.
@@ -17,7 +17,7 @@ use super::file::{Language, PluginKind};
 
 include!(concat!(env!("OUT_DIR"), "/sdks.rs"));
 
-/// An SDK as of the build of this binary. Each file has its path and its content.
+/// An SDK as it was when this binary was built. Each file has its path and its content.
 pub struct Sdk {
     files: &'static [(&'static str, &'static [u8])],
     /// The files of all templates, in a folder for each language and kind of plugin, such as `go-reconciler`.
@@ -38,7 +38,7 @@ const TEMPLATE: &str = ".tmpl";
 /// A file to write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TemplateFile {
-    /// Its path, relative to the folder.
+    /// The path of the file, relative to the folder.
     pub path: PathBuf,
     pub content: Vec<u8>,
 }
@@ -78,7 +78,8 @@ pub fn files(language: &str, kind: PluginKind, names: &Names) -> Option<Vec<Temp
     Some(files)
 }
 
-/// The `instances` setting for a policy, chosen by what a fresh instance costs in the language (docs/benchmarks.md).
+/// The `instances` setting for a policy. It depends on the cost of a fresh instance in the language
+/// (docs/benchmarks.md).
 fn instances(language: &str) -> &'static str {
     match Language::called(language).map(Language::instances) {
         Some(Instances::Reuse) => draft::REUSE.trim_end(),

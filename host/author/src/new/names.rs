@@ -4,7 +4,8 @@ use windlass_manifest::is_dns_label;
 
 use windlass_core::object::plural;
 
-/// The maximum length of a name. The plural of the kind is the name of a resource, which has at most 63 characters.
+/// The maximum length of a name. The plural of the kind is longer, and is the name of a resource, which has at most 63
+/// characters.
 const PLURAL_BYTES_MAX: usize = 50;
 /// Names with another meaning in one of the generated files: YAML words that are not strings, and names of the SDKs.
 const TAKEN: [&str; 12] =
@@ -71,7 +72,7 @@ pub enum NameError {
          with a letter or digit, such as `my-shop`"
     )]
     Form(String),
-    /// It has another meaning where it would be used: in YAML, in the SDK, or in the sources.
+    /// The name has another meaning in YAML, in the SDK, or in the sources.
     #[error(
         "{0:?} cannot name a plugin: the name has another meaning in YAML, in the SDK or in the sources. Use another name, such as `my-{0}`"
     )]
@@ -81,7 +82,7 @@ pub enum NameError {
         "{0:?} cannot be a kind: up to {PLURAL_BYTES_MAX} letters and digits, beginning with a capital letter, such as `CronJob`"
     )]
     Kind(String),
-    /// It is a name in the template's own sources.
+    /// The template's own sources use the name.
     #[error("the kind {0:?} has another meaning in the sources of a template: use another one, such as `My{0}`")]
     TakenKind(String),
     /// It is not a valid group of a CRD.
@@ -99,10 +100,10 @@ pub enum NameError {
     Version(String),
 }
 
-/// The API of a plugin's objects, as far as the author specifies it. The rest is derived from the plugin's name.
+/// The API of a plugin's objects, as far as the author chooses it. The plugin's name determines the rest.
 #[derive(Clone, Debug)]
 pub struct ApiWish {
-    /// `None` to derive it from the plugin's name: `MyShop` for the plugin `my-shop`.
+    /// If it is `None`, the kind is derived from the plugin's name: `MyShop` for the plugin `my-shop`.
     pub kind: Option<String>,
     pub group: String,
     pub version: String,
@@ -120,7 +121,7 @@ impl Default for ApiWish {
     }
 }
 
-/// The names that templates are filled with.
+/// The names that fill a template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Names {
     /// `my-shop`
@@ -140,7 +141,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// The names for the plugin `name`, whose objects have the API `wish`.
+    /// The names for the plugin `name`. `wish` is the API of its objects.
     pub fn of(name: &str, wish: &ApiWish) -> Result<Self, NameError> {
         let is_form = is_dns_label(name)
             && name.len() <= PLURAL_BYTES_MAX
@@ -213,7 +214,7 @@ fn check_group(group: &str) -> Result<(), NameError> {
     Ok(())
 }
 
-/// Checks a version by Kubernetes' convention, from which kubectl learns the newest version.
+/// Checks that a version follows Kubernetes' convention, by which kubectl finds the newest version.
 fn check_version(version: &str) -> Result<(), NameError> {
     let is_number = |text: &str| {
         !text.starts_with('0') && (1..=3).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
@@ -253,8 +254,8 @@ mod tests {
     fn invalid_names_are_refused_with_an_example() {
         let long = "a".repeat(51);
         for bad in ["", "Shop", "my_shop", "-shop", "shop-", "2nd", "a.b", "../x", "ünder", &long] {
-            let said = of(bad).expect_err(bad).to_string();
-            assert!(said.contains("my-shop"), "{said}");
+            let error = of(bad).expect_err(bad).to_string();
+            assert!(error.contains("my-shop"), "{error}");
         }
         for taken in TAKEN {
             assert_eq!(of(taken), Err(NameError::Taken(taken.into())));
@@ -282,7 +283,7 @@ mod tests {
         let kind = |kind: &str| ApiWish { kind: Some(kind.into()), ..ApiWish::default() };
         let group = |group: &str| ApiWish { group: group.into(), ..ApiWish::default() };
         let version = |version: &str| ApiWish { version: version.into(), ..ApiWish::default() };
-        for (wishes, says) in [
+        for (wishes, expected) in [
             (["", "cronJob", "Cron-Job", "Größe", "2Job"].map(kind).to_vec(), "such as `CronJob`"),
             (["Spec", "Self", "Predicate"].map(kind).to_vec(), "has another meaning"),
             (
@@ -293,8 +294,8 @@ mod tests {
             (["", "1", "v0", "v1.2", "v1gamma1", "valpha1", "v1beta", "V1"].map(version).to_vec(), "`v2beta1`"),
         ] {
             for wish in wishes {
-                let said = Names::of("shop", &wish).expect_err(says).to_string();
-                assert!(said.contains(says), "{wish:?}: {said}");
+                let error = Names::of("shop", &wish).expect_err(expected).to_string();
+                assert!(error.contains(expected), "{wish:?}: {error}");
             }
         }
         for right in ["v1", "v12", "v1alpha1", "v2beta10"].map(version) {

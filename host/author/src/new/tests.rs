@@ -1,4 +1,4 @@
-//! Tests new folders in every language of this binary.
+//! Tests new folders in each language that this binary supports.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ fn text(files: &[TemplateFile], path: &str) -> String {
     String::from_utf8(file.content.clone()).expect("UTF-8")
 }
 
-/// Every language with both kinds of plugins.
+/// Each language with each kind of plugin.
 fn all() -> Vec<(&'static str, PluginKind)> {
     languages()
         .into_iter()
@@ -95,7 +95,7 @@ fn every_link_in_a_new_folder_leads_to_one_of_its_files() {
     }
 }
 
-/// The targets of a page's links within its folder.
+/// The targets of a page's links, except for those to other sites.
 fn links(markdown: &str) -> Vec<String> {
     let prose = markdown.split("```").step_by(2);
     let targets = prose.flat_map(|prose| prose.split("](").skip(1)).filter_map(|rest| rest.split(')').next());
@@ -180,19 +180,19 @@ fn every_known_language_that_has_an_sdk_has_both_templates() {
     }
 }
 
-/// Cargo notices changed and removed files by themselves, and new files by their folder.
+/// Cargo notices changed and removed files if it watches the files, and new files only if it watches their folder.
 #[test]
-fn cargo_watches_source_folders_but_none_that_tools_write_into() {
-    let told = std::fs::read_to_string(concat!(env!("OUT_DIR"), "/../output")).expect("what the build script said");
+fn cargo_watches_source_folders_but_not_folders_that_tools_write() {
+    let output = std::fs::read_to_string(concat!(env!("OUT_DIR"), "/../output")).expect("what the build script said");
     let repository = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("the host is a folder of it");
     let looks_at = |folder: &str| {
         let line = format!("cargo::rerun-if-changed={}", repository.join(folder).display());
-        told.lines().any(|told| told == line)
+        output.lines().any(|it| it == line)
     };
     for folder in ["sdk/c", "sdk/go", "sdk/js/src", "sdk/js/templates", "sdk/python", "sdk/rust", "wit"] {
-        assert!(looks_at(folder), "{folder}: {told}");
+        assert!(looks_at(folder), "{folder}: {output}");
     }
-    assert!(!looks_at("sdk/js") && !told.contains("node_modules") && !told.contains("__pycache__"), "{told}");
+    assert!(!looks_at("sdk/js") && !output.contains("node_modules") && !output.contains("__pycache__"), "{output}");
 }
 
 #[test]

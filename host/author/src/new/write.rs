@@ -6,17 +6,17 @@ use std::path::{Path, PathBuf};
 
 use super::TemplateFile;
 
-/// The reason why there is no new folder.
+/// The reason why no new folder was written.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
     /// The folder contains files.
-    #[error("{} is there already and is not empty: nothing was written. Name another folder with --dir, or empty it", .0.display())]
+    #[error("{} already exists and is not empty: nothing was written. Name another folder with --dir, or empty it", .0.display())]
     NotEmpty(PathBuf),
     /// The path exists and is not a folder.
-    #[error("{} is there already and is no folder: nothing was written. Name another one with --dir", .0.display())]
+    #[error("{} already exists and is not a folder: nothing was written. Name another one with --dir", .0.display())]
     NoFolder(PathBuf),
     /// The folder cannot be written.
-    #[error("cannot write {}: {source}. What had been written was taken away again", path.display())]
+    #[error("cannot write {}: {source}. The files written so far were removed", path.display())]
     Unwritten { path: PathBuf, source: io::Error },
 }
 
@@ -55,7 +55,7 @@ impl CreatedPaths {
         let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
         self.files.push(path.to_owned());
         file.write_all(content)?;
-        // A full disk may only show here.
+        // A full disk may only be noticed here.
         file.sync_data()
     }
 
@@ -73,11 +73,11 @@ impl CreatedPaths {
 
     fn take_away(self) {
         for file in &self.files {
-            // If this fails, the error names the folder, so that the user can see the remaining files.
+            // Ignore a failure: the error names the folder, so that the user can find the remaining files.
             let _ = fs::remove_file(file);
         }
         for folder in self.folders.iter().rev() {
-            // The folder stays if it contains other files.
+            // This fails if the folder contains other files, and then the folder stays.
             let _ = fs::remove_dir(folder);
         }
     }
@@ -103,10 +103,10 @@ mod tests {
     fn nothing_is_overwritten() {
         let at = tempfile::tempdir().expect("a directory");
         fs::write(at.path().join("mine"), "mine").expect("it is written");
-        let said = write(at.path(), &[file("windlass.yaml")]).expect_err("it is not empty").to_string();
-        assert!(said.contains("not empty") && said.contains("--dir"), "{said}");
-        let said = write(&at.path().join("mine"), &[file("windlass.yaml")]).expect_err("a file").to_string();
-        assert!(said.contains("is no folder"), "{said}");
+        let error = write(at.path(), &[file("windlass.yaml")]).expect_err("it is not empty").to_string();
+        assert!(error.contains("not empty") && error.contains("--dir"), "{error}");
+        let error = write(&at.path().join("mine"), &[file("windlass.yaml")]).expect_err("a file").to_string();
+        assert!(error.contains("is not a folder"), "{error}");
         assert_eq!(fs::read(at.path().join("mine")).expect("it is there"), b"mine");
         assert_eq!(fs::read_dir(at.path()).expect("it is there").count(), 1);
     }
@@ -115,9 +115,9 @@ mod tests {
     fn a_failed_write_leaves_nothing_behind() {
         let at = tempfile::tempdir().expect("a directory");
         let folder = at.path().join("new/shop");
-        // A file in place of a folder causes an error, like a full disk would.
+        // A file in place of a folder makes writing fail, as a full disk would.
         let error = write(&folder, &[file("sdk"), file("sdk/lib.rs")]).expect_err("impossible");
-        assert!(error.to_string().contains("taken away"), "{error}");
+        assert!(error.to_string().contains("were removed"), "{error}");
         assert_eq!(fs::read_dir(at.path()).expect("it is there").count(), 0);
     }
 }

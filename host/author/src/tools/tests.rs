@@ -7,7 +7,7 @@ use super::*;
 use crate::facts::Facts;
 use crate::{file, language};
 
-/// A machine with these programs, each with the body of its script.
+/// A machine with these programs. Each is given with the body of its script.
 fn machine(programs: &[(&str, &str)]) -> tempfile::TempDir {
     let place = tempfile::tempdir().expect("a directory");
     for (program, script) in programs {
@@ -20,7 +20,7 @@ fn machine(programs: &[(&str, &str)]) -> tempfile::TempDir {
 }
 
 /// The message to the author of a plugin in `language` whose sources exist. Empty if nothing is missing.
-async fn said(language: &str, machine: &tempfile::TempDir) -> String {
+async fn complaint_of(language: &str, machine: &tempfile::TempDir) -> String {
     let folder = machine.path().join("shop");
     for path in ["sdk/x", "Cargo.toml", "go.mod", "app.py", "plugin.js", "plugin.ts", "package.json"] {
         let path = folder.join(path);
@@ -48,23 +48,23 @@ async fn on_an_empty_machine_every_missing_tool_comes_with_advice() {
         ("ts", "node: not found", "apt install nodejs"),
         ("c", "zig: not found", "pip install ziglang==0.17.0"),
     ] {
-        let said = said(language, &machine).await;
-        assert!(said.contains(tool) && said.contains(how), "{language}: {said}");
+        let complaint = complaint_of(language, &machine).await;
+        assert!(complaint.contains(tool) && complaint.contains(how), "{language}: {complaint}");
     }
 }
 
 #[tokio::test]
 async fn an_old_tool_is_reported_with_its_version_and_path() {
     let machine = machine(&[("go", "echo go version go1.19.8 linux/amd64")]);
-    let said = said("go", &machine).await;
-    assert!(said.contains("/bin/go is 1.19.8, which is too old; needed is 1.26 or newer"), "{said}");
+    let complaint = complaint_of("go", &machine).await;
+    assert!(complaint.contains("/bin/go is 1.19.8, which is too old; needed is 1.26 or newer"), "{complaint}");
 }
 
 #[tokio::test]
 async fn a_broken_tool_is_reported_with_its_output() {
     let machine = machine(&[("componentize-py", "echo 'No module named componentize_py' >&2; exit 1")]);
-    let said = said("python", &machine).await;
-    assert!(said.contains("is there and does not work: No module named componentize_py"), "{said}");
+    let complaint = complaint_of("python", &machine).await;
+    assert!(complaint.contains("exists but does not work: No module named componentize_py"), "{complaint}");
 }
 
 #[tokio::test]
@@ -79,13 +79,13 @@ async fn a_missing_rust_target_is_reported_with_the_command_to_add_it() {
         ),
         ("/usr/lib/rustlib/wasm32-unknown-unknown/lib", "/bin/rustc: not found", "apt install libstd-rust-dev-wasm32"),
     ] {
-        let complaint = said("rust", &machine(&[cargo, ("rustc", &rustc(directory))])).await;
+        let complaint = complaint_of("rust", &machine(&[cargo, ("rustc", &rustc(directory))])).await;
         assert!(complaint.contains(of) && complaint.contains(how), "{complaint}");
     }
     let whole = tempfile::tempdir().expect("a directory");
     fs::write(whole.path().join("libstd-1.rlib"), "").expect("it is written");
     let whole_machine = machine(&[cargo, ("rustc", &rustc(&whole.path().display().to_string()))]);
-    assert_eq!(said("rust", &whole_machine).await, "");
+    assert_eq!(complaint_of("rust", &whole_machine).await, "");
 }
 
 #[tokio::test]
@@ -93,7 +93,7 @@ async fn a_missing_rust_toolchain_is_reported_by_name() {
     let rustup = "echo \"error: toolchain '1.95.0-x86_64' is not installed\" >&2
         [ \"$RUST_BACKTRACE$RUST_LIB_BACKTRACE\" = 00 ] || echo 'Stack backtrace: 0: std::rt' >&2
         exit 1";
-    let complaint = said("rust", &machine(&[("cargo", rustup), ("rustc", rustup)])).await;
+    let complaint = complaint_of("rust", &machine(&[("cargo", rustup), ("rustc", rustup)])).await;
     assert!(complaint.contains("does not work: error: toolchain '1.95.0-x86_64' is not installed;"), "{complaint}");
     let how = "    rustup: rustup toolchain install 1.95.0-x86_64 --target wasm32-unknown-unknown\n";
     assert!(complaint.ends_with(how) && !complaint.contains("rustup.rs"), "{complaint}");
@@ -102,23 +102,23 @@ async fn a_missing_rust_toolchain_is_reported_by_name() {
 #[tokio::test]
 async fn zig_may_be_a_python_package() {
     let machine = machine(&[("python3", "[ \"$2 $3\" = 'ziglang version' ] && echo 0.17.0")]);
-    assert_eq!(said("c", &machine).await, "");
+    assert_eq!(complaint_of("c", &machine).await, "");
     let without = self::machine(&[("python3", "echo 'No module named ziglang' >&2; exit 1")]);
-    assert!(said("c", &without).await.contains("zig: not found"), "an interpreter without the package is none");
+    assert!(complaint_of("c", &without).await.contains("zig: not found"), "an interpreter without the package is none");
 }
 
 #[tokio::test]
 async fn packages_that_npm_installed_for_the_folder_come_first() {
     let machine = machine(&[("node", "echo v20.1.0"), ("esbuild", "echo 0.1.0"), ("componentize-qjs", "")]);
-    assert!(said("js", &machine).await.contains("esbuild: "), "the one of the machine is too old");
+    assert!(complaint_of("js", &machine).await.contains("esbuild: "), "the one of the machine is too old");
     let modules = machine.path().join("shop/node_modules");
     fs::create_dir_all(modules.join(".bin")).expect("it is made");
     fs::create_dir_all(modules.join("componentize-qjs")).expect("it is made");
     fs::write(modules.join(".bin/esbuild"), "#!/bin/sh\necho 0.25.1\n").expect("it is written");
     fs::set_permissions(modules.join(".bin/esbuild"), fs::Permissions::from_mode(0o755)).expect("it is a program");
-    assert_eq!(said("js", &machine).await, "");
+    assert_eq!(complaint_of("js", &machine).await, "");
     fs::write(modules.join("componentize-qjs/package.json"), r#"{"version": "0.3.0"}"#).expect("it is written");
-    assert!(said("js", &machine).await.contains("is 0.3.0, which is too old"));
+    assert!(complaint_of("js", &machine).await.contains("is 0.3.0, which is too old"));
 }
 
 #[tokio::test]
@@ -130,9 +130,11 @@ async fn missing_sources_are_reported_too() {
     let plan = language::plan(&Facts::of(&folder, file).expect("it can be read"), false);
     let places = ToolPaths::of(&folder, Some(machine.path().join("bin").as_os_str()));
     let missing = Toolbox::gather(&plan.needs, &places).await.expect_err("nothing is there");
-    let said: String = missing.iter().map(ToString::to_string).collect();
+    let complaint: String = missing.iter().map(ToString::to_string).collect();
     assert!(
-        said.contains("../sdk/go: not found") && said.contains("`sdk: ../sdk/go`") && said.contains("go.mod"),
-        "{said}"
+        complaint.contains("../sdk/go: not found")
+            && complaint.contains("`sdk: ../sdk/go`")
+            && complaint.contains("go.mod"),
+        "{complaint}"
     );
 }

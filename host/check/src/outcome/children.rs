@@ -2,29 +2,29 @@
 
 use serde_json::Value;
 
-/// Whether an object with these owners is created again if it is deleted; an owner that does not exist is `None`. What
-/// has run to its end is not, and neither are the revisions that a workload keeps of its past.
+/// Whether an object is created again after a deletion. `owners` are its owners, with `None` for an owner that does not
+/// exist. Finished Jobs and Pods are not created again, and neither are old revisions of a workload.
 pub(super) fn is_made_again(object: &Value, owners: &[Option<&Value>]) -> bool {
     let is_record = is_old_revision(object, owners) || is_finished(object);
     !is_record && !owners.iter().flatten().any(|owner| is_finished(owner))
 }
 
-/// Whether a workload has kept the object as a record of how it was.
+/// Whether the object is an old revision that a workload keeps.
 pub(super) fn is_old_revision(object: &Value, owners: &[Option<&Value>]) -> bool {
-    // A plugin may keep such objects too, and then answers for them.
+    // If a plugin keeps such objects itself, they do not count as old revisions.
     let is_of = |kinds: &[&str]| {
         let mut owners = owners.iter().flatten().filter(|owner| owner["apiVersion"] == "apps/v1");
         owners.any(|owner| owner["kind"].as_str().is_some_and(|kind| kinds.contains(&kind)))
     };
     match object["kind"].as_str() {
         Some("ControllerRevision") => is_of(&["Deployment", "StatefulSet", "DaemonSet"]),
-        // A Deployment scales its earlier ReplicaSets to zero, and keeps them.
+        // A Deployment keeps its earlier ReplicaSets, scaled to zero.
         Some("ReplicaSet") => object["spec"]["replicas"] == 0 && is_of(&["Deployment"]),
         _ => false,
     }
 }
 
-/// Whether a Job or a Pod has run to its end.
+/// Whether the object is a Job or a Pod that has finished.
 fn is_finished(object: &Value) -> bool {
     let status = &object["status"];
     match (object["apiVersion"].as_str(), object["kind"].as_str()) {

@@ -1,4 +1,4 @@
-//! Jumps of the host's clock, as if a person set it or a node synchronised its time after sleep.
+//! Jumps of the host's clock, as when a person sets it or a node synchronises its time after a sleep.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use windlass_apiserver::ClockLeap;
 use crate::fault::{Fault, SetClock};
 use crate::trace::{Entry, Happening};
 
-/// Farther than plugins usually wait. A plugin that computes ages may find negative ones.
+/// Longer than plugins usually wait. A plugin that computes the age of an object may get a negative one.
 const CLOCK_LEAP: Duration = Duration::from_hours(6);
 
 /// One fault for each step of the reference and each direction.
@@ -20,7 +20,7 @@ pub(super) fn faults(reference: &[Entry]) -> Vec<Fault> {
 }
 
 fn fault(clock: SetClock) -> Fault {
-    let name = format!("{} when all is quiet after step {}", clock.told(), clock.after_step + 1);
+    let name = format!("{} when all is quiet after step {}", clock.description(), clock.after_step + 1);
     Fault { name, class: "clock".to_owned(), clock: Some(clock), ..Fault::default() }
 }
 

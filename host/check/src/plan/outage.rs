@@ -1,4 +1,4 @@
-//! Outages: all requests of one kind fail for hours, until each affected key has reached its longest backoff.
+//! Outages: all requests of one kind fail for hours, so that each affected key reaches its longest backoff.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -8,11 +8,11 @@ use windlass_apiserver::{ErrorAnswer, Reaction, ReactorRule, RequestFilter};
 use super::{HOST, RequestPlace, writes};
 use crate::fault::Fault;
 
-/// Longer than a key needs to reach its longest backoff, which is 22 minutes, plus a few such backoffs.
+/// Enough for a key to reach its longest backoff, which takes 22 minutes, and to wait for it a few times.
 const OUTAGE_DURATION: Duration = Duration::from_hours(2);
 
-/// A missing right, which counts as a failure, so that the key is given up after some retries and then tried rarely;
-/// and a server error, which does not count.
+/// A missing right counts as a failure, so the host gives a key up after some retries and then tries it rarely. A
+/// server error does not count.
 const ERRORS: [(u16, &str); 2] = [(403, "is refused as forbidden"), (500, "fails in the server")];
 
 /// One fault for each kind of write and each error.

@@ -1,12 +1,14 @@
-//! Faults of hosts that share a lease, and of generations that replace each other, at each write of the reference.
+//! Faults of hosts that share a lease, and of generations that replace each other. One of each for each write of the
+//! reference.
 
 use windlass_apiserver::CommitSide;
 
 use super::{RequestPlace, writes};
 use crate::fault::{Failover, Fault};
 
-/// The process that holds the lease becomes unreachable, and a standby takes over. The standby's caches show the last
-/// write or do not show it yet, or the write was never committed. Or the process was only disconnected and returns.
+/// The process that holds the lease becomes unreachable, and a standby takes over. There are four cases: the standby's
+/// caches show the last write, they do not show it yet, the write was never committed, or the process was only
+/// disconnected and returns.
 pub(super) fn failovers(places: &[RequestPlace]) -> Vec<Fault> {
     let is_watched = |resource: &str| places.iter().any(|it| it.line.verb == "watch" && it.line.resource == resource);
     let at = |place: &RequestPlace, side, late: Option<&str>, happens: &str| {
@@ -17,13 +19,14 @@ pub(super) fn failovers(places: &[RequestPlace]) -> Vec<Fault> {
         let written = place.line.resource.split('/').next().filter(|resource| is_watched(resource));
         let late = written.map(|resource| {
             let happens = format!(
-                "is the last action of the host: a standby takes over whose cache of {resource} does not show it yet"
+                "is the host's last write: a standby takes over, and its cache of {resource} does not show the write yet"
             );
             at(place, CommitSide::AfterCommit, Some(resource), &happens)
         });
-        let known = "is the last action of the host: a standby takes over, whose caches show it";
-        let never = "does not reach the server: the host has fallen silent, and a standby takes over";
-        let cut_off = "is held up: the host is cut off, a standby takes over, and 20 s later the host is back";
+        let known = "is the host's last write: a standby takes over, and its caches show the write";
+        let never = "does not reach the server: the host becomes unreachable, and a standby takes over";
+        let cut_off =
+            "is delayed: the host is disconnected, a standby takes over, and 20 s later the host is connected again";
         let mut returns = at(place, CommitSide::BeforeCommit, None, cut_off);
         returns.failover.iter_mut().for_each(|failover| failover.returns = true);
         let others = [
@@ -36,11 +39,11 @@ pub(super) fn failovers(places: &[RequestPlace]) -> Vec<Fault> {
     writes(places).flat_map(of_place).collect()
 }
 
-/// The plugin is swapped for itself while a call is at this write.
+/// The plugin is swapped for another generation of the same component during this write.
 pub(super) fn swaps(places: &[RequestPlace]) -> Vec<Fault> {
     let sides = [
         (CommitSide::AfterCommit, "is carried out, and the plugin is swapped before the answer comes"),
-        (CommitSide::BeforeCommit, "is about to be sent, and the plugin is swapped before it is"),
+        (CommitSide::BeforeCommit, "is about to be sent, and the plugin is swapped first"),
     ];
     let at = |place: &RequestPlace, side, happens: &str| Fault { swap: place.at(side), ..place.named("swap", happens) };
     writes(places).flat_map(|place| sides.map(|(side, happens)| at(place, side, happens))).collect()

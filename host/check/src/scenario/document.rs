@@ -136,7 +136,7 @@ pub struct ObjectCount {
 }
 
 impl ObjectName {
-    /// Whether the name can be part of a request's path. The API server checks the rest.
+    /// Checks that the name can be part of a request's path. The API server checks the rest.
     pub(crate) fn check(&self) -> Result<(), String> {
         let ObjectName { api_version, kind, namespace, name } = self;
         checked_kind(api_version, kind)?;
@@ -147,7 +147,7 @@ impl ObjectName {
         }
     }
 
-    /// The reference to `object`. Missing fields are empty, and the namespace defaults to `default`.
+    /// The name of `object`. Missing fields are empty, and the namespace defaults to `default`.
     pub(crate) fn of(object: &Value) -> ObjectName {
         let text = |pointer| object.pointer(pointer).and_then(Value::as_str);
         let owned = |pointer| text(pointer).unwrap_or_default().to_owned();
@@ -160,7 +160,7 @@ impl ObjectName {
     }
 }
 
-/// Checks that a kind can be requested.
+/// Checks that a request's path can name the kind.
 pub(super) fn checked_kind(api_version: &str, kind: &str) -> Result<(), String> {
     let is_plain = |it: char| it.is_ascii_alphanumeric() || ".-".contains(it);
     if api_version.matches('/').count() > 1 || !api_version.chars().all(|it| is_plain(it) || it == '/') {
@@ -178,7 +178,7 @@ impl std::fmt::Display for ObjectName {
     }
 }
 
-/// Durations in the form that people write.
+/// Durations as people write them, such as `1h30m`.
 pub(super) mod durations {
     use std::time::Duration;
 

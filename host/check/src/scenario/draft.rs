@@ -1,12 +1,12 @@
-//! Creates a default scenario for plugins that have none: the sample is created, each field of its spec is changed
-//! according to its schema and changed back, and the sample is deleted and created again.
+//! Creates a default scenario for plugins that have none. Its steps create the sample, change each field of its spec
+//! according to the schema and change it back, and then delete the sample and create it again.
 
 use serde_json::{Map, Value, json};
 
 use super::document::{ObjectName, ObjectPatch};
 use super::{Scenario, Step};
 
-/// The maximum number of fields that are changed. Each takes two rounds of the world.
+/// The maximum number of fields that are changed. Each of them takes two steps.
 const CHANGED_FIELDS_MAX: usize = 24;
 /// The maximum depth at which fields are changed.
 const FIELD_DEPTH_MAX: usize = 4;
@@ -14,7 +14,7 @@ const FIELD_DEPTH_MAX: usize = 4;
 /// The reason why no scenario can be created.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DraftError {
-    /// Without a sample, no valid object is known.
+    /// There is no sample, so no valid object is known.
     #[error(
         "there is no sample of {kind} of {api_version}: put one in sample.yaml beside crd.yaml, or write a scenario and name it \
          with --scenario"
@@ -76,8 +76,8 @@ fn schema_of(objects: &[Value], api_version: &str, kind: &str) -> Option<Value> 
     version.pointer("/schema/openAPIV3Schema/properties/spec").cloned()
 }
 
-/// Fields of `spec`, each with its value and another value that the schema allows. A field that the sample lacks has
-/// the value `null`, with which a merge patch removes it again.
+/// Fields of `spec`, each with its value and another value that the schema allows. For a field that the sample lacks,
+/// the value is `null`, which removes it again in a merge patch.
 fn changes(spec: &Value, schema: &Value) -> Vec<(Vec<String>, Value, Value)> {
     let mut found = Vec::new();
     collect(spec, schema, &mut Vec::new(), &mut found);
@@ -88,7 +88,7 @@ fn changes(spec: &Value, schema: &Value) -> Vec<(Vec<String>, Value, Value)> {
 fn collect(value: &Value, schema: &Value, path: &mut Vec<String>, found: &mut Vec<(Vec<String>, Value, Value)>) {
     let no_fields = Map::new();
     let properties = schema["properties"].as_object().unwrap_or(&no_fields);
-    // Fields without a schema may be changed as well.
+    // Fields that the schema does not describe are changed as well.
     let undescribed = value.as_object().unwrap_or(&no_fields).keys().filter(|name| !properties.contains_key(*name));
     let names: Vec<String> = properties.keys().chain(undescribed).cloned().collect();
     for name in names {
@@ -124,7 +124,7 @@ fn another(value: &Value, schema: &Value) -> Option<Value> {
             let less = now.checked_sub(1).filter(|less| least.is_none_or(|least| *less >= least));
             more.or(less).map(|other| json!(other))
         }
-        // A pattern or a format is too restrictive for a guess, because a shortened or repeated text might be invalid.
+        // With a pattern or a format, a shortened or repeated text might be invalid.
         "string" if schema["pattern"].is_null() && schema["format"].is_null() => {
             let text = current.as_str().unwrap_or("a");
             let other = format!("{text}-2");
@@ -168,8 +168,8 @@ mod tests {
         let other = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "b"}});
         let of = ("example.com/v1", "Shop");
         let scenario = draft("shop", of, vec![definition(&fields)], vec![other, sample]).expect("a scenario");
-        assert_eq!(scenario.load.len(), 2, "what is no primary is there from the beginning");
-        let said: Vec<_> = scenario.steps.iter().map(ToString::to_string).collect();
+        assert_eq!(scenario.load.len(), 2, "all other objects exist from the beginning");
+        let steps: Vec<_> = scenario.steps.iter().map(ToString::to_string).collect();
         let patch = |merge: &str| format!(r#"patch Shop default/a with {{"spec":{merge}}}"#);
         let expected = [
             "apply Shop default/a".to_owned(),
@@ -184,7 +184,7 @@ mod tests {
             "delete Shop default/a".to_owned(),
             "apply Shop default/a".to_owned(),
         ];
-        assert_eq!(said, expected);
+        assert_eq!(steps, expected);
     }
 
     #[test]

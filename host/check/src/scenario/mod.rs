@@ -23,28 +23,28 @@ pub use self::read::{ScenarioError, manifests, read};
 pub use self::recorded::{RecordedError, RecordedHistories, RecordedScenario, RecordedScenarios, from_recorded};
 use crate::rule::RunRule;
 
-/// A scenario with all its objects.
+/// A scenario, together with the objects from the files that it names.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Scenario {
-    /// The name, for people and for the names of tests in machine-readable reports.
+    /// The name, for people. Machine-readable reports also name their tests by it.
     pub name: String,
     /// Objects that exist before the plugin starts: CRDs, namespaces, configuration.
     pub load: Vec<Value>,
     /// The controllers that the API server simulates, in the format of `windlass apiserver --stand-ins`.
     pub stand_ins: String,
-    /// The time at which each run starts, in RFC 3339. `None`: the seed chooses it.
+    /// The time at which each run starts, in RFC 3339. If it is `None`, the seed determines the time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_time: Option<String>,
-    /// The rules that do not hold for this plugin or scenario.
+    /// The rules that are switched off.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub rules: BTreeMap<RunRule, SwitchedOff>,
     /// The classes of faults that are not tried.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub faults: BTreeMap<String, SwitchedOff>,
-    /// The steps in order; each begins when the world is quiet.
+    /// The steps, in order. Each step begins when the world is quiet.
     pub steps: Vec<Step>,
-    /// Expectations that must hold at the end.
+    /// The expectations that must hold at the end.
     pub expect: Vec<Expectation>,
 }
 
@@ -55,10 +55,10 @@ pub enum Step {
     /// Creates or changes an object, like `kubectl apply --server-side --force-conflicts`.
     Apply(Value),
     Patch(ObjectPatch),
-    /// Deletes an object, and waits for its end only until the world is quiet.
+    /// Deletes an object. The next step begins when the world is quiet, even if the object still exists.
     Delete(ObjectName),
     Advance(#[serde(with = "document::durations")] Duration),
-    /// Waits for at most an hour until this holds.
+    /// Waits until the expectation holds, for at most an hour.
     Wait(Expectation),
 }
 
@@ -72,19 +72,19 @@ pub enum Expectation {
     Holds(ObjectCondition),
     /// An object does not exist.
     Absent(ObjectName),
-    /// There is this number of objects.
+    /// A certain number of objects exist.
     Count(ObjectCount),
 }
 
 impl Scenario {
-    /// A scenario with the usual stand-ins, and nothing that is optional.
+    /// A scenario with the default stand-ins and without optional parts.
     pub(crate) fn new(name: String, load: Vec<Value>, steps: Vec<Step>) -> Scenario {
         let stand_ins = "default".to_owned();
         let (rules, faults) = (BTreeMap::new(), BTreeMap::new());
         Scenario { name, load, stand_ins, start_time: None, rules, faults, steps, expect: vec![] }
     }
 
-    /// The start time, since 1970. `None` if there is none, or it is no time.
+    /// The start time, since 1970. `None` if the scenario has none, or if it is invalid.
     pub(crate) fn parsed_start_time(&self) -> Option<Duration> {
         let time: Timestamp = self.start_time.as_ref()?.parse().ok()?;
         u64::try_from(time.as_second()).ok().map(Duration::from_secs)

@@ -19,7 +19,7 @@ const KIND: &str = "Scenario";
 /// The maximum size of a scenario, a baseline, or a manifest file.
 const SCENARIO_BYTES_MAX: u64 = 64 << 20;
 
-/// From 2000 to 2100.
+/// The permitted start times: from 2000 to 2100.
 const START_TIMES: Range<Duration> = Duration::from_hours(262_968)..Duration::from_hours(1_139_568);
 
 /// The reason why a scenario, or another document of a check, cannot be used.
@@ -43,7 +43,7 @@ pub enum ScenarioError {
     },
 }
 
-/// Reads a scenario. Paths of manifest files in it are relative to it.
+/// Reads a scenario. Paths of manifest files in it are relative to the scenario's file.
 pub fn read(path: &Path) -> Result<Scenario, ScenarioError> {
     let malformed = |message: String| ScenarioError::Malformed { path: path.to_owned(), message };
     let document: ScenarioDocument = document(path)?;
@@ -79,7 +79,7 @@ pub fn read(path: &Path) -> Result<Scenario, ScenarioError> {
     Ok(scenario)
 }
 
-/// A mistake: its place in a document, such as `steps[2]`, and its description.
+/// The place of a mistake in a document, such as `steps[2]`, and its description.
 pub(crate) type Misplaced = (String, String);
 
 impl Scenario {
@@ -123,27 +123,30 @@ impl Scenario {
         }
     }
 
-    /// Checks that each rule that is off can be. A run with a failed step cannot be compared, so without `steps` a
-    /// check could find nothing and seem to pass.
+    /// Checks that each rule that is switched off may be. The rule `steps` may not: after a failed step nothing can be
+    /// compared, so a check could find nothing and seem to pass.
     fn check_rules(&self) -> Result<(), Misplaced> {
         if self.rules.contains_key(&RunRule::Steps) {
             let problem = "it cannot be switched off, because nothing can be compared after a failed step";
-            return Err(("rules.steps".to_owned(), format!("{problem}: mend or remove the step")));
+            return Err(("rules.steps".to_owned(), format!("{problem}: correct or remove the step")));
         }
         Ok(())
     }
 
-    /// Checks that each class of faults that is off exists.
+    /// Checks that each class of faults that is switched off exists.
     fn check_faults(&self) -> Result<(), Misplaced> {
         match self.faults.keys().find(|class| !FAULT_CLASSES.contains(&class.as_str())) {
-            Some(class) => Err((format!("faults.{class}"), format!("there are only {}", FAULT_CLASSES.join(", ")))),
+            Some(class) => Err((
+                format!("faults.{class}"),
+                format!("there is no such class of faults, only {}", FAULT_CLASSES.join(", ")),
+            )),
             None => Ok(()),
         }
     }
 }
 
 fn check_manifest(object: &Value) -> Result<(), String> {
-    if object.is_object() { ObjectName::of(object).check() } else { Err("it is no object".to_owned()) }
+    if object.is_object() { ObjectName::of(object).check() } else { Err("it is not an object".to_owned()) }
 }
 
 /// Checks that pointers and conditions are valid.

@@ -1,6 +1,6 @@
-//! Creates scenarios from recordings of production, one for each object that was the primary of recorded calls. The
-//! object is created in its first recorded state, changed as its spec was, and deleted if it was. All other objects
-//! that the plugin saw exist from the beginning.
+//! Creates scenarios from recordings of production, one for each primary of a recorded call. The steps create the
+//! object in its first recorded state, change its spec as it was changed, and delete it if it was deleted. All other
+//! objects that the plugin saw exist from the beginning.
 
 mod objects;
 
@@ -17,11 +17,11 @@ use super::{Scenario, Step};
 
 /// The maximum number of scenarios.
 const RECORDED_SCENARIOS_MAX: usize = 8;
-/// The maximum number of states of one object that become steps. Each takes a round of the world.
+/// The maximum number of states of one object that become steps.
 const RECORDED_STATES_MAX: usize = 24;
 /// The maximum number of other objects that exist from the beginning.
 const OBJECTS_BESIDE_MAX: usize = 200;
-/// The approximate maximum size of the objects and names that are kept, however long the recordings are.
+/// The approximate maximum size of the objects and names that are kept. Recordings may be longer.
 const KEPT_BYTES_MAX: usize = 64 << 20;
 
 /// The reason why no scenario can be created from recordings.
@@ -57,9 +57,9 @@ pub struct RecordedScenarios {
     pub left_out: usize,
 }
 
-/// The histories in recorded calls, built call by call: the states of each object, and the objects around it.
+/// The histories in recorded calls: the states of each object, and the objects around it. They are built call by call.
 ///
-/// At most about 64 MiB are kept. Calls beyond that are counted and left out.
+/// They keep at most about 64 MiB. Further calls are counted and left out.
 #[derive(Debug)]
 pub struct RecordedHistories {
     plugin: String,
@@ -81,7 +81,7 @@ pub struct RecordedHistories {
 pub struct RecordedScenario {
     /// Its steps, and the objects that exist beside it.
     pub scenario: Scenario,
-    /// Values that are replaced by markers because they were redacted, such as `Shop prod/web /spec/password`.
+    /// The redacted values, which the scenario has as markers. Such as `Shop prod/web /spec/password`.
     pub redacted: Vec<String>,
 }
 
@@ -101,14 +101,14 @@ impl RecordedHistories {
         }
     }
 
-    /// Whether there was no call of any plugin.
+    /// Whether the recordings have no call of any plugin.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.calls == 0 && self.others.is_empty()
     }
 
-    /// Adds a call. A call that is older than the last one about the same object is left out, because two hosts
-    /// recorded alternately.
+    /// Adds a call. If two hosts recorded in turn, a call may be older than the last one about the same object; it is
+    /// then left out.
     pub fn take(&mut self, call: &RecordedCall) {
         let plugin = &call.component.plugin;
         if *plugin != self.plugin {
@@ -131,9 +131,10 @@ impl RecordedHistories {
     }
 }
 
-/// Creates at most 8 scenarios. The first is for the object with the most states; like a scenario without recordings,
-/// it also changes each field according to its schema, and deletes and recreates the object. Each further scenario is
-/// for the object with the most values that no earlier one has. Objects without new values are left out.
+/// Creates at most 8 scenarios. The first scenario is for the object with the most states. Like a scenario without
+/// recordings, it also changes each field according to its schema, and deletes and recreates the object. Each further
+/// scenario is for the object with the most values that no earlier scenario has. Objects without new values are left
+/// out.
 pub fn from_recorded(recorded: RecordedHistories, load: &[Value]) -> Result<RecordedScenarios, RecordedError> {
     let RecordedHistories { plugin, calls, left_out, others, mut histories, written, .. } = recorded;
     if calls == 0 {
@@ -148,13 +149,13 @@ pub fn from_recorded(recorded: RecordedHistories, load: &[Value]) -> Result<Reco
     let chosen = richest(&histories).into_iter().enumerate();
     let scenarios = chosen.map(|(index, name)| {
         let mut made = histories[&name].scenario(&name, load, &written, index == 0);
-        // Two objects may lead to the same name if a name contains dashes.
-        let told = made.scenario.name.clone();
+        // The names of two objects may become equal if they contain dashes.
+        let name_of_object = made.scenario.name.clone();
         for number in 2.. {
             if names.insert(made.scenario.name.clone()) {
                 break;
             }
-            made.scenario.name = format!("{told}-{number}");
+            made.scenario.name = format!("{name_of_object}-{number}");
         }
         made
     });
@@ -169,7 +170,7 @@ fn primary(call: &RecordedCall) -> ObjectName {
     ObjectName::of(&json!({"apiVersion": request.api_version, "kind": request.kind, "metadata": metadata}))
 }
 
-/// The objects that a call writes. The plugin will write them again.
+/// The objects that a call writes. They are not loaded, because the plugin will write them again.
 fn made(call: &RecordedCall) -> Vec<ObjectName> {
     let composed = call.result["composed"]["children"].as_array().into_iter().flatten();
     let mut made: Vec<_> = composed.filter_map(embedded).collect();
@@ -196,7 +197,7 @@ fn richest(histories: &BTreeMap<ObjectName, ObjectHistory>) -> Vec<ObjectName> {
             let states = if chosen.is_empty() { history.states.len() } else { 0 };
             (states, values.difference(&had).count())
         };
-        // Of equal objects, the first by name.
+        // Among equal objects, take the first by name.
         let best = left.iter().enumerate().rev().max_by_key(|(_, it)| worth(it)).map(|(index, it)| (index, worth(it)));
         let Some((index, (_, news))) = best else { break };
         if news == 0 && !chosen.is_empty() {
@@ -212,16 +213,16 @@ fn richest(histories: &BTreeMap<ObjectName, ObjectHistory>) -> Vec<ObjectName> {
 /// The states of one object, and the objects around it.
 #[derive(Debug, Default)]
 struct ObjectHistory {
-    /// Its successive distinct states. `None` means that it was deleted.
+    /// The distinct states of the object, in order. `None` if it was deleted.
     states: Vec<Option<Value>>,
-    /// Other objects that the plugin saw, in their first state.
+    /// Other objects that the plugin saw, each in the first state that it saw.
     beside: BTreeMap<ObjectName, Value>,
-    /// When the last call about it began.
+    /// The time at which the latest call about the object began.
     latest: Option<Timestamp>,
 }
 
 impl ObjectHistory {
-    /// Adds a call. Returns the number of additional bytes that are kept.
+    /// Adds a call. Returns by how many bytes the kept data has grown.
     fn take(&mut self, call: &RecordedCall) -> usize {
         let began: Option<Timestamp> = call.began.parse().ok();
         if began.is_some() && began < self.latest {
@@ -258,7 +259,7 @@ impl ObjectHistory {
         kept
     }
 
-    /// All values in its states, and whether it was deleted.
+    /// All values in the states, and whether the object was deleted.
     fn values(&self) -> BTreeSet<String> {
         let mut found = BTreeSet::new();
         for state in &self.states {
@@ -288,7 +289,8 @@ impl ObjectHistory {
             let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
             objects.entry(ObjectName::of(&object)).or_insert(object);
         }
-        // Objects from files take precedence. Another object of the plugin's primary kind in them is only a sample.
+        // Objects from files take precedence over recorded ones. Objects of the plugin's primary kind in files are only
+        // samples, so they are left out.
         let is_primary = |object: &Value| object["apiVersion"] == *name.api_version && object["kind"] == *name.kind;
         objects.extend(load.iter().filter(|it| !is_primary(it)).map(|object| (ObjectName::of(object), object.clone())));
         let mut steps = self.steps(name);

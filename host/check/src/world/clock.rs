@@ -7,13 +7,13 @@ use std::time::Duration;
 use tokio::time::Instant;
 use windlass_apiserver::ClockLeap;
 
-/// The clock of the host's node. Clones are the same clock. Timers do not use it.
+/// The clock of the host's node. All clones are the same clock. Timers do not use it.
 #[derive(Clone)]
 pub(super) struct HostClock(Rc<Showing>);
 
 struct Showing {
     begun: Instant,
-    /// The displayed time at that moment, since 1970.
+    /// The time that the clock showed at its start, since 1970.
     time: Duration,
     looks: Cell<u64>,
     forward: Cell<Duration>,

@@ -1,4 +1,4 @@
-//! The host's engine in a run: it is started, crashes, and is started again.
+//! The host's engine in a run. It is started, may crash, and is started again.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use super::wire::{ProcessEnd, ServerHandle};
 use crate::fault::{Failover, Fault, WritePoint};
 use crate::trace::{Happening, Record};
 
-/// The time that calls of a dead process may take to end after it has stopped, until each has reached its deadline.
+/// The time that calls of a dead process may still run. By then each call has reached its deadline.
 const LAST_CALLS_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// The faults of a run that affect host processes.
@@ -45,7 +45,7 @@ pub(super) struct Engine {
 }
 
 impl Engine {
-    /// Starts the host. If it crashes, it is started again when the old process is gone.
+    /// Starts the host. If it crashes, it starts again once the old process is gone.
     pub(super) fn start(server: ServerHandle, subject: CheckSubject, record: Record, faults: HostFaults) -> Engine {
         Engine::of(Process { server, subject, record }, faults)
     }
@@ -61,7 +61,7 @@ impl Engine {
         self.task.await.expect("the engine has no panic of its own");
     }
 
-    /// Stops gracefully and starts again without faults.
+    /// Stops the host gracefully and starts it again without faults.
     pub(super) async fn restart(&mut self) {
         self.stop.cancel();
         (&mut self.task).await.expect("the engine has no panic of its own");
@@ -93,7 +93,8 @@ async fn keep_up(process: Process, faults: HostFaults, stop: CancellationToken) 
         if !crashed {
             return;
         }
-        // The remains of the old process are not recorded, and the next one starts when nothing is left.
+        // The remaining actions of the old process are not recorded. The next process starts when nothing of it is
+        // left.
         process.record.mute(true);
         own_stop.cancel();
         let _ = running.await;

@@ -1,5 +1,5 @@
-//! A failover: two host processes share a lease. The one that holds it becomes unreachable. The other one, whose caches
-//! are filled, takes over when the lease has expired.
+//! A failover: two host processes share a lease. The process that holds the lease becomes unreachable. When the lease
+//! has expired, the other process takes over, with filled caches.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::swap::HotSwap;
 use super::wire::ProcessEnd;
 use crate::fault::Failover;
 
-/// The delay of the standby's start after that of the process that is meant to hold the lease.
+/// The delay after which the standby starts, so that the other process wins the lease.
 const STANDBY_DELAY: Duration = Duration::from_secs(5);
 
 /// Runs both processes until `stop`.

@@ -1,4 +1,5 @@
-//! Two ways to the same spec: an object is changed, or it has its final form from the beginning.
+//! Compares two ways to the same spec: an object is created and then changed, or it has its final form from the
+//! beginning.
 
 use std::time::Duration;
 
@@ -9,11 +10,11 @@ use super::{Run, World};
 use crate::scenario::{ObjectName, Step};
 use crate::trace::{Entry, Happening};
 
-/// The maximum number of changes of a spec that are compared with a spec that had its final form from the beginning.
+/// The maximum number of changes of a spec for which the two ways are compared.
 const COMPARED_HISTORIES_MAX: usize = 8;
 
 impl World {
-    /// The steps that change an object, up to a limit.
+    /// The indexes of the steps that change an object, up to the limit.
     pub(crate) fn changes(&self) -> Vec<usize> {
         let steps = self.scenario.steps.iter().enumerate();
         let changes = steps.filter(|(_, step)| matches!(step, Step::Patch(patch) if patch.subresource.is_none()));
@@ -21,7 +22,7 @@ impl World {
     }
 
     /// Two runs: one with all steps up to a change of an object, and one in which the object has its final form from
-    /// the beginning. `None` if the object cannot be created in that form, or was not created by the scenario alone.
+    /// the beginning. `None` if the object cannot be created in that form, or if the scenario does not create it.
     pub(crate) async fn histories(&self, change: usize, seed: u64) -> Option<(Run, Run)> {
         let Step::Patch(patch) = self.scenario.steps.get(change)? else { return None };
         let steps = &self.scenario.steps[..=change];
@@ -34,30 +35,30 @@ impl World {
     }
 }
 
-/// The time from the beginning of each step until the world was last changed before the next.
+/// For each step except the last, the time from its beginning to the last change of the world before the next step.
 fn durations(entries: &[Entry]) -> Vec<Duration> {
     let steps: Vec<Duration> =
         entries.iter().filter(|it| matches!(it.happened, Happening::Step(_))).map(|it| it.at).collect();
     steps.windows(2).map(|pair| pair[1].saturating_sub(pair[0]).saturating_sub(QUIET_TIME)).collect()
 }
 
-/// The way on which an object has its final form from the beginning.
+/// The steps of a run in which an object has its final form from the beginning.
 #[derive(Debug, PartialEq)]
 struct FromStart {
-    /// The object, if it is there before the host begins.
+    /// The object, if it exists before the host starts.
     given: Option<Value>,
     steps: Vec<Step>,
 }
 
 impl FromStart {
-    /// The way to the end of `steps`, of which all that concern other objects remain. `last` is the final form. An
-    /// object that is deleted on the way is another one before that. `None` if neither a step nor the scenario's
-    /// beginning creates the object.
+    /// Rewrites `steps` so that they create the object in its final form `last`. Steps about other objects stay. If a
+    /// step deletes the object, everything up to that step stays as well, because the object before it is a different
+    /// one. `None` if neither a step nor the scenario's beginning creates the object.
     fn of(steps: &[Step], last: &Value, is_loaded: bool, durations: &[Duration]) -> Option<FromStart> {
         let name = ObjectName::of(last);
         let deletes = |step: &Step| matches!(step, Step::Delete(it) if *it == name);
         let applies = |step: &Step| matches!(step, Step::Apply(object) if ObjectName::of(object) == name);
-        // What a status says is not a part of the final form.
+        // The status is not part of the final form.
         let is_spec = |subresource: &Option<String>| subresource.as_ref().is_none_or(|it| it == "scale");
         let patches = |step: &Step| matches!(step, Step::Patch(it) if it.object == name && is_spec(&it.subresource));
         let begins = steps.iter().rposition(deletes).map_or(0, |deletion| deletion + 1);
@@ -68,7 +69,7 @@ impl FromStart {
         let kept = steps.iter().enumerate().filter_map(|(index, step)| match step {
             _ if creation == Some(index) => Some(Step::Apply(last.clone())),
             step if index >= begins && (applies(step) || patches(step)) => None,
-            // What it waits for may have been another form of the object. It takes as long as it did.
+            // The step may wait for another form of the object, so only let the same time pass.
             Step::Wait(_) => Some(Step::Advance(durations.get(index).copied().unwrap_or_default())),
             step => Some(step.clone()),
         });
@@ -121,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_that_was_deleted_before_is_another_one() {
+    fn an_object_before_its_deletion_is_a_different_one() {
         let before = [apply("a", 1), patch("a", 2), delete("a")];
         let steps = [&before[..], &[apply("a", 3), patch("a", 9)]].concat();
         let expected = [&before[..], &[apply("a", 9)]].concat();

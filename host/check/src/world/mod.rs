@@ -44,15 +44,15 @@ use crate::rule::RunRule;
 use crate::scenario::{Expectation, ObjectName, ObjectPatch, Scenario, Step};
 use crate::trace::{Happening, Record};
 
-/// The start time of a world whose scenario has none, since 1970. It is in 2020.
+/// The start time of a world whose scenario names none, since 1970. It lies in 2020.
 const WORLD_START: Duration = Duration::from_hours(438_288);
-/// The time that the world may take to become quiet after a step.
+/// The maximum time to wait after a step until the world is quiet.
 const STEP_QUIET_TIMEOUT: Duration = Duration::from_mins(10);
-/// The time that it may take at the end: longer than the longest backoff, which is 1,000 s.
+/// The maximum time to wait at the end until the world is quiet. It exceeds the longest backoff, which is 1,000 s.
 const END_QUIET_TIMEOUT: Duration = Duration::from_mins(40);
 /// The interval between checks of an awaited condition.
 const WAIT_LOOK_INTERVAL: Duration = Duration::from_secs(1);
-/// The longest time that a step waits.
+/// The longest time for which a `wait` step waits.
 const STEP_WAIT_MAX: Duration = Duration::from_hours(1);
 
 /// The reason why a scenario cannot be run at all.
@@ -77,18 +77,18 @@ pub struct CheckSubject {
     pub features: Features,
 }
 
-/// The world before a scenario begins, and the plugin.
+/// The world as it is before a scenario begins, and the plugin.
 pub(crate) struct World {
     subject: CheckSubject,
     scenario: Scenario,
     /// The time at which the server starts, since 1970.
     start: Duration,
     config: Config,
-    /// The times that the scenario contains.
+    /// The times that occur in the scenario.
     times: BTreeSet<String>,
-    /// The state with the loaded objects.
+    /// The state of the server with the loaded objects.
     begins: Snapshot,
-    /// The same state, for comparisons.
+    /// The loaded objects, to find changes of them.
     beginning: Beginning,
     record: Record,
     /// The number of runs so far.
@@ -96,7 +96,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// Loads the objects that the scenario begins with.
+    /// Loads the objects with which the scenario begins.
     pub(crate) async fn new(subject: CheckSubject, scenario: Scenario, record: Record) -> Result<World, WorldError> {
         let stand_ins = scenario.parsed_stand_ins().unwrap_or_default();
         let start = scenario.parsed_start_time().unwrap_or(WORLD_START);
@@ -111,7 +111,7 @@ impl World {
             };
             user.apply(object).await.map_err(failed)?;
         }
-        // The server then creates service accounts and the like.
+        // Give the server time to create service accounts and the like.
         sleep(WAIT_LOOK_INTERVAL).await;
         let begins = server.snapshot();
         server.shutdown().await;
@@ -120,7 +120,7 @@ impl World {
         Ok(World { subject, scenario, start, config, times, begins, beginning, record, runs: Cell::new(0) })
     }
 
-    /// Runs the whole scenario with `faults`. The same seed and faults lead to the same run.
+    /// Runs the whole scenario with `faults`. The same seed and faults always give the same run.
     pub(crate) async fn run(&self, faults: &[Fault], seed: u64) -> Run {
         self.run_steps(&self.scenario.steps, faults, seed).await
     }
@@ -130,9 +130,9 @@ impl World {
         self.run_from(None, steps, faults, seed).await
     }
 
-    /// As [`Self::run_steps`]. The user applies the object `given` before the host starts.
+    /// Runs `steps` as [`Self::run_steps`] does, but the user first applies the object `given`, before the host starts.
     async fn run_from(&self, given: Option<&Value>, steps: &[Step], faults: &[Fault], seed: u64) -> Run {
-        // Another seed also means another time of day, unless the scenario has its own.
+        // The seed also determines the time of day, unless the scenario names one.
         let shift = Duration::from_secs(if self.scenario.start_time.is_some() { 0 } else { seed % 1_000 * 3_607 });
         let clock = HostClock::start(self.start + WAIT_LOOK_INTERVAL + shift);
         let shown = clock.clone();
@@ -141,7 +141,7 @@ impl World {
         server.reseed(seed);
         server.advance_clock(shift);
         let rules = FaultRules::of(faults);
-        // `Fault::check` has checked the faults of a file.
+        // `Fault::check` has checked the rules that come from a file.
         server.reactors().set(rules.document(seed)).expect("rules of faults are right");
         self.record.begin();
         let refused = match given {
@@ -177,7 +177,7 @@ impl World {
     }
 }
 
-/// Namespaces first, then CRDs, then objects that need both.
+/// Sorts the objects: namespaces first, then CRDs, then objects that need both.
 fn in_order(objects: &[Value]) -> Vec<&Value> {
     let mut ordered: Vec<&Value> = objects.iter().collect();
     ordered.sort_by_key(|object| match object["kind"].as_str() {
@@ -201,9 +201,9 @@ struct Round<'a> {
     purposes: Purposes,
     left: Vec<String>,
     rests: Vec<EndState>,
-    /// How the plugin keeps on writing, if it does.
+    /// How the plugin keeps writing. `None` if it stops.
     noisy: Option<String>,
-    /// Whether the scenario allows it.
+    /// Whether the scenario allows a plugin to keep writing.
     may_write_on: bool,
     failing: Option<(usize, Vec<String>)>,
 }
@@ -238,7 +238,7 @@ impl<'a> Round<'a> {
         }
     }
 
-    /// Carries out all steps. Returns the step that could not be carried out.
+    /// Carries out the steps. If a step fails, returns its index and the error.
     async fn steps(&mut self, steps: &[Step], at_rest: &[(usize, &AtRest)]) -> Option<(usize, UserError)> {
         let user = User(self.server.service(), USER);
         self.settle(STEP_QUIET_TIMEOUT).await;
@@ -269,7 +269,7 @@ impl<'a> Round<'a> {
         None
     }
 
-    /// Another client acts on an object. If the object does not exist, the fault does not occur.
+    /// Another client acts on an object. If the object does not exist, the fault does not count as occurred.
     async fn strike(&mut self, fault: usize, AtRest { object, deed, .. }: &AtRest) {
         let (step, does) = match deed {
             Deed::Delete => (Step::Delete(object.clone()), "deletes"),
@@ -287,7 +287,7 @@ impl<'a> Round<'a> {
         }
     }
 
-    /// The objects as they are now.
+    /// The current objects.
     fn state(&mut self) -> EndState {
         self.normalizer.reach(self.slow.now());
         EndState::of(&self.server.snapshot(), self.beginning, &self.record.created(), &mut self.normalizer)
@@ -307,7 +307,7 @@ impl<'a> Round<'a> {
             before.map(ObjectName::of).any(|it| it == *name)
         };
         if let Step::Delete(name) = step
-            // A child that the user deletes by hand is not an owner.
+            // The object must be the user's own: a child that the user deletes by hand owns nothing.
             && applied(name)
         {
             let left = self.purposes.of(name).map(|place| format!("{place} is left after {name} was deleted"));
@@ -345,7 +345,7 @@ impl<'a> Round<'a> {
         broken
     }
 
-    /// Stops the host gracefully, starts it again without faults, and returns what it then wrote.
+    /// Stops the host gracefully and starts it again without faults. Returns what the host then writes.
     async fn second_run(&mut self) -> SecondRun {
         if self.noisy.is_some() {
             return SecondRun { changed: false, entries: vec![] };

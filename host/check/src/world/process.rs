@@ -18,9 +18,9 @@ use crate::trace::{Happening, Record};
 /// The server's URL in messages.
 const SERVER: &str = "http://localhost";
 
-/// The timing of a lease: six times the usual durations, so that all calls of an unreachable process have ended when it
-/// expires, and a tenth of the renewals, which cost more than anything else in a run. A disconnected call waits 20 s
-/// for its write, and a composer's call 30 s more for its status.
+/// The timing of a lease. It is six times the usual durations, so that all calls of an unreachable process have ended
+/// when its lease expires: a disconnected call waits 20 s for its write, and a composer's call 30 s more for its
+/// status. Renewals are a tenth as frequent, because they cost more than anything else in a run.
 fn timing() -> Timing {
     let [duration, renew_deadline, retry_period] = [90, 60, 20].map(Duration::from_secs);
     Timing::new(duration, renew_deadline, retry_period).expect("they fit together")
@@ -35,12 +35,12 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// The connection of one process to the server.
+    /// Creates a connection of one process to the server.
     pub(super) fn wire(&self, end: ProcessEnd, swap: Option<HotSwap>) -> Wire {
         Wire::new(self.server.clone(), self.record.clone(), end, swap)
     }
 
-    /// The newest generation of the plugin, which changes with a swap.
+    /// Receives the newest generation of the plugin. A swap changes it.
     pub(super) fn newest(&self, swap: Option<&HotSwap>) -> watch::Receiver<Arc<Plugin>> {
         swap.map_or_else(|| watch::channel(self.subject.plugin.clone()).1, |swap| swap.newest.subscribe())
     }

@@ -1,4 +1,4 @@
-//! For which object of the user the plugin has made each object that has no owner.
+//! Finds for which object of the user the plugin has created each object without an owner.
 
 use std::collections::BTreeMap;
 
@@ -11,9 +11,9 @@ use crate::scenario::{ObjectName, Step};
 pub(super) struct Purposes {
     /// The kinds of the plugin's primaries, with their API versions.
     primaries: Vec<(String, String)>,
-    /// The primaries that the user has applied or changed, the last one last.
+    /// The primaries that the user has applied or changed, the most recent one at the end.
     changed: Vec<ObjectName>,
-    /// The objects by UID: several may have the same name but for its generated part.
+    /// The plugin's objects by UID, because the places of objects with generated names may be equal.
     made: BTreeMap<String, Made>,
 }
 
@@ -21,20 +21,21 @@ pub(super) struct Purposes {
 struct Made {
     /// Its resource and name, for people.
     place: String,
-    /// The object of the step after which it was there first. If that step let time pass, it is the primary whose call
-    /// created it; `None` if the user has not applied or changed such a primary.
+    /// The user's object for which this object was created. If the step before its first appearance is about an object,
+    /// it is that object. If the step only let time pass, it is the primary whose call created this object, or `None`
+    /// if the user has not applied or changed that primary.
     purpose: Option<ObjectName>,
 }
 
 impl Purposes {
-    /// For a plugin with primaries of these kinds.
+    /// Starts without objects, for a plugin with primaries of these kinds.
     pub(super) fn new(kinds: impl Iterator<Item = ObjectKind>) -> Purposes {
         let primaries = kinds.map(|kind| (kind.api_version.to_string(), kind.kind.to_string())).collect();
         Purposes { primaries, ..Purposes::default() }
     }
 
-    /// Notes the plugin's objects that are there after a step: their places by UID. `created_by` has the keys of the
-    /// calls that created them.
+    /// Notes the plugin's objects that exist after a step. `there` has their places by UID, and `created_by` the keys
+    /// of the calls that created them.
     pub(super) fn note(
         &mut self,
         step: &Step,
@@ -56,7 +57,7 @@ impl Purposes {
         self.changed.extend(of_step.filter(|_| !matches!(step, Step::Delete(_))));
     }
 
-    /// The primary with this key that the user has applied or changed last.
+    /// The primary with this key. If there are several, the one that the user applied or changed last.
     fn primary(&self, key: &str) -> Option<ObjectName> {
         let is_this = |it: &&ObjectName| {
             let is_primary =
@@ -67,7 +68,7 @@ impl Purposes {
         self.changed.iter().rev().find(is_this).cloned()
     }
 
-    /// The objects that were made for this one.
+    /// The objects that were created for the object `name`.
     pub(super) fn of<'a>(&'a self, name: &'a ObjectName) -> impl Iterator<Item = &'a str> {
         let made = self.made.values().filter(move |made| made.purpose.as_ref() == Some(name));
         made.map(|made| made.place.as_str())
@@ -121,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_appears_with_time_belongs_to_the_primary_whose_call_created_it() {
+    fn with_time_an_object_belongs_to_the_primary_whose_call_created_it() {
         let [(apply_a, of_a), (apply_b, of_b)] = ["a", "b"].map(shop);
         let of_kind =
             |kind: &str| Purposes { primaries: vec![("v1".to_owned(), kind.to_owned())], ..Purposes::default() };

@@ -6,14 +6,14 @@ use tokio::time::{Instant, sleep};
 
 use super::{Round, WAIT_LOOK_INTERVAL};
 
-/// The world is quiet after this time without a change.
+/// The world counts as quiet after this time without a change.
 pub(super) const QUIET_TIME: Duration = Duration::from_mins(1);
-/// Changes with shorter pauses between them are one burst. Who acts once a minute makes longer pauses; who repeats
-/// itself every 15 or 30 s, for example because it writes the time of its last look, does not.
+/// Changes with shorter pauses between them form one burst. A plugin that acts once a minute pauses longer than this. A
+/// plugin that writes every 15 or 30 s, for example the time of its last check, does not.
 const BURST_PAUSE: Duration = Duration::from_secs(40);
-/// If a burst has more changes, the plugin is considered not to stop writing.
+/// If a burst has more changes, the plugin counts as one that keeps writing.
 const BURST_CHANGES_MAX: u64 = 200;
-/// The same if a burst lasts longer.
+/// If a burst lasts longer, the plugin counts as one that keeps writing.
 const BURST_DURATION_MAX: Duration = Duration::from_mins(5);
 
 /// The number of changes over time, and the latest burst.
@@ -21,7 +21,7 @@ struct Bursts {
     changes: u64,
     /// The time of the last change.
     last: Duration,
-    /// The time at which the burst began, and the number of changes until then.
+    /// The time at which the burst began, and the number of changes before it.
     began: (Duration, u64),
 }
 
@@ -50,18 +50,18 @@ impl Bursts {
         at.saturating_sub(self.last)
     }
 
-    /// How a burst does not end, for people. `None` if it may still end.
+    /// A description of a burst that does not end. `None` if it may still end.
     fn endless(&self) -> Option<String> {
         let (began, before) = self.began;
         let (count, lasts) = (self.changes - before, self.last.saturating_sub(began));
         let is_endless = count > BURST_CHANGES_MAX || lasts > BURST_DURATION_MAX;
-        is_endless.then(|| format!("{count} changes in {lasts:?}, and no end"))
+        is_endless.then(|| format!("{count} changes in {lasts:?} without an end"))
     }
 }
 
 impl Round<'_> {
-    /// Waits until nothing changes any more and no call's last result is a failure. After `most`, a pause between two
-    /// bursts is enough: the plugin may act by time. Records if changes do not end.
+    /// Waits until nothing changes any more and the last call of each object has succeeded. After `most`, a pause
+    /// between two bursts is enough, because the plugin may act on a schedule. Records it if the changes do not end.
     pub(super) async fn settle(&mut self, most: Duration) {
         let begun = Instant::now();
         let mut bursts = Bursts::new(self.changes());
@@ -69,7 +69,7 @@ impl Round<'_> {
             sleep(WAIT_LOOK_INTERVAL).await;
             let at = begun.elapsed();
             bursts.look(at, self.changes());
-            // A dead process is not recorded, and the next one still has everything to do.
+            // A dead process makes no entries, and the next process has not started its work, so this is no pause.
             if self.record.is_muted() {
                 bursts.begin(at);
             }
@@ -96,7 +96,7 @@ impl Round<'_> {
 mod tests {
     use super::*;
 
-    /// Looks each second, for ten minutes, at the number of changes that `changes` gives for it.
+    /// Looks once a second, for ten minutes, at the number of changes that `changes` returns for that second.
     fn endless(changes: impl Fn(u64) -> u64) -> bool {
         let mut bursts = Bursts::new(changes(0));
         (1..=600).any(|second| {

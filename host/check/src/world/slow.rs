@@ -26,7 +26,7 @@ struct Outage {
 }
 
 impl SlowFaults {
-    /// The slow faults among `faults`, whose rules are `rules`.
+    /// Picks the slow faults from `faults`. `rules` has the rules of all faults.
     pub(super) fn of(faults: &[Fault], rules: &FaultRules, clock: HostClock) -> SlowFaults {
         let sets = faults.iter().enumerate().filter_map(|(place, fault)| Some((place, fault.clock?)));
         let outages = rules.names().filter_map(|(fault, rule)| {
@@ -50,17 +50,17 @@ impl SlowFaults {
 }
 
 impl Round<'_> {
-    /// Triggers the slow faults that are due when the world is quiet after this step.
+    /// Lets the slow faults occur that are due when the world is quiet after this step.
     pub(super) async fn endure(&mut self, step: usize) {
         self.outlast().await;
         for (fault, set) in self.slow.sets.iter().filter(|(_, set)| set.after_step == step) {
             self.slow.clock.set(set.by);
-            self.record.note(Happening::Stranger(set.told()));
+            self.record.note(Happening::Stranger(set.description()));
             self.rules.has_struck(*fault);
         }
     }
 
-    /// Waits for the end of an outage that has begun, and for the plugin's reaction. Returns whether there was one.
+    /// If an outage has begun, waits for its end and for the plugin's reaction. Returns whether one had begun.
     pub(super) async fn outlast(&mut self) -> bool {
         let reactors = self.server.reactors();
         let begun = self.slow.begun(&reactors);
@@ -70,11 +70,12 @@ impl Round<'_> {
         }
         sleep(lasts).await;
         for Outage { rule, .. } in self.slow.outages.drain(..) {
-            // An outage that has not begun is cancelled too.
+            // This also cancels outages that have not begun.
             let _ = reactors.remove(&rule);
         }
         self.record.note(Happening::Stranger("the outage is over".to_owned()));
-        // Not only failed calls wait: CRDs do, and so do plugins that asked to run again later.
+        // Settling is not enough here: it waits for failed calls, but not for CRDs or for calls that the plugin
+        // requested for later.
         sleep(END_QUIET_TIMEOUT).await;
         self.settle(STEP_QUIET_TIMEOUT).await;
         true

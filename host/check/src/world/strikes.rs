@@ -1,4 +1,4 @@
-//! Tracks which faults of a run occurred. A fault that did not occur was not tried: its rule matched no request, the
+//! Tracks which faults of a run occurred. If a fault did not occur, it was not tried: its rule matched no request, the
 //! watch had ended before its event, or the object did not exist.
 
 use std::collections::BTreeSet;
@@ -9,12 +9,13 @@ use super::Round;
 use crate::fault::Fault;
 use crate::trace::Happening;
 
-/// The rules of a run's faults. Each fault has its own copy of its rule, under a unique name, because two faults may
+/// The rules of a run's faults. Each fault has its own copy of each rule, under a unique name, because two faults may
 /// use the same rule.
 pub(super) struct FaultRules {
     /// Each rule with the index of its fault.
     rules: Vec<(usize, ReactorRule)>,
-    /// The indices of faults that occurred and have no rules, or whose rules were removed.
+    /// The indexes of faults that are known to have occurred: faults without rules, and faults whose rules were
+    /// removed.
     struck: BTreeSet<usize>,
 }
 
@@ -44,7 +45,7 @@ impl FaultRules {
 }
 
 impl Round<'_> {
-    /// Whether each of the faults occurred.
+    /// For each fault, whether it occurred.
     pub(super) fn struck(&self, faults: &[Fault]) -> Vec<bool> {
         let counts = self.server.reactors().counts();
         let acted = |name: &str| counts.iter().any(|count| count.name == name && count.struck > 0);

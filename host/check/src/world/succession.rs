@@ -13,8 +13,8 @@ use crate::fault::{Failover, WritePoint};
 use crate::request_line::RequestLine;
 use crate::trace::{Happening, Record};
 
-/// How long after the takeover the standby's cache is late and the other process is unreachable. It is long enough to
-/// expose a host that does not check how late its caches are, or that does not notice the loss of its lease.
+/// The time after the takeover for which the standby's cache stays late and the other process stays unreachable. It is
+/// long enough to expose a host that does not check how late its caches are, or does not notice that it lost its lease.
 const LATE_AFTER_TAKEOVER: Duration = Duration::from_secs(20);
 
 /// The course of one failover. Clones share it.
@@ -32,9 +32,9 @@ struct SuccessionInner {
 enum Stage {
     /// The first process works.
     Before,
-    /// It sends its last write. From now on the standby's cache is late.
+    /// The first process sends its last write. From now on the standby's cache is late.
     LastWrite,
-    /// It is unreachable.
+    /// The first process is unreachable.
     Silent,
     /// The standby has the lease.
     TakenOver,
@@ -47,7 +47,7 @@ impl Succession {
         Self(Arc::new(SuccessionInner { record, failover, stage: watch::Sender::new(Stage::Before) }))
     }
 
-    /// Where the first process becomes unreachable.
+    /// The write at which the first process becomes unreachable.
     pub(super) fn at(&self) -> WritePoint {
         self.0.failover.at
     }
@@ -57,7 +57,7 @@ impl Succession {
         self.0.failover.returns
     }
 
-    /// The last write of the first process is about to be sent.
+    /// The first process is about to send its last write.
     pub(super) fn last_write(&self) {
         self.advance(Stage::LastWrite);
     }
@@ -69,9 +69,9 @@ impl Succession {
         self.advance(Stage::Silent);
     }
 
-    /// The server has committed a write of a lease by the standby.
+    /// The server has committed a standby's write of a lease.
     pub(super) fn lease_written(&self, line: &RequestLine) {
-        // The other leases only show that a process is alive.
+        // The lease that the plugins depend on ends with `-all`. Other leases only show that a process is alive.
         if !line.name.ends_with("-all") || !self.advance(Stage::TakenOver) {
             return;
         }
@@ -87,19 +87,19 @@ impl Succession {
         });
     }
 
-    /// Waits while the first process is unreachable.
-    pub(super) async fn is_heard(&self) {
+    /// Waits until the first process is reachable.
+    pub(super) async fn until_reachable(&self) {
         self.reaches(|stage| stage < Stage::Silent || stage == Stage::Over).await;
     }
 
-    /// Waits while the standby must not receive events of `resource`.
-    pub(super) async fn is_shown(&self, resource: &str) {
+    /// Waits until the standby may receive events of `resource`.
+    pub(super) async fn until_shown(&self, resource: &str) {
         if self.0.failover.late.as_deref() == Some(resource) {
             self.reaches(|stage| stage == Stage::Before || stage == Stage::Over).await;
         }
     }
 
-    /// Advances to a later stage. Returns false if that stage has been reached already.
+    /// Advances to a later stage. Returns false if it was reached before.
     fn advance(&self, to: Stage) -> bool {
         self.0.stage.send_if_modified(|stage| {
             let is_later = to > *stage;
@@ -109,7 +109,7 @@ impl Succession {
     }
 
     async fn reaches(&self, is_at: impl Fn(Stage) -> bool) {
-        // The sender is in `self`, so this cannot fail.
+        // This cannot fail, because `self` holds the sender.
         let _ = self.0.stage.subscribe().wait_for(|stage| is_at(*stage)).await;
     }
 }

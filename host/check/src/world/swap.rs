@@ -10,7 +10,7 @@ use windlass_wasm::Plugin;
 use crate::fault::WritePoint;
 use crate::trace::{Happening, Record};
 
-/// How long a write is held, so that the next generation can get ready and take over meanwhile.
+/// The time for which a write is held, so that the next generation can get ready and take over.
 const WRITE_HOLD: Duration = Duration::from_secs(1);
 
 /// A swap of the plugin for another generation of the same component.
@@ -22,7 +22,7 @@ pub(super) struct HotSwap {
 }
 
 impl HotSwap {
-    /// Delivers the other generation, and waits until it may have taken over.
+    /// Delivers the other generation, and gives it time to take over.
     pub(super) async fn strike(&self, record: &Record) {
         record.note(Happening::Delivered);
         self.newest.send_modify(|plugin| *plugin = plugin.another_generation());

@@ -10,17 +10,17 @@ use windlass_core::object::path_segment;
 
 use crate::scenario::{Expectation, ObjectCondition, ObjectName, Step};
 
-/// The reason why a step could not be carried out, or an expectation does not hold.
+/// The reason why a step could not be carried out, or why an expectation does not hold.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct UserError(pub(crate) String);
 
-/// A user and its name, which is its user agent and field manager. Faults only affect requests of the host.
+/// A user with its name, which is also its user agent and field manager. Faults affect only requests of the host.
 #[derive(Clone)]
 pub(super) struct User(pub(super) ApiService, pub(super) &'static str);
 
 impl User {
-    /// Carries out a step. The run handles the passing of time and waiting.
+    /// Carries out a step that changes an object. The run itself lets time pass and waits.
     pub(super) async fn act(&self, step: &Step) -> Result<(), UserError> {
         match step {
             Step::Apply(object) => self.apply(object).await,
@@ -136,7 +136,7 @@ impl User {
         let bytes = answer.into_body().collect().await.map_err(|error| failed(&error))?.to_bytes();
         let value = match serde_json::from_slice(&bytes) {
             Ok(value) => value,
-            // For a group that is not served, the API server answers in plain text.
+            // The API server answers in plain text if a group is not served.
             Err(_) if code >= 400 => String::from_utf8_lossy(&bytes).trim().into(),
             Err(error) => return Err(failed(&error)),
         };

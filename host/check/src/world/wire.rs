@@ -1,4 +1,4 @@
-//! The connection between a host and the API server. It records each request, and is cut when the host crashes.
+//! The connection between a host and the API server. It records each request, and breaks when the host crashes.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use crate::logs::current_key;
 use crate::request_line::RequestLine;
 use crate::trace::{CreatedObject, Happening, Record, RequestNote};
 
-/// The parts of the server that the connection needs.
+/// The parts of the server that a connection needs.
 #[derive(Clone)]
 pub(super) struct ServerHandle {
     pub(super) service: ApiService,
@@ -40,15 +40,16 @@ impl ServerHandle {
     }
 }
 
-/// The timeout of an unreachable process's requests. Nothing of it may be left when another process takes over.
+/// The timeout of an unreachable process's requests. It is short, so that nothing of the process is left when another
+/// process takes over.
 const SILENT_REQUEST_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// The number of times that rules have taken effect.
+/// How often the rules of faults have taken effect.
 fn struck(reactors: &Reactors) -> u64 {
     reactors.counts().iter().map(|count| count.struck).sum()
 }
 
-/// The number of events in a chunk of a watch, without bookmarks and errors.
+/// The number of events in a chunk of a watch. Bookmarks and errors do not count.
 fn events_in(lines: &[u8]) -> usize {
     const OTHERS: [&[u8]; 2] = [br#"{"type":"BOOKMARK""#, br#"{"type":"ERROR""#];
     let lines = lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
@@ -60,7 +61,7 @@ fn events_in(lines: &[u8]) -> usize {
 pub(super) enum ProcessEnd {
     None,
     Crash(WritePoint),
-    /// It becomes unreachable, and another one takes over.
+    /// The process becomes unreachable, and another process takes over.
     Silence(Succession),
 }
 
@@ -75,7 +76,7 @@ pub(super) struct Wire {
     /// Set if the process is the standby.
     standby: Option<Succession>,
     writes: Arc<AtomicUsize>,
-    /// The number of times that rules had taken effect at the last check.
+    /// How often rules had taken effect at the last check.
     struck: Arc<AtomicU64>,
     dead: CancellationToken,
     /// Cancelled when nothing is left of the process.
@@ -95,18 +96,17 @@ impl Wire {
         Wire { standby: Some(succession), ..self }
     }
 
-    /// Cancelled when the process has ended.
+    /// Cancelled when the process has died.
     pub(super) fn dead(&self) -> &CancellationToken {
         &self.dead
     }
 
-    /// To be cancelled when everything of the process that can end has ended.
+    /// The engine cancels this when everything of the process that can end has ended.
     pub(super) fn gone(&self) -> &CancellationToken {
         &self.gone
     }
 
-    /// Applies the faults of this write to the process, before or after the commit. Returns whether the process is
-    /// gone.
+    /// Applies the faults of this write, before or after its commit. Returns whether the process is gone.
     async fn strike(&self, write: usize, side: CommitSide) -> bool {
         let here = WritePoint { write, side };
         if let Some(swap) = self.swap.as_ref().filter(|swap| swap.at == here) {
@@ -117,7 +117,7 @@ impl Wire {
                 self.record.note(Happening::Crash);
             }
             ProcessEnd::Silence(succession) if succession.at().write == write => {
-                // The standby must be late before the server commits the write.
+                // The standby's cache must be late before the server commits the write.
                 succession.last_write();
                 if succession.at() != here {
                     return false;
@@ -133,33 +133,33 @@ impl Wire {
         true
     }
 
-    /// The process is gone: it can neither send nor receive.
+    /// The answer to a request of a process that is gone, which can neither send nor receive.
     async fn unheard(&self) -> Result<Response<AnswerBody>, BoxError> {
         if let ProcessEnd::Silence(_) = self.end {
-            // Otherwise, a task that retries until it gets an answer would go on in later runs.
+            // Without an answer, a task that retries until it gets one would continue into later runs.
             if self.gone.is_cancelled() {
                 return nothing_is_there();
             }
             sleep(SILENT_REQUEST_TIMEOUT).await;
-            return Err("the process has fallen silent".into());
+            return Err("the process is unreachable".into());
         }
         pending().await
     }
 
-    /// Waits while the process is disconnected.
-    async fn is_heard(&self) {
+    /// Waits until the process is connected.
+    async fn until_reachable(&self) {
         if let ProcessEnd::Silence(succession) = &self.end
             && succession.returns()
         {
-            succession.is_heard().await;
+            succession.until_reachable().await;
         }
     }
 
-    /// Waits while events of `resource` are held back.
-    async fn is_shown(&self, resource: &str) {
-        self.is_heard().await;
+    /// Waits until events of `resource` may be delivered.
+    async fn until_shown(&self, resource: &str) {
+        self.until_reachable().await;
         if let Some(succession) = &self.standby {
-            succession.is_shown(resource).await;
+            succession.until_shown(resource).await;
         }
     }
 
@@ -168,7 +168,7 @@ impl Wire {
         if self.dead.is_cancelled() {
             return self.unheard().await;
         }
-        self.is_heard().await;
+        self.until_reachable().await;
         let line = RequestLine::of(request.method(), request.uri());
         let of_lease = line.is_about_leases() && is_of_host(request.headers());
         let write = (line.alters() && !of_lease).then(|| self.writes.fetch_add(1, Ordering::Relaxed) + 1);
@@ -176,7 +176,7 @@ impl Wire {
             if self.strike(write, CommitSide::BeforeCommit).await {
                 return self.unheard().await;
             }
-            self.is_heard().await;
+            self.until_reachable().await;
         }
         let (parts, body) = request.into_parts();
         let body = body.collect().await?.to_bytes();
@@ -192,7 +192,7 @@ impl Wire {
         {
             return self.unheard().await;
         }
-        self.is_heard().await;
+        self.until_reachable().await;
         let answer = answer?;
         Ok(answer.map(|body| if line.verb == "watch" { self.watched(line.resource, entry, body) } else { body }))
     }
@@ -220,7 +220,7 @@ impl Wire {
         None
     }
 
-    /// A watch stream that ends with its process. If two processes share a lease, it may be delayed.
+    /// Wraps the stream of a watch so that it ends with its process. If two processes share a lease, it may be delayed.
     fn watched<B>(&self, resource: String, entry: Option<usize>, body: B) -> AnswerBody
     where
         B: HttpBody<Data = Bytes> + Send + Unpin + 'static,
@@ -242,7 +242,7 @@ impl Wire {
         let data = data.then(move |event| {
             let way = way.clone();
             async move {
-                way.0.is_shown(&way.1).await;
+                way.0.until_shown(&way.1).await;
                 event
             }
         });
@@ -250,7 +250,7 @@ impl Wire {
     }
 }
 
-/// The answer, and the object that its request has created.
+/// Returns the answer, and the object that the request has created.
 async fn read_created<B>(
     answer: Result<Response<B>, BoxError>,
 ) -> (Result<Response<AnswerBody>, BoxError>, Option<CreatedObject>)
@@ -266,7 +266,7 @@ where
         Ok(body) => body.to_bytes(),
         Err(error) => return (Err(error.into()), None),
     };
-    // Reviews are created too, and are no objects that stay: they have no UID.
+    // Reviews are created too, but they are not stored and have no UID.
     let object: Value = serde_json::from_slice(&bytes).unwrap_or_default();
     let text = |field: &str| object["metadata"][field].as_str().map(str::to_owned);
     let created = text("name").zip(text("uid")).map(|(name, uid)| CreatedObject { name, uid });
@@ -274,7 +274,7 @@ where
     (Ok(Response::from_parts(parts, body)), created)
 }
 
-/// The final answer to the remains of a process.
+/// The last answer to tasks of a process that is gone.
 fn nothing_is_there() -> Result<Response<AnswerBody>, BoxError> {
     let status =
         r#"{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404,"message":"gone"}"#;
@@ -300,7 +300,7 @@ impl Service<Request<Body>> for Wire {
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        // The client calls this in the span of who sends the request.
+        // The client calls this in the span of the call that sends the request.
         self.clone().send(request, current_key()).boxed()
     }
 }

@@ -1,4 +1,4 @@
-//! The adapter on its own, in an engine.
+//! Tests the adapter without a plugin's component, in an engine.
 
 use std::error::Error;
 
@@ -10,7 +10,7 @@ type Outcome = Result<(), Box<dyn Error>>;
 const INFO: i32 = 2;
 const WARN: i32 = 3;
 const ERROR: i32 = 4;
-/// The addresses of a plugin's own data in these tests, and of the memory that it lends.
+/// The addresses of a plugin's own data in these tests, and of the memory that the plugin lends to the adapter.
 const DATA: u32 = 0;
 const LENT: i32 = 8192;
 const LENGTH: i32 = 2048;
@@ -85,7 +85,7 @@ impl Plugin {
         Ok(self.long(32))
     }
 
-    /// Waits for clocks, each given by its number, time and flags. Returns the user data of those that are due.
+    /// Waits for clocks, each given by its number, time and flags. Returns the user data of the clocks that are due.
     fn poll(&mut self, clocks: &[(u32, i64, u16)]) -> Result<Vec<i64>, Box<dyn Error>> {
         for (place, (clock, time, flags)) in clocks.iter().enumerate() {
             let at = 1024 + 48 * u32::try_from(place)?;
@@ -124,12 +124,12 @@ fn stdout_is_logged_line_by_line_as_info_and_stderr_as_warnings() -> Outcome {
     assert_eq!(plugin.lines(), [(INFO, "one"), (INFO, "two"), (INFO, "three"), (WARN, "oh")]);
     plugin.begin(NOON, 1)?;
     plugin.print(1, "four\n")?;
-    assert_eq!(plugin.lines().last(), Some(&(INFO, "four")), "nothing is said twice");
+    assert_eq!(plugin.lines().last(), Some(&(INFO, "four")), "a message is logged only once");
     Ok(())
 }
 
 #[test]
-fn a_line_longer_than_its_place_is_several_and_no_character_is_cut() -> Outcome {
+fn a_line_longer_than_its_buffer_is_split_between_characters() -> Outcome {
     let mut plugin = Plugin::new()?;
     plugin.begin(NOON, 1)?;
     for text in ["a".repeat(766) + "ü" + &"b".repeat(900), "€".repeat(500), "x\u{1F600}".repeat(300), "c".repeat(768)]
@@ -143,7 +143,7 @@ fn a_line_longer_than_its_place_is_several_and_no_character_is_cut() -> Outcome 
     Ok(())
 }
 
-/// Byte sequences, each with its text after every byte that is not UTF-8 became a question mark.
+/// Byte sequences, each with its text in which a question mark replaces every byte that is not UTF-8.
 const TORN: [(&[u8], &str); 13] = [
     (b"caf\xE9 au lait", "caf? au lait"),
     (b"\xFF", "?"),
@@ -164,7 +164,7 @@ const TORN: [(&[u8], &str); 13] = [
 ];
 
 #[test]
-fn bytes_that_are_no_utf8_are_logged_as_question_marks() -> Outcome {
+fn invalid_utf8_is_logged_as_question_marks() -> Outcome {
     let mut plugin = Plugin::new()?;
     plugin.begin(NOON, 1)?;
     for (bytes, text) in TORN {
@@ -193,7 +193,7 @@ fn a_path_with_invalid_utf8_is_shown_with_question_marks() -> Outcome {
         let mut plugin = Plugin::new()?;
         plugin.begin(NOON, 1)?;
         plugin.print(1, "unfinished")?;
-        // Once longer than the space for it, and once as it is.
+        // Test the path as it is, and a longer one that does not fit into its space.
         for path in [bytes.to_vec(), [bytes, &[b'x'; 1000]].concat()] {
             plugin.begin(NOON, 1)?;
             plugin.store_at(64, &path);
@@ -240,11 +240,11 @@ fn each_call_starts_at_the_hosts_time_and_its_clock_never_goes_back() -> Outcome
 fn a_sleep_returns_at_once_with_a_later_time() -> Outcome {
     let mut plugin = Plugin::new()?;
     plugin.begin(NOON, 1)?;
-    // The first of three is due, and all that are due by then.
+    // The wait ends when the first clock is due. Other clocks that are due by then are returned too.
     assert_eq!(plugin.poll(&[(1, 9_000_000, 0), (1, 2_000_000, 0), (1, 2_000_000, 0)])?, [1, 2]);
     let now = plugin.time(0)?;
     assert!(NOON + 2_000_000 < now && now < NOON + 3_000_000, "{now}");
-    // An absolute time of the wall clock, and one in the past.
+    // Wait for an absolute time of the wall clock, and for one in the past.
     assert_eq!(plugin.poll(&[(0, NOON + 50_000_000, 1)])?, [0]);
     assert!(plugin.time(0)? > NOON + 50_000_000);
     assert_eq!(plugin.poll(&[(0, NOON, 1)])?, [0]);

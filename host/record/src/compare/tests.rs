@@ -81,10 +81,10 @@ fn another_version_is_compared_by_its_writes_to_each_object() {
     let CallVerdict::Differs { writes, result } = compare(&then, &now, Comparison::Writes) else {
         panic!("it differs")
     };
-    let said: Vec<_> =
+    let described: Vec<_> =
         writes.iter().map(|it| format!("{:?} {} {} {}", it.change, it.verb, it.object, it.fields.join("; "))).collect();
     assert_eq!(
-        said,
+        described,
         [
             "Removed apply ConfigMap gone ",
             "Added apply ConfigMap new data.size: 5",
@@ -95,15 +95,15 @@ fn another_version_is_compared_by_its_writes_to_each_object() {
 }
 
 #[test]
-fn an_unrecorded_question_is_reported_with_the_writes_before_it() {
+fn an_unrecorded_import_is_reported_with_the_writes_before_it() {
     let then = recorded(json!([apply("x", 1), apply("later", 1)]), done());
     let asks = RecordedImport { import: "cache.get".to_owned(), args: json!({}), answer: None, cpu_us: 0 };
     let stuck = Some(Stuck::NotRecorded(asks.clone()));
     let now = ReplayedCall { stuck, result: None, ..replayed(json!([apply("x", 2)]), done()) };
-    let CallVerdict::NotRecorded { asks: told, writes } = compare(&then, &now, Comparison::Writes) else {
+    let CallVerdict::NotRecorded { asks: reported, writes } = compare(&then, &now, Comparison::Writes) else {
         panic!("it is stuck")
     };
-    assert_eq!((*told, writes.len(), writes[0].change), (asks, 1, WriteChange::Changed));
+    assert_eq!((*reported, writes.len(), writes[0].change), (asks, 1, WriteChange::Changed));
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn composers_are_compared_by_their_children_and_status() {
     else {
         panic!("it differs")
     };
-    let said: Vec<_> = writes.iter().map(|it| format!("{}: {}", it.object, it.fields.join("; "))).collect();
-    assert_eq!(said, ["ConfigMap c: data.size: 1 → 2", "ConfigMap shop (status): status.ready: true → false"]);
+    let described: Vec<_> = writes.iter().map(|it| format!("{}: {}", it.object, it.fields.join("; "))).collect();
+    assert_eq!(described, ["ConfigMap c: data.size: 1 → 2", "ConfigMap shop (status): status.ready: true → false"]);
     assert_eq!(result, None);
 }

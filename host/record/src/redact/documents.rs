@@ -1,23 +1,23 @@
 //! Redacts secrets by their place in documents: in Secrets, patches of Secrets, tokens, copies in annotations, and
 //! fields that the operator names.
 //!
-//! A text that should be such a document but cannot be parsed is hidden whole, because the places of its values are
-//! unknown.
+//! If a text should be such a document but cannot be parsed, the whole text is hidden, because the places of its values
+//! are unknown.
 
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use windlass_core::secret::known_secrets::KnownSecrets;
 
 use super::marker::{self, Markers};
-use super::opaque::speaks_of_secrets;
+use super::opaque::may_contain_secrets;
 use super::pointers;
 use crate::json::{self, DOCUMENT_VALUES_MAX, values};
 
-/// The maximum nesting of JSON in texts of JSON that is followed.
+/// The maximum depth to which JSON inside JSON texts is parsed.
 pub(super) const NESTED_JSON_DEPTH_MAX: usize = 4;
-/// The maximum number of segments of a JSON patch's path that are followed.
-const DEEPEST_PATH: usize = 32;
-/// The fields of a Secret that are not redacted. All others are, even misspelled ones.
+/// The maximum number of segments of a JSON patch's path. With a longer path, the whole value is redacted.
+const PATCH_PATH_SEGMENTS_MAX: usize = 32;
+/// The fields of a Secret that stay readable. All other fields are redacted, even misspelled ones.
 const OPEN_FIELDS: [&str; 5] = ["apiVersion", "kind", "metadata", "type", "immutable"];
 /// A JSON document without any of these words has nothing to redact.
 const HINTS: [&str; 6] = ["ecret", "ECRET", "oken", "pplied", "riginal", "\\u"];
@@ -88,7 +88,8 @@ impl<'a> Documents<'a> {
     fn rewrite(&mut self, text: &mut String, mut document: Value, is_of_secret: bool, depth: usize) {
         let before = document.clone();
         let has_secret = self.document(&mut document, is_of_secret, depth);
-        // If two fields have the same name, only the last one was checked.
+        // A text with a Secret is always written anew: if it has two fields of one name, only the last one was parsed
+        // and redacted.
         if has_secret || document != before {
             *text = document.to_string();
         }
@@ -123,7 +124,7 @@ impl<'a> Documents<'a> {
                 return;
             }
         }
-        if speaks_of_secrets(text) {
+        if may_contain_secrets(text) {
             self.hide_whole(text);
         }
     }
@@ -135,7 +136,7 @@ impl<'a> Documents<'a> {
         }
         let is_secret = document.is_object() && (is_of_secret || is_secret(document));
         if is_secret {
-            // This comes first, because it knows which values are Base64.
+            // This must run before `nested`, because only `secret` knows which values are Base64.
             self.secret(document);
         }
         let has_secret = self.nested(document, depth);
@@ -157,7 +158,7 @@ impl<'a> Documents<'a> {
                 let items = value.get_mut("items").and_then(Value::as_array_mut);
                 items.into_iter().flatten().for_each(|item| self.secret(item));
             }
-            // Anyone who has a token is authorized by it.
+            // These contain bearer tokens, which are credentials.
             Some("TokenRequest" | "TokenReview") => {
                 for place in ["/status/token", "/spec/token"] {
                     value.pointer_mut(place).into_iter().for_each(|token| self.leaves(token));
@@ -211,7 +212,7 @@ impl<'a> Documents<'a> {
         }
     }
 
-    /// Redacts an operation of a JSON patch: its value, in the place where the operation puts it.
+    /// Redacts the value of a JSON patch's operation, according to the place where the operation puts it.
     fn patch_operation(&mut self, operation: &mut Value, is_of_secret: bool, depth: usize) {
         let path = operation.get("path").and_then(Value::as_str).map(str::to_owned);
         let Some(path) = path else {
@@ -222,7 +223,7 @@ impl<'a> Documents<'a> {
         };
         let Some(value) = operation.get_mut("value") else { return };
         let segments = pointers::segments(&path);
-        if segments.len() > DEEPEST_PATH {
+        if segments.len() > PATCH_PATH_SEGMENTS_MAX {
             return self.leaves(value);
         }
         let mut whole = segments.iter().rev().fold(value.take(), |inner, name| json!({ name: inner }));
@@ -248,8 +249,8 @@ impl<'a> Documents<'a> {
         }
     }
 
-    /// Redacts a copy of an object. Its values are not searched for elsewhere, because most of them appear openly in
-    /// the object.
+    /// Redacts a copy of an object. Its values are not searched for elsewhere, because the object itself shows most of
+    /// them openly.
     fn hide_copy(&mut self, value: &mut Value) {
         match value {
             Value::String(text) if marker::is_whole(text) => {}
@@ -270,8 +271,8 @@ fn is_copy(name: &str) -> bool {
     name.contains("last-applied") || name.ends_with("/applied") || name.ends_with("/original")
 }
 
-/// Whether an object, or a reference, claims to be a Secret. If its API group is missing or wrong, it is treated as a
-/// Kubernetes Secret.
+/// Whether an object, or a reference, claims to be a Secret. An object without an API group, or with a wrong one,
+/// counts as a Kubernetes Secret.
 pub(super) fn is_secret(value: &Value) -> bool {
     let is_secret =
         value.get("kind").and_then(Value::as_str).is_some_and(|it| it.trim().eq_ignore_ascii_case("secret"));

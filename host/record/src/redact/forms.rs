@@ -7,16 +7,16 @@ use windlass_core::secret::known_secrets::SecretForms;
 
 use crate::json;
 
-/// Replaces the secrets in `found` in all texts of a value. JSON texts are parsed, because each writer of JSON escapes
-/// differently. JSON inside them is parsed too, up to `deep` levels.
+/// Replaces the secrets in `found` in all texts of a value. JSON texts are parsed first, because each JSON writer
+/// escapes differently. JSON inside them is parsed too, up to `deep` levels.
 pub(super) fn replace(value: &mut Value, found: &SecretForms, deep: usize) {
     match value {
         Value::String(text) => in_text(text, found, deep),
         Value::Array(items) => items.iter_mut().for_each(|item| replace(item, found, deep)),
         Value::Object(fields) => {
-            // The name of an import comes from the host.
-            let told = fields.iter_mut().filter(|(name, _)| *name != "import");
-            told.for_each(|(_, field)| replace(field, found, deep));
+            // The host writes the name of the import, so it contains no secret.
+            let of_plugin = fields.iter_mut().filter(|(name, _)| *name != "import");
+            of_plugin.for_each(|(_, field)| replace(field, found, deep));
         }
         _ => {}
     }
@@ -48,18 +48,18 @@ fn in_text(text: &mut String, found: &SecretForms, deep: usize) {
     }
 }
 
-/// As [`replace`], also in the names of fields.
+/// Replaces secrets as [`replace`] does, also in the names of fields.
 fn with_names(value: &mut Value, found: &SecretForms, deep: usize) {
     match value {
         Value::String(text) => in_text(text, found, deep),
         Value::Array(items) => items.iter_mut().for_each(|item| with_names(item, found, deep)),
         Value::Object(fields) => {
-            let told = std::mem::take(fields).into_iter().map(|(mut name, mut field)| {
+            let replaced = std::mem::take(fields).into_iter().map(|(mut name, mut field)| {
                 in_text(&mut name, found, 0);
                 with_names(&mut field, found, deep);
                 (name, field)
             });
-            *fields = told.collect::<Map<_, _>>();
+            *fields = replaced.collect::<Map<_, _>>();
         }
         _ => {}
     }
@@ -85,14 +85,14 @@ mod tests {
 
     #[test]
     fn a_value_is_found_in_any_escaping() {
-        for (text, told) in [
+        for (text, expected) in [
             (r#"{"a":"p\u0026ss\u003cw0rd"}"#, r#"{"a":"<x>"}"#),
             (r#"{"a":"\u0070&ss<w0rd"}"#, r#"{"a":"<x>"}"#),
             (r#"{"p&ss<w0rd":1}"#, r#"{"<x>":1}"#),
             ("https://h/?q=p%26ss%3Cw0rd", "https://h/?q=<x>"),
             ("not json: p&ss<w0rd", "not json: <x>"),
         ] {
-            assert_eq!(redacted(text, "p&ss<w0rd"), told);
+            assert_eq!(redacted(text, "p&ss<w0rd"), expected);
         }
         assert_eq!(redacted(r#"{"a":"sch\u00f6nes Wetter"}"#, "schönes Wetter"), r#"{"a":"<x>"}"#);
     }

@@ -106,12 +106,12 @@ fn redact_header(header: &mut Value, documents: &mut Documents<'_>) {
     let Some(name) = header.get(0).and_then(Value::as_str).map(str::to_ascii_lowercase) else { return };
     let Some(Value::String(value)) = header.get_mut(1) else { return };
     if !is_confidential(&name) {
-        // Location, Referer, Link and other headers may contain a URL.
+        // Headers such as Location, Referer and Link may contain a URL.
         *value = hide_in_urls(value, &mut |credential| documents.hidden(credential));
         return;
     }
     if name.contains("cookie") {
-        // The value may be sent elsewhere without its name.
+        // The value of a cookie may be sent elsewhere without its name.
         let values = value.split(';').filter_map(|part| part.split_once('='));
         values.for_each(|(_, value)| documents.learn(value.trim().trim_matches('"')));
     }

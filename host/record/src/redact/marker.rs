@@ -13,7 +13,7 @@ use crate::json;
 /// The beginning of a marker.
 const BEGINS: &str = "<redacted:";
 const ENDS: &str = ">";
-/// The beginning of a marker in Base64, as far as it does not depend on what follows.
+/// The beginning of a marker in Base64: the characters that are the same whatever follows.
 const BEGINS_IN_BASE64: &str = "PHJlZGFjdGVk";
 /// The digest in markers of a replay, which does not know the key.
 const UNKNOWN: &str = "unknown";
@@ -23,7 +23,7 @@ const UNIT: &str = " bytes";
 /// The number of hexadecimal digits in a marker.
 const MARKER_DIGITS: usize = 12;
 
-/// Creates markers. Equal values get equal markers, and guesses can be tested only with the key.
+/// Creates markers. Equal values get equal markers. Only someone who has the key can test guesses of a value.
 #[derive(Clone)]
 pub(crate) struct Markers {
     /// `None` in a replay, which does not know the key of the recording.
@@ -31,14 +31,14 @@ pub(crate) struct Markers {
 }
 
 impl Markers {
-    /// Creates markers with a key that is not stored anywhere else.
+    /// Creates markers with a new key. The key is not stored anywhere.
     pub(crate) fn with_new_key() -> Self {
         let mut key = [0; 32];
         windlass_world::fill(&mut key);
         Self { key: Some(key) }
     }
 
-    /// Creates markers for a replay, in which values from the recording are already redacted.
+    /// Creates markers for a replay, whose recorded values are already redacted.
     pub(crate) fn of_replay() -> Self {
         Self { key: None }
     }
@@ -58,7 +58,8 @@ impl Markers {
         marker + ENDS
     }
 
-    /// The marker for a text that is hidden whole because it cannot be parsed, with its length in bytes.
+    /// The marker for a text that is hidden as a whole because it cannot be parsed. It includes the text's length in
+    /// bytes.
     pub(crate) fn of_whole(&self, value: &[u8]) -> String {
         let marker = self.of(value);
         if self.key.is_none() {
@@ -67,7 +68,8 @@ impl Markers {
         format!("{}{OF_LENGTH}{}{UNIT}{ENDS}", marker.trim_end_matches(ENDS), value.len())
     }
 
-    /// The marker for a Base64 value of `data`, which is Base64 too. Also returns the decoded value, if it is text.
+    /// The marker for a Base64 value of `data`. The marker is encoded in Base64 too. Also returns the decoded value, if
+    /// it is text.
     pub(crate) fn of_base64(&self, value: &str) -> (String, Option<String>) {
         match STANDARD.decode(value) {
             Ok(bytes) => (STANDARD.encode(self.of(&bytes)), String::from_utf8(bytes).ok()),
@@ -107,7 +109,7 @@ fn decoded(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok().filter(|text| is_marker(text))
 }
 
-/// Replaces all markers in `text` by the same word. Also returns whether one of them is from a replay.
+/// Replaces all markers in `text` by the same word. Also returns whether a replay made any of them.
 fn levelled(text: &str) -> (String, bool) {
     let text = decoded(text).map_or_else(|| text.to_owned(), |marker| format!("base64 of {marker}"));
     let (mut level, mut rest, mut is_unknown) = (String::new(), text.as_str(), false);
@@ -124,8 +126,8 @@ fn levelled(text: &str) -> (String, bool) {
     (level, is_unknown)
 }
 
-/// Whether two texts are equal as far as that can be known: a value from a replay cannot be compared with a redacted
-/// value of the recording.
+/// Whether two texts are equal as far as this can be known. A secret in a replay cannot be compared with a redacted
+/// value of the recording, so the two count as equal.
 fn same_text(recorded: &str, replayed: &str) -> bool {
     if recorded == replayed {
         return true;
@@ -137,7 +139,7 @@ fn same_text(recorded: &str, replayed: &str) -> bool {
     recorded.0 == replayed.0 && (recorded.1 || replayed.1)
 }
 
-/// As [`same_text`], for JSON. JSON in texts is compared as JSON.
+/// Compares JSON as [`same_text`] compares texts. JSON inside texts is compared as JSON.
 pub(crate) fn same(recorded: &Value, replayed: &Value) -> bool {
     match (recorded, replayed) {
         (Value::String(recorded), Value::String(replayed)) => {

@@ -23,9 +23,9 @@ use marker::Markers;
 pub use marker::is_redacted;
 pub(crate) use marker::same;
 
-/// The maximum work ([`SecretForms::work`]) for redacting one call; a call that needs more is not recorded. This much
-/// takes some seconds on the thread that writes recordings. It is enough for 400 MiB of texts with one secret, and for
-/// 400 KiB with the maximum number of secrets.
+/// The maximum work ([`SecretForms::work`]) for redacting one call. A call that needs more is not recorded. This much
+/// work takes some seconds on the thread that writes recordings. It is enough for 400 MiB of text with one secret, or
+/// for 400 KiB with the maximum number of secrets.
 ///
 /// [`SecretForms::work`]: windlass_core::secret::known_secrets::SecretForms::work
 const CALL_WORK_MAX: usize = 4 << 30;
@@ -52,15 +52,15 @@ impl Redactor {
         Self { markers: Markers::of_replay(), pointers }
     }
 
-    /// Redacts a [`RecordedCall`] in JSON. `secrets` are values that are known to be secret. Returns false if that is
-    /// not possible, because the call has too many secrets or is too long; such a call must not be recorded.
+    /// Redacts a [`RecordedCall`] in JSON. `secrets` are values that are known to be secret. Returns false if the call
+    /// has too many secrets or is too long; it must then not be recorded.
     pub fn redact(&self, call: &mut Value, secrets: &[Arc<str>]) -> bool {
         let mut documents = Documents::new(&self.markers, &self.pointers);
         for secret in secrets {
             documents.learn(secret);
         }
         http::bodies(call, &mut |body| http::opened(body, &mut documents));
-        // Later calls of a reused instance use random data from this seed.
+        // A reused instance draws random data from this seed in later calls too.
         let mut makes_secrets = call["request"]["reused"] == true;
         if let Some(request) = call.get_mut("request") {
             self.request(request, secrets, &mut documents);
@@ -76,7 +76,7 @@ impl Redactor {
         if let Some(surroundings) =
             call.get_mut("surroundings").and_then(Value::as_object_mut).filter(|_| makes_secrets)
         {
-            // The random data can be computed from the seed and the plugin.
+            // Whoever has the seed and the plugin can compute the random data.
             surroundings.remove("seed");
         }
         let names = names_in(call);
@@ -101,8 +101,8 @@ impl Redactor {
         true
     }
 
-    /// Redacts a call as this host records it, for a recording by a host that redacted less. Recorded answers stay as
-    /// they are. `None` if this host would not record the call ([`redact`](Self::redact)).
+    /// Redacts a call as this host would record it, in case the recording host redacted less. The answers stay as they
+    /// were recorded. `None` if this host would not record the call ([`redact`](Self::redact)).
     #[must_use]
     pub fn redact_again(&self, call: &RecordedCall) -> Option<RecordedCall> {
         let mut document = serde_json::to_value(call).ok()?;
@@ -219,8 +219,8 @@ fn redact_result(result: &mut Value, documents: &mut Documents<'_>) {
     documents.texts(result, NESTED_JSON_DEPTH_MAX);
 }
 
-/// The names of the call's objects. These are not redacted, even if a Secret contains such a name, for example of its
-/// namespace.
+/// The names of the call's objects. They are not redacted, even if a Secret contains one of them, such as the name of
+/// its namespace.
 fn names_in(call: &Value) -> BTreeSet<String> {
     let named = |value: &Value| {
         ["namespace", "name", "kind", "apiVersion"].map(|field| value[field].as_str().map(str::to_owned))

@@ -3,9 +3,9 @@
 /// The maximum punctuation between a name and its value: `kind: "Secret"`, `\"kind\":\"Secret\"`.
 const NAME_TO_VALUE_BYTES_MAX: usize = 16;
 
-/// Whether `text` contains a Secret, a token or a copy of an object, in any format.
-pub(super) fn speaks_of_secrets(text: &str) -> bool {
-    // This decides for most texts.
+/// Whether `text` appears to contain a Secret, a token or a copy of an object, in any format.
+pub(super) fn may_contain_secrets(text: &str) -> bool {
+    // Most texts end here.
     if !["ecret", "ECRET", "oken", "tringData", "last-applied"].iter().any(|hint| text.contains(hint)) {
         return false;
     }
@@ -13,7 +13,7 @@ pub(super) fn speaks_of_secrets(text: &str) -> bool {
     let is_of = |kind: &str| behind(&text, "kind").any(|rest| rest.starts_with(kind));
     is_of("tokenrequest")
         || is_of("tokenreview")
-        // Without data it only refers to a Secret, as a Gateway does.
+        // A text without `data` only refers to a Secret, as a Gateway does.
         || (is_of("secret") && has_word(&text, "data"))
         || has_word(&text, "stringdata")
         || text.contains("last-applied-configuration")
@@ -61,7 +61,7 @@ mod tests {
             "stringData:\n  a: b",
             "kubectl.kubernetes.io/last-applied-configuration: |",
         ] {
-            assert!(speaks_of_secrets(text), "{text}");
+            assert!(may_contain_secrets(text), "{text}");
         }
         for text in [
             "fine",
@@ -70,7 +70,7 @@ mod tests {
             "refs: [{kind: Secret, name: tls}]\nmetadata: {}",
             "this kind of token",
         ] {
-            assert!(!speaks_of_secrets(text), "{text}");
+            assert!(!may_contain_secrets(text), "{text}");
         }
     }
 }

@@ -35,7 +35,7 @@ fn below(value: &mut Value, segments: &[String], change: &mut dyn FnMut(&mut Val
     }
 }
 
-/// As [`each`], for a `value` that a JSON patch puts at `path`.
+/// Changes values as [`each`] does, in a `value` that a JSON patch puts at `path`.
 pub(super) fn within(value: &mut Value, path: &str, pointer: &str, change: &mut dyn FnMut(&mut Value)) {
     let (path, pointer) = (segments(path), segments(pointer));
     let agrees = path.iter().zip(&pointer).all(|(at, segment)| segment == "*" || at == segment);

@@ -42,7 +42,8 @@ fn redacted(mut call: Value) -> Value {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// By place and by value: as it is, in Base64, in a URL, in JSON in a text.
+    /// The password appears in two Secrets, where its place gives it away, and elsewhere in a URL, in JSON inside a
+    /// text, and in an event's note.
     #[test]
     fn no_form_of_a_secret_is_left_anywhere(password in "[a-zA-Z0-9\"\\\\ /+&<>@ö\n-]{8,40}") {
         prop_assume!(password.trim().len() >= 8);
@@ -56,28 +57,28 @@ proptest! {
             applies(&json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "x"}, "stringData": {"a": password}})),
             json!({"import": "events.emit", "args": {"note": format!("used {password}")}, "answer": {"ok": null}}),
         ];
-        let told = redacted(call(imports)).to_string();
+        let recording = redacted(call(imports)).to_string();
         let mut escaped = password.trim().to_owned();
         for _ in 0..4 {
-            prop_assert!(!told.contains(&escaped), "{escaped:?} in {told}");
+            prop_assert!(!recording.contains(&escaped), "{escaped:?} in {recording}");
             escaped = Value::from(escaped.as_str()).to_string().trim_matches('"').to_owned();
         }
-        prop_assert!(!told.contains(&STANDARD.encode(&password)), "{told}");
+        prop_assert!(!recording.contains(&STANDARD.encode(&password)), "{recording}");
     }
 }
 
 #[test]
 fn equal_secrets_get_equal_markers_in_any_form() {
-    let told = redacted(call(vec![
+    let recording = redacted(call(vec![
         reads(&secret("hunter2").to_string()),
         applies(
             &json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "x"}, "stringData": {"a": "hunter2", "b": "hunter3"}}),
         ),
     ]));
     let object = |text: &Value| serde_json::from_str::<Value>(text.as_str().expect("a text")).expect("JSON");
-    let read = object(&told["imports"][0]["answer"]["ok"])["data"]["password"].clone();
+    let read = object(&recording["imports"][0]["answer"]["ok"])["data"]["password"].clone();
     let read = STANDARD.decode(read.as_str().expect("a text")).expect("it is still Base64");
-    let written = object(&told["imports"][1]["args"]["object"])["stringData"].clone();
+    let written = object(&recording["imports"][1]["args"]["object"])["stringData"].clone();
     assert_eq!(written["a"], String::from_utf8(read).expect("a marker"));
     assert_ne!(written["a"], written["b"]);
 }
@@ -90,7 +91,7 @@ fn patches_of_secrets_are_redacted_in_each_of_their_forms() {
         json!({"import": "writes.patch", "args": args})
     };
     let base64 = STANDARD.encode("hunter2");
-    let told = redacted(call(vec![
+    let recording = redacted(call(vec![
         patch("merge", json!({"data": {"a": base64}})),
         patch("strategic", json!({"stringData": {"a": "hunter2"}})),
         patch("json", json!([{"op": "replace", "path": "/data/a", "value": base64}])),
@@ -99,7 +100,7 @@ fn patches_of_secrets_are_redacted_in_each_of_their_forms() {
         json!({"import": "writes.batch", "args": {"operations": [patch("merge", json!({"data": {"a": base64}}))["args"]]}}),
     ]))
     .to_string();
-    assert!(!told.contains("hunter2") && !told.contains(&base64), "{told}");
+    assert!(!recording.contains("hunter2") && !recording.contains(&base64), "{recording}");
 }
 
 #[test]
@@ -108,36 +109,37 @@ fn copies_by_kubectl_and_operator_fields_are_redacted_for_every_kind() {
         "apiVersion": "example.com/v1", "kind": "Shop", "spec": {"token": {"value": "t-123456", "age": 7}, "size": 3},
         "metadata": {"name": "s", "annotations": {LAST_APPLIED: "{\"spec\":{\"token\":\"t-123456\"}}", "other": "kept"}},
     });
-    let told = redacted(call(vec![applies(&object)]));
-    let text = told["imports"][0]["args"]["object"].as_str().expect("a text");
+    let recording = redacted(call(vec![applies(&object)]));
+    let text = recording["imports"][0]["args"]["object"].as_str().expect("a text");
     let object: Value = serde_json::from_str(text).expect("JSON");
     assert_eq!((&object["spec"]["size"], &object["spec"]["token"]["age"]), (&json!(3), &json!(0)));
     assert_eq!(object["metadata"]["annotations"]["other"], "kept");
-    assert!(!told.to_string().contains("t-123456"), "{told}");
+    assert!(!recording.to_string().contains("t-123456"), "{recording}");
 }
 
 #[test]
 fn secrets_in_lists_and_texts_are_found_but_foreign_kinds_are_kept() {
     let list = json!({"apiVersion": "v1", "kind": "List", "items": [secret("hunter2")]});
     let foreign = json!({"apiVersion": "example.com/v1", "kind": "Secret", "metadata": {"name": "f"}, "data": {"a": "plain-value"}});
-    let told = redacted(call(vec![
+    let recording = redacted(call(vec![
         json!({"import": "http.fetch", "args": {"url": "https://h"}, "answer": {"ok": {"status": 200, "headers": [], "body": {"text": list.to_string()}}}}),
         applies(&json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"m": secret("hunter4").to_string()}})),
         applies(&foreign),
     ]))
     .to_string();
     for password in ["hunter2", "hunter4"] {
-        assert!(!told.contains(&STANDARD.encode(password)), "{told}");
+        assert!(!recording.contains(&STANDARD.encode(password)), "{recording}");
     }
-    assert!(told.contains("plain-value"));
+    assert!(recording.contains("plain-value"));
 }
 
 #[test]
 fn secrets_of_the_configuration_are_redacted() {
-    let mut told = call(vec![]);
-    told["request"]["config"] = json!({"smtp": {"password": "a\"quoted\" one", "host": "mail"}}).to_string().into();
-    Redactor::new(vec![]).redact(&mut told, &[Arc::from("a\"quoted\" one")]);
-    let config = told["request"]["config"].as_str().expect("a text");
+    let mut recording = call(vec![]);
+    recording["request"]["config"] =
+        json!({"smtp": {"password": "a\"quoted\" one", "host": "mail"}}).to_string().into();
+    Redactor::new(vec![]).redact(&mut recording, &[Arc::from("a\"quoted\" one")]);
+    let config = recording["request"]["config"].as_str().expect("a text");
     assert!(!config.contains("quoted") && config.contains("mail"), "{config}");
     assert!(serde_json::from_str::<Value>(config).is_ok());
 }
@@ -156,18 +158,18 @@ fn tokens_are_redacted_from_every_source() {
         json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "status": {"token": "eyJ-requested"}});
     let review =
         json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": "eyJ-reviewed"}});
-    let told = redacted(call(vec![applies(&request), applies(&review)])).to_string();
-    assert!(!told.contains("eyJ-"), "{told}");
+    let recording = redacted(call(vec![applies(&request), applies(&review)])).to_string();
+    assert!(!recording.contains("eyJ-"), "{recording}");
 }
 
 #[test]
 fn a_pointer_for_config_maps_reveals_no_secret() {
-    let mut told = call(vec![
+    let mut recording = call(vec![
         reads(&secret("hunter22").to_string()),
         json!({"import": "events.emit", "args": {"note": "used hunter22"}, "answer": {"ok": null}}),
     ]);
-    Redactor::new(vec!["/data/*".to_owned(), "/data/password".to_owned()]).redact(&mut told, &[]);
-    assert!(!told.to_string().contains("hunter22"), "{told}");
+    Redactor::new(vec!["/data/*".to_owned(), "/data/password".to_owned()]).redact(&mut recording, &[]);
+    assert!(!recording.to_string().contains("hunter22"), "{recording}");
 }
 
 #[test]
@@ -175,21 +177,21 @@ fn an_unreadable_secret_is_hidden_whole() {
     let target = json!({"apiVersion": "v1", "kind": "Secret", "namespace": "prod", "name": "db"});
     for patch in [r#"{"stringData":{"a":"hunter22"},}"#, r#"{"stringData":{"a":"hunter22"},"stringData":{}}"#] {
         let args = json!({"target": target, "type": "merge", "patch": patch, "options": {}});
-        let told = redacted(call(vec![json!({"import": "writes.patch", "args": args})])).to_string();
-        assert!(!told.contains("hunter22") && told.contains("merge"), "{told}");
+        let recording = redacted(call(vec![json!({"import": "writes.patch", "args": args})])).to_string();
+        assert!(!recording.contains("hunter22") && recording.contains("merge"), "{recording}");
     }
     let args =
         json!({"target": target, "type": "merge", "patch": r#"{"kind":"Secret","stringData":{"a":"hunter22"}}"#});
-    let told = redacted(call(vec![json!({"import": "writes.patch", "args": args})])).to_string();
-    assert!(!told.contains("hunter22"), "{told}");
+    let recording = redacted(call(vec![json!({"import": "writes.patch", "args": args})])).to_string();
+    assert!(!recording.contains("hunter22"), "{recording}");
 }
 
 #[test]
 fn a_short_secret_of_the_configuration_is_redacted_in_place() {
-    let mut told = call(vec![]);
-    told["request"]["config"] = json!({"smtp": {"password": "abc", "host": "abc.example"}}).to_string().into();
-    Redactor::new(vec![]).redact(&mut told, &[Arc::from("abc")]);
-    let config = told["request"]["config"].as_str().expect("a text");
+    let mut recording = call(vec![]);
+    recording["request"]["config"] = json!({"smtp": {"password": "abc", "host": "abc.example"}}).to_string().into();
+    Redactor::new(vec![]).redact(&mut recording, &[Arc::from("abc")]);
+    let config = recording["request"]["config"].as_str().expect("a text");
     assert!(!config.contains("\"abc\"") && config.contains("abc.example"), "{config}");
 }
 
@@ -200,12 +202,12 @@ fn bodies_are_decoded_before_they_are_redacted() {
         "import": "http.fetch", "args": {"method": "POST", "url": "https://h", "body": body("password=hunter22")},
         "answer": {"ok": {"status": 200, "headers": [["location", "https://t0ken@h"]], "body": body("fine")}},
     });
-    let told = redacted(call(vec![reads(&secret("hunter22").to_string()), fetch]));
-    let sent = told["imports"][1]["args"]["body"]["base64"].as_str().expect("still bytes");
+    let recording = redacted(call(vec![reads(&secret("hunter22").to_string()), fetch]));
+    let sent = recording["imports"][1]["args"]["body"]["base64"].as_str().expect("still bytes");
     let sent = String::from_utf8(STANDARD.decode(sent).expect("Base64")).expect("text");
     assert!(sent.starts_with("password=<redacted:"), "{sent}");
-    assert_eq!(told["imports"][1]["answer"]["ok"]["body"], body("fine"));
-    assert!(!told.to_string().contains("t0ken"), "{told}");
+    assert_eq!(recording["imports"][1]["answer"]["ok"]["body"], body("fine"));
+    assert!(!recording.to_string().contains("t0ken"), "{recording}");
 }
 
 #[test]
@@ -270,8 +272,8 @@ fn fetches(headers: &Value, body: &str) -> Value {
     })
 }
 
-/// The recording of a call with this import.
-fn told(import: Value) -> String {
+/// The redacted recording of a call with this import.
+fn recording_of(import: Value) -> String {
     redacted(call(vec![import])).to_string()
 }
 
@@ -288,14 +290,14 @@ fn copies_of_objects_are_redacted_anywhere_in_a_patch() {
     ] {
         for kind in ["ConfigMap", "Secret"] {
             let patch = json!([{"op": "add", "path": path, "value": value}]).to_string();
-            let told = told(patches(kind, "json", &patch.replace("last-", "l\\u0061st-")));
-            assert!(!told.contains("hunter22") && !told.contains("aHVudGVyMjI"), "{path}: {told}");
-            assert!(path != "/metadata/annotations" || kind == "Secret" || told.contains("kept"), "{told}");
+            let recording = recording_of(patches(kind, "json", &patch.replace("last-", "l\\u0061st-")));
+            assert!(!recording.contains("hunter22") && !recording.contains("aHVudGVyMjI"), "{path}: {recording}");
+            assert!(path != "/metadata/annotations" || kind == "Secret" || recording.contains("kept"), "{recording}");
         }
     }
     let merge = json!({"metadata": {"annotations": {LAST_APPLIED: copy}}}).to_string();
     for form in ["merge", "strategic"] {
-        assert!(!told(patches("ConfigMap", form, &merge)).contains("hunter22"));
+        assert!(!recording_of(patches("ConfigMap", form, &merge)).contains("hunter22"));
     }
 }
 
@@ -316,9 +318,9 @@ fn a_secret_that_is_not_json_becomes_a_digest_with_a_length() {
         json!({"import": "events.emit", "args": {"note": format!("cannot apply {yaml:?}")}, "answer": {"ok": null}}),
         json!({"import": "writes.create", "args": {"object": "{}"}, "answer": {"error": {"message": format!("cannot decode {yaml:?}")}}}),
     ] {
-        let told = told(import.clone());
-        assert!(!told.contains("hunter22") && !told.contains("aHVudGVyMjI"), "{import}: {told}");
-        assert!(told.contains(" bytes>"), "{told}");
+        let recording = recording_of(import.clone());
+        assert!(!recording.contains("hunter22") && !recording.contains("aHVudGVyMjI"), "{import}: {recording}");
+        assert!(recording.contains(" bytes>"), "{recording}");
     }
     let mut failed = call(vec![]);
     failed["result"] = json!({"failed": [{"terminal": format!("refused: {yaml}")}]});
@@ -341,10 +343,10 @@ fn malformed_secrets_are_redacted() {
         json!({"apiVersion": "v1", "kind": "SecretList", "items": [{"metadata": {"name": "a"}, "data": {"a": "hunter22"}}]}),
         json!([{"apiVersion": "v1", "kind": "Secret", "data": {"a": "hunter22"}}]),
     ] {
-        assert!(!told(applies(&object)).contains("hunter22"), "{object}");
+        assert!(!recording_of(applies(&object)).contains("hunter22"), "{object}");
     }
     let twice = r#"{"apiVersion":"v1","kind":"Secret","data":{"a":"aHVudGVyMjI="},"data":{}}"#;
-    assert!(!told(json!({"import": "writes.create", "args": {"object": twice}})).contains("aHVudGVyMjI"));
+    assert!(!recording_of(json!({"import": "writes.create", "args": {"object": twice}})).contains("aHVudGVyMjI"));
     for patch in [
         json!([{"op": "add", "value": {"data": {"a": "hunter22"}}}]),
         json!(["hunter22"]),
@@ -353,7 +355,7 @@ fn malformed_secrets_are_redacted() {
         json!([{"op": "add", "path": "/a".repeat(5_000), "value": "hunter22"}]),
         json!({"op": "add", "path": "/data/a", "value": "hunter22"}),
     ] {
-        assert!(!told(patches("Secret", "json", &patch.to_string())).contains("hunter22"), "{patch}");
+        assert!(!recording_of(patches("Secret", "json", &patch.to_string())).contains("hunter22"), "{patch}");
     }
 }
 
@@ -372,8 +374,8 @@ fn secrets_in_http_bodies_are_redacted_in_each_encoding() {
         json!({"type": "ADDED", "object": secret}),
         json!({"type": "BOOKMARK", "object": {"kept": 1}})
     );
-    let told_watch = told(fetches(&json!([]), &watch.replace("\\\"", "\\u0022")));
-    assert!(!told_watch.contains("aHVudGVyMjI") && told_watch.contains("kept"), "{told_watch}");
+    let redacted_watch = recording_of(fetches(&json!([]), &watch.replace("\\\"", "\\u0022")));
+    assert!(!redacted_watch.contains("aHVudGVyMjI") && redacted_watch.contains("kept"), "{redacted_watch}");
     for body in [
         format!("{{\"type\":\"ADDED\",\"object\":{secret}}}\n{{\"type\":\"ADDED\",\"object\":{secret}}}\n"),
         format!("--x\r\nContent-Type: application/json\r\n\r\n{secret}\r\n--x--\r\n"),
@@ -381,15 +383,15 @@ fn secrets_in_http_bodies_are_redacted_in_each_encoding() {
         format!("---\napiVersion: v1\nkind: Secret\ndata: {{password: {}}}\n", STANDARD.encode("hunter22")),
         format!("k8s\0\n\x0c\n\x02v1\x12\x06Secret {} hunter22", STANDARD.encode("hunter22")),
     ] {
-        let told = told(fetches(&json!([]), &body));
-        assert!(!told.contains("hunter22") && !told.contains("aHVudGVyMjI"), "{body}: {told}");
+        let recording = recording_of(fetches(&json!([]), &body));
+        assert!(!recording.contains("hunter22") && !recording.contains("aHVudGVyMjI"), "{body}: {recording}");
     }
     let form = json!([["Content-Type", "application/x-www-form-urlencoded"]]);
-    let told_form = told(fetches(&form, "client_id=shop&client_secret=hunter22"));
-    assert!(!told_form.contains("hunter22") && told_form.contains("client_id=shop"), "{told_form}");
+    let redacted_form = recording_of(fetches(&form, "client_id=shop&client_secret=hunter22"));
+    assert!(!redacted_form.contains("hunter22") && redacted_form.contains("client_id=shop"), "{redacted_form}");
     let parts = json!([["content-type", "multipart/form-data; boundary=x"]]);
     let body = "--x\r\nContent-Disposition: form-data; name=\"password\"\r\n\r\nhunter22\r\n--x--";
-    assert!(!told(fetches(&parts, body)).contains("hunter22"));
+    assert!(!recording_of(fetches(&parts, body)).contains("hunter22"));
 }
 
 #[test]
@@ -397,8 +399,8 @@ fn binary_bodies_become_a_digest_and_a_length() {
     let bytes = [b"\x1f\x8b\xff".as_slice(), b"hunter22"].concat();
     let mut fetch = fetches(&json!([]), "");
     fetch["args"]["body"] = json!({"base64": STANDARD.encode(&bytes)});
-    let told = redacted(call(vec![fetch]));
-    let sent = told["imports"][0]["args"]["body"]["base64"].as_str().expect("still bytes");
+    let recording = redacted(call(vec![fetch]));
+    let sent = recording["imports"][0]["args"]["body"]["base64"].as_str().expect("still bytes");
     let sent = String::from_utf8(STANDARD.decode(sent).expect("Base64")).expect("a marker");
     assert!(sent.starts_with("<redacted:") && sent.ends_with(", 11 bytes>"), "{sent}");
 }
@@ -412,8 +414,11 @@ fn credentials_in_the_urls_of_headers_are_redacted() {
         ["Refresh", "0; url=/p?token=hunter22"],
         ["X-Next", "https://h/?next=https%3A%2F%2Fme%3Ahunter22%40h"],
     ]);
-    let told = told(fetches(&headers, "and so to hunter22"));
-    assert!(!told.contains("hunter22") && told.contains("page=2") && told.contains("kept"), "{told}");
+    let recording = recording_of(fetches(&headers, "and so to hunter22"));
+    assert!(
+        !recording.contains("hunter22") && recording.contains("page=2") && recording.contains("kept"),
+        "{recording}"
+    );
 }
 
 #[test]
@@ -429,7 +434,7 @@ fn secrets_inside_a_secret_are_redacted_elsewhere_too() {
         "stringData": {"tls.key": pem},
     });
     let basic = |password: &str| STANDARD.encode(format!("robot:{password}"));
-    let told = redacted(call(vec![
+    let recording = redacted(call(vec![
         reads(&secret.to_string()),
         fetches(
             &json!([["X-Registry-Config", basic("pull-pass")]]),
@@ -443,14 +448,14 @@ fn secrets_inside_a_secret_are_redacted_elsewhere_too() {
     ]))
     .to_string();
     for secret in ["pull-pass", "other-pass", "kube-token", "with identity", "MIIEvQIB", "BKcwggSj", "cHVsbC1wYXNz"] {
-        assert!(!told.contains(secret), "{secret}: {told}");
+        assert!(!recording.contains(secret), "{secret}: {recording}");
     }
-    assert!(!told.contains(&STANDARD.encode(pem)[..60]), "{told}");
+    assert!(!recording.contains(&STANDARD.encode(pem)[..60]), "{recording}");
 }
 
 #[test]
 fn redacting_again_changes_nothing() {
-    let told = redacted(call(vec![
+    let recording = redacted(call(vec![
         reads(&secret("hunter22").to_string()),
         applies(
             &json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"url": "x://u:hunter22@h", "b": STANDARD.encode("hunter22")}}),
@@ -461,7 +466,7 @@ fn redacting_again_changes_nothing() {
         ),
         json!({"import": "writes.apply", "args": {"object": "kind: Secret"}}),
     ]));
-    let mut again = told.clone();
+    let mut again = recording.clone();
     Redactor::of_replay(vec!["/spec/token".to_owned()]).redact(&mut again, &[]);
-    assert!(same(&told, &again), "{told}\n{again}");
+    assert!(same(&recording, &again), "{recording}\n{again}");
 }

@@ -12,9 +12,9 @@ use crate::redact::{Redactor, same};
 /// The reason why a replayed call could not continue.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Stuck {
-    /// It asks something that the recorded call did not ask, so the answer is unknown.
+    /// The replay makes an import that the recorded call did not make, so the answer is unknown.
     NotRecorded(RecordedImport),
-    /// The recorded call had ended before this was answered.
+    /// The recorded call ended before this import was answered.
     NotAnswered(RecordedImport),
 }
 
@@ -93,7 +93,7 @@ impl Answers {
         let redacted = redacted(&self.redactor, import, args);
         let fits = |it: &RecordedImport| it.import == import && same(&it.args, &redacted);
         let next = self.asked.iter().position(|(it, is_used)| !is_used && fits(it));
-        // If a question is repeated more often than in the recording, the last answer is used again.
+        // If an import is repeated more often than in the recording, it gets the last answer again.
         let place = next.or_else(|| self.asked.iter().rposition(|(it, _)| fits(it)));
         let asks = || RecordedImport { import: import.to_owned(), args: redacted.clone(), answer: None, cpu_us: 0 };
         let Some(place) = place else { return Err(Stuck::NotRecorded(asks())) };
@@ -131,7 +131,7 @@ fn without_name(operation: &Value) -> Value {
     args
 }
 
-/// The answer to a write that was not recorded: it succeeded and left the object as requested.
+/// The answer to a write that was not recorded: success, with the object as requested.
 fn echo(import: &str, args: &Value) -> Value {
     if ["writes.delete", "writes.delete-collection"].contains(&import) {
         return json!({"ok": null});
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn unrecorded_or_unanswered_questions_have_no_answer() {
+    fn unrecorded_or_unanswered_imports_have_no_answer() {
         let mut answers = answers(json!([{"import": "live.get", "args": {"target": "a"}}]));
         assert!(matches!(answers.answer("live.get", &json!({"target": "a"})), Err(Stuck::NotAnswered(_))));
         assert!(matches!(answers.answer("live.get", &json!({"target": "b"})), Err(Stuck::NotRecorded(_))));

@@ -25,7 +25,7 @@ use crate::{decode, encode};
 /// A recorded call that was made again.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReplayedCall {
-    /// Its questions and writes, redacted like the recording.
+    /// Its imports, redacted like the recording.
     pub imports: Vec<RecordedImport>,
     /// The result. `None` if the call did not end.
     pub result: Option<Value>,
@@ -39,10 +39,10 @@ pub struct ReplayedCall {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CannotReplay {
     /// The plugin has another export.
-    #[error("the recorded call is one of `{export}`, which this plugin does not have")]
+    #[error("the recorded call is a call of `{export}`, an export that this plugin does not have")]
     Export { export: String },
     /// Its secrets cannot be redacted.
-    #[error("it has too many secret values, or too much text to look for them")]
+    #[error("it has too many secret values, or too much text to search for them")]
     Secrets,
 }
 
@@ -91,13 +91,13 @@ async fn composed(plugin: &Arc<Plugin>, call: &RecordedCall, context: Arc<CallCo
         config: config.as_str().into(),
     };
     let now = call.surroundings.now.first().copied().unwrap_or_default();
-    // In `compose`, the seed is derived from the request.
+    // The sandbox derives the seed of a composer's call from the request.
     let replay = Some(Replay { now: Duration::from_nanos(now), seed: [0; 32] });
     plugin.compose(asked, context, CallLimits { replay, ..CallLimits::default() }).await
 }
 
-/// The traces of the replay, redacted as if they had been recorded together with the recorded request. `None` if that
-/// is not possible.
+/// The imports and the result of the replay, redacted together with the recorded request, as in a recording. `None` if
+/// that is not possible.
 fn redacted(
     redactor: &Redactor,
     call: &RecordedCall,

@@ -1,5 +1,5 @@
-//! The ports of a replayed call. Each answers from the recording, and notes the requests that it
-//! gets, just as recording does.
+//! The ports of a replayed call. Each port answers from the recording, and notes the imports that it gets, as recording
+//! does.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,7 +23,7 @@ use crate::capture::microseconds;
 use crate::document::{RecordedImport, RecordedSurroundings};
 use crate::{decode, encode};
 
-/// How far a clock advances for each reading beyond the recorded ones.
+/// How far a clock advances for each reading after the recorded ones are used up.
 const CLOCK_STEP: Duration = Duration::from_millis(1);
 
 /// The state of a replayed call.
@@ -94,8 +94,8 @@ impl ReplayedWorld {
         let world = self.clone();
         port_fn(move |_, ask| match world.asked(Asked::Ask(&ask), |recorded| decode::answer(&ask, recorded)) {
             Ok(answer) => ready(answer).boxed(),
-            // Recorded without an answer. The call is stuck only if it waits for one, which it need not do with
-            // `wasi:http`.
+            // The import was recorded without an answer. The call is stuck only if it waits for the answer; with
+            // `wasi:http`, it may go on without one.
             Err(Some(stuck)) => {
                 let world = world.clone();
                 async move {
@@ -122,7 +122,7 @@ impl ReplayedWorld {
         self.stuck.notified().await;
     }
 
-    /// Takes the questions, and the reason why there are no more.
+    /// Takes the imports so far, and the reason why the call cannot continue.
     pub(super) fn take(&self) -> (Vec<RecordedImport>, Option<Stuck>) {
         let mut state = self.state();
         (std::mem::take(&mut state.asked), state.stuck.take())
@@ -132,13 +132,13 @@ impl ReplayedWorld {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The recorded answer, decoded by `decode`. `None` if there is none; the call then ends here.
+    /// The recorded answer, decoded by `decode`. Without an answer, this ends the call and returns `None`.
     fn answer<T>(&self, asked: Asked<'_>, decode: impl FnOnce(&Value) -> Option<T>) -> Option<T> {
         self.asked(asked, decode).map_err(|stuck| stuck.into_iter().for_each(|stuck| self.stick(stuck))).ok()
     }
 
-    /// The recorded answer, decoded by `decode`. The error is the reason why the call cannot continue if it waits for
-    /// the answer, or `None` if it is already stuck. A question that was not recorded makes it stuck at once.
+    /// The recorded answer, decoded by `decode`. The error is the reason why the call is stuck if it waits for the
+    /// answer, or `None` if the call is already stuck. An import that was not recorded makes the call stuck at once.
     fn asked<T>(&self, asked: Asked<'_>, decode: impl FnOnce(&Value) -> Option<T>) -> Result<T, Option<Stuck>> {
         let (import, args) = encode::asked(asked);
         let mut state = self.state();
@@ -162,7 +162,7 @@ impl ReplayedWorld {
     }
 }
 
-/// The recorded seed. If it was not recorded, an arbitrary fixed one.
+/// The recorded seed, or a fixed one if the seed was not recorded.
 fn seed(surroundings: &RecordedSurroundings) -> [u8; 32] {
     let mut seed = [0x5e; 32];
     let digits = surroundings.seed.as_deref().unwrap_or_default().as_bytes();
@@ -173,8 +173,8 @@ fn seed(surroundings: &RecordedSurroundings) -> [u8; 32] {
     seed
 }
 
-/// The answer to a read in a call that has ended. The guest runs on to a point where it can be stopped, and its further
-/// results are ignored.
+/// The answer to a read in a call that has ended. The guest runs on until it can be stopped, and what it does meanwhile
+/// is ignored.
 fn ended() -> ApiError {
     ApiError::refused(ApiReason::ServerError, "get", "", None, "the replay has ended")
 }

@@ -167,7 +167,7 @@ fn unserved(plugin: &Plugin, folder: &Path) -> Vec<String> {
     match documents::definitions(folder) {
         Ok(definitions) => examine::unserved(plugin, &definitions).iter().map(ToString::to_string).collect(),
         Err(error) => {
-            vec![format!("it is not known whether the API server will serve what the plugin writes: {error}")]
+            vec![format!("cannot check whether the API server serves what the plugin writes: {error}")]
         }
     }
 }
@@ -186,7 +186,7 @@ fn rights(plugin: &Plugin, folder: &Path) -> String {
     };
     let definitions = match documents::definitions(folder) {
         Ok(definitions) => definitions,
-        Err(error) => return format!("it is not known what {file} must grant the plugin: {error}"),
+        Err(error) => return format!("cannot find out what {file} must grant the plugin: {error}"),
     };
     let asks = asks::asks(plugin.manifest(), &ClusterNames::default().with_definitions(definitions));
     let mut superfluous = String::new();
@@ -195,13 +195,18 @@ fn rights(plugin: &Plugin, folder: &Path) -> String {
     }
     let review = review(plugin.manifest(), asks, &[&policy.allowance]);
     let mut text = match review.missing() {
-        missing if !missing.is_empty() => format!("{file} lacks, of what it asks for:{}", indented(&missing)),
-        _ if review.is_narrowed() => format!("{file} grants what it asks for, narrowed to fewer namespaces or names"),
-        _ => format!("{file} grants all that it asks for"),
+        missing if !missing.is_empty() => {
+            format!("{file} lacks these rights that the plugin asks for:{}", indented(&missing))
+        }
+        _ if review.is_narrowed() => {
+            format!("{file} grants what the plugin asks for, narrowed to fewer namespaces or names")
+        }
+        _ => format!("{file} grants all that the plugin asks for"),
     };
     if !superfluous.is_empty() {
         let rules = indented(&superfluous);
-        let _ = write!(text, "\n  warning     {file} grants what the plugin does not ask for; take it away:{rules}");
+        let _ =
+            write!(text, "\n  warning     {file} grants rights that the plugin does not ask for; remove them:{rules}");
     }
     text
 }

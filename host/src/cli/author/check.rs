@@ -206,8 +206,8 @@ impl CheckArgs {
             let load: Vec<_> = checked.load.iter().chain(&checked.samples).cloned().collect();
             return check_recorded::scenarios(path, plugin.name(), &load);
         }
-        let told = |scenario| RecordedScenario { scenario, redacted: vec![] };
-        Ok(self.simulated_scenarios(plugin, checked)?.into_iter().map(told).collect())
+        let without_redactions = |scenario| RecordedScenario { scenario, redacted: vec![] };
+        Ok(self.simulated_scenarios(plugin, checked)?.into_iter().map(without_redactions).collect())
     }
 
     /// The scenarios from files, or one made from a sample.
@@ -277,12 +277,12 @@ impl CheckArgs {
 
     async fn again(&self, subject: CheckSubject, file: &Path) -> anyhow::Result<ExitCode> {
         if self.output != ReportFormat::Text {
-            bail!("--again shows a run as text only");
+            bail!("--again prints only text: leave out --output");
         }
         let read = || format!("cannot read {}", file.display());
         let text = read_argument_text(file, FINDING_BYTES_MAX).with_context(read)?;
         let reproduction =
-            Reproduction::parse(&text).with_context(|| format!("cannot have the run of {} again", file.display()))?;
+            Reproduction::parse(&text).with_context(|| format!("cannot repeat the run of {}", file.display()))?;
         let is_same = reproduction.digest == **subject.plugin.digest();
         let RunAgain { findings, missed } = windlass_check::again(subject, reproduction).await?;
         if !is_same {
@@ -340,7 +340,7 @@ fn show_progress(scenario: &str, done: usize, of: usize) {
     let full = WIDTH * done.min(of) / of.max(1);
     let pairs = if done > of { format!(", and {} pairs", done - of) } else { String::new() };
     let bar = format!("{}{}", "=".repeat(full), " ".repeat(WIDTH - full));
-    // If standard error cannot be written to, nobody sees the progress.
+    // Ignore an error: if standard error cannot be written to, the progress cannot be shown anyway.
     let _ = write!(std::io::stderr(), "\r{scenario} [{bar}] {} of {of} runs{pairs}\x1b[K", done.min(of));
 }
 
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_that_a_check_takes_is_said_before_it_begins() {
+    fn the_duration_of_a_check_is_announced() {
         let minute = Duration::from_mins(1);
         assert_eq!(announcement(1, minute, None), "trying 1 scenario for 60s: --budget TIME sets another time");
         assert_eq!(

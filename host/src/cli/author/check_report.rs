@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use windlass_check::{AcceptedFinding, Finding, Report, RunRule, Tried, told};
+use windlass_check::{AcceptedFinding, Finding, Report, RunRule, Tried, story_of};
 
-/// The most details of a finding that are shown. Further ones are counted.
+/// The maximum number of details of a finding that are shown. Further details are counted.
 const FINDING_DETAILS_SHOWN_MAX: usize = 8;
 
 /// The report, for people.
@@ -26,8 +26,8 @@ pub(crate) fn text(report: &Report, took: Duration, files: &[PathBuf]) -> String
     let classes: Vec<_> = faults.iter().map(|(class, it)| format!("{class} {}/{}", it.tried, it.of)).collect();
     let _ = writeln!(text, "                  {}", classes.join(", "));
     if *unreached > 0 {
-        let why = "the plugin went another way, or there was nothing left for it";
-        let _ = writeln!(text, "                  in {unreached} runs a fault did not come about: {why}");
+        let why = "the plugin behaved differently, or the object of the fault was gone";
+        let _ = writeln!(text, "                  in {unreached} runs a fault did not occur: {why}");
     }
     for (what, reason) in switched_off(report) {
         let _ = writeln!(text, "  switched off    {what}: {reason}");
@@ -65,7 +65,10 @@ fn switched_off(report: &Report) -> Vec<(String, &str)> {
 pub(crate) fn not_met(accepted: &[&AcceptedFinding]) -> String {
     let line = |it: &&AcceptedFinding| {
         let AcceptedFinding { scenario, rule, about, .. } = it;
-        format!("the baseline accepts {} of {about} in scenario {scenario}, and it was not found\n", rule.name())
+        format!(
+            "the baseline accepts {} of {about} in scenario {scenario}, but this finding did not occur\n",
+            rule.name()
+        )
     };
     accepted.iter().map(line).collect()
 }
@@ -73,12 +76,12 @@ pub(crate) fn not_met(accepted: &[&AcceptedFinding]) -> String {
 /// One finding, with its story.
 pub(crate) fn finding(finding: &Finding, file: Option<&PathBuf>, most: usize) -> String {
     let Finding { rule, step, details, faults, again, steps, .. } = finding;
-    let mut text = format!("{}: {}\n", rule.name(), rule.says());
+    let mut text = format!("{}: {}\n", rule.name(), rule.violation());
     for fault in faults {
         let _ = writeln!(text, "  fault    {}", fault.name);
     }
     if faults.is_empty() {
-        let _ = writeln!(text, "  fault    none: it is so without any");
+        let _ = writeln!(text, "  fault    none: this happens without a fault");
     }
     if *again > 0 {
         let _ = writeln!(text, "           and {again} further runs with other faults");
@@ -98,7 +101,7 @@ pub(crate) fn finding(finding: &Finding, file: Option<&PathBuf>, most: usize) ->
     if details.len() > most {
         let _ = writeln!(text, "           and {} more", details.len() - most);
     }
-    text.push_str(&told(finding));
+    text.push_str(&story_of(finding));
     if let Some(file) = file {
         let _ = writeln!(
             text,
@@ -132,8 +135,8 @@ pub(crate) fn junit(reports: &[Report]) -> String {
             }
             text.push_str(">\n");
             for found in of_rule {
-                let said = escaped(&finding(found, None, usize::MAX));
-                let _ = writeln!(text, "      <failure message=\"{}\">{said}</failure>", escaped(rule.says()));
+                let story = escaped(&finding(found, None, usize::MAX));
+                let _ = writeln!(text, "      <failure message=\"{}\">{story}</failure>", escaped(rule.violation()));
             }
             text.push_str("    </testcase>\n");
         }

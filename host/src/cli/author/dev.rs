@@ -140,7 +140,7 @@ async fn serve(
     let result = windlass_runtime::run(connection, settings, stop.clone()).await;
     // The host may have ended by itself.
     stop.cancel();
-    following.await.context("the sources are not followed any more")?;
+    following.await.context("the task that follows the sources has failed")?;
     Ok(result?)
 }
 

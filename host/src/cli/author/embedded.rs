@@ -25,12 +25,12 @@ pub(crate) struct EmbeddedArgs {
     #[arg(long, value_name = "FILE")]
     state: Option<PathBuf>,
     /// Answer as on a bad day: errors, delays, lost answers, stale caches, missed events. A file of kind `Reactors`
-    /// says when. The server follows the file.
+    /// defines when. The server follows the file.
     #[arg(long, value_name = "FILE")]
     reactors: Option<PathBuf>,
-    /// The controllers that run, by name and separated by commas. gc: what an owner leaves behind is deleted after it.
-    /// namespaces: a deleted namespace is emptied and goes. stand-ins: those of --stand-ins. all: these three. none: a
-    /// bare API server, as envtest's is, where a deleted namespace stays, dependents stay, and workloads never become
+    /// The controllers that run, by name and separated by commas. gc: deletes the dependents of a deleted owner.
+    /// namespaces: empties a deleted namespace and removes it. stand-ins: those of --stand-ins. all: these three. none:
+    /// a bare API server like envtest's, in which deleted namespaces and dependents stay, and workloads never become
     /// ready.
     #[arg(long, value_name = "NAMES", default_value = "all")]
     controllers: Controllers,
@@ -44,9 +44,9 @@ pub(crate) struct EmbeddedArgs {
     /// and `kubectl --as` tries out what others may do. Implies --tls, as kubectl sends no token over plain HTTP.
     #[arg(long, value_enum, value_name = "MODE", default_value = "always-allow")]
     authorization: AuthorizationMode,
-    /// Serve HTTPS, with a certificate that is made for it; the kubeconfig has its authority and an administrator's
+    /// Serve HTTPS, with a certificate that the server makes; the kubeconfig has its authority and an administrator's
     /// client certificate. Default: with --authorization rbac and with --client-ca-file. --tls=false serves plain HTTP
-    /// with --authorization rbac too, for clients that send tokens over it; it cannot be combined with
+    /// even with --authorization rbac, for clients that send tokens over it; it cannot be combined with
     /// --client-ca-file.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     tls: Option<bool>,
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn each_controller_can_be_had_by_itself() {
+    fn each_controller_can_run_alone() {
         let running = |flags: &[&str]| {
             let config = config(flags);
             (config.garbage_collection, config.namespace_deletion, config.stand_ins)

@@ -30,7 +30,8 @@ pub(crate) struct NewArgs {
     /// The plugin's name, such as my-shop.
     #[arg(value_name = "NAME")]
     name: String,
-    /// The kind of the plugin's objects, such as `CronJob`. Default: as the plugin's name, so of my-shop `MyShop`.
+    /// The kind of the plugin's objects, such as `CronJob`. Default: the plugin's name in camel case, such as `MyShop`
+    /// for my-shop.
     #[arg(long, value_name = "KIND")]
     kind: Option<String>,
     /// The API group of that kind, such as shops.example.com.
@@ -52,7 +53,7 @@ pub(crate) struct NewArgs {
 enum NewError {
     #[error(transparent)]
     Name(#[from] NameError),
-    #[error("there is no template of a {} in {language} in this windlass", kind.as_str())]
+    #[error("this windlass has no template of a {} in {language}", kind.as_str())]
     NoTemplate { language: String, kind: PluginKind },
     #[error(transparent)]
     Write(#[from] WriteError),

@@ -74,13 +74,13 @@ impl ReplayArgs {
         }
     }
 
-    /// True if everything is the same.
+    /// Replays the calls. Returns true if nothing differs.
     async fn replayed(&self) -> anyhow::Result<bool> {
         let mut report = ReplayReport::new(self.trace);
         let files = windlass_record::files(&self.recording)?;
         let recorded = self.look_through(&files, &mut report)?;
         let of = self.key.as_ref().map(|key| format!(" about {key}")).unwrap_or_default();
-        ensure!(recorded.values().any(Option::is_some), "{} has no call{of}", self.recording.display());
+        ensure!(recorded.values().any(Option::is_some), "{} has no recorded call{of}", self.recording.display());
         let plugins = self.plugins(&recorded, &mut report).await?;
         for file in &files {
             let Some(mut reader) = RecordingReader::open(file)? else { continue };
@@ -144,7 +144,8 @@ impl ReplayArgs {
             let trace_id = &call.request.trace_id;
             report.note(format!("the call {trace_id} of {} is left out: {}", plugin.name(), CannotReplay::Secrets));
         };
-        // Redacted like the replayed calls: another version may have recorded more.
+        // Redact the recorded call as the replayed one is redacted. The recording host may have been of a version that
+        // redacted less.
         let Some(recorded) = Redactor::of_replay(redacted.to_vec()).redact_again(call) else {
             leave_out(report);
             return Ok(());
@@ -177,7 +178,7 @@ impl ReplayArgs {
             match sandbox.load_as(name, file).await {
                 Ok(plugin) if component.digest == **plugin.digest() => plugins.push(plugin),
                 Ok(plugin) => report.note(format!(
-                    "{} is not what was recorded any more: it is {}, and was {}; {advice}",
+                    "{} has changed since the recording: it is {}, and was {}; {advice}",
                     file.display(),
                     plugin.short_digest(),
                     short(&component.digest)

@@ -22,7 +22,7 @@ pub(crate) struct ReplayReport {
 
 struct ReportedCall {
     heading: String,
-    /// Its imports and its end, if they are to be shown.
+    /// Its imports and its end, if the report shows them.
     trace: Option<String>,
     verdict: CallVerdict,
     document: Value,
@@ -51,7 +51,7 @@ impl ReplayReport {
 
     pub(crate) fn add(&mut self, plugin: &Plugin, call: &RecordedCall, replayed: &ReplayedCall, verdict: CallVerdict) {
         let ReplayedCall { imports, result, cpu_us, .. } = replayed;
-        let trace = self.with_trace.then(|| story::told(call, imports, result.as_ref(), *cpu_us));
+        let trace = self.with_trace.then(|| story::text_of_call(call, imports, result.as_ref(), *cpu_us));
         let mut document = json!({
             "plugin": call.component.plugin, "recordedDigest": call.component.digest, "replayedDigest": **plugin.digest(),
             "controller": call.request.controller, "key": call.request.key(), "export": call.export,
@@ -96,10 +96,10 @@ impl ReplayReport {
         for note in &self.notes {
             let _ = writeln!(text, "{note}");
         }
-        let told = self.calls.iter().filter(|call| self.with_trace || call.verdict != CallVerdict::Same);
+        let shown = self.calls.iter().filter(|call| self.with_trace || call.verdict != CallVerdict::Same);
         let most = if self.with_trace { usize::MAX } else { SHOWN_CALLS_MAX };
-        let count = told.clone().count();
-        for call in told.take(most) {
+        let count = shown.clone().count();
+        for call in shown.take(most) {
             let _ = writeln!(text, "{}", call.heading);
             text.push_str(call.trace.as_deref().unwrap_or_default());
             text.push_str(&verdict(&call.verdict));
@@ -108,7 +108,7 @@ impl ReplayReport {
             }
         }
         if count > most {
-            let _ = writeln!(text, "… and {} more calls that are not the same: --output json tells all", count - most);
+            let _ = writeln!(text, "… and {} more calls that differ: --output json shows all", count - most);
         }
         self.summary(&mut text);
         text
@@ -119,7 +119,7 @@ impl ReplayReport {
             (self.count(|it| *it == CallVerdict::Same), "the same"),
             (self.count(|it| matches!(it, CallVerdict::Diverged { .. })), "diverged"),
             (self.count(|it| matches!(it, CallVerdict::Differs { .. })), "different"),
-            (self.count(|it| matches!(it, CallVerdict::NotRecorded { .. })), "asking what was not recorded"),
+            (self.count(|it| matches!(it, CallVerdict::NotRecorded { .. })), "with imports that were not recorded"),
         ];
         let parts = parts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}"));
         let _ = writeln!(text, "{} calls replayed: {}.", self.calls.len(), parts.collect::<Vec<_>>().join(", "));
@@ -130,8 +130,8 @@ impl ReplayReport {
     }
 }
 
-/// Whether something that a plugin may look at is redacted. Plugins hardly look at the copy in `kubectl apply`'s
-/// annotation.
+/// Whether a value is redacted that a plugin may have read. The copy in `kubectl apply`'s annotation does not count,
+/// because plugins hardly ever read it.
 fn is_redacted_beyond_annotations(call: &str) -> bool {
     let mut values = call.split_inclusive("last-applied-configuration");
     let first = values.next().is_some_and(is_redacted);
@@ -148,8 +148,8 @@ fn verdict(verdict: &CallVerdict) -> String {
             let _ = writeln!(text, "    It diverges at import {place}:");
             for (when, import) in [("recorded", recorded), ("replayed", replayed)] {
                 let import = import.as_ref().and_then(|it| serde_json::from_value::<RecordedImport>(it.clone()).ok());
-                let said = import.as_ref().map_or_else(|| "nothing more".to_owned(), story::asked);
-                let _ = writeln!(text, "      {when}: {said}");
+                let shown = import.as_ref().map_or_else(|| "nothing more".to_owned(), story::asked);
+                let _ = writeln!(text, "      {when}: {shown}");
             }
             let name = |import: &Option<Value>| import.as_ref().map(|import| import["import"].clone());
             let is_alike = name(recorded) == name(replayed);
@@ -162,7 +162,7 @@ fn verdict(verdict: &CallVerdict) -> String {
             }
         }
         CallVerdict::Diverged { import: None, recorded, replayed } => {
-            text.push_str("    It asks the same and ends otherwise:\n");
+            text.push_str("    It makes the same imports and ends differently:\n");
             let ended = |result: &Option<Value>| result.as_ref().map_or_else(|| "not at all".to_owned(), story::ended);
             let _ = writeln!(text, "      recorded: {}\n      replayed: {}", ended(recorded), ended(replayed));
         }
@@ -174,7 +174,7 @@ fn verdict(verdict: &CallVerdict) -> String {
         }
         CallVerdict::NotRecorded { asks, writes } => {
             text.push_str(&of_writes(writes));
-            let _ = writeln!(text, "    It asks what was not recorded: {}", story::asked(asks));
+            let _ = writeln!(text, "    It makes an import that was not recorded: {}", story::asked(asks));
         }
     }
     text

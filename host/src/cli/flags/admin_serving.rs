@@ -15,17 +15,17 @@ pub(crate) struct UsageError(pub(crate) String);
 #[derive(Debug, Args)]
 #[expect(clippy::struct_field_names, reason = "the flags are called so")]
 pub(crate) struct AdminServingArgs {
-    /// Serve /healthz, /readyz, /metrics and /plugins at this address. Beyond loopback, --admin-auth says to whom.
+    /// Serve /healthz, /readyz, /metrics and /plugins at this address. An address beyond loopback needs --admin-auth.
     /// Default: not served.
     #[arg(long, value_name = "ADDRESS", env = "WINDLASS_ADMIN_ADDRESS")]
     admin_address: Option<SocketAddr>,
-    /// Whom the admin address answers. none: everyone who can connect. token: holders of a token of the cluster whose
+    /// Who may use the admin address. none: everyone who can connect. token: clients with a token of the cluster whose
     /// user may get the path (nonResourceURLs), over TLS; only /healthz and /readyz need no token. Default on a
     /// loopback address: none.
     #[arg(long, value_enum, value_name = "HOW", env = "WINDLASS_ADMIN_AUTH", requires = "admin_address")]
     admin_auth: Option<AdminAuth>,
-    /// The certificate that the admin address shows, and those between it and its authority, in PEM. The host follows
-    /// the file. Default: with --admin-auth=token, a certificate that the host makes at each start; else no TLS.
+    /// The certificate of the admin address, with its intermediate certificates, in PEM. The host follows the file.
+    /// Default: with --admin-auth=token, a certificate that the host makes at each start; else no TLS.
     #[arg(
         long,
         value_name = "FILE",

@@ -36,7 +36,7 @@ impl fmt::Display for DurationArg {
     }
 }
 
-/// The time that a flag's value says.
+/// Parses the value of a flag that is a time.
 pub(crate) fn time(text: &str) -> Result<Duration, String> {
     text.parse().map(|DurationArg(time)| time)
 }

@@ -49,7 +49,7 @@ impl FromStr for LimitArg {
         })?;
         let value = parse(setting.unit, value)?;
         setting.check(value).map_err(|SetLimitError::Range { least, most }| {
-            format!("{name} is at least {} and at most {}", shown(setting.unit, least), shown(setting.unit, most))
+            format!("{name} must be at least {} and at most {}", shown(setting.unit, least), shown(setting.unit, most))
         })?;
         Ok(Self { setting, value })
     }

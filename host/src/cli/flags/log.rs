@@ -38,13 +38,13 @@ impl LogArgs {
 }
 
 impl LogControl {
-    /// The filter for this level, or the default without one.
+    /// The filter for this level, or the default if there is no level.
     pub(crate) fn filter<'a>(&'a self, level: Option<&'a str>) -> &'a str {
         level.unwrap_or(self.default)
     }
 
-    /// Replaces the filter while the program runs: by that for `level`, or by the default without one. Returns the
-    /// filter.
+    /// Replaces the filter while the program runs. Sets the filter for `level`, or the default if there is no level,
+    /// and returns it.
     pub(crate) fn set<'a>(&'a self, level: Option<&'a str>) -> anyhow::Result<&'a str> {
         let filter = self.filter(level);
         self.current.set(filter)?;
@@ -64,7 +64,7 @@ impl Command {
     /// The filter without `--log-level`.
     fn log_filter(&self, format: LogFormat) -> &'static str {
         match (self, format) {
-            // The plugin's log lines would be those of the recorded calls.
+            // At a lower level, the plugin would log the lines of the recorded calls again.
             (Self::Replay(_), _) => "warn",
             // The command itself prints what a host would log about policies.
             (Self::Rbac(_), _) => "warn,windlass_runtime=off",

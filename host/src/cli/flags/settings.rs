@@ -19,7 +19,8 @@ use crate::cli::flags::traces::TraceArgs;
 /// run as `windlass run` does.
 pub(crate) static DEFAULTS: LazyLock<Settings> = LazyLock::new(Settings::default);
 
-/// The directory for compiled plugins: `named` is that of `--cache-dir`. `None` if there is no home directory either.
+/// The directory for compiled plugins. `named` is the value of `--cache-dir`. `None` if that is not set and there is no
+/// home directory.
 pub(crate) fn cache_dir(named: Option<PathBuf>) -> Option<PathBuf> {
     named.or_else(|| DEFAULTS.cache_dir.clone())
 }
@@ -95,8 +96,8 @@ pub(crate) struct PluginArgs {
     /// Writes that one plugin may make in a burst.
     #[arg(long, value_name = "N", default_value_t = DEFAULTS.guards.writes.burst, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) writes_burst: u32,
-    /// Writes to one object within a minute that make a hot loop: the host then calls the plugin rarely for the object
-    /// that it made them for. 0 switches this off.
+    /// The number of writes to one object within a minute that counts as a hot loop. The host then calls the plugin
+    /// rarely for the primary that causes the writes. 0 switches this off.
     #[arg(long, value_name = "N", default_value_t = DEFAULTS.guards.hot_loop_writes, value_parser = clap::value_parser!(u32).range(..=65_535))]
     pub(crate) hot_loop_writes: u32,
     #[command(flatten)]
@@ -127,7 +128,7 @@ impl PluginArgs {
         let mut leases = self.leases.settings(leases)?;
         leases.namespace = leases.namespace.or_else(|| host_namespace.clone()).or_else(|| self.namespace.clone());
         if self.read_only {
-            // A lease would be a change, and a host that changes nothing needs none.
+            // A lease is a write, and a host that writes nothing needs no lease.
             leases.mode = LeaseMode::None;
         }
         let concurrent_calls = self.concurrent_calls.map_or(DEFAULTS.concurrent_calls, u32::from);

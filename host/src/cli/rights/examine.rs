@@ -137,7 +137,7 @@ impl ClusterArgs {
         ConnectOptions { kubeconfig: self.kubeconfig.clone(), context: self.context.clone(), namespace: None }
     }
 
-    /// `None` if there is no cluster to ask. A cluster named by a flag must answer.
+    /// Connects to the cluster. `None` if there is no cluster to ask. A cluster that a flag names must answer.
     pub(crate) async fn discovery(&self) -> anyhow::Result<Option<Discovery>> {
         let named = self.kubeconfig.is_some() || self.context.is_some();
         let options = self.options();

@@ -67,7 +67,7 @@ impl GrantArgs {
                 Ok(policy) => {
                     let review = review(plugin.manifest(), asks, &[&policy.allowance]);
                     is_narrowed = review.is_narrowed();
-                    // The new policy will be as wide as the plugin asks.
+                    // The new policy will grant all that the plugin asks for, so list also what the old policy narrows.
                     if self.force { review.lacking() } else { review.missing() }
                 }
                 Err(error) if self.force => {
@@ -76,16 +76,16 @@ impl GrantArgs {
                 }
                 Err(error) => bail!("there is a policy that cannot be read, and --force would replace it: {error}"),
             };
-            let said = if news.is_empty() { String::new() } else { format!("# not in {file} so far:\n{news}") };
-            crate::cli::print(&said).context("cannot write to standard output")?;
+            let added = if news.is_empty() { String::new() } else { format!("# missing in {file}:\n{news}") };
+            crate::cli::print(&added).context("cannot write to standard output")?;
             if !self.force && news.is_empty() {
                 let narrowed = if is_narrowed { ", narrowed to fewer namespaces or names" } else { "" };
-                eprintln!("{file} is there already and grants all that {} asks for{narrowed}", plugin.name());
+                eprintln!("{file} already exists and grants all that {} asks for{narrowed}", plugin.name());
                 return Ok(ExitCode::SUCCESS);
             }
             if !self.force {
                 eprintln!(
-                    "windlass: {file} is there already: add what you want of the above, or replace it with --force"
+                    "windlass: {file} already exists: add what you want of the above, or replace it with --force"
                 );
                 return Ok(ExitCode::FAILURE);
             }
@@ -94,7 +94,7 @@ impl GrantArgs {
         let sensitive = text.lines().filter(|line| line.starts_with("# SENSITIVE")).count();
         eprintln!("wrote {}: read it before you rely on it; lines marked SENSITIVE: {sensitive}", output.display());
         if !self.in_force {
-            eprintln!("it begins with `paused: true`, so the plugin is not called before you take that line away");
+            eprintln!("it begins with `paused: true`, so the plugin is not called until you remove that line");
         }
         Ok(ExitCode::SUCCESS)
     }

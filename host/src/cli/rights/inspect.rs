@@ -68,7 +68,7 @@ pub(crate) struct InspectArgs {
     cluster: ClusterArgs,
 }
 
-/// The contents of the file, and what it needs of each limit.
+/// The contents of the file, and how much of each limit it needs.
 struct InspectedFile {
     contents: FileContents,
     needs: Vec<Need>,
@@ -129,7 +129,7 @@ impl InspectArgs {
         };
         let ceiling = self.ceiling.as_deref().map(read_ceiling).transpose().map_err(anyhow::Error::msg)?;
         let asks = self.cluster.asks(&plugin).await?;
-        // If they cannot be read, `asks` has said so already.
+        // If the definitions cannot be read, `asks` has reported it already.
         made.unserved = examine::unserved(&plugin, &documents::definitions_of(plugin.path()).unwrap_or_default());
         let nothing = Allowance::default();
         let granted: &Allowance = policy.as_ref().map_or(&nothing, |policy| &*policy.allowance);
@@ -222,11 +222,11 @@ fn above(given: &PolicyLayers) -> &'static str {
 fn conclusion(given: &PolicyLayers, review: &PolicyReview) -> String {
     let lacking = given.lacking(review);
     if !lacking.is_empty() {
-        return format!("\nlacks, as it would stand in the policy{}:\n{lacking}", above(given));
+        return format!("\nlacks these rights, written as in a policy{}:\n{lacking}", above(given));
     }
     if review.is_narrowed() {
-        "\nlacks nothing; narrowed is what it may do in fewer namespaces, or with fewer names, than it asks for (`--require-all` \
-         calls that lacking)\n"
+        "\nlacks nothing; a right is narrowed if it holds for fewer namespaces or names than the plugin asks for (with \
+         `--require-all`, the plugin then lacks it)\n"
             .to_owned()
     } else {
         "\nlacks nothing\n".to_owned()
@@ -246,7 +246,7 @@ fn line(text: &mut String, word: &str, what: &str, sensitive: &[&str]) {
 
 fn rule_line(rule: &Rule) -> String {
     let names = match (rule.groups.as_slice(), rule.resources.as_slice()) {
-        // Not pair by pair, as many groups of many resources would fill the terminal and the memory.
+        // Do not list the pairs: many groups with many resources would fill the terminal and the memory.
         (groups @ [_, _, ..], resources @ [_, _, ..]) => format!("{resources:?} of {groups:?}"),
         (groups, resources) => {
             let pairs = groups.iter().flat_map(|group| resources.iter().map(move |resource| (group, resource)));

@@ -61,7 +61,8 @@ pub(crate) struct OwnReviews {
 }
 
 impl OwnReviews {
-    /// Asks nothing yet. `user` may be a service account, such as `system:serviceaccount:prod:deployer`.
+    /// Prepares reviews about `user`, without sending a request yet. The user may be a service account, such as
+    /// `system:serviceaccount:prod:deployer`.
     #[must_use]
     pub(crate) fn new(connection: Connection, user: Option<String>) -> Self {
         Self { connection, user }

@@ -83,15 +83,16 @@ pub(crate) struct RbacArgs {
     /// The namespace of the leases. Default: the host's own.
     #[arg(long, value_name = "NAMESPACE", value_parser = crate::cli::namespace, env = "WINDLASS_LEASE_NAMESPACE")]
     lease_namespace: Option<String>,
-    /// Whom the host's admin address answers: as for `run`. With token, the host asks the cluster whose a token is, and
+    /// Who may use the host's admin address: as for `run`. With token, the host asks the cluster whose a token is, and
     /// what its user may get.
     #[arg(long, value_enum, value_name = "HOW", env = "WINDLASS_ADMIN_AUTH", default_value = "none")]
     admin_auth: AdminAuth,
-    /// Print no roles, but what the kubeconfig's user lacks of these rights, and has beyond them in these namespaces.
+    /// Print no roles. Instead print which of these rights the kubeconfig's user lacks, and which further rights it has
+    /// in these namespaces.
     #[arg(long)]
     check: bool,
     /// With --check: ask about this user, such as `system:serviceaccount:windlass-system:windlass`, whom you must be
-    /// allowed to impersonate. If it is an account that plugins act as, about that account's rights.
+    /// allowed to impersonate. If plugins act as this account, --check asks about the rights of that account.
     #[arg(long = "as", value_name = "USER", requires = "check")]
     user: Option<String>,
     /// The output format.
@@ -159,7 +160,10 @@ impl RbacArgs {
         let expected = whose.map_or(&rights.host, |(_, rights)| rights);
         if whose.is_none() {
             for account in rights.accounts.keys() {
-                eprintln!("windlass: plugins act as {account} too, which is another user: --as {}", account.user());
+                eprintln!(
+                    "windlass: plugins also act as {account}, which is another user: check it with --as {}",
+                    account.user()
+                );
             }
         }
         let reviews = OwnReviews::new(connection, self.user.clone());
@@ -194,7 +198,7 @@ impl RbacArgs {
                     eprintln!("windlass: the plugin {name} waits for a policy, and is left out: see `windlass grant`");
                     continue;
                 }
-                // The operator has tried to grant something.
+                // The operator's policy cannot be used, so the right roles are unknown.
                 Standing::Waiting(Some(why)) => bail!(why),
             };
             let manifest = plugin.manifest();
@@ -274,7 +278,7 @@ fn heading(plugins: &[Arc<Plugin>]) -> String {
     let named: String = named.collect();
     let whose = if named.is_empty() { ", which runs no plugin.\n" } else { " with these plugins:\n" };
     format!(
-        "# The least rights of a Windlass host{whose}{named}# Derived by `windlass rbac`: derive them anew when plugins or \
+        "# The least rights of a Windlass host{whose}{named}# Derived by `windlass rbac`: derive them again when plugins or \
          policies change.\n"
     )
 }

@@ -1,8 +1,9 @@
 //! The configuration file of a host, `windlass run --config FILE`, and `windlass config`, which shows the resulting
 //! settings.
 //!
-//! The file becomes flags: whatever neither the command line nor the environment sets is added to the command line
-//! before it is parsed. So clap decides, checks and explains, and the file has a key for each flag of `windlass run`.
+//! The file becomes flags: its values are added to the command line before that is parsed, unless the command line or
+//! the environment sets them. So clap decides, checks and explains, and the file has a key for each flag of `windlass
+//! run`.
 
 mod file;
 mod follow;
@@ -118,8 +119,8 @@ impl HostConfig {
     ///
     /// If the file cannot be read, or something in it is wrong.
     pub(crate) fn of(command: &clap::Command, words: &[OsString]) -> Result<Option<Self>, PolicyError> {
-        // Errors in the command line are reported later, once the file's flags are added, as these may be the missing
-        // ones. A request for help needs no file.
+        // Other errors in the command line are reported later, once the file's flags are added, because these may be
+        // the missing flags. A request for help needs no file.
         let Ok(matches) = command.clone().ignore_errors(true).try_get_matches_from(words) else { return Ok(None) };
         let Some(given) = of_host(&matches) else { return Ok(None) };
         let Some(path) = given.get_one::<PathBuf>(FILE) else { return Ok(None) };

@@ -18,8 +18,8 @@ use crate::cli::watching::admin_client::AdminClientArgs;
 use crate::cli::watching::pods::{AskedPod, PodArgs};
 use crate::cli::watching::replica_views::HostPlugins;
 
-/// The bytes with a special meaning in a path or a query.
-const MEANT: &AsciiSet =
+/// The bytes that are encoded in a path or a query, because they may have a special meaning there.
+const ENCODED_BYTES: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b':').remove(b',');
 /// The timeout for a host's answer.
 const ADMIN_ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -63,7 +63,7 @@ pub(crate) struct AskedAddress<'a> {
     client: &'a AdminClientArgs,
 }
 
-/// Why there is nothing to show.
+/// The reason why nothing can be shown.
 #[derive(Debug)]
 pub(crate) enum AdminFailure {
     /// The host does not know the plugin or key; its message says which ones exist.
@@ -89,7 +89,7 @@ impl AdminFailure {
     }
 
     /// Prints the failure, and returns its exit code.
-    pub(crate) fn told(&self) -> ExitCode {
+    pub(crate) fn report(&self) -> ExitCode {
         match self {
             Self::NotFound(why) => {
                 eprintln!("windlass: {}", deceptive::escape(why));
@@ -182,7 +182,7 @@ impl AskedAddress<'_> {
             asking.await.map_err(|_| anyhow::anyhow!("no answer within {ADMIN_ANSWER_TIMEOUT:?}")).and_then(|it| it);
         let cannot = || {
             format!(
-                "cannot ask the host at {address} (--admin-address): is it there, was it started with --admin-address, and \
+                "cannot ask the host at {address} (--admin-address): is it running, was it started with --admin-address, and \
                  is its port forwarded (kubectl port-forward)?"
             )
         };
@@ -207,19 +207,19 @@ impl AskedAddress<'_> {
 
 /// Encodes a part of a URL's path or query.
 pub(crate) fn encoded(text: &str) -> String {
-    utf8_percent_encode(text, MEANT).to_string()
+    utf8_percent_encode(text, ENCODED_BYTES).to_string()
 }
 
 /// The document in `answer`.
 fn document_of(answer: &Response<String>) -> anyhow::Result<Value> {
-    let (status, said) = (answer.status(), answer.body().trim());
+    let (status, message) = (answer.status(), answer.body().trim());
     match status.as_u16() {
         200 => document(answer.body()),
         401 => bail!(
-            "it wants a token: pass one with --token-file FILE, or with --token \"$(kubectl create token ACCOUNT)\". It \
-             answers {status}: {said}"
+            "it requires a token: pass one with --token-file FILE, or with --token \"$(kubectl create token ACCOUNT)\". It \
+             answers {status}: {message}"
         ),
-        _ => bail!("it answers {status}: {said}"),
+        _ => bail!("it answers {status}: {message}"),
     }
 }
 
@@ -231,9 +231,8 @@ pub(crate) fn names_what_is_not_there(answer: &str) -> bool {
 
 /// Parses a host's document, which is a JSON object.
 pub(crate) fn document(text: &str) -> anyhow::Result<Value> {
-    let shown: Value =
-        serde_json::from_str(text).context("it answers something else than a host of this version does")?;
-    ensure!(shown.is_object(), "it answers something else than a host of this version does: it is no JSON object");
+    let shown: Value = serde_json::from_str(text).context("its answer is not that of a host of this version")?;
+    ensure!(shown.is_object(), "its answer is not that of a host of this version: it is not a JSON object");
     Ok(shown)
 }
 
@@ -242,14 +241,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_has_nothing_that_means_something_in_it() {
+    fn special_characters_in_a_path_are_encoded() {
         assert_eq!(encoded("a/b c?ü:d"), "a%2Fb%20c%3F%C3%BC:d");
     }
 
     #[test]
     fn a_failed_write_to_standard_output_exits_like_an_unreachable_host() {
         let failure = AdminFailure::from(std::io::Error::from(std::io::ErrorKind::StorageFull));
-        assert_eq!(failure.told(), ExitCode::from(UNKNOWN));
+        assert_eq!(failure.report(), ExitCode::from(UNKNOWN));
         assert!(explained(&*failure.into_error()).contains("standard output"));
     }
 

@@ -69,7 +69,7 @@ impl<'a> AdminUrl<'a> {
         let (is_https, rest) = match address.split_once("://") {
             None | Some(("http", _)) => (false, address.strip_prefix("http://").unwrap_or(address)),
             Some(("https", rest)) => (true, rest),
-            Some((other, _)) => bail!("it is asked by http:// or https://, not by {other}://"),
+            Some((other, _)) => bail!("use http:// or https://, not {other}://"),
         };
         let authority = rest.strip_suffix('/').unwrap_or(rest);
         let (host, port) = authority.rsplit_once(':').unwrap_or((authority, ""));
@@ -90,7 +90,7 @@ impl AdminClientArgs {
         let token = self.token()?;
         ensure!(
             token.is_none() || url.is_https || url.is_this_machine(),
-            "the token would go over the network in the clear: ask by https://"
+            "the token would cross the network unencrypted: use https://"
         );
         let request = request(&url, path, token.as_deref()).method(method).body(Empty::new())?;
         let stream = TcpStream::connect(url.authority).await?;
@@ -114,13 +114,17 @@ impl AdminClientArgs {
         };
         let token = text.trim();
         let is_one = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
-        ensure!(is_one, "{source} has no token: it is one word of ASCII, as `kubectl create token ACCOUNT` prints it");
+        ensure!(
+            is_one,
+            "{source} has no token: a token is one word of ASCII, as `kubectl create token ACCOUNT` prints it"
+        );
         Ok(Some(token.to_owned()))
     }
 
     async fn encrypted(&self, url: &AdminUrl<'_>, stream: TcpStream) -> anyhow::Result<TlsStream<TcpStream>> {
         let name = self.tls_server_name.as_deref().unwrap_or(url.host).to_owned();
-        let name = ServerName::try_from(name.clone()).with_context(|| format!("{name} can stand in no certificate"))?;
+        let name = ServerName::try_from(name.clone())
+            .with_context(|| format!("{name} is not a name that a certificate can have"))?;
         let shaken = TlsConnector::from(Arc::new(self.config()?)).connect(name, stream).await;
         shaken.map_err(|error| {
             let advice = advice(&error.to_string());
@@ -136,7 +140,9 @@ impl AdminClientArgs {
             WebPkiServerVerifier::builder_with_provider(Arc::new(authorities(path)?), provider.clone()).build()?
         } else {
             let verifier = Verifier::new(provider.clone());
-            Arc::new(verifier.context("the system has no authorities: name some with --certificate-authority")?)
+            Arc::new(verifier.context(
+                "the system has no certificate authorities: name a file of them with --certificate-authority",
+            )?)
         };
         let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
         Ok(builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth())
@@ -146,12 +152,12 @@ impl AdminClientArgs {
 /// Advice for a TLS connection that failed with `error`.
 fn advice(error: &str) -> &'static str {
     if error.contains("CaUsedAsEndEntity") {
-        return "no TLS with it. It shows the certificate of an authority, as `openssl req -x509` makes them, and not that of a \
-                server: make one with basicConstraints=critical,CA:FALSE";
+        return "the TLS handshake failed. The host presents the certificate of an authority, as `openssl req -x509` makes it, \
+                and not that of a server: make one with basicConstraints=critical,CA:FALSE";
     }
-    "no TLS with it. A certificate that is not from the system's authorities needs --certificate-authority, and \
-     --tls-server-name if it has another name; one that the host has made for itself needs --insecure-skip-tls-verify. A host \
-     without TLS is asked by http://"
+    "the TLS handshake failed. A certificate that is not from the system's authorities needs --certificate-authority, and \
+     --tls-server-name if it has another name; one that the host has made for itself needs --insecure-skip-tls-verify. \
+     For a host without TLS, use http://"
 }
 
 fn authorities(path: &Path) -> anyhow::Result<RootCertStore> {
@@ -159,16 +165,18 @@ fn authorities(path: &Path) -> anyhow::Result<RootCertStore> {
     let pem = read_argument(path, CA_FILE_BYTES_MAX).with_context(|| format!("cannot read {}", source()))?;
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(&pem) {
-        let certificate = certificate.with_context(|| format!("{} is no PEM", source()))?;
-        roots.add(certificate).with_context(|| format!("{} has a certificate of no authority", source()))?;
+        let certificate = certificate.with_context(|| format!("{} is not PEM", source()))?;
+        roots
+            .add(certificate)
+            .with_context(|| format!("{} has a certificate that is not of an authority", source()))?;
     }
     ensure!(!roots.is_empty(), "no certificate in {}: it takes PEM", source());
     Ok(roots)
 }
 
 fn request(url: &AdminUrl<'_>, path: &str, token: Option<&str>) -> Builder {
-    // A host answers requests for names that a stranger may own only if no web page can have made the request. This
-    // header says so, and no page can send it.
+    // A host that is queried by a name answers only if no web page can have made the request, because an attacker may
+    // own the name. This header proves that, because no page can send it.
     let request = Request::get(path).header(HOST, url.authority).header("sec-fetch-site", "none");
     let request = request.header(CONNECTION, "close");
     token.into_iter().fold(request, |request, token| request.header(AUTHORIZATION, format!("Bearer {token}")))
@@ -180,17 +188,17 @@ where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-    // It ends with the answer, or with an error that the reader of the answer gets too.
+    // This task ends with the answer. If it fails, reading the answer fails too.
     tokio::spawn(connection);
-    let no_http = "it does not answer by HTTP: a host with TLS is asked by https://";
+    let no_http = "it does not answer in HTTP: for a host with TLS, use https://";
     let (head, body) = sender.send_request(request).await.context(no_http)?.into_parts();
     let body = Limited::new(body, ADMIN_ANSWER_BYTES_MAX).collect().await.map_err(|error| {
         if error.is::<LengthLimitError>() {
             return anyhow::anyhow!("it answers more than {} MiB: is it a host?", ADMIN_ANSWER_BYTES_MAX >> 20);
         }
-        anyhow::anyhow!(error).context("its answer breaks off")
+        anyhow::anyhow!(error).context("its answer is cut off")
     })?;
-    let body = String::from_utf8(body.to_bytes().into()).context("its answer is no text: is it a host?")?;
+    let body = String::from_utf8(body.to_bytes().into()).context("its answer is not text: is it a host?")?;
     Ok(Response::from_parts(head, body))
 }
 
@@ -256,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_taken_apart_whatever_its_form() {
+    fn an_address_is_parsed_in_each_of_its_forms() {
         let of = |address| AdminUrl::of(address).map(|it| (it.is_https, it.authority, it.host)).ok();
         assert_eq!(of("localhost:8080"), Some((false, "localhost:8080", "localhost")));
         assert_eq!(of("http://10.0.0.1:80/"), Some((false, "10.0.0.1:80", "10.0.0.1")));
@@ -267,7 +275,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_certificate_is_believed_that_is_from_the_authority_and_no_other() {
+    async fn only_certificates_of_the_authority_are_accepted() {
         let (server, address, directory) = https().await;
         let certificate_authority = Some(directory.path().join("ca.pem"));
         let client = AdminClientArgs { certificate_authority, ..AdminClientArgs::default() };
@@ -281,7 +289,7 @@ mod tests {
         assert!(
             credulous.ask(&address, Method::GET, "/version").await.expect("anything is").body().contains("gitVersion")
         );
-        // Like a host that presents the authority's own certificate.
+        // This host presents the certificate of the authority itself.
         let pem = server.authority().expect("it speaks TLS");
         let authority = CertificateDer::from_pem_slice(pem.as_bytes()).expect("a certificate");
         let roots = Arc::new(authorities(&directory.path().join("ca.pem")).expect("it is one"));
@@ -297,8 +305,8 @@ mod tests {
         server.shutdown().await;
     }
 
-    /// Sends a request to a server on this machine that answers `said`. Returns the result, and the request.
-    async fn answered(said: &'static str) -> (anyhow::Result<Response<String>>, String) {
+    /// Sends a request to a server on this machine whose answer is `answer`. Returns the result, and the request.
+    async fn answered(answer: &'static str) -> (anyhow::Result<Response<String>>, String) {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("bound").to_string();
         let answering = async {
@@ -307,7 +315,7 @@ mod tests {
             while !asked.ends_with(b"\r\n\r\n") {
                 stream.read_buf(&mut asked).await.expect("a request");
             }
-            stream.write_all(said.as_bytes()).await.expect("it reads");
+            stream.write_all(answer.as_bytes()).await.expect("it reads");
             String::from_utf8(asked).expect("text")
         };
         let client = AdminClientArgs { token: Some("abc".to_owned()), ..AdminClientArgs::default() };
@@ -331,10 +339,10 @@ mod tests {
     async fn a_truncated_answer_is_refused_and_an_answer_without_http_says_so() {
         let why = async |said| explained(&*answered(said).await.0.expect_err("it is of no use"));
         let half = why("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{}").await;
-        assert!(half.contains("breaks off"), "{half}");
+        assert!(half.contains("is cut off"), "{half}");
         for other in ["SSH-2.0-OpenSSH_9.9\r\n\r\n", "\u{15}\u{3}\u{1}\u{0}\u{2}\u{2}\u{46}", ""] {
             let why = why(other).await;
-            assert!(why.contains("does not answer by HTTP"), "{why}");
+            assert!(why.contains("does not answer in HTTP"), "{why}");
         }
     }
 

@@ -112,7 +112,7 @@ impl ManualChange<'_> {
                 None => return Ok(false),
             }
         }
-        Err(last.map_or_else(|| anyhow::anyhow!("it changes all the time"), Into::into))
+        Err(last.map_or_else(|| anyhow::anyhow!("it keeps changing"), Into::into))
     }
 
     /// The call context: the role acts manually for the plugin, with rights over this object only.

@@ -109,10 +109,7 @@ impl ListChildrenArgs {
 async fn version(file: &Path, limits: &LimitArgs) -> anyhow::Result<(String, NamedKinds)> {
     let plugin = examine::load(file, limits, CacheArgs::default()).await?;
     if plugin.entry() != EntryPoint::Composer {
-        bail!(
-            "{} is no composite plugin: it has no children by which its host could tell what it left",
-            file.display()
-        );
+        bail!("{} is not a composite plugin, so it leaves no children behind", file.display());
     }
     Ok((plugin.name().to_string(), NamedKinds::of(plugin.manifest())))
 }

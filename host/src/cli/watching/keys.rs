@@ -60,8 +60,8 @@ impl KeysArgs {
         Ok(if unknown.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
-    /// Why there are no keys, if that does not mean that nothing is to be done: the plugin is not at work on the
-    /// queried host.
+    /// The reason why the host shows no keys of the plugin, if the plugin is not at work there. `None` if it is at
+    /// work, so that all its keys are done.
     async fn unknown(&self) -> Option<String> {
         let shown = self.admin.plugins(Some(&self.plugin)).await.ok()?;
         shown.plugins.first().and_then(|plugin| not_at_work(&self.plugin, &plugin["health"]))
@@ -107,9 +107,7 @@ impl KeysArgs {
             let Some(token) = page["continue"].as_str() else { break };
             let after = format!("&continue={}", encoded(token));
             if after == next {
-                return Err(AdminFailure::Unknown(anyhow::anyhow!(
-                    "the host shows the same page of keys again and again"
-                )));
+                return Err(AdminFailure::Unknown(anyhow::anyhow!("the host keeps returning the same page of keys")));
             }
             next = after;
         }
@@ -135,7 +133,7 @@ fn not_at_work(plugin: &str, health: &Value) -> Option<String> {
         return None;
     }
     let why = health["why"].as_str().map(|why| format!(": {why}")).unwrap_or_default();
-    Some(format!("nothing is known of the keys of {plugin} there, as it is {state}{why}"))
+    Some(format!("the host does not know the keys of {plugin}, because the plugin is {state}{why}"))
 }
 
 fn rows(keys: &[Value], is_wide: bool) -> String {
@@ -213,11 +211,11 @@ fn story(plugin: &str, key: &Value) -> String {
         line(name, format!("{} {}", text(&logged["level"]), text(&logged["message"])));
     }
     if key["exists"] == false {
-        line("object", "it is not in the cache: it has gone, or was never there".to_owned());
+        line("object", "it is not in the cache: it is gone, or never existed".to_owned());
     }
     let calls = key["calls"].as_array().map(Vec::as_slice).unwrap_or_default();
     if calls.is_empty() {
-        line("calls", "none is remembered, as of most keys that are done".to_owned());
+        line("calls", "none is remembered, as for most keys that are done".to_owned());
         return lines.join("\n") + "\n";
     }
     line("calls", "the latest first".to_owned());
@@ -263,16 +261,17 @@ mod tests {
     }
 
     #[test]
-    fn no_name_makes_a_line_of_its_own() {
-        let told = story("a", &json!({"key": "x\n  state     done\u{1b}", "controller": "c", "state": "backoff"}));
-        assert_eq!(told.lines().next(), Some(r"x\n  state     done\u{1b}  of a, controller c"));
+    fn a_key_with_line_breaks_stays_on_one_line() {
+        let shown = story("a", &json!({"key": "x\n  state     done\u{1b}", "controller": "c", "state": "backoff"}));
+        assert_eq!(shown.lines().next(), Some(r"x\n  state     done\u{1b}  of a, controller c"));
     }
 
     #[test]
-    fn no_keys_of_a_plugin_that_is_not_at_work_do_not_mean_that_all_is_done() {
+    fn a_plugin_that_is_not_at_work_is_not_reported_as_done() {
         assert_eq!(not_at_work("a", &json!({"state": "running", "why": null})), None);
         let standby = json!({"state": "standing-by", "why": "another replica has its lease"});
-        let expected = "nothing is known of the keys of a there, as it is standing-by: another replica has its lease";
+        let expected =
+            "the host does not know the keys of a, because the plugin is standing-by: another replica has its lease";
         assert_eq!(not_at_work("a", &standby).as_deref(), Some(expected));
         assert!(not_at_work("a", &json!({"state": "not-loaded"})).is_some());
     }

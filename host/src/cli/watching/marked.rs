@@ -55,7 +55,7 @@ impl PlaceArgs {
         let namespace = (!self.all_namespaces)
             .then(|| options.namespace.clone().unwrap_or_else(|| connection.default_namespace.clone()));
         let place = match &namespace {
-            Some(namespace) => format!("in the namespace {namespace} and outside of any (-A looks everywhere)"),
+            Some(namespace) => format!("in the namespace {namespace} or without a namespace (-A looks everywhere)"),
             None => "in the cluster".to_owned(),
         };
         let scope = SweepScope { namespace, kinds: self.kind, gently: false };
@@ -70,7 +70,7 @@ impl PlaceArgs {
 pub(crate) fn complete(swept: &Swept) -> anyhow::Result<()> {
     match Aggregate::of(swept.unseen.iter().map(|(kind, error)| Some(format!("{kind}: {error}")))) {
         None => Ok(()),
-        Some(unseen) => bail!("not everything could be looked at: {unseen}"),
+        Some(unseen) => bail!("some kinds could not be listed: {unseen}"),
     }
 }
 

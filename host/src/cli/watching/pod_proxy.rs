@@ -20,12 +20,12 @@ const POD_ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 const POD_ANSWER_BYTES_MAX: usize = 16 << 20;
 /// The header that shows that no web page has made the request.
 const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
-/// The API server passes on the host name under which it was asked itself. A host answers requests for such names only
-/// if no web page can have made them. A page cannot send this value; browsers send it for addresses that a user has
-/// typed.
+/// The value of that header for an address that a user has typed, which a web page cannot send. The host requires it,
+/// because the API server passes on the host name under which it was queried itself, and a host answers requests for
+/// such names only if no web page can have made them.
 const TYPED: HeaderValue = HeaderValue::from_static("none");
 
-/// Why a Pod was not queried, or what its answer was.
+/// The reason why a Pod was not queried, or the error that was its answer.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PodProxyError {
     /// The user lacks a right.

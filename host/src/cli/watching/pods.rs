@@ -69,15 +69,15 @@ impl PodArgs {
                 context: self.context.clone(),
                 namespace: self.namespace.clone(),
             };
-            let said = "no --admin-address is given, so the host is looked for in a cluster";
-            let connection = client::connect(&options).await.map_err(|error| anyhow::anyhow!(error).context(said));
+            let context = "no --admin-address is given, so the host is looked for in a cluster";
+            let connection = client::connect(&options).await.map_err(|error| anyhow::anyhow!(error).context(context));
             Ok(PodProxy::new(connection.map_err(AdminFailure::Unknown)?))
         };
         self.proxy.get_or_try_init(connect).await
     }
 
-    /// The plugins of each replica, by the names of their Pods. At least one has answered; those that have not are
-    /// reported on standard error.
+    /// The plugins of each replica, by the names of their Pods. At least one replica has answered. Replicas that have
+    /// not answered are reported on standard error.
     async fn views(&self) -> Result<Vec<ReplicaView>, AdminFailure> {
         let proxy = self.proxy().await?;
         let unknown = |error| AdminFailure::Unknown(anyhow::Error::new(error).context("cannot ask the host's Pods"));
@@ -86,7 +86,7 @@ impl PodArgs {
             return Err(AdminFailure::Unknown(anyhow::anyhow!(self.nothing_found(proxy))));
         }
         if found.has_more {
-            eprintln!("windlass: there are more Pods with these labels than are looked at (-l narrows them)");
+            eprintln!("windlass: more Pods have these labels than this command queries (-l selects fewer)");
         }
         let mut answers = proxy.ask_all(&found.pods, "/plugins").await;
         let is_forbidden = |answer: &Result<_, _>| matches!(answer, Err(PodProxyError::Forbidden { .. }));
@@ -104,7 +104,7 @@ impl PodArgs {
         let views: Vec<_> = views.collect();
         let lines: Vec<_> = views.iter().filter_map(ReplicaView::silence).collect();
         if lines.len() == views.len() {
-            let advice = "no replica of the host answers (--admin-address asks one past the API server, as by kubectl port-forward)";
+            let advice = "no replica of the host answers (--admin-address queries one directly, for example through kubectl port-forward)";
             return Err(AdminFailure::Unknown(anyhow::anyhow!(lines.join("; ")).context(advice)));
         }
         for line in lines {
@@ -129,8 +129,8 @@ fn silence(error: &PodProxyError) -> String {
     let why = explained(error);
     match error {
         PodProxyError::Answered { code: 401, .. } => format!(
-            "{why}. It wants a token, which the API server does not pass on: ask it with --admin-address, by kubectl \
-             port-forward"
+            "{why}. It requires a token, which the API server does not pass on: query it with --admin-address, through \
+             kubectl port-forward"
         ),
         PodProxyError::Request(_) => {
             format!("{why}. Does it run, and does its NetworkPolicy let the API server in (networkPolicy.adminFrom)?")

@@ -14,7 +14,7 @@ pub(crate) struct HostPlugins {
 }
 
 impl HostPlugins {
-    /// From the document of `/plugins`. `None` if that is not a list of plugins.
+    /// Reads the document of `/plugins`. `None` if it has no list of plugins.
     pub(crate) fn of(mut shown: Value) -> Option<Self> {
         let is_starting = shown["starting"] == true;
         match shown.get_mut("plugins").map(Value::take) {
@@ -63,8 +63,9 @@ fn is_well(plugin: &Value) -> bool {
     plugin["health"]["well"] == true
 }
 
-/// Each plugin once, ordered by name, with the field `replica`: as shown by the replica that runs it, else by one that
-/// reports a problem. Twice if another replica reports another problem.
+/// Combines the plugins of all replicas, ordered by name, each with the field `replica`. A plugin is shown as by the
+/// replica that runs it, or else by one that reports a problem. It appears twice if another replica reports a different
+/// problem.
 pub(crate) fn together(views: Vec<ReplicaView>) -> Vec<Value> {
     let mut all = Vec::new();
     for ReplicaView { pod, plugins } in views {
@@ -73,7 +74,7 @@ pub(crate) fn together(views: Vec<ReplicaView>) -> Vec<Value> {
             all.push(plugin);
         }
     }
-    // Among equals, the first replica's comes first.
+    // Plugins that compare equal stay in the order of the replicas.
     all.sort_by(|one, other| {
         let order = |plugin: &Value| (text(&plugin["name"]).to_owned(), !runs_here(plugin), is_well(plugin));
         order(one).cmp(&order(other))

@@ -36,7 +36,7 @@ impl ResumeArgs {
         let shown = host.post(&format!("/plugins/{}/resume", encoded(&self.plugin))).await?;
         match self.output {
             OutputFormat::Json => crate::cli::print_json(&shown)?,
-            OutputFormat::Text => crate::cli::print(&told(&self.plugin, &shown))?,
+            OutputFormat::Text => crate::cli::print(&lines(&self.plugin, &shown))?,
         }
         if shown["resumed"] == true {
             return Ok(ExitCode::SUCCESS);
@@ -58,10 +58,10 @@ impl ResumeArgs {
 }
 
 /// A line for each part that was resumed.
-fn told(plugin: &str, shown: &Value) -> String {
+fn lines(plugin: &str, shown: &Value) -> String {
     let did = shown["did"].as_array().into_iter().flatten();
-    let lines = did.map(|did| deceptive::escape_line(&format!("{plugin}: {}", text(did))).into_owned() + "\n");
-    lines.collect()
+    let resumed = did.map(|did| deceptive::escape_line(&format!("{plugin}: {}", text(did))).into_owned() + "\n");
+    resumed.collect()
 }
 
 #[cfg(test)]
@@ -73,7 +73,7 @@ mod tests {
     #[test]
     fn each_resumed_part_is_printed_on_a_line() {
         let shown = json!({"resumed": true, "did": ["controller a: its circuit was open", "controller b:\n2 keys"]});
-        assert_eq!(told("shop", &shown), "shop: controller a: its circuit was open\nshop: controller b:\\n2 keys\n");
-        assert_eq!(told("shop", &json!({"resumed": false, "did": [], "why": "it runs"})), "");
+        assert_eq!(lines("shop", &shown), "shop: controller a: its circuit was open\nshop: controller b:\\n2 keys\n");
+        assert_eq!(lines("shop", &json!({"resumed": false, "did": [], "why": "it runs"})), "");
     }
 }

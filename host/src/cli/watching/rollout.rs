@@ -100,11 +100,11 @@ impl RolloutArgs {
             RolloutCommand::Status(args) => args.status().await,
             RolloutCommand::Diff(args) => args.diff().await,
             RolloutCommand::Promote(PromoteArgs { place: DirectoryArgs { plugin, plugins }, digest }) => {
-                crate::cli::print(&told(&promote(&plugins, &plugin, digest.as_deref())?))?;
+                crate::cli::print(&outcome(&promote(&plugins, &plugin, digest.as_deref())?))?;
                 Ok(ExitCode::SUCCESS)
             }
             RolloutCommand::Abort(DirectoryArgs { plugin, plugins }) => {
-                crate::cli::print(&told(&abort(&plugins, &plugin)?))?;
+                crate::cli::print(&outcome(&abort(&plugins, &plugin)?))?;
                 Ok(ExitCode::SUCCESS)
             }
         }
@@ -112,7 +112,7 @@ impl RolloutArgs {
 }
 
 /// Describes in a line where both files are now.
-fn told(done: &RolledOut) -> String {
+fn outcome(done: &RolledOut) -> String {
     let [next, current] =
         [&done.next, &done.current].map(|path| path.file_name().unwrap_or_default().to_string_lossy());
     let kept = done.next.exists();
@@ -120,7 +120,7 @@ fn told(done: &RolledOut) -> String {
         Some(digest) if kept => format!("{next} is the current version now, and {current} the same; digest {digest}\n"),
         Some(digest) => format!("{next} is {current} now, digest {digest}\n"),
         None if kept => format!("{next} is the same as {current} again; {current} keeps running\n"),
-        None => format!("{next} is gone; {current} goes on\n"),
+        None => format!("{next} is deleted; {current} keeps running\n"),
     }
 }
 
@@ -213,7 +213,7 @@ fn status(plugin: &Value) -> String {
         }
         if plugin["lease"]["heldHere"] == false {
             let holder = text(&plugin["lease"]["holder"]);
-            lines.push(format!("  calls are made, and compared, by the replica that has the lease: {holder}"));
+            lines.push(format!("  the replica that has the lease makes and compares the calls: {holder}"));
         }
     }
     lines.join("\n") + "\n"
@@ -233,7 +233,7 @@ fn diff(next: &Value) -> String {
         lines.push(format!("and {more} more keys"));
     }
     if lines.is_empty() {
-        lines.push(format!("nothing differs, of {} keys", next["keys"]["agreeing"]));
+        lines.push(format!("no differences in {} keys", next["keys"]["agreeing"]));
     }
     lines.join("\n") + "\n"
 }
@@ -286,6 +286,6 @@ mod tests {
         let expected = "shops prod/shop\n  Deployment prod/shop: spec.replicas: 2 → 3\nand 2 more keys\n";
         assert_eq!(diff(&shown()["next"]), expected);
         let agreed = json!({"keys": {"agreeing": 5, "differing": 0}, "differing": []});
-        assert_eq!(diff(&agreed), "nothing differs, of 5 keys\n");
+        assert_eq!(diff(&agreed), "no differences in 5 keys\n");
     }
 }

@@ -17,7 +17,7 @@ pub(crate) enum RunningCommand {
     ///
     /// Without --admin-address, the host's Pods are found in the cluster of the kubeconfig and queried through the API
     /// server, which needs list on pods and get on pods/proxy. With several replicas, each plugin is shown as by the
-    /// replica that has its lease. Exit codes: 0, all is well; 1, a plugin is not, there is no such plugin, or a
+    /// replica that has its lease. Exit codes: 0, all is well; 1, a plugin is not well, there is no such plugin, or a
     /// replica does not answer; 2, the host cannot be queried, or standard output cannot be written to.
     #[command(after_help = "Examples:\n  windlass status -n windlass -o wide\n  \
         windlass status webapp --admin-address 127.0.0.1:8080 -o json")]
@@ -32,8 +32,8 @@ pub(crate) enum RunningCommand {
     Keys(KeysArgs),
     /// Show which plugin uses the CPU, the memory, the caches and the API server, every two seconds.
     ///
-    /// CPU% is of one processor. Exit codes, with --once or when the first look fails: 0, shown; 2, the host cannot be
-    /// queried, or standard output cannot be written to.
+    /// CPU% is the share of one processor. Exit codes, with --once or if the first look fails: 0, shown; 2, the host
+    /// cannot be queried, or standard output cannot be written to.
     #[command(after_help = "Examples:\n  windlass top -n windlass\n  \
         windlass top --once --sort-by memory --admin-address 127.0.0.1:8080")]
     Top(TopArgs),
@@ -61,6 +61,6 @@ impl RunningCommand {
             Self::Top(args) => args.run().await,
             Self::Resume(args) => args.run().await,
         };
-        shown.unwrap_or_else(|failure| failure.told())
+        shown.unwrap_or_else(|failure| failure.report())
     }
 }

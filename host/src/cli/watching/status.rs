@@ -40,7 +40,7 @@ impl StatusArgs {
 /// Why there is no plugin to show.
 fn none(is_starting: bool) -> String {
     let why = if is_starting {
-        "the host starts, and has not looked at its plugins yet"
+        "the host is starting, and has not looked at its plugins yet"
     } else {
         "the host has no plugin: put NAME.wasm into its plugin directory"
     };
@@ -156,12 +156,12 @@ mod tests {
     }
 
     #[test]
-    fn a_host_that_starts_is_not_one_without_plugins() {
+    fn a_starting_host_is_not_reported_as_one_without_plugins() {
         assert!(none(true).starts_with("the host starts") && none(false).starts_with("the host has no plugin"));
     }
 
     #[test]
-    fn the_replica_is_shown_in_a_wide_table_and_where_two_tell_of_one_plugin() {
+    fn the_replica_is_shown_in_wide_tables_and_for_plugins_of_two_replicas() {
         let of = |replica: &str| {
             let mut plugin = webapp();
             plugin["replica"] = replica.into();

@@ -58,7 +58,11 @@ fn goes_on() -> std::io::Result<bool> {
 
 fn interval(text: &str) -> Result<Duration, String> {
     let interval = crate::cli::flags::duration::time(text)?;
-    if interval < TOP_INTERVAL_MIN { Err(format!("{TOP_INTERVAL_MIN:?} is the shortest")) } else { Ok(interval) }
+    if interval < TOP_INTERVAL_MIN {
+        Err(format!("the shortest interval is {TOP_INTERVAL_MIN:?}"))
+    } else {
+        Ok(interval)
+    }
 }
 
 /// The use of one plugin at one moment.
@@ -109,7 +113,7 @@ impl TopArgs {
                 // A host that has answered before may come back, and its restart may be of interest.
                 Err(failure) if self.once || looks.before.is_none() => return Err(failure),
                 Err(failure) => {
-                    let _ = failure.told();
+                    let _ = failure.report();
                 }
             }
             tokio::time::sleep(self.interval).await;
@@ -248,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_is_no_storm() {
+    fn a_very_short_interval_is_refused() {
         assert_eq!(interval("2s"), Ok(Duration::from_secs(2)));
         assert!(interval("1ms").is_err_and(|why| why.contains("100ms")));
     }

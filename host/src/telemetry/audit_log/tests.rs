@@ -50,7 +50,7 @@ fn an_audit_log_that_was_moved_away_is_created_again() {
 }
 
 #[test]
-fn a_file_that_cannot_be_opened_is_named_and_why() {
+fn the_error_names_the_file_that_cannot_be_opened() {
     let error = AuditLog::open(Path::new("/nowhere/audit.log")).err().expect("there is no such directory");
     assert!(error.to_string().contains("/nowhere/audit.log (--audit-log)"), "{error}");
     let directory = tempfile::tempdir().expect("a directory");

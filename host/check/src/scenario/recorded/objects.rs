@@ -1,9 +1,9 @@
-//! Converts objects of recordings to the form in which users would write them.
+//! Converts objects in recordings to the form in which users write them.
 
 use serde_json::{Map, Value};
 use windlass_core::object::pointer;
 
-/// Adds the kind to a list item, which may lack it.
+/// Adds the kind to an object if it has none, as items of a list may.
 pub(super) fn of_kind(mut object: Value, kind: &Value) -> Value {
     for field in ["apiVersion", "kind"] {
         if object[field].is_null() {
@@ -22,7 +22,7 @@ pub(super) fn embedded(text: &Value) -> Option<Value> {
     parsed(text.as_str()?)
 }
 
-/// An object as its user would write it: without fields that the server, controllers and kubectl added.
+/// An object as its user would write it, without the fields that the server, controllers and kubectl added.
 pub(super) fn wanted(mut object: Value) -> Value {
     const KEPT: [&str; 4] = ["name", "namespace", "labels", "annotations"];
     if let Some(fields) = object.as_object_mut() {
@@ -37,7 +37,7 @@ pub(super) fn wanted(mut object: Value) -> Value {
     object
 }
 
-/// The fields that define a new state of an object: its spec or its data.
+/// The fields that a user changes: an object's spec, or its data.
 pub(super) fn spec(object: &Value) -> Map<String, Value> {
     let fields = object.as_object().cloned().unwrap_or_default();
     fields.into_iter().filter(|(field, _)| !matches!(field.as_str(), "apiVersion" | "kind" | "metadata")).collect()

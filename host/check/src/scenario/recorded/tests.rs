@@ -1,8 +1,8 @@
-//! Tests scenarios that are created from calls as a host records them.
+//! Tests scenarios that are created from recorded calls.
 
 use super::*;
 
-/// A call about `name` with this spec. `None` if the object was gone.
+/// A call about the object `name` with this spec, or about a deleted object if there is no spec.
 fn call(name: &str, spec: Option<&Value>, imports: &Value) -> RecordedCall {
     let metadata = json!({"name": name, "namespace": "prod", "uid": "u", "resourceVersion": "7", "finalizers": ["f"]});
     let object = spec.map(|spec| {
@@ -25,7 +25,7 @@ fn got(object: &Value) -> Value {
     json!({"import": "cache.get", "args": {"target": {}}, "answer": {"ok": object.to_string()}})
 }
 
-fn said(steps: &[Step]) -> Vec<String> {
+fn as_texts(steps: &[Step]) -> Vec<String> {
     steps.iter().map(ToString::to_string).collect()
 }
 
@@ -55,7 +55,7 @@ fn an_object_is_created_changed_and_deleted_as_recorded() {
         "apply Shop prod/a",
         r#"patch Shop prod/a with {"spec":{"door":{"wide":null},"size":2}}"#,
         "delete Shop prod/a",
-        // As in a scenario without recordings.
+        // These steps come from the schema, as in a scenario without recordings.
         "apply Shop prod/a",
         r#"patch Shop prod/a with {"spec":{"door":{"colour":"red-2"}}}"#,
         r#"patch Shop prod/a with {"spec":{"door":{"colour":"red"}}}"#,
@@ -64,7 +64,7 @@ fn an_object_is_created_changed_and_deleted_as_recorded() {
         "delete Shop prod/a",
         "apply Shop prod/a",
     ];
-    assert_eq!(said(&scenario.steps), expected);
+    assert_eq!(as_texts(&scenario.steps), expected);
     let Step::Apply(object) = &scenario.steps[0] else { panic!("{:?}", scenario.steps) };
     let metadata = json!({"name": "a", "namespace": "prod"});
     let spec = json!({"size": 1, "door": {"colour": "red", "wide": true}});
@@ -77,7 +77,7 @@ fn an_object_first_seen_terminating_is_created_and_deleted() {
     let mut going = call("a", Some(&json!({})), &json!([]));
     going.request.deleting = true;
     let scenario = &made_of(&[going.clone(), going, call("a", Some(&json!({"b": [1]})), &json!([]))])[0].scenario;
-    let steps = said(&scenario.steps);
+    let steps = as_texts(&scenario.steps);
     assert_eq!(steps[..3], ["apply Shop prod/a", "delete Shop prod/a", "apply Shop prod/a"]);
 }
 
@@ -181,7 +181,7 @@ fn an_older_call_of_another_host_changes_nothing() {
         call
     };
     let calls = [at("2026-11-26T02:00:00Z", 1), at("2026-11-26T02:00:00.5Z", 2), at("2026-11-26T01:00:00Z", 30)];
-    let steps = said(&made_of(&calls)[0].scenario.steps);
+    let steps = as_texts(&made_of(&calls)[0].scenario.steps);
     assert_eq!(steps[..2], ["apply Shop prod/a", r#"patch Shop prod/a with {"spec":{"size":2}}"#]);
     assert!(!steps.iter().any(|step| step.contains("30")), "{steps:?}");
 }

@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_scenario_has_file_names_of_its_own_that_a_file_system_takes() {
+    fn each_scenario_has_unique_and_valid_file_names() {
         let mut files = FindingFiles::of(PathBuf::from("findings"));
         assert_eq!(files.stem("hello"), "hello");
         let again = files.stem("hello");

@@ -20,15 +20,15 @@ pub(super) fn origin(contents: &FileContents) -> String {
 /// One line for each WASI package that it imports, with the host's support for it. Empty if it imports no WASI.
 pub(super) fn wasi(imports: &[String]) -> String {
     let mut text = String::new();
-    let mut told = Vec::new();
+    let mut packages = Vec::new();
     for import in imports {
         let Some(meets) = wasi_met_at(import) else { continue };
         let package = import.split_once('/').map_or(&**import, |(package, _)| package);
-        if told.contains(&package) {
+        if packages.contains(&package) {
             continue;
         }
-        let _ = writeln!(text, "  {:<8} {package}: {meets}", if told.is_empty() { "wasi" } else { "" });
-        told.push(package);
+        let _ = writeln!(text, "  {:<8} {package}: {meets}", if packages.is_empty() { "wasi" } else { "" });
+        packages.push(package);
     }
     text
 }
@@ -47,7 +47,7 @@ pub(super) fn wasi_json(imports: &[String]) -> Value {
 
 /// The lines for what the file needs of each limit.
 pub(super) fn needs(needs: &[Need]) -> String {
-    let mut text = "\nneeds of what `--limit` bounds:\n".to_owned();
+    let mut text = "\nneeds of each `--limit`:\n".to_owned();
     for need in needs {
         let unit = if need.is_bytes { Unit::Bytes } else { Unit::Count };
         let (needed, most) = (shown(unit, need.needs), shown(unit, need.most));
@@ -61,7 +61,7 @@ pub(super) fn needs(needs: &[Need]) -> String {
 /// Describes a file that this host cannot load. The caller says why it cannot.
 pub(super) fn unloaded(file: &Path, contents: &FileContents, of_limits: &[Need]) -> String {
     format!(
-        "{}: no plugin for this host\n  kind     {}\n  sha256   {}\n  bytes    {}\n  abi      {}\n{}  imports  {}\n{}  exports  {}\n{}",
+        "{}: not a plugin for this host\n  kind     {}\n  sha256   {}\n  bytes    {}\n  abi      {}\n{}  imports  {}\n{}  exports  {}\n{}",
         file.display(),
         kind(contents.kind),
         contents.digest,
@@ -124,7 +124,7 @@ fn kind(kind: FileKind) -> &'static str {
     match kind {
         FileKind::Component => "component",
         FileKind::CoreModule => "core module",
-        FileKind::Unknown => "no WebAssembly that can be read",
+        FileKind::Unknown => "not readable as WebAssembly",
     }
 }
 
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_component_that_speaks_http_and_asks_for_no_host_is_said_to_lack_one() {
+    fn a_component_with_http_imports_and_no_hosts_lacks_one() {
         let imports = |name: &str| [name.to_owned()];
         let handler = imports("wasi:http/outgoing-handler@0.2.3");
         assert!(without_http_hosts(&handler, false).is_some_and(|text| text.contains("denied")));

@@ -58,7 +58,7 @@ fn roles(controller: &Controller) -> impl Iterator<Item = (&'static str, &Watch)
     primary.chain(owned).chain(controller.watches.iter().map(|watch| ("watches", watch)))
 }
 
-/// The objects and the parts of them that the watch keeps, in whatever namespace.
+/// The objects that the watch keeps, and which parts of them, without its namespace.
 fn spec(watch: &Watch) -> WatchSpec {
     let first = watch.specs().into_iter().next();
     WatchSpec { namespace: None, ..first.unwrap_or_else(|| WatchSpec::all(watch.object_kind())) }

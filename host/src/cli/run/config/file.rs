@@ -1,4 +1,5 @@
-//! Reads a configuration file strictly: each problem with its place, and each value as its flag would accept it.
+//! Reads a configuration file strictly. Each problem is reported with its place, and each value must be one that its
+//! flag accepts.
 
 use std::collections::BTreeMap;
 use std::error::Error as _;
@@ -19,14 +20,14 @@ use super::keys::{ConfigKey, HOST, KeyForm, KeyKind, of_host};
 
 /// The `kind` of the document.
 pub(super) const KIND: &str = "HostConfiguration";
-/// The largest file, in bytes; larger than anyone writes.
+/// The largest file, in bytes. Real files are far smaller.
 pub(super) const HOST_CONFIG_BYTES_MAX: u64 = 1 << 20;
 
 /// A valid configuration file.
 #[derive(Clone, Debug)]
 pub(super) struct HostConfigFile {
     pub(super) path: PathBuf,
-    /// By the IDs of the flags.
+    /// The values of each flag, by its ID.
     entries: BTreeMap<String, Vec<FileValue>>,
 }
 
@@ -76,7 +77,7 @@ impl<'a> ConfigReader<'a> {
             ConfigNode::Map(fields) => fields,
             ConfigNode::One(Scalar::Nothing) => Vec::new(),
             _ => {
-                self.problems.whole("it is no map of keys and values".to_owned());
+                self.problems.whole("it is not a map of keys and values".to_owned());
                 return None;
             }
         };
@@ -117,7 +118,7 @@ impl<'a> ConfigReader<'a> {
                     let field = format!("{}[{index}]", key.name);
                     match &item.value {
                         ConfigNode::One(scalar) => self.value(key, &field, item.referenced.line(), item, scalar),
-                        _ => self.wrong(item, &field, "it is one value"),
+                        _ => self.wrong(item, &field, "it must be one value"),
                     }
                 });
                 values.collect()
@@ -127,7 +128,7 @@ impl<'a> ConfigReader<'a> {
                     let field = format!("{}.{}", key.name, name.value);
                     match &item.value {
                         ConfigNode::One(scalar) => self.named(key, &field, name, item, scalar),
-                        _ => self.wrong(item, &field, "it is one value"),
+                        _ => self.wrong(item, &field, "it must be one value"),
                     }
                 });
                 values.collect()
@@ -135,9 +136,9 @@ impl<'a> ConfigReader<'a> {
             (_, ConfigNode::One(Scalar::Nothing)) => self.wrong(written, &key.name, NO_VALUE).into_iter().collect(),
             (form, _) => {
                 let expected = match form {
-                    KeyForm::One => "it is one value",
-                    KeyForm::List => "it is a list",
-                    KeyForm::Map => "it is a map of names and values",
+                    KeyForm::One => "it must be one value",
+                    KeyForm::List => "it must be a list",
+                    KeyForm::Map => "it must be a map of names and values",
                 };
                 self.wrong(written, &key.name, expected).into_iter().collect()
             }
@@ -172,11 +173,13 @@ impl<'a> ConfigReader<'a> {
         scalar: &Scalar,
     ) -> Option<FileValue> {
         if name.value.contains(['=', ',']) {
-            return self.wrong(name, field, "it is one name, without `=` and `,`");
+            return self.wrong(name, field, "it must be one name, without `=` and `,`");
         }
         let value = match scalar {
             Scalar::Nothing => return self.wrong(at, field, NO_VALUE),
-            Scalar::Text(text) if text.contains(',') => return self.wrong(at, field, "it is one value, without `,`"),
+            Scalar::Text(text) if text.contains(',') => {
+                return self.wrong(at, field, "it must be one value, without `,`");
+            }
             Scalar::Bool(value) => value.to_string(),
             Scalar::Integer(value) => value.to_string(),
             Scalar::Number(value) => value.to_string(),
@@ -192,7 +195,7 @@ impl<'a> ConfigReader<'a> {
             return Ok(text);
         }
         if text.contains('\0') {
-            return Err("no path has a NUL in it".to_owned());
+            return Err("a path cannot contain NUL".to_owned());
         }
         if text.starts_with(['~', '$']) {
             return Err(format!(
@@ -207,7 +210,7 @@ impl<'a> ConfigReader<'a> {
     fn tried(&mut self, key: &ConfigKey, field: &str, at: &Spanned<ConfigNode>, value: FileValue) -> Option<FileValue> {
         let words = std::iter::once(HOST.to_owned()).chain(key.word(&value.value));
         let Err(error) = self.host.clone().try_get_matches_from(words) else { return Some(value) };
-        // This command line has only the one flag, so the lack of others is not an error of the value.
+        // This command line has only the one flag, so an error about another flag does not concern the value.
         let is_about_it =
             matches!(error.get(ContextKind::InvalidArg), Some(ContextValue::String(it)) if *it == key.usage());
         if !is_about_it {
@@ -227,15 +230,15 @@ fn typed(kind: KeyKind, scalar: &Scalar) -> Result<String, String> {
     let expected = match (kind, scalar) {
         (_, Scalar::Nothing) => NO_VALUE,
         (KeyKind::Bool, Scalar::Bool(value)) => return Ok(value.to_string()),
-        (KeyKind::Bool, _) => "it is true or false",
+        (KeyKind::Bool, _) => "it must be true or false",
         (KeyKind::Integer | KeyKind::Number | KeyKind::Size | KeyKind::Time, Scalar::Integer(value)) => {
             return Ok(value.to_string());
         }
-        (KeyKind::Integer, _) => "it is a whole number",
+        (KeyKind::Integer, _) => "it must be a whole number",
         (KeyKind::Number, Scalar::Number(value)) => return Ok(value.to_string()),
-        (KeyKind::Number, _) => "it is a number",
+        (KeyKind::Number, _) => "it must be a number",
         (_, Scalar::Text(text)) => return Ok(text.clone()),
-        _ => "it is a text: put it in quotes",
+        _ => "it must be text: put it in quotes",
     };
     Err(expected.to_owned())
 }
@@ -249,7 +252,7 @@ fn refusal(error: &clap::Error, value: &str) -> String {
         Some(ContextValue::Strings(valid)) if !valid.is_empty() => {
             let hint = nearest(value, valid.iter().map(String::as_str));
             let hint = hint.map(|hint| format!("; {hint}")).unwrap_or_default();
-            format!("it is one of {}{hint}", valid.join(", "))
+            format!("it must be one of {}{hint}", valid.join(", "))
         }
         _ => error.to_string().lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned(),
     }

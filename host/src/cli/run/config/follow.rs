@@ -34,11 +34,14 @@ impl HostConfig {
             match self.read_again() {
                 Err(error) => {
                     is_right = false;
-                    tracing::warn!(error, "the configuration file cannot be used: what was read before stays in force");
+                    tracing::warn!(
+                        error,
+                        "the configuration file cannot be used: the settings read before stay in force"
+                    );
                 }
                 Ok(next) => {
                     if !is_right {
-                        tracing::info!(%file, "the configuration file is right again");
+                        tracing::info!(%file, "the configuration file is valid again");
                     }
                     is_right = true;
                     let news = self.news(&now, &next);
@@ -55,7 +58,7 @@ impl HostConfig {
                     }
                     if news.restart != restart {
                         restart = news.restart;
-                        tell(&file.to_string(), &restart);
+                        report_restart(&file.to_string(), &restart);
                     }
                 }
             }
@@ -119,19 +122,19 @@ fn summary(error: &clap::Error) -> String {
 
 fn set(log: &LogControl, level: Option<&str>) {
     const CHANGED: &str = "the configuration file has changed the level of the log";
-    // Checked first: either the old or the new level may hide the line.
-    let is_told = tracing::enabled!(Level::INFO);
-    if is_told {
+    // Log the change before or after it, because either the old or the new level may hide the line.
+    let is_logged = tracing::enabled!(Level::INFO);
+    if is_logged {
         tracing::info!(filter = log.filter(level), "{CHANGED}");
     }
     match log.set(level) {
-        Ok(filter) if !is_told => tracing::info!(filter, "{CHANGED}"),
+        Ok(filter) if !is_logged => tracing::info!(filter, "{CHANGED}"),
         Ok(_) => {}
         Err(error) => tracing::error!(error = explained(&*error), "the log's level cannot be set: it stays as it is"),
     }
 }
 
-fn tell(file: &str, restart: &[String]) {
+fn report_restart(file: &str, restart: &[String]) {
     let keys = restart.join(", ");
     if restart.is_empty() {
         tracing::info!(file, "the configuration file is again as it was when this host started");
@@ -175,18 +178,18 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_no_host_would_start_with_is_not_taken() {
+    fn an_invalid_new_file_is_not_applied() {
         let (_directory, path) = written("plugins: p\n");
         let config = read(&path, &[]);
-        for (text, says) in [
+        for (text, expected) in [
             ("recordSample: 0.5\n", "required arguments were not provided: --record <DIR>"),
             ("leaseDuration: 5s\n", "lease"),
             ("adminAddress: 0.0.0.0:8080\n", "--admin-auth"),
             ("limits: {cpu: 2}\n", ":4:15: `limits.cpu`"),
         ] {
             write(&path, &format!("plugins: p\n{text}"));
-            let said = config.read_again().expect_err("no host would start with it");
-            assert!(said.contains(says) && !said.contains('\n'), "{text}: {said}");
+            let error = config.read_again().expect_err("no host would start with it");
+            assert!(error.contains(expected) && !error.contains('\n'), "{text}: {error}");
         }
         write(&path, "plugins: p\nlimits: {memory: 1Mi, cpu: 2s}\n");
         let one = config.read_again().expect("right");

@@ -19,8 +19,8 @@ pub(super) const HOST: &str = "run";
 pub(super) const FILE: &str = "config";
 /// The key that a running host applies.
 pub(super) const LOG_LEVEL: &str = "log_level";
-/// Flags that make sense only on a command line.
-const OF_THE_LINE: [&str; 3] = [FILE, "help", "version"];
+/// The flags that make sense only on a command line.
+const COMMAND_LINE_ONLY: [&str; 3] = [FILE, "help", "version"];
 
 /// A key of the file, and its flag.
 #[derive(Clone, Debug)]
@@ -65,7 +65,7 @@ pub(super) fn all(command: &Command) -> Vec<ConfigKey> {
     let mut host = of_host(command);
     host.build();
     let flags = host.get_arguments();
-    let flags = flags.filter(|flag| !flag.is_hide_set() && !OF_THE_LINE.contains(&flag.get_id().as_str()));
+    let flags = flags.filter(|flag| !flag.is_hide_set() && !COMMAND_LINE_ONLY.contains(&flag.get_id().as_str()));
     let mut keys: Vec<_> = flags.map(ConfigKey::of).collect();
     keys.sort_by(|one, other| one.name.cmp(&other.name));
     keys

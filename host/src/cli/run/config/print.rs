@@ -59,7 +59,7 @@ struct SettingRow<'a> {
 impl Args for HostFlags {
     fn augment_args(command: Command) -> Command {
         let command = RunArgs::augment_args(command);
-        // Settings can be shown before they are complete. The limits are listed elsewhere.
+        // Incomplete settings can be shown too. The help of `windlass run` lists the limits.
         let command = command.mut_arg("plugins", |plugins| plugins.required(false));
         command.mut_arg("limits", |limits| limits.long_help(None::<&'static str>))
     }

@@ -1,5 +1,5 @@
-//! Configuration files: what is accepted, what is refused and where, what a file adds to a command line, and the
-//! published schema.
+//! Tests configuration files: which files are accepted, which are refused and with which place, what a file adds to a
+//! command line, and the published schema.
 
 use std::path::Path;
 
@@ -135,7 +135,7 @@ fn a_map_is_overridden_name_by_name() {
     }
 }
 
-/// Because of the flag that the file adds, clap ignores the variable.
+/// The variable's map is added as a flag too: clap ignores the variable once the file has added the flag.
 #[test]
 fn a_map_in_the_environment_is_overridden_name_by_name_too() {
     let command = Cli::command();
@@ -176,23 +176,23 @@ fn a_mistake_is_reported_with_line_column_and_remedy() {
             "3:13: `cacheLimit`: it cannot be \"1GB\": \"1GB\" is not a size in bytes, such as 512Mi",
         ),
         ("concurrentCalls: 5000\n", "3:18: `concurrentCalls`: it cannot be \"5000\": 5000 is not in 1..=4096"),
-        ("concurrentCalls: \"16\"\n", "3:18: `concurrentCalls`: it is a whole number"),
-        ("readOnly: \"yes\"\n", "3:11: `readOnly`: it is true or false"),
+        ("concurrentCalls: \"16\"\n", "3:18: `concurrentCalls`: it must be a whole number"),
+        ("readOnly: \"yes\"\n", "3:11: `readOnly`: it must be true or false"),
         ("leaseDuration: 15\n", "`leaseDuration`: it cannot be \"15\": a time is a whole number and its unit"),
-        ("recordSample: much\n", "`recordSample`: it is a number"),
-        ("namespace: 12\n", "3:12: `namespace`: it is a text: put it in quotes"),
+        ("recordSample: much\n", "`recordSample`: it must be a number"),
+        ("namespace: 12\n", "3:12: `namespace`: it must be text: put it in quotes"),
         ("namespace: Prod\n", "a namespace has up to 63 lower-case letters"),
         ("namespace:\n", "`namespace`: it has no value"),
         ("namespace: \"\"\n", "3:12: `namespace`: it cannot be \"\": "),
         ("plugins: \"\"\n", "3:10: `plugins`: it cannot be \"\": "),
-        ("plugins: [a]\n", "3:10: `plugins`: it is one value"),
+        ("plugins: [a]\n", "3:10: `plugins`: it must be one value"),
         ("grants: polcy\n", "; did you mean `policy`?"),
         ("adminAddress: localhost\n", "`adminAddress`: it cannot be \"localhost\": "),
         ("logLevel: warning\n", "3:11: `logLevel`: it cannot be \"warning\": "),
-        ("recordRedact: /spec/a\n", "`recordRedact`: it is a list"),
+        ("recordRedact: /spec/a\n", "`recordRedact`: it must be a list"),
         ("recordRedact: [/spec/a,\n  spec.b]\n", "4:3: `recordRedact[1]`: it cannot be \"spec.b\""),
-        ("recordRedact: [[/a]]\n", "`recordRedact[0]`: it is one value"),
-        ("limits: [memory=1Gi]\n", "`limits`: it is a map of names and values"),
+        ("recordRedact: [[/a]]\n", "`recordRedact[0]`: it must be one value"),
+        ("limits: [memory=1Gi]\n", "`limits`: it must be a map of names and values"),
         ("limits:\n  memory: 256Mi\n  cpu: 2\n", "5:8: `limits.cpu`: it cannot be \"cpu=2\": a time is"),
         (
             "limits:\n  memmory: 256Mi\n",
@@ -201,13 +201,13 @@ fn a_mistake_is_reported_with_line_column_and_remedy() {
         ("limits: {memory: }\n", "`limits.memory`: it has no value"),
         (
             "featureGates: {WatchList: \"true,AllAlpha=true\"}\n",
-            "`featureGates.WatchList`: it is one value, without `,`",
+            "`featureGates.WatchList`: it must be one value, without `,`",
         ),
-        ("featureGates: {\"WatchList=true,AllAlpha\": true}\n", "it is one name, without `=` and `,`"),
+        ("featureGates: {\"WatchList=true,AllAlpha\": true}\n", "it must be one name, without `=` and `,`"),
         ("limits:\n", "`limits`: it has no value"),
         ("logLevel: \"\"\n", "it is empty: name a level"),
         ("kubeconfig: ~/.kube/config\n", "3:13: `kubeconfig`: `~/.kube/config` is not expanded, as a shell would do"),
-        ("record: \"a\\0b\"\n", "no path has a NUL in it"),
+        ("record: \"a\\0b\"\n", "a path cannot contain NUL"),
         ("featureGates: {WatchList: maybe}\n", "WatchList=maybe is neither true nor false"),
         ("plugins: a\nplugins: b\n", "4:1: duplicate mapping key: plugins"),
         ("plugins: [a\n", ""),
@@ -238,8 +238,8 @@ fn a_file_that_is_no_configuration_is_refused() {
         ("plugins: a\n", begin),
         ("apiVersion: windlass.dev/v1alpha1\nkind: PluginPolicy\n", begin),
         ("name: shop\nlanguage: go\n", "which is for `windlass build`"),
-        ("- plugins\n", "no map of keys and values"),
-        ("plugins", "no map of keys and values"),
+        ("- plugins\n", "not a map of keys and values"),
+        ("plugins", "not a map of keys and values"),
         ("\u{0}", ""),
         (&bomb, ""),
         (&"#".repeat((1 << 20) + 1), "more than 1048576 bytes"),
@@ -293,7 +293,7 @@ fn every_flag_of_a_host_has_a_key_with_a_description() {
         let key = keys.iter().find(|key| key.id() == id).expect(long);
         let description = properties[&key.name]["description"].as_str().expect("a text");
         assert!(description.contains(&format!("Flag `--{long}`")) && description.len() > 30, "{description}");
-        // Users know the names of the flags.
+        // A key must have the name of its flag, because users know the flags.
         let dashed: String = key
             .name
             .chars()
@@ -303,7 +303,7 @@ fn every_flag_of_a_host_has_a_key_with_a_description() {
     }
 }
 
-/// A valid value for the schema where the type alone does not give one.
+/// A value for the schema, for keys whose type alone does not give a valid one.
 fn example(key: &ConfigKey) -> Value {
     let value = match key.id() {
         "admin_address" => return json!("127.0.0.1:8080"),
@@ -325,7 +325,7 @@ fn example(key: &ConfigKey) -> Value {
 }
 
 #[test]
-fn every_key_of_the_schema_is_read_and_what_is_read_fits_it() {
+fn the_schema_and_the_reader_accept_the_same_keys() {
     let schema = schema_of_all();
     let validator = jsonschema::validator_for(&schema).expect("a schema");
     let (keys, mut all) = (keys::all(&Cli::command()), Map::new());

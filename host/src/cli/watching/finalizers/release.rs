@@ -44,13 +44,17 @@ impl ReleaseArgs {
             crate::cli::print(&format!("no object {} carries the finalizer {finalizer}\n", looked.place))?;
             return complete(&looked.swept);
         }
-        let mut shown = format!("{finalizer} is taken off, and {} does not clean up after:\n", self.plugin);
+        let mut shown =
+            format!("{finalizer} is removed from these objects, and {} does not clean up after them:\n", self.plugin);
         for carrier in carriers {
-            let then =
-                if carrier.deleting { "it is being deleted, and goes if nothing else holds it" } else { "it stays" };
+            let then = if carrier.deleting {
+                "it is being deleted, and disappears unless something else holds it"
+            } else {
+                "it stays"
+            };
             let _ = writeln!(shown, "  {}: {then}", reference(carrier));
         }
-        if self.change.agreed(&shown, &format!("Take it off {} objects?", carriers.len()))? {
+        if self.change.agreed(&shown, &format!("Remove it from {} objects?", carriers.len()))? {
             let operation = |carrier: &Carrier| removal(carrier, &finalizer);
             let release =
                 ManualChange { plugin: &self.plugin, role: Role::Finalizer, done: "released", operation: &operation };
