@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Used if it cannot be determined.
+/// The memory that is assumed if the machine's memory cannot be determined.
 const UNKNOWN_MEMORY_BYTES: usize = 4 << 30;
 
 /// Half of the memory that this process may use, as far as it is known.

@@ -122,7 +122,7 @@ impl Share {
         self.pages.held() as usize * MEMORY_PAGE_BYTES
     }
 
-    /// The maximum of that so far.
+    /// The maximum of [`Self::held`] so far.
     pub(crate) fn most_held(&self) -> usize {
         self.pages.most_held() as usize * MEMORY_PAGE_BYTES
     }

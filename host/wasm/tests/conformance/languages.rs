@@ -61,7 +61,7 @@ impl fmt::Display for Language {
     }
 }
 
-/// Whether a language is tested: the languages in `WINDLASS_CONFORMANCE`, or all if the variable is not set.
+/// Whether a language is tested. `WINDLASS_CONFORMANCE` lists the languages to test. If it is not set, all are tested.
 ///
 /// # Panics
 /// If `WINDLASS_CONFORMANCE` names an unknown language.

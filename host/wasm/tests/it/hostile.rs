@@ -58,7 +58,8 @@ enum Ends {
 }
 
 impl Scene {
-    /// The limits of an endless call with this `deadline`; if it is short, the processor time is short too.
+    /// A scene in which an endless call is stopped after `deadline`. If the deadline is short, so is the limit of
+    /// processor time.
     async fn new(deadline: Duration) -> Self {
         let cpu = if deadline < NEIGHBOUR_CALL_TIMEOUT { WORKING_CALL_CPU } else { Limits::default().cpu };
         let limits = Limits {
@@ -117,7 +118,7 @@ impl Scene {
         }
     }
 
-    /// All these modes of one guest `hostile`, which the primary controls.
+    /// Runs an attack in each of these modes. One guest `hostile` makes all attacks, and its primary names the mode.
     async fn withstands_calls(&self, modes: &[(&str, Ends)]) {
         let steered = load(&self.sandbox, "steered", &hostile("steered")).await.expect("it loads");
         let (mut misfits, ports) = (Vec::new(), ports());
@@ -128,7 +129,7 @@ impl Scene {
         assert!(misfits.is_empty(), "{}", misfits.join("\n"));
     }
 
-    /// All these modes of the guest `hostile`, one component each.
+    /// Runs an attack in each of these modes, each with its own component of the guest `hostile`.
     async fn withstands_modes(&self, modes: &[(&str, Ends)]) {
         let mut misfits = Vec::new();
         for (mode, ends) in modes {
@@ -140,13 +141,13 @@ impl Scene {
         assert!(misfits.is_empty(), "{}", misfits.join("\n"));
     }
 
-    /// All of these guests.
+    /// Runs the attack of each of these guests.
     async fn withstands_guests(&self, guests: Vec<(&str, Core, Ends)>) {
         let guests = guests.into_iter().map(|(case, guest, ends)| (case, guest.component(), ends));
         self.withstands_components(guests.collect()).await;
     }
 
-    /// All of these components.
+    /// Runs the attack of each of these components.
     async fn withstands_components(&self, components: Vec<(&str, Vec<u8>, Ends)>) {
         let mut misfits = Vec::new();
         for (case, component, ends) in components {

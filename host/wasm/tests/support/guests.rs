@@ -110,7 +110,7 @@ pub(crate) fn wasi(version: &str) -> String {
     format!("{world}{given}")
 }
 
-/// The same with `wasi:http`.
+/// As [`wasi`], with `wasi:http` too.
 pub(crate) fn wasi_http(version: &str) -> String {
     let http = include_str!("wasi_http.wit").replace("0.2.12", version);
     let imports = format!(

@@ -85,7 +85,7 @@ impl PendingExpectation {
     pub(super) fn now(&mut self, verdict: ExpectationVerdict, now: Moment) {
         let blocks = verdict == ExpectationVerdict::Blocks;
         match (self.blocks, blocks) {
-            // What it waits for from now on has already been under way for a while.
+            // The key now waits for an event that has been on its way for a while, so a doubt is due soon.
             (false, true) => (self.raised, self.due) = (now, now + DOUBT_AFTER),
             (true, false) => self.due = now + EXPIRE_AFTER,
             _ => {}

@@ -192,7 +192,7 @@ impl Expectations {
             Advance::Object { object, gone } => self.received(token, CacheNotice { object, gone }, now),
             Advance::Version(_) => self.reached(token, now),
             Advance::Listed => self.listed(token, now),
-            // The controller's round ends, or a list follows. Until then the cache's contents are unknown.
+            // Either the controller's round ends, or a list follows. Until then the cache's contents are unknown.
             Advance::Lost => Vec::new(),
         }
     }
