@@ -232,7 +232,7 @@ impl Account {
         while budget.idle.evict_oldest() {}
         let kept_back = async {
             if wants == Wants::ToBegin {
-                // The memory that the plugin holds will be returned before long.
+                // Other calls of the plugin hold memory, which they return before long. This call waits for that first.
                 share.pages.emptied().await;
             }
             let of_plugin = share.kept_back.clone().acquire_owned().await.expect("never closed");

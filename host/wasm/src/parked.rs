@@ -1,9 +1,9 @@
 //! Instances between two calls, for plugins whose operator has enabled reuse.
 //!
 //! Their number is limited for each plugin and in total. So are their waiting time, the number of calls that each
-//! serves, and their growth. Their memory counts (`memory`), and they are dropped as soon as a call waits for memory. A
-//! parked store has no data of the previous call: its state has been replaced (`CallState::parked`), because otherwise
-//! a key would never settle.
+//! serves, and their growth. Their memory is part of the guests' budget, and they are dropped as soon as a call waits
+//! for memory. A parked store has no data of the previous call: its state has been replaced (`CallState::parked`),
+//! because otherwise a key would never settle.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

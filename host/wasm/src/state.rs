@@ -166,7 +166,7 @@ pub(crate) struct ForbiddenImport {
     pub(crate) import: &'static str,
 }
 
-/// A component without a script asked for it. This travels through wasmtime as the cause of the trap.
+/// A component without a script asked for its script. This travels through wasmtime as the cause of the trap.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "it asks for its script and contains none: a script is the last section of a component, `windlass:script`, with at most \
@@ -350,7 +350,7 @@ impl CallState {
         Ok(())
     }
 
-    /// Whether the call is about a primary. A mapper's is not.
+    /// Whether the call is about a primary. A mapper's call is not.
     pub(crate) fn has_primary(&self) -> bool {
         matches!(self.world, World::Reconcile(_))
     }

@@ -84,8 +84,8 @@ impl WhereClause {
         (!conditions.is_empty()).then(|| Self { conditions: conditions.into(), kept_finalizer: None })
     }
 
-    /// The same conditions. Objects that are being deleted and carry `finalizer` stay in the watch, so that it is
-    /// removed.
+    /// The same conditions. Objects that are being deleted and carry `finalizer` stay in the watch until the finalizer
+    /// is removed.
     #[must_use]
     pub fn keeping(self, finalizer: impl Into<Arc<str>>) -> Self {
         Self { kept_finalizer: Some(finalizer.into()), ..self }

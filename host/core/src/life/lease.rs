@@ -162,7 +162,7 @@ pub struct Election {
     timing: Timing,
     /// `None` if nothing is known.
     seen: Option<SeenLease>,
-    /// The last known state may be outdated: read before writing.
+    /// Whether the last known state may be outdated, so that it must be read before a write.
     must_look: bool,
     /// The time just before the last successful renewal was sent.
     held: Option<Moment>,

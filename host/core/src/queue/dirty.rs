@@ -8,8 +8,8 @@
 //!                      └────── wake ───── parked          adds only raise its priority
 //! ```
 //!
-//! A key is known while it is not idle, is delayed, or has recorded failures. Then it is forgotten, so that the queue
-//! does not grow with every key that ever existed.
+//! A key is known while it is not idle, is delayed, or has recorded failures. Otherwise it is forgotten, so that the
+//! queue does not grow with every key that ever existed.
 
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry as Place;
@@ -60,11 +60,11 @@ pub(super) struct DirtyItem<K> {
     /// The priority of the pending addition, or of the last addition if the key is idle.
     pub(super) priority: Priority,
     pub(super) since: u64,
-    /// Distinguishes the item's valid entry in the ready queue from stale ones.
+    /// Distinguishes the item's valid entry in the ready queue from stale entries.
     pub(super) ready_turn: u32,
     /// When it is to be added, or [`NEVER_DUE`].
     pub(super) due: u64,
-    /// Distinguishes the item's valid entry among the delayed from stale ones.
+    /// Distinguishes the item's valid entry among the delayed entries from stale entries.
     pub(super) due_turn: u32,
     /// The number of backoffs since the key was last forgotten, each longer than the one before. A `u8` is enough,
     /// because the backoff reaches its maximum long before.

@@ -317,7 +317,7 @@ impl<K: Key> QueueState<K> {
     }
 
     /// Drops the ready and parked keys, and the pending additions of keys that workers have. Returns their number. If
-    /// the queue is shutting down, no key is parked any more.
+    /// the queue is shutting down, no key is parked from then on.
     pub(super) fn drop_waiting(&mut self) -> usize {
         if self.phase == Phase::Draining {
             self.phase = Phase::Closed;
@@ -330,7 +330,7 @@ impl<K: Key> QueueState<K> {
         std::mem::take(&mut self.depth) + self.drop_parked()
     }
 
-    /// Makes a drain wait. Returns whether it is over.
+    /// Makes a drain wait until `waker` wakes it. Returns whether the drain is over already.
     pub(super) fn wait_for_drain(&mut self, waker: &Waker) -> bool {
         let is_over = self.is_idle();
         if !is_over {

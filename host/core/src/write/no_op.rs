@@ -203,7 +203,7 @@ fn is_plain(value: &Value) -> bool {
 
 /// How `managedFields` identify an item of a list.
 enum FieldItem {
-    /// By the values of some of its fields.
+    /// The item is identified by the values of some of its fields.
     Keyed(Map<String, Value>),
     Valued(Value),
 }

@@ -39,7 +39,7 @@ pub(crate) struct Hooks;
 
 impl WasiHttpHooks for Hooks {
     fn is_forbidden_header(&mut self, name: &HeaderName) -> bool {
-        // Clients set this one; it is checked and omitted.
+        // Clients set `content-length`. The host checks the value, and omits the header.
         is_hosts_header(name.as_str()) && name != http::header::CONTENT_LENGTH
     }
 
@@ -98,7 +98,8 @@ impl HttpState {
         if self.held.load(Ordering::Relaxed) > HTTP_BODY_BYTES_MAX { Err(WasiError::Bodies) } else { Ok(()) }
     }
 
-    /// Headers behind handles, which are among `entries`, may have grown by `bytes`. Counts them again if that is much.
+    /// Records that headers behind handles, which are among `entries`, may have grown by `bytes`. Counts them again if
+    /// that is much.
     pub(crate) fn headers_grow<'a>(
         &mut self,
         bytes: usize,

@@ -33,7 +33,7 @@ const NEIGHBOUR_CALL_TIMEOUT: Duration = Duration::from_secs(10);
 /// The time limit for compiling a component here, where several tests compile at once: as long as for any component.
 const COMPILE_TIMEOUT: Duration = Duration::from_mins(2);
 
-/// The deadline of endless calls, and the processor time limit of those that use it up.
+/// The deadline of endless calls, and the limit of processor time for calls that use all of it.
 const ENDLESS_CALL_DEADLINE: Duration = Duration::from_millis(1500);
 const WORKING_CALL_CPU: Duration = Duration::from_millis(100);
 
@@ -583,7 +583,7 @@ fn functions(count: usize, body: &[u8]) -> Vec<u8> {
 async fn bombs_for_the_compiler_do_not_go_off() {
     let scene = Scene::new(ENDLESS_CALL_DEADLINE).await;
     let blocks = |depth: usize| [b"\0".to_vec(), b"\x02\x40".repeat(depth), b"\x0b".repeat(depth + 1)].concat();
-    // 50,000 locals take one number in the file, and are the most allowed.
+    // A file declares 50,000 locals, which is the maximum, with one number.
     let locals = |count: usize| [b"\x01".to_vec(), leb(count), b"\x7e\x0b".to_vec()].concat();
     let jumps = [b"\0\x02\x40\x41\0\x0e".to_vec(), leb(60_000), vec![0; 60_001], b"\x0b\x0b".to_vec()].concat();
     let lies = [b"\0asm\x0d\0\x01\0\x01".to_vec(), leb(0xffff_fff0), b"\0asm\x01\0\0\0".to_vec()].concat();

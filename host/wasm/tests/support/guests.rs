@@ -179,7 +179,7 @@ impl Core {
         }
         let mut module = wat::parse_str(text).expect("the guest's text is well-formed");
         let mut resolve = Resolve::default();
-        // A benchmark of another crate makes guests, too.
+        // The folder is searched upwards, because a benchmark of another crate makes guests too.
         let mut above = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().map(|directory| directory.join("wit"));
         let wit = above.find(|wit| wit.is_dir()).expect("wit/ is in the project");
         let (mut package, _) = resolve.push_dir(&wit).expect("wit/ is well-formed");

@@ -31,7 +31,7 @@ pub(crate) fn limits() -> Limits {
     Limits { deadline: Duration::from_millis(300), ..Limits::default() }
 }
 
-/// A deadline long enough for a call to reach the point where it waits in less than half of it.
+/// A deadline so long that a call begins to wait before half of it has passed.
 pub(crate) fn patient() -> Limits {
     Limits { deadline: Duration::from_secs(3), ..Limits::default() }
 }

@@ -150,7 +150,7 @@ impl<W> Schedule<W> {
         self.wait(id, Wants::ToBegin, waiter)
     }
 
-    /// Queues a waiter that has a call slot for a CPU permit.
+    /// Queues a waiter for a CPU permit. Its call has a call slot already.
     pub(super) fn go_on(&mut self, id: AccountId, waiter: W) -> WaitTicket {
         self.wait(id, Wants::ToGoOn, waiter)
     }

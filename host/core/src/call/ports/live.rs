@@ -61,7 +61,7 @@ pub struct LogQuery {
     pub previous: bool,
     /// At most this many of the last lines.
     pub tail_lines: Option<u32>,
-    /// Only lines of the last so many seconds.
+    /// Only lines that are at most this many seconds old.
     pub since_seconds: Option<u32>,
     /// At most this many bytes are read.
     pub limit_bytes: u32,

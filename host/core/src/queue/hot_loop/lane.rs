@@ -64,7 +64,7 @@ struct SlowEntry {
     object: Arc<str>,
     /// `None` if the primary is gone.
     mark: Option<SlowMark>,
-    /// How many times it looped before without a calm period in between.
+    /// How many times the key had looped before, without a calm period in between.
     before: u32,
     left: Option<Moment>,
 }

@@ -79,7 +79,7 @@ fn inside(value: &str, depth: usize, found: &mut FoundSecrets) {
     pem_keys(value, found);
     for line in value.lines() {
         assigned(line, depth, found);
-        // `Server=db;Password=p`, `user=u&password=p`, `{user: u, password: p}`; and `host=db password=p`.
+        // Such as `Server=db;Password=p`, `user=u&password=p` and `{user: u, password: p}`; and `host=db password=p`.
         for separators in [&[';', '&', ',', '{', '}'][..], &[' ']] {
             let parts = line.split(separators).filter(|part| part.len() < line.len());
             parts.for_each(|part| assigned(part, depth, found));

@@ -74,9 +74,9 @@ pub(crate) struct PendingExpectation {
     /// When to look at it next.
     pub(crate) due: Moment,
     pub(crate) blocks: bool,
-    /// The cache has been asked to prove that it is fresh since.
+    /// Whether the cache has been asked since then to prove that it is fresh.
     pub(crate) probed: bool,
-    /// It has been reported as overdue.
+    /// Whether it has been reported as overdue.
     pub(crate) expired: bool,
 }
 

@@ -241,7 +241,8 @@ impl Expectations {
         woken
     }
 
-    /// The cache has proven that it shows everything that was committed at `began`.
+    /// Records that the cache has proven that it shows everything that was committed at `began`. Returns the held keys
+    /// that may run now.
     pub(crate) fn proven(&mut self, token: usize, began: Stamp, now: Moment) -> Vec<ObjectKey> {
         let concerned = self.concerned(token);
         self.judge_each(concerned, now, |pending, _| {
