@@ -198,7 +198,7 @@ struct Follower {
     told: usize,
     /// A list that began: when, after which changes, and with which contents and version.
     list: Option<(Stamp, usize, BTreeMap<usize, State>, u64)>,
-    /// The server was restored, so only a list can help.
+    /// Whether the server was restored, so that only a list can help.
     is_broken: bool,
 }
 
@@ -223,7 +223,7 @@ struct World {
     is_running: bool,
     under_way: Vec<(Option<Interest>, Effect)>,
     last: BTreeMap<usize, Last>,
-    /// Something has happened that only a proof can settle.
+    /// Whether something has happened that only a proof can settle.
     needs_proof: bool,
     runs: usize,
 }

@@ -97,7 +97,7 @@ impl ParkingLot {
         self.parked().len()
     }
 
-    /// The instance of `owner` that was used last, because its memory is the warmest. Drops those with other terms.
+    /// The instance of `owner` that was used last, because its memory is the warmest. Drops instances with other terms.
     pub(crate) fn take(&self, owner: &Arc<PluginCounters>, terms: &ReuseTerms) -> Option<Parked> {
         let mut outdated = Vec::new();
         let mut parked = self.parked();

@@ -221,7 +221,7 @@ pub enum WatchEvent {
         /// The state before. `None` if the object was not in the store.
         old: Option<crate::object::Object>,
         new: crate::object::Object,
-        /// Part of the first list or of a resync. Its keys get low priority.
+        /// Whether the object is part of the first list or of a resync. Its keys then get low priority.
         initial: bool,
     },
     /// The object has gone.
@@ -244,7 +244,7 @@ impl WatchEvent {
 pub struct Tombstone {
     /// The last state seen.
     pub last: crate::object::Object,
-    /// A list showed the deletion, not the watch, so the object may have changed after `last`. (client-go:
+    /// Whether a list showed the deletion, not the watch, so that the object may have changed after `last`. (client-go:
     /// `cache.DeletedFinalStateUnknown`.)
     pub final_state_unknown: bool,
 }

@@ -214,11 +214,11 @@ pub struct Part {
     /// How long a replica that is not the target waits before it acquires the lease, once for each replica that ranks
     /// above it. Also the stability time for a holder that serves none of the plugins.
     period: Duration,
-    /// The holder keeps it while no other replica can serve more.
+    /// Whether the holder keeps it while no other replica can serve more.
     is_sticky: bool,
     /// How many of its plugins each member cannot serve.
     lacks: BTreeMap<Arc<str>, usize>,
-    /// `me` can serve none of its plugins.
+    /// Whether `me` can serve none of its plugins.
     serves_none: bool,
     /// When `lacks` last changed for a member that already lived.
     since: Moment,

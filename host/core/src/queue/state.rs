@@ -233,7 +233,7 @@ impl<K: Key> QueueState<K> {
         }
     }
 
-    /// The worker that waits with `ticket` gives up.
+    /// Removes the worker that waits with `ticket`, because it gives up.
     pub(super) fn leave(&mut self, ticket: GetTicket) {
         self.waiters.leave(ticket);
     }
@@ -266,7 +266,7 @@ impl<K: Key> QueueState<K> {
         self.make_ready(work.slot);
     }
 
-    /// Gives a key that goes back the priority of additions made in the meantime.
+    /// Raises the priority of a key that is given back to that of additions made in the meantime.
     fn raise(&mut self, work: &Working) {
         let item = self.items.get(work.slot);
         item.was_due |= work.was_due;

@@ -1,4 +1,4 @@
-//! Guests: those that `make plugins` builds, and some made here from a few lines of core WebAssembly.
+//! Guests: some are built by `make plugins`, others are made here from a few lines of core WebAssembly.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
