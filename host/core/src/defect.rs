@@ -39,7 +39,7 @@ pub enum Defect {
     RemovedFieldIsKept,
     /// The finalizer is removed before the plugin has finished.
     FinalizerGoesFirst,
-    /// The finalizer is not retried after its removal failed.
+    /// The removal of the finalizer is not retried after a failure.
     FinalizerIsLeftOn,
     /// Children that are no longer composed are not pruned.
     NothingIsPruned,

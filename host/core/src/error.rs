@@ -98,7 +98,7 @@ impl ApiReason {
 pub struct ApiError {
     /// The HTTP status, or the closest one if the host itself refused the request.
     pub code: u16,
-    /// Decides about retries.
+    /// The class, which decides about retries.
     pub reason: ApiReason,
     /// The server's own reason, never empty.
     pub status_reason: String,

@@ -146,7 +146,7 @@ impl fmt::Display for ObjectKey {
     }
 }
 
-/// One object of a kind, optionally one incarnation of its name.
+/// One object of a kind: whichever object has the name, or, with a UID, one incarnation of it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ObjectRef {
     pub kind: ObjectKind,

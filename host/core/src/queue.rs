@@ -62,13 +62,13 @@ pub struct Queue<K: Key> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueuedKey {
     pub stage: DirtyStage,
-    /// How long it has been ready or parked, or with a worker. Zero for an idle key.
+    /// How long the key has been ready or parked, or with a worker. Zero for an idle key.
     pub waited: Duration,
-    /// The delay after which it is added. `None` if it is not delayed.
+    /// The delay after which the key is added. `None` if it is not delayed.
     pub due_in: Option<Duration>,
-    /// Failures since it was last forgotten, at most one per backoff, and at most 255.
+    /// The number of failures since the key was last forgotten, at most one per backoff, and at most 255.
     pub failures: u32,
-    /// The failures that count against it.
+    /// The number of failures that count against the key.
     pub counted: u32,
 }
 

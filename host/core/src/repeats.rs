@@ -31,8 +31,7 @@ impl Repeats {
         Self { most, period, began: None, logged: 0, unsaid: 0 }
     }
 
-    /// Whether to log another line `now`. If so, returns the number of lines that were not logged since the last one
-    /// that was.
+    /// Whether to log another line `now`. If so, returns how many lines were left out since the last logged line.
     pub fn line(&mut self, now: Moment) -> Option<u64> {
         if self.began.is_none_or(|began| now >= began + self.period) {
             (self.began, self.logged) = (Some(now), 0);

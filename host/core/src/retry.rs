@@ -55,8 +55,8 @@ impl RetryPolicy {
         Retries { policy: self, before: 0 }
     }
 
-    /// Repeats `attempt` until it succeeds, its error fails `passes`, or no step is left. Cancel safe: drop the future
-    /// at any time. `random` returns numbers from 0 to 1.
+    /// Repeats `attempt` until it succeeds, until no step is left, or until it fails with an error for which `passes`
+    /// is false. Cancel safe: drop the future at any time. `random` returns numbers from 0 to 1.
     pub async fn run<T, E, A, S>(
         self,
         mut random: impl FnMut() -> f64,

@@ -198,7 +198,7 @@ struct Follower {
     told: usize,
     /// A list that began: when, after which changes, and with which contents and version.
     list: Option<(Stamp, usize, BTreeMap<usize, State>, u64)>,
-    /// The server was restored, so only a list can help.
+    /// Whether the server was restored, so that only a list can help.
     is_broken: bool,
 }
 
@@ -223,7 +223,7 @@ struct World {
     is_running: bool,
     under_way: Vec<(Option<Interest>, Effect)>,
     last: BTreeMap<usize, Last>,
-    /// Something has happened that only a proof can settle.
+    /// Whether something has happened that only a proof can settle.
     needs_proof: bool,
     runs: usize,
 }
@@ -350,8 +350,8 @@ impl World {
         let interest = self.gate.open(&web(), &key(NAMES[name]), if self.reads { vec![0, 1] } else { vec![] });
         let before = self.server.objects.get(&name).cloned();
         let Done { effect, change, is_deletion } = self.server.write(name, op);
-        // If a filtered cache shows the name again, only a proof decides which state is later. The object may be
-        // another one, after one that the cache did not show, or the same one if versions do not compare.
+        // If a filtered cache shows the name again, only a proof decides which state is later. The object may be the
+        // successor of an object that the cache did not show, or, if versions do not compare, the same object.
         self.needs_proof |= match &effect {
             Effect::Left { shown, .. } => !self.is_comparable && shown[FILTERED] == Shown::No,
             Effect::Removed { .. } => before.as_ref().is_some_and(|before| !before.is_in),

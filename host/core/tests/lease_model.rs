@@ -222,7 +222,7 @@ impl World {
         if machine.waiting.is_some() {
             return;
         }
-        // A watch may lag, but it omits only what it skips.
+        // A watch may lag and skip states.
         if machine.watched + 1 < self.history.len() && !(faults && chance.one_in(3)) {
             let behind = (self.history.len() - 1 - machine.watched) as u64;
             let by = if faults { 1 + chance.below(behind) } else { behind };
@@ -315,7 +315,7 @@ proptest! {
         let holder = world.holder().expect("in peace");
         world.machines[holder].wish = LeaseWish::Yield;
         let begun = world.until_held(Some(holder));
-        // A pending renewal, the release, and the other's write: each takes less than 0.6 s.
+        // A pending renewal, the release, and the next holder's write: each takes less than 0.6 s.
         prop_assert!(begun <= 1_900, "{begun} ms");
     }
 

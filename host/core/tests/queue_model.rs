@@ -77,7 +77,8 @@ struct Model {
     now: u64,
     order: u64,
     ready: BTreeMap<u8, Waiting>,
-    /// Each with the addition made in the meantime, and whether it was woken in the meantime.
+    /// The keys that workers have, each with the addition made in the meantime, and whether it was woken in the
+    /// meantime.
     processing: Vec<(u8, Waiting, Option<Waiting>, bool)>,
     parked: BTreeMap<u8, Waiting>,
     delayed: BTreeMap<u8, (u64, u64)>,
@@ -85,7 +86,7 @@ struct Model {
     /// The priority of the last addition of keys that are idle and still known.
     last: BTreeMap<u8, i32>,
     shut_down: bool,
-    /// No key is parked any more either.
+    /// Whether parking has ended too.
     closed: bool,
 }
 

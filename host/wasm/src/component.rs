@@ -18,7 +18,7 @@ const COMPOSER: &str = "windlass:plugin/composer@";
 /// The interfaces that a composer may import; `types` has no functions.
 const OF_COMPOSERS: [&str; 6] = ["types", "log", "clock", "random", "config", "script"];
 
-/// The maximum length of names in messages. Their author may choose long ones.
+/// The maximum length of names in messages. The author of a component may choose long names.
 const SHOWN_NAME_BYTES_MAX: usize = 120;
 const SHOWN_NAMES_MAX: usize = 8;
 

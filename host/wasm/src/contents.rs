@@ -13,7 +13,7 @@ use crate::load_error::LoadError;
 use crate::obtain::read;
 use crate::text::single_line;
 
-/// The maximum number of names that are listed. Their author may choose many.
+/// The maximum number of names that are listed. The author of a file may choose many names.
 const LISTED_CONTENTS_MAX: usize = 64;
 const LISTED_NAME_BYTES_MAX: usize = 80;
 

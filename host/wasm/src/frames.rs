@@ -39,7 +39,7 @@ fn readable(name: &str) -> String {
 
 fn in_words(names: &[String]) -> String {
     // Shows the author's own functions. If they were inlined into their callers, shows the SDK's functions that called
-    // them; if there are none either, the innermost frames.
+    // them. If there are no such functions either, shows the innermost frames.
     let is_rusts = |name: &String| name.split_once("::").is_some_and(|(first, _)| RUSTS_CRATES.contains(&first));
     let shown = |is_shown: &dyn Fn(&String) -> bool| names.iter().filter(|name| is_shown(name)).collect::<Vec<_>>();
     let choices: [&dyn Fn(&String) -> bool; 3] = [&|name| is_the_authors(name), &|name| !is_rusts(name), &|_| true];

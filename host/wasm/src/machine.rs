@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Used if it cannot be determined.
+/// The memory that is assumed if the machine's memory cannot be determined.
 const UNKNOWN_MEMORY_BYTES: usize = 4 << 30;
 
 /// Half of the memory that this process may use, as far as it is known.
@@ -32,8 +32,8 @@ fn limit_files(groups: &str) -> Vec<PathBuf> {
             "memory" => ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
             _ => continue,
         };
-        // In a container, the path is that outside of the container, and its own group is the root, so every suffix is
-        // tried.
+        // In a container, this is the path outside of the container, where the container's own group is the root. So
+        // every suffix of the path is tried.
         let group = Path::new(path.trim_start_matches('/'));
         files.extend(group.ancestors().map(|group| Path::new(root).join(group).join(file)));
     }

@@ -122,7 +122,7 @@ impl Share {
         self.pages.held() as usize * MEMORY_PAGE_BYTES
     }
 
-    /// The maximum of that so far.
+    /// The maximum of [`Self::held`] so far.
     pub(crate) fn most_held(&self) -> usize {
         self.pages.most_held() as usize * MEMORY_PAGE_BYTES
     }
@@ -232,7 +232,7 @@ impl Account {
         while budget.idle.evict_oldest() {}
         let kept_back = async {
             if wants == Wants::ToBegin {
-                // The memory that the plugin holds will be returned before long.
+                // Other calls of the plugin hold memory, which they return before long. This call waits for that first.
                 share.pages.emptied().await;
             }
             let of_plugin = share.kept_back.clone().acquire_owned().await.expect("never closed");

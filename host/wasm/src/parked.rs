@@ -1,9 +1,9 @@
 //! Instances between two calls, for plugins whose operator has enabled reuse.
 //!
 //! Their number is limited for each plugin and in total. So are their waiting time, the number of calls that each
-//! serves, and their growth. Their memory counts (`memory`), and they are dropped as soon as a call waits for memory. A
-//! parked store has no data of the previous call: its state has been replaced (`CallState::parked`), because otherwise
-//! a key would never settle.
+//! serves, and their growth. Their memory is part of the guests' budget, and they are dropped as soon as a call waits
+//! for memory. A parked store has no data of the previous call: its state has been replaced (`CallState::parked`),
+//! because otherwise a key would never settle.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -97,7 +97,7 @@ impl ParkingLot {
         self.parked().len()
     }
 
-    /// The instance of `owner` that was used last, because its memory is the warmest. Drops those with other terms.
+    /// The instance of `owner` that was used last, because its memory is the warmest. Drops instances with other terms.
     pub(crate) fn take(&self, owner: &Arc<PluginCounters>, terms: &ReuseTerms) -> Option<Parked> {
         let mut outdated = Vec::new();
         let mut parked = self.parked();

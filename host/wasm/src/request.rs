@@ -65,9 +65,9 @@ pub struct ChangeBatch {
 pub struct CallLimits {
     /// Wall time, including host calls; at most the sandbox's `most_deadline`.
     pub deadline: Option<Duration>,
-    /// How instances are used for it.
+    /// Whether the call may use an instance that has served other calls.
     pub instances: Instances,
-    /// The time and random data that it sees. `None` for real ones.
+    /// The time and random data that the call sees. `None` for the real time and real random data.
     pub replay: Option<Replay>,
 }
 

@@ -50,8 +50,9 @@ pub struct SandboxOptions {
     pub compiler: Compiler,
     /// The directory of compiled plugins. `None` to compile each plugin whenever it is loaded.
     pub cache: Option<PathBuf>,
-    /// Files of at least this many bytes are first compiled fast, so that the plugin runs soon, and then again to
-    /// better code, which replaces the other while the plugin runs. `None` to compile every file once to the best code.
+    /// Files of at least this many bytes are compiled twice: first fast, so that the plugin runs soon, and then to
+    /// better code, which replaces the first code while the plugin runs. `None` to compile every file once to the best
+    /// code.
     pub quick_from: Option<u64>,
 }
 

@@ -37,7 +37,7 @@ pub(crate) struct CallState {
     slept: Duration,
     /// The last real time that the guest has seen.
     latest: Duration,
-    /// `None` if it has not used WASI.
+    /// `None` if the guest has not used WASI.
     wasi: Option<Box<WasiState>>,
     /// The engine that runs it.
     engine: Engine,
@@ -166,7 +166,7 @@ pub(crate) struct ForbiddenImport {
     pub(crate) import: &'static str,
 }
 
-/// A component without a script asked for it. This travels through wasmtime as the cause of the trap.
+/// A component without a script asked for its script. This travels through wasmtime as the cause of the trap.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "it asks for its script and contains none: a script is the last section of a component, `windlass:script`, with at most \
@@ -287,7 +287,7 @@ impl CallState {
         }
     }
 
-    /// Its use of WASI.
+    /// The state of WASI, which is created when the guest first uses WASI.
     pub(crate) fn wasi(&mut self) -> &mut WasiState {
         self.wasi.get_or_insert_default()
     }
@@ -297,7 +297,7 @@ impl CallState {
         self.wasi.as_deref_mut()
     }
 
-    /// Whether it has left so many handles of WASI that the next call would have room for fewer than 2,048.
+    /// Whether the guest has left so many handles of WASI that the next call would have room for fewer than 2,048.
     pub(crate) fn keeps_handles(&mut self) -> bool {
         self.wasi.as_mut().is_some_and(|wasi| wasi.keeps_handles())
     }
@@ -350,7 +350,7 @@ impl CallState {
         Ok(())
     }
 
-    /// Whether the call is about a primary. A mapper's is not.
+    /// Whether the call is about a primary. A mapper's call is not.
     pub(crate) fn has_primary(&self) -> bool {
         matches!(self.world, World::Reconcile(_))
     }

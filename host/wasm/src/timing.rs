@@ -137,7 +137,7 @@ impl CallTime {
     }
 }
 
-/// The clock runs on when this is dropped, and thus also when the wait is cancelled.
+/// A call's clock that is stopped. It runs on when this is dropped, and thus also when the wait is cancelled.
 struct StoppedClock<'a>(&'a CallTime);
 
 impl<'a> StoppedClock<'a> {
@@ -155,7 +155,7 @@ impl Drop for StoppedClock<'_> {
     }
 }
 
-/// The call waits for its own request. The wait counts even if it is cancelled.
+/// A wait of the call for its own request. It counts even if it is cancelled.
 struct Asking<'a> {
     time: &'a CallTime,
     since: Instant,

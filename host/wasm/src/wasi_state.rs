@@ -162,7 +162,7 @@ impl WasiState {
         self.table.iter_mut().nth(WASI_HANDLES_MAX / 2).is_some()
     }
 
-    /// Headers behind handles may have grown by `bytes`.
+    /// Records that headers behind handles may have grown by `bytes`. Fails if they are too large now.
     pub(crate) fn headers_grow(&mut self, bytes: usize) -> Result<(), WasiError> {
         self.http.headers_grow(bytes, self.table.iter_mut())
     }

@@ -46,13 +46,13 @@ struct Shape {
     every: usize,
 }
 
-/// As the project's recipes produce them. Only the toolchain of Rust is needed to reproduce them.
+/// The shapes that the project's recipes produce. Only the toolchain of Rust is needed to reproduce them.
 const SHAPES: [Shape; 3] = [
     // C, Zig, Rust and Go: one segment, or few.
     Shape { of: "one segment", segments: 1, bytes: 8 * MIB, every: 8 * MIB },
     // QuickJS and SpiderMonkey are snapshots of a memory: very many segments, which leave out zeros.
     Shape { of: "a snapshot in pieces", segments: 800, bytes: 8 << 10, every: 10 << 10 },
-    // Python's image is larger than the size up to which wasmtime accepts any image, so it must be dense.
+    // wasmtime accepts an image as large as Python's only if it is dense.
     Shape { of: "a large snapshot", segments: 10, bytes: 2 * MIB - 4096, every: 2 * MIB },
 ];
 

@@ -65,7 +65,8 @@ pub enum Finding {
     Failed,
 }
 
-/// Silent probes before a long list is compared. The changes that the selector hides may be a passing burst.
+/// The number of silent probes after which a long list is compared. Silence may only mean a burst of changes that the
+/// selector hides.
 const SILENT_PROBES_MAX: u32 = 3;
 /// Number of objects up to which a list costs host and server next to nothing.
 const UNNOTICED_LIST_OBJECTS_MAX: usize = 500;

@@ -80,12 +80,13 @@ type GroupKind = (Box<str>, Arc<str>);
 pub struct Known {
     /// The state after the last write with an answer. `None` if no write had one.
     pub left: Option<WrittenState>,
-    /// A later write may have changed the object, or has changed it without returning the new state. A write can then
-    /// no longer be proven to change nothing.
+    /// Whether a later write may have changed the object, or has changed it without returning the new state. A write
+    /// can then no longer be proven to change nothing.
     pub in_doubt: bool,
-    /// `left` is the answer to a dry run that the call believes to be a write. The server does not have that state.
+    /// Whether `left` is the answer to a dry run that the call believes to be a write. The server does not have that
+    /// state.
     pub is_dry_run: bool,
-    /// `left` is shown whatever the cache holds; see [`Overlay::fixed`].
+    /// Whether `left` is shown whatever the cache holds; see [`Overlay::fixed`].
     pub is_fixed: bool,
 }
 
@@ -101,7 +102,7 @@ pub enum WrittenState {
 }
 
 impl Overlay {
-    /// When the call began. It read nothing from a cache before.
+    /// The time at which the call began. The call has read nothing from a cache before that.
     #[must_use]
     pub fn began(&self) -> Stamp {
         self.began
@@ -136,7 +137,7 @@ impl Overlay {
     pub fn close(&self) {
         let closed = States { closed: true, ..States::default() };
         let before = std::mem::replace(&mut *self.states(), closed);
-        // Drop outside the lock: it gives room to others.
+        // Dropped outside of the lock, because this gives room to other calls.
         drop(before);
     }
 

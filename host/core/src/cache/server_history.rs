@@ -38,7 +38,7 @@ pub struct ConsistentRead<'a> {
     pub era: Option<Stamp>,
     /// The version of the cache before the read began.
     pub known: &'a Version,
-    /// Time between the cache learning that version and the answer.
+    /// The time from when the cache learnt that version until the answer.
     pub apart: Duration,
     /// The version in the server's answer.
     pub answered: &'a Version,
@@ -51,7 +51,7 @@ pub enum ReadVerdict {
     Continues,
     /// The server was restored, and this answer is the first to show it.
     Restored(RestoreSign),
-    /// The answer comes after the known restore, but the cache does not yet.
+    /// The answer shows a state after the known restore, which the cache has not caught up with yet.
     FollowsRestore,
 }
 

@@ -14,7 +14,7 @@ use crate::object::ObjectKind;
 use crate::object::reference::ReferencePath;
 use crate::object::selector::{FieldSelector, ParsedSelector, Selector, unescaped_field};
 
-/// One list and watch. Shared only between exactly equal specifications, so sharing is never a guess.
+/// The specification of one list and watch. Watches share a cache only if their specifications are exactly equal.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct WatchSpec {
     /// The kind to watch.
@@ -105,8 +105,8 @@ impl Index {
     }
 }
 
-/// The subject of an index of a cache. Objects without it appear in no list of the index. Read by
-/// [`index`](crate::cache::index).
+/// The values by which an index of a cache finds objects. An object without such a value is in no list of the index.
+/// [`index`](crate::cache::index) reads them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize)]
 #[serde(tag = "type", rename_all = "camelCase", deny_unknown_fields)]
 pub enum IndexSource {
@@ -163,7 +163,7 @@ impl WatchSpec {
         }
     }
 
-    /// Whether it selects some of the objects, so that an object that is not in the cache may still exist.
+    /// Whether it selects only some of the objects. If so, an object that is not in the cache may still exist.
     #[must_use]
     pub fn is_filtered(&self) -> bool {
         self.label_selector.is_some() || self.field_selector.is_some() || self.where_clause.is_some()
@@ -221,7 +221,7 @@ pub enum WatchEvent {
         /// The state before. `None` if the object was not in the store.
         old: Option<crate::object::Object>,
         new: crate::object::Object,
-        /// Part of the first list or of a resync. Its keys get low priority.
+        /// Whether the object is part of the first list or of a resync. Its keys then get low priority.
         initial: bool,
     },
     /// The object has gone.
@@ -244,7 +244,7 @@ impl WatchEvent {
 pub struct Tombstone {
     /// The last state seen.
     pub last: crate::object::Object,
-    /// A list showed the deletion, not the watch, so the object may have changed after `last`. (client-go:
+    /// Whether a list showed the deletion, not the watch, so that the object may have changed after `last`. (client-go:
     /// `cache.DeletedFinalStateUnknown`.)
     pub final_state_unknown: bool,
 }

@@ -68,7 +68,8 @@ pub enum WantedValue {
     Absent,
 }
 
-/// A value that a field is compared with. Of different types, values are different: the text `"3"` is not the number 3.
+/// A value that a field is compared with. Values of different types are never equal: the text `"3"` is not the number
+/// 3.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Scalar {
     Text(Arc<str>),
@@ -83,8 +84,8 @@ impl WhereClause {
         (!conditions.is_empty()).then(|| Self { conditions: conditions.into(), kept_finalizer: None })
     }
 
-    /// The same conditions. Objects that are being deleted and carry `finalizer` stay in the watch, so that it is
-    /// removed.
+    /// The same conditions. Objects that are being deleted and carry `finalizer` stay in the watch until the finalizer
+    /// is removed.
     #[must_use]
     pub fn keeping(self, finalizer: impl Into<Arc<str>>) -> Self {
         Self { kept_finalizer: Some(finalizer.into()), ..self }
@@ -157,7 +158,7 @@ impl WhereTest {
 }
 
 impl WhereSubject {
-    /// Where it is in an object.
+    /// The JSON pointer to the subject in an object.
     #[must_use]
     pub fn pointer(&self) -> String {
         match self {
@@ -173,10 +174,11 @@ pub fn is_of_metadata(pointer: &str) -> bool {
     pointer == "/metadata" || pointer.starts_with("/metadata/")
 }
 
-/// The most wanted values that are compared one by one. Looking up a few costs more.
+/// Up to this number, wanted values are compared one by one, because a lookup would cost more.
 const COMPARED_VALUES_MAX: usize = 16;
 
-/// Whether one of `found` equals one of `wanted`. Both may be long, so each value found is looked up among many.
+/// Whether one of `found` equals one of `wanted`. Both may be long, so each found value is looked up if many values are
+/// wanted.
 fn is_any_wanted<'v>(mut found: impl Iterator<Item = &'v Value>, wanted: &[Scalar]) -> bool {
     let is_wanted = |value: &Value| wanted.iter().any(|wanted| wanted.equals(value));
     if wanted.len() <= COMPARED_VALUES_MAX {

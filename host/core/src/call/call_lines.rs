@@ -4,9 +4,9 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The lines of one call that are kept.
+/// The maximum number of lines that are kept of one call.
 const CALL_LINES_MAX: usize = 10;
-/// The bytes of one line that are kept.
+/// The maximum number of bytes that are kept of one line.
 const CALL_LINE_BYTES_MAX: usize = 256;
 
 /// The last lines of one call. Clones share them.

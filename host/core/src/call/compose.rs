@@ -37,9 +37,9 @@ pub struct Composition {
     pub events: Vec<Event>,
     /// The delay after which to compose again.
     pub requeue_after: Option<Duration>,
-    /// An answer without any children is intended.
+    /// Whether an answer without any children is intended.
     pub allow_empty: bool,
-    /// The parent is being deleted and may now go.
+    /// Whether the parent, which is being deleted, may now go.
     pub finalized: bool,
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 pub const REQUEST_BODY_BYTES_MAX: usize = 1 << 20;
 /// How many headers a request may have.
 pub const REQUEST_HEADERS_MAX: usize = 100;
-/// The bytes of all their names and values.
+/// The maximum size of the names and values of all headers of a request, in bytes.
 pub const REQUEST_HEADER_BYTES_MAX: usize = 64 << 10;
 
 /// The body of a request or response.
@@ -36,7 +36,7 @@ pub struct HttpRequest {
     pub url: String,
     pub headers: Vec<(String, String)>,
     pub body: Option<HttpBody>,
-    /// For the whole exchange. `None` means the host's limit.
+    /// The timeout of the whole exchange. `None` means the host's limit.
     pub timeout: Option<Duration>,
 }
 

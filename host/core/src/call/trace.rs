@@ -267,7 +267,7 @@ pub struct OpenSpan {
     trace: CallTrace,
     /// `None` if it is not collected.
     span: Option<Box<EndedSpan>>,
-    /// Its end has not been reported.
+    /// Whether its end has not been reported yet.
     is_cut_off: bool,
 }
 

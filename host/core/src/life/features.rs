@@ -264,7 +264,7 @@ impl Default for Features {
 }
 
 /// Applies `wishes` to the gates of `table`. A wish that names a gate wins over one that names its stage, in either
-/// order. A gate that needs another one that is off is off, too; it is an error to have enabled it by name.
+/// order. A gate is off if a gate that it needs is off; it is then an error to have enabled it by name.
 fn decide(wishes: &[(String, bool)], table: &'static [FeatureGate]) -> Result<Features, FeatureError> {
     let wish = |name: &str| wishes.iter().rev().find(|(wished, _)| wished == name).map(|(_, wish)| *wish);
     let states = table.iter().map(|gate| {

@@ -64,7 +64,7 @@ pub enum ElectionStep {
         limit: Duration,
     },
     Write {
-        /// The state to overwrite. `None` means create it.
+        /// The state to overwrite. `None` means that the lease is created.
         over: Option<LeaseVersion>,
         /// The content to write.
         record: LeaseRecord,
@@ -162,14 +162,14 @@ pub struct Election {
     timing: Timing,
     /// `None` if nothing is known.
     seen: Option<SeenLease>,
-    /// The last known state may be outdated: read before writing.
+    /// Whether the last known state may be outdated, so that it must be read before a write.
     must_look: bool,
     /// The time just before the last successful renewal was sent.
     held: Option<Moment>,
     pending: Option<PendingLeaseWrite>,
-    /// This candidate has tried to acquire the lease and has seen no other holder since. So a record with its own
-    /// name comes from that attempt. Without a claim, such a record means that the server was restored to a state
-    /// from before another replica's term, which may still last.
+    /// Whether this candidate has tried to acquire the lease and has seen no other holder since. If so, a record with
+    /// its own name comes from that attempt. Without a claim, such a record means that the server was restored to a
+    /// state from before another replica's term, which may still last.
     has_claim: bool,
     next_try: Moment,
     /// Until this moment, requests from a lost term may still be under way, so the lease is not released.

@@ -85,11 +85,11 @@ impl LeaseStatus {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ControllerFacts {
     pub state: ControllerState,
-    /// The API server refuses one of its lists or watches. Matters while the controller fills its caches.
+    /// Whether the API server refuses one of its lists or watches. Matters while the controller fills its caches.
     pub is_refused: bool,
     /// Why it cannot make calls now.
     pub block: Option<CallBlock>,
-    /// Its circuit breaker is open, or allows one trial call.
+    /// Whether its circuit breaker is open, or allows one trial call.
     pub is_circuit_open: bool,
 }
 
@@ -98,7 +98,7 @@ pub struct ControllerFacts {
 pub struct PluginFacts<'a> {
     /// The host's progress with its file.
     pub phase: PluginPhase,
-    /// No replica runs it.
+    /// Whether the plugin is unserved: no replica runs it.
     pub is_unserved: bool,
     /// Whether this replica may run it.
     pub lease: LeaseStatus,

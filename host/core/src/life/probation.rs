@@ -43,8 +43,8 @@ impl CallCounts {
     }
 }
 
-/// Counts of recent calls: the last `RECENT_CALLS_MAX` to twice as many. Calls from last month say nothing about
-/// today.
+/// The counts of recent calls: of the last `RECENT_CALLS_MAX` calls, or of up to twice as many. Calls from last month
+/// say nothing about today.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recent {
     before: CallCounts,

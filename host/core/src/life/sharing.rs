@@ -25,7 +25,8 @@ pub use offer::Offer;
 /// The number of leases that plugins share.
 pub const SHARDS: u64 = 32;
 
-/// With many members, the most periods that the last one waits before it takes a free lease.
+/// The maximum number of periods that a member waits for a free lease because of its rank. A member that can serve less
+/// than another one waits this much longer.
 const FREE_LEASE_PERIODS_MAX: usize = 4;
 /// The first sight of a lease counts as a sign of life only for this fraction of the full time, because the lease may
 /// be old and its replica long dead. A live replica renews several times within the full time.
@@ -87,7 +88,8 @@ impl Membership {
         self.live.iter().map(|(member, offer)| (member.clone(), offer.as_ref().map_or(0, lacks))).collect()
     }
 
-    /// Why no replica runs `plugin`, covered by `lease`, judging by the offers. `None` if one does or may.
+    /// Why no replica runs `plugin`, covered by `lease`, judging by the offers. `None` if a replica runs it or may run
+    /// it.
     #[must_use]
     pub fn unserved(&self, plugin: &str, lease: &str, holder: Option<&Arc<str>>) -> Option<Unserved> {
         let cannot = |offer: &Option<Arc<Offer>>| offer.as_ref().is_some_and(|it| it.digest(lease, plugin).is_none());
@@ -212,11 +214,11 @@ pub struct Part {
     /// How long a replica that is not the target waits before it acquires the lease, once for each replica that ranks
     /// above it. Also the stability time for a holder that serves none of the plugins.
     period: Duration,
-    /// The holder keeps it while no other replica can serve more.
+    /// Whether the holder keeps it while no other replica can serve more.
     is_sticky: bool,
     /// How many of its plugins each member cannot serve.
     lacks: BTreeMap<Arc<str>, usize>,
-    /// `me` can serve none of its plugins.
+    /// Whether `me` can serve none of its plugins.
     serves_none: bool,
     /// When `lacks` last changed for a member that already lived.
     since: Moment,
@@ -239,7 +241,7 @@ impl Part {
         Self { is_sticky: true, ..self }
     }
 
-    /// Returns what to do, as the holder or not.
+    /// Returns what this replica should do about the lease. `is_holder` says whether it holds the lease.
     pub fn stance(&mut self, is_holder: bool, members: &Membership, now: Moment) -> Stance {
         self.observe(members, now);
         let mine = self.lacks.get(&self.me).copied().unwrap_or_default();
@@ -267,7 +269,7 @@ impl Part {
 
     fn observe(&mut self, members: &Membership, now: Moment) {
         let lacks = members.lacks(&self.lease);
-        // `members` says since when the members are the same.
+        // A member that joins or leaves is not a change here: `members.since` already says when that happened.
         let has_changed =
             lacks.iter().any(|(member, lacks)| self.lacks.get(member).is_some_and(|before| before != lacks));
         if has_changed {

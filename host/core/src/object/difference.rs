@@ -195,7 +195,7 @@ fn in_order<'a>(names: impl Iterator<Item = &'a String>) -> Vec<&'a String> {
 
 struct Walk {
     disclosure: Disclosure,
-    /// There is no state to compare with.
+    /// Whether there is no state to compare with.
     is_new: bool,
     found: Difference,
 }

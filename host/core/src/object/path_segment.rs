@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// Why no object of any kind can have this name, or `None` if one can. Each kind has further rules, which the server
-/// checks. As `k8s.io/apimachinery/pkg/api/validation/path`, and a name is not empty.
+/// The reason why no object can have this name, whatever its kind. `None` if an object can have it. Each kind has
+/// further rules, which the server checks. As `k8s.io/apimachinery/pkg/api/validation/path`, and a name is not empty.
 #[must_use]
 pub fn flaw(name: &str) -> Option<&'static str> {
     match name {

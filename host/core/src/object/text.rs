@@ -36,7 +36,7 @@ pub(crate) struct Text(Mutex<TextState>);
 
 struct TextState {
     form: TextForm,
-    /// It was read since it was last cooled.
+    /// Whether it was read since it was last cooled.
     is_read: bool,
 }
 

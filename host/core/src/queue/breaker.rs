@@ -68,7 +68,7 @@ enum BreakerPhase<K> {
     Open {
         until: Moment,
         pause: Duration,
-        /// The probe is under way or about to begin. Only after `until`.
+        /// Whether the probe is under way or about to begin. Only set after `until`.
         probing: bool,
     },
 }
@@ -142,8 +142,8 @@ impl<K: Clone + PartialEq> Breaker<K> {
         }
     }
 
-    /// An admitted call of `round` is over. Returns true if it was the probe and was never made, so that the next
-    /// call may be the probe.
+    /// Records that an admitted call of `round` is over. Returns true if it was the probe and was never made, so that
+    /// the next call may be the probe.
     pub fn leave(&mut self, round: BreakerRound) -> bool {
         match &mut self.circuit {
             BreakerPhase::Open { probing, .. } if round == self.round => std::mem::take(probing),
@@ -151,7 +151,8 @@ impl<K: Clone + PartialEq> Breaker<K> {
         }
     }
 
-    /// A call about `key` that began in `round` has ended. `trapped` means that it ended without an answer.
+    /// Records that a call about `key` that began in `round` has ended. `trapped` means that it ended without an
+    /// answer.
     pub fn ended(&mut self, round: BreakerRound, key: &K, trapped: bool, now: Moment) -> Option<BreakerChange> {
         if round != self.round {
             return None;

@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 use super::priority::ReadyEntry;
 use crate::clock::Moment;
 
-/// With fewer entries than this, stale ones are not swept.
+/// With fewer entries than this, stale entries are not swept.
 const SWEPT_ENTRIES_MIN: usize = 64;
 
 /// Entries by the moment at which they become due. An entry that was replaced by a sooner one stays until its time,

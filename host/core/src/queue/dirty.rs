@@ -8,8 +8,8 @@
 //!                      └────── wake ───── parked          adds only raise its priority
 //! ```
 //!
-//! A key is known while it is not idle, is delayed, or has recorded failures. Then it is forgotten, so that the queue
-//! does not grow with every key that ever existed.
+//! A key is known while it is not idle, is delayed, or has recorded failures. Otherwise it is forgotten, so that the
+//! queue does not grow with every key that ever existed.
 
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry as Place;
@@ -38,15 +38,15 @@ pub(super) struct Addition {
     pub(super) since: u64,
 }
 
-/// Records about a key while a worker has it.
+/// The records about a key that a worker has.
 pub(super) struct Working {
     pub(super) slot: u32,
     pub(super) since: u64,
-    /// It was added again in the meantime.
+    /// The addition of the key in the meantime, if there was one.
     pub(super) again: Option<Addition>,
-    /// It was woken in the meantime, so a park must queue it at once.
+    /// Whether the key was woken in the meantime, so that a park must queue it at once.
     pub(super) woken: bool,
-    /// A delay or a backoff had ended.
+    /// Whether the key was queued because a delay or a backoff had ended.
     pub(super) was_due: bool,
 }
 
@@ -57,17 +57,17 @@ pub(super) const NEVER_DUE: u64 = u64::MAX;
 pub(super) struct DirtyItem<K> {
     pub(super) key: K,
     pub(super) stage: DirtyStage,
-    /// Of the pending addition; for an idle key, of its last addition.
+    /// The priority of the pending addition, or of the last addition if the key is idle.
     pub(super) priority: Priority,
     pub(super) since: u64,
-    /// Distinguishes the item's valid entry in the ready queue from stale ones.
+    /// Distinguishes the item's valid entry in the ready queue from stale entries.
     pub(super) ready_turn: u32,
     /// When it is to be added, or [`NEVER_DUE`].
     pub(super) due: u64,
-    /// Distinguishes the item's valid entry among the delayed from stale ones.
+    /// Distinguishes the item's valid entry among the delayed entries from stale entries.
     pub(super) due_turn: u32,
-    /// Backoffs since it was last forgotten, each longer than the one before. A `u8` is enough: the backoff reaches
-    /// its maximum long before.
+    /// The number of backoffs since the key was last forgotten, each longer than the one before. A `u8` is enough,
+    /// because the backoff reaches its maximum long before.
     pub(super) failures: u8,
     /// The failures that count against it.
     pub(super) counted: u16,
@@ -88,8 +88,8 @@ impl<K> DirtyItem<K> {
         self.stage != DirtyStage::Idle || self.due != NEVER_DUE || self.failures > 0
     }
 
-    /// Whether the backoff of its last failure is not over `now`. Then an event ran it, and a failure says nothing
-    /// new.
+    /// Whether the backoff of the key's last failure is not over `now`. If a worker has such a key, an event queued it
+    /// early, and another failure says nothing new.
     pub(super) fn backs_off(&self, now: u64) -> bool {
         self.failures > 0 && now < self.backoff_ends
     }

@@ -63,13 +63,13 @@ impl Clock for Hand {
 struct Known {
     adds: usize,
     takes: usize,
-    /// It was added, and no worker has looked at it since.
+    /// Whether it was added, and no worker has looked at it since.
     is_wanted: bool,
     is_held: bool,
-    /// How many wakes it had, and how many before the worker that parks it got it.
+    /// How often it was woken, and how often before the worker that parks it got it.
     wakes: usize,
     parked_at: Option<usize>,
-    /// The condition that it waits for has become true.
+    /// Whether the condition that it waits for has become true.
     is_free: bool,
 }
 

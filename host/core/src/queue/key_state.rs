@@ -66,11 +66,11 @@ impl CallEnd {
 pub struct KeyFacts {
     /// The queue's knowledge, if it has any.
     pub queued: Option<QueuedKey>,
-    /// A call about it is under way.
+    /// Whether a call about it is under way.
     pub is_called: bool,
-    /// Its call has ended, but a write of that call has not settled.
+    /// Whether its call has ended, but a write of that call has not settled.
     pub is_settling: bool,
-    /// It is slowed down because it writes one object over and over.
+    /// Whether it is slowed down because it writes one object over and over.
     pub is_looping: bool,
     /// Why the controller can make no call.
     pub block: Option<CallBlock>,

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use crate::clock::Moment;
 
-/// The delay after a key's first failure: client-go's `DefaultTypedControllerRateLimiter`, as the next three.
+/// The delay after a key's first failure. This and the next three constants are as in client-go's
+/// `DefaultTypedControllerRateLimiter`.
 pub const ITEM_BACKOFF_MIN: Duration = Duration::from_millis(5);
 /// The longest delay of a key.
 pub const ITEM_BACKOFF_MAX: Duration = Duration::from_secs(1000);
@@ -50,7 +51,8 @@ impl Limiter for ItemExponential {
     }
 }
 
-/// Lets all keys together through at a rate, and a burst at once (golang.org/x/time/rate, as client-go uses it).
+/// Lets keys through at a rate, which is counted over all keys, and a burst of them at once (golang.org/x/time/rate, as
+/// client-go uses it).
 #[derive(Clone, Debug)]
 pub struct TokenBucket {
     per_second: u32,

@@ -233,7 +233,7 @@ impl<K: Key> QueueState<K> {
         }
     }
 
-    /// The worker that waits with `ticket` gives up.
+    /// Removes the worker that waits with `ticket`, because it gives up.
     pub(super) fn leave(&mut self, ticket: GetTicket) {
         self.waiters.leave(ticket);
     }
@@ -266,7 +266,7 @@ impl<K: Key> QueueState<K> {
         self.make_ready(work.slot);
     }
 
-    /// Gives a key that goes back the priority of additions made in the meantime.
+    /// Raises the priority of a key that is given back to that of additions made in the meantime.
     fn raise(&mut self, work: &Working) {
         let item = self.items.get(work.slot);
         item.was_due |= work.was_due;
@@ -317,7 +317,7 @@ impl<K: Key> QueueState<K> {
     }
 
     /// Drops the ready and parked keys, and the pending additions of keys that workers have. Returns their number. If
-    /// the queue is shutting down, no key is parked any more.
+    /// the queue is shutting down, no key is parked from then on.
     pub(super) fn drop_waiting(&mut self) -> usize {
         if self.phase == Phase::Draining {
             self.phase = Phase::Closed;
@@ -330,7 +330,7 @@ impl<K: Key> QueueState<K> {
         std::mem::take(&mut self.depth) + self.drop_parked()
     }
 
-    /// Makes a drain wait. Returns whether it is over.
+    /// Makes a drain wait until `waker` wakes it. Returns whether the drain is over already.
     pub(super) fn wait_for_drain(&mut self, waker: &Waker) -> bool {
         let is_over = self.is_idle();
         if !is_over {

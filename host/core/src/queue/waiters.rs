@@ -32,9 +32,9 @@ pub(super) struct AvailableWork {
     pub(super) ready: usize,
     /// When the next delayed key becomes due.
     pub(super) due: Option<u64>,
-    /// No further key will become ready, so workers must end.
+    /// Whether no further key will become ready, so that workers must end.
     pub(super) ends: bool,
-    /// No worker has a key either, so a drain is over.
+    /// Whether no worker has a key either, so that a drain is over.
     pub(super) drained: bool,
 }
 

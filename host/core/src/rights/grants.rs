@@ -228,7 +228,8 @@ impl Grants {
     }
 
     fn always_denied(&self, access: &Access<'_>) -> Option<Cause> {
-        // A list over all namespaces reaches beyond the only one. Callers must narrow it before they ask.
+        // A list over all namespaces reaches beyond the only permitted namespace. Callers must narrow it before they
+        // ask.
         let is_everywhere = self.only.is_some() && access.namespaced && access.key.is_none();
         if is_everywhere || self.is_outside(access.namespace()) {
             return Some(Cause::Confined);

@@ -8,11 +8,12 @@ use std::sync::Arc;
 use crate::queue::outcome::{CallResult, Failure};
 use crate::secret::known_secrets::{KnownSecrets, REDACTED, SecretForms};
 
-/// Longer texts, in bytes, are withheld instead of searched. Messages, log lines and labels are displayed with at most
-/// a few kilobytes. Searching this many bytes for one secret takes about a millisecond on a plugin thread.
+/// The length in bytes beyond which a text is withheld instead of searched. Messages, log lines and labels are
+/// displayed with at most a few kilobytes. Searching this many bytes for one secret takes about a millisecond on a
+/// plugin thread.
 const SEARCHED_TEXT_BYTES_MAX: usize = 256 << 10;
-/// Texts that take more work to search are withheld too: see [`SecretForms::work`]. With the maximum number of secrets,
-/// this still allows texts as long as a log line, which take some tens of milliseconds.
+/// The work beyond which a text is withheld instead of searched: see [`SecretForms::work`]. With the maximum number of
+/// secrets, this still allows texts as long as a log line, which take some tens of milliseconds.
 const TEXT_WORK_MAX: usize = 96 << 20;
 
 /// A text that may hold secrets. Cheap to clone. It reads like any text, but neither `{}` nor `{:?}` shows it.

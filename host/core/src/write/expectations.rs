@@ -35,7 +35,7 @@ pub const EXPIRE_AFTER: Duration = Duration::from_mins(5);
 #[derive(Clone)]
 pub struct Cache {
     pub progress: Arc<dyn Progress>,
-    /// The watch has a selector, so an object that disappears from the cache may still exist.
+    /// Whether the watch has a selector, so that an object that disappears from the cache may still exist.
     pub is_filtered: bool,
 }
 

@@ -100,12 +100,12 @@ impl Gate {
         Some(Interest { gate: self.clone(), id, caches, ended: false })
     }
 
-    /// The cache has proven that it shows everything that was committed at `began`.
+    /// Records that the cache has proven that it shows everything that was committed at `began`.
     pub fn proven(&self, cache: usize, began: Stamp) {
         self.change(|expectations, now| expectations.proven(cache, began, now));
     }
 
-    /// A proof of the cache was abandoned. The keys that wait for the cache need another proof now.
+    /// Records that a proof of the cache was abandoned. The keys that wait for the cache need another proof now.
     pub fn proof_abandoned(&self, cache: usize) {
         self.change(|expectations, now| {
             expectations.prove_again(cache, now);
@@ -267,8 +267,8 @@ impl Interest {
         &self.caches
     }
 
-    /// The write has ended with `effect`, and the key does not run before the caches show it. Call it as soon as the
-    /// response has arrived, and before the call may end.
+    /// Records that the write has ended with `effect`. From then on, the key does not run before the caches show the
+    /// write. Call this as soon as the response has arrived, and before the call may end.
     pub fn ended(mut self, effect: &Effect) {
         self.close(effect);
     }

@@ -108,7 +108,7 @@ pub fn merge_changes_nothing(patch: &str, object: &Object) -> bool {
 pub fn update_changes_nothing(body: &str, object: &Object) -> bool {
     let (Some(body), Some(mut now)) = (json(body), json(&object.text())) else { return false };
     if let Some(metadata) = now["metadata"].as_object_mut() {
-        // A watch may keep them. A body without them leaves them alone.
+        // A watch may keep `managedFields`, and a body without them leaves them unchanged.
         metadata.remove("managedFields");
         if body["metadata"].get("resourceVersion").is_none() {
             metadata.remove("resourceVersion");
@@ -203,7 +203,7 @@ fn is_plain(value: &Value) -> bool {
 
 /// How `managedFields` identify an item of a list.
 enum FieldItem {
-    /// By the values of some of its fields.
+    /// The item is identified by the values of some of its fields.
     Keyed(Map<String, Value>),
     Valued(Value),
 }

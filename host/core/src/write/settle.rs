@@ -161,8 +161,8 @@ pub fn after_look_for_create(look: SettleLook, over: bool) -> SettleStep {
         (SettleLook::Ours, _) => SettleStep::Settled(Settlement::Committed),
         (SettleLook::Superseded, _) => SettleStep::Settled(Settlement::Superseded),
         // The key waits for an answer, however long that takes. If it ran before, it could create a second object under
-        // another generated name. Another object may be deleted, and the create that is still under way then finds the
-        // name free.
+        // another generated name. If another object has the name, it may be deleted, and the create that is still under
+        // way then finds the name free.
         (SettleLook::Unanswered, _) | (SettleLook::OtherObject | SettleLook::Nothing, false) => SettleStep::LookAgain,
         (SettleLook::Unclear, false) => SettleStep::LookWhenOver,
         (SettleLook::OtherObject | SettleLook::Nothing, true) => SettleStep::Settled(Settlement::NotCommitted),

@@ -18,7 +18,7 @@ use super::order::{Haste, Order, Refusal, answer};
 /// The niceness of a process whose result is not urgent.
 const UNHURRIED_NICENESS: i32 = 10;
 
-/// Standard input and output, and some for the standard library itself.
+/// Enough for standard input and output, and for files that the standard library itself opens.
 const OPEN_FILES_MAX: u64 = 16;
 
 /// Runs as the compiler process of a host; see [`Compiler::Process`](super::Compiler::Process). Call this before

@@ -26,7 +26,8 @@ impl Host for CallState {
         };
         let (claimed, size) = ask(self, "owners.claim", claim).await?;
         if size > self.meter.limits().response_bytes {
-            // The claim has taken effect. A claim of fewer objects, or the next one, will return them.
+            // The claim has taken effect, and only its answer is too large. A claim that matches fewer objects has a
+            // smaller answer.
             let message = format!("the claim was carried out, but its answer has {size} bytes ({RAISE_RESPONSE})");
             return Ok(Err(vec![too_large("claim", message)]));
         }

@@ -119,7 +119,7 @@ fn checked(operation: wit::Operation, limit: usize) -> Result<Operation, ApiErro
     Ok(operation)
 }
 
-/// The length of a body as the guest passed it, including parts without any use.
+/// The length of a body as the guest passed it, including parts without meaning, such as white space.
 fn body_bytes(operation: &wit::Operation) -> usize {
     match operation {
         wit::Operation::Create(write) | wit::Operation::Update(write) | wit::Operation::Apply(write) => {

@@ -42,7 +42,7 @@ const PARAMETER_TYPES_MAX: usize = 100_000;
 /// An object of an interface that is only refused.
 struct Nothing;
 
-/// The component declares WASI to have something that it does not have.
+/// The component declares something that WASI does not have.
 #[derive(Debug, thiserror::Error)]
 #[error("its WASI imports declare something that WASI does not have: {0}")]
 struct NotWasi(&'static str);

@@ -25,11 +25,11 @@ use crate::wasi_state::WasiError;
 /// The next one fails with `connection-limit-reached`. Requests that the guest dropped count until the call ends,
 /// because the time of their answers depends on the network and must not be visible to the guest.
 pub(crate) const HTTP_REQUESTS_MAX: usize = 32;
-/// The maximum size of the bodies, of requests and responses, that the host holds for an instance: sixteen of the
-/// largest.
+/// The maximum size of all bodies, of requests and responses, that the host holds for an instance: sixteen bodies of
+/// the maximum size.
 pub(crate) const HTTP_BODY_BYTES_MAX: usize = 16 << 20;
-/// The maximum size of the headers behind all handles of an instance. They are counted again each time they may have
-/// grown by half of that, so there may be half as much again.
+/// The maximum size of the headers behind all handles of an instance. The headers are counted again only when they may
+/// have grown by half of this size, so they may exceed it by half.
 pub(crate) const HTTP_HEADER_BYTES_MAX: usize = 4 << 20;
 /// The memory of a header in addition to its name and value.
 const HEADER_OVERHEAD_BYTES: usize = 72;
@@ -39,7 +39,7 @@ pub(crate) struct Hooks;
 
 impl WasiHttpHooks for Hooks {
     fn is_forbidden_header(&mut self, name: &HeaderName) -> bool {
-        // Clients set this one; it is checked and omitted.
+        // Clients set `content-length`. The host checks the value, and omits the header.
         is_hosts_header(name.as_str()) && name != http::header::CONTENT_LENGTH
     }
 
@@ -98,7 +98,8 @@ impl HttpState {
         if self.held.load(Ordering::Relaxed) > HTTP_BODY_BYTES_MAX { Err(WasiError::Bodies) } else { Ok(()) }
     }
 
-    /// Headers behind handles, which are among `entries`, may have grown by `bytes`. Counts them again if that is much.
+    /// Records that headers behind handles, which are among `entries`, may have grown by `bytes`. Counts them again if
+    /// that is much.
     pub(crate) fn headers_grow<'a>(
         &mut self,
         bytes: usize,

@@ -150,7 +150,8 @@ impl SentRequest {
         }
     }
 
-    /// The port works on it. `begins` is false if the work begins only when its answer is awaited.
+    /// Records that the port works on the request. `begins` is false if the work begins only when its answer is
+    /// awaited.
     pub(crate) fn asked(&mut self, summary: RequestErrorContext, work: Work, begins: bool) {
         self.stage = RequestStage::Asked(Box::new(summary), work);
         if begins {
@@ -275,7 +276,7 @@ impl Requests {
     }
 }
 
-/// Text if it is UTF-8, as for other guests. `None` if it is empty.
+/// The body as text if it is UTF-8, as for other guests. `None` if it is empty.
 fn text_or_bytes(body: Vec<u8>) -> Option<HttpBody> {
     (!body.is_empty())
         .then(|| String::from_utf8(body).map_or_else(|error| HttpBody::Bytes(error.into_bytes()), HttpBody::Text))

@@ -61,7 +61,7 @@ impl fmt::Display for Language {
     }
 }
 
-/// Whether a language is tested: the languages in `WINDLASS_CONFORMANCE`, or all if the variable is not set.
+/// Whether a language is tested. `WINDLASS_CONFORMANCE` lists the languages to test. If it is not set, all are tested.
 ///
 /// # Panics
 /// If `WINDLASS_CONFORMANCE` names an unknown language.
@@ -82,7 +82,8 @@ pub(crate) fn selected(part: Part) -> Vec<Language> {
     all.filter(|language| is_selected(language.name)).collect()
 }
 
-/// The limits of calls in clusters, except for those that a test is about and those that depend on the speed of a test.
+/// The limits that calls have in clusters, except for limits that a test is about, and limits that depend on how fast a
+/// test runs.
 pub(crate) fn limits() -> Limits {
     Limits {
         calls_per_instance: u32::MAX,

@@ -354,7 +354,7 @@ fn kept(cache: &PluginDir, ending: &str) -> usize {
     files.filter(|file| file.as_ref().is_ok_and(|file| file.file_name().to_string_lossy().ends_with(ending))).count()
 }
 
-/// Lets the compiler of one effort run, and stops that of the other.
+/// Lets the compiler run for quick code, and makes it fail for full code.
 const QUICK_ONLY: &str = r#"IFS= read -r order
 case "$order" in *'"effort":"full"'*) exit 7;; esac
 { printf '%s\n' "$order"; exec cat; } | "$0" compile-component"#;
@@ -385,7 +385,7 @@ async fn a_plugin_keeps_its_quick_code_if_better_code_is_unavailable() {
     assert_eq!(kept(&cache, ".quick.code"), 1, "a restart need not compile it again");
     let again = load(&sandbox, "webapp", &webapp()).await.expect("it loads");
     assert!(again.was_cached());
-    // A sandbox that needs optimised code does not use quick code, and there is no other.
+    // A sandbox that needs optimised code does not use quick code, and there is no other code.
     let thorough = load(&keeping(&cache), "webapp", &webapp()).await.expect_err("the failed compilation is remembered");
     assert_eq!(thorough.problem.reason(), "compile-crash");
 }

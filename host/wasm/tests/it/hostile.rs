@@ -33,7 +33,7 @@ const NEIGHBOUR_CALL_TIMEOUT: Duration = Duration::from_secs(10);
 /// The time limit for compiling a component here, where several tests compile at once: as long as for any component.
 const COMPILE_TIMEOUT: Duration = Duration::from_mins(2);
 
-/// The deadline of endless calls, and the processor time limit of those that use it up.
+/// The deadline of endless calls, and the limit of processor time for calls that use all of it.
 const ENDLESS_CALL_DEADLINE: Duration = Duration::from_millis(1500);
 const WORKING_CALL_CPU: Duration = Duration::from_millis(100);
 
@@ -58,7 +58,8 @@ enum Ends {
 }
 
 impl Scene {
-    /// The limits of an endless call with this `deadline`; if it is short, the processor time is short too.
+    /// A scene in which an endless call is stopped after `deadline`. If the deadline is short, so is the limit of
+    /// processor time.
     async fn new(deadline: Duration) -> Self {
         let cpu = if deadline < NEIGHBOUR_CALL_TIMEOUT { WORKING_CALL_CPU } else { Limits::default().cpu };
         let limits = Limits {
@@ -117,7 +118,7 @@ impl Scene {
         }
     }
 
-    /// All these modes of one guest `hostile`, which the primary controls.
+    /// Runs an attack in each of these modes. One guest `hostile` makes all attacks, and its primary names the mode.
     async fn withstands_calls(&self, modes: &[(&str, Ends)]) {
         let steered = load(&self.sandbox, "steered", &hostile("steered")).await.expect("it loads");
         let (mut misfits, ports) = (Vec::new(), ports());
@@ -128,7 +129,7 @@ impl Scene {
         assert!(misfits.is_empty(), "{}", misfits.join("\n"));
     }
 
-    /// All these modes of the guest `hostile`, one component each.
+    /// Runs an attack in each of these modes, each with its own component of the guest `hostile`.
     async fn withstands_modes(&self, modes: &[(&str, Ends)]) {
         let mut misfits = Vec::new();
         for (mode, ends) in modes {
@@ -140,13 +141,13 @@ impl Scene {
         assert!(misfits.is_empty(), "{}", misfits.join("\n"));
     }
 
-    /// All of these guests.
+    /// Runs the attack of each of these guests.
     async fn withstands_guests(&self, guests: Vec<(&str, Core, Ends)>) {
         let guests = guests.into_iter().map(|(case, guest, ends)| (case, guest.component(), ends));
         self.withstands_components(guests.collect()).await;
     }
 
-    /// All of these components.
+    /// Runs the attack of each of these components.
     async fn withstands_components(&self, components: Vec<(&str, Vec<u8>, Ends)>) {
         let mut misfits = Vec::new();
         for (case, component, ends) in components {
@@ -582,7 +583,7 @@ fn functions(count: usize, body: &[u8]) -> Vec<u8> {
 async fn bombs_for_the_compiler_do_not_go_off() {
     let scene = Scene::new(ENDLESS_CALL_DEADLINE).await;
     let blocks = |depth: usize| [b"\0".to_vec(), b"\x02\x40".repeat(depth), b"\x0b".repeat(depth + 1)].concat();
-    // 50,000 locals take one number in the file, and are the most allowed.
+    // A file declares 50,000 locals, which is the maximum, with one number.
     let locals = |count: usize| [b"\x01".to_vec(), leb(count), b"\x7e\x0b".to_vec()].concat();
     let jumps = [b"\0\x02\x40\x41\0\x0e".to_vec(), leb(60_000), vec![0; 60_001], b"\x0b\x0b".to_vec()].concat();
     let lies = [b"\0asm\x0d\0\x01\0\x01".to_vec(), leb(0xffff_fff0), b"\0asm\x01\0\0\0".to_vec()].concat();

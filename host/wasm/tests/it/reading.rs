@@ -17,8 +17,8 @@ const NAME: (u32, u32) = (2048, 2);
 /// `../../secrets/x`.
 const PATH: (u32, u32) = (2059, 15);
 
-/// Its arguments are at 3072. Arguments that are not stored are `none`, and the view is `whole`; the three stored texts
-/// are the reference.
+/// Reads the object whose name is at an address. The arguments are at 3072. Arguments that are not stored are `none`,
+/// and the view is `whole`; the three stored texts are the reference.
 fn get((at, length): (u32, u32)) -> String {
     let texts = [(12, 2048, 2), (20, 2050, 9), (40, at, length)];
     let stores = texts.map(|(offset, at, length)| {

@@ -328,7 +328,8 @@ async fn handles_without_end_stop_the_guest() {
     let dropped = "(local.set 0 (i32.const 10000)) (loop $more (call $drop (call $stdout))
         (br_if $more (local.tee 0 (i32.sub (local.get 0) (i32.const 1)))))";
     assert_done(&direct("0.2.12", imports, dropped)).await;
-    // An instance that has kept many handles serves no other call, which would be stopped for them.
+    // An instance that has kept many handles serves no other call, because that call would be stopped for these
+    // handles.
     let many = dropped.replace("10000", "3000").replace("(call $drop (call $stdout))", "(drop (call $stdout))");
     let plugin = load(&sandbox(Limits::default()), "guest", &direct("0.2.12", imports, &many)).await.expect("it loads");
     assert_eq!((replayed(&plugin).await, replayed(&plugin).await), (CallResult::Done, CallResult::Done));

@@ -380,7 +380,7 @@ async fn headers_of_the_connection_are_the_hosts() {
             format!("{} (if (i32.ne (global.get $b) (i32.const {error})) (then unreachable))", append(name, value));
         assert_eq!(self::asked(parts, &check).await.0, number(200), "{name}: {value}");
     }
-    // A length is checked, and the host sets it itself.
+    // The host checks a `content-length`, and sets the header itself.
     assert_eq!(self::asked(parts, &append("content-length", "0")).await.0, number(200));
     assert_eq!(self::asked(parts, &append("content-length", "5")).await, (number(1017), 0));
 }

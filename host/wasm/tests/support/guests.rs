@@ -1,4 +1,4 @@
-//! Guests: those that `make plugins` builds, and some made here from a few lines of core WebAssembly.
+//! Guests: some are built by `make plugins`, others are made here from a few lines of core WebAssembly.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -110,7 +110,7 @@ pub(crate) fn wasi(version: &str) -> String {
     format!("{world}{given}")
 }
 
-/// The same with `wasi:http`.
+/// As [`wasi`], with `wasi:http` too.
 pub(crate) fn wasi_http(version: &str) -> String {
     let http = include_str!("wasi_http.wit").replace("0.2.12", version);
     let imports = format!(
@@ -179,7 +179,7 @@ impl Core {
         }
         let mut module = wat::parse_str(text).expect("the guest's text is well-formed");
         let mut resolve = Resolve::default();
-        // A benchmark of another crate makes guests, too.
+        // The folder is searched upwards, because a benchmark of another crate makes guests too.
         let mut above = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().map(|directory| directory.join("wit"));
         let wit = above.find(|wit| wit.is_dir()).expect("wit/ is in the project");
         let (mut package, _) = resolve.push_dir(&wit).expect("wit/ is well-formed");

@@ -31,7 +31,7 @@ pub(crate) fn limits() -> Limits {
     Limits { deadline: Duration::from_millis(300), ..Limits::default() }
 }
 
-/// A deadline long enough for a call to reach the point where it waits in less than half of it.
+/// A deadline so long that a call begins to wait before half of it has passed.
 pub(crate) fn patient() -> Limits {
     Limits { deadline: Duration::from_secs(3), ..Limits::default() }
 }
@@ -86,13 +86,13 @@ pub(crate) async fn reconcile_object(plugin: &Arc<Plugin>, ports: &Ports, object
     called(plugin, ports, object).await.result
 }
 
-/// The same, with the cost of the call.
+/// As [`reconcile_object`], and also returns the cost of the call.
 pub(crate) async fn called(plugin: &Arc<Plugin>, ports: &Ports, object: Option<&str>) -> Called {
     let call = call_of(plugin, &ObjectKey::namespaced("prod", "shop"));
     call_with(plugin, ports, call, object, CallLimits::default()).await
 }
 
-/// The same, with its own limits and a context that the test also uses.
+/// As [`called`], with its own limits, and with a context that the test also uses.
 pub(crate) async fn call_with(
     plugin: &Arc<Plugin>,
     ports: &Ports,

@@ -31,11 +31,12 @@ const YIELD_ADVANTAGE_MIN: u64 = 5_000_000;
 const SMOOTHING: u64 = 4;
 /// A plugin may hold this many times the CPU permits that it leaves free: three quarters of all if it is alone.
 const PERMITS_TO_FREE: u64 = 3;
-/// The same for call slots: one half. Calls that wait long need them.
+/// A plugin may hold this many times the call slots that it leaves free: half of all if it is alone. It must leave more
+/// of them free, because calls that wait long keep their slots.
 const CALLS_TO_FREE: u64 = 1;
 
-/// Whether a plugin that holds `held` may take one of the `free`, so that it then holds at most `to_free` times what
-/// is left. A plugin that holds none may take the last one.
+/// Whether a plugin that holds `held` units may take one of the `free` units: after that it may hold at most `to_free`
+/// times what is left. A plugin that holds none may take the last one.
 ///
 /// If `n` plugins take all they may, one part in `1 + n * to_free` stays free.
 fn may_take(held: u64, free: u32, to_free: u64) -> bool {
@@ -64,7 +65,7 @@ impl CpuAccount {
         self.used.saturating_add(self.call_slots.saturating_mul(self.estimate) / self.weight)
     }
 
-    /// Charges an ended call that used `cpu`, or the estimate if `None`. `paid` of it was charged before.
+    /// Charges an ended call that used `cpu`, or the estimate if `None`. `paid` is the part that was charged before.
     fn charge(&mut self, cpu: Option<Duration>, paid: Duration) {
         let cost = cpu.map_or(self.estimate, nanoseconds);
         self.pay(cost.saturating_sub(nanoseconds(paid)));
@@ -149,7 +150,7 @@ impl<W> Schedule<W> {
         self.wait(id, Wants::ToBegin, waiter)
     }
 
-    /// Queues a waiter that has a call slot for a CPU permit.
+    /// Queues a waiter for a CPU permit. Its call has a call slot already.
     pub(super) fn go_on(&mut self, id: AccountId, waiter: W) -> WaitTicket {
         self.wait(id, Wants::ToGoOn, waiter)
     }
@@ -206,7 +207,7 @@ impl<W> Schedule<W> {
         }
     }
 
-    /// Takes back the CPU permit of a call that goes on waiting.
+    /// Takes back the CPU permit of a call that begins to wait.
     pub(super) fn pause(&mut self, id: AccountId) {
         self.account(id).permits -= 1;
         self.free.permits += 1;
@@ -231,7 +232,7 @@ impl<W> Schedule<W> {
     }
 
     /// Ends a call that holds no CPU permit: takes back its call slot and charges `cpu`, or the estimate if `None`.
-    /// `paid` of it was charged before.
+    /// `paid` is the part that was charged before.
     pub(super) fn end(&mut self, id: AccountId, cpu: Option<Duration>, paid: Duration) {
         let account = self.account(id);
         account.call_slots -= 1;

@@ -29,7 +29,7 @@ pub struct ObservedChildren {
     pub controller_name: Option<String>,
     /// The value of its label [`CREATED_BY`].
     pub created_by: Option<String>,
-    /// It is being deleted and waits for finalizers or its grace period.
+    /// Whether the child is being deleted, and waits for finalizers or its grace period.
     pub deleting: bool,
     pub text: Arc<str>,
 }

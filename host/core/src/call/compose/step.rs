@@ -15,7 +15,7 @@ pub enum ChildStep<'a> {
     Update {
         /// The child to update.
         observed: &'a ObservedChildren,
-        /// It has the created-by label.
+        /// Whether it has the created-by label.
         marked: bool,
     },
     /// As [`ChildStep::Update`], but only metadata can change in place. If a dry run shows that anything else would
@@ -23,7 +23,7 @@ pub enum ChildStep<'a> {
     Replace {
         /// The child that would be replaced.
         observed: &'a ObservedChildren,
-        /// It has the created-by label.
+        /// Whether it has the created-by label.
         marked: bool,
     },
     /// It exists and does not change until it is deleted.
@@ -35,7 +35,7 @@ pub enum ChildStep<'a> {
     },
     /// It is being deleted, so no change would last.
     Wait {
-        /// The event of its deletion will run the parent again.
+        /// Whether the event of its deletion will run the parent again.
         ours: bool,
     },
     /// Another owner controls it.

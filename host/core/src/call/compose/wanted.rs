@@ -46,7 +46,7 @@ pub struct Wanted {
     pub children: Vec<Child>,
     /// The parent's new status, a JSON object. `None` leaves it as it is.
     pub status: Option<Value>,
-    /// An answer without any children is intended.
+    /// Whether an answer without any children is intended.
     pub allow_empty: bool,
 }
 

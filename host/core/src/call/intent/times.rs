@@ -5,7 +5,7 @@ use serde_json::Value;
 /// The largest difference between timestamps that count as equal, in seconds.
 const TIME_TOLERANCE_SECONDS: u64 = 60;
 
-/// Replaces timestamps in `other` by those of `one` where the two are close.
+/// Replaces each timestamp in `other` by the one in `one` if the two are close.
 pub(super) fn align(one: &Value, other: &mut Value) {
     match (one, other) {
         (Value::Object(one), Value::Object(other)) => {

@@ -57,11 +57,11 @@ pub struct LogQuery {
     pub target: ObjectRef,
     /// `None` means the only container.
     pub container: Option<String>,
-    /// The log of the previous, terminated container.
+    /// Whether to read the log of the previous, terminated container.
     pub previous: bool,
-    /// At most this many of the last lines.
+    /// The maximum number of lines, counted from the end.
     pub tail_lines: Option<u32>,
-    /// Only lines of the last so many seconds.
+    /// Only lines that are at most this many seconds old.
     pub since_seconds: Option<u32>,
     /// At most this many bytes are read.
     pub limit_bytes: u32,
@@ -71,7 +71,7 @@ pub struct LogQuery {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServedKind {
     pub resource: String,
-    /// Its objects are in namespaces.
+    /// Whether its objects are in namespaces.
     pub namespaced: bool,
     pub verbs: Vec<String>,
     pub subresources: Vec<String>,

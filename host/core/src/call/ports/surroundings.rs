@@ -24,6 +24,6 @@ pub trait Surroundings: Send + Sync {
     /// With real time: records that the guest now learns of answers to these requests. Empty if there are none yet.
     fn answered(&self, requests: &[u32]);
 
-    /// The guest calls an import that a port answers, and has used `cpu` so far.
+    /// Records that the guest calls an import that a port answers, and that the call has used `cpu` so far.
     fn enters(&self, cpu: Duration);
 }

@@ -34,7 +34,7 @@ pub(super) static TABLE: [FeatureGate; 6] = [
     },
     FeatureGate {
         name: "FreshnessProof",
-        // Can be off so that tests show what it is for, like automatic expectations.
+        // Tests switch it off to show what it is for, as they do with automatic expectations.
         history: &[FeatureSpec { since: (0, 1), stage: FeatureStage::Ga, default: true, locked: None }],
         needs: &[],
         description: "A replica that takes over a plugin makes no calls before its caches are proven to show all writes of the previous \

@@ -67,7 +67,7 @@ proptest! {
     }
 }
 
-/// The name of a plugin begins with that of its lease.
+/// The name of a plugin begins with the name of its lease.
 fn lease_of(plugin: &str) -> Option<String> {
     plugin.split_once('/').map(|(lease, _)| lease.to_owned())
 }

@@ -42,7 +42,7 @@ impl AddedOwners {
         Self::These(BTreeSet::new())
     }
 
-    /// Whether there are no such owners.
+    /// Whether the write adds no owner.
     #[must_use]
     pub fn is_none(&self) -> bool {
         matches!(self, Self::These(owners) if owners.is_empty())

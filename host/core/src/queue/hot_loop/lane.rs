@@ -64,7 +64,7 @@ struct SlowEntry {
     object: Arc<str>,
     /// `None` if the primary is gone.
     mark: Option<SlowMark>,
-    /// How many times it looped before without a calm period in between.
+    /// How many times the key had looped before, without a calm period in between.
     before: u32,
     left: Option<Moment>,
 }
@@ -115,7 +115,7 @@ impl<K: Clone + Eq + Hash> SlowLane<K> {
         }
     }
 
-    /// The call during which `key` was put here has ended, and its primary is now at `mark`.
+    /// Records that the call during which `key` was put here has ended, and that its primary is now at `mark`.
     pub fn left_at(&mut self, key: &K, mark: Option<SlowMark>) {
         if let Some(kept) = self.keys.get_mut(key).filter(|kept| kept.left.is_none()) {
             kept.mark = mark;

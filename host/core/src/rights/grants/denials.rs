@@ -52,7 +52,7 @@ enum DenialNotice {
 pub struct DenialCount {
     /// The API verb. `other` if there were too many kinds of denials.
     pub verb: String,
-    /// As `resource_name` writes it. `other` if there were too many kinds of denials.
+    /// The resource, as `resource_name` writes it. `other` if there were too many kinds of denials.
     pub resource: String,
     /// `manifest`, `policy`, `ceiling`, `host-namespace`, `namespace` or `other-plugin`.
     pub cause: &'static str,

@@ -31,7 +31,7 @@ pub(super) fn secrets_of(value: &str) -> FoundSecrets {
 #[derive(Default)]
 pub(super) struct FoundSecrets {
     pub(super) secrets: BTreeSet<String>,
-    /// There are more than [`SECRETS_MAX`], or they are too long in total. The rest was dropped.
+    /// Whether there are more than [`SECRETS_MAX`], or they are too long in total. The rest was dropped.
     pub(super) is_overfull: bool,
     bytes: usize,
 }
@@ -58,7 +58,7 @@ fn whole(value: &str, depth: usize, found: &mut FoundSecrets) {
     inside(value, depth, found);
     let Some(decoded) = decoded(value.trim()) else { return };
     whole(&decoded, depth - 1, found);
-    // HTTP's basic authorization, and `auth` in a `.dockerconfigjson`.
+    // As in HTTP's basic authorization, and in `auth` in a `.dockerconfigjson`.
     if let Some((_, password)) = decoded.split_once(':').filter(|(user, _)| !user.contains(char::is_whitespace))
         && !password.starts_with("//")
     {
@@ -79,7 +79,7 @@ fn inside(value: &str, depth: usize, found: &mut FoundSecrets) {
     pem_keys(value, found);
     for line in value.lines() {
         assigned(line, depth, found);
-        // `Server=db;Password=p`, `user=u&password=p`, `{user: u, password: p}`; and `host=db password=p`.
+        // Such as `Server=db;Password=p`, `user=u&password=p` and `{user: u, password: p}`; and `host=db password=p`.
         for separators in [&[';', '&', ',', '{', '}'][..], &[' ']] {
             let parts = line.split(separators).filter(|part| part.len() < line.len());
             parts.for_each(|part| assigned(part, depth, found));

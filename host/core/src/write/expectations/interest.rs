@@ -23,7 +23,7 @@ pub enum Effect {
     Left {
         uid: Uid,
         version: Version,
-        /// The write created the object.
+        /// Whether the write created the object.
         is_new: bool,
         /// Whether each cache of the interest shows that state, in their order.
         shown: Vec<Shown>,
@@ -32,8 +32,8 @@ pub enum Effect {
     Removed {
         /// The deleted object's UID. `None` if the server did not return it.
         uid: Option<Uid>,
-        /// The object was terminating before and is gone with this write. So a terminating object does not prove that a
-        /// cache shows the write.
+        /// Whether the object was terminating before and is gone with this write. If so, a terminating object does not
+        /// prove that a cache shows the write.
         for_good: bool,
     },
     /// The outcome is not known. The write may have had an effect, and will have no further one.
@@ -77,9 +77,9 @@ pub(crate) struct CacheLook {
 struct ExpectedState {
     uid: Uid,
     version: Version,
-    /// The cache does not show the object any more.
+    /// Whether the cache no longer shows the object.
     gone: bool,
-    /// The object with this UID is gone for good, or terminating.
+    /// Whether the object with this UID is gone for good, or terminating.
     ends: bool,
 }
 

@@ -74,9 +74,9 @@ pub(crate) struct PendingExpectation {
     /// When to look at it next.
     pub(crate) due: Moment,
     pub(crate) blocks: bool,
-    /// The cache has been asked to prove that it is fresh since.
+    /// Whether the cache has been asked since then to prove that it is fresh.
     pub(crate) probed: bool,
-    /// It has been reported as overdue.
+    /// Whether it has been reported as overdue.
     pub(crate) expired: bool,
 }
 
@@ -85,7 +85,7 @@ impl PendingExpectation {
     pub(super) fn now(&mut self, verdict: ExpectationVerdict, now: Moment) {
         let blocks = verdict == ExpectationVerdict::Blocks;
         match (self.blocks, blocks) {
-            // What it waits for from now on has already been under way for a while.
+            // The key now waits for an event that has been on its way for a while, so a doubt is due soon.
             (false, true) => (self.raised, self.due) = (now, now + DOUBT_AFTER),
             (true, false) => self.due = now + EXPIRE_AFTER,
             _ => {}

@@ -192,7 +192,7 @@ impl Expectations {
             Advance::Object { object, gone } => self.received(token, CacheNotice { object, gone }, now),
             Advance::Version(_) => self.reached(token, now),
             Advance::Listed => self.listed(token, now),
-            // The controller's round ends, or a list follows. Until then the cache's contents are unknown.
+            // Either the controller's round ends, or a list follows. Until then the cache's contents are unknown.
             Advance::Lost => Vec::new(),
         }
     }
@@ -241,7 +241,8 @@ impl Expectations {
         woken
     }
 
-    /// The cache has proven that it shows everything that was committed at `began`.
+    /// Records that the cache has proven that it shows everything that was committed at `began`. Returns the held keys
+    /// that may run now.
     pub(crate) fn proven(&mut self, token: usize, began: Stamp, now: Moment) -> Vec<ObjectKey> {
         let concerned = self.concerned(token);
         self.judge_each(concerned, now, |pending, _| {

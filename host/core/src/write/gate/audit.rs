@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use super::Gate;
 use crate::object::ObjectKey;
 
-/// The parked keys that the last audit found unknown to the gate, each with the number of its parking.
+/// The parked keys that the gate did not know at the last audit. The number changes each time a key is parked anew.
 #[derive(Debug, Default)]
 pub struct ParkedAudit {
     suspects: HashMap<ObjectKey, u32>,
@@ -15,8 +15,8 @@ pub struct ParkedAudit {
 impl Gate {
     /// Finds lost parked keys, wakes them, and returns them. There should never be one.
     ///
-    /// A key is lost if two audits in a row find it in the same parking and unknown to this gate. One audit is not
-    /// enough, because a gate frees a key under its own lock and wakes it under the queue's a moment later.
+    /// A key is lost if it stays parked from one audit to the next, and this gate does not know it in either. One audit
+    /// is not enough, because a gate frees a key under its own lock and wakes it under the queue's a moment later.
     pub fn wake_lost(&self, audit: &mut ParkedAudit) -> Vec<ObjectKey> {
         let mut unknown = self.queue.parked();
         if !unknown.is_empty() {

@@ -24,7 +24,7 @@ impl HoldTimes {
         self.is_on.store(true, Ordering::Relaxed);
     }
 
-    /// `key` is held. If it was held before, both holds count as one.
+    /// Records that `key` is held. If it was held before, both holds count as one.
     pub(super) fn begin(&self, key: &ObjectKey, now: Moment) {
         if self.is_on.load(Ordering::Relaxed) {
             let mut times = self.lock();
@@ -33,7 +33,7 @@ impl HoldTimes {
         }
     }
 
-    /// `key` is freed.
+    /// Records that `key` is freed.
     pub(super) fn end(&self, key: &ObjectKey, now: Moment) {
         if self.count.load(Ordering::Relaxed) > 0
             && let Some(time) = self.lock().get_mut(key)

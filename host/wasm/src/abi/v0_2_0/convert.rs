@@ -354,7 +354,7 @@ pub(super) fn delete_options(options: writes::DeleteOptions) -> Result<DeleteOpt
 }
 
 pub(crate) fn event(event: wit::Event) -> Result<Event, Malformed> {
-    // The server refuses it too, and the recorder would log a warning for each, beyond a call's log limits.
+    // The server refuses such an Event, and the recorder would log a warning for each, beyond the log limits of a call.
     if event.reason.is_empty() {
         return Err("an event needs a reason".to_owned());
     }

@@ -36,7 +36,7 @@ fn if_invalid(request: &HttpRequest) -> ErrorCode {
     ErrorCode::HttpProtocolError
 }
 
-/// The nearest code to `error`, the result of the request of `summary`.
+/// The nearest code to `error`, with which the request that `summary` describes has failed.
 pub(super) fn code(error: &HttpError, summary: &RequestErrorContext) -> ErrorCode {
     let message = || Some(error.message.clone());
     match error.reason {

@@ -68,7 +68,7 @@ impl CallState {
         Ok(Ok(future))
     }
 
-    /// Sends all requests to the port whose bodies have become complete.
+    /// Sends to the port all requests whose bodies have become complete.
     pub(in crate::wasi) fn ask_ready_requests(&mut self) -> wasmtime::Result<()> {
         // A replay knows which requests it will show the guest, and answers only these.
         let begins = self.world.surroundings().is_none_or(|surroundings| !surroundings.is_simulated());

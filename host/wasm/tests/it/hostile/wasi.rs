@@ -58,7 +58,7 @@ fn listed(at: u32, count: u32) -> String {
     )
 }
 
-/// Polls a list with `count` times the same pollable, which is ready, again and again.
+/// Polls, over and over, a list that contains one ready pollable `count` times.
 fn polled(count: u32) -> String {
     let at = if count < 8_000 { 32_768 } else { 5 << 20 };
     format!(
