@@ -60,7 +60,7 @@ impl Replicas {
                     let now = clock.now();
                     self.take(event, now);
                     // A list brings many leases at once, which are handled as one change.
-                    while let Some(Some(event)) = subscription.next().now_or_never() {
+                    while let Some(Some(event)) = tokio::task::unconstrained(subscription.next()).now_or_never() {
                         self.take(event, now);
                     }
                 }

@@ -50,7 +50,7 @@ impl CallState {
         wasi.timer.show(now);
         wasi.http.requests.forget_awaited();
         let pollables = pollables.iter().map(|pollable| Resource::new_borrow(pollable.rep())).collect();
-        poll::Host::poll(&mut wasi.table, pollables).now_or_never().transpose()
+        at_once(poll::Host::poll(&mut wasi.table, pollables)).transpose()
     }
 
     /// Sleeps for `time`, as the guest has requested.
@@ -77,9 +77,15 @@ impl CallState {
     /// Checks that `stream` is ready. All input and output streams of this host always are.
     fn check_ready<S: Pollable>(&mut self, stream: &Resource<S>) -> StreamResult<()> {
         let stream = self.table().get_mut(&Resource::<S>::new_borrow(stream.rep()));
-        let is_ready = stream.map_err(|error| StreamError::Trap(error.into()))?.ready().now_or_never();
+        let is_ready = at_once(stream.map_err(|error| StreamError::Trap(error.into()))?.ready());
         is_ready.ok_or_else(|| StreamError::Trap(WasiError::NeverReady.into()))
     }
+}
+
+/// The output of `future` if it is ready. Tokio's cooperative budget is left out: a guest that makes many calls in a row
+/// uses it up, and everything of tokio's would then look as if it were not ready.
+pub(in crate::wasi) fn at_once<F: Future>(future: F) -> Option<F::Output> {
+    tokio::task::unconstrained(future).now_or_never()
 }
 
 impl poll::Host for CallState {
@@ -279,6 +285,25 @@ mod tests {
         let waits = never(&mut state);
         let error = HostPollable::block(&mut state, waits).now_or_never().expect("it ends").expect_err("it never is");
         assert_eq!(WasiError::of(&error).map(|error| error.reason()), Some("host"));
+    }
+
+    #[tokio::test]
+    async fn what_is_ready_stays_ready_when_tokios_budget_is_used_up() {
+        struct Given(tokio::sync::watch::Receiver<()>);
+
+        #[async_trait::async_trait]
+        impl Pollable for Given {
+            async fn ready(&mut self) {
+                self.0.wait_for(|()| true).await.expect("the sender lives");
+            }
+        }
+
+        let mut state = state(Limits::default());
+        let (_sender, receiver) = tokio::sync::watch::channel(());
+        let given = state.table().push(Given(receiver)).expect("there is room");
+        let waits = subscribe(state.table(), given).expect("there is room");
+        while tokio::task::consume_budget().now_or_never().is_some() {}
+        assert!(HostPollable::block(&mut state, waits).now_or_never().expect("it ends").is_ok());
     }
 
     #[test]

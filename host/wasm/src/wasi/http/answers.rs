@@ -16,6 +16,7 @@ use super::error::code;
 use crate::lines;
 use crate::state::{CallState, HostFailed};
 use crate::text::single_line;
+use crate::wasi::io::at_once;
 use crate::wasi_http_state::{RequestErrorContext, RequestStage, Seen, SentRequest};
 
 impl CallState {
@@ -63,7 +64,7 @@ impl CallState {
         // Taken out temporarily. If the call is cancelled here, so are its requests.
         let mut all = std::mem::take(&mut self.wasi().http.requests);
         let mut first = poll_fn(|context| all.poll_first(context, requests, alone));
-        let at_once = (&mut first).now_or_never();
+        let at_once = at_once(&mut first);
         let answered = match (at_once, patience) {
             (Some(answered), _) => answered,
             (None, Some(Duration::ZERO)) => vec![],
