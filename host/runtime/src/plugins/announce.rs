@@ -154,7 +154,7 @@ pub(super) fn replicas_know(host: &Host, plugin: &Arc<str>, late: bool) {
         tracing::info!(%plugin, "other replicas know now which generation was rolled back or may be tried again");
     }
     if let Some(status) = host.status.known(plugin) {
-        status.is_untold(None);
+        status.is_unpublished(None);
     }
 }
 
@@ -169,7 +169,7 @@ pub(super) fn replicas_do_not_know(host: &Host, plugin: &Arc<str>, error: &str, 
         );
     }
     if let Some(status) = host.status.known(plugin) {
-        status.is_untold(Some(error.to_owned()));
+        status.is_unpublished(Some(error.to_owned()));
     }
 }
 

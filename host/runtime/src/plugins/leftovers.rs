@@ -213,7 +213,7 @@ mod tests {
         for (carrier, why) in [
             (Carrier { created_by: None, ..secret() }, "it was adopted"),
             (Carrier { created_by: Some("shopper".to_owned()), ..secret() }, "it is another plugin's"),
-            (Carrier { controller: None, ..secret() }, "nobody's, such as a copy"),
+            (Carrier { controller: None, ..secret() }, "of no controller, such as a copy"),
             (Carrier { controller: parent("v1", "Service"), ..secret() }, "a Service's, with the Service's labels"),
             (Carrier { controller: parent("example.org/v1", "Shop"), ..secret() }, "another group's Shop's"),
             (Carrier { deleting: true, ..secret() }, "it goes already"),

@@ -47,7 +47,7 @@ impl MapChanges for Scripted {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).push(batch.changes.len());
         let turns = self.turns.clone();
         async move {
-            turns.acquire().await.expect("nobody closes it").forget();
+            turns.acquire().await.expect("it is never closed").forget();
             batch.changes.iter().map(|change| targets_of(change.new.as_deref().or(change.old.as_deref()))).collect()
         }
         .boxed()

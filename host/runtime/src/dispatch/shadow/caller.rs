@@ -197,7 +197,7 @@ mod tests {
     fn noted(ledger: &Arc<ShadowLedger>, name: &str) -> NotedCall {
         let (mut request, context) = played::call(None);
         request.key = ObjectKey::namespaced("prod", name);
-        let context = Arc::into_inner(context).expect("nobody else has it");
+        let context = Arc::into_inner(context).expect("the only reference");
         let ended = Called::made(CallResult::Done, Duration::ZERO);
         NotedCall::new(ledger.clone(), request, context, CallLimits::default(), CallNotes::default(), ended)
     }

@@ -277,7 +277,7 @@ fn a_schema_cannot_make_the_host_compile_without_end() {
 async fn a_check_that_does_not_end_takes_one_thread_and_no_more() {
     let schema = Schema::of(&manifest(None)).expect("none");
     assert!(schema.check(json!({}), false).await.is_empty());
-    let endless = schema.checking.clone().try_acquire_owned().expect("nobody checks");
+    let endless = schema.checking.clone().try_acquire_owned().expect("no check is in progress");
     assert!(schema.clone().check(json!({}), false).await[0].contains("takes longer"));
     drop(endless);
     assert!(schema.check(json!({}), false).await.is_empty());
