@@ -1,4 +1,4 @@
-//! The order in which everything starts and, the other way round, stops.
+//! Starts everything in order, and stops everything in the reverse order.
 
 mod first_answer;
 mod follow;

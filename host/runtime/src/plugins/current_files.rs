@@ -173,7 +173,7 @@ impl SeenPlugin {
 pub(crate) enum NotKept {
     /// The files have changed, which the next look will see.
     Others,
-    /// It could not be kept, for this reason.
+    /// The file could not be kept, for this reason.
     Failed(String),
 }
 

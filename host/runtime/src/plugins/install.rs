@@ -81,8 +81,8 @@ impl Pacing {
         self.retries.pause(windlass_world::random())
     }
 
-    /// The pause before a definition is installed again that lasted `installed_for`. If something deletes it each time,
-    /// the two must not alternate in a tight loop.
+    /// The pause before a definition is installed again, after it was deleted `installed_for` after its installation.
+    /// If another client deletes it each time, deletions and installations must not alternate in a tight loop.
     fn after_loss(&mut self, installed_for: Duration) -> Duration {
         if installed_for >= STABLE_AFTER {
             self.retries.reset();

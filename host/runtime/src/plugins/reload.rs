@@ -196,7 +196,7 @@ impl Reload {
         }
     }
 
-    /// Done once, for stored rejections: files that have changed while no host ran may be tried.
+    /// Pardons files that have changed since a stored rejection, while no host ran. Does this only once.
     fn forget_stale(&mut self) {
         if std::mem::replace(&mut self.has_looked, true) {
             return;

@@ -62,7 +62,7 @@ pub(super) async fn publish_all(host: Arc<Host>, mut news: mpsc::UnboundedReceiv
 }
 
 impl PendingVerdicts {
-    /// Whether it has failed for so long that this should be logged.
+    /// Whether attempts have failed for so long that this should be logged.
     fn is_late(&self) -> bool {
         self.retries.are_over()
     }

@@ -35,7 +35,7 @@ pub enum RolloutError {
     OtherDigest {
         /// The file.
         path: PathBuf,
-        /// Its actual digest.
+        /// The actual digest of the file.
         is: String,
         /// The requested digest.
         wanted: String,

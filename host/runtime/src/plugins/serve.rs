@@ -56,7 +56,7 @@ pub(crate) struct Generation {
     pub(crate) plugin: Arc<Plugin>,
     pub(crate) controllers: Vec<Controller>,
     pub(crate) record: Arc<CallRecord>,
-    /// Dropping this ends the following of its configuration.
+    /// When dropped, the plugin's configuration is no longer followed.
     _following: DropGuard,
 }
 

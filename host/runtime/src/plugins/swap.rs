@@ -65,7 +65,7 @@ struct NextGeneration {
     generation: Generation,
     begun: StartedGeneration,
     may_begin: CancellationToken,
-    /// It has run before, and needs no probation.
+    /// True if the generation has run before, and needs no probation.
     comes_back: bool,
     waiting: SwapWait,
 }
@@ -235,7 +235,7 @@ impl<'a> Swaps<'a> {
         let (serving, fence) = (&*self.serving, self.term.fence.clone());
         begun.installing.cancel();
         begun.installing = begun.stop.child_token();
-        // Its result was checked when the generation began.
+        // The result was checked when the generation began.
         let _ = (serving.install)(&serving.host, &serving.supplies, &generation.plugin, fence, &begun.installing);
     }
 
@@ -322,7 +322,7 @@ impl<'a> Swaps<'a> {
         let rejected =
             Swapped::RolledBack { rejected: plugin.digest().clone(), to: former.clone(), because: because.clone() };
         self.serving.report(plugin, rejected);
-        // It was delivered again before it failed, which is no reason to try it again.
+        // The generation was delivered again before it failed, which is no reason to try it again.
         let wanted_again = self.serving.wanted.borrow().digest() == plugin.digest();
         if wanted_again {
             self.serving.wanted.mark_unchanged();
@@ -359,7 +359,7 @@ impl NextGeneration {
     }
 }
 
-/// Whether objects may carry its finalizer, which only its caches show.
+/// Whether objects may carry the finalizer of `plugin`, which only the plugin's caches show.
 fn keeps_finalizers(plugin: &Plugin) -> bool {
     plugin.manifest().controllers.iter().any(|controller| controller.options.finalizer)
 }

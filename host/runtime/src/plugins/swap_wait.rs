@@ -1,5 +1,5 @@
-//! A generation that cannot take over yet: decides when to check it again, and when to report that it waits. It does
-//! neither itself.
+//! A generation that cannot take over yet: decides when to check it again, and when to report that it waits. Its caller
+//! checks and reports.
 
 use std::time::Duration;
 

@@ -81,7 +81,7 @@ impl Collect for HttpCollector {
         let posted = post_own(&self.target, request, &self.trust, &self.limits).await;
         let answer = posted.map_err(|error| {
             if error.reason == HttpReason::TooLarge {
-                // A retry would get an answer that is as long.
+                // A retry would get an answer just as long.
                 return ExportError::Refused(self.with_hint(&format!("answers too much: {}", error.message)));
             }
             let why = self.with_hint(&format!("cannot be reached: {}", error.message));

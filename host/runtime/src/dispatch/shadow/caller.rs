@@ -221,7 +221,7 @@ mod tests {
             assert!(backlog.offer(noted(&old, "begun")) && backlog.offer(noted(&old, "waiting")));
             let (key, unanswered) = calls.recv().await.expect("a call");
             assert_eq!(key.name, "begun".into());
-            // Both before the caller sees that there is another version.
+            // Both lines run before the caller sees that there is another version.
             shadows.set(&name, Some(current));
             assert!(backlog.offer(noted(&new, "first")));
             let (key, answer) = calls.recv().await.expect("a call");

@@ -42,7 +42,7 @@ pub(super) enum Unanswered {
     Failed(String),
 }
 
-/// A yes, which concerns a user.
+/// A positive answer, which concerns one user.
 pub(super) trait OfUser {
     /// The user's name.
     fn user(&self) -> &str;
@@ -51,7 +51,7 @@ pub(super) trait OfUser {
 /// The answers to one kind of question.
 pub(super) struct ReviewAnswers<T> {
     kept: Mutex<HashMap<AnswerKey, KeptAnswer<T>>>,
-    /// Permits for questions whose last answer was a yes, so that strangers do not delay them.
+    /// Permits for questions whose last answer was positive, so that unknown clients do not delay them.
     familiar: Arc<Semaphore>,
     strange: Arc<Semaphore>,
     /// Notified of each answer, so that requests that wait for their turn look again.

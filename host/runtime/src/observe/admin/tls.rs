@@ -40,11 +40,11 @@ pub enum AdminTlsError {
     /// A file cannot be read.
     #[error("cannot read {} ({flag}): {source}", path.display())]
     Unreadable {
-        /// The flag that names it.
+        /// The flag that names the file.
         flag: &'static str,
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         source: std::io::Error,
     },
     /// A file does not contain what it should.
@@ -69,7 +69,7 @@ pub enum AdminTlsError {
         certificate: PathBuf,
         /// The key's file.
         key: PathBuf,
-        /// Why not.
+        /// The reason.
         source: rustls::Error,
     },
     /// No certificate could be created.

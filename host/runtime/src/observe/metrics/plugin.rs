@@ -67,7 +67,7 @@ pub(crate) struct PluginMetrics(Arc<Mutex<BTreeMap<Arc<str>, PluginSeries>>>);
 /// The metrics of one plugin.
 #[derive(Debug, Default)]
 struct PluginSeries {
-    /// By their names in the manifest.
+    /// The plugin's metrics, by their names in the manifest.
     metrics: HashMap<String, Series>,
     lines: usize,
     dropped: BTreeMap<Misfit, u64>,

@@ -10,7 +10,7 @@ use windlass_core::object::ObjectKey;
 
 use super::locked;
 
-/// The most keys that wait like this. The workers of further keys wait with them.
+/// The most keys that wait without a worker. Each further key keeps its worker waiting.
 const SETTLING_KEYS_MAX: usize = 1000;
 /// The most keys that are listed, longest wait first.
 const LISTED_SETTLING_KEYS_MAX: usize = 10;

@@ -188,7 +188,7 @@ impl<G: Clone> RunningFile<G> {
             return None;
         }
         let plugin = plugin.clone();
-        // A returning generation can be prevented only by a stop.
+        // Only a stop prevents a generation from returning.
         let both = [Some(&self.at_work), self.returns.as_ref()].into_iter().flatten();
         let forbidden = both.map(|it| it.digest.clone()).find(&must_go);
         if let Some(digest) = forbidden {

@@ -427,7 +427,7 @@ fn a_version_taking_over_while_withdrawn_is_stopped_for_its_predecessor() {
     let mut scene = took_over();
     assert_eq!(scene.took_over("a", 'x'), NOTHING, "it ends, whichever generation runs by now");
     assert_eq!(scene.ended("a"), ["start a x", "refuse a: not-allowed, the former runs"]);
-    // It is not started if it is no longer allowed either, or if another one is wanted.
+    // The former version is not started if it is not allowed either, or if another version is wanted.
     let mut scene = took_over();
     scene.catalog.allow(allowed("z"));
     assert_eq!(scene.ended("a"), ["refuse a: not-allowed"]);

@@ -49,9 +49,9 @@ enum NextAttempt {
 /// How it stands relative to the current version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum NextStanding {
-    /// It is the shadow of the version with the second digest.
+    /// The next version has the first digest, and is the shadow of the version with the second digest.
     Shadows(Digest, Digest),
-    /// It waits, for this reason.
+    /// The next version waits, for this reason.
     Waits(String),
 }
 

@@ -28,13 +28,13 @@ pub(super) struct PluginHandle {
     delivered: Option<Arc<Plugin>>,
     /// Delivers generations to the plugin.
     newest: watch::Sender<Arc<Plugin>>,
-    /// Ends it.
+    /// Ends the plugin.
     stop: CancellationToken,
-    /// Cancelled once it has ended.
+    /// Cancelled once the plugin has ended.
     over: CancellationToken,
-    /// Why it is to end, if so.
+    /// Why the plugin must end. `None` if it may go on.
     why: Option<StopReason>,
-    /// The lease that it goes by.
+    /// The plugin's lease.
     lease: PluginLease,
 }
 

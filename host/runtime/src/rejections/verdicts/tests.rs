@@ -53,7 +53,7 @@ fn a_late_verdict_does_not_replace_a_later_judgement() {
     let newer = || Some(rejection("d2", 5));
     assert_eq!(combined(&[rejected("d1", 1)]).over(newer()), newer());
     assert_eq!(combined(&[pardoned("d2", 4)]).over(newer()), newer(), "it has failed again since");
-    // As an earlier version wrote it.
+    // An earlier version of the host wrote rejections without a time.
     assert_eq!(combined(&[rejected("d1", 1)]).over(Some(rejection("d2", 0))), Some(rejection("d1", 1)));
 }
 
@@ -155,7 +155,7 @@ impl Model {
 }
 
 proptest! {
-    /// This holds for any clocks.
+    /// The claim holds for any clocks.
     #[test]
     fn a_replica_is_never_bound_again_by_a_rejection_that_it_pardoned(
         ahead in [0..50_u64, 0..50_u64, 0..50_u64], steps in proptest::collection::vec(step(), 1..100),
