@@ -262,14 +262,14 @@ async fn an_unreachable_collector_is_logged_once_and_costs_nothing_else() -> any
     let endpoint = format!("http://{address}");
     let (host, admin) = traced(&server, server.kubeconfig(), plugins.path(), &["--otlp-endpoint", &endpoint]).await?;
     Story::new(server.objects()).whole().await?;
-    let said = host.says("the collector takes no spans").await?;
+    let said = host.says("the collector accepts no spans").await?;
     assert!(said.contains(&address.to_string()) && said.contains("cannot be reached"), "{said}");
     let ready = get(admin, "/readyz").await?;
     assert_eq!(ready.0, 200, "{}", ready.1);
     let mut host = host;
     host.signal("TERM").await?;
     assert!(host.ends().await?.success(), "a clean stop");
-    assert_eq!(host.log().matches("the collector takes no spans").count(), 1, "{}", host.log());
+    assert_eq!(host.log().matches("the collector accepts no spans").count(), 1, "{}", host.log());
     assert!(host.log().contains("\"clean\":true"), "{}", host.log());
     Ok(())
 }

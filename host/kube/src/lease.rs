@@ -43,9 +43,9 @@ pub use self::notes::Notes;
 pub enum LeaseKind {
     /// Shows that a replica is alive.
     Member,
-    /// Its holder runs plugins.
+    /// The holder of the lease runs plugins.
     Plugins,
-    /// It has no holder. Its annotations list the plugin files that were rolled back.
+    /// The lease has no holder. Its annotations list the plugin files that were rolled back.
     Rejected,
 }
 

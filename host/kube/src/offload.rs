@@ -11,7 +11,7 @@ use windlass_core::budget::shared_budget::{BudgetShare, Portion, SharedBudget, W
 pub(crate) const READ_IN_PLACE_BYTES_MAX: usize = 64 << 10;
 /// The maximum number of one plugin's tasks that keep a thread while they wait for the server.
 const PLUGIN_WAITING_WORK_MAX: usize = 2;
-/// The maximum number of such tasks of all plugins.
+/// The maximum number of tasks of all plugins that keep a thread while they wait for the server.
 const WAITING_WORK_MAX: u32 = 32;
 /// The maximum number of texts of one plugin that are parsed concurrently, without waiting for the server.
 const PLUGIN_TEXTS_READ_MAX: usize = 2;

@@ -45,7 +45,7 @@ pub enum Sought {
     Finalizers,
     /// Objects with the label that the hosts of composite plugins set on the objects that they create.
     Children {
-        /// Only those of this plugin. `None` for all.
+        /// Only objects of this plugin. `None` for objects of all plugins.
         plugin: Option<String>,
     },
 }

@@ -25,15 +25,15 @@ pub type Problem = String;
 /// The new state of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
-    /// Its bytes have this SHA-256.
+    /// The file's bytes have this SHA-256.
     Is([u8; 32]),
-    /// It exists but cannot be read.
+    /// The file exists but cannot be read.
     Unreadable(Problem),
-    /// It exists but may not run, and why. [`Files`] itself never returns this.
+    /// The file exists but may not run, for this reason. [`Files`] itself never returns this.
     Withheld(Problem),
-    /// It is larger than the limit, so it is not read. In bytes.
+    /// The file is larger than this limit in bytes, so it is not read.
     TooLarge(u64),
-    /// It no longer exists.
+    /// The file no longer exists.
     Gone,
 }
 

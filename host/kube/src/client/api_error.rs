@@ -127,9 +127,9 @@ impl RequestSubject {
 /// Whether a failed mutation may have been committed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// It was not committed, and will not be.
+    /// The mutation was not committed, and will not be.
     Refused,
-    /// It is not known whether it was committed.
+    /// It is not known whether the mutation was committed.
     Unknown(Ending),
 }
 

@@ -140,7 +140,7 @@ enum Answering {
     Answered,
     NoConnection(String),
     Failed(String),
-    /// The request was not sent.
+    /// The result shows nothing about the server: the request was not sent, because no connection was free.
     Unknown,
 }
 

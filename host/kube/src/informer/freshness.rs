@@ -268,7 +268,7 @@ impl<'a> Prover<'a> {
 /// The reason why a step has proved nothing.
 enum Trouble {
     Found(Finding),
-    /// As [`Finding::Failed`].
+    /// The step failed, as with [`Finding::Failed`].
     Failed(InformerError),
 }
 

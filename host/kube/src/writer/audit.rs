@@ -16,15 +16,15 @@ use crate::client::request::{MutationAnswer, RequestError};
 /// The outcome of a mutation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WriteOutcome {
-    /// The server committed it.
+    /// The server committed the mutation.
     Committed,
-    /// The server refused it.
+    /// The server refused the mutation.
     Refused,
-    /// It was not sent, because the server could not be reached.
+    /// The mutation was not sent, because the server could not be reached.
     NotSent,
-    /// It was sent, and its outcome is not known yet.
+    /// The mutation was sent, and its outcome is not known yet.
     Unknown,
-    /// It was provably unnecessary and was not sent.
+    /// The mutation was provably unnecessary and was not sent.
     Skipped,
     /// The host is read-only, so at most a dry run was sent.
     Withheld,

@@ -82,9 +82,9 @@ impl WriteProgress {
 #[expect(clippy::large_enum_variant, reason = "nearly every write ends at once, and none is kept as this")]
 pub(super) enum Stage {
     Ended(Ended),
-    /// It must be compared with a large text, which has to happen on a separate thread.
+    /// The write must be compared with a large text, which has to happen on a separate thread.
     TakesLong(WriteProgress),
-    /// It should be sent, but must wait for the budget.
+    /// The write should be sent, but must wait for the budget.
     Unpaid(RequestSubject, WriteProgress),
 }
 

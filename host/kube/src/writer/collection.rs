@@ -62,7 +62,7 @@ struct Deletion {
 /// The result of a deletion.
 struct EndedCollection {
     deleted: Deleted,
-    /// Until when the server may continue with it, and the interest in its effects.
+    /// The time until which the server may continue with the deletion, and the interest in its effects.
     unsettled: Option<(Instant, Option<CollectionInterest>)>,
 }
 

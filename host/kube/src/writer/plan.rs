@@ -48,7 +48,7 @@ pub(crate) struct Plan {
     pub(crate) generated: bool,
     /// Whether the server will change nothing.
     pub(crate) dry_run: bool,
-    /// Whether it is a dry run only because the host is read-only. The call then treats it as committed.
+    /// Whether the write is a dry run only because the host is read-only. The call then treats it as committed.
     pub(crate) withheld: bool,
 }
 

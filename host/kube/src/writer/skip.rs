@@ -49,9 +49,9 @@ impl fmt::Debug for Followed {
 pub(crate) enum StateBefore {
     /// The state is not known.
     Unknown,
-    /// It did not exist.
+    /// The object did not exist.
     Absent,
-    /// It was in this state.
+    /// The object was in this state.
     State(Object),
 }
 

@@ -252,7 +252,7 @@ fn difference(
     let body = std::str::from_utf8(&plan.mutation.body).unwrap_or_default();
     let before_text = if let TextBefore::Text(before) = &before { &**before } else { "" };
     let disclosure = if [body, before_text, after].iter().any(|text| config.stands_in(text)) {
-        // It contains a secret of the plugin's configuration.
+        // A text contains a secret of the plugin's configuration.
         Disclosure::Names
     } else {
         Disclosure::of(&plan.resource.kind)

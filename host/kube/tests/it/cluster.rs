@@ -211,7 +211,7 @@ async fn events_are_recorded_with_their_series() {
     for _ in 0..3 {
         recorder.emit(&cluster.call(), event.clone());
     }
-    // It is about an object outside of the namespace of this call's primary, so it is dropped.
+    // The Event is about an object outside of the namespace of this call's primary, so it is dropped.
     recorder.emit(&call(), event);
     assert!(recorder.flush(Duration::from_secs(30)).await);
     let mut events = cluster.informers.subscribe(cluster.all(ObjectKind::new("events.k8s.io/v1", "Event")));

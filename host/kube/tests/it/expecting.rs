@@ -34,7 +34,7 @@ async fn waits(specs: Vec<WatchSpec>, operation: Operation, reply: Reply) -> (Ve
     let writer = writer.expecting(Expecting::new(gate.clone(), &readable));
     // The script decides whether it succeeds.
     let _ = writer.write(Arc::new(call()), operation).await;
-    // As long as an unknown write may take to settle.
+    // The longest time that a write with an unknown outcome takes to settle.
     tokio::time::sleep(Duration::from_mins(1)).await;
     let (waiting, _) = gate.waiting(10);
     assert!(waiting.iter().all(|it| it.key == call().primary_key), "{waiting:?}");

@@ -166,7 +166,7 @@ async fn a_proof_waits_for_the_first_list_and_outlasts_errors() {
     ]);
     let informers = informers(&script);
     let _subscription = informers.subscribe(pods());
-    // It waits for something that began earlier or later, and proves all the more.
+    // The proof waits for the first list, even if it began before the proof. A list proves more than a probe.
     let proven = proof(&informers, &pods()).await;
     assert!(matches!(proven, Proof::Proven(Evidence::Listed)), "{proven:?}");
     assert_eq!(proof(&informers, &pods()).await, Proof::Proven(Evidence::Probed));

@@ -30,7 +30,7 @@ struct Redefined {
 }
 
 impl Redefined {
-    /// Each list determines whether there is a status.
+    /// The first and the second discovery find a status of the kind as `has_status` says.
     fn new(has_status: [bool; 2], mutations: [Reply; 2]) -> Self {
         let script = Script::default().answers_in_turn("/apis/apps/v1", has_status.map(discovery)).mutations(mutations);
         Self { writer: Writer::new(script.client(), Discovery::new(script.client())), script }

@@ -71,13 +71,13 @@ pub(crate) enum Reply {
     Headed(u16, &'static str, &'static str, Value),
     /// A text in one chunk.
     Text(u16, String),
-    /// These chunks and then nothing more, with the stream kept open.
+    /// A stream of these chunks that stays open and sends nothing more.
     Open(Vec<String>),
-    /// These chunks, after which the stream is closed.
+    /// A stream of these chunks that is then closed.
     Closed(Vec<String>),
-    /// These chunks, after which the connection breaks.
+    /// A stream of these chunks whose connection then breaks.
     Broken(Vec<String>),
-    /// This chunk repeated, with this pause.
+    /// A stream that repeats this chunk, with this pause.
     Slow(Duration, String),
     /// No answer, ever.
     Never,

@@ -90,7 +90,7 @@ async fn a_listed_kind_that_is_never_served_is_reported_and_others_found_once() 
     assert_eq!((lists(&script, WIDGETS), lists(&script, "/api/v1/configmaps")), (4, 1));
 }
 
-/// This can happen if servers disagree, or if a CRD is established again. Its objects exist.
+/// A group can be listed and not served if servers disagree, or while a CRD is established again. Its objects exist.
 #[tokio::test(start_paused = true)]
 async fn a_listed_group_that_is_never_served_is_reported() {
     let script = server().answers("/apis/example.com/v1", not_found());

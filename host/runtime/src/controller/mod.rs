@@ -388,7 +388,7 @@ impl Controller {
         let mut abandoned = pin!(running.abandon());
         match phases.stop.run_until_cancelled(abandoned.as_mut()).await {
             Some(()) => RoundEnd::Lost(loss),
-            // The running calls still need what it holds.
+            // The running calls still need the futures that `abandoned` polls.
             None => RoundEnd::Ended(phases.until_cut(abandoned).await),
         }
     }

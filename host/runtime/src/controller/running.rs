@@ -42,7 +42,7 @@ impl Running {
         });
     }
 
-    /// Starts a task that goes on until no more calls begin, so also while the queues drain.
+    /// Starts a task that runs until no more calls begin, which includes the time in which the queues drain.
     pub(crate) fn attend<F, Fut>(&self, name: &'static str, task: F)
     where
         F: FnMut() -> Fut + Send + 'static,
@@ -115,11 +115,11 @@ impl Running {
         end
     }
 
-    /// Ends while the host goes on: the keys of a kind that has gone are dropped.
+    /// Ends although the host goes on, because a kind has gone: the keys are dropped.
     pub(crate) async fn abandon(mut self) {
         self.dispatch.shutdown.last_call.cancel();
         self.no_more_keys().await;
-        // They also count towards a shutdown that begins while calls run.
+        // These keys also count as dropped in a shutdown that begins while calls run.
         self.dispatch.shutdown.dropped.drop_keys(&self.dispatch.keys.queue);
         self.at_work.drained();
         let kept = self.going_on();
@@ -150,7 +150,7 @@ impl Running {
     fn going_on(&mut self) -> impl Future<Output = Infallible> + use<> {
         let kept = join_all(std::mem::take(&mut self.kept));
         async move {
-            // This never completes, unless nothing is kept.
+            // Kept futures never complete, but `kept` may be empty.
             kept.await;
             pending().await
         }

@@ -25,8 +25,8 @@ impl Controller {
         });
         let excesses = excesses.await;
         if was_suspended {
-            // The controller is named, so that another one that is ready sooner does not make the plugin count as one
-            // that fits.
+            // This reports the controller as starting. Otherwise, if another controller is ready sooner, the plugin
+            // would count as one whose caches fit.
             self.report_state(ControllerState::Starting, None);
         }
         if was_suspended && let Some(excess) = self.parts.budget.last_excess() {

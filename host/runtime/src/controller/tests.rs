@@ -347,7 +347,7 @@ async fn a_suspended_plugin_that_is_tried_again_runs_if_its_caches_fit() {
     let why = plugin.reason().expect("a reason");
     assert!(why.starts_with("it is tried again at 2") && why.contains("v1 ConfigMap"), "{why}");
     assert_eq!(scene.shown(), waits(&why));
-    assert_eq!(one.parts.budget.used(), 0, "its caches are nobody's");
+    assert_eq!(one.parts.budget.used(), 0, "its caches have no reader");
 
     assert!(plugin.retry_suspended());
     meanwhile(&mut run, || one.handover.is_at_work() && plugin.phase() == PluginPhase::Started).await;

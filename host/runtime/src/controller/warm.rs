@@ -1,5 +1,5 @@
-//! Caches that are older than the lease term in which they are used: what a standby keeps filled while another replica
-//! runs the plugin, and what must be proven before the first call (ADR 11).
+//! Caches that are older than the lease term in which they are used (ADR 11). A standby keeps its caches filled while
+//! another replica runs the plugin. Before the first call, each old cache must be proven to be fresh.
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all, select_all};

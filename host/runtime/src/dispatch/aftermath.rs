@@ -28,9 +28,9 @@ pub(super) const GIVEN_UP_INTERVAL: Duration = ITEM_BACKOFF_MAX;
 /// When a failed key runs again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RetryPace {
-    /// After its backoff.
+    /// The key runs after its backoff.
     Backoff,
-    /// Rarely, as its counted retries are used up.
+    /// The key runs rarely, because its counted retries are used up.
     GivenUp,
 }
 

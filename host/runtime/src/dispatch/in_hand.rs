@@ -81,7 +81,7 @@ impl Dispatch {
         let Some(settling) = self.status.settling.begin(in_hand.key.clone()) else {
             return settled.wait().await;
         };
-        if let Some(keys) = self.status.settling.to_tell() {
+        if let Some(keys) = self.status.settling.count_to_log() {
             tracing::warn!(
                 plugin = %self.callee.principal.plugin, controller = %self.callee.controller, key = %in_hand.key, keys,
                 "what became of a write is not known: its key waits until the API server has said so, or can no longer carry \

@@ -26,7 +26,7 @@ pub(crate) struct ControllerKeys {
     pub(crate) queue: Queue<ObjectKey>,
     /// Holds each key whose own writes the caches do not show yet. `None` if no key is held.
     pub(crate) gate: Option<Arc<Gate>>,
-    /// It outlives the generation, as the queue does.
+    /// The memory outlives the generation, as the queue does.
     pub(crate) memory: Arc<Mutex<KeyMemory>>,
     pub(crate) status: Arc<ControllerStatus>,
 }

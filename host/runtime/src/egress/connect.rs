@@ -53,7 +53,7 @@ impl ApiServer {
         Self { host, port, known: Mutex::default() }
     }
 
-    /// Its addresses. If the name cannot be resolved, the addresses known before still hold.
+    /// The addresses of the API server. If its name cannot be resolved, the addresses known before still hold.
     async fn addresses(&self, resolver: &dyn Resolve) -> Arc<[SocketAddr]> {
         let Some(host) = &self.host else { return Arc::default() };
         if let Ok(address) = host.parse::<IpAddr>() {

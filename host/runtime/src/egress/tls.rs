@@ -21,7 +21,7 @@ use super::failed;
 /// Why a file of authorities cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TrustError {
-    /// It cannot be read, or is not a file of certificates.
+    /// The file cannot be read, or is not a file of certificates.
     #[error("cannot read certificates from {} ({name}): {reason}", path.display())]
     Unreadable {
         /// The flag or variable that names it.
@@ -31,7 +31,7 @@ pub enum TrustError {
         /// The problem.
         reason: String,
     },
-    /// It has no certificate.
+    /// The file has no certificate.
     #[error("no certificate in {} ({name}): it takes PEM, beginning with -----BEGIN CERTIFICATE-----", path.display())]
     Empty {
         /// The flag or variable that names it.

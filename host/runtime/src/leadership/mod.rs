@@ -158,9 +158,9 @@ impl Leadership {
         };
         let clock = clock::of_leases();
         let pulse = Arc::new(Pulse::new(clock.now()));
-        let nobody_else = Members::new(replica.clone(), clock.now()).at(clock.now()).clone();
+        let only_this = Members::new(replica.clone(), clock.now()).at(clock.now()).clone();
         Ok(Self {
-            membership: watch::Sender::new(nobody_else),
+            membership: watch::Sender::new(only_this),
             settings,
             me: replica.clone(),
             clock,

@@ -108,13 +108,15 @@ impl ReplicasView for PluginReplicas {
         let unserved = self.members.borrow().unserved(plugin, &lease, holder.as_ref())?;
         let stability = self.settings.stability;
         Some(match unserved {
-            Unserved::ByAll => "nobody runs it: no replica has its file, loaded and allowed, and its policy".to_owned(),
+            Unserved::ByAll => {
+                "no replica runs it: no replica has its file, loaded and allowed, and its policy".to_owned()
+            }
             Unserved::ByHolder { holder, other: Some(other) } => format!(
-                "nobody runs it: {holder} holds the lease {lease} and lacks the plugin, its policy or its digest. {other} can \
+                "no replica runs it: {holder} holds the lease {lease} and lacks the plugin, its policy or its digest. {other} can \
                  run it, and gets the lease when that has been so for {stability:?}, or soon if {holder} can run nothing of it"
             ),
             Unserved::ByHolder { holder, other: None } => {
-                format!("nobody runs it: {holder} holds the lease {lease} and cannot run it")
+                format!("no replica runs it: {holder} holds the lease {lease} and cannot run it")
             }
         })
     }

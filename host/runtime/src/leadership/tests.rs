@@ -154,7 +154,7 @@ async fn a_lease_is_released_with_its_last_plugin_and_sought_for_the_next() {
     let connection = connected(&server).await;
     let stop = CancellationToken::new();
     let informers = Informers::new(connection.client.clone(), Discovery::new(connection.client.clone()));
-    // This test is not about terms that end because renewals are late, beside a thousand plugins in one process.
+    // Long terms, because a renewal may be late in a process with a thousand plugins, and the test is not about that.
     let timing =
         Timing::new(Duration::from_secs(20), Duration::from_secs(10), RETRY_PERIOD).expect("they fit together");
     let settings = LeaseSettings { mode: LeaseMode::Single, timing, ..settings() };
@@ -175,7 +175,7 @@ async fn a_lease_is_released_with_its_last_plugin_and_sought_for_the_next() {
     assert!(!of_b.ends.is_cancelled());
     leadership.leave("b");
     of_b.ends.cancelled().await;
-    // It is released once nothing can be written under it any more.
+    // The lease is released once no call can write under it any more.
     let again = leadership.take(&"a".into(), &stop, &panics);
     assert!(b.is_held(), "the previous term still holds it");
     drop(of_b);

@@ -37,7 +37,7 @@ pub(super) struct FirstLook {
 pub(super) async fn plugins(
     host: Arc<Host>,
     seen: FirstLook,
-    tell: mpsc::UnboundedSender<DirectoryNews>,
+    sender: mpsc::UnboundedSender<DirectoryNews>,
     stop: CancellationToken,
 ) {
     let FirstLook { files, first, allowed } = seen;
@@ -47,12 +47,12 @@ pub(super) async fn plugins(
     // Plugins that other replicas have rolled back must not even start here.
     stop.run_until_cancelled(host.leadership.listed()).await;
     // The receiver ends with the host.
-    let _ = tell.send(DirectoryNews::Files(first));
+    let _ = sender.send(DirectoryNews::Files(first));
     let files = Mutex::new((files, current));
     let of_files = async || {
         let mut files = files.lock().await;
         let (files, current) = &mut *files;
-        while tell.send(DirectoryNews::Files(current.changes(files).await)).is_ok() {}
+        while sender.send(DirectoryNews::Files(current.changes(files).await)).is_ok() {}
     };
     let list =
         Mutex::new(allowed.map(|allowed| (Files::follow_one(allowed.path(), Allowed::DIGESTS_BYTES_MAX), allowed)));
@@ -68,14 +68,14 @@ pub(super) async fn plugins(
             if let Ok(read) = &read {
                 *known = read.clone();
             }
-            let _ = tell.send(DirectoryNews::Allowed(read));
+            let _ = sender.send(DirectoryNews::Allowed(read));
         }
     };
     let of_replicas = async || {
         let mut rejected = rejected.clone();
         loop {
             let now = rejected.borrow_and_update().clone();
-            let _ = tell.send(DirectoryNews::Rejected(now));
+            let _ = sender.send(DirectoryNews::Rejected(now));
             if rejected.changed().await.is_err() {
                 return;
             }
@@ -123,7 +123,7 @@ pub(super) async fn leftovers(
             let stop = stop.clone();
             // A look may wait long for a plugin to start, and must not delay other looks.
             tokio::spawn(stop.run_until_cancelled_owned(async move {
-                caught("leftovers", &host.panics, leftovers::tell(&host, &plugins)).await;
+                caught("leftovers", &host.panics, leftovers::report(&host, &plugins)).await;
             }));
         }
     };
@@ -141,7 +141,7 @@ pub(super) async fn kinds(host: Arc<Host>, stop: CancellationToken) {
         let error = status.error.as_deref();
         matches!(error, Some(InformerError::List(RequestError::Refused { status, .. })) if status.code == 403)
     });
-    let tell = async {
+    let log_forbidden = async {
         forbidden.await;
         tracing::info!(
             "this host may not list and watch CustomResourceDefinitions: kinds that come and go are noticed later"
@@ -155,7 +155,7 @@ pub(super) async fn kinds(host: Arc<Host>, stop: CancellationToken) {
         // large.
         biased;
         () = stop.cancelled() => {}
-        () = tell => {}
+        () = log_forbidden => {}
         _ = supervise("kinds", panics, &stop, follow) => tracing::warn!(
             "the cache of CustomResourceDefinitions is larger than one may be: kinds that come and go are noticed later"
         ),

@@ -51,7 +51,7 @@ pub async fn run_loaded(
         let (name, panics, serving) = (plugin.name().clone(), host.panics.clone(), serving.run());
         servings.spawn(async move { (name, caught("serving", &panics, serving).await) });
     }
-    // It ends when all plugins have.
+    // `follow_swaps` ends once no plugin holds a sender.
     drop(reports);
     followers.spawn(follow_swaps(host.clone(), swapped));
     host.policies.registered_all();

@@ -1,4 +1,4 @@
-//! The order in which everything starts and, the other way round, stops.
+//! Starts everything in order, and stops everything in the reverse order.
 
 mod first_answer;
 mod follow;
@@ -118,14 +118,14 @@ pub async fn run(connection: Connection, settings: Settings, stop: CancellationT
     // A host without rollback also runs what another host has rolled back.
     let cache_dir = settings.cache_dir.as_deref().filter(|_| settings.rollback);
     let reload = Reload::new(host.clone(), sandbox, supplies, phases.clone(), seen.allowed.clone(), leave, cache_dir);
-    followers.spawn(follow::plugins(host.clone(), seen, reload.teller(), stop.clone()));
+    followers.spawn(follow::plugins(host.clone(), seen, reload.news_sender(), stop.clone()));
     let reload = AsyncMutex::new(reload);
     supervise("plugins", &host.panics, &stop, async || reload.lock().await.run().await).await;
-    let (servings, tellers) = reload.into_inner().into_rest();
+    let (servings, denial_loggers) = reload.into_inner().into_rest();
     let clean = end(&host, servings, &phases).await;
     // Their results do not matter, and their panics were logged already.
     followers.wait().await;
-    tellers.join_all().await;
+    denial_loggers.join_all().await;
     // Both end at the same time, because their limits are not among the phases of the stop.
     let recordings = async {
         if let Some(recordings) = &host.recordings {

@@ -3,7 +3,8 @@
 //!
 //! Events are counted where they happen, in families that are kept here. Gauges, such as the depth of a queue, and
 //! counters that are kept elsewhere, such as panics and mutations, are read at each scrape (`collect`). The metrics
-//! that plugins declare are in `plugin`; none can have the name of another plugin's or of the host's metric.
+//! that plugins declare are in `plugin`; each name must differ from those of other plugins' metrics and of the host's
+//! metrics.
 
 mod collect;
 mod conditions;

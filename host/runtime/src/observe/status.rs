@@ -98,7 +98,7 @@ impl Status {
         self.0.replicas.get().map(|replicas| replicas.digests(plugin)).unwrap_or_default()
     }
 
-    /// Number of different files of `plugin` that the replicas say they have.
+    /// Number of different files of `plugin` among the replicas.
     pub(crate) fn distinct_digests(&self, plugin: &str) -> usize {
         // A replica with many plugins does not publish their digests.
         self.digests(plugin).values().filter(|digest| !digest.is_empty()).collect::<BTreeSet<_>>().len()
@@ -227,7 +227,7 @@ mod tests {
 
     impl ReplicasView for Lacking {
         fn unserved(&self, plugin: &str) -> Option<String> {
-            (plugin == "webapp").then(|| "nobody runs it".to_owned())
+            (plugin == "webapp").then(|| "no replica runs it".to_owned())
         }
 
         fn digests(&self, plugin: &str) -> BTreeMap<Arc<str>, Arc<str>> {
@@ -244,11 +244,11 @@ mod tests {
         }
         status.loaded();
         status.sees(Arc::new(Lacking));
-        assert_eq!(status.ready(), Ok(vec!["webapp is unserved: nobody runs it".to_owned()]));
+        assert_eq!(status.ready(), Ok(vec!["webapp is unserved: no replica runs it".to_owned()]));
         let shown = status.to_json();
         assert_eq!(
             (&shown["plugins"][0]["unserved"], &shown["plugins"][1]["unserved"]),
-            (&json!(null), &json!("nobody runs it"))
+            (&json!(null), &json!("no replica runs it"))
         );
     }
 

@@ -8,7 +8,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use windlass_core::life::plugin_state::PluginState;
 
 use crate::host::Host;
-use crate::plugins::tell;
+use crate::plugins::announce;
 
 /// How often the states of plugins are checked.
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
@@ -54,7 +54,7 @@ pub(crate) async fn follow(host: &Host) {
         for plugin in plugins {
             let health = host.status.health(&plugin);
             if attention.observe(&plugin.name, health.state, now) {
-                tell::needs_person(host, &plugin, &health);
+                announce::needs_person(host, &plugin, &health);
             }
         }
     }
@@ -73,7 +73,7 @@ mod tests {
         let stage = Stage::with(LeaseMode::Single, GrantMode::Manifest).await;
         let plugin = stage.host.status.plugin("webapp");
         plugin.set(PluginPhase::Suspended, Some("it caches too much".to_owned()));
-        tell::needs_person(&stage.host, &plugin, &stage.host.status.health(&plugin));
+        announce::needs_person(&stage.host, &plugin, &stage.host.status.health(&plugin));
         assert!(stage.host.recorder.flush(Duration::from_secs(30)).await, "it is sent");
         let events = stage.send("GET", "/apis/events.k8s.io/v1/events", String::new()).await;
         let lease = stage.host.leadership.lease_of("webapp").expect("it goes by one");

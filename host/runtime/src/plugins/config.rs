@@ -32,9 +32,9 @@ use follow::SecretSource;
 
 const API_VERSION: &str = "windlass.dev/v1alpha1";
 const KIND: &str = "PluginConfig";
-/// The suffix of its files.
+/// The suffix of configuration files.
 const SUFFIX: &str = ".config.yaml";
-/// Larger than any configuration; a larger file is a mistake.
+/// The maximum size of a file. It is larger than any configuration, so a larger file is a mistake.
 const CONFIG_BYTES_MAX: u64 = 1 << 20;
 /// The most steps in a pointer to where a Secret's value goes. Unbounded nesting would overflow the stack.
 const SECRET_PLACE_DEPTH_MAX: usize = 32;

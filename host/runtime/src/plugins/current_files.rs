@@ -46,7 +46,7 @@ struct SeenPlugin {
     /// come back.
     waits: bool,
     /// Both files as last reported.
-    told: [Content; 2],
+    reported: [Content; 2],
 }
 
 impl CurrentFiles {
@@ -76,11 +76,11 @@ impl CurrentFiles {
 
     /// Takes over `changes`, and returns the changes to report.
     pub(crate) async fn take(&mut self, changes: Vec<Change>) -> Vec<Change> {
-        let (mut told, mut touched) = (Vec::new(), BTreeSet::new());
+        let (mut reported, mut touched) = (Vec::new(), BTreeSet::new());
         for change in changes {
             let (plugin, role) = FileRole::of(&change.path);
             if role == FileRole::Next {
-                told.push(change);
+                reported.push(change);
                 continue;
             }
             let seen = self.plugins.entry(plugin.clone()).or_insert_with(|| SeenPlugin::of(&change.path));
@@ -91,17 +91,17 @@ impl CurrentFiles {
             touched.insert(plugin);
         }
         for plugin in touched {
-            told.extend(self.settle(&plugin).await);
+            reported.extend(self.settle(&plugin).await);
         }
-        told
+        reported
     }
 
     async fn settle_all(&mut self) -> Vec<Change> {
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         for plugin in self.plugins.keys().cloned().collect::<Vec<_>>() {
-            told.extend(self.settle(&plugin).await);
+            reported.extend(self.settle(&plugin).await);
         }
-        told
+        reported
     }
 
     /// Decides what to report about one plugin's files, and returns what has changed of it.
@@ -111,7 +111,7 @@ impl CurrentFiles {
         let runs = (self.runs)(plugin);
         match (seen.current.clone(), &runs) {
             (Content::Is(digest), _) => seen.kept = Some(hexadecimal(&digest)),
-            // Once the policy says so, the running version may not be replaced.
+            // Once the policy says that other versions wait, the running version may not be replaced.
             (Content::Gone, Some(runs)) => seen.kept = Some(runs.clone()),
             (Content::Gone, None) if !seen.waits => seen.kept = None,
             _ => {}
@@ -134,7 +134,7 @@ impl CurrentFiles {
             }
             (own, current) => [own, current],
         };
-        let news = seen.tell(plugin, now);
+        let news = seen.report(plugin, now);
         if seen.own == Content::Gone && seen.current == Content::Gone {
             self.plugins.remove(plugin);
         }
@@ -150,18 +150,18 @@ impl SeenPlugin {
             current: Content::Gone,
             kept: None,
             waits: false,
-            told: [Content::Gone, Content::Gone],
+            reported: [Content::Gone, Content::Gone],
         }
     }
 
     /// Whether the file of the current version is missing.
     fn is_short(&self) -> bool {
         let is_there = matches!(self.own, Content::Is(_)) && self.current == Content::Gone;
-        self.told[0] != self.own || (self.waits && is_there)
+        self.reported[0] != self.own || (self.waits && is_there)
     }
 
-    fn tell(&mut self, plugin: &str, now: [Content; 2]) -> Vec<Change> {
-        let before = std::mem::replace(&mut self.told, now.clone());
+    fn report(&mut self, plugin: &str, now: [Content; 2]) -> Vec<Change> {
+        let before = std::mem::replace(&mut self.reported, now.clone());
         let parts = [FileRole::Own, FileRole::Current].into_iter().zip(now).zip(before);
         let news = parts.filter(|((_, now), before)| now != before);
         news.map(|((role, content), _)| Change { path: role.path(&self.directory, plugin), content }).collect()
@@ -173,7 +173,7 @@ impl SeenPlugin {
 pub(crate) enum NotKept {
     /// The files have changed, which the next look will see.
     Others,
-    /// It could not be kept, for this reason.
+    /// The file could not be kept, for this reason.
     Failed(String),
 }
 

@@ -26,7 +26,7 @@ use crate::rejections::Digest;
 /// Why a directory of plugins cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum DirectoryError {
-    /// It cannot be read.
+    /// The directory cannot be read.
     #[error("cannot read the plugin directory {}: {problem}; name one with --plugins", path.display())]
     Unreadable {
         /// The directory.

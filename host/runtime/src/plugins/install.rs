@@ -3,7 +3,7 @@
 //!
 //! Definitions that the operator does not grant are not installed, nor are any by a read-only host. The plugin then
 //! uses what the cluster has, because many operators install definitions themselves. If a definition is refused because
-//! stored objects would be lost, or because it belongs to somebody else, the plugin does not start, as it would work on
+//! stored objects would be lost, or because it belongs to another owner, the plugin does not start, as it would work on
 //! a kind that it does not know.
 
 use std::future::pending;
@@ -35,7 +35,7 @@ const INSTALL_BACKOFF_MIN: Duration = Duration::from_secs(1);
 /// The longest pause.
 const INSTALL_BACKOFF_MAX: Duration = Duration::from_mins(1);
 
-/// After this time, a deletion is not the work of something that deletes the definition again and again.
+/// If a definition was installed for this long, its deletion does not count as part of a series of deletions.
 const STABLE_AFTER: Duration = Duration::from_mins(10);
 /// How often the host looks for definitions that its watch does not show.
 const DEFINITIONS_LOOK_INTERVAL: Duration = Duration::from_mins(5);
@@ -81,8 +81,8 @@ impl Pacing {
         self.retries.pause(windlass_world::random())
     }
 
-    /// The pause before a definition is installed again that lasted `installed_for`. If something deletes it each time,
-    /// the two must not alternate in a tight loop.
+    /// The pause before a definition is installed again, after it was deleted `installed_for` after its installation.
+    /// If another client deletes it each time, deletions and installations must not alternate in a tight loop.
     fn after_loss(&mut self, installed_for: Duration) -> Duration {
         if installed_for >= STABLE_AFTER {
             self.retries.reset();
@@ -96,8 +96,8 @@ impl Installer {
     /// returns; the end of the generation ends this.
     pub(crate) async fn run(&self) {
         let (policies, plugin) = (&self.host.policies, &self.role.plugin);
-        let (mut changes, mut told, mut pacing) = (policies.changes(), String::new(), Pacing::begin());
-        // Before anything is installed, so that no deletion is missed.
+        let (mut changes, mut logged, mut pacing) = (policies.changes(), String::new(), Pacing::begin());
+        // Definitions are followed before any is installed, so that no deletion is missed.
         self.host.kinds.want();
         loop {
             let bounds = match policies.standing(plugin) {
@@ -112,7 +112,7 @@ impl Installer {
             let pause = match self.install(&bounds.grants(self.asked.clone(), None)).await {
                 Ok(installation) => {
                     self.ready.send_replace(true);
-                    self.tell_left_out(&installation.left_out, &mut told);
+                    self.log_left_out(&installation.left_out, &mut logged);
                     let since = Instant::now();
                     tokio::select! {
                         biased;
@@ -128,7 +128,7 @@ impl Installer {
                     pacing.after_loss(since.elapsed())
                 }
                 Err(error) => {
-                    self.tell_failure(&error, &mut told);
+                    self.log_failure(&error, &mut logged);
                     pacing.after_failure()
                 }
             };
@@ -170,20 +170,20 @@ impl Installer {
     }
 
     /// Logs which definitions were left out, once for each reason.
-    fn tell_left_out(&self, left_out: &[String], told: &mut String) {
+    fn log_left_out(&self, left_out: &[String], logged: &mut String) {
         let (plugin, message) = (&self.role.plugin, left_out.join("; "));
-        if !message.is_empty() && *told != message {
+        if !message.is_empty() && *logged != message {
             tracing::warn!(
                 %plugin, reason = message, "definitions not installed: the plugin goes on with what the cluster has"
             );
         }
-        *told = message;
+        *logged = message;
     }
 
     /// Logs a failure, once for each reason.
-    fn tell_failure(&self, error: &DefinitionError, told: &mut String) {
+    fn log_failure(&self, error: &DefinitionError, logged: &mut String) {
         let (plugin, message) = (&self.role.plugin, error.to_string());
-        if *told == message {
+        if *logged == message {
             return;
         }
         if *self.ready.borrow() {
@@ -193,7 +193,7 @@ impl Installer {
         } else {
             tracing::warn!(%plugin, error = message, "waiting: the plugin starts when its definitions can be installed");
         }
-        *told = message;
+        *logged = message;
     }
 
     /// The action on `definition` that a read-only host withholds. `None` if there is nothing to do. If this cannot be

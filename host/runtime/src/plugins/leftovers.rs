@@ -2,7 +2,7 @@
 //! either.
 //!
 //! [`NamedKinds`] decides which these are. A host looks for them once, when its plugins run, and only reports them
-//! ([`tell`]). `windlass children prune` deletes them for an operator.
+//! ([`report`]). `windlass children prune` deletes them for an operator.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
@@ -91,7 +91,7 @@ fn remedy(plugin: &str, file: &Path, resource: &str, namespace: Option<&str>) ->
 
 /// Searches once for what the composers among `plugins` have left behind, and reports it. Nothing depends on the
 /// result, so kinds that cannot be listed are skipped.
-pub(crate) async fn tell(host: &Host, plugins: &[Arc<Plugin>]) {
+pub(crate) async fn report(host: &Host, plugins: &[Arc<Plugin>]) {
     let composers: Vec<_> = plugins.iter().filter(|plugin| plugin.entry() == EntryPoint::Composer).collect();
     if composers.is_empty() {
         return;
@@ -101,7 +101,7 @@ pub(crate) async fn tell(host: &Host, plugins: &[Arc<Plugin>]) {
         return;
     };
     for (kind, error) in &swept.unseen {
-        tracing::debug!(kind, %error, "not looked at for what composite plugins may have left behind");
+        tracing::debug!(kind, %error, "a kind cannot be searched for objects that composite plugins may have left behind");
     }
     for (plugin, named) in named {
         let found = counted(&named.left_behind(&swept.carriers));
@@ -125,10 +125,12 @@ async fn look(host: &Host, wanted: impl Fn(&Carrier) -> bool) -> Option<Swept> {
         let sweep = sweep::sweep(&host.discovery, &scope, &Sought::Children { plugin: None }, &wanted);
         match tokio::time::timeout(LEFTOVERS_LOOK_TIMEOUT, sweep).await {
             Ok(Ok(swept)) => return Some(swept),
-            Ok(Err(error)) => tracing::debug!(%error, "cannot look for what composite plugins may have left behind"),
+            Ok(Err(error)) => {
+                tracing::debug!(%error, "cannot search for objects that composite plugins may have left behind")
+            }
             Err(_) => {
                 tracing::debug!(
-                    "looking for what composite plugins may have left behind took longer than {LEFTOVERS_LOOK_TIMEOUT:?}"
+                    "the search for objects that composite plugins may have left behind took longer than {LEFTOVERS_LOOK_TIMEOUT:?}"
                 );
                 return None;
             }
@@ -211,7 +213,7 @@ mod tests {
         for (carrier, why) in [
             (Carrier { created_by: None, ..secret() }, "it was adopted"),
             (Carrier { created_by: Some("shopper".to_owned()), ..secret() }, "it is another plugin's"),
-            (Carrier { controller: None, ..secret() }, "nobody's, such as a copy"),
+            (Carrier { controller: None, ..secret() }, "of no controller, such as a copy"),
             (Carrier { controller: parent("v1", "Service"), ..secret() }, "a Service's, with the Service's labels"),
             (Carrier { controller: parent("example.org/v1", "Shop"), ..secret() }, "another group's Shop's"),
             (Carrier { deleting: true, ..secret() }, "it goes already"),

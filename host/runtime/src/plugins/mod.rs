@@ -3,6 +3,7 @@
 //! `directory` decides what to do, as a value, and `reload` carries it out. `serve` runs one plugin, and `swap`
 //! replaces its running generation by a new one.
 
+mod announce;
 pub(crate) mod attention;
 pub(crate) mod config;
 pub(crate) mod current_files;
@@ -18,5 +19,4 @@ pub(crate) mod serve;
 pub(crate) mod supplies;
 mod swap;
 mod swap_wait;
-mod tell;
 mod unload;

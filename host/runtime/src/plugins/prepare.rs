@@ -32,7 +32,7 @@ pub(crate) async fn load(sandbox: &Sandbox, path: &Path) -> Result<Arc<Plugin>, 
     checked(sandbox.load(path).await, path)
 }
 
-/// The same for the next version of the plugin `name`.
+/// As [`load`], for the next version of the plugin `name`.
 pub(crate) async fn load_as(sandbox: &Sandbox, name: &str, path: &Path) -> Result<Arc<Plugin>, FileRefusal> {
     checked(sandbox.load_as(name, path).await, path)
 }
@@ -125,7 +125,7 @@ pub(super) fn configure(
 }
 
 /// Logs what the plugin is denied: each kind of denial once in an interval.
-pub(super) async fn tell_denials(host: Arc<Host>, plugin: Arc<str>, stop: CancellationToken) {
+pub(super) async fn log_denials(host: Arc<Host>, plugin: Arc<str>, stop: CancellationToken) {
     let denials = host.policies.denials(&plugin);
     let mut interval = tokio::time::interval(DENIAL_REMINDER_INTERVAL);
     loop {
@@ -161,13 +161,13 @@ mod tests {
         };
         let schema = |schema| with("config", serde_json::json!({"schema": schema}));
         assert_eq!(problem(&schema(serde_json::json!({"type": "object"}))), None);
-        let said = problem(&schema(serde_json::json!({"type": "strnig"}))).expect("no schema");
-        assert!(said.contains("config.schema"), "{said}");
+        let problem_found = problem(&schema(serde_json::json!({"type": "strnig"}))).expect("no schema");
+        assert!(problem_found.contains("config.schema"), "{problem_found}");
         let definition = serde_json::json!({
             "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
             "metadata": {"name": "as.example.com"}, "spec": {"group": "example.com", "names": {"plural": "as"}},
         });
-        let said = problem(&with("crds", serde_json::json!([definition]))).expect("no definition");
-        assert!(said.contains("no versions"), "{said}");
+        let problem_found = problem(&with("crds", serde_json::json!([definition]))).expect("no definition");
+        assert!(problem_found.contains("no versions"), "{problem_found}");
     }
 }

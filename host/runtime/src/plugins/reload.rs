@@ -3,8 +3,8 @@
 //!
 //! One task, [`Reload::run`], does this for all plugins. Anything that takes time runs in a separate task and reports
 //! back. [`load`] loads files, [`next`] handles next versions, [`started`] handles running plugins, and [`fallen`]
-//! those that a failure of the host has ended. `tell` reports to operators, and `unload` cleans up after a plugin that
-//! has gone.
+//! those that a failure of the host has ended. `announce` reports to operators, and `unload` cleans up after a plugin
+//! that has gone.
 
 mod fallen;
 mod load;
@@ -25,7 +25,7 @@ use self::next::NextFiles;
 use self::started::PluginHandle;
 pub(crate) use self::started::runs;
 use super::supplies::Supplies;
-use super::{replicas, tell};
+use super::{announce, replicas};
 use crate::files::Change;
 use crate::host::Host;
 use crate::leadership::RejectedPlugins;
@@ -71,7 +71,7 @@ pub(crate) struct Reload {
     steps: VecDeque<DirectoryStep<Arc<Plugin>>>,
     rejections: Rejections,
     news: mpsc::UnboundedReceiver<DirectoryNews>,
-    tell: mpsc::UnboundedSender<DirectoryNews>,
+    sender: mpsc::UnboundedSender<DirectoryNews>,
     swapped: mpsc::UnboundedReceiver<(Arc<str>, Swapped)>,
     reports: Reports,
     handles: BTreeMap<Arc<str>, PluginHandle>,
@@ -79,15 +79,15 @@ pub(crate) struct Reload {
     files: BTreeMap<Arc<str>, PluginFiles>,
     next: NextFiles,
     servings: Servings,
-    /// The tasks that report denials.
-    tellers: JoinSet<()>,
+    /// The tasks that log denials.
+    denial_loggers: JoinSet<()>,
     /// Receives the verdicts to be published to other replicas.
     replicas: mpsc::UnboundedSender<replicas::VerdictNews>,
     /// Receives the plugins whose leftovers are to be searched for.
     leftovers: mpsc::UnboundedSender<Arc<Plugin>>,
-    /// The files were seen at least once.
+    /// Whether the files were seen at least once.
     has_looked: bool,
-    /// Every file of the first look was started or refused.
+    /// Whether every file of the first look was started or refused.
     is_settled: bool,
 }
 
@@ -103,10 +103,10 @@ impl Reload {
         leftovers: mpsc::UnboundedSender<Arc<Plugin>>,
         cache: Option<&Path>,
     ) -> Self {
-        let (tell, news) = mpsc::unbounded_channel();
+        let (sender, news) = mpsc::unbounded_channel();
         let (reports, swapped) = mpsc::unbounded_channel();
-        let (replicas, untold) = mpsc::unbounded_channel();
-        tokio::spawn(phases.stop.clone().run_until_cancelled_owned(replicas::tell(host.clone(), untold)));
+        let (replicas, verdicts) = mpsc::unbounded_channel();
+        tokio::spawn(phases.stop.clone().run_until_cancelled_owned(replicas::publish_all(host.clone(), verdicts)));
         let slots = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         Self {
             host,
@@ -117,14 +117,14 @@ impl Reload {
             steps: VecDeque::new(),
             rejections: Rejections::kept_in(cache),
             news,
-            tell,
+            sender,
             swapped,
             reports,
             handles: BTreeMap::new(),
             files: BTreeMap::new(),
             next: NextFiles::new(),
             servings: JoinSet::new(),
-            tellers: JoinSet::new(),
+            denial_loggers: JoinSet::new(),
             replicas,
             leftovers,
             has_looked: false,
@@ -132,9 +132,9 @@ impl Reload {
         }
     }
 
-    /// A sender for news.
-    pub(crate) fn teller(&self) -> mpsc::UnboundedSender<DirectoryNews> {
-        self.tell.clone()
+    /// A sender of news to this task.
+    pub(crate) fn news_sender(&self) -> mpsc::UnboundedSender<DirectoryNews> {
+        self.sender.clone()
     }
 
     /// Runs until the host stops.
@@ -163,7 +163,7 @@ impl Reload {
 
     /// The services that still run when the host stops, and the tasks that must end after them.
     pub(crate) fn into_rest(self) -> (Servings, JoinSet<()>) {
-        (self.servings, self.tellers)
+        (self.servings, self.denial_loggers)
     }
 
     fn take(&mut self, news: DirectoryNews) {
@@ -184,7 +184,7 @@ impl Reload {
                 tracing::error!(%error, "the list of allowed digests cannot be used: the former one stays in force");
             }
             DirectoryNews::Rejected(rejected) => {
-                self.rejections.hear(rejected);
+                self.rejections.take_shared(rejected);
                 self.reject();
             }
             DirectoryNews::Loaded { plugin, digest, result } => self.loaded(&plugin, &digest, result),
@@ -196,7 +196,7 @@ impl Reload {
         }
     }
 
-    /// Done once, for stored rejections: files that have changed while no host ran may be tried.
+    /// Pardons files that have changed since a stored rejection, while no host ran. Does this only once.
     fn forget_stale(&mut self) {
         if std::mem::replace(&mut self.has_looked, true) {
             return;
@@ -231,7 +231,7 @@ impl Reload {
             self.host.policies.registered_all();
             self.host.status.loaded();
             self.host.leadership.join();
-            tell::begun(self.catalog.running());
+            announce::begun(self.catalog.running());
         }
         self.act_on_next();
     }
@@ -245,14 +245,14 @@ impl Reload {
             DirectoryStep::Withdraw { plugin, digest } => self.withdraw(&plugin, &digest),
             DirectoryStep::Refuse { plugin, digest, refusal, runs } => {
                 let running = self.running(&plugin).filter(|_| runs);
-                tell::refused(&self.host, &plugin, digest, &refusal, running);
+                announce::refused(&self.host, &plugin, digest, &refusal, running);
                 if let FileRefusal::Rejected { path, digest, because, former: Some(former) } = refusal
                     && !runs
                 {
                     self.revive(plugin, path, former.clone(), Rejection::new(digest, because, Some(&former)));
                 }
             }
-            DirectoryStep::Agree { plugin } => tell::agreed(&self.host, &plugin),
+            DirectoryStep::Agree { plugin } => announce::agreed(&self.host, &plugin),
             DirectoryStep::Pardon { plugin, digest } => self.pardon(plugin, &digest),
             DirectoryStep::Forget { plugin } => {
                 self.host.policies.unregister(&plugin);

@@ -10,15 +10,15 @@ use windlass_wasm::Plugin;
 /// The state of a plugin's newest generation.
 #[derive(Clone, Debug)]
 pub(crate) enum Swapped {
-    /// It runs.
+    /// The generation runs.
     Runs(Arc<Plugin>),
-    /// It does not run yet.
+    /// The generation does not run yet.
     Pending {
         /// Its digest.
         digest: Arc<str>,
         reason: String,
     },
-    /// It has failed its probation, and the last proven generation takes over again.
+    /// The generation has failed its probation, and the last proven generation takes over again.
     RolledBack {
         /// The digest of the failed generation.
         rejected: Arc<str>,

@@ -31,11 +31,11 @@ pub enum RolloutError {
         current: PathBuf,
     },
     /// The file has another digest.
-    #[error("{} has the digest {is}, and not {wanted}: somebody has replaced it", path.display())]
+    #[error("{} has the digest {is}, and not {wanted}: the file was replaced", path.display())]
     OtherDigest {
         /// The file.
         path: PathBuf,
-        /// Its actual digest.
+        /// The actual digest of the file.
         is: String,
         /// The requested digest.
         wanted: String,
@@ -116,7 +116,7 @@ fn replace(whole: &Path, to: &Path) -> Result<(), RolloutError> {
     std::fs::rename(whole, to).map_err(|source| failed(to, source))
 }
 
-/// Moves it only if the place is free.
+/// Moves a complete copy to its place, only if the place is free.
 fn put_first(whole: &Path, to: &Path) -> Result<(), RolloutError> {
     match std::fs::hard_link(whole, to) {
         Ok(()) => std::fs::remove_file(whole).map_err(|source| failed(whole, source)),
@@ -277,7 +277,7 @@ mod tests {
         let left = std::fs::read_dir(path).expect("a directory").map(|it| it.expect("a file").file_name());
         let mut left: Vec<_> = left.map(|name| name.to_string_lossy().into_owned()).collect();
         left.sort();
-        // One is just being copied, and a file that a promotion has taken is not a copy.
+        // The first is still being copied, and the second was taken by a promotion and is not a copy.
         let expected = [".api.current.wasm.fedcba9876543210", names[2], "shop.current.wasm", "shop.wasm"];
         assert_eq!(left, expected);
     }

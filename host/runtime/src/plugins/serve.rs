@@ -56,7 +56,7 @@ pub(crate) struct Generation {
     pub(crate) plugin: Arc<Plugin>,
     pub(crate) controllers: Vec<Controller>,
     pub(crate) record: Arc<CallRecord>,
-    /// Dropping this ends the following of its configuration.
+    /// When dropped, the plugin's configuration is no longer followed.
     _following: DropGuard,
 }
 
@@ -205,8 +205,8 @@ impl Serving {
         newest.digest() != current.plugin.digest() && !past.rejected.contains(newest.digest())
     }
 
-    /// A term has ended. Reports that the newest generation waits if it should have taken over in this term: its
-    /// obstacle may remain, which will show when the current one runs again.
+    /// Called when a term has ended. Reports that the newest generation waits if it should have taken over in this
+    /// term. Whether its obstacle remains will show when the current one runs again.
     fn hold_back(&mut self, current: &Generation, past: &mut ServingState) {
         let newest = self.newest(past);
         if !self.has_newer(current, past) {
@@ -234,7 +234,7 @@ impl Serving {
         *current = next;
     }
 
-    /// `next` replaces `before`, and goes through probation if this host rolls back.
+    /// Records that `next` replaces `before`, and goes through probation if this host rolls back.
     pub(super) fn succeeds(&self, past: &mut ServingState, next: &Generation, before: &Generation) {
         if self.host.rollback {
             past.succeeds(next, before);
@@ -342,14 +342,14 @@ impl Serving {
 }
 
 impl ServingState {
-    /// `plugin` is delivered. If it was rolled back before, this allows another try.
+    /// Records that `plugin` is delivered. If it was rolled back before, this allows another try.
     pub(super) fn delivered(&mut self, plugin: &Plugin) {
         self.rejected.remove(plugin.digest());
     }
 
-    /// `next` replaces `before`, and goes through probation against the last proven generation: a generation that is
-    /// still on probation is neither a measure nor a fallback. No probation is needed if `next` is the proven
-    /// generation itself, nor possible if that was never called here.
+    /// Records that `next` replaces `before`, and goes through probation against the last proven generation: a
+    /// generation that is still on probation is neither a measure nor a fallback. There is no probation if `next` is
+    /// the proven generation itself, or if the proven generation was never called here.
     pub(super) fn succeeds(&mut self, next: &Generation, before: &Generation) {
         let proven = || ProvenGeneration { plugin: before.plugin.clone(), record: before.record.clone() };
         let former = self.former.take().unwrap_or_else(proven);

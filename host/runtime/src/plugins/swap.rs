@@ -65,7 +65,7 @@ struct NextGeneration {
     generation: Generation,
     begun: StartedGeneration,
     may_begin: CancellationToken,
-    /// It has run before, and needs no probation.
+    /// True if the generation has run before, and needs no probation.
     comes_back: bool,
     waiting: SwapWait,
 }
@@ -199,7 +199,7 @@ impl<'a> Swaps<'a> {
         StartedGeneration { controllers, stop, installing }
     }
 
-    /// Handles that `wanted` should run.
+    /// Handles the delivery of `wanted`, which should run.
     fn want(&mut self, wanted: &Arc<Plugin>, current: &mut RunningGeneration, next: &mut Option<NextGeneration>) {
         if next.as_ref().is_some_and(|next| next.generation.plugin.digest() == wanted.digest()) {
             return;
@@ -210,7 +210,7 @@ impl<'a> Swaps<'a> {
             give_up(&next);
         }
         if wanted.digest() == current.generation.plugin.digest() {
-            tracing::info!(%plugin, digest, "what runs is wanted again: nothing else is to take its place");
+            tracing::info!(%plugin, digest, "the running version is wanted again: no other one is to take its place");
             if current.begun.installing.is_cancelled() {
                 self.keep_definitions(current);
             }
@@ -235,7 +235,7 @@ impl<'a> Swaps<'a> {
         let (serving, fence) = (&*self.serving, self.term.fence.clone());
         begun.installing.cancel();
         begun.installing = begun.stop.child_token();
-        // Its result was checked when the generation began.
+        // The result was checked when the generation began.
         let _ = (serving.install)(&serving.host, &serving.supplies, &generation.plugin, fence, &begun.installing);
     }
 
@@ -257,20 +257,20 @@ impl<'a> Swaps<'a> {
                 unsettled.map(|it| format!("calls of the one before it still run for the controller {}", it.name()));
             controllers.iter().find_map(Controller::waits_for).or(unsettled)
         };
-        let told = if let Some(why) = waits() {
+        let to_report = if let Some(why) = waits() {
             next.waiting.gets_ready(now, why)
         } else if let Some(why) = stranded(&current.begun.controllers, controllers) {
             next.waiting.is_kept_back(now, why)
         } else {
             return true;
         };
-        if let Some(why) = told {
-            self.tell_pending(&next.generation.plugin, why);
+        if let Some(why) = to_report {
+            self.report_pending(&next.generation.plugin, why);
         }
         false
     }
 
-    fn tell_pending(&self, plugin: &Plugin, why: String) {
+    fn report_pending(&self, plugin: &Plugin, why: String) {
         tracing::warn!(
             plugin = %plugin.name(), digest = plugin.short_digest(), reason = why,
             "the new generation does not take over yet: the one before it goes on"
@@ -322,7 +322,7 @@ impl<'a> Swaps<'a> {
         let rejected =
             Swapped::RolledBack { rejected: plugin.digest().clone(), to: former.clone(), because: because.clone() };
         self.serving.report(plugin, rejected);
-        // It was delivered again before it failed, which is no reason to try it again.
+        // The generation was delivered again before it failed, which is no reason to try it again.
         let wanted_again = self.serving.wanted.borrow().digest() == plugin.digest();
         if wanted_again {
             self.serving.wanted.mark_unchanged();
@@ -359,7 +359,7 @@ impl NextGeneration {
     }
 }
 
-/// Whether objects may carry its finalizer, which only its caches show.
+/// Whether objects may carry the finalizer of `plugin`, which only the plugin's caches show.
 fn keeps_finalizers(plugin: &Plugin) -> bool {
     plugin.manifest().controllers.iter().any(|controller| controller.options.finalizer)
 }

@@ -1,5 +1,5 @@
-//! A generation that cannot take over yet: decides when to check it again, and when to report that it waits. It does
-//! neither itself.
+//! A generation that cannot take over yet: decides when to check it again, and when to report that it waits. Its caller
+//! checks and reports.
 
 use std::time::Duration;
 
@@ -16,12 +16,12 @@ const READY_REPORT_INTERVAL: Duration = Duration::from_secs(10);
 pub(super) struct SwapWait {
     since: Instant,
     look: Instant,
-    told: Option<String>,
+    reported: Option<String>,
 }
 
 impl SwapWait {
     pub(super) fn new(now: Instant) -> Self {
-        Self { since: now, look: now + READY_REPORT_INTERVAL, told: None }
+        Self { since: now, look: now + READY_REPORT_INTERVAL, reported: None }
     }
 
     pub(super) fn since(&self) -> Instant {
@@ -38,23 +38,25 @@ impl SwapWait {
         now >= self.since + READY_REPORT_AFTER
     }
 
-    /// It is getting ready, and waits for this. Returns what to report, if that takes long.
+    /// Records that it is getting ready, and `why` it waits. Returns the reason if it should be reported, because that
+    /// takes long.
     pub(super) fn gets_ready(&mut self, now: Instant, why: String) -> Option<String> {
         self.look = (self.since + READY_REPORT_AFTER).max(now + READY_REPORT_INTERVAL);
         if self.is_long(now) { self.news(why) } else { None }
     }
 
-    /// It is ready, but this is in its way. Returns what to report, as an operator must act.
+    /// Records that it is ready, and `why` it cannot take over. Returns the reason if it should be reported, because an
+    /// operator must act.
     pub(super) fn is_kept_back(&mut self, now: Instant, why: String) -> Option<String> {
         self.look = now + SWAP_LOOK_INTERVAL;
         self.news(why)
     }
 
     fn news(&mut self, why: String) -> Option<String> {
-        if self.told.as_ref() == Some(&why) {
+        if self.reported.as_ref() == Some(&why) {
             return None;
         }
-        self.told = Some(why.clone());
+        self.reported = Some(why.clone());
         Some(why)
     }
 }
@@ -75,7 +77,7 @@ mod tests {
         }
         assert_eq!(waiting.gets_ready(at(120), "its lists".to_owned()).as_deref(), Some("its lists"));
         assert_eq!((waiting.look(), waiting.is_long(at(120))), (at(130), true));
-        assert_eq!(waiting.gets_ready(at(130), "its lists".to_owned()), None, "that has been told");
+        assert_eq!(waiting.gets_ready(at(130), "its lists".to_owned()), None, "that has been reported");
         assert_eq!(waiting.gets_ready(at(131), "a policy".to_owned()).as_deref(), Some("a policy"));
     }
 

@@ -21,8 +21,8 @@ use crate::supervise::caught;
 /// How long the search for finalizers may take.
 const FINALIZERS_LOOK_TIMEOUT: Duration = Duration::from_mins(5);
 
-/// `plugin` has ended. `ran_here` is false if it ran on another replica.
-pub(super) fn tell(
+/// Cleans up after `plugin`, which has ended. `ran_here` is false if it ran on another replica.
+pub(super) fn clean_up(
     host: &Arc<Host>,
     plugin: &Arc<Plugin>,
     why: Option<&StopReason>,
@@ -35,25 +35,25 @@ pub(super) fn tell(
     host.metrics.forget(name);
     host.guards.forget(name);
     let status = host.status.plugin(name);
-    // The status says already why it ends.
+    // The status already has the reason why it ends.
     let reason = status.reason();
     status.has_ended();
     if let Some(StopReason::NotAllowed { .. } | StopReason::Rejected { .. }) = why {
         status.set(PluginPhase::NotLoaded, reason);
     }
     let cut = end != Some(ControllerEnd::Clean);
-    tracing::info!(plugin = %name, digest = plugin.short_digest(), cut, "plugin unloaded: what it has made stays in the cluster");
+    tracing::info!(plugin = %name, digest = plugin.short_digest(), cut, "plugin unloaded: its objects stay in the cluster");
     let keeps = plugin.manifest().controllers.iter().any(|controller| controller.options.finalizer);
     if why == Some(&StopReason::Deleted) && keeps && ran_here {
         let (host, plugin) = (host.clone(), plugin.clone());
         tokio::spawn(stop.clone().run_until_cancelled_owned(async move {
-            caught("finalizers", &host.panics, tell_finalizers(&host, &plugin)).await;
+            caught("finalizers", &host.panics, log_finalizers(&host, &plugin)).await;
         }));
     }
 }
 
 /// Logs the kinds whose objects carry the plugin's finalizer.
-async fn tell_finalizers(host: &Host, plugin: &Plugin) {
+async fn log_finalizers(host: &Host, plugin: &Plugin) {
     let (name, finalizer) = (plugin.name(), finalizer::name(plugin.name()));
     let release = format!(
         "windlass finalizers release {name} {}",
@@ -92,7 +92,7 @@ async fn tell_finalizers(host: &Host, plugin: &Plugin) {
     }
 }
 
-/// By kind, the number of objects, and of those being deleted.
+/// The number of objects of each kind, and how many of them are being deleted.
 fn counted(carriers: &[Carrier]) -> BTreeMap<String, (usize, usize)> {
     let mut counts = BTreeMap::<String, (usize, usize)>::new();
     for carrier in carriers {

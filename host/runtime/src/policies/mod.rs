@@ -6,9 +6,9 @@
 mod changes;
 pub(crate) mod custom;
 mod read;
+mod report;
 mod settings;
 mod standing;
-mod tell;
 #[cfg(test)]
 mod tests;
 
@@ -24,9 +24,9 @@ pub(crate) use self::changes::{Changes, InstancesOf, Pause};
 use self::custom::is_custom;
 pub use self::read::{SUFFIX, read_ceiling, read_policy};
 use self::read::{plugin_of, take_policy};
+use self::report::{log_pauses, log_taken};
 pub use self::settings::{GrantMode, PoliciesError, PolicySettings};
 pub use self::standing::{Bounds, Standing, standings};
-use self::tell::{tell_pauses, tell_taken};
 use crate::files::{Change, Content, Files};
 use crate::observe::status::PluginStatus;
 use windlass_policy::document::POLICY_BYTES_MAX;
@@ -36,7 +36,7 @@ use windlass_policy::{Policy, PromoteAfter, RolloutStrategy};
 #[derive(Clone, Debug, Default)]
 struct PoliciesInForce {
     policies: BTreeMap<String, Arc<Policy>>,
-    /// Why a plugin has no policy: its file cannot be used, and there was none before.
+    /// Why the file of a policy cannot be used, for each plugin that had no policy before.
     broken: BTreeMap<String, String>,
     ceiling: Option<Arc<Allowance>>,
 }
@@ -126,7 +126,7 @@ impl Policies {
         self.refusals().remove(&**plugin.name());
         self.claimed(former.map(|former| former.definitions).unwrap_or_default() != definitions);
         self.show_now(status);
-        self.tell_standing(plugin);
+        self.log_standing(plugin);
     }
 
     /// Unregisters a plugin that has gone. Its policy stays in force in case the plugin comes back.
@@ -156,7 +156,7 @@ impl Policies {
     pub(crate) fn registered_all(&self) {
         if !self.knows_all.swap(true, Ordering::Relaxed) {
             let state = self.state.borrow().clone();
-            self.tell_orphans(state.policies.into_keys().chain(state.broken.into_keys()));
+            self.log_orphans(state.policies.into_keys().chain(state.broken.into_keys()));
         }
     }
 
@@ -251,16 +251,16 @@ impl Policies {
         }
         let pauses: BTreeMap<_, _> =
             state.policies.iter().map(|(plugin, policy)| (plugin.clone(), policy.paused)).collect();
-        // The order matters: first the state that binds calls, then the wake-ups, then the log. Whoever asks after
-        // reading the log gets the new state. A working controller takes it over when it wakes.
+        // The order matters: first the state that binds calls, then the wake-ups, then the log. A caller that asks
+        // after the line was logged gets the new state. A working controller takes it over when it wakes.
         self.state.send_replace(state);
         let before = self.pauses.send_replace(pauses.clone());
         for (plugin, file, taken) in &taken {
-            tell_taken(plugin, file, taken);
+            log_taken(plugin, file, taken);
         }
-        tell_pauses(&before, &pauses);
+        log_pauses(&before, &pauses);
         let there = changes.iter().filter(|change| change.content != Content::Gone);
-        self.tell_orphans(there.filter_map(|change| plugin_of(&change.path)));
+        self.log_orphans(there.filter_map(|change| plugin_of(&change.path)));
     }
 
     fn take_ceiling(&self) {

@@ -15,13 +15,13 @@ pub const SUFFIX: &str = ".policy.yaml";
 
 /// The outcome of reading a policy's file.
 pub(super) enum Taken {
-    /// It is in force, with this many rules.
+    /// The file is in force, with this many rules.
     InForce(usize),
     /// The file is gone; it was in force.
     Gone,
-    /// It cannot be used, so the previous policy stays in force.
+    /// The file cannot be used, so the previous policy stays in force.
     Kept(String),
-    /// It cannot be used, and there is no previous policy.
+    /// The file cannot be used, and there is no previous policy.
     Broken(String),
 }
 

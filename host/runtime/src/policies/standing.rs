@@ -11,7 +11,7 @@ use super::{Policies, PoliciesError, PolicySettings};
 /// A plugin's current rights.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// None, because no policy is in force. The text says why, if there is a policy file.
+    /// No rights, because no policy is in force. The text says why, if there is a policy file.
     Waiting(Option<String>),
     /// The rights that its manifest asks for, within these bounds.
     Granted(Box<Bounds>),

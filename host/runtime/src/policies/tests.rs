@@ -219,22 +219,26 @@ fn seen<T: Send + 'static>(look: impl Fn() -> T + Send + Sync + 'static, act: im
 async fn a_policy_change_is_in_force_before_it_is_logged() {
     let scene = Scene::new(HEAD).await;
     let (policy, ceiling) = (scene.path("a.policy.yaml"), scene.path("ceiling.yaml"));
-    let told = |act: &dyn Fn()| {
+    let states_during = |act: &dyn Fn()| {
         let policies = scene.policies.clone();
         seen(move || (reads(&policies), policies.pause("a").is_on()), act)
     };
-    let told_of = |content: Content| {
+    let states_after = |content: Content| {
         let change = Change { path: policy.clone(), content };
-        told(&|| scene.policies.take(std::slice::from_ref(&change)))
+        states_during(&|| scene.policies.take(std::slice::from_ref(&change)))
     };
     replace(&policy, &format!("{HEAD}{RULES}paused: true\n"));
-    assert_eq!(told_of(Content::Is([1; 32])), [(Some(true), true); 2], "the policy is in force, and pauses the plugin");
+    assert_eq!(
+        states_after(Content::Is([1; 32])),
+        [(Some(true), true); 2],
+        "the policy is in force, and pauses the plugin"
+    );
     replace(&ceiling, &HEAD.replace("PluginPolicy", "PluginCeiling").replace("plugin: a\n", ""));
-    assert_eq!(told(&|| scene.policies.take_ceiling()), [(Some(false), true)]);
+    assert_eq!(states_during(&|| scene.policies.take_ceiling()), [(Some(false), true)]);
     replace(&policy, "");
-    assert_eq!(told_of(Content::Is([2; 32])), [(Some(false), true)], "the previous policy stays");
-    assert_eq!(told_of(Content::Gone), [(None, false); 2], "the policy is gone, and nothing is paused");
-    assert_eq!(told_of(Content::Gone), [], "it was gone");
+    assert_eq!(states_after(Content::Is([2; 32])), [(Some(false), true)], "the previous policy stays");
+    assert_eq!(states_after(Content::Gone), [(None, false); 2], "the policy is gone, and nothing is paused");
+    assert_eq!(states_after(Content::Gone), [], "it was gone");
 }
 
 #[tokio::test]
@@ -244,6 +248,6 @@ async fn a_plugin_is_shown_waiting_before_the_log_says_so() {
     let status = stage.host.status.plugin(plugin.name());
     status.is_now(plugin.clone());
     let shown = status.clone();
-    let told = seen(move || shown.phase(), || scene.policies.register(&plugin, &status));
-    assert_eq!(told, [PluginPhase::WaitingForPolicy]);
+    let phases = seen(move || shown.phase(), || scene.policies.register(&plugin, &status));
+    assert_eq!(phases, [PluginPhase::WaitingForPolicy]);
 }

@@ -87,7 +87,7 @@ impl Rejections {
             Err(error) => {
                 tracing::error!(
                     file = %file.display(), error,
-                    "what was rolled back before cannot be read: it may run again, and is rolled back again then"
+                    "the earlier rejections cannot be read: a rejected version may run again, and is rolled back again then"
                 );
                 BTreeMap::new()
             }
@@ -110,7 +110,7 @@ impl Rejections {
     }
 
     /// Takes over the rejections that the replicas share.
-    pub(crate) fn hear(&mut self, elsewhere: BTreeMap<Arc<str>, Rejection>) {
+    pub(crate) fn take_shared(&mut self, elsewhere: BTreeMap<Arc<str>, Rejection>) {
         self.elsewhere = elsewhere;
     }
 
@@ -168,7 +168,7 @@ impl Rejections {
         if let Err(error) = write(file, &entries) {
             tracing::error!(
                 file = %file.display(), %error,
-                "what was rolled back could not be written down: after a restart it may run again"
+                "the rejections could not be saved: after a restart, a rejected version may run again"
             );
         }
     }
@@ -192,7 +192,7 @@ fn known_of(entries: KeptEntries, file: &Path) -> BTreeMap<Arc<str>, Rejection> 
         Err(error) => {
             tracing::warn!(
                 file = %file.display(), plugin, %error,
-                "what was rolled back of this plugin cannot be read, and is left as it is: a newer version may have written it"
+                "the rejection of this plugin cannot be read, and is left as it is: a newer version of the host may have written it"
             );
             None
         }
@@ -244,10 +244,10 @@ mod tests {
     #[test]
     fn a_second_pardon_does_not_take_back_the_date_of_the_first() {
         let (mut rejections, plugin) = (Rejections::default(), Arc::from("webapp"));
-        let told = rejections.judged(&plugin, rejection("d1"), at(40));
+        let judged = rejections.judged(&plugin, rejection("d1"), at(40));
         let first = rejections.pardon(&plugin, &"d1".into(), at(3));
         assert!(rejections.pardon(&plugin, &"d1".into(), at(4)) > first, "even if the clock is behind");
-        rejections.hear([(plugin, told)].into());
+        rejections.take_shared([(plugin, judged)].into());
         assert_eq!(known(&rejections), NOTHING);
     }
 
@@ -335,17 +335,17 @@ mod tests {
     #[test]
     fn a_local_pardon_holds_until_another_replica_rejects_the_file_again() {
         let (plugin, mut rejections) = (Arc::from("webapp"), Rejections::default());
-        let heard =
+        let shared =
             |digest: &str, time| BTreeMap::from([("webapp".into(), Rejection { at: at(time), ..rejection(digest) })]);
-        rejections.hear(heard("d1", 1));
+        rejections.take_shared(shared("d1", 1));
         assert_eq!(known(&rejections), ["d1"]);
         rejections.pardon(&plugin, &"d1".into(), at(2));
         assert_eq!(known(&rejections), NOTHING, "the file may come back before the other replicas learn of the pardon");
-        rejections.hear(heard("d1", 1));
+        rejections.take_shared(shared("d1", 1));
         assert_eq!(known(&rejections), NOTHING, "this rejection is older than the pardon");
-        rejections.hear(heard("d2", 3));
+        rejections.take_shared(shared("d2", 3));
         assert_eq!(known(&rejections), ["d2"], "that is another replica's");
-        rejections.hear(heard("d1", 4));
+        rejections.take_shared(shared("d1", 4));
         assert_eq!(known(&rejections), ["d1"], "it has failed again");
         // This replica pardons it.
         rejections.pardon(&plugin, &"d1".into(), at(5));
@@ -356,13 +356,13 @@ mod tests {
     #[test]
     fn a_pardon_outlasts_a_late_copy_of_the_rejection_that_it_ended() {
         let (plugin, mut rejections) = (Arc::from("webapp"), Rejections::default());
-        let told = rejections.judged(&plugin, rejection("d1"), at(5));
+        let judged = rejections.judged(&plugin, rejection("d1"), at(5));
         // The clock was set back meanwhile.
         let pardoned = rejections.pardon(&plugin, &"d1".into(), at(1));
         // First an old shared state arrives because of another plugin, and then the rejection itself.
-        rejections.hear(BTreeMap::new());
-        rejections.hear(BTreeMap::from([(plugin.clone(), told.clone())]));
+        rejections.take_shared(BTreeMap::new());
+        rejections.take_shared(BTreeMap::from([(plugin.clone(), judged.clone())]));
         assert_eq!(known(&rejections), NOTHING);
-        assert!(pardoned > told.at && rejections.judged(&plugin, rejection("d1"), at(1)).at > pardoned);
+        assert!(pardoned > judged.at && rejections.judged(&plugin, rejection("d1"), at(1)).at > pardoned);
     }
 }

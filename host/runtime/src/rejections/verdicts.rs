@@ -30,7 +30,7 @@ impl JudgedAt {
 /// One verdict about a plugin, as this replica and all others should know it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum RejectionVerdict {
-    /// This was rolled back.
+    /// This digest was rolled back.
     Rejected(Rejection),
     /// This digest may be tried again.
     Pardoned { digest: Digest, at: JudgedAt },

@@ -64,8 +64,8 @@ impl HttpCollector {
         request.body(Full::new(body))
     }
 
-    /// `why`, with a hint at a frequent mistake that may be the cause.
-    fn told(&self, why: &str) -> String {
+    /// `why` after the name of the collector, with a hint if the port suggests a frequent mistake.
+    fn with_hint(&self, why: &str) -> String {
         let hint = if self.target.port == GRPC_PORT {
             format!(" (collectors mostly expect gRPC at port {GRPC_PORT}; the host speaks HTTP, mostly at 4318)")
         } else {
@@ -81,17 +81,17 @@ impl Collect for HttpCollector {
         let posted = post_own(&self.target, request, &self.trust, &self.limits).await;
         let answer = posted.map_err(|error| {
             if error.reason == HttpReason::TooLarge {
-                // It did answer, and would answer as much the next time.
-                return ExportError::Refused(self.told(&format!("answers too much: {}", error.message)));
+                // A retry would get an answer just as long.
+                return ExportError::Refused(self.with_hint(&format!("answers too much: {}", error.message)));
             }
-            let why = self.told(&format!("cannot be reached: {}", error.message));
+            let why = self.with_hint(&format!("cannot be reached: {}", error.message));
             ExportError::Later { why, after: None }
         })?;
-        read(&answer, |why| self.told(why))
+        read(&answer, |why| self.with_hint(why))
     }
 }
 
-fn read(answer: &HttpResponse, told: impl Fn(&str) -> String) -> Result<PartialRefusal, ExportError> {
+fn read(answer: &HttpResponse, with_hint: impl Fn(&str) -> String) -> Result<PartialRefusal, ExportError> {
     let text = match &answer.body {
         HttpBody::Text(text) => text.as_str(),
         HttpBody::Bytes(_) => "",
@@ -102,16 +102,16 @@ fn read(answer: &HttpResponse, told: impl Fn(&str) -> String) -> Result<PartialR
                 serde_json::from_str::<OtlpAnswer>(text).unwrap_or_default().partial_success;
             let spans = rejected_spans.as_u64().or_else(|| rejected_spans.as_str()?.parse().ok());
             let spans = spans.unwrap_or_default();
-            let why = told(&with_words(&format!("has refused {spans} of a batch"), &error_message));
+            let why = with_hint(&with_words(&format!("has refused {spans} of a batch"), &error_message));
             Ok(PartialRefusal { spans, why })
         }
         status @ (429 | 502 | 503 | 504) => {
             let is_it = |name: &str| name.eq_ignore_ascii_case(RETRY_AFTER.as_str());
             let after = answer.headers.iter().find(|(name, _)| is_it(name));
             let after = after.and_then(|(_, value)| value.parse().ok()).map(Duration::from_secs);
-            Err(ExportError::Later { why: told(&with_words(&format!("answers {status}"), text)), after })
+            Err(ExportError::Later { why: with_hint(&with_words(&format!("answers {status}"), text)), after })
         }
-        status => Err(ExportError::Refused(told(&with_words(&format!("answers {status}"), text)))),
+        status => Err(ExportError::Refused(with_hint(&with_words(&format!("answers {status}"), text)))),
     }
 }
 
@@ -148,17 +148,17 @@ mod tests {
         let url = format!("https://localhost:{}", server.port());
         let trusting = collector(url.clone(), &[("OTEL_EXPORTER_OTLP_CERTIFICATE", file)]);
         assert_eq!(exported(&trusting).await, Ok(0), "nothing is refused");
-        let error = exported(&collector(url, &[])).await.expect_err("nobody has said to trust it");
+        let error = exported(&collector(url, &[])).await.expect_err("its authority is not trusted");
         assert!(matches!(&error, ExportError::Later { why, .. } if why.contains("no TLS with localhost")), "{error:?}");
     }
 
     #[tokio::test]
     async fn a_request_carries_its_content_type_and_the_configured_headers() {
-        let (server, mut told) = serving(ok("{}")).await;
+        let (server, mut requests) = serving(ok("{}")).await;
         let headers = ("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20abc,user-agent=me");
         let url = format!("http://{server}/otlp?team=a");
         assert_eq!(exported(&collector(url, &[headers])).await, Ok(0));
-        let request = told.recv().await.expect("it was asked");
+        let request = requests.recv().await.expect("it was asked");
         assert!(request.starts_with("POST /otlp/v1/traces?team=a HTTP/1.1\r\n"), "{request}");
         for line in
             ["content-type: application/json", "authorization: Bearer abc", "user-agent: me", "connection: close"]
@@ -201,6 +201,6 @@ mod tests {
         assert_eq!(later, Err(ExportError::Later { why, after: Some(Duration::from_secs(7)) }));
         assert_eq!(answered(404, &[], "no"), Err(ExportError::Refused("answers 404: no".to_owned())));
         assert_eq!(answered(413, &[], ""), Err(ExportError::Refused("answers 413".to_owned())));
-        assert!(matches!(answered(302, &[], ""), Err(ExportError::Refused(_))), "nobody is followed");
+        assert!(matches!(answered(302, &[], ""), Err(ExportError::Refused(_))), "redirects are not followed");
     }
 }

@@ -96,7 +96,7 @@ enum OtlpValue<'a> {
     Number(f64),
 }
 
-/// Unset, unless the span failed. OTLP leaves it to the reader whether a call that ended well is a success.
+/// Set only if the span failed: OTLP leaves it to readers whether a call that ended well counts as a success.
 #[derive(Serialize)]
 struct OtlpStatus<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -141,7 +141,7 @@ impl<'a> From<&'a SpanValue> for OtlpValue<'a> {
     }
 }
 
-/// The beginning of `text`, up to the longest that a span may have.
+/// The beginning of `text`, up to the length that a span may have.
 pub(super) fn cut(text: &str) -> &str {
     &text[..text.floor_char_boundary(ATTRIBUTE_BYTES_MAX)]
 }

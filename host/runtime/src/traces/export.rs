@@ -23,8 +23,8 @@ const BATCH_DELAY_MAX: Duration = Duration::from_secs(1);
 const EXPORT_BACKOFF: RetryPolicy = RetryPolicy::doubling(Duration::from_secs(1), EXPORT_BACKOFF_MAX).jitter(0.5, 1.0);
 /// The longest pause.
 const EXPORT_BACKOFF_MAX: Duration = Duration::from_secs(30);
-/// How long a batch is retried. By then, newer spans are worth more, and a batch that never gets through, for example
-/// because a proxy rejects its size, must not block the others.
+/// How long a batch is retried. After that time, newer spans are worth more, and a batch that never gets through, for
+/// example because a proxy rejects its size, must not block the others.
 const EXPORT_TRIED_FOR_MAX: Duration = Duration::from_mins(5);
 
 /// A collector of traces, or a test double.
@@ -49,17 +49,17 @@ pub(super) enum ExportError {
     Refused(String),
 }
 
-/// The task.
+/// The task that exports spans.
 pub(super) struct Exporter<C> {
     pub(super) spans: mpsc::Receiver<EndedSpan>,
     pub(super) collector: C,
     pub(super) encoder: Encoder,
     pub(super) clock: Arc<SpanClock>,
     pub(super) totals: Arc<SpanTotals>,
-    /// True if it was logged that no spans are accepted, and not yet that they are again.
+    /// True from the log line that the collector accepts no spans until it accepts spans again.
     pub(super) is_away: bool,
     /// True if a refusal of spans was logged.
-    pub(super) told_refusal: bool,
+    pub(super) has_logged_refusal: bool,
 }
 
 impl<C: Collect> Exporter<C> {
@@ -135,7 +135,7 @@ impl<C: Collect> Exporter<C> {
     fn is_back(&mut self) {
         if std::mem::take(&mut self.is_away) {
             let dropped = self.totals.dropped.load(Ordering::Relaxed);
-            tracing::info!(dropped, "the collector takes spans again");
+            tracing::info!(dropped, "the collector accepts spans again");
         }
     }
 
@@ -145,20 +145,20 @@ impl<C: Collect> Exporter<C> {
             tracing::debug!("the collector still accepts no spans: {why}");
         } else {
             tracing::warn!(
-                "the collector takes no spans: {why}. They wait, and are dropped after {EXPORT_TRIED_FOR_MAX:?} or when too many do; calls \
-                 go on as ever, and the log says when it takes them again"
+                "the collector accepts no spans: {why}. Spans wait, and are dropped after {EXPORT_TRIED_FOR_MAX:?} or if too many wait. Calls \
+                 are not affected. A log line follows when the collector accepts spans again"
             );
         }
     }
 
-    /// Logs once that the collector has refused spans, as it may refuse some of each batch.
+    /// Logs only once that the collector has refused spans, because it may refuse some of every batch.
     fn refused(&mut self, why: &str) {
-        if std::mem::replace(&mut self.told_refusal, true) {
+        if std::mem::replace(&mut self.has_logged_refusal, true) {
             tracing::debug!("the collector still refuses spans: {why}");
         } else {
             tracing::warn!(
-                "the collector refuses spans: {why}. They are dropped; calls go on as ever. windlass_spans_dropped_total counts \
-                 them, and the log does not say this again"
+                "the collector refuses spans: {why}. They are dropped and counted by windlass_spans_dropped_total. Calls are not \
+                 affected. This is logged only once"
             );
         }
     }

@@ -58,7 +58,7 @@ struct TracerInner {
     queue: mpsc::Sender<EndedSpan>,
     totals: Arc<SpanTotals>,
     /// True if it was logged that the queue is full.
-    told_full: AtomicBool,
+    has_logged_full: AtomicBool,
     api_server: (String, u16),
     /// Ends the task. `None` if it was ended.
     exporting: Mutex<Option<(CancellationToken, JoinHandle<()>)>>,
@@ -100,7 +100,7 @@ impl Tracer {
             clock: clock.clone(),
             totals: totals.clone(),
             is_away: false,
-            told_refusal: false,
+            has_logged_refusal: false,
         };
         let (until, panics) = (stop.clone(), panics.clone());
         let task = tokio::spawn(async move {
@@ -111,7 +111,7 @@ impl Tracer {
             clock,
             queue,
             totals,
-            told_full: AtomicBool::new(false),
+            has_logged_full: AtomicBool::new(false),
             api_server: address_of(server),
             exporting: Mutex::new(Some((stop, task))),
         }))
@@ -173,11 +173,11 @@ impl SpanSink for TracerInner {
         self.totals.ended.fetch_add(1, Ordering::Relaxed);
         let Err(rest) = self.queue.try_send(span) else { return };
         self.totals.dropped.fetch_add(1, Ordering::Relaxed);
-        // Otherwise the task has ended, which was logged already.
-        if matches!(rest, TrySendError::Full(_)) && !self.told_full.swap(true, Ordering::Relaxed) {
+        // If the queue is not full, the task has ended, which was logged already.
+        if matches!(rest, TrySendError::Full(_)) && !self.has_logged_full.swap(true, Ordering::Relaxed) {
             tracing::warn!(
-                "spans are dropped, as more than {QUEUED_SPANS_MAX} wait to be exported: sample fewer calls (--trace-sampling), or see why \
-                 the collector is slow. windlass_spans_dropped_total counts them, and the log does not say this again"
+                "spans are dropped, as more than {QUEUED_SPANS_MAX} wait to be exported: sample fewer calls (--trace-sampling), or find out why \
+                 the collector is slow. windlass_spans_dropped_total counts dropped spans. This is logged only once"
             );
         }
     }

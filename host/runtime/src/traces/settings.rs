@@ -110,8 +110,8 @@ pub enum TraceSettingsError {
     Trust(#[from] TrustError),
     /// The sampler is unknown.
     #[error(
-        "OTEL_TRACES_SAMPLER {0:?} is none that the host has: it has always_on, always_off and traceidratio, and the same with \
-         parentbased_ before them"
+        "OTEL_TRACES_SAMPLER {0:?} is unknown: the host has always_on, always_off and traceidratio, each also with the prefix \
+         parentbased_"
     )]
     Sampler(String),
     /// The share of sampled calls is invalid.
@@ -125,8 +125,8 @@ pub enum TraceSettingsError {
 }
 
 impl TraceSettings {
-    /// Reads `flags`, and what they leave open from the environment, by `variable`. `None` if no collector is named, or
-    /// if the environment switches traces off and no flag names one.
+    /// Reads `flags`, and the settings that they do not contain from the environment, by `variable`. `None` if no
+    /// collector is named, or if the environment switches traces off and no flag names a collector.
     ///
     /// # Errors
     ///
@@ -229,9 +229,9 @@ fn read_headers(name: &'static str, text: &str) -> Result<HeaderMap, TraceSettin
     for (part, header, value) in pairs(name, text)? {
         let problem = |problem: String| TraceSettingsError::Header { name, part, problem };
         // An invalid name is not quoted, because it may be a credential: `authorization: Bearer abc==` has a `=` too.
-        let named = HeaderName::try_from(&header).map_err(|_| problem("its name is none".to_owned()))?;
+        let named = HeaderName::try_from(&header).map_err(|_| problem("its name is invalid".to_owned()))?;
         if OWN.contains(&named.as_str()) {
-            return Err(problem(format!("{named} is the host's to set")));
+            return Err(problem(format!("the host sets {named} itself")));
         }
         let mut value = HeaderValue::try_from(value)
             .map_err(|_| problem(format!("the value of {named} holds what a header cannot")))?;
@@ -268,10 +268,10 @@ fn share_of(name: &'static str, value: String) -> Result<Sampling, TraceSettings
 
 fn attributes(variable: &impl Fn(&'static str) -> Option<String>) -> Result<Vec<(String, String)>, TraceSettingsError> {
     const ALL: &str = "OTEL_RESOURCE_ATTRIBUTES";
-    let said = variable(ALL).map_or_else(|| Ok(Vec::new()), |text| pairs(ALL, &text))?;
+    let given = variable(ALL).map_or_else(|| Ok(Vec::new()), |text| pairs(ALL, &text))?;
     let mut all: Vec<(String, String)> = Vec::new();
-    for (_, name, value) in said {
-        // A resource has no two attributes of one name.
+    for (_, name, value) in given {
+        // A resource cannot have two attributes with one name, so the last one counts.
         all.retain(|(known, _)| *known != name);
         all.push((name, value));
     }

@@ -15,12 +15,12 @@ struct Scripted {
     answers: Mutex<VecDeque<Result<PartialRefusal, ExportError>>>,
     /// True if it never answers.
     is_silent: bool,
-    told: UnboundedSender<Value>,
+    requests: UnboundedSender<Value>,
 }
 
 impl Collect for Scripted {
     async fn export(&self, request: Bytes) -> Result<PartialRefusal, ExportError> {
-        self.told.send(serde_json::from_slice(&request).expect("JSON")).expect("the test listens");
+        self.requests.send(serde_json::from_slice(&request).expect("JSON")).expect("the test listens");
         if self.is_silent {
             pending::<()>().await;
         }
@@ -50,12 +50,12 @@ fn tracer(
     is_silent: bool,
     answers: impl IntoIterator<Item = Result<PartialRefusal, ExportError>>,
 ) -> (Tracer, UnboundedReceiver<Value>) {
-    let (told, heard) = unbounded_channel();
+    let (requests, received) = unbounded_channel();
     let flags = TraceFlags { endpoint: Some("http://c".to_owned()), sampling: Some(sampling) };
     let settings = TraceSettings::read(&flags, |_| None).expect("settings").expect("a collector");
-    let collector = Scripted { answers: Mutex::new(answers.into_iter().collect()), is_silent, told };
+    let collector = Scripted { answers: Mutex::new(answers.into_iter().collect()), is_silent, requests };
     let panics = Panics::default();
-    (Tracer::exporting_to(collector, &settings, "https://[fd00::1]:6443", "host-1", &panics), heard)
+    (Tracer::exporting_to(collector, &settings, "https://[fd00::1]:6443", "host-1", &panics), received)
 }
 
 fn end_spans(tracer: &Tracer, count: usize) {
@@ -74,22 +74,22 @@ fn totals(tracer: &Tracer) -> (u64, u64) {
 
 #[tokio::test(start_paused = true)]
 async fn spans_are_exported_in_batches_and_the_last_ones_at_shutdown() {
-    let (tracer, mut heard) = start(false, []);
+    let (tracer, mut received) = start(false, []);
     end_spans(&tracer, 512 + 1);
-    assert_eq!(spans(&heard.recv().await.expect("a batch")), 512, "a full batch is sent at once");
-    assert_eq!(spans(&heard.recv().await.expect("a batch")), 1);
+    assert_eq!(spans(&received.recv().await.expect("a batch")), 512, "a full batch is sent at once");
+    assert_eq!(spans(&received.recv().await.expect("a batch")), 1);
     end_spans(&tracer, 2);
     tracer.end().await;
-    assert_eq!(heard.recv().await.as_ref().map(spans), Some(2));
+    assert_eq!(received.recv().await.as_ref().map(spans), Some(2));
     assert_eq!(totals(&tracer), (512 + 3, 0));
 }
 
 #[tokio::test(start_paused = true)]
 async fn spans_that_a_busy_collector_turns_away_are_sent_again() {
-    let (tracer, mut heard) = start(false, [later(), later()]);
+    let (tracer, mut received) = start(false, [later(), later()]);
     end_spans(&tracer, 3);
     for _ in 0..3 {
-        assert_eq!(heard.recv().await.as_ref().map(spans), Some(3));
+        assert_eq!(received.recv().await.as_ref().map(spans), Some(3));
     }
     tracer.end().await;
     assert_eq!(totals(&tracer), (3, 0));
@@ -98,25 +98,25 @@ async fn spans_that_a_busy_collector_turns_away_are_sent_again() {
 #[tokio::test(start_paused = true)]
 async fn spans_that_a_collector_refuses_are_counted_and_not_sent_again() {
     let partly = PartialRefusal { spans: 2, why: "too old".to_owned() };
-    let (tracer, mut heard) = start(false, [Err(ExportError::Refused("no".to_owned())), Ok(partly)]);
+    let (tracer, mut received) = start(false, [Err(ExportError::Refused("no".to_owned())), Ok(partly)]);
     for count in [1, 3] {
         end_spans(&tracer, count);
-        assert_eq!(heard.recv().await.as_ref().map(spans), Some(count));
+        assert_eq!(received.recv().await.as_ref().map(spans), Some(count));
     }
     tracer.end().await;
     assert_eq!(totals(&tracer), (1, 3));
-    assert!(heard.recv().await.is_none(), "each was sent once");
+    assert!(received.recv().await.is_none(), "each was sent once");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_batch_is_dropped_after_its_retry_pause_and_blocks_no_later_one() {
     let asked = ExportError::Later { why: "is busy".to_owned(), after: Some(Duration::from_hours(1)) };
-    let (tracer, mut heard) = start(false, [Err(asked)]);
+    let (tracer, mut received) = start(false, [Err(asked)]);
     end_spans(&tracer, 1);
-    assert_eq!(heard.recv().await.as_ref().map(spans), Some(1));
+    assert_eq!(received.recv().await.as_ref().map(spans), Some(1));
     let began = tokio::time::Instant::now();
     end_spans(&tracer, 2);
-    assert_eq!(heard.recv().await.as_ref().map(spans), Some(2), "the first batch does not block the others");
+    assert_eq!(received.recv().await.as_ref().map(spans), Some(2), "the first batch does not block the others");
     assert!(began.elapsed() >= Duration::from_mins(5), "{:?}", began.elapsed());
     tracer.end().await;
     assert_eq!(totals(&tracer), (2, 1));
@@ -124,13 +124,13 @@ async fn a_batch_is_dropped_after_its_retry_pause_and_blocks_no_later_one() {
 
 #[tokio::test(start_paused = true)]
 async fn texts_of_a_span_are_bounded_and_escaped_before_it_is_queued() {
-    let (tracer, mut heard) = start(false, []);
+    let (tracer, mut received) = start(false, []);
     let mut root = tracer.root(&trace_text(1), tracer.now());
     root.describe(|span| span.set("windlass.object.name", "ü".repeat(1 << 20)));
     root.fail(|| "x".repeat(1 << 20));
     root.describe(|span| span.set("windlass.key", "prod/\u{202e}shop\u{1b}[2J"));
     drop(root);
-    let request = heard.recv().await.expect("a batch");
+    let request = received.recv().await.expect("a batch");
     let span = &request["resourceSpans"][0]["scopeSpans"][0]["spans"][0];
     let texts = [&span["status"]["message"], &span["attributes"][0]["value"]["stringValue"]];
     assert_eq!(texts.map(|text| text.as_str().map(str::len)), [Some(ATTRIBUTE_BYTES_MAX); 2]);
@@ -139,14 +139,14 @@ async fn texts_of_a_span_are_bounded_and_escaped_before_it_is_queued() {
 
 #[tokio::test(start_paused = true)]
 async fn spans_that_a_call_has_too_many_of_are_counted_as_dropped() {
-    let (tracer, mut heard) = start(false, []);
+    let (tracer, mut received) = start(false, []);
     let root = tracer.root(&trace_text(1), tracer.now());
     for _ in 0..SPANS_PER_CALL_MAX + 5 {
         root.trace().span("live.get").ends(|_| {});
     }
     drop(root);
     for _ in 0..2 {
-        heard.recv().await.expect("a batch");
+        received.recv().await.expect("a batch");
     }
     tracer.end().await;
     assert_eq!(totals(&tracer), (u64::from(SPANS_PER_CALL_MAX) + 1, 5));
@@ -154,9 +154,9 @@ async fn spans_that_a_call_has_too_many_of_are_counted_as_dropped() {
 
 #[tokio::test(start_paused = true)]
 async fn spans_waiting_for_a_silent_collector_are_bounded_and_counted() {
-    let (tracer, mut heard) = start(true, []);
+    let (tracer, mut received) = start(true, []);
     end_spans(&tracer, 1);
-    heard.recv().await.expect("the collector is asked, and does not answer");
+    received.recv().await.expect("the collector is asked, and does not answer");
     end_spans(&tracer, 8_192 + 10);
     assert_eq!(totals(&tracer), (0, 10));
 }
@@ -174,20 +174,20 @@ async fn a_stop_does_not_wait_long_for_a_collector() {
 
 #[tokio::test(start_paused = true)]
 async fn a_collector_that_is_away_at_the_stop_is_asked_once_more() {
-    let (tracer, mut heard) = start(false, std::iter::repeat_n(later(), 9));
+    let (tracer, mut received) = start(false, std::iter::repeat_n(later(), 9));
     end_spans(&tracer, 1);
-    heard.recv().await.expect("the first attempt");
+    received.recv().await.expect("the first attempt");
     tracer.end().await;
-    assert_eq!(heard.recv().await.as_ref().map(spans), Some(1));
+    assert_eq!(received.recv().await.as_ref().map(spans), Some(1));
     assert_eq!(totals(&tracer), (0, 1));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_span_tells_the_time_of_day() {
-    let (tracer, mut heard) = start(false, []);
+async fn a_span_has_the_time_of_day() {
+    let (tracer, mut received) = start(false, []);
     let day = u64::try_from(windlass_world::now().as_nanos()).expect("before 2554");
     end_spans(&tracer, 1);
-    let request = heard.recv().await.expect("a batch");
+    let request = received.recv().await.expect("a batch");
     let span = &request["resourceSpans"][0]["scopeSpans"][0]["spans"][0];
     let start: u64 = span["startTimeUnixNano"].as_str().and_then(|text| text.parse().ok()).expect("a number");
     assert!(start.abs_diff(day) < 60_000_000_000, "{start} is not near {day}");

@@ -9,7 +9,7 @@ use crate::client::restores::Restores;
 use crate::informer::feed::Feed;
 use crate::informer::status::ListReason;
 
-/// The minimum time between two such lists of one cache.
+/// The minimum time between two lists of one cache that are made although its watch works.
 const RELIST_INTERVAL_MIN: Duration = Duration::from_secs(10);
 
 /// Completes with the reason when a list is due: a list was requested, or the server was restored. The last list was

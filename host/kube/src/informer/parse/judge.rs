@@ -12,9 +12,9 @@ use crate::informer::pointer::{PointerError, PointerTree};
 
 /// An object as a watch with a `where` sees it.
 pub(crate) enum SeenObject {
-    /// It is in the watch.
+    /// The object is in the watch.
     Admitted(Object),
-    /// It exists, but is not in the watch in this state. Only its name, UID and version are kept.
+    /// The object exists, but is not in the watch in this state. Only its name, UID and version are kept.
     Excluded(Object),
 }
 

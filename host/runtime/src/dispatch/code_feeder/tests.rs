@@ -47,7 +47,7 @@ impl MapChanges for Scripted {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).push(batch.changes.len());
         let turns = self.turns.clone();
         async move {
-            turns.acquire().await.expect("nobody closes it").forget();
+            turns.acquire().await.expect("it is never closed").forget();
             batch.changes.iter().map(|change| targets_of(change.new.as_deref().or(change.old.as_deref()))).collect()
         }
         .boxed()
@@ -215,7 +215,7 @@ async fn an_unmappable_change_is_isolated_and_the_others_are_still_mapped() {
     stage.goes_on_for(Duration::from_millis(1)).await;
     assert_eq!(stage.asked(), [4, 2, 1, 2, 1], "then every primary runs, which makes up for the others");
     assert_eq!(stage.queued(), ["prod/x", "prod/y"]);
-    // Soon after, changes that can be mapped are; only later does every primary run for the one that cannot.
+    // Changes that can be mapped are mapped soon. For the change that cannot be mapped, every primary runs only later.
     for name in ["bad", "x"] {
         stage.happens(appears(name));
         stage.goes_on_for(Duration::from_millis(1)).await;

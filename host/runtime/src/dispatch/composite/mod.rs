@@ -305,7 +305,7 @@ mod tests {
     use crate::dispatch::route::Stores;
     use crate::tests::played;
 
-    /// Its caller works for a while, and reports no processor time of the guest.
+    /// A composer whose calls keep the host busy for a while, and use no processor time of the guest.
     struct BusyHost;
 
     impl Compose for BusyHost {

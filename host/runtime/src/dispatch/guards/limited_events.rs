@@ -52,7 +52,7 @@ struct Sum {
 #[derive(Debug, PartialEq, Eq)]
 enum Step {
     Send,
-    /// It is combined. The first of a period schedules the combined Events.
+    /// The Event is combined with others. The first Event of a period schedules the combined ones.
     Sum {
         first: bool,
     },

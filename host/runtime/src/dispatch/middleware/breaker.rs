@@ -19,7 +19,7 @@ pub(crate) struct BreakerRecord {
     inner: Box<dyn Reconcile>,
     circuit: Circuit,
     status: Arc<ControllerStatus>,
-    /// The host's Events, because the plugin may have used up its own.
+    /// The Events of the host, because the plugin may have used up its budget of Events.
     events: Arc<dyn Events>,
 }
 

@@ -89,7 +89,7 @@ mod tests {
     fn call(ledger: &Arc<ShadowLedger>, name: &str, attempt: u32) -> NotedCall {
         let (mut request, context) = played::call(None);
         (request.key, request.attempt) = (ObjectKey::namespaced("prod", name), attempt);
-        let context = Arc::into_inner(context).expect("nobody else has it");
+        let context = Arc::into_inner(context).expect("the only reference");
         NotedCall::new(
             ledger.clone(),
             request,

@@ -197,7 +197,7 @@ mod tests {
     fn noted(ledger: &Arc<ShadowLedger>, name: &str) -> NotedCall {
         let (mut request, context) = played::call(None);
         request.key = ObjectKey::namespaced("prod", name);
-        let context = Arc::into_inner(context).expect("nobody else has it");
+        let context = Arc::into_inner(context).expect("the only reference");
         let ended = Called::made(CallResult::Done, Duration::ZERO);
         NotedCall::new(ledger.clone(), request, context, CallLimits::default(), CallNotes::default(), ended)
     }
@@ -221,7 +221,7 @@ mod tests {
             assert!(backlog.offer(noted(&old, "begun")) && backlog.offer(noted(&old, "waiting")));
             let (key, unanswered) = calls.recv().await.expect("a call");
             assert_eq!(key.name, "begun".into());
-            // Both before the caller sees that there is another version.
+            // Both lines run before the caller sees that there is another version.
             shadows.set(&name, Some(current));
             assert!(backlog.offer(noted(&new, "first")));
             let (key, answer) = calls.recv().await.expect("a call");

@@ -194,7 +194,7 @@ mod tests {
         (0..3).for_each(|_| enter(&ledger, "c", None));
         assert!(!is_due(), "its time begins anew");
         tokio::time::advance(time).await;
-        assert!(!is_due(), "nobody knows what it would have done meanwhile");
+        assert!(!is_due(), "its decisions meanwhile are unknown");
         enter(&ledger, "a", None);
         assert!(is_due());
     }

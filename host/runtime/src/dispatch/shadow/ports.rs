@@ -52,7 +52,7 @@ const SHADOW_REFUSALS_LISTED_MAX: usize = 10;
 const SHADOW_REFUSAL_BYTES_MAX: usize = 200;
 
 impl ShadowIntents {
-    /// Whether its writes are larger than what is noted of the current version's call.
+    /// Whether the next version's writes are larger than the writes of the current version that can be noted.
     pub(super) fn is_too_much(&self) -> bool {
         self.bytes > NOTED_BYTES_MAX
     }

@@ -17,15 +17,15 @@ const BEYOND_ALL_WAITS: Duration = Duration::from_hours(5);
 /// The effect of a failure on its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Fate {
-    /// Its failures are forgotten, and only a change runs it again.
+    /// The key's failures are forgotten, and only a change runs it again.
     Forgotten,
     /// The same, and an Event is sent.
     Reported,
-    /// It runs again after its backoff, and the failure is not counted against it.
+    /// The key runs again after its backoff, and the failure is not counted.
     Uncounted,
-    /// It runs again after its backoff, and the failure is counted.
+    /// The key runs again after its backoff, and the failure is counted.
     Counted,
-    /// Its failures are forgotten, and it runs again after a given time.
+    /// The key's failures are forgotten, and it runs again after a given time.
     Again,
 }
 
@@ -183,7 +183,7 @@ fn rows() -> Vec<(CallResult, Fate, Duration)> {
         (failed(vec![about(ApiReason::Conflict, PRIMARY)]), Fate::Uncounted, SECOND_BACKOFF),
         // The server did not find something other than an object; for example, the primary's kind may have no status.
         (failed(vec![unnamed(ApiReason::NotFound)]), Fate::Counted, SECOND_BACKOFF),
-        // Another namespace may be created again; when the primary's own goes, the primary goes too.
+        // Another namespace may be created again. If the primary's own namespace goes, the primary goes too.
         (failed(vec![elsewhere(ApiReason::NamespaceTerminating)]), Fate::Uncounted, SECOND_BACKOFF),
         (failed(vec![unnamed(ApiReason::NamespaceTerminating)]), Fate::Uncounted, SECOND_BACKOFF),
         // The longer of the server's Retry-After and the backoff, within bounds.

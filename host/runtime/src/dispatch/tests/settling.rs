@@ -50,9 +50,9 @@ async fn a_key_waiting_for_its_write_is_shown_and_reported_now_and_then() {
     let status = &stage.dispatch.status;
     let shown = status.settling.to_json();
     assert_eq!(shown[0]["key"], "prod/a");
-    assert_eq!(status.settling.to_tell(), None, "the first key was reported just now");
+    assert_eq!(status.settling.count_to_log(), None, "the first key was reported just now");
     tokio::time::advance(Duration::from_secs(30)).await;
-    assert_eq!(status.settling.to_tell(), Some(1));
+    assert_eq!(status.settling.count_to_log(), Some(1));
     drop(unknown);
     assert!(stage.is_quiet().await);
     assert!(stage.dispatch.status.settling.to_json().is_empty());

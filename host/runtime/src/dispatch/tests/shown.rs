@@ -1,4 +1,4 @@
-//! The states of keys that status shows of a dispatch.
+//! The states of a dispatch's keys, as the status shows them.
 
 use serde_json::{Value, json};
 

@@ -153,7 +153,7 @@ impl Candidate {
         Self { standing, _running: running }
     }
 
-    /// Its next term.
+    /// The next term of the candidate.
     async fn term(&mut self) -> PluginTerm {
         let standing = self.standing.wait_for(|standing| standing.term.is_some()).await.expect("it runs");
         standing.term.clone().expect("it has been waited for")

@@ -1,9 +1,9 @@
 //! Refuses requests that a foreign web page makes in the browser of a user who can connect. Any other client that can
 //! connect may read. A page reveals itself by `Origin` or `Sec-Fetch-Site`. With DNS rebinding, a page makes its own
 //! name resolve to this address and sends neither header, but the request names that host. So requests for names that
-//! anybody could register are refused, unless `Sec-Fetch-Site: none` says that no page made the request: a page cannot
-//! make a browser send that. `windlass status` sends it, because the API server's proxy passes on the host name under
-//! which the API server was asked.
+//! an attacker could register are refused, unless `Sec-Fetch-Site: none` says that no page made the request: a page
+//! cannot make a browser send that. `windlass status` sends it, because the API server's proxy passes on the host name
+//! under which the API server was asked.
 
 use std::net::IpAddr;
 
@@ -17,8 +17,8 @@ const PRIVATE: [&str; 4] = [".svc", ".cluster.local", ".internal", ".localhost"]
 /// Headers that proxies add to requests that they forward.
 const FORWARDED: [&str; 3] = ["forwarded", "via", "x-forwarded-for"];
 
-/// Whether a proxy says that it forwards another client's request. A proxy in the same Pod looks local, but its clients
-/// are not. `kubectl port-forward` adds no such header.
+/// Whether a header shows that a proxy forwards another client's request. A proxy in the same Pod looks local, but its
+/// clients are not. `kubectl port-forward` adds no such header.
 pub(super) fn is_forwarded(headers: &HeaderMap) -> bool {
     FORWARDED.iter().any(|name| headers.contains_key(*name))
 }
@@ -27,8 +27,8 @@ pub(super) fn is_forwarded(headers: &HeaderMap) -> bool {
 pub(super) fn refusal<B>(request: &Request<B>) -> Option<&'static str> {
     let headers = request.headers();
     let sites = || headers.get_all("sec-fetch-site").iter();
-    let is_stranger = sites().any(|site| site != "none" && site != "same-origin");
-    if headers.contains_key(ORIGIN) || (is_stranger && !(request.uri().path() == "/" && is_visit(headers))) {
+    let is_foreign = sites().any(|site| site != "none" && site != "same-origin");
+    if headers.contains_key(ORIGIN) || (is_foreign && !(request.uri().path() == "/" && is_visit(headers))) {
         return Some("web pages get no answer here");
     }
     let no_page = sites().next().is_some() && sites().all(|site| site == "none");
@@ -52,7 +52,7 @@ fn is_visit(headers: &HeaderMap) -> bool {
     is("sec-fetch-mode", "navigate") && is("sec-fetch-dest", "document")
 }
 
-/// Whether `host` is a name that no stranger could have registered for this address.
+/// Whether `host` is a name that no attacker could have registered for this address.
 fn is_ours(host: &str) -> bool {
     let bare = host.trim_start_matches('[').trim_end_matches(']');
     let name = host.trim_end_matches('.').to_ascii_lowercase();

@@ -41,7 +41,7 @@ pub(super) fn answer(status: &Status, plugin: &str, user: Option<&str>) -> Admin
     };
     if !did.is_empty() {
         plugin.has_resumed(now);
-        tracing::info!(plugin = %plugin.name, user, did = did.join("; "), "the plugin was resumed, as somebody asked");
+        tracing::info!(plugin = %plugin.name, user, did = did.join("; "), "the plugin was resumed on request");
     }
     let shown = json!({"plugin": &*plugin.name, "resumed": !did.is_empty(), "did": did, "why": why});
     respond(StatusCode::OK, JSON, format!("{shown:#}\n"))

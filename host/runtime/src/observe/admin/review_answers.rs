@@ -42,7 +42,7 @@ pub(super) enum Unanswered {
     Failed(String),
 }
 
-/// A yes, which concerns a user.
+/// A positive answer, which concerns one user.
 pub(super) trait OfUser {
     /// The user's name.
     fn user(&self) -> &str;
@@ -51,7 +51,7 @@ pub(super) trait OfUser {
 /// The answers to one kind of question.
 pub(super) struct ReviewAnswers<T> {
     kept: Mutex<HashMap<AnswerKey, KeptAnswer<T>>>,
-    /// Permits for questions whose last answer was a yes, so that strangers do not delay them.
+    /// Permits for questions whose last answer was positive, so that unknown clients do not delay them.
     familiar: Arc<Semaphore>,
     strange: Arc<Semaphore>,
     /// Notified of each answer, so that requests that wait for their turn look again.
@@ -172,7 +172,7 @@ mod tests {
     struct Oracle(Arc<AtomicUsize>);
 
     impl Oracle {
-        fn says(&self, answer: Option<u8>) -> impl Future<Output = Result<Option<u8>, Infallible>> + Send + use<> {
+        fn answering(&self, answer: Option<u8>) -> impl Future<Output = Result<Option<u8>, Infallible>> + Send + use<> {
             let asked = self.0.clone();
             async move {
                 asked.fetch_add(1, Ordering::Relaxed);
@@ -204,16 +204,16 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_yes_holds_for_a_minute_and_a_no_for_ten_seconds() {
         let (answers, oracle) = answers();
-        assert_eq!(answers.answer(key(1), oracle.says(Some(7))).await, Ok(Some(7)));
-        assert_eq!(answers.answer(key(2), oracle.says(None)).await, Ok(None));
+        assert_eq!(answers.answer(key(1), oracle.answering(Some(7))).await, Ok(Some(7)));
+        assert_eq!(answers.answer(key(2), oracle.answering(None)).await, Ok(None));
         tokio::time::advance(Duration::from_millis(9_999)).await;
-        assert_eq!(answers.answer(key(1), oracle.says(None)).await, Ok(Some(7)));
-        assert_eq!(answers.answer(key(2), oracle.says(Some(8))).await, Ok(None));
+        assert_eq!(answers.answer(key(1), oracle.answering(None)).await, Ok(Some(7)));
+        assert_eq!(answers.answer(key(2), oracle.answering(Some(8))).await, Ok(None));
         assert_eq!(oracle.asked(), 2);
         tokio::time::advance(Duration::from_millis(1)).await;
-        assert_eq!(answers.answer(key(2), oracle.says(Some(8))).await, Ok(Some(8)));
+        assert_eq!(answers.answer(key(2), oracle.answering(Some(8))).await, Ok(Some(8)));
         tokio::time::advance(Duration::from_secs(50)).await;
-        assert_eq!(answers.answer(key(1), oracle.says(None)).await, Ok(None));
+        assert_eq!(answers.answer(key(1), oracle.answering(None)).await, Ok(None));
         assert_eq!(oracle.asked(), 4);
     }
 
@@ -222,27 +222,27 @@ mod tests {
         let (answers, oracle) = answers();
         let failed = answers.answer(key(1), async { Err::<Option<u8>, _>("no connection") }).await;
         assert_eq!(failed, Err(Unanswered::Failed("no connection".to_owned())));
-        assert_eq!(answers.answer(key(1), oracle.says(Some(7))).await, Ok(Some(7)));
+        assert_eq!(answers.answer(key(1), oracle.answering(Some(7))).await, Ok(Some(7)));
     }
 
     #[tokio::test(start_paused = true)]
     async fn unknown_tokens_get_eight_reviews_a_second_and_do_not_delay_known_ones() {
         let (answers, oracle) = answers();
-        assert_eq!(answers.answer(key(0), oracle.says(Some(7))).await, Ok(Some(7)));
+        assert_eq!(answers.answer(key(0), oracle.answering(Some(7))).await, Ok(Some(7)));
         tokio::time::advance(Duration::from_mins(1)).await;
-        let tried = (1..=100).map(|number| answers.answer(key(number), oracle.says(None)));
+        let tried = (1..=100).map(|number| answers.answer(key(number), oracle.answering(None)));
         let tried = futures::future::join_all(tried);
         let known = async {
             // While the questions are in progress.
             tokio::task::yield_now().await;
-            answers.answer(key(0), oracle.says(Some(7))).await
+            answers.answer(key(0), oracle.answering(Some(7))).await
         };
         let began = Instant::now();
         let (tried, known) = tokio::join!(tried, known);
         assert_eq!(known, Ok(Some(7)));
         assert!(began.elapsed() <= Duration::from_secs(1) + Duration::from_secs(1), "{:?}", began.elapsed());
         let busy = tried.iter().filter(|it| **it == Err(Unanswered::Busy)).count();
-        assert!((100 - 2 * 8..=100 - 8).contains(&busy), "{busy} were told to wait");
+        assert!((100 - 2 * 8..=100 - 8).contains(&busy), "{busy} had to wait");
         assert!(oracle.asked() <= 2 + 2 * 8, "{} questions", oracle.asked());
     }
 
@@ -252,7 +252,7 @@ mod tests {
         for number in 0..100 {
             let oracle = oracle.clone();
             let slow = async move {
-                let answer = oracle.says(None).await;
+                let answer = oracle.answering(None).await;
                 tokio::task::yield_now().await;
                 answer
             };
@@ -269,11 +269,11 @@ mod tests {
             let oracle = oracle.clone();
             answers.answer(key(1), async move {
                 tokio::time::sleep(Duration::from_millis(10)).await;
-                oracle.says(Some(7)).await
+                oracle.answering(Some(7)).await
             })
         });
-        let told = futures::future::join_all(same).await;
-        assert!(told.iter().all(|it| *it == Ok(Some(7))), "{told:?}");
+        let answers_of_all = futures::future::join_all(same).await;
+        assert!(answers_of_all.iter().all(|it| *it == Ok(Some(7))), "{answers_of_all:?}");
         assert!(oracle.asked() <= 8, "{} questions", oracle.asked());
     }
 
@@ -288,7 +288,7 @@ mod tests {
         }
         assert_eq!(answers.all().len(), 1_024);
         for number in 0..10 {
-            assert_eq!(answers.answer(key(number), oracle.says(None)).await, Ok(Some(7)));
+            assert_eq!(answers.answer(key(number), oracle.answering(None)).await, Ok(Some(7)));
         }
         assert_eq!(oracle.asked(), 0);
     }
@@ -296,7 +296,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn new_questions_that_end_in_yes_are_bounded_as_well() {
         let (answers, oracle) = answers();
-        let tried = (1..=100).map(|number| answers.answer(key(number), oracle.says(Some(7))));
+        let tried = (1..=100).map(|number| answers.answer(key(number), oracle.answering(Some(7))));
         let tried = futures::future::join_all(tried).await;
         assert!(oracle.asked() <= 2 * 8, "{} questions", oracle.asked());
         assert!(tried.contains(&Err(Unanswered::Busy)));
@@ -311,8 +311,8 @@ mod tests {
             answers.keep(key(number), Some(7));
         }
         assert_eq!(answers.all().len(), 1 + 32);
-        assert_eq!(answers.answer(key(0), oracle.says(None)).await, Ok(Some(1)));
-        assert_eq!(answers.answer(key(3 * 1_024 - 1), oracle.says(None)).await, Ok(Some(7)), "the latest stay");
+        assert_eq!(answers.answer(key(0), oracle.answering(None)).await, Ok(Some(1)));
+        assert_eq!(answers.answer(key(3 * 1_024 - 1), oracle.answering(None)).await, Ok(Some(7)), "the latest stay");
         assert_eq!(oracle.asked(), 0);
     }
 }

@@ -23,14 +23,14 @@ impl AdminSecurity {
         let needs_token = settings.auth == AdminAuth::Token;
         let tls = match &settings.tls {
             Some(files) => Some(AdminTls::from_files(files.clone())?),
-            // Without TLS, anybody on the network could read the tokens.
+            // Without TLS, tokens could be read on the network.
             None if needs_token => Some(AdminTls::self_signed()?),
             None => None,
         };
         let security = Self { tls, authorizer: needs_token.then(|| Authorizer::new(reviewer)) };
         let (tls, auth) =
             (security.tls.as_ref().map_or("off", AdminTls::source), if needs_token { "token" } else { "none" });
-        tracing::info!(tls, auth, "who may ask the admin address, and how");
+        tracing::info!(tls, auth, "access to the admin address is configured");
         Ok(security)
     }
 

@@ -92,7 +92,7 @@ mod tests {
         let (written, ()) = tokio::join!(writer.write_all(&[0; 20]), slowly);
         written.expect("taken bit by bit");
         let began = Instant::now();
-        let stalled = writer.write_all(&[0; 20]).await.expect_err("nobody reads");
+        let stalled = writer.write_all(&[0; 20]).await.expect_err("the client does not read");
         assert_eq!((stalled.kind(), began.elapsed().as_secs()), (io::ErrorKind::TimedOut, STALL_TIMEOUT.as_secs()));
     }
 }

@@ -64,7 +64,7 @@ struct PageStream {
     /// The number of the last change that the page has received.
     seen: u64,
     looked: Option<Instant>,
-    told: Instant,
+    sent_at: Instant,
     _place: OwnedSemaphorePermit,
 }
 
@@ -85,7 +85,7 @@ impl PluginStreams {
     pub(super) fn open(&self, admin: &Admin, until: Instant) -> Option<AdminAnswer> {
         let place = self.places.clone().try_acquire_owned().ok()?;
         let (admin, streams) = (admin.clone(), self.clone());
-        let page = PageStream { admin, streams, until, seen: 0, looked: None, told: Instant::now(), _place: place };
+        let page = PageStream { admin, streams, until, seen: 0, looked: None, sent_at: Instant::now(), _place: place };
         let events = stream::unfold(page, |mut page| async move {
             let event = page.next().await?;
             Some((Ok::<_, Infallible>(Frame::data(event.into())), page))
@@ -114,11 +114,11 @@ impl PageStream {
         let mut latest = self.streams.latest.lock().unwrap_or_else(PoisonError::into_inner);
         let at = latest.fresh(&self.admin);
         let span = self.looked.replace(at).map(|before| at.saturating_duration_since(before));
-        if self.seen == latest.changes && self.told.elapsed() < STREAM_SILENCE_MAX {
+        if self.seen == latest.changes && self.sent_at.elapsed() < STREAM_SILENCE_MAX {
             return None;
         }
         let event = latest.event(self.seen, span);
-        (self.seen, self.told) = (latest.changes, Instant::now());
+        (self.seen, self.sent_at) = (latest.changes, Instant::now());
         Some(event)
     }
 }

@@ -40,11 +40,11 @@ pub enum AdminTlsError {
     /// A file cannot be read.
     #[error("cannot read {} ({flag}): {source}", path.display())]
     Unreadable {
-        /// The flag that names it.
+        /// The flag that names the file.
         flag: &'static str,
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         source: std::io::Error,
     },
     /// A file does not contain what it should.
@@ -69,7 +69,7 @@ pub enum AdminTlsError {
         certificate: PathBuf,
         /// The key's file.
         key: PathBuf,
-        /// Why not.
+        /// The reason.
         source: rustls::Error,
     },
     /// No certificate could be created.
@@ -141,7 +141,7 @@ impl AdminTls {
         let mut reminder = tokio::time::interval(EXPIRY_REMINDER_INTERVAL);
         loop {
             reminder.tick().await;
-            tell_expiry(self.expires(), &files.certificate);
+            log_expiry(self.expires(), &files.certificate);
         }
     }
 
@@ -154,7 +154,7 @@ impl AdminTls {
         };
         tracing::error!(
             error = problem,
-            "a new certificate of the admin address cannot be used: it keeps the one that it has"
+            "a new certificate of the admin address cannot be used: the previous one stays in use"
         );
     }
 
@@ -163,7 +163,7 @@ impl AdminTls {
         // The first look at the files finds the pair that is in use.
         if current.certificate != new.certificate {
             tracing::info!(certificate = %file.display(), "the admin address has a new certificate");
-            tell_expiry(new.expires, file);
+            log_expiry(new.expires, file);
         }
         *current = new;
     }
@@ -199,7 +199,7 @@ impl AdminTls {
 }
 
 /// Logs that a certificate expires at `expires`, if that is soon or in the past.
-fn tell_expiry(expires: Option<Duration>, file: &Path) {
+fn log_expiry(expires: Option<Duration>, file: &Path) {
     let certificate = file.display();
     match expires.and_then(|expires| expiry::problem(expires, windlass_world::now())) {
         None => {}

@@ -90,7 +90,7 @@ impl Sources {
         let digests = plugins.iter().map(|plugin| {
             (vec![("plugin", plugin.name.to_string())], gauge(self.status.distinct_digests(&plugin.name) as u64))
         });
-        let help = "How many different files of the plugin replicas have, as far as they say";
+        let help = "Number of different files of the plugin among the replicas that publish their digests";
         gauges(encoder, "windlass_plugin_distinct_digests", help, digests)?;
         let lines = loaded.iter().map(|(plugin, generation)| {
             (vec![("plugin", plugin.name.to_string())], generation.stats().dropped_log_lines)
@@ -128,7 +128,7 @@ impl Sources {
         let help = "Keys whose object is paused by its annotation, of up to a thousand keys that are not done";
         gauges(encoder, "windlass_keys_paused", help, paused)?;
         let breakers = controllers.iter().filter_map(|it| Some((labels(it), breaker(it.breaker()?))));
-        let help = "Whether a controller's calls are made (0), one is made to see (1), or none is (2), as they end without an answer";
+        let help = "Circuit breaker of a controller: 0 if all calls are made, 1 if one trial call is made, 2 if no call is made";
         gauges(encoder, "windlass_controller_breaker_state", help, breakers)?;
         let slowed = controllers.iter().map(|it| (labels(it), gauge(it.slowed())));
         let help = "Keys that write one object over and over, and are tried rarely";
@@ -197,7 +197,7 @@ impl Sources {
         let help = "Restores of the API server's etcd that were noticed";
         counters(encoder, "windlass_server_restores", help, restores)?;
         let silence = all.clone().filter_map(|at| Some((labelled(at), caches[at].silence?.as_secs_f64())));
-        let help = "How long the API server has told a cache nothing, neither of a change nor by a bookmark";
+        let help = "How long a cache has received nothing from the API server, neither a change nor a bookmark";
         gauges(encoder, "windlass_informer_silence_seconds", help, silence)?;
         let lists = all.clone().flat_map(|at| {
             // A line appears once its reason has occurred. But every cache has the line for its first list from the

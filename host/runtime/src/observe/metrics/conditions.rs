@@ -10,7 +10,7 @@ use super::collect::{gauge, gauges, labels};
 use crate::observe::status::ControllerStatus;
 
 /// The most condition types that are shown for each controller, three lines each. The number must be bounded, because
-/// anybody who may write a status can invent types.
+/// any client that may write a status can invent types.
 const CONDITION_TYPES_MAX: usize = 32;
 
 /// Shows the number of primaries with each condition. A shown type has a line for each status, so that lines do not

@@ -23,7 +23,7 @@ const METRIC_LINES_MAX: usize = 10_000;
 const METRIC_LABELS_MAX: usize = 256;
 /// The longest value of a label, in bytes, before and after redaction.
 const METRIC_LABEL_BYTES_MAX: usize = 128;
-/// client-go's default buckets, for histograms that declare none.
+/// client-go's default buckets, for histograms that declare no buckets.
 const DEFAULT_BUCKETS: [f64; 11] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 
 /// Why a value is dropped; a label of `windlass_metric_values_dropped_total`.
@@ -67,7 +67,7 @@ pub(crate) struct PluginMetrics(Arc<Mutex<BTreeMap<Arc<str>, PluginSeries>>>);
 /// The metrics of one plugin.
 #[derive(Debug, Default)]
 struct PluginSeries {
-    /// By their names in the manifest.
+    /// The plugin's metrics, by their names in the manifest.
     metrics: HashMap<String, Series>,
     lines: usize,
     dropped: BTreeMap<Misfit, u64>,
@@ -107,7 +107,7 @@ impl PluginMetrics {
             if names.iter().any(|name| taken.contains(name)) {
                 tracing::warn!(
                     %plugin, metric = metric.name, name = new.full_name,
-                    "a metric is left out: another metric of this or of another plugin has its name"
+                    "a metric is left out: another metric, of this plugin or another, has the same name"
                 );
                 continue;
             }
@@ -137,7 +137,7 @@ impl Metrics for PluginMetrics {
         // Checked first, as it bounds the work of redaction.
         let fits =
             labels.len() <= METRIC_LABELS_MAX && labels.iter().all(|(_, value)| value.len() <= METRIC_LABEL_BYTES_MAX);
-        // Redacted, because anybody who scrapes the host can read the labels.
+        // Redacted, because every client that scrapes the host can read the labels.
         let redacted = |(name, value): &(String, String)| (name.clone(), call.config.redact(value).into_owned());
         let labels = fits.then(|| labels.iter().map(redacted).collect::<Vec<_>>());
         // Locked as late as possible, because other plugins wait for it.

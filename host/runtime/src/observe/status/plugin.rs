@@ -65,7 +65,7 @@ pub(crate) trait ReplicasView: Send + Sync {
     /// Why no replica runs `plugin`. `None` if one does, or may.
     fn unserved(&self, plugin: &str) -> Option<String>;
 
-    /// The replicas that say they can serve `plugin`, each with the digest of its file.
+    /// The replicas that can serve `plugin` by their own account, each with the digest of its file.
     fn digests(&self, plugin: &str) -> BTreeMap<Arc<str>, Arc<str>>;
 }
 
@@ -148,14 +148,14 @@ impl PluginStatus {
         current.reason = reason.map(shortened);
     }
 
-    /// If its phase follows its policy, sets the phase that the policy `says` now, if any. The lock is held meanwhile:
-    /// otherwise, of two callers that read the policy and then set the phase, the one that has read first could set it
-    /// last.
-    pub(crate) fn follows_policy(&self, says: impl FnOnce() -> Option<(PluginPhase, Option<String>)>) {
+    /// If its phase follows its policy, sets the phase that the policy demands now, if any, as `phase_of_policy` reads
+    /// it. The lock is held meanwhile. Otherwise, if two callers read the policy and then set the phase, the older
+    /// reading could be set last.
+    pub(crate) fn follows_policy(&self, phase_of_policy: impl FnOnce() -> Option<(PluginPhase, Option<String>)>) {
         let mut current = locked(&self.current);
         let follows =
             matches!(current.phase, PluginPhase::WaitingForPolicy | PluginPhase::Paused | PluginPhase::Started);
-        if follows && let Some((phase, reason)) = says() {
+        if follows && let Some((phase, reason)) = phase_of_policy() {
             (current.phase, current.reason) = (phase, reason.map(shortened));
         }
     }
@@ -233,7 +233,7 @@ impl PluginStatus {
     }
 
     /// Sets why other replicas have not learned yet of a rejection or a pardon; `None` once they have.
-    pub(crate) fn is_untold(&self, why: Option<String>) {
+    pub(crate) fn is_unpublished(&self, why: Option<String>) {
         locked(&self.current).untold = why.map(shortened);
     }
 
@@ -247,7 +247,7 @@ impl PluginStatus {
         locked(&self.current).loads.iter().map(|(result, times)| (*result, *times)).collect()
     }
 
-    /// How far the host has got with its file. [`PluginStatus::health`] says what the plugin does.
+    /// How far the host has got with its file. [`PluginStatus::health`] has the state of the plugin itself.
     pub(crate) fn phase(&self) -> PluginPhase {
         locked(&self.current).phase
     }
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_says_nothing_of_a_plugin_that_ends_or_is_suspended() {
+    fn a_policy_does_not_set_the_phase_of_an_ending_or_suspended_plugin() {
         let plugin = PluginStatus::new("webapp");
         for phase in [PluginPhase::Loading, PluginPhase::NotLoaded, PluginPhase::Ending, PluginPhase::Suspended] {
             plugin.set(phase, None);

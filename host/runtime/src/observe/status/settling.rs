@@ -10,11 +10,11 @@ use windlass_core::object::ObjectKey;
 
 use super::locked;
 
-/// The most keys that wait like this. For further ones, their workers wait with them.
+/// The most keys that wait without a worker. Each further key keeps its worker waiting.
 const SETTLING_KEYS_MAX: usize = 1000;
 /// The most keys that are listed, longest wait first.
 const LISTED_SETTLING_KEYS_MAX: usize = 10;
-/// How often they are logged.
+/// How often their number is logged.
 const SETTLING_REPORT_INTERVAL: Duration = Duration::from_secs(30);
 
 /// The keys whose call has ended, but whose write may still be carried out. Clones share them.
@@ -24,7 +24,7 @@ pub(crate) struct SettlingKeys(Arc<Mutex<Keys>>);
 #[derive(Debug, Default)]
 struct Keys {
     since: HashMap<ObjectKey, Instant>,
-    told: Option<Instant>,
+    logged_at: Option<Instant>,
 }
 
 /// A key that waits until this is dropped.
@@ -52,11 +52,11 @@ impl SettlingKeys {
     }
 
     /// The number of waiting keys, if it is time to log it.
-    pub(crate) fn to_tell(&self) -> Option<usize> {
+    pub(crate) fn count_to_log(&self) -> Option<usize> {
         let mut keys = locked(&self.0);
-        let is_time = keys.told.is_none_or(|told| told.elapsed() >= SETTLING_REPORT_INTERVAL);
+        let is_time = keys.logged_at.is_none_or(|at| at.elapsed() >= SETTLING_REPORT_INTERVAL);
         is_time.then(|| {
-            keys.told = Some(Instant::now());
+            keys.logged_at = Some(Instant::now());
             keys.since.len()
         })
     }

@@ -136,7 +136,8 @@ impl Writes {
         before != Some(this)
     }
 
-    /// There is no room for another write of this primary, so it counts as new each time: rather twice than never.
+    /// There is no room for another write of this primary, so it counts as new each time: it is better reported twice
+    /// than never.
     fn overflows(&mut self, primary: &ObjectKey) -> bool {
         if self.by_primary.get(primary).is_some_and(|of_primary| of_primary.by_object.is_empty()) {
             self.by_primary.remove(primary);

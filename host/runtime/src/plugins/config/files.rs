@@ -50,15 +50,15 @@ impl ConfigFiles {
         let mut files = Files::follow(&self.0.directory, CONFIG_BYTES_MAX, is_configuration);
         files.changes().await;
         // Files may have changed between their first read and the first look.
-        self.tell(|_| true);
+        self.notify(|_| true);
         loop {
             let changes = files.changes().await;
-            self.tell(|name| changes.iter().any(|change| change.path.file_name() == Some(name)));
+            self.notify(|name| changes.iter().any(|change| change.path.file_name() == Some(name)));
         }
     }
 
     /// Notifies the followers whose file `is_meant` selects, and forgets those that are gone.
-    fn tell(&self, is_meant: impl Fn(&OsStr) -> bool) {
+    fn notify(&self, is_meant: impl Fn(&OsStr) -> bool) {
         self.followers().retain(|name, followers| {
             if is_meant(name) {
                 followers.send_replace(());

@@ -49,7 +49,7 @@ pub(crate) struct ConfigFollower {
 impl ConfigFollower {
     /// Follows the configuration for ever.
     pub(crate) async fn run(&self) {
-        let mut told = String::new();
+        let mut logged = String::new();
         let mut changes = self.changes.clone();
         loop {
             changes.mark_unchanged();
@@ -57,11 +57,11 @@ impl ConfigFollower {
             let mut again = SECRET_READ_INTERVAL;
             match self.read(&mut secrets).await {
                 Ok(document) => {
-                    self.take(document, secrets, !told.is_empty());
-                    told.clear();
+                    self.take(document, secrets, !logged.is_empty());
+                    logged.clear();
                 }
                 Err(error) => {
-                    self.tell(&error, &mut told);
+                    self.log_error(&error, &mut logged);
                     if matches!(error, ConfigError::Secret { .. }) {
                         again = SECRET_RETRY_INTERVAL;
                     }
@@ -104,7 +104,7 @@ impl ConfigFollower {
         Ok(text)
     }
 
-    /// Takes over `document`; `refused` if the one before was not taken.
+    /// Takes over `document`; `refused` if the document before it was not taken.
     fn take(&self, document: Confidential, secrets: usize, refused: bool) {
         let is_first = self.configured.borrow().is_none();
         let is_news = self.configured.send_if_modified(|configured| {
@@ -124,9 +124,9 @@ impl ConfigFollower {
     }
 
     /// Logs `error`, once for each reason.
-    fn tell(&self, error: &ConfigError, told: &mut String) {
+    fn log_error(&self, error: &ConfigError, logged: &mut String) {
         let message = error.to_string();
-        if *told == message {
+        if *logged == message {
             return;
         }
         let plugin = &self.plugin;
@@ -135,7 +135,7 @@ impl ConfigFollower {
         } else {
             tracing::warn!(%plugin, error = message, "the configuration was not taken: the former one stays in force");
         }
-        *told = message;
+        *logged = message;
     }
 }
 

@@ -109,7 +109,7 @@ async fn a_follower_hears_of_its_own_file_and_not_of_others() {
     let (mut own, mut neighbours) = (files.changes_of(&path("webapp")), files.changes_of(&path("other")));
     let following = files.clone();
     let task = tokio::spawn(async move { following.follow().await });
-    // Notifications of the first look, which may find other files than were read before it.
+    // Skips the notifications of the first look, which may find other files than were read before it.
     for changes in [&mut own, &mut neighbours] {
         changes.changed().await.expect("it is followed");
     }
@@ -239,22 +239,22 @@ async fn a_huge_file_is_refused_unread_and_does_not_delay_others() {
     std::fs::File::create(&huge).expect("created").set_len(8 << 30).expect("it takes no space");
     let files = ConfigFiles::of(directory.path());
     let mut neighbour = files.changes_of(&path_in(directory.path(), "other"));
-    let told = async {
+    let outcome = async {
         tokio::select! {
             () = files.follow() => unreachable!("for ever"),
-            told = neighbour.changed() => told.expect("it is followed"),
+            outcome = neighbour.changed() => outcome.expect("it is followed"),
         }
         read(&huge, "webapp").await.expect_err("huge")
     };
-    let error = tokio::time::timeout(Duration::from_secs(30), told).await.expect("the file is not read");
+    let error = tokio::time::timeout(Duration::from_secs(30), outcome).await.expect("the file is not read");
     assert!(matches!(error, ConfigError::TooLarge { .. }) && error.to_string().contains("1048576"), "{error}");
 }
 
 #[test]
 fn a_pointer_without_end_is_refused() {
     let mut document = json!({});
-    let said = put(&mut document, &"/a".repeat(100_000), &"secret".into()).expect_err("too deep");
-    assert!(said.contains("steps") && said.len() < 200, "{said}");
+    let message = put(&mut document, &"/a".repeat(100_000), &"secret".into()).expect_err("too deep");
+    assert!(message.contains("steps") && message.len() < 200, "{message}");
     assert_eq!(document, json!({}));
 }
 
@@ -262,11 +262,11 @@ fn a_pointer_without_end_is_refused() {
 fn a_schema_cannot_make_the_host_compile_without_end() {
     let took = std::time::Instant::now();
     let large = json!({"pattern": "(?:\\p{L}{50}){50}"});
-    let said = Schema::of(&manifest(Some(large.clone()))).map(drop).expect_err("too large");
-    assert!(said.starts_with("config.schema"), "{said}");
+    let message = Schema::of(&manifest(Some(large.clone()))).map(drop).expect_err("too large");
+    assert!(message.starts_with("config.schema"), "{message}");
     let many = json!({"anyOf": vec![json!({"patternProperties": {"a": {}, "b": {}}}); 1_000]});
-    let said = Schema::of(&manifest(Some(many))).map(drop).expect_err("too many");
-    assert!(said.contains("2000 patterns"), "{said}");
+    let message = Schema::of(&manifest(Some(many))).map(drop).expect_err("too many");
+    assert!(message.contains("2000 patterns"), "{message}");
     assert!(took.elapsed() < Duration::from_secs(30), "a few seconds in a debug build on a busy machine");
     for usual in ["^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$", "^\\w+@\\w+$", "^.{1,253}$", "^\\d{4}-\\d{2}-\\d{2}$"] {
         assert!(Schema::of(&manifest(Some(json!({"pattern": usual})))).is_ok(), "{usual}");
@@ -277,7 +277,7 @@ fn a_schema_cannot_make_the_host_compile_without_end() {
 async fn a_check_that_does_not_end_takes_one_thread_and_no_more() {
     let schema = Schema::of(&manifest(None)).expect("none");
     assert!(schema.check(json!({}), false).await.is_empty());
-    let endless = schema.checking.clone().try_acquire_owned().expect("nobody checks");
+    let endless = schema.checking.clone().try_acquire_owned().expect("no check is in progress");
     assert!(schema.clone().check(json!({}), false).await[0].contains("takes longer"));
     drop(endless);
     assert!(schema.check(json!({}), false).await.is_empty());
@@ -288,8 +288,8 @@ fn a_schema_cannot_have_the_smallest_document_checked_without_end() {
     let name = |at: u32| format!("#/$defs/d{at}");
     let twice = |at: u32| json!({"allOf": [{"$ref": name(at)}, {"$ref": name(at)}]});
     let definitions: Map<String, Value> = (0..40).map(|at| (format!("d{at}"), twice(at + 1))).collect();
-    let said = Schema::of(&manifest(Some(json!({"$ref": name(0), "$defs": definitions})))).map(drop);
-    assert!(said.expect_err("2⁴⁰ steps").starts_with("config.schema"));
+    let message = Schema::of(&manifest(Some(json!({"$ref": name(0), "$defs": definitions})))).map(drop);
+    assert!(message.expect_err("2⁴⁰ steps").starts_with("config.schema"));
 }
 
 #[test]

@@ -30,7 +30,7 @@ impl Scene {
             (Files::follow(&stage.plugins, u64::MAX, is_plugin), CurrentFiles::new(stage.host.clone()));
         let runs = Arc::<Mutex<Option<Digest>>>::default();
         let of = runs.clone();
-        current.runs = Arc::new(move |plugin| of.lock().expect("nobody panics").clone().filter(|_| plugin == "shop"));
+        current.runs = Arc::new(move |plugin| of.lock().expect("no panic").clone().filter(|_| plugin == "shop"));
         Self { stage, files, current, runs }
     }
 
@@ -39,10 +39,10 @@ impl Scene {
         let mut scene = Self::new().await;
         scene.says("rollout: shadow");
         scene.put("shop.wasm", text);
-        assert_eq!(scene.heard().await, ["shop.wasm is there"]);
+        assert_eq!(scene.reported().await, ["shop.wasm is there"]);
         scene.loads(text).await.expect("it can be kept");
         scene.runs(text);
-        assert_eq!(scene.heard().await, ["shop.current.wasm is there"]);
+        assert_eq!(scene.reported().await, ["shop.current.wasm is there"]);
         scene
     }
 
@@ -54,7 +54,7 @@ impl Scene {
 
     /// Makes this version of `shop` the running one.
     fn runs(&self, text: &str) {
-        *self.runs.lock().expect("nobody panics") = Some(digest(text));
+        *self.runs.lock().expect("no panic") = Some(digest(text));
     }
 
     /// Removes the policy.
@@ -79,9 +79,9 @@ impl Scene {
     }
 
     /// The next reported files, and their states.
-    async fn heard(&mut self) -> Vec<String> {
+    async fn reported(&mut self) -> Vec<String> {
         let changes = tokio::time::timeout(Duration::from_mins(1), self.current.changes(&mut self.files)).await;
-        let told = changes.expect("others hear of it").into_iter().map(|Change { path, content }| {
+        let texts = changes.expect("the change is reported").into_iter().map(|Change { path, content }| {
             let what = match content {
                 Content::Is(_) => "is there",
                 Content::Gone => "is gone",
@@ -92,7 +92,7 @@ impl Scene {
             };
             format!("{} {what}", path.file_name().unwrap_or_default().to_string_lossy())
         });
-        told.collect()
+        texts.collect()
     }
 }
 
@@ -101,14 +101,14 @@ async fn the_first_version_that_loads_is_kept_and_later_ones_are_reported() {
     let mut scene = Scene::new().await;
     scene.says("rollout: shadow");
     scene.put("shop.wasm", "does not load");
-    assert_eq!(scene.heard().await, ["shop.wasm is there"]);
+    assert_eq!(scene.reported().await, ["shop.wasm is there"]);
     scene.put("shop.wasm", "old");
-    assert_eq!(scene.heard().await, ["shop.wasm is there"]);
+    assert_eq!(scene.reported().await, ["shop.wasm is there"]);
     assert_eq!(scene.has("shop.current.wasm"), None, "it is not known yet whether it loads");
     scene.loads("old").await.expect("it can be kept");
-    assert_eq!(scene.heard().await, ["shop.current.wasm is there"]);
+    assert_eq!(scene.reported().await, ["shop.current.wasm is there"]);
     scene.put("shop.wasm", "new");
-    assert_eq!(scene.heard().await, ["shop.wasm is there"]);
+    assert_eq!(scene.reported().await, ["shop.wasm is there"]);
     assert_eq!(scene.has("shop.current.wasm").as_deref(), Some("old"));
     assert!(matches!(scene.loads("new").await, Err(NotKept::Others)), "it was seen before the other was kept");
 }
@@ -117,10 +117,10 @@ async fn the_first_version_that_loads_is_kept_and_later_ones_are_reported() {
 async fn a_later_rollout_policy_keeps_the_running_version() {
     let mut scene = Scene::new().await;
     scene.put("shop.wasm", "old");
-    assert_eq!(scene.heard().await, ["shop.wasm is there"]);
+    assert_eq!(scene.reported().await, ["shop.wasm is there"]);
     scene.runs("old");
     scene.says("rollout: shadow");
-    assert_eq!(scene.heard().await, ["shop.current.wasm is there"]);
+    assert_eq!(scene.reported().await, ["shop.current.wasm is there"]);
     assert_eq!(scene.has("shop.current.wasm").as_deref(), Some("old"));
 }
 
@@ -128,13 +128,13 @@ async fn a_later_rollout_policy_keeps_the_running_version() {
 async fn a_kept_version_deleted_unseen_is_kept_again() {
     let mut scene = Scene::new().await;
     scene.put("shop.wasm", "old");
-    assert_eq!(scene.heard().await, ["shop.wasm is there"]);
+    assert_eq!(scene.reported().await, ["shop.wasm is there"]);
     scene.runs("old");
     scene.says("rollout: shadow");
     assert_eq!(scene.current.settle_all().await, [], "only seen files are reported");
     std::fs::remove_file(scene.stage.plugins.join("shop.current.wasm")).expect("it was kept");
     scene.says("rollout: {strategy: shadow}");
-    assert_eq!(scene.heard().await, ["shop.current.wasm is there"]);
+    assert_eq!(scene.reported().await, ["shop.current.wasm is there"]);
     assert_eq!(scene.has("shop.current.wasm").as_deref(), Some("old"));
 }
 
@@ -142,12 +142,12 @@ async fn a_kept_version_deleted_unseen_is_kept_again() {
 async fn another_version_that_comes_with_the_policy_does_not_run() {
     let mut scene = Scene::new().await;
     scene.put("shop.wasm", "old");
-    assert_eq!(scene.heard().await, ["shop.wasm is there"]);
+    assert_eq!(scene.reported().await, ["shop.wasm is there"]);
     scene.runs("old");
     scene.put("shop.wasm", "new");
     scene.says("rollout: shadow");
     // Copying the running version fails, because its file has gone. Then the new file is seen.
-    assert_eq!(scene.heard().await, ["shop.wasm is there", "shop.current.wasm was another version"]);
+    assert_eq!(scene.reported().await, ["shop.wasm is there", "shop.current.wasm was another version"]);
     assert_eq!(scene.has("shop.current.wasm"), None);
 }
 
@@ -157,18 +157,18 @@ async fn a_deleted_current_version_is_restored_only_from_the_same_bytes() {
     let current = scene.stage.plugins.join("shop.current.wasm");
     std::fs::remove_file(&current).expect("it is there");
     scene.put("web.wasm", "other");
-    assert_eq!(scene.heard().await, ["web.wasm is there"]);
+    assert_eq!(scene.reported().await, ["web.wasm is there"]);
     assert_eq!(scene.has("shop.current.wasm").as_deref(), Some("old"));
     scene.put("shop.wasm", "new");
-    assert_eq!(scene.heard().await, ["shop.wasm is there"]);
+    assert_eq!(scene.reported().await, ["shop.wasm is there"]);
     std::fs::remove_file(&current).expect("it is there");
-    assert_eq!(scene.heard().await, ["shop.current.wasm was another version"]);
+    assert_eq!(scene.reported().await, ["shop.current.wasm was another version"]);
     assert_eq!(scene.has("shop.current.wasm"), None);
     scene.says("paused: true");
-    assert_eq!(scene.heard().await, ["shop.current.wasm is gone"], "the policy no longer asks for it");
+    assert_eq!(scene.reported().await, ["shop.current.wasm is gone"], "the policy no longer asks for it");
     scene.runs("new");
     scene.says("rollout: shadow");
-    assert_eq!(scene.heard().await, ["shop.current.wasm is there"], "it runs by now");
+    assert_eq!(scene.reported().await, ["shop.current.wasm is there"], "it runs by now");
     assert_eq!(scene.has("shop.current.wasm").as_deref(), Some("new"));
 }
 
@@ -176,15 +176,15 @@ async fn a_deleted_current_version_is_restored_only_from_the_same_bytes() {
 async fn a_policy_that_is_removed_and_restored_runs_no_unpromoted_version() {
     let mut scene = Scene::of_current("old").await;
     scene.put("shop.wasm", "new");
-    assert_eq!(scene.heard().await, ["shop.wasm is there"]);
+    assert_eq!(scene.reported().await, ["shop.wasm is there"]);
     scene.says_nothing();
     scene.put("api.wasm", "other");
-    assert_eq!(scene.heard().await, ["api.wasm is there"], "the current version runs on");
+    assert_eq!(scene.reported().await, ["api.wasm is there"], "the current version runs on");
     std::fs::remove_file(scene.stage.plugins.join("shop.current.wasm")).expect("it is there");
-    assert_eq!(scene.heard().await, ["shop.current.wasm was another version"]);
+    assert_eq!(scene.reported().await, ["shop.current.wasm was another version"]);
     scene.says("rollout: shadow");
     scene.put("web.wasm", "other");
-    assert_eq!(scene.heard().await, ["web.wasm is there"]);
+    assert_eq!(scene.reported().await, ["web.wasm is there"]);
     assert_eq!(scene.has("shop.current.wasm"), None);
 }
 
@@ -192,15 +192,15 @@ async fn a_policy_that_is_removed_and_restored_runs_no_unpromoted_version() {
 async fn a_version_that_cannot_be_kept_waits_for_a_policy_change_to_retry() {
     let mut scene = Scene::new().await;
     scene.put("shop.wasm", "old");
-    assert_eq!(scene.heard().await, ["shop.wasm is there"]);
+    assert_eq!(scene.reported().await, ["shop.wasm is there"]);
     scene.runs("old");
     // A directory in its place cannot be replaced.
     let current = scene.stage.plugins.join("shop.current.wasm");
     std::fs::create_dir(&current).expect("it can be made");
     scene.says("rollout: shadow");
-    assert_eq!(scene.heard().await, ["shop.wasm is not kept"]);
+    assert_eq!(scene.reported().await, ["shop.wasm is not kept"]);
     assert!(matches!(scene.loads("old").await, Err(NotKept::Failed(why)) if why.contains("let the host write")));
     std::fs::remove_dir(&current).expect("it is empty");
     scene.says("rollout: {strategy: shadow}");
-    assert_eq!(scene.heard().await, ["shop.wasm is there", "shop.current.wasm is there"]);
+    assert_eq!(scene.reported().await, ["shop.wasm is there", "shop.current.wasm is there"]);
 }

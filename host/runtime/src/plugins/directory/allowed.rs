@@ -9,7 +9,7 @@ use windlass_files::read_whole;
 /// Why a list cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum AllowedError {
-    /// It cannot be read.
+    /// The list cannot be read.
     #[error("cannot read the list of allowed digests {} (--allowed-digests): {source}", path.display())]
     Unreadable {
         /// The file.

@@ -57,7 +57,7 @@ impl<G: Clone> Catalog<G> {
             let before = entry.rejected.as_ref().and_then(|rejected| rejected.former.as_deref());
             if before.is_some_and(|digest| holds(&self.allowed, digest) && !holds(&former, digest)) {
                 // The previous version can be started only now.
-                entry.told = None;
+                entry.reported = None;
             }
         }
     }
@@ -91,7 +91,8 @@ impl<G: Clone> Catalog<G> {
         };
     }
 
-    /// Enough time has passed since `digest` of `plugin` failed to load, so the file is not still being written.
+    /// Records that enough time has passed since `digest` of `plugin` failed to load, so that the file is no longer
+    /// being written.
     pub(crate) fn settled(&mut self, plugin: &str, tried: &Digest) {
         let Some(entry) = self.plugins.get_mut(plugin) else { return };
         if let LoadAttempt::Failed { digest, settled, .. } = &mut entry.attempt
@@ -109,8 +110,8 @@ impl<G: Clone> Catalog<G> {
         }
     }
 
-    /// The running generation of `plugin` has ended. Returns whether that was expected: it was told to end, or a newer
-    /// one waits.
+    /// Records that the running generation of `plugin` has ended. Returns whether that was expected: it had to end, or
+    /// a newer one waits.
     pub(crate) fn ended(&mut self, plugin: &str) -> bool {
         let Some(entry) = self.plugins.get_mut(plugin) else { return true };
         match &mut entry.runs {
@@ -123,14 +124,15 @@ impl<G: Clone> Catalog<G> {
                 entry.instead = entry.runs.take().and_then(|runs| runs.instead.or(runs.returns));
                 if entry.rejected.is_some() {
                     // The previous version can be started only now.
-                    entry.told = None;
+                    entry.reported = None;
                 }
                 true
             }
         }
     }
 
-    /// A failure of the host has ended the running generation of `plugin`. None is started before [`Catalog::again`].
+    /// Records that a failure of the host has ended the running generation of `plugin`. No generation is started before
+    /// [`Catalog::again`].
     pub(crate) fn fell(&mut self, plugin: &str) {
         let Some(entry) = self.plugins.get_mut(plugin) else { return };
         // This includes the running generation, because the current file may not be startable.
@@ -143,7 +145,7 @@ impl<G: Clone> Catalog<G> {
         let Some(entry) = self.plugins.get_mut(plugin) else { return };
         if std::mem::take(&mut entry.fell) {
             // The previous version is looked for again. If nothing can be started, the reason is logged again.
-            entry.told = None;
+            entry.reported = None;
             let CatalogEntry { instead, rejected, .. } = entry;
             instead.take_if(|it| rejected.as_ref().is_some_and(|rejected| rejected.digest == it.digest));
         }
@@ -162,7 +164,8 @@ impl<G: Clone> Catalog<G> {
         }
     }
 
-    /// The running generation of `plugin` has failed. `to`, which ran before, will take over again as soon as it can.
+    /// Records that the running generation of `plugin` has failed, and that `to`, which ran before, will take over
+    /// again as soon as it can.
     pub(crate) fn rolled_back(&mut self, plugin: &str, rejection: Rejection, to: &LoadedFile<G>) {
         let Some(entry) = self.plugins.get_mut(plugin) else { return };
         if let Some(runs) = &mut entry.runs {
@@ -171,8 +174,8 @@ impl<G: Clone> Catalog<G> {
         entry.rejected = Some(rejection);
     }
 
-    /// The generation before the rejected file is loaded again. Starts it in place of the rejected one, if it is still
-    /// wanted.
+    /// Starts the generation before the rejected file, which is loaded again, in place of the rejected one, if it is
+    /// still wanted.
     pub(crate) fn revive(&mut self, plugin: &str, loaded: &LoadedFile<G>) -> Result<(), NotRevived> {
         let rival = self.rival(plugin, &loaded.definitions);
         let Some(entry) = self.plugins.get_mut(plugin) else { return Err(NotRevived::Superfluous) };

@@ -16,10 +16,10 @@ pub(super) struct CatalogEntry<G> {
     pub(super) rejected: Option<Rejection>,
     /// The generation to start in place of an unwanted file, once the current one has ended.
     pub(super) instead: Option<LoadedFile<G>>,
-    /// A failure of the host has ended the running generation, and none was started since.
+    /// Whether a failure of the host has ended the running generation, and no generation was started since.
     pub(super) fell: bool,
     /// The last refusal that was reported, and the digest that it was about.
-    pub(super) told: Option<(Option<Digest>, FileRefusal)>,
+    pub(super) reported: Option<(Option<Digest>, FileRefusal)>,
 }
 
 /// The last attempt to load the file.
@@ -31,7 +31,7 @@ pub(super) enum LoadAttempt<G> {
     Failed {
         digest: Digest,
         refusal: FileRefusal,
-        /// The file had enough time to change, in case it was still being written.
+        /// Whether the file had enough time to change, in case it was still being written.
         settled: bool,
     },
     Loaded(LoadedFile<G>),
@@ -49,9 +49,9 @@ pub(super) struct RunningFile<G> {
     /// The generation that runs instead of a withdrawn one. It must be started again if the withdrawn one took over at
     /// the same moment.
     pub(super) instead: Option<LoadedFile<G>>,
-    /// It was told to end.
+    /// Whether it must end.
     pub(super) ends: bool,
-    /// It ended by itself, because it cannot run under this host's settings.
+    /// Whether it ended by itself, because it cannot run under this host's settings.
     pub(super) spent: bool,
 }
 
@@ -59,7 +59,7 @@ impl<G: Clone> CatalogEntry<G> {
     /// A new entry, for a file that was not loaded yet.
     pub(super) fn new(path: PathBuf) -> Self {
         let (file, attempt) = (Content::Gone, LoadAttempt::None);
-        Self { path, file, attempt, runs: None, rejected: None, instead: None, fell: false, told: None }
+        Self { path, file, attempt, runs: None, rejected: None, instead: None, fell: false, reported: None }
     }
 
     pub(super) fn digest(&self) -> Option<Digest> {
@@ -88,8 +88,9 @@ impl<G: Clone> CatalogEntry<G> {
         )
     }
 
-    /// The same, if another replica has rolled it back. This replica does not know the generation before the running
-    /// one. A generation that was rolled back here runs until the previous one can take over.
+    /// As [`Self::no_longer_allowed`], if another replica has rolled the generation back. This replica does not know
+    /// the generation before the running one. A generation that was rolled back here runs until the previous one can
+    /// take over.
     pub(super) fn rejected_elsewhere(&mut self, plugin: &Arc<str>) -> Option<DirectoryStep<G>> {
         let (runs, rejected) = (self.runs.as_mut()?, self.rejected.as_ref()?);
         if runs.spent || runs.returns.is_some() {
@@ -117,7 +118,7 @@ impl<G: Clone> CatalogEntry<G> {
     /// Why a file with this digest is not even loaded.
     pub(super) fn unwanted(&self, digest: &Digest, allowed: Option<&Allowed>) -> Option<FileRefusal> {
         let (path, digest) = (self.path.clone(), digest.clone());
-        // Checked first, whether the digest is allowed or not, because the previous version can be started.
+        // Checked first, even if the digest is not allowed either, because then the previous version can be started.
         if let Some(Rejection { because, former, .. }) = self.rejected.clone() {
             return Some(FileRefusal::Rejected { path, digest, because, former });
         }
@@ -133,10 +134,10 @@ impl<G: Clone> CatalogEntry<G> {
         refusal: FileRefusal,
     ) -> Option<DirectoryStep<G>> {
         let now = (digest, refusal);
-        if self.told.as_ref() == Some(&now) {
+        if self.reported.as_ref() == Some(&now) {
             return None;
         }
-        self.told = Some(now.clone());
+        self.reported = Some(now.clone());
         let runs = self.runs.as_ref().is_some_and(|runs| !runs.ends);
         Some(DirectoryStep::Refuse { plugin, digest: now.0, refusal: now.1, runs })
     }
@@ -156,7 +157,8 @@ impl<G: Clone> RunningFile<G> {
         }
     }
 
-    /// `rejected` was rolled back, and `to` will take over again. Until then, the other still runs.
+    /// Records that `rejected` was rolled back, and that `to` will take over again. Until then, the rejected one still
+    /// runs.
     pub(super) fn rolled_back(&mut self, rejected: &Digest, to: &LoadedFile<G>) {
         self.returns = Some(to.clone());
         // A newer generation may have been delivered since.
@@ -175,7 +177,7 @@ impl<G: Clone> RunningFile<G> {
         (self.digest, self.definitions) = (digest, definitions);
     }
 
-    /// The step that ends or withdraws whatever `must_go`.
+    /// The step that ends or withdraws a generation whose digest `must_go`.
     fn drop_what(
         &mut self,
         plugin: &Arc<str>,
@@ -186,7 +188,7 @@ impl<G: Clone> RunningFile<G> {
             return None;
         }
         let plugin = plugin.clone();
-        // A returning generation can be prevented only by a stop.
+        // Only a stop prevents a generation from returning.
         let both = [Some(&self.at_work), self.returns.as_ref()].into_iter().flatten();
         let forbidden = both.map(|it| it.digest.clone()).find(&must_go);
         if let Some(digest) = forbidden {

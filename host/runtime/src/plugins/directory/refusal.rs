@@ -10,21 +10,21 @@ use crate::rejections::Digest;
 /// Why a file does not run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum FileRefusal {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("{}: cannot read it: {problem}", .path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
         problem: String,
     },
-    /// It may not run, given the plugin's other files.
+    /// The plugin's other files forbid that the file runs.
     #[error("{}: {problem}", .path.display())]
     Withheld {
         /// The file.
         path: PathBuf,
         problem: String,
     },
-    /// It is larger than a plugin may be, and was not read.
+    /// The file is larger than a plugin may be, and was not read.
     #[error("{}: {}", .path.display(), LoadProblem::TooLarge { limit: *.most })]
     TooLarge {
         /// The file.
@@ -32,7 +32,7 @@ pub(crate) enum FileRefusal {
         /// The limit, in bytes.
         most: u64,
     },
-    /// It is not a plugin, or a broken one.
+    /// The file is not a plugin, or a broken plugin.
     #[error("{message}")]
     NotLoaded {
         /// A fixed label for metrics.
@@ -40,7 +40,7 @@ pub(crate) enum FileRefusal {
         /// The file, and what is wrong with it.
         message: String,
     },
-    /// The operator does not allow its digest.
+    /// The operator does not allow the file's digest.
     #[error("its digest {digest} is not allowed: add it to {}, if you trust {}", list.display(), path.display())]
     NotAllowed {
         /// The plugin's file.
@@ -50,7 +50,7 @@ pub(crate) enum FileRefusal {
         /// The list that does not have it.
         list: PathBuf,
     },
-    /// It ran, and was rolled back.
+    /// The file ran, and was rolled back.
     #[error(
         "{}, digest {digest}, was rolled back and is not run again before the file changes: {because}{}", path.display(),
         former.as_ref().map(|former| format!("; what ran before it has the digest {former}")).unwrap_or_default()
@@ -93,10 +93,10 @@ impl FileRefusal {
 /// Why the version before a rejected file is not started in its place.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum NotRevived {
-    /// It is not needed, or not yet.
+    /// The version is not needed, or not needed yet.
     #[error("the file is another one by now, or what ran has not ended yet")]
     Superfluous,
-    /// The operator does not allow it.
+    /// The operator does not allow the version.
     #[error("its digest {digest} is not allowed: add it to {}, if you trust it", list.display())]
     NotAllowed {
         /// The digest that is missing.
@@ -121,7 +121,7 @@ pub(crate) enum StopReason {
         /// The list.
         list: PathBuf,
     },
-    /// Another replica has rolled it back.
+    /// Another replica has rolled the running generation back.
     Rejected {
         /// The running digest.
         digest: Digest,

@@ -38,7 +38,7 @@ impl<G: Clone> Catalog<G> {
         {
             return Some(DirectoryStep::Pardon { plugin, digest: rejected.digest });
         }
-        // Checked whatever the state of the file: what runs must be allowed.
+        // Checked in every state of the file, because the running generation must be allowed.
         let no_longer = entry.no_longer_allowed(&plugin, self.allowed.as_ref());
         if let Some(step) = no_longer.or_else(|| entry.rejected_elsewhere(&plugin)) {
             return Some(step);
@@ -63,7 +63,7 @@ impl<G: Clone> Catalog<G> {
             if let LoadAttempt::Failed { .. } | LoadAttempt::Loaded(_) = entry.attempt {
                 entry.attempt = LoadAttempt::None;
             }
-            return entry.told.take().map(|_| DirectoryStep::Agree { plugin });
+            return entry.reported.take().map(|_| DirectoryStep::Agree { plugin });
         }
         match &entry.attempt {
             LoadAttempt::Loading(_) => None,
@@ -123,12 +123,12 @@ impl<G: Clone> Catalog<G> {
             Some(runs) if runs.ends => return None,
             Some(runs) if !runs.spent => {
                 (runs.digest, runs.definitions, runs.instead) = (digest, definitions, None);
-                (entry.attempt, entry.told) = (LoadAttempt::None, None);
+                (entry.attempt, entry.reported) = (LoadAttempt::None, None);
                 return Some(DirectoryStep::Replace { plugin, loaded });
             }
             _ => entry.runs = Some(RunningFile::started(loaded.clone())),
         }
-        (entry.attempt, entry.told) = (LoadAttempt::None, None);
+        (entry.attempt, entry.reported) = (LoadAttempt::None, None);
         Some(DirectoryStep::Start { plugin, loaded })
     }
 
@@ -145,7 +145,7 @@ impl<G: Clone> Catalog<G> {
         let entry = self.plugins.get_mut(plugin)?;
         entry.runs = Some(RunningFile::started(loaded.clone()));
         // The refusal of the file is reported again, because another version runs now.
-        entry.told = None;
+        entry.reported = None;
         Some(DirectoryStep::Start { plugin: plugin.clone(), loaded })
     }
 

@@ -253,7 +253,7 @@ fn a_rolled_back_file_is_not_run_again_before_it_changes() {
     scene.catalog.rolled_back("a", rejection.clone(), &brings('x'));
     assert_eq!(scene.next(), ["refuse a: rejected, the former runs"]);
     assert_eq!(scene.files(&["a=x"]), ["pardon a y", "agree a"]);
-    assert_eq!(scene.files(&["a=y"]), ["load a y"], "somebody wants it again");
+    assert_eq!(scene.files(&["a=y"]), ["load a y"], "it is wanted again");
 
     // On another replica, which has started it.
     let mut scene = Scene::running(&["a=y"]);
@@ -427,7 +427,7 @@ fn a_version_taking_over_while_withdrawn_is_stopped_for_its_predecessor() {
     let mut scene = took_over();
     assert_eq!(scene.took_over("a", 'x'), NOTHING, "it ends, whichever generation runs by now");
     assert_eq!(scene.ended("a"), ["start a x", "refuse a: not-allowed, the former runs"]);
-    // Unless that one is no longer allowed either, or another one is wanted.
+    // The former version is not started if it is not allowed either, or if another version is wanted.
     let mut scene = took_over();
     scene.catalog.allow(allowed("z"));
     assert_eq!(scene.ended("a"), ["refuse a: not-allowed"]);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{DirectoryNews, Reload};
-use crate::plugins::tell;
+use crate::plugins::announce;
 use crate::supervise::jittered;
 
 /// The shortest pause before such a plugin starts again. By then its interrupted calls have ended, and a plugin that
@@ -19,12 +19,12 @@ impl Reload {
         self.catalog.fell(plugin);
         self.host.leadership.leave(plugin);
         let pause = jittered(RESTART_DELAY_MIN);
-        tell::fell(&self.host, plugin, pause);
-        let (tell, plugin) = (self.tell.clone(), plugin.clone());
+        announce::fell(&self.host, plugin, pause);
+        let (sender, plugin) = (self.sender.clone(), plugin.clone());
         tokio::spawn(self.phases.stop.clone().run_until_cancelled_owned(async move {
             tokio::time::sleep(pause).await;
             // The receiver ends with the host.
-            let _ = tell.send(DirectoryNews::Again { plugin });
+            let _ = sender.send(DirectoryNews::Again { plugin });
         }));
     }
 

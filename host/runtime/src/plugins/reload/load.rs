@@ -11,7 +11,7 @@ use crate::observe::status::PluginPhase;
 use crate::plugins::current_files::{NotKept, keep_first, until_kept};
 use crate::plugins::directory::FileRefusal;
 use crate::plugins::directory::plugin_files::FileRole;
-use crate::plugins::{prepare, tell};
+use crate::plugins::{announce, prepare};
 use crate::rejections::{Digest, Rejection};
 use crate::supervise::caught;
 
@@ -26,7 +26,7 @@ impl Reload {
         if status.generation().is_none() && status.phase() != PluginPhase::Ending {
             status.set(PluginPhase::Loading, None);
         }
-        let (sandbox, tell, host) = (self.sandbox.clone(), self.tell.clone(), self.host.clone());
+        let (sandbox, sender, host) = (self.sandbox.clone(), self.sender.clone(), self.host.clone());
         let stop = self.phases.stop.clone();
         tokio::spawn(stop.run_until_cancelled_owned(async move {
             let load = async {
@@ -58,14 +58,14 @@ impl Reload {
                 (matches!(result, Some(Err(_))), matches!(result, Some(Err(FileRefusal::Withheld { .. }))));
             let settles = if failed { settles_in(&path).await } else { Duration::ZERO };
             // The receiver ends with the host.
-            let _ = tell.send(DirectoryNews::Loaded { plugin: plugin.clone(), digest: digest.clone(), result });
+            let _ = sender.send(DirectoryNews::Loaded { plugin: plugin.clone(), digest: digest.clone(), result });
             if failed {
                 tokio::time::sleep(settles).await;
-                let _ = tell.send(DirectoryNews::Settled { plugin: plugin.clone(), digest: digest.clone() });
+                let _ = sender.send(DirectoryNews::Settled { plugin: plugin.clone(), digest: digest.clone() });
             }
             if is_short {
                 until_kept(&host, &plugin, &path, &digest).await;
-                let _ = tell.send(DirectoryNews::Kept { plugin, digest });
+                let _ = sender.send(DirectoryNews::Kept { plugin, digest });
             }
         }));
     }
@@ -78,7 +78,7 @@ impl Reload {
     ) {
         let result = result.map(|result| {
             result.map(|generation| {
-                tell::loaded(&self.host, &generation);
+                announce::loaded(&self.host, &generation);
                 as_loaded(&generation)
             })
         });
@@ -87,20 +87,20 @@ impl Reload {
 
     /// Looks in the cache of compiled plugins for the version before the rejected file.
     pub(super) fn revive(&self, plugin: Arc<str>, path: PathBuf, former: String, rejection: Rejection) {
-        let (sandbox, tell, panics) = (self.sandbox.clone(), self.tell.clone(), self.host.panics.clone());
+        let (sandbox, sender, panics) = (self.sandbox.clone(), self.sender.clone(), self.host.panics.clone());
         tokio::spawn(self.phases.stop.clone().run_until_cancelled_owned(async move {
             match caught("load", &panics, sandbox.load_digest(&plugin, &path, &former)).await {
                 Some(Ok(Some(former))) => {
                     // The receiver ends with the host.
-                    let _ = tell.send(DirectoryNews::Revived { rejection, former });
+                    let _ = sender.send(DirectoryNews::Revived { rejection, former });
                 }
                 Some(Ok(None)) => tracing::warn!(
                     %plugin, former,
-                    "what ran before is not in the cache any more; the plugin waits for another file"
+                    "the version before is not in the cache any more; the plugin waits for another file"
                 ),
                 Some(Err(error)) => tracing::error!(
                     %plugin, former, %error,
-                    "what ran before cannot be loaded; the plugin waits for another file"
+                    "the version before cannot be loaded; the plugin waits for another file"
                 ),
                 None => {}
             }
@@ -111,9 +111,9 @@ impl Reload {
         match self.catalog.revive(former.name(), &as_loaded(former)) {
             Ok(()) => {
                 self.start(former);
-                tell::revived(&self.host, former, rejection);
+                announce::revived(&self.host, former, rejection);
             }
-            Err(problem) => tell::not_revived(former, &problem),
+            Err(problem) => announce::not_revived(former, &problem),
         }
     }
 }

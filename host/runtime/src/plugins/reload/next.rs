@@ -49,9 +49,9 @@ enum NextAttempt {
 /// How it stands relative to the current version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum NextStanding {
-    /// It is the shadow of the version with the second digest.
+    /// The next version has the first digest, and is the shadow of the version with the second digest.
     Shadows(Digest, Digest),
-    /// It waits, for this reason.
+    /// The next version waits, for this reason.
     Waits(String),
 }
 
@@ -91,10 +91,10 @@ impl Reload {
             let before = files.clone();
             files.set(role, content);
             if files.has_idle_next() && !before.has_idle_next() {
-                tracing::warn!(%plugin, "{plugin}.next.wasm is not looked at: beside {plugin}.current.wasm, the next version is {plugin}.wasm");
+                tracing::warn!(%plugin, "{plugin}.next.wasm is ignored: beside {plugin}.current.wasm, the next version is {plugin}.wasm");
             }
             if files.is_current_alone() && !before.is_current_alone() {
-                tracing::warn!(%plugin, "{plugin}.current.wasm does not run without {plugin}.wasm: put that back, or delete both");
+                tracing::warn!(%plugin, "{plugin}.current.wasm does not run without {plugin}.wasm: restore that file, or delete both");
             }
             let directory = path.parent().unwrap_or(Path::new(""));
             let (role, content) = files.running();
@@ -198,7 +198,7 @@ impl Reload {
     }
 
     fn load_next(&self, plugin: Arc<str>, path: PathBuf, digest: Digest) {
-        let (sandbox, tell, panics) = (self.sandbox.clone(), self.tell.clone(), self.host.panics.clone());
+        let (sandbox, sender, panics) = (self.sandbox.clone(), self.sender.clone(), self.host.panics.clone());
         tokio::spawn(self.phases.stop.clone().run_until_cancelled_owned(async move {
             let result = match caught("load", &panics, prepare::load_as(&sandbox, &plugin, &path)).await {
                 Some(Ok(loaded)) if *loaded.digest() != digest => {
@@ -213,7 +213,7 @@ impl Reload {
                 None => Some(Err(format!("{}: the host's loader panicked", path.display()))),
             };
             // The receiver ends with the host.
-            let _ = tell.send(DirectoryNews::NextLoaded { plugin, digest, result });
+            let _ = sender.send(DirectoryNews::NextLoaded { plugin, digest, result });
         }));
     }
 

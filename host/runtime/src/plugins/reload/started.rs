@@ -14,7 +14,7 @@ use crate::phases::ControllerEnd;
 use crate::plugins::directory::StopReason;
 use crate::plugins::reports::Swapped;
 use crate::plugins::serve::Serving;
-use crate::plugins::{prepare, tell, unload};
+use crate::plugins::{announce, prepare, unload};
 use crate::rejections::{Digest, JudgedAt, Rejection, RejectionVerdict};
 use crate::supervise::caught;
 
@@ -28,13 +28,13 @@ pub(super) struct PluginHandle {
     delivered: Option<Arc<Plugin>>,
     /// Delivers generations to the plugin.
     newest: watch::Sender<Arc<Plugin>>,
-    /// Ends it.
+    /// Ends the plugin.
     stop: CancellationToken,
-    /// It has ended.
+    /// Cancelled once the plugin has ended.
     over: CancellationToken,
-    /// Why it is to end, if so.
+    /// Why the plugin must end. `None` if it may go on.
     why: Option<StopReason>,
-    /// The lease that it goes by.
+    /// The plugin's lease.
     lease: PluginLease,
 }
 
@@ -55,11 +55,11 @@ impl Reload {
         let phases = self.phases.of_plugin(stop.clone());
         let (serving, newest) = Serving::new(host, &self.supplies, plugin, self.reports.clone(), phases);
         let (panics, lease, serving) = (host.panics.clone(), serving.lease.clone(), serving.run());
-        // It is first shown as running, because what its policy says overrides that. Its denials must be the registered
-        // ones.
+        // Shown as running first, because the phase from its policy overrides that. The task below needs the denials
+        // that this registers.
         runs(host, plugin);
-        while self.tellers.try_join_next().is_some() {}
-        self.tellers.spawn(prepare::tell_denials(host.clone(), name.clone(), over.clone()));
+        while self.denial_loggers.try_join_next().is_some() {}
+        self.denial_loggers.spawn(prepare::log_denials(host.clone(), name.clone(), over.clone()));
         self.servings.spawn(async move { (name, caught("serving", &panics, serving).await) });
         // The receiver ends with the host.
         let _ = self.leftovers.send(plugin.clone());
@@ -75,7 +75,7 @@ impl Reload {
         handle.delivered = Some(plugin.clone());
         handle.newest.send_replace(plugin.clone());
         let status = self.host.status.plugin(plugin.name());
-        // The file is taken.
+        // The file was taken, so no refusal is shown any more.
         status.has_not_taken(None);
         status.is_newest(handle.returns.as_ref().map(|returns| &**returns.digest()));
     }
@@ -92,7 +92,7 @@ impl Reload {
             handle.delivered = None;
             handle.newest.send_replace(handle.returns.as_ref().unwrap_or(&handle.runs).clone());
         }
-        tell::withdrawn(&self.host, plugin, digest);
+        announce::withdrawn(&self.host, plugin, digest);
     }
 
     pub(super) fn stop(&mut self, plugin: &Arc<str>, why: &StopReason) {
@@ -100,7 +100,7 @@ impl Reload {
             (handle.why, handle.delivered) = (Some(why.clone()), None);
             handle.stop.cancel();
         }
-        tell::stopping(&self.host, plugin, why);
+        announce::stopping(&self.host, plugin, why);
     }
 
     /// The running generation of `plugin` has ended.
@@ -113,7 +113,7 @@ impl Reload {
         let ran_here = handle.lease.is_held();
         self.host.leadership.leave(plugin);
         if fell || self.catalog.ended(plugin) {
-            unload::tell(&self.host, &handle.runs, handle.why.as_ref(), end, ran_here, &self.phases.stop);
+            unload::clean_up(&self.host, &handle.runs, handle.why.as_ref(), end, ran_here, &self.phases.stop);
         }
         if fell {
             self.fell(plugin);
@@ -152,10 +152,10 @@ impl Reload {
                 // It is shown once it runs again, which is reported like any other start.
                 handle.returns = Some(to.clone());
                 let rejection = Rejection::new(rejected, because, Some(to.digest()));
-                tell::rolled_back(&self.host, plugin, to.digest(), &rejection);
+                announce::rolled_back(&self.host, plugin, to.digest(), &rejection);
                 let rejection = self.rejections.judged(plugin, rejection, JudgedAt::now());
                 self.catalog.rolled_back(plugin, rejection.clone(), &as_loaded(&to));
-                self.tell_replicas(plugin.clone(), RejectionVerdict::Rejected(rejection));
+                self.publish_verdict(plugin.clone(), RejectionVerdict::Rejected(rejection));
             }
         }
     }
@@ -165,12 +165,12 @@ impl Reload {
         if let Some(status) = self.host.status.known(&plugin) {
             status.has_rejected(None);
         }
-        tracing::info!(%plugin, digest = &**digest, "the file that was rolled back is another one now: it is forgotten");
-        self.tell_replicas(plugin, RejectionVerdict::Pardoned { digest: digest.clone(), at });
+        tracing::info!(%plugin, digest = &**digest, "the file that was rolled back has changed: its rejection is forgotten");
+        self.publish_verdict(plugin, RejectionVerdict::Pardoned { digest: digest.clone(), at });
     }
 
     /// Publishes the verdict in the background.
-    fn tell_replicas(&self, plugin: Arc<str>, verdict: RejectionVerdict) {
+    fn publish_verdict(&self, plugin: Arc<str>, verdict: RejectionVerdict) {
         // The receiver ends with the host.
         let _ = self.replicas.send((plugin, verdict));
     }

@@ -45,7 +45,7 @@ fn panics_at_first(
     _: &CancellationToken,
 ) -> Option<Ready> {
     let is_first = {
-        let mut begun = BEGUN.lock().expect("nobody panics with it");
+        let mut begun = BEGUN.lock().expect("no panic");
         begun.push(plugin.digest().clone());
         begun.iter().filter(|digest| *digest == plugin.digest()).count() == 1
     };
@@ -68,7 +68,7 @@ async fn a_plugin_that_panics_resumes_its_version_and_then_the_pending_one() {
     newest.send_replace(other.clone());
     let runs = || status.generation().is_some_and(|now| now.digest() == other.digest());
     until(|| runs() && stage.works() && stage.panics() == 2).await;
-    let begun: Vec<_> = BEGUN.lock().expect("nobody panics with it").clone();
+    let begun: Vec<_> = BEGUN.lock().expect("no panic").clone();
     let [one, other] = [&one, &other].map(|plugin| plugin.digest().clone());
     assert_eq!(begun, [one.clone(), one.clone(), other.clone(), one, other], "a panic promotes no generation");
     stop.cancel();
@@ -169,7 +169,7 @@ impl<S: Subscriber> Layer<S> for LoggedRunning {
 impl Visit for LoggedRunning {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         if field.name() == "running" {
-            self.0.lock().expect("nobody panics with it").push(format!("{value:?}"));
+            self.0.lock().expect("no panic").push(format!("{value:?}"));
         }
     }
 }
@@ -192,7 +192,7 @@ async fn refusing_a_rolled_back_file_logs_the_version_that_returns() {
         let refusal = FileRefusal::NotLoaded { reason: "rejected", message };
         reload.carry_out(DirectoryStep::Refuse { plugin: other.name().clone(), digest: None, refusal, runs: true });
     });
-    assert_eq!(*logged.0.lock().expect("nobody panics with it"), [format!("{:?}", one.short_digest())]);
+    assert_eq!(*logged.0.lock().expect("no panic"), [format!("{:?}", one.short_digest())]);
     stage.phases.stop.cancel();
 }
 

@@ -97,8 +97,8 @@ async fn a_version_restored_by_hand_learns_of_definitions_ready_after_takeover()
     stop.cancel();
 }
 
-/// The next generation is told at the same time that it may begin and that the host stops. On one thread, so that
-/// nothing runs between the two.
+/// The next generation learns at the same time that it may begin and that the host stops. The test has one thread, so
+/// that nothing runs in between.
 #[tokio::test]
 async fn a_stop_during_a_swap_leaves_no_generation_waiting_for_the_other() {
     let stage = Stage::new().await;

@@ -26,35 +26,35 @@ fn pardoned(digest: &str, time: u64) -> RejectionVerdict {
     RejectionVerdict::Pardoned { digest: digest.into(), at: JudgedAt(time) }
 }
 
-fn told(verdicts: &[RejectionVerdict]) -> RejectionVerdicts {
-    let mut told = RejectionVerdicts::default();
+fn combined(verdicts: &[RejectionVerdict]) -> RejectionVerdicts {
+    let mut combined = RejectionVerdicts::default();
     for verdict in verdicts {
-        told.add(verdict.clone());
+        combined.add(verdict.clone());
     }
-    told
+    combined
 }
 
 #[test]
 fn a_pardon_is_of_one_digest_and_takes_nothing_else_away() {
     let (d1, d2) = (|| Some(rejection("d1", 1)), || Some(rejection("d2", 1)));
-    let late = told(&[pardoned("d1", 2)]);
+    let late = combined(&[pardoned("d1", 2)]);
     assert_eq!((late.over(d1()), late.over(d2()), late.over(None)), (None, d2(), None));
-    let again = told(&[pardoned("d1", 2), rejected("d1", 3)]);
+    let again = combined(&[pardoned("d1", 2), rejected("d1", 3)]);
     let new = Some(rejection("d1", 3));
     assert_eq!((again.over(d1()), again.over(d2())), (new.clone(), new));
-    // None of these could be published in time.
-    let both = told(&[pardoned("d1", 2), rejected("d2", 3), pardoned("d2", 4)]);
+    // All of these are published late.
+    let both = combined(&[pardoned("d1", 2), rejected("d2", 3), pardoned("d2", 4)]);
     assert_eq!((both.over(d1()), both.over(d2()), both.over(None)), (None, None, None));
-    assert_eq!(told(&[rejected("d2", 2), pardoned("d1", 3)]).over(d1()), Some(rejection("d2", 2)));
+    assert_eq!(combined(&[rejected("d2", 2), pardoned("d1", 3)]).over(d1()), Some(rejection("d2", 2)));
 }
 
 #[test]
 fn a_late_verdict_does_not_replace_a_later_judgement() {
     let newer = || Some(rejection("d2", 5));
-    assert_eq!(told(&[rejected("d1", 1)]).over(newer()), newer());
-    assert_eq!(told(&[pardoned("d2", 4)]).over(newer()), newer(), "it has failed again since");
-    // As an earlier version wrote it.
-    assert_eq!(told(&[rejected("d1", 1)]).over(Some(rejection("d2", 0))), Some(rejection("d1", 1)));
+    assert_eq!(combined(&[rejected("d1", 1)]).over(newer()), newer());
+    assert_eq!(combined(&[pardoned("d2", 4)]).over(newer()), newer(), "it has failed again since");
+    // An earlier version of the host wrote rejections without a time.
+    assert_eq!(combined(&[rejected("d1", 1)]).over(Some(rejection("d2", 0))), Some(rejection("d1", 1)));
 }
 
 /// One step of a random history. The first number is the replica, the second the digest.
@@ -85,9 +85,9 @@ fn step() -> impl Strategy<Value = Step> {
 #[derive(Default)]
 struct Replica {
     rejections: Rejections,
-    untold: RejectionVerdicts,
+    unpublished: RejectionVerdicts,
     /// The number of shared states that it has read.
-    heard: usize,
+    states_read: usize,
     /// How far its clock is ahead.
     ahead: u64,
     /// The rejections that it knew when it pardoned their digests.
@@ -122,28 +122,28 @@ impl Model {
                 let it = &mut self.replicas[replica];
                 let rejection = Rejection::new(DIGESTS[digest].into(), time.to_string(), None);
                 let judged = it.rejections.judged(&plugin, rejection, JudgedAt(time + it.ahead));
-                it.untold.add(RejectionVerdict::Rejected(judged));
+                it.unpublished.add(RejectionVerdict::Rejected(judged));
             }
             Step::Pardon(replica, digest) => {
                 let (it, digest) = (&mut self.replicas[replica], Digest::from(DIGESTS[digest]));
                 let known = it.rejections.known().into_iter().map(|(_, known)| known);
                 it.over.extend(known.filter(|known| known.digest == digest).map(|known| known.because));
                 let at = it.rejections.pardon(&plugin, &digest, JudgedAt(time + it.ahead));
-                it.untold.add(RejectionVerdict::Pardoned { digest, at });
+                it.unpublished.add(RejectionVerdict::Pardoned { digest, at });
             }
             Step::Tell(replica) => {
-                let told = std::mem::take(&mut self.replicas[replica].untold);
-                let after = told.over(now.clone());
+                let combined = std::mem::take(&mut self.replicas[replica].unpublished);
+                let after = combined.over(now.clone());
                 if let (Some(before), Some(after), true) = (now, &after, self.are_right) {
-                    let pardons = told.pardoned.get(&before.digest).is_some_and(|at| *at > before.at);
+                    let pardons = combined.pardoned.get(&before.digest).is_some_and(|at| *at > before.at);
                     assert!(pardons || number(after) >= number(&before), "it was judged before");
                 }
                 self.states.push(after);
             }
             Step::Hear(replica) => {
                 let it = &mut self.replicas[replica];
-                it.heard = (it.heard + 1).min(self.states.len() - 1);
-                let state = self.states[it.heard].clone();
+                it.states_read = (it.states_read + 1).min(self.states.len() - 1);
+                let state = self.states[it.states_read].clone();
                 it.rejections.hear(state.into_iter().map(|state| (plugin.clone(), state)).collect());
             }
         }
@@ -155,7 +155,7 @@ impl Model {
 }
 
 proptest! {
-    /// This holds for any clocks.
+    /// The claim holds for any clocks.
     #[test]
     fn a_replica_is_never_bound_again_by_a_rejection_that_it_pardoned(
         ahead in [0..50_u64, 0..50_u64, 0..50_u64], steps in proptest::collection::vec(step(), 1..100),

@@ -44,7 +44,7 @@ fn a_wrong_value_is_refused_with_its_place_and_the_remedy() {
     for (variable, value, words) in [
         ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc", "http/json"),
         ("OTEL_EXPORTER_OTLP_HEADERS", "authorization", "KEY=VALUE"),
-        ("OTEL_EXPORTER_OTLP_HEADERS", "a b=c", "its name is none"),
+        ("OTEL_EXPORTER_OTLP_HEADERS", "a b=c", "its name is invalid"),
         ("OTEL_EXPORTER_OTLP_HEADERS", "host=c", "host is the host's to set"),
         ("OTEL_EXPORTER_OTLP_HEADERS", "a=b%0A", "the value of a holds"),
         ("OTEL_TRACES_SAMPLER", "jaeger_remote", "traceidratio"),
@@ -121,8 +121,8 @@ fn the_usual_variables_are_read() {
         ("deployment.environment.name", "prod"),
         ("k8s.namespace.name", "windlass"),
     ] {
-        let said: Vec<_> = resource.iter().filter(|(known, _)| known == name).map(|(_, value)| value).collect();
-        assert_eq!(said, [value], "{name}");
+        let values: Vec<_> = resource.iter().filter(|(known, _)| known == name).map(|(_, value)| value).collect();
+        assert_eq!(values, [value], "{name}");
     }
     let shown = format!("{settings:?}");
     assert!(!shown.contains("abc"), "{shown}");

@@ -300,7 +300,7 @@ async fn a_status_is_waited_for_without_the_cpu_permit() {
     let (hand, primary, status) = (ChildWriter::new(&ports, call, CALL_TIME), primary(&json!({})), json!({"n": 1}));
     let mut writing = std::pin::pin!(hand.status(&primary, Some(&status)));
     assert!(writing.as_mut().now_or_never().is_none(), "the server does not answer");
-    assert!(neighbour.acquire().now_or_never().is_some(), "nobody works");
+    assert!(neighbour.acquire().now_or_never().is_some(), "no call is in progress");
 }
 
 #[tokio::test(start_paused = true)]

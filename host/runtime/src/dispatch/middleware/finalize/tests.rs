@@ -78,7 +78,7 @@ async fn the_finalizer_is_waited_for_without_the_cpu_permit() {
     let finalized = finalized(&plugin);
     let mut calling = finalized.reconcile(Call { request, ports: &ports, context, limits, round });
     assert!(calling.as_mut().now_or_never().is_none(), "the server does not answer");
-    assert!(neighbour.acquire().now_or_never().is_some(), "nobody works");
+    assert!(neighbour.acquire().now_or_never().is_some(), "no call is in progress");
 }
 
 #[tokio::test]

@@ -35,7 +35,7 @@ impl Reads for Cached {
 const CHILD: &str = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"child","namespace":"prod","uid":"c"},"data":{"a":"1"}}"#;
 
 fn shadowed(cached: Option<&'static str>, notes: CallNotes) -> (Arc<ShadowedCall>, Arc<CallContext>) {
-    let context = Arc::into_inner(played::call(Some(played::object("1", "{}", false))).1).expect("nobody else has it");
+    let context = Arc::into_inner(played::call(Some(played::object("1", "{}", false))).1).expect("the only reference");
     let context = Arc::new(CallContext { overlay: Overlay::fixed(), ..context });
     (ShadowedCall::new(Arc::new(Cached(cached)), ReadingPort::new(Arc::new(Absent)), notes), context)
 }
@@ -110,7 +110,7 @@ async fn a_rewind_looks_up_scopes_without_holding_the_cpu_permit() {
     let shadowed = ShadowedCall::new(Arc::new(Cached(None)), ReadingPort::new(silent), notes);
     let mut rewinding = std::pin::pin!(shadowed.rewind(&call));
     assert!(rewinding.as_mut().now_or_never().is_none(), "the server does not answer");
-    assert!(neighbour.acquire().now_or_never().is_some(), "nobody works");
+    assert!(neighbour.acquire().now_or_never().is_some(), "no call is in progress");
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! The answers to requests, given what the cluster says about tokens.
+//! The answers to requests, given the cluster's reviews of their tokens.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -8,16 +8,16 @@ use super::*;
 /// A cluster in which `reader` may get metrics, `operator` may resume a plugin, `nobody` may do nothing, and other
 /// tokens are invalid.
 #[derive(Clone, Default)]
-pub(crate) struct ToldReviews(Arc<Mutex<ToldState>>);
+pub(crate) struct ScriptedReviews(Arc<Mutex<ReviewState>>);
 
 #[derive(Default)]
-struct ToldState {
+struct ReviewState {
     asked: Vec<String>,
     is_away: bool,
 }
 
-impl ToldReviews {
-    fn told(&self, question: String) -> Result<(), ReviewError> {
+impl ScriptedReviews {
+    fn record(&self, question: String) -> Result<(), ReviewError> {
         let mut state = self.0.lock().expect("no panic");
         state.asked.push(question);
         if state.is_away { Err(ReviewError::Unnameable("the server is away".to_owned())) } else { Ok(()) }
@@ -32,11 +32,11 @@ impl ToldReviews {
     }
 }
 
-impl TokenReviewer for ToldReviews {
+impl TokenReviewer for ScriptedReviews {
     fn whose(&self, token: String) -> BoxFuture<'static, Result<Option<TokenUser>, ReviewError>> {
         let this = self.clone();
         let user = async move {
-            this.told(token.clone())?;
+            this.record(token.clone())?;
             let is_known = ["reader", "operator", "nobody"].contains(&&*token);
             Ok(is_known.then(|| TokenUser { username: token, ..TokenUser::default() }))
         };
@@ -51,7 +51,7 @@ impl TokenReviewer for ToldReviews {
     ) -> BoxFuture<'static, Result<bool, ReviewError>> {
         let this = self.clone();
         let may = async move {
-            this.told(format!("{} {verb} {path}", user.username))?;
+            this.record(format!("{} {verb} {path}", user.username))?;
             let is_operators = verb == "post" && path == "/plugins/shop/resume";
             Ok(match &*user.username {
                 "reader" => verb == "get" && (path == "/metrics" || path == "/plugins/shop/resume"),
@@ -76,7 +76,7 @@ async fn refused(authorizer: &Authorizer, path: &str, token: &str) -> Option<(u1
 
 #[tokio::test(start_paused = true)]
 async fn probes_need_no_token_and_all_else_does() {
-    let reviews = ToldReviews::default();
+    let reviews = ScriptedReviews::default();
     let authorizer = Authorizer::new(reviews.clone());
     for path in ["/healthz", "/readyz", "/healthz?verbose"] {
         assert!(authorizer.check(&request(path, &[])).await.is_ok(), "{path}");
@@ -91,7 +91,7 @@ async fn probes_need_no_token_and_all_else_does() {
 
 #[tokio::test(start_paused = true)]
 async fn a_token_has_its_users_rights_and_the_cluster_is_asked_once() {
-    let reviews = ToldReviews::default();
+    let reviews = ScriptedReviews::default();
     let authorizer = Authorizer::new(reviews.clone());
     for _ in 0..3 {
         assert_eq!(refused(&authorizer, "/metrics", "reader").await, None);
@@ -107,7 +107,7 @@ async fn a_token_has_its_users_rights_and_the_cluster_is_asked_once() {
 
 #[tokio::test(start_paused = true)]
 async fn the_right_to_get_a_path_does_not_allow_a_post() {
-    let authorizer = Authorizer::new(ToldReviews::default());
+    let authorizer = Authorizer::new(ScriptedReviews::default());
     let asks = async |method: Method, token: &str| {
         let mut request = request("/plugins/shop/resume", &[&format!("Bearer {token}")]);
         *request.method_mut() = method;
@@ -123,21 +123,21 @@ async fn the_right_to_get_a_path_does_not_allow_a_post() {
 
 #[tokio::test(start_paused = true)]
 async fn without_the_api_server_known_tokens_work_on_for_a_minute() {
-    let reviews = ToldReviews::default();
+    let reviews = ScriptedReviews::default();
     let authorizer = Authorizer::new(reviews.clone());
     assert_eq!(refused(&authorizer, "/metrics", "reader").await, None);
     reviews.goes_away();
     tokio::time::advance(Duration::from_secs(59)).await;
     assert_eq!(refused(&authorizer, "/metrics", "reader").await, None);
     tokio::time::advance(Duration::from_secs(1)).await;
-    let (code, why) = refused(&authorizer, "/metrics", "reader").await.expect("nobody can tell");
+    let (code, why) = refused(&authorizer, "/metrics", "reader").await.expect("the API server cannot be asked");
     assert!(code == 503 && why.contains("the server is away"), "{why}");
     assert_eq!(refused(&authorizer, "/healthz", "reader").await, None);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_flood_of_wrong_tokens_is_answered_with_429() {
-    let reviews = ToldReviews::default();
+    let reviews = ScriptedReviews::default();
     let authorizer = Authorizer::new(reviews.clone());
     let tokens: Vec<_> = (0..100).map(|number| format!("wrong-{number}")).collect();
     let codes = futures::future::join_all(tokens.iter().map(|token| refused(&authorizer, "/metrics", token))).await;

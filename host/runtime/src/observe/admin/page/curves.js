@@ -1,10 +1,10 @@
-// Curves of what this page has seen, as SVG.
+// Curves of the samples that this page has, as SVG.
 
 const [CURVE_WIDTH, CURVE_HEIGHT] = [300, 56];
-/** A curve shows at least so many seconds. */
+/** The shortest time that a curve shows, in seconds. */
 const SHORTEST_SPAN = 60;
 
-/** A curve of `lines`, each with a name, and the number that it takes of a sample. `text` writes such a number. */
+/** A curve of `lines`. Each line has a name and a function `of`, which reads a number from a sample. */
 function curve({ title, text, lines, least = 1 }) {
   const paths = lines.map((_, index) => svg("path", { class: `line line-${index}` }));
   const areas = lines.map((_, index) => svg("path", { class: `area area-${index}` }));
@@ -45,12 +45,12 @@ function curve({ title, text, lines, least = 1 }) {
       paths[index].setAttribute("d", d);
       areas[index].setAttribute("d", index === 0 ? area : "");
     });
-    say(top, text(most));
-    say(since, `${time(now - begin).replace(/\..*s/, "s").replace(/m0s$/, "m")} ago`);
+    setText(top, text(most));
+    setText(since, `${time(now - begin).replace(/\..*s/, "s").replace(/m0s$/, "m")} ago`);
     const at = pointed === null ? now : begin + pointed * (now - begin);
     const current = seen.findLast((it) => it.t <= at && !it.gap) ?? null;
-    lines.forEach((line, index) => say(values[index], current ? text(line.of(current)) : "–"));
-    say(until, pointed === null ? "now" : `at ${ago(now - at)}`);
+    lines.forEach((line, index) => setText(values[index], current ? text(line.of(current)) : "–"));
+    setText(until, pointed === null ? "now" : `at ${ago(now - at)}`);
     cursor.setAttribute("d", pointed === null ? "" : `M${x(at)} 0V${CURVE_HEIGHT}`);
     picture.setAttribute("aria-label", `${title}: ${lines.map((line, index) => `${line.name} ${values[index].textContent}`).join(", ")}, at most ${text(most)}`);
   }
@@ -58,7 +58,7 @@ function curve({ title, text, lines, least = 1 }) {
   return { node, draw };
 }
 
-/** The line through what is known, with gaps where nothing is, and the area below it. */
+/** The line through the samples, with gaps where samples are missing, and the area below the line. */
 function path(samples, now, of, x, y) {
   const runs = [[]];
   for (const it of samples) {

@@ -23,32 +23,32 @@ function keyPage(plugin, namespace, name) {
 
   async function load() {
     try {
-      const told = await ask(linkTo(plugin, key));
+      const answer = await ask(linkTo(plugin, key));
       problem.hidden = true;
-      const names = told.keys.map((it) => it.controller);
+      const names = answer.keys.map((it) => it.controller);
       if (names.join() !== [...known.keys()].join()) {
         known.clear();
         names.forEach((it) => known.set(it, keyStory(it)));
         put(stories, [...known.values()].map((it) => it.node));
       }
-      told.keys.forEach((it) => known.get(it.controller).show(it));
+      answer.keys.forEach((it) => known.get(it.controller).show(it));
     } catch (error) {
       problem.hidden = false;
-      say(problem, reasonOf(error));
+      setText(problem, reasonOf(error));
     }
   }
 
   return { title: `${key} of ${plugin}`, node, redraw: () => {}, end: repeatedly(ASK_EVERY, load) };
 }
 
-/** How far the cache has come that a held key waits for, and whether its watch says anything. */
+/** The version of the cache that a held key waits for, and how long its watch has been silent. */
 function cacheOf({ cacheVersion, silentSeconds }) {
   const version = cacheVersion === null ? "has no complete list yet" : `is at version ${cacheVersion}`;
   const silence = silentSeconds === null ? "its watch has not begun" : `the API server last sent something on its watch ${ago(silentSeconds)}`;
   return `${version}; ${silence}`;
 }
 
-/** The story of a key with one controller. */
+/** The state and the last calls of a key of one controller. */
 function keyStory(controller) {
   const [state, why, about] = [el("p", { class: "state" }), el("p", {}), el("div", {})];
   const calls = table({
@@ -61,7 +61,7 @@ function keyStory(controller) {
   function show(it) {
     if (shownState !== it.state) put(state, badge(it.state));
     shownState = it.state;
-    say(why, sentence(it.why));
+    setText(why, sentence(it.why));
     const waits = it.waitsFor && `${it.waitsFor.what}, in the cache of ${it.waitsFor.watch}, for ${time(it.waitsFor.seconds)}`;
     const cache = it.waitsFor && cacheOf(it.waitsFor);
     const error = it.lastError;

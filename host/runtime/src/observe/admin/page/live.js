@@ -1,22 +1,22 @@
-// The host as this page knows it: what /watch has told, and samples of it for the curves.
+// The host as this page knows it: the latest data from /watch, and samples of them for the curves.
 
 /** Samples older than this are forgotten, in seconds. */
 const SAMPLE_SPAN = 300;
-/** The host says something every ten seconds. A stream that is silent for longer than this, in seconds, is dead. */
+/** The host sends something every ten seconds. A stream that is silent for longer than this, in seconds, is dead. */
 const SILENCE = 25;
-/** A page that nobody looks at lets go of its stream after this time, in milliseconds: the host has few of them. */
+/** A hidden page closes its stream after this time, in milliseconds, because the host allows only a few streams. */
 const HIDDEN = 60_000;
 
-const model = { host: null, plugins: new Map(), samples: [], now: null, heard: 0, heardAt: 0, problem: null, isLive: false };
+const model = { host: null, plugins: new Map(), samples: [], now: null, receivedAt: 0, receivedDate: 0, problem: null, isLive: false };
 
 const clock = () => performance.now() / 1000;
 
-/** What the host calls now, in seconds since it began. */
-const hostNow = () => (model.now === null ? 0 : model.now + (clock() - model.heard));
+/** The current time of the host, in seconds since it started. */
+const hostNow = () => (model.now === null ? 0 : model.now + (clock() - model.receivedAt));
 
 const NOTHING = { calls: 0, callSeconds: 0, waits: 0, waitSeconds: 0, cpu: 0, writes: 0 };
 
-/** How the counts of a plugin have grown in `span` seconds. A host that has started anew counts from zero. */
+/** How the counts of a plugin have grown in `span` seconds. A host that has restarted counts from zero. */
 function growth(before, after, span) {
   if (!before || !span) return { ...NOTHING, span: null };
   const of = (name) => (after[name] < before[name] ? after[name] : after[name] - before[name]);
@@ -26,7 +26,7 @@ function growth(before, after, span) {
   };
 }
 
-/** One moment: what waits, and what has been done since the moment before, by the second. */
+/** One sample: the waiting keys, and the work per second since the sample before. */
 function sample(t, queue, failing, grown) {
   const by = (number) => (grown.span ? number / grown.span : null);
   return {
@@ -39,7 +39,7 @@ function sample(t, queue, failing, grown) {
 
 function keep(samples, next) {
   const last = samples.at(-1);
-  // The host was silent, so nothing had changed until the second before.
+  // The host sends only changes, so until a second before this sample, nothing had changed.
   if (last && !last.gap && next.t - last.t > 2.5) {
     samples.push(sample(next.t - 1, last.queue, last.failing, { ...NOTHING, span: 1 }));
   }
@@ -47,19 +47,19 @@ function keep(samples, next) {
   while (samples.length > 2 && samples[1].t < next.t - SAMPLE_SPAN) samples.shift();
 }
 
-/** The seconds since the host was looked at before. A stream does not know of the one before it, but this page does. */
-function spanOf(told) {
-  const goesOn = model.isLive && told.now > model.now && Math.abs(told.now - hostNow()) < 1;
-  return told.span ?? (goesOn ? told.now - model.now : null);
+/** The seconds since the previous event. A stream's first event has no `span`, but this page knows the last stream. */
+function spanOf(data) {
+  const goesOn = model.isLive && data.now > model.now && Math.abs(data.now - hostNow()) < 1;
+  return data.span ?? (goesOn ? data.now - model.now : null);
 }
 
-/** Takes over what the host has told. */
-function take(event, told) {
-  const [t, span] = [clock(), spanOf(told)];
+/** Takes over the data of an event. */
+function take(event, data) {
+  const [t, span] = [clock(), spanOf(data)];
   const isAll = event === "state";
-  if (model.now !== null && told.now < model.now) forgetSamples();
-  Object.assign(model, { now: told.now, heard: t, heardAt: Date.now(), isLive: true, problem: null }, told.host ? { host: told.host } : {});
-  const changed = new Map((told.plugins ?? []).map((shown) => [shown.name, shown]));
+  if (model.now !== null && data.now < model.now) forgetSamples();
+  Object.assign(model, { now: data.now, receivedAt: t, receivedDate: Date.now(), isLive: true, problem: null }, data.host ? { host: data.host } : {});
+  const changed = new Map((data.plugins ?? []).map((shown) => [shown.name, shown]));
   if (isAll) {
     for (const name of model.plugins.keys()) if (!changed.has(name)) model.plugins.delete(name);
   }
@@ -91,7 +91,7 @@ function forgetSamples() {
   for (const plugin of model.plugins.values()) plugin.samples = [];
 }
 
-/** The curves have nothing of the time in which the host said nothing. */
+/** Begins a gap in the curves, for the time in which the host sends nothing. */
 function interrupt() {
   const gap = () => ({ t: clock(), gap: true });
   for (const { samples } of [model, ...model.plugins.values()]) if (samples.length > 0 && !samples.at(-1).gap) samples.push(gap());
@@ -103,7 +103,7 @@ function read(text) {
   if (fields.data) take(fields.event ?? "message", JSON.parse(fields.data));
 }
 
-/** Reads the stream to its end. EventSource would not tell why it was refused. */
+/** Reads the stream to its end. EventSource would hide why a stream was refused. */
 async function listen(signal) {
   const answer = await fetch("watch", { headers: { Accept: "text/event-stream" }, signal });
   if (!answer.ok) throw new Error((await answer.text()).trim());
@@ -118,19 +118,19 @@ async function listen(signal) {
   }
 }
 
-/** Follows the host for as long as this page is looked at. */
+/** Follows the host while this page is visible. */
 async function follow() {
   let pause = 500;
   for (;;) {
     const ending = new AbortController();
     const opened = clock();
     const watch = setInterval(() => {
-      if (clock() - Math.max(model.heard, opened) > SILENCE) ending.abort(new Error("the host says nothing"));
+      if (clock() - Math.max(model.receivedAt, opened) > SILENCE) ending.abort(new Error("the host sends nothing"));
     }, 1000);
     let hidden = null;
     const look = () => {
       clearTimeout(hidden);
-      if (document.hidden) hidden = setTimeout(() => ending.abort(new Error("nobody looks")), HIDDEN);
+      if (document.hidden) hidden = setTimeout(() => ending.abort(new Error("the page was hidden")), HIDDEN);
     };
     document.addEventListener("visibilitychange", look);
     look();
@@ -165,7 +165,7 @@ async function ask(path) {
   return answer.json();
 }
 
-/** Asks again and again, for as long as somebody looks at the page. Returns what ends it. */
+/** Calls `load` again and again while the page is visible. Returns a function that ends this. */
 function repeatedly(every, load) {
   let isOver = false;
   const rounds = async () => {

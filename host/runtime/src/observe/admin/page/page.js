@@ -3,7 +3,7 @@
 const main = document.getElementById("main");
 let view = null;
 
-/** What the address asks for. */
+/** The view that the address names. */
 function viewOf(hash) {
   let parts;
   try {
@@ -22,7 +22,7 @@ function go(isFirst) {
   view = viewOf(location.hash);
   put(main, view.node);
   refreshNow();
-  // A screen reader is to say where it is now, and the first page has said so already.
+  // A screen reader should read the new heading. It has read the heading of the first page already.
   if (!isFirst) {
     scrollTo(0, 0);
     main.querySelector("h1").focus();
@@ -46,13 +46,13 @@ function refreshNow() {
   const ready = document.getElementById("ready");
   if (host) {
     ready.className = `ready badge ${host.ready ? "ok" : "warn"}`;
-    say(ready, host.ready ? "ready" : `not ready: ${host.why}`);
+    setText(ready, host.ready ? "ready" : `not ready: ${host.why}`);
   }
   const stream = document.getElementById("stream");
   stream.className = `stream ${model.isLive ? "live" : "lost"}`;
-  // A text that stays: it is read out when it changes.
-  const since = model.now === null ? "" : `; this is from ${new Date(model.heardAt).toLocaleTimeString()}`;
-  say(stream, model.isLive ? "live" : model.problem ? `not live: ${model.problem}${since}` : "connecting…");
+  // The text does not change while time passes, because screen readers read out each change.
+  const since = model.now === null ? "" : `; this is from ${new Date(model.receivedDate).toLocaleTimeString()}`;
+  setText(stream, model.isLive ? "live" : model.problem ? `not live: ${model.problem}${since}` : "connecting…");
   const unwell = [...model.plugins.values()].filter(({ shown }) => !shown.well).length;
   document.title = `${unwell > 0 ? `(${unwell}) ` : ""}${plain(view.title)} – Windlass`;
   view.redraw();
@@ -60,7 +60,7 @@ function refreshNow() {
 
 document.getElementById("address").textContent = location.host;
 document.getElementById("skip").addEventListener("click", (event) => {
-  // The address says which page is shown, and no place on it.
+  // The fragment of the address names a view, so it cannot name a place on the page.
   event.preventDefault();
   main.focus();
 });
@@ -71,7 +71,7 @@ document.addEventListener("keydown", (event) => {
   view.search.focus();
 });
 addEventListener("hashchange", () => go(false));
-// Curves move on, and ages grow, where the host has nothing new to tell.
+// Curves move and ages grow even if the host sends nothing new.
 setInterval(() => document.hidden || refresh(), 1000);
 go(true);
 follow();

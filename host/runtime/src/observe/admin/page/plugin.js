@@ -1,10 +1,10 @@
-// A plugin's page: all that the host tells of it, and its keys, a page at a time.
+// A plugin's page: everything that the host shows about the plugin, and its keys, a page at a time.
 
-/** Keys at a time. */
+/** The keys on one page. */
 const KEY_ROWS = 50;
-/** How often a page asks for what the stream does not tell, in milliseconds. */
+/** How often a page asks for data that the stream does not contain, in milliseconds. */
 const ASK_EVERY = 2000;
-/** The choices of keys, by plugin, which stay while another page is shown. */
+/** The chosen filters of keys, by plugin. They are kept while another page is shown. */
 const keyChoices = new Map();
 
 const CONTROLLER_COLUMNS = [
@@ -58,19 +58,19 @@ function breakerNode(breaker) {
   return [breaker.state === "closed" ? "closed" : badge(breaker.state), openings && el("p", { class: "why" }, openings)];
 }
 
-/** What is wrong with a plugin's files, besides why it does not run. */
+/** Problems with a plugin's files, except the reason why it does not run. */
 function fileNotes(plugin) {
-  const told = (name, of) => of && `${name}${of.digest ? ` ${of.digest.slice(0, 12)}` : ""}: ${of.reason}`;
+  const note = (name, of) => of && `${name}${of.digest ? ` ${of.digest.slice(0, 12)}` : ""}: ${of.reason}`;
   const left = (plugin.leftBehind ?? []).map((it) => `${count(it.count)} ${it.resource}`).join(", ");
   return [
-    told("Waits to run", plugin.pending), told("Not taken", plugin.notTaken), told("Rolled back", plugin.rejected), plugin.untold,
-    plugin.next && "The next version is tried beside this one: windlass rollout status tells what it would do otherwise.",
+    note("Waits to run", plugin.pending), note("Not taken", plugin.notTaken), note("Rolled back", plugin.rejected), plugin.untold,
+    plugin.next && "The next version is tried beside this one: windlass rollout status shows how its decisions differ.",
     left && `Left behind by earlier versions: ${left}`,
   ].filter(Boolean);
 }
 
 function leaseText({ lease }) {
-  if (!lease) return "none: it runs wherever it is loaded";
+  if (!lease) return "none: every replica that has loaded it runs it";
   if (lease.heldHere) return `${lease.name}, held here by ${lease.holder ?? "this replica"}`;
   if (lease.status === "lost") return `${lease.name}, lost by ${lease.holder}`;
   return lease.holder ? `${lease.name}, held by ${lease.holder}` : `${lease.name}, free`;
@@ -91,51 +91,51 @@ function pluginPage(name) {
     el("div", { class: "title" }, el("h1", { tabindex: "-1" }, name), state),
     why, notes, about, drawn.node,
     section("Controllers", controllers.node), keys.node, failed, denied,
-    el("p", { class: "hint" }, "Everything that the host tells of it, as JSON: ", el("a", { href: linkTo(name) }, linkTo(name))));
-  let [told, drawnState] = [null, null];
+    el("p", { class: "hint" }, "Everything that the host shows about it, as JSON: ", el("a", { href: linkTo(name) }, linkTo(name))));
+  let [latest, drawnState] = [null, null];
 
   async function load() {
     try {
-      told = await ask(linkTo(name));
+      latest = await ask(linkTo(name));
     } catch (error) {
-      told = null;
+      latest = null;
       why.hidden = false;
       why.className = "notice bad";
-      say(why, reasonOf(error));
+      setText(why, reasonOf(error));
     }
     redraw();
   }
 
   function redraw() {
-    const [known, now] = [model.plugins.get(name), told?.usage];
+    const [known, now] = [model.plugins.get(name), latest?.usage];
     drawn.draw(known?.samples ?? []);
-    if (!told) return;
-    const shown = told.health;
+    if (!latest) return;
+    const shown = latest.health;
     const mark = `${shown.state} ${shown.well}`;
     if (drawnState !== mark) put(state, badge(shown.state, shown.well));
     drawnState = mark;
     why.hidden = !shown.why;
     why.className = `notice ${toneOf(shown.state, shown.well)}`;
-    say(why, shown.why ?? "");
-    const lines = fileNotes(told);
+    setText(why, shown.why ?? "");
+    const lines = fileNotes(latest);
     notes.hidden = lines.length === 0;
     if (notes.textContent !== lines.map(plain).join("")) put(notes, lines.map((line) => el("li", {}, line)));
     put(about, facts([
-      ["Version", told.version ?? "–"],
-      ["Digest", told.digest ? el("code", {}, told.digest) : "–"],
-      ["Lease", leaseText(told)],
+      ["Version", latest.version ?? "–"],
+      ["Digest", latest.digest ? el("code", {}, latest.digest) : "–"],
+      ["Lease", leaseText(latest)],
       ["CPU", `${time(now.cpuSeconds)} used, ${percent(known?.sample?.cpu ?? NaN)} now`],
       ["Memory", `${size(now.memoryBytes)}, at most ${size(now.memoryPeakBytes)}`],
       ["Cache", size(now.cacheBytes)],
       ["Writes", count(now.writes)],
       ["Denied", count(now.denied)],
     ]));
-    controllers.show(told.controllers);
-    const last = told.controllers.flatMap((it) => it.lastErrors.map((error) => ({ ...error, controller: it.name })));
+    controllers.show(latest.controllers);
+    const last = latest.controllers.flatMap((it) => it.lastErrors.map((error) => ({ ...error, controller: it.name })));
     failed.hidden = last.length === 0;
     failures.show(last.sort((one, other) => one.secondsAgo - other.secondsAgo).slice(0, FAILURE_ROWS));
-    denied.hidden = told.denials.length === 0;
-    denials.show(told.denials);
+    denied.hidden = latest.denials.length === 0;
+    denials.show(latest.denials);
   }
 
   const [endLoad, endKeys] = [repeatedly(ASK_EVERY, load), repeatedly(ASK_EVERY, keys.load)];
@@ -146,7 +146,7 @@ function pluginPage(name) {
 function keyList(name) {
   const choice = keyChoices.get(name) ?? { state: "not-done", search: "", pages: [] };
   keyChoices.set(name, choice);
-  // A screen reader is to say what a choice has found, and not every figure that changes later.
+  // A screen reader should read the number of keys after a choice, but not each change of the number later.
   let [next, asked, isChosen] = [null, 0, true];
   const list = table({
     caption: "Keys", columns: KEY_COLUMNS(name), key: (it) => `${it.controller} ${it.key}`,
@@ -183,12 +183,12 @@ function keyList(name) {
     const own = ++asked;
     try {
       const page = await ask(`${linkTo(name)}/keys?${query.toString().replaceAll("+", "%20")}`);
-      // A later choice has been asked for meanwhile.
+      // Otherwise a later choice has replaced this one meanwhile.
       if (own === asked) showPage(page);
     } catch (error) {
       if (own !== asked) return;
       problem.hidden = false;
-      say(problem, reasonOf(error));
+      setText(problem, reasonOf(error));
     }
   }
 
@@ -198,17 +198,17 @@ function keyList(name) {
     list.show(page.keys);
     const first = choice.pages.length * KEY_ROWS;
     pager.hidden = choice.pages.length === 0 && !next;
-    say(range, page.keys.length === 0 ? "" : `${count(first + 1)}–${count(first + page.keys.length)} of ${count(page.total)}`);
+    setText(range, page.keys.length === 0 ? "" : `${count(first + 1)}–${count(first + page.keys.length)} of ${count(page.total)}`);
     [before.disabled, after.disabled] = [choice.pages.length === 0, !next];
     const sum = Object.values(page.states).reduce((total, it) => total + it, 0);
     found.setAttribute("aria-live", isChosen ? "polite" : "off");
     isChosen = false;
-    say(found, `${count(page.total)} of ${count(sum)}`);
+    setText(found, `${count(page.total)} of ${count(sum)}`);
     const options = [["not-done", "not done", sum - (page.states.done ?? 0)], ["all", "all", sum]];
     options.push(...Object.entries(page.states).map(([state, number]) => [state, words(state), number]));
     if (!options.some(([state]) => state === choice.state)) options.push([choice.state, words(choice.state), 0]);
     const wanted = options.map(([state, text, number]) => [state, `${text} (${count(number)})`]);
-    // An open list of choices would lose its place.
+    // Replacing the options of an open list would move its selection.
     if (document.activeElement !== states || states.options.length !== wanted.length) {
       put(states, wanted.map(([value, text]) => el("option", { value, selected: value === choice.state }, text)));
     }
@@ -217,7 +217,7 @@ function keyList(name) {
   return { node, load, search };
 }
 
-/** The way to this page. */
+/** The links from the first page to this one. */
 function trail(...parts) {
   const items = parts.map(([text, href]) => el("li", {}, href ? el("a", { href }, text) : el("span", { "aria-current": "page" }, text)));
   return el("nav", { class: "trail", "aria-label": "The way to this page" }, el("ol", {}, items));

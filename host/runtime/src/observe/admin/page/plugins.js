@@ -1,8 +1,8 @@
-// The first page: every plugin in a line, the curves of all, and what has failed lately.
+// The first page: a line for each plugin, the curves of all plugins, and recent failures.
 
-/** The choices on the first page, which stay while another is shown. */
+/** The choices on the first page. They are kept while another page is shown. */
 const chosen = { search: "", onlyUnwell: false, sort: { by: "state", down: false } };
-/** Rows at a time. */
+/** The most rows that are shown at a time. */
 const PLUGIN_ROWS = 200;
 const FAILURE_ROWS = 12;
 
@@ -13,7 +13,7 @@ function leaseWord({ lease }) {
   return lease.holder ? "elsewhere" : "free";
 }
 
-/** A column of numbers. Narrow windows leave out those that are `slim` or `mid`. */
+/** A column of numbers. Narrow windows leave out the columns that are `slim` or `mid`. */
 const number = (id, title, of, text, help, width = "") =>
   ({ id, title, help, class: `number ${width}`, number: true, text: (it) => text(of(it)), order: of });
 
@@ -39,10 +39,10 @@ const PLUGIN_COLUMNS = [
   number("paused", "Paused", ({ shown }) => shown.paused, count, "Keys whose object is paused", "mid"),
   number("cpu", "CPU", ({ sample }) => sample.cpu ?? 0, percent, "Of one processor, in the last second", "slim"),
   number("latency", "Call", ({ sample }) => sample.call ?? -1, time, "How long calls took on average, in the last second", "slim"),
-  number("memory", "Memory", ({ shown }) => shown.memoryBytes, size, "What its calls and parked instances have", "slim"),
-  number("cache", "Cache", ({ shown }) => shown.cacheBytes, size, "One that several plugins read counts for each", "mid"),
-  number("writes", "Writes", ({ shown }) => shown.writes, count, "What the API server has carried out", "mid"),
-  number("denied", "Denied", ({ shown }) => shown.denied, count, "What it asked for and was not granted", "mid"),
+  number("memory", "Memory", ({ shown }) => shown.memoryBytes, size, "Memory of its calls and its parked instances", "slim"),
+  number("cache", "Cache", ({ shown }) => shown.cacheBytes, size, "A cache that several plugins read counts for each", "mid"),
+  number("writes", "Writes", ({ shown }) => shown.writes, count, "Writes that the API server has carried out", "mid"),
+  number("denied", "Denied", ({ shown }) => shown.denied, count, "Requests that were not granted", "mid"),
 ];
 
 const FAILURE_COLUMNS = [
@@ -97,7 +97,7 @@ function overview() {
       "Calls/s": rate(now?.callRate ?? NaN), "Writes/s": rate(now?.writeRate ?? NaN), CPU: percent(now?.cpu ?? NaN),
       Memory: size(sum((it) => it.shown.memoryBytes)),
     };
-    for (const [name, text] of Object.entries(figures)) say(tiles.get(name), text);
+    for (const [name, text] of Object.entries(figures)) setText(tiles.get(name), text);
     tiles.get("Need attention").className = bad > 0 ? "warn" : "";
     const wanted = chosen.search.trim().toLowerCase().split(/\s+/);
     const isWanted = ({ shown }) => {
@@ -106,7 +106,7 @@ function overview() {
     };
     const found = all.filter(isWanted);
     list.show(found);
-    say(matching, found.length === all.length ? "" : `${count(found.length)} of ${count(all.length)}`);
+    setText(matching, found.length === all.length ? "" : `${count(found.length)} of ${count(all.length)}`);
     const failed = all.flatMap(({ shown }) => shown.failures.map((it) => ({ ...it, plugin: shown.name })));
     failures.show(failed.sort((one, other) => other.at - one.at).slice(0, FAILURE_ROWS));
     drawn.draw(model.samples);
@@ -124,5 +124,5 @@ function nothingYet() {
 function showNotes(element) {
   const notes = model.host?.notes ?? [];
   element.hidden = notes.length === 0;
-  say(element, notes.join("\n"));
+  setText(element, notes.join("\n"));
 }

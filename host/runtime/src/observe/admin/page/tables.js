@@ -1,8 +1,9 @@
 // Tables whose rows stay where they are while their figures change.
 
 /**
- * A table. A column has a `title` and a `text` of each row; `node` makes an element of it anew where the text has changed, and
- * `order` is by what it sorts. With `sort`, its columns sort by a click; with `page`, so many rows are shown at a time.
+ * A table. Each column has a `title` and a function `text` for the text of a row. A column may have a function `node`,
+ * which makes the content of a cell again when its text changes, and a function `order`, whose result sorts the rows.
+ * With `sort`, a click on a heading sorts the rows. At most `page` rows are shown at a time.
  */
 function table({ caption, columns, key, empty, sort = null, page = Infinity }) {
   const body = el("tbody");
@@ -42,7 +43,7 @@ function table({ caption, columns, key, empty, sort = null, page = Infinity }) {
       if (known.texts[index] === text) return;
       known.texts[index] = text;
       if (column.node) put(known.cells[index], column.node(row));
-      else say(known.cells[index], text);
+      else setText(known.cells[index], text);
     });
     return known.line;
   }
@@ -81,7 +82,7 @@ function table({ caption, columns, key, empty, sort = null, page = Infinity }) {
       });
     }
     pager.hidden = pages < 2;
-    say(range, `${count(first + 1)}–${count(first + now.length)} of ${count(all.length)}`);
+    setText(range, `${count(first + 1)}–${count(first + now.length)} of ${count(all.length)}`);
     [before.disabled, after.disabled] = [at === 0, at === pages - 1];
   }
 
@@ -102,7 +103,7 @@ function logged(lines) {
   return lines.length > 0 && el("ul", { class: "log", "aria-label": "Logged before" }, lines.map((it) => el("li", {}, el("b", {}, it.level), ` ${it.message}`)));
 }
 
-/** Names and values below each other. Values are texts or elements; those that are null are left out. */
+/** A list of names with values. A value is a text or an element; a pair whose value is null is left out. */
 function facts(pairs) {
   const shown = pairs.filter(([, value]) => value !== null && value !== undefined);
   return el("dl", { class: "facts" }, shown.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))));
@@ -110,13 +111,13 @@ function facts(pairs) {
 
 let sections = 0;
 
-/** A part of a page with its heading. Two may have the same title. */
+/** A part of a page with its heading. Two parts may have the same title. */
 function section(title, ...children) {
   const id = `part-${++sections}`;
   return el("section", { "aria-labelledby": id }, el("h2", { id }, title), children);
 }
 
-/** A field to search in, with its label. */
+/** A search field, with its label. */
 function searchField(label, value, change) {
   const input = el("input", {
     type: "search", value, placeholder: label, "aria-label": label, autocomplete: "off", spellcheck: "false",

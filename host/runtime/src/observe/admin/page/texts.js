@@ -1,12 +1,12 @@
 "use strict";
-// Texts: how numbers look, and how elements are made. A text of a stranger's becomes a text node and never markup, here and
-// nowhere else: no other file makes elements.
+// Texts: formats of numbers, and functions that make elements. Foreign text becomes a text node and never markup. Only
+// this file makes elements, so only this file has to ensure that.
 
-/** The characters with which a text could pass for another, as windlass_core::deceptive has them. */
+/** The characters that can make a text look like another one: the same as in windlass_core::deceptive. */
 const DECEPTIVE =
   /[\p{Cc}\u00ad\u061c\u115f\u1160\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\u2800\u3164\ufeff\uffa0]/gu;
 
-/** `text` with what deceives written out: `\u{202e}`. Its own line breaks stay. */
+/** `text` with deceptive characters written out, such as `\u{202e}`. Line breaks stay. */
 function plain(text) {
   return String(text).replace(DECEPTIVE, (it) => (it === "\n" ? it : `\\u{${it.codePointAt(0).toString(16)}}`));
 }
@@ -16,7 +16,7 @@ function el(name, attributes = {}, ...children) {
   return fill(document.createElement(name), attributes, children);
 }
 
-/** The same of SVG. */
+/** An SVG element, made like an element of `el`. */
 function svg(name, attributes = {}, ...children) {
   return fill(document.createElementNS("http://www.w3.org/2000/svg", name), attributes, children);
 }
@@ -30,24 +30,24 @@ function fill(element, { on = {}, ...attributes }, children) {
   return element;
 }
 
-/** These are the children of `element` now. */
+/** Replaces the children of `element`. */
 function put(element, ...children) {
   const shown = children.flat().filter((child) => child !== null && child !== undefined && child !== false);
   element.replaceChildren(...shown.map((child) => (child instanceof Node ? child : plain(child))));
 }
 
-/** `element` has this text now. It is left alone if it has it already. */
-function say(element, text) {
+/** Sets the text of `element`, unless it has this text already. */
+function setText(element, text) {
   const shown = plain(text);
   if (element.textContent !== shown) element.textContent = shown;
 }
 
-/** A whole number, with its thousands apart; or a dash. */
+/** A whole number, with separators between thousands; or a dash. */
 function count(number) {
   return Number.isFinite(number) ? Math.round(number).toLocaleString("en-US") : "–";
 }
 
-/** A number of a rate: precise where it is small. */
+/** A rate. Small numbers have more decimals. */
 function rate(number) {
   if (!Number.isFinite(number)) return "–";
   return number >= 100 || number === 0 ? count(number) : number.toFixed(number >= 10 ? 1 : 2);
@@ -62,7 +62,7 @@ function size(bytes) {
   return String(Math.round(bytes));
 }
 
-/** A time as kubectl writes ages, with fractions where it is short: `12ms`, `1.5s`, `3m20s`, `2h5m`; or a dash. */
+/** A time as kubectl writes ages, with fractions if it is short: `12ms`, `1.5s`, `3m20s`, `2h5m`; or a dash. */
 function time(seconds) {
   if (!Number.isFinite(seconds) || seconds < 0) return "–";
   if (seconds === 0) return "0s";
@@ -86,7 +86,7 @@ function percent(share) {
   return `${(share * 100).toFixed(share === 0 || share >= 1 ? 0 : 1)}%`;
 }
 
-/** Words of the host's, such as `waiting-for-policy`, for people. */
+/** A label of the host, such as `waiting-for-policy`, as words. */
 function words(label) {
   return String(label ?? "unknown").replaceAll("-", " ");
 }
@@ -103,18 +103,18 @@ const TONES = {
   ],
 };
 
-/** How a state is marked: ok, idle, warn or bad. Running is a state of keys, too, and there nothing to be glad of. */
+/** The mark of a state: ok, idle, warn or bad. */
 function toneOf(state, isWell = true) {
   if (!isWell && state === "running") return "warn";
   return Object.keys(TONES).find((tone) => TONES[tone].includes(state)) ?? "warn";
 }
 
-/** A state with its mark, which has a shape besides its colour. */
+/** A state with its mark, which differs by its shape and not only by its colour. */
 function badge(state, isWell = true) {
   return el("span", { class: `badge ${toneOf(state, isWell)}` }, words(state));
 }
 
-/** Where a page of this page's is: a plugin's, or a key's. */
+/** The path of a plugin or a key, which is the same for the API and for this page's views. */
 function linkTo(plugin, key) {
   const parts = ["plugins", plugin];
   if (key !== undefined) {

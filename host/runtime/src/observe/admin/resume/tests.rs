@@ -102,7 +102,7 @@ fn only_one_path_below_a_plugin_resumes_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_open_circuit_and_failed_keys_are_resumed_and_that_is_said() {
+async fn an_open_circuit_and_failed_keys_are_resumed_and_reported() {
     let scene = Scene::new();
     let _source = scene.stopped(ResumedController { failed_keys: 3, had_open_circuit: true });
     let (did, why) = scene.resumed().await;

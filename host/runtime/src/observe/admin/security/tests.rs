@@ -11,7 +11,7 @@ use tokio_rustls::TlsConnector;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::observe::admin::authorization::tests::ToldReviews;
+use crate::observe::admin::authorization::tests::ScriptedReviews;
 use crate::observe::admin::settings::TlsFiles;
 use crate::observe::admin::{Admin, listen};
 use crate::observe::metrics::HostMetrics;
@@ -32,7 +32,7 @@ async fn secured() -> Secured {
     std::fs::write(&files.key, made.signing_key.serialize_pem()).expect("written");
     let address = "127.0.0.1:0".parse().expect("an address");
     let settings = AdminSettings { address, auth: AdminAuth::Token, tls: Some(files) };
-    let security = Arc::new(AdminSecurity::of(&settings, ToldReviews::default()).expect("a pair"));
+    let security = Arc::new(AdminSecurity::of(&settings, ScriptedReviews::default()).expect("a pair"));
     let listener = listen(address).await.expect("a free port");
     let address = listener.local_addr().expect("bound");
     let admin = Admin { status: Status::new(CancellationToken::new()), metrics: HostMetrics::new() };
@@ -107,7 +107,7 @@ async fn a_client_that_never_shakes_hands_is_sent_away() {
 #[tokio::test]
 async fn a_token_is_asked_for_over_tls_only() {
     let address = "127.0.0.1:0".parse().expect("an address");
-    let security = |auth| AdminSecurity::of(&AdminSettings { address, auth, tls: None }, ToldReviews::default());
+    let security = |auth| AdminSecurity::of(&AdminSettings { address, auth, tls: None }, ScriptedReviews::default());
     assert!(security(AdminAuth::Token).expect("it makes a certificate").tls.is_some());
     assert!(security(AdminAuth::None).expect("it needs none").tls.is_none());
 }
@@ -116,7 +116,7 @@ async fn a_token_is_asked_for_over_tls_only() {
 async fn a_stream_lasts_no_longer_than_the_yes_to_its_token() {
     let security = |auth| {
         let settings = AdminSettings { address: "127.0.0.1:0".parse().expect("an address"), auth, tls: None };
-        AdminSecurity::of(&settings, ToldReviews::default()).expect("no files are needed")
+        AdminSecurity::of(&settings, ScriptedReviews::default()).expect("no files are needed")
     };
     let (now, longest) = (Instant::now(), Instant::now() + 4 * YES_FOR);
     assert_eq!(security(AdminAuth::Token).until(longest), now + YES_FOR);

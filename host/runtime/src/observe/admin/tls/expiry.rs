@@ -16,9 +16,9 @@ const HOUR: Duration = Duration::from_hours(1);
 /// A problem with a certificate's expiry.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ExpiryProblem {
-    /// It expires soon; the time left, in words.
+    /// The certificate expires soon. Has the time left, in words.
     Soon(String),
-    /// It has expired; how long ago, in words.
+    /// The certificate has expired. Has the time since then, in words.
     Expired(String),
 }
 
@@ -49,7 +49,7 @@ fn of_certificate(certificate: &CertificateDer<'_>) -> Option<Duration> {
     }
 }
 
-/// In days, or in hours if there are fewer than two days.
+/// `time` in days, or in hours if it is shorter than two days.
 fn in_words(time: Duration) -> String {
     let whole = |unit: Duration| time.as_secs() / unit.as_secs();
     if time < 2 * DAY { format!("{} h", whole(HOUR)) } else { format!("{} days", whole(DAY)) }

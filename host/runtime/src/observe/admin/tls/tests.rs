@@ -34,15 +34,15 @@ fn write_pair_until(files: &TlsFiles, year: i32) {
 
 /// Collects what is logged.
 #[derive(Clone, Default)]
-struct Heard(Arc<Mutex<Vec<String>>>);
+struct LoggedLines(Arc<Mutex<Vec<String>>>);
 
-impl<S: tracing::Subscriber> Layer<S> for Heard {
+impl<S: tracing::Subscriber> Layer<S> for LoggedLines {
     fn on_event(&self, event: &tracing::Event<'_>, _: Context<'_, S>) {
         event.record(&mut self.clone());
     }
 }
 
-impl Visit for Heard {
+impl Visit for LoggedLines {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         if field.name() == "message" {
             self.0.lock().expect("no panic").push(format!("{value:?}"));
@@ -50,10 +50,10 @@ impl Visit for Heard {
     }
 }
 
-impl Heard {
-    /// How often the log contains `said`.
-    fn times(&self, said: &str) -> usize {
-        self.0.lock().expect("no panic").iter().filter(|line| line.contains(said)).count()
+impl LoggedLines {
+    /// How often the log contains `text`.
+    fn times(&self, text: &str) -> usize {
+        self.0.lock().expect("no panic").iter().filter(|line| line.contains(text)).count()
     }
 }
 
@@ -144,19 +144,19 @@ async fn a_pair_behind_links_is_followed_through_them() {
 
 #[tokio::test(start_paused = true)]
 async fn an_expired_certificate_is_logged_when_loaded_and_every_day() {
-    let heard = Heard::default();
-    let _hears = tracing::subscriber::set_default(tracing_subscriber::registry().with(heard.clone()));
+    let log = LoggedLines::default();
+    let _logging = tracing::subscriber::set_default(tracing_subscriber::registry().with(log.clone()));
     let (_directory, files) = pair();
     let tls = AdminTls::from_files(files.clone()).expect("a pair");
-    let said = || heard.times("has expired");
+    let expired_lines = || log.times("has expired");
     write_pair_until(&files, 2001);
     tls.reload(&files).await;
-    assert_eq!(said(), 1, "it is new");
+    assert_eq!(expired_lines(), 1, "it is new");
     tls.reload(&files).await;
-    assert_eq!(said(), 1, "it is the same");
+    assert_eq!(expired_lines(), 1, "it is the same");
     let _ = tokio::time::timeout(EXPIRY_REMINDER_INTERVAL + EXPIRY_REMINDER_INTERVAL / 2, tls.remind(&files)).await;
-    assert_eq!(said(), 3, "at the start, and a day later");
+    assert_eq!(expired_lines(), 3, "at the start, and a day later");
     write_pair(&files);
     tls.reload(&files).await;
-    assert_eq!((said(), heard.times("expires soon")), (3, 0));
+    assert_eq!((expired_lines(), log.times("expires soon")), (3, 0));
 }

@@ -146,7 +146,7 @@ impl KeyParts {
 }
 
 impl KeyListing {
-    /// In the form for a list.
+    /// As JSON for a list of keys.
     pub(crate) fn to_json(&self) -> Value {
         let due_in = self.queued.and_then(|queued| queued.due_in);
         json!({

@@ -12,7 +12,7 @@ use super::{CurrentPluginStatus, PluginStatus};
 pub(crate) struct PluginHealth {
     pub(crate) state: PluginState,
     pub(crate) why: Option<String>,
-    /// True if nobody needs to act.
+    /// True if no operator needs to act.
     pub(crate) is_well: bool,
 }
 
@@ -35,7 +35,7 @@ impl PluginStatus {
         let current = locked(&self.current).clone();
         let controllers = self.controllers();
         let facts: Vec<_> = controllers.iter().map(|it| facts_of(it)).collect();
-        // If the status of a plugin has no lease, the plugin runs nothing or needs none.
+        // If the status of a plugin has no lease, the plugin runs nothing or needs no lease.
         let lease = locked(&self.lease).as_ref().map_or(LeaseStatus::Held, |lease| lease.status());
         let (state, decides) = PluginState::of(&PluginFacts {
             phase: current.phase,
@@ -104,7 +104,7 @@ fn why(
 fn unproven(controller: &ControllerStatus) -> String {
     let caches = controller.unproven();
     if caches.is_empty() {
-        return "the API server answers again, and has not said yet whether it was restored".to_owned();
+        return "the API server answers again, and it is not known yet whether it was restored".to_owned();
     }
     format!(
         "the API server was restored, and controller {} makes no calls until these caches have been listed: {}",
@@ -163,7 +163,7 @@ mod tests {
         assert!(health(&plugin).2, "another replica does the work");
         let key = ObjectKey::namespaced("prod", "shop");
         runs_with_flaws(&plugin, &controller, &key);
-        assert_eq!(plugin.health(Some("nobody")).state, PluginState::Unserved);
+        assert_eq!(plugin.health(Some("no replica")).state, PluginState::Unserved);
     }
 
     fn runs_with_flaws(plugin: &PluginStatus, controller: &ControllerStatus, key: &ObjectKey) {

@@ -37,11 +37,11 @@ impl Followed {
     /// The same, without waiting for its plugin.
     fn begin(stage: Stage) -> Self {
         let mut reload = stage.reload();
-        let (tell, plugins, mut current) =
-            (reload.teller(), stage.plugins.clone(), CurrentFiles::new(stage.host.clone()));
+        let (sender, plugins, mut current) =
+            (reload.news_sender(), stage.plugins.clone(), CurrentFiles::new(stage.host.clone()));
         let follow = async move {
             let mut files = Files::follow(&plugins, u64::MAX, is_plugin);
-            while tell.send(DirectoryNews::Files(current.changes(&mut files).await)).is_ok() {}
+            while sender.send(DirectoryNews::Files(current.changes(&mut files).await)).is_ok() {}
         };
         let following = tokio_util::task::AbortOnDropHandle::new(tokio::spawn(follow));
         let running = tokio_util::task::AbortOnDropHandle::new(tokio::spawn(async move { reload.run().await }));
@@ -73,8 +73,8 @@ async fn a_differing_shadow_writes_nothing_and_its_differences_are_shown() {
     // The first object may have been called about before there was a shadow.
     host.stage.create_config_map("b").await;
     until(|| host.next()["keys"]["differing"].as_u64() >= Some(1)).await;
-    let told = host.next()["differing"].to_string();
-    assert!(told.contains("ConfigMap default/") && told.contains("/runz"), "{told}");
+    let differing = host.next()["differing"].to_string();
+    assert!(differing.contains("ConfigMap default/") && differing.contains("/runz"), "{differing}");
     let seen = async || host.stage.config_map("b").await;
     let all_runs = async {
         while !seen().await.contains(r#""chameleon.windlass.dev/runs":"6""#) {
@@ -172,8 +172,8 @@ async fn a_shadow_that_traps_does_no_harm() {
         host.stage.create_config_map(name).await;
     }
     until(|| host.calls("differing") >= 6).await;
-    let told = host.next()["differing"].to_string();
-    assert!(told.contains("the call") && told.contains("done → traps"), "{told}");
+    let differing = host.next()["differing"].to_string();
+    assert!(differing.contains("the call") && differing.contains("done → traps"), "{differing}");
     assert_eq!((host.runs(), host.stage.host.panics.snapshot()), (before, panics));
     let shown = host.stage.host.status.to_json();
     assert_eq!(shown["plugins"][0]["rejected"], Value::Null, "the rejected version says nothing about the running one");

@@ -13,14 +13,14 @@ use crate::observe::status::{NotTaken, PluginHealth, PluginPhase, PluginStatus};
 use crate::plugins::directory::{FileRefusal, NotRevived, StopReason};
 use crate::rejections::{Digest, Rejection};
 
-/// Every file that existed when the host started was started or refused.
+/// Reports that every file that existed when the host started was started or refused.
 pub(super) fn begun(running: usize) {
     if running == 0 {
         tracing::warn!("no plugin runs: the host waits for files in its plugin directory");
     }
 }
 
-/// A file was loaded.
+/// Reports that a file was loaded.
 pub(super) fn loaded(host: &Host, plugin: &Arc<Plugin>) {
     tracing::info!(
         plugin = %plugin.name(), version = plugin.manifest().version, digest = plugin.short_digest(),
@@ -29,10 +29,11 @@ pub(super) fn loaded(host: &Host, plugin: &Arc<Plugin>) {
     host.status.plugin(plugin.name()).count_load("loaded");
 }
 
-/// A file was not taken. `running` is the generation that goes on, or that takes over again after a rollback.
+/// Reports that a file was not taken. `running` is the generation that goes on, or that takes over again after a
+/// rollback.
 ///
-/// Here as below, the status is set before the log line is written, so that `/plugins` agrees with a line that somebody
-/// reads.
+/// Here as below, the status is set before the log line is written, so that `/plugins` already agrees with the line
+/// when a user reads it.
 pub(super) fn refused(
     host: &Host,
     plugin: &Arc<str>,
@@ -57,52 +58,52 @@ pub(super) fn refused(
     }
     match refusal {
         FileRefusal::Rival { .. } => {
-            tracing::error!(%plugin, error, "plugin not started; it is looked at again when a file changes");
+            tracing::error!(%plugin, error, "plugin not started; it is tried again when a file changes");
         }
         FileRefusal::Rejected { .. } => tracing::error!(
             %plugin, error, "plugin not started: put another file in its place, or the one from before"
         ),
-        _ => tracing::error!(%plugin, error, "plugin not loaded; it is looked at again when its file changes"),
+        _ => tracing::error!(%plugin, error, "plugin not loaded; it is tried again when its file changes"),
     }
 }
 
-/// The version before a rejected file runs in its place, from the cache.
+/// Reports that the version before a rejected file runs in its place, from the cache.
 pub(super) fn revived(host: &Host, former: &Plugin, rejection: &Rejection) {
     let reason = format!("it was rolled back: {}", rejection.because);
     let not_taken = NotTaken { digest: Some(rejection.digest.clone()), reason };
     host.status.plugin(former.name()).has_not_taken(Some(not_taken));
     tracing::warn!(
         plugin = %former.name(), digest = former.short_digest(), rejected = &*rejection.digest,
-        "what ran before the file that was rolled back runs again: it was kept with the compiled plugins"
+        "the version before the one that was rolled back runs again: it was kept with the compiled plugins"
     );
 }
 
-/// The version before a rejected file was found but not started.
+/// Reports that the version before a rejected file was found but not started.
 pub(super) fn not_revived(former: &Plugin, problem: &NotRevived) {
     let (plugin, digest) = (former.name(), former.short_digest());
     if let NotRevived::Superfluous = problem {
-        tracing::debug!(%plugin, digest, %problem, "what ran before the file that was rolled back is not started");
+        tracing::debug!(%plugin, digest, %problem, "the version before the one that was rolled back is not started");
     } else {
         tracing::error!(
             %plugin, digest, %problem,
-            "what ran before the file that was rolled back is not started; the plugin waits for another file"
+            "the version before the one that was rolled back is not started; the plugin waits for another file"
         );
     }
 }
 
-/// A file that was refused is now the running one.
+/// Reports that a file that was refused is now the running one.
 pub(super) fn agreed(host: &Host, plugin: &Arc<str>) {
     host.status.plugin(plugin).has_not_taken(None);
-    tracing::info!(%plugin, "the plugin's file is what runs again");
+    tracing::info!(%plugin, "the plugin's file is the running version again");
 }
 
-/// The generation that was to replace the running one was withdrawn.
+/// Reports that the generation that was to replace the running one was withdrawn.
 pub(super) fn withdrawn(host: &Host, plugin: &Arc<str>, digest: &str) {
     host.status.plugin(plugin).pends(None);
-    tracing::warn!(%plugin, digest, "the generation that was to take over must not run any more: what runs goes on");
+    tracing::warn!(%plugin, digest, "the generation that was to take over must not run any more: the running one goes on");
 }
 
-/// The running generation is told to end.
+/// Reports that the running generation must end.
 pub(super) fn stopping(host: &Host, plugin: &Arc<str>, why: &StopReason) {
     let reason = match why {
         StopReason::Deleted => "its file is gone".to_owned(),
@@ -112,7 +113,7 @@ pub(super) fn stopping(host: &Host, plugin: &Arc<str>, why: &StopReason) {
     host.status.plugin(plugin).set(PluginPhase::Ending, Some(reason));
     match why {
         StopReason::Deleted => {
-            tracing::info!(%plugin, "the plugin's file is gone: what is queued runs, and then it ends");
+            tracing::info!(%plugin, "the plugin's file is gone: its queued keys run, and then it ends");
         }
         StopReason::NotAllowed { digest, list } => {
             let list = list.display();
@@ -120,12 +121,12 @@ pub(super) fn stopping(host: &Host, plugin: &Arc<str>, why: &StopReason) {
         }
         StopReason::Rejected { digest, because } => tracing::error!(
             %plugin, digest = &**digest, because,
-            "another replica has rolled the plugin back: it ends here, where no generation before it is known"
+            "another replica has rolled the plugin back: it ends here, because this replica knows no earlier generation"
         ),
     }
 }
 
-/// A plugin no longer runs because of a panic of the host, which was logged.
+/// Reports that a plugin no longer runs because of a panic of the host, which was logged.
 pub(super) fn fell(host: &Host, plugin: &Arc<str>, pause: Duration) {
     let reason =
         format!("the host's own task that runs it has panicked, see the log: it is started again in {pause:.0?}");
@@ -133,7 +134,7 @@ pub(super) fn fell(host: &Host, plugin: &Arc<str>, pause: Duration) {
     tracing::error!(%plugin, "the plugin does not run: {reason}");
 }
 
-/// The newest generation was rolled back.
+/// Reports that the newest generation was rolled back.
 pub(super) fn rolled_back(host: &Host, plugin: &Arc<str>, runs: &str, rejection: &Rejection) {
     let Rejection { digest, because, .. } = rejection;
     let status = host.status.plugin(plugin);
@@ -147,35 +148,36 @@ pub(super) fn rolled_back(host: &Host, plugin: &Arc<str>, runs: &str, rejection:
     event(host, plugin, runs, ("PluginRolledBack", "RollBack"), &note);
 }
 
-/// Other replicas have learned of the verdicts. `late` if it was logged that they had not.
+/// Reports that other replicas have learned of the verdicts. `late` if it was logged that they had not.
 pub(super) fn replicas_know(host: &Host, plugin: &Arc<str>, late: bool) {
     if late {
-        tracing::info!(%plugin, "other replicas know now which generation was rolled back or is tried again");
+        tracing::info!(%plugin, "other replicas know now which generation was rolled back or may be tried again");
     }
     if let Some(status) = host.status.known(plugin) {
-        status.is_untold(None);
+        status.is_unpublished(None);
     }
 }
 
-/// Publishing to other replicas has failed, and is retried. `say` if that has lasted long enough to be logged.
-pub(super) fn replicas_do_not_know(host: &Host, plugin: &Arc<str>, error: &str, say: bool) {
-    if say {
+/// Reports that publishing to other replicas has failed, and is retried. `late` if that has lasted long enough to be
+/// logged.
+pub(super) fn replicas_do_not_know(host: &Host, plugin: &Arc<str>, error: &str, late: bool) {
+    if late {
         tracing::error!(
             %plugin, error,
-            "other replicas could not be told which generation was rolled back or is tried again: it is tried again until this host \
-             stops; until then they find out by themselves"
+            "other replicas could not be informed which generation was rolled back or may be tried again: the host retries until \
+             it stops; meanwhile they find out by themselves"
         );
     }
     if let Some(status) = host.status.known(plugin) {
-        status.is_untold(Some(error.to_owned()));
+        status.is_unpublished(Some(error.to_owned()));
     }
 }
 
-/// A plugin has needed an operator for a while.
+/// Reports that a plugin has needed an operator for a while.
 pub(super) fn needs_person(host: &Host, status: &PluginStatus, health: &PluginHealth) {
     let (plugin, state) = (&status.name, health.state.as_str());
     let why = health.why.as_deref().unwrap_or_default();
-    tracing::warn!(%plugin, state, why, "the plugin does not do its work: it goes on when somebody has acted");
+    tracing::warn!(%plugin, state, why, "the plugin does not do its work: it goes on when an operator has acted");
     let Some(reason) = health.state.event_reason() else { return };
     let generation = status.generation();
     let runs = generation.as_ref().map(|plugin| plugin.short_digest()).unwrap_or_default();

@@ -49,7 +49,7 @@ impl Policies {
     }
 
     /// Logs one line about what a plugin asks for, and how the operator grants it.
-    pub(super) fn tell_standing(&self, plugin: &Plugin) {
+    pub(super) fn log_standing(&self, plugin: &Plugin) {
         let Standing::Waiting(broken) = self.standing(plugin.name()) else { return };
         let file = self.settings.directory.join(format!("{}{SUFFIX}", plugin.name()));
         let (file, path) = (file.display(), plugin.path().display());
@@ -67,7 +67,7 @@ impl Policies {
     }
 
     /// Warns of `policies` without a plugin: their files may be misnamed.
-    pub(super) fn tell_orphans(&self, policies: impl IntoIterator<Item = String>) {
+    pub(super) fn log_orphans(&self, policies: impl IntoIterator<Item = String>) {
         for plugin in self.orphans(policies) {
             let (file, why) = (format!("{plugin}{SUFFIX}"), self.why_orphaned(&plugin));
             tracing::warn!(file, "{why}");
@@ -91,7 +91,7 @@ impl Policies {
 }
 
 /// Logs the outcome of reading `plugin`'s policy.
-pub(super) fn tell_taken(plugin: &str, file: &Path, taken: &Taken) {
+pub(super) fn log_taken(plugin: &str, file: &Path, taken: &Taken) {
     let file = file.display();
     match taken {
         Taken::InForce(rules) => tracing::info!(plugin, %file, rules, "policy in force"),
@@ -104,7 +104,7 @@ pub(super) fn tell_taken(plugin: &str, file: &Path, taken: &Taken) {
 }
 
 /// Logs which plugins are paused `now` and were not `before`, and the reverse.
-pub(super) fn tell_pauses(before: &BTreeMap<String, bool>, now: &BTreeMap<String, bool>) {
+pub(super) fn log_pauses(before: &BTreeMap<String, bool>, now: &BTreeMap<String, bool>) {
     let of = |pauses: &BTreeMap<String, bool>, plugin: &str| pauses.get(plugin).copied().unwrap_or_default();
     for plugin in before.keys().chain(now.keys().filter(|plugin| !before.contains_key(*plugin))) {
         match (of(before, plugin), of(now, plugin)) {
