@@ -1,15 +1,15 @@
-//! Figures at scale: creates a second, lists in each form, memory, start, and whether every watcher sees every event in
-//! order.
+//! Measures the server with many objects: creates per second, the time of a list in each form, memory and start time.
+//! Also checks that every watcher sees every event in order.
 //!
 //! ```text
 //! cargo run --release -p windlass-apiserver --features tls --example scale -- 100000 200
 //! cargo run --release -p windlass-apiserver --features tls --example scale -- 20000 0 KUBECONFIG PID
 //! ```
 //!
-//! The first measures the embedded server, in a process of its own; the second a real one, with its kubeconfig and
-//! process. The numbers are objects and watchers. Eight connections create `ConfigMaps`, each one after the other. Each
-//! watcher reads all events and checks their content byte by byte: no object of a connection is missing, double, or out
-//! of order.
+//! The first command measures the embedded server, in a separate process. The second measures a real server, by its
+//! kubeconfig and process ID. The numbers are the counts of objects and of watchers. Eight connections create
+//! `ConfigMaps`, each connection one after the other. Each watcher reads all events and checks their bytes: no object
+//! of a connection may be missing, repeated, or out of order.
 
 use std::error::Error;
 use std::io::{BufRead, BufReader, Read};
@@ -36,7 +36,8 @@ use windlass_apiserver::{ApiServer, Config};
 const CREATORS: usize = 8;
 /// How often each list is read.
 const LISTS: usize = 5;
-/// The forms that clients ask for: kubectl and this host, typed clients in Go, and those that need metadata alone.
+/// The media types that clients ask for: kubectl and this host, typed clients in Go, and clients that need only
+/// metadata.
 const FORMS: [(&str, &str); 3] = [
     ("JSON", "application/json"),
     ("protobuf", "application/vnd.kubernetes.protobuf"),
@@ -67,17 +68,17 @@ async fn main() -> Result<(), Failure> {
     }
 }
 
-/// The server's process.
+/// Runs the embedded server in the child process.
 async fn serve() -> Result<(), Failure> {
     let server = ApiServer::start(Config { watch_history: 1 << 20, ..Config::default() }).await?;
     println!("{}", server.url());
-    // Until its parent is gone.
+    // Runs until the parent process has ended.
     tokio::task::spawn_blocking(|| std::io::stdin().read_to_end(&mut Vec::new())).await??;
     server.shutdown().await;
     Ok(())
 }
 
-/// A server in a process of its own, its URL, and the seconds of its start.
+/// Starts the embedded server in a separate process. Returns the process, its URL, and the seconds that the start took.
 fn embedded() -> Result<(Child, String, f64), Failure> {
     let begin = Instant::now();
     let mut child =
@@ -87,14 +88,14 @@ fn embedded() -> Result<(Child, String, f64), Failure> {
     Ok((child, url, begin.elapsed().as_secs_f64()))
 }
 
-/// Where requests go.
+/// The server that is measured.
 struct Server {
     host: String,
     tls: Option<TlsConnector>,
 }
 
 impl Server {
-    /// The server of a kubeconfig, with the client certificate in it.
+    /// The server of a kubeconfig that has a client certificate.
     fn of(kubeconfig: &str) -> Result<Server, Failure> {
         let config: Value = serde_saphyr::from_str(&std::fs::read_to_string(kubeconfig)?)?;
         let (cluster, user) = (&config["clusters"][0]["cluster"], &config["users"][0]["user"]);
@@ -183,7 +184,8 @@ async fn current_version(server: &Server) -> Result<String, Failure> {
     Ok(list["metadata"]["resourceVersion"].as_str().ok_or("a list without a version")?.to_owned())
 }
 
-/// Reads the list of all objects several times; the best of them, as others share the processors.
+/// Reads the list of all objects several times. Reports the shortest time, because other processes share the
+/// processors.
 async fn list(server: &Server, accept: &str) -> Result<String, Failure> {
     let (mut best, mut length) = (f64::INFINITY, 0);
     let mut sender = server.connect().await?;
@@ -204,7 +206,7 @@ async fn list(server: &Server, accept: &str) -> Result<String, Failure> {
     Ok(format!("{:.0} ms, {} KiB", best * 1000.0, length / 1024))
 }
 
-/// The object that a connection creates.
+/// The object that connection `creator` creates as its `number`th.
 fn object(creator: usize, number: usize) -> Value {
     json!({
         "apiVersion": "v1",
@@ -228,8 +230,8 @@ async fn create(server: Arc<Server>, creator: usize, count: usize) -> Result<(),
     Ok(())
 }
 
-/// The events of all watchers, which begin at one version and select the same: so each gets the same bytes. The first
-/// that gets them parses and checks them, and the others compare theirs, which costs a hundredth.
+/// The expected stream of all watchers. They begin at the same version and select the same objects, so all get the same
+/// bytes. The first watcher to get an event parses and checks it; the others compare bytes, which costs a hundredth.
 struct Expected {
     objects: usize,
     stream: Mutex<CheckedStream>,
@@ -238,7 +240,7 @@ struct Expected {
 #[derive(Default)]
 struct CheckedStream {
     bytes: Vec<u8>,
-    /// So many of the bytes are whole events, and checked.
+    /// How many of the bytes belong to complete, checked events.
     checked: usize,
     /// The number of the next object of each connection.
     next: [usize; CREATORS],
@@ -247,14 +249,16 @@ struct CheckedStream {
 }
 
 impl Expected {
-    /// Checks what a watcher got at a place of its stream. True once it has all events.
+    /// Checks the `data` that a watcher got at offset `place` of its stream. True once the watcher has all events.
     fn check(&self, place: usize, data: &[u8]) -> Result<bool, Failure> {
         let mut stream = self.stream.lock().map_err(|_| "another watcher has panicked")?;
         let (known, new) = data.split_at(data.len().min(stream.bytes.len() - place));
         let expected = &stream.bytes[place..place + known.len()];
         if known != expected {
             let (known, expected) = (String::from_utf8_lossy(known), String::from_utf8_lossy(expected));
-            return Err(format!("at byte {place} came\n{known}\nwhere another watcher got\n{expected}").into());
+            return Err(
+                format!("at byte {place}, this watcher got\n{known}\nbut another watcher got\n{expected}").into()
+            );
         }
         stream.bytes.extend_from_slice(new);
         stream.check_events()?;
@@ -274,7 +278,8 @@ impl CheckedStream {
         Ok(())
     }
 
-    /// An event is the creation of the next object of its connection, as it was sent, at a later version.
+    /// Checks that an event adds the next object of its connection, with the content that was sent, at a higher
+    /// version.
     fn check_event(&mut self, line: &[u8]) -> Result<(), Failure> {
         let event: Value = serde_json::from_slice(line)?;
         let text = |pointer: &str| event.pointer(pointer).and_then(Value::as_str).ok_or("an odd event");
@@ -285,7 +290,7 @@ impl CheckedStream {
             .iter()
             .all(|member| event["object"].pointer(member) == sent.pointer(member));
         if text("/type")? != "ADDED" || !is_sent || version <= self.last_version {
-            return Err(format!("not object {next} of connection {creator}, or before its time").into());
+            return Err(format!("this is not object {next} of connection {creator}, or its version is too low").into());
         }
         *next += 1;
         self.seen += 1;
@@ -294,7 +299,7 @@ impl CheckedStream {
     }
 }
 
-/// Reads all events, and checks them.
+/// Watches until all events have come, and checks them.
 async fn watch(server: Arc<Server>, version: String, expected: Arc<Expected>) -> Result<(), Failure> {
     let path = format!("{PATH}?watch=true&labelSelector=app%3Dscale&resourceVersion={version}&timeoutSeconds=3600");
     let answer = server.connect().await?.send_request(server.request("GET", &path, String::new())?).await?;
@@ -309,7 +314,7 @@ async fn watch(server: Arc<Server>, version: String, expected: Arc<Expected>) ->
     }
 }
 
-/// The memory of a process in MiB, shared pages divided among those that share them.
+/// The memory of a process in MiB (PSS): each shared page is divided among the processes that share it.
 fn proportional_memory(pid: u32) -> Result<u64, Failure> {
     let rollup = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))?;
     let line = rollup.lines().find_map(|line| line.strip_prefix("Pss:")).ok_or("no Pss")?;
@@ -317,10 +322,10 @@ fn proportional_memory(pid: u32) -> Result<u64, Failure> {
     Ok(kib / 1024)
 }
 
-/// How long a process has computed, in its own code and in the kernel.
+/// The processor time of a process in seconds, in user and in kernel mode.
 fn processor_seconds(pid: u32) -> Result<f64, Failure> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    // After the program's name, which is in parentheses; in hundredths on every Linux.
+    // The fields come after the program's name in parentheses. Times are in hundredths of a second on every Linux.
     let (_, fields) = stat.rsplit_once(')').ok_or("an odd stat")?;
     let ticks = fields.split_whitespace().skip(11).take(2).map(str::parse::<u32>);
     Ok(f64::from(ticks.sum::<Result<u32, _>>()?) / 100.0)

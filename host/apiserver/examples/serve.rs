@@ -5,9 +5,10 @@
 //! KUBECONFIG=/tmp/kubeconfig kubectl get namespaces
 //! ```
 //!
-//! All arguments may be left out: a free port, and `windlass.kubeconfig` in the temporary directory. A third argument
-//! `rbac` has requests authorized by roles. `LOAD`, `STATE` and `REACTORS` in the environment name manifests to begin
-//! with, a file that keeps the state, and a file of reactors; `STAND_INS` names the stand-ins.
+//! Both arguments are optional. The defaults are a free port, and `windlass.kubeconfig` in the temporary directory.
+//! With a third argument `rbac`, requests are authorized by roles. Environment variables set the rest: `LOAD` has the
+//! manifests to begin with, `STATE` the file that keeps the state, `REACTORS` the file of reactors, and `STAND_INS` the
+//! stand-ins.
 
 use std::error::Error;
 use std::net::{Ipv4Addr, SocketAddr};

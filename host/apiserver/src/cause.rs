@@ -8,7 +8,7 @@ use serde_json::Value;
 pub(crate) struct Cause {
     /// A reason such as `FieldValueRequired`.
     pub(crate) reason: &'static str,
-    /// The error without its field: `Required value: name or generateName is required`.
+    /// The error without the field's path: `Required value: name or generateName is required`.
     pub(crate) message: String,
     /// The dotted path of the field.
     pub(crate) field: String,
@@ -26,13 +26,13 @@ impl Cause {
         Cause::invalid_shown(field, &value.to_string(), detail)
     }
 
-    /// The same for a value that is not shown as JSON.
+    /// A field with an invalid value; `shown` is the text that stands for the value.
     pub(crate) fn invalid_shown(field: impl Into<String>, shown: &str, detail: &str) -> Cause {
         let detail = if detail.is_empty() { String::new() } else { format!(": {detail}") };
         Cause { reason: "FieldValueInvalid", message: format!("Invalid value: {shown}{detail}"), field: field.into() }
     }
 
-    /// A value that occurs twice, as it is shown.
+    /// A value that occurs twice; `shown` is the text that stands for the value.
     pub(crate) fn duplicate(field: impl Into<String>, shown: &str) -> Cause {
         Cause { reason: "FieldValueDuplicate", message: format!("Duplicate value: {shown}"), field: field.into() }
     }

@@ -1,5 +1,5 @@
-//! The server's clock and random numbers. Only this file of the crate reads the wall clock or the system's randomness.
-//! Both can be injected, and then two runs are identical.
+//! The server's clock and random numbers. In this crate, only this file reads the system's clock and randomness. With
+//! an injected clock and seed, two runs are identical.
 //!
 //! Timers are tokio's, so pausing its clock (`tokio::time::pause`) controls them.
 
@@ -16,7 +16,8 @@ pub enum Clock {
     /// The system's clock.
     #[default]
     Wall,
-    /// This time when the server starts. It advances with tokio's clock, even if that is paused and advanced by hand.
+    /// An injected clock. It shows this time when the server starts, and advances with tokio's clock, which tests can
+    /// pause and advance.
     Given(SystemTime),
 }
 
@@ -24,37 +25,37 @@ pub enum Clock {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Time {
     /// The injected time, and the instant at which it applied. `None` for the system's clock.
-    told: Option<(Timestamp, Instant)>,
-    /// How far it was set forward, or back.
+    injected: Option<(Timestamp, Instant)>,
+    /// How far the clock was set forward, or back if negative.
     offset: SignedDuration,
 }
 
 impl Time {
     pub(crate) fn start(clock: Clock) -> Time {
-        let told = match clock {
+        let injected = match clock {
             Clock::Wall => None,
             // An object cannot contain a time after the year 9999.
             Clock::Given(moment) => Some((Timestamp::try_from(moment).unwrap_or(Timestamp::MAX), Instant::now())),
         };
-        Time { told, offset: SignedDuration::ZERO }
+        Time { injected, offset: SignedDuration::ZERO }
     }
 
-    /// The clock with the time of `then`, from which it now continues. The system's clock cannot be set back.
+    /// A clock that shows the time of `then` and continues from there. The system's clock cannot be set back.
     pub(crate) fn set_back(&self, then: Instant) -> Time {
-        let told = self.told.map(|(told, since)| {
-            let shown = told.saturating_add(then.saturating_duration_since(since)).unwrap_or(told);
+        let injected = self.injected.map(|(injected, since)| {
+            let shown = injected.saturating_add(then.saturating_duration_since(since)).unwrap_or(injected);
             (shown, Instant::now())
         });
-        Time { told, ..*self }
+        Time { injected, ..*self }
     }
 
-    /// Sets the clock forward, or back.
+    /// Sets the clock forward, or back if `by` is negative.
     pub(crate) fn leap(&mut self, by: SignedDuration) {
         self.offset = self.offset.saturating_add(by);
     }
 
     pub(crate) fn now(&self) -> Moment {
-        let shown = match self.told {
+        let shown = match self.injected {
             None => Timestamp::now(),
             Some((then, since)) => then.saturating_add(since.elapsed()).unwrap_or(then),
         };
@@ -77,19 +78,20 @@ impl Moment {
         self.0.as_second()
     }
 
-    /// The seconds since a time in an object. `None` if that is invalid.
+    /// The seconds since `moment`, a time from an object. `None` if it is not a valid time.
     pub(crate) fn seconds_since(self, moment: &str) -> Option<i64> {
         let then = moment.parse::<Timestamp>().ok()?;
         Some(self.0.as_second() - then.as_second())
     }
 
-    /// The age of an earlier moment as kubectl prints it (`5s`, `3m20s`, `4h`, `12d`); `<unknown>` for an invalid time.
+    /// The time since `moment` as kubectl prints ages (`5s`, `3m20s`, `4h`, `12d`). `<unknown>` if it is not a valid
+    /// time.
     pub(crate) fn age(self, moment: &str) -> String {
         self.seconds_since(moment).map_or_else(|| "<unknown>".to_owned(), human_duration)
     }
 }
 
-/// A number of seconds since 1970, as `metav1.Time`.
+/// The time this many seconds after 1970, as `metav1.Time`.
 pub(crate) fn at(seconds: i64) -> String {
     Moment(Timestamp::from_second(seconds).unwrap_or(Timestamp::MAX)).text()
 }
@@ -105,7 +107,7 @@ impl Chance {
         Chance(Xoshiro256PlusPlus::seed_from_u64(seed))
     }
 
-    /// A separate sequence.
+    /// A new, independent sequence.
     pub(crate) fn fork(&mut self) -> Chance {
         Chance::new(Some(self.number()))
     }
@@ -114,12 +116,12 @@ impl Chance {
         self.0.next_u64()
     }
 
-    /// At least 0 and less than 1.
+    /// A random number that is at least 0 and less than 1.
     pub(crate) fn fraction(&mut self) -> f64 {
         self.0.random()
     }
 
-    /// Less than `bound`, which is not 0.
+    /// A random number less than `bound`, which must not be 0.
     pub(crate) fn below(&mut self, bound: usize) -> usize {
         self.0.random_range(0..bound)
     }
@@ -138,13 +140,14 @@ impl Chance {
 /// Unpredictable bytes; with a seed, always the same ones.
 pub(crate) fn secret<const N: usize>(seed: Option<u64>) -> [u8; N] {
     match seed {
-        // Not the sequence from which UIDs come.
+        // Uses another sequence than UIDs do.
         Some(seed) => Chance::new(Some(!seed)).bytes(),
         None => rand::random(),
     }
 }
 
-/// Two units while the first is small, then one, as in `duration.HumanDuration`.
+/// Formats a duration like `duration.HumanDuration`: with two units if the number in front is small, otherwise with
+/// one.
 pub(crate) fn human_duration(seconds: i64) -> String {
     let pair = |big: i64, big_unit: &str, small: i64, small_unit: &str| match small {
         0 => format!("{big}{big_unit}"),

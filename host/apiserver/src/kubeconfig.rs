@@ -1,10 +1,10 @@
-//! The kubeconfig of a server.
+//! Writes the kubeconfig for a server.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 
-/// The administrator's credentials. With a certificate there is no token: if a client added a different token, it would
-/// still be the administrator, because the certificate takes precedence.
+/// The administrator's credentials: a certificate or a token, not both. A client that adds a token of its own to a
+/// certificate would still be the administrator, because the certificate takes precedence.
 pub(crate) struct Credentials<'a> {
     pub(crate) token: Option<&'a str>,
     /// The client certificate and its key, as PEM.

@@ -1,11 +1,11 @@
 //! Windlass's embedded Kubernetes API server: real HTTP on loopback, state in memory.
 //!
-//! For `windlass dev`, demos and tests: `kubectl` and any other client can use it. It is not a cluster; README.md says
-//! what is missing. A request passes through `server` (HTTP, `server/route`) → `request` (parsing) → `verbs` (one verb
-//! a file, under one lock), which apply the `rules` and call `merge` and `schema` → `storage` (the state and its
-//! history) → the rest of `server` (`watch`, `respond`, `represent`, `table`), which answers. If `admission` or a
-//! conversion needs a webhook, `server/consulted` calls it and starts again. `controllers` react to the changes like a
-//! cluster's controllers.
+//! It is for `windlass dev`, demos and tests; `kubectl` and any other client can use it. It is not a whole cluster:
+//! README.md lists what is missing. A request passes through these modules: `server` (HTTP, `server/route`) → `request`
+//! (parsing) → `verbs` (one file per verb, under one lock), which applies the `rules` and calls `merge` and `schema` →
+//! `storage` (the state and its history) → `server` again (`watch`, `respond`, `represent`, `table`), which answers. If
+//! `admission` or a conversion needs a webhook, `server/consulted` calls it and then serves the request again.
+//! `controllers` react to changes like a cluster's controllers.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), windlass_apiserver::StartError> {
@@ -93,12 +93,12 @@ pub struct Config {
     pub address: SocketAddr,
     /// The controllers, and the parts of a node, that the server simulates.
     pub stand_ins: StandIns,
-    /// Whether dependents are deleted with their owners. Without this, `namespace_deletion` and `stand_ins`, the server
-    /// is bare, like envtest's.
+    /// Whether dependents are deleted with their owners. If this and `namespace_deletion` are false and there are no
+    /// `stand_ins`, the server has no controllers, like envtest's.
     pub garbage_collection: bool,
     /// Whether a deleted namespace is emptied and removed. Otherwise it stays in phase Terminating.
     pub namespace_deletion: bool,
-    /// The number of changes of each resource that are kept, so that watches can resume.
+    /// The number of changes that are kept for each resource, so that watches can resume.
     pub watch_history: usize,
     /// The clock for timestamps.
     pub clock: Clock,
@@ -106,9 +106,9 @@ pub struct Config {
     pub seed: Option<u64>,
     /// The authorization mode.
     pub authorization: Authorization,
-    /// Users in addition to the administrator, whose token is in [`ApiServer::kubeconfig`].
+    /// The tokens of further users. The administrator's token is in [`ApiServer::kubeconfig`].
     pub tokens: Vec<StaticToken>,
-    /// HTTPS instead of HTTP on the listening address.
+    /// The settings for HTTPS. `None` means HTTP.
     #[cfg(feature = "tls")]
     pub tls: Option<Tls>,
 }
@@ -134,7 +134,7 @@ impl Default for Config {
 /// Why the server could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The address is taken, or is not this machine's.
+    /// The address is in use, or does not belong to this machine.
     #[error("cannot listen on {address}")]
     Listen {
         /// The address of the configuration.
@@ -163,7 +163,7 @@ pub struct ApiServer {
 }
 
 impl ApiServer {
-    /// Listens and serves on the current tokio runtime.
+    /// Starts to listen, and serves requests on the current tokio runtime.
     pub async fn start(config: Config) -> Result<ApiServer, StartError> {
         let listen = |source| StartError::Listen { address: config.address, source };
         let listener = TcpListener::bind(config.address).await.map_err(listen)?;
@@ -190,15 +190,15 @@ impl ApiServer {
         Ok(Transport::Plain)
     }
 
-    /// Serves requests only within this process, through [`ApiServer::service`], without a socket. Its tasks run on the
-    /// current tokio runtime. In a runtime of one thread with paused time, an injected clock and a seed, two runs are
-    /// identical to the byte, except for webhooks.
+    /// Starts a server without a socket, which serves only this process, through [`ApiServer::service`]. Its tasks run
+    /// on the current tokio runtime. With a single-threaded runtime, paused time, an injected clock and a seed, two
+    /// runs are identical to the byte, except for webhooks.
     #[must_use]
     pub fn in_process(config: &Config) -> ApiServer {
         ApiServer::new(config, config.address, None)
     }
 
-    /// The same with the state of another server, or of an earlier moment.
+    /// Like [`ApiServer::in_process`], with the state of another server or of an earlier moment.
     #[must_use]
     pub fn from_snapshot(config: &Config, snapshot: &Snapshot) -> ApiServer {
         ApiServer::new(config, config.address, Some(snapshot))
@@ -230,13 +230,13 @@ impl ApiServer {
         }
     }
 
-    /// The server without its socket.
+    /// The server as a service that can be called within this process.
     #[must_use]
     pub fn service(&self) -> ApiService {
         ApiService::new(self.context.clone())
     }
 
-    /// The state as it is now.
+    /// A copy of the current state.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         Snapshot::take(&self.context.shared)
@@ -248,23 +248,23 @@ impl ApiServer {
         self.context.shared.lock().store.revision()
     }
 
-    /// Restores a snapshot. Running watches end; clients that continue from a version that no longer exists get an
+    /// Restores a snapshot. Running watches end. A client that continues from a version that no longer exists gets an
     /// error.
     pub fn restore(&self, snapshot: &Snapshot) {
         snapshot.restore(&self.context.shared);
     }
 
-    /// Applies the manifests in a folder and its subfolders (`*.yaml`, `*.yml`, `*.json`), or in one file: namespaces,
-    /// definitions, then the rest, ordered by name and document. Statuses are not loaded. Returns the number of
-    /// objects.
+    /// Applies the manifests in a folder and its subfolders (`*.yaml`, `*.yml`, `*.json`), or in one file. Namespaces
+    /// come first, then definitions, then all other objects, in the order of file names and documents. Statuses are not
+    /// loaded. Returns the number of objects.
     ///
     /// # Errors
-    /// The document and file that is wrong; then nothing is loaded.
+    /// If a file or document is invalid. The error names it, and nothing is loaded.
     pub fn load(&self, path: &Path) -> Result<usize, LoadError> {
         files::load(&mut self.context.shared.lock(), path)
     }
 
-    /// Replaces the state by one that [`ApiServer::write_state`] has written. False if there is no such file.
+    /// Replaces the state by that of a file from [`ApiServer::write_state`]. False if there is no such file.
     ///
     /// # Errors
     /// If the file is damaged, or not a state file. The state is then unchanged.
@@ -277,16 +277,16 @@ impl ApiServer {
     /// # Errors
     /// If the operating system refuses it.
     pub fn write_state(&self, path: &Path) -> Result<(), StateFileError> {
-        // A clone shares the objects, so requests do not wait for the disk.
+        // The clone is cheap, because it shares the objects. Requests need not wait for the disk.
         let state = self.context.shared.lock().clone();
         files::write(&state, path)
     }
 
-    /// Reads the state from a file, and keeps it there: a second after each change, and at the end. False if there is
-    /// no such file.
+    /// Reads the state from a file, and from then on writes the state to it: a second after each change, and at the
+    /// end. False if there is no such file yet.
     ///
     /// # Errors
-    /// As in [`ApiServer::read_state`]. Nothing is written then.
+    /// As in [`ApiServer::read_state`]. After an error, nothing is written.
     pub fn keep_state(&mut self, path: &Path) -> Result<bool, StateFileError> {
         let was_there = self.read_state(path)?;
         self.tasks.spawn(files::keep(Arc::clone(&self.context.shared), path.to_owned()));
@@ -294,14 +294,14 @@ impl ApiServer {
         Ok(was_there)
     }
 
-    /// The rules that make requests fail; none at first.
+    /// The rules that disturb requests, for example by errors. A new server has no rules.
     #[must_use]
     pub fn reactors(&self) -> Reactors {
         self.context.reactors.clone()
     }
 
-    /// Uses the reactors in a file, now and whenever it changes. An invalid later text changes nothing, and logs a
-    /// warning.
+    /// Uses the reactors in a file, now and whenever the file changes. If a later text is invalid, the server logs a
+    /// warning and keeps the previous rules.
     ///
     /// # Errors
     /// If the file cannot be used now.
@@ -316,7 +316,7 @@ impl ApiServer {
         Ok(())
     }
 
-    /// Takes UIDs and generated names from another seed from now on.
+    /// From now on, UIDs and generated names follow from another seed.
     pub fn reseed(&self, seed: u64) {
         self.context.shared.lock().chance = Chance::new(Some(seed));
     }
@@ -345,14 +345,14 @@ impl ApiServer {
         self.authority.as_deref()
     }
 
-    /// The administrator's bearer token. `None` if everything is allowed.
+    /// The administrator's bearer token. `None` if there is no authorization.
     #[must_use]
     pub fn token(&self) -> Option<&str> {
         self.token.as_deref()
     }
 
-    /// The administrator's kubeconfig (YAML) with the context `windlass`. Over HTTPS it has a client certificate, like
-    /// envtest's; over HTTP, a token if there is authorization.
+    /// The administrator's kubeconfig (YAML) with the context `windlass`. For HTTPS it has a client certificate, like
+    /// envtest's. For HTTP it has a token if there is authorization.
     #[must_use]
     pub fn kubeconfig(&self) -> String {
         let credentials = Credentials { token: self.token.as_deref(), certificate: self.administrator.as_ref() };
@@ -365,12 +365,12 @@ impl ApiServer {
         self.context.shared.counts.all()
     }
 
-    /// Forgets the watch history and unfinished paged lists. Running watches and requests for older versions get a 410.
+    /// Discards the history. Running watches, unfinished paged lists and requests for older versions get a 410.
     pub fn compact(&self) {
         self.context.shared.lock().store.compact();
     }
 
-    /// Ends watches and open connections, and waits until everything has ended.
+    /// Stops the server: ends watches and open connections, and waits until all of its tasks have ended.
     pub async fn shutdown(mut self) {
         self.context.shared.stop.cancel();
         while let Some(ended) = self.tasks.join_next().await {

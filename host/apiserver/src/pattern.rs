@@ -1,6 +1,6 @@
-//! Compiles Go's regular expressions with Rust's regex crate. Both descend from RE2 and differ little: in Go, `\d`,
-//! `\w`, `\s` and `\b` are ASCII-only, a brace that begins no repetition is a literal, and `[`, `&` and `~` are
-//! literals between brackets.
+//! Compiles Go's regular expressions with Rust's regex crate. Both come from RE2 and differ little: in Go, `\d`, `\w`,
+//! `\s` and `\b` are ASCII-only, a brace that does not begin a repetition is a literal, and so are `[`, `&` and `~`
+//! within brackets.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -8,20 +8,20 @@ use std::sync::Arc;
 
 use regex::{Error, Regex, RegexBuilder};
 
-/// A `pattern`.
+/// A compiled `pattern` of a schema.
 #[derive(Debug)]
 pub(crate) struct Pattern {
     source: String,
     regex: Regex,
 }
 
-/// Memory limits for a compiled pattern, tried in this order. Go limits repetitions to 1000 instead, for which the last
-/// step has room. Most patterns fit in the first, and a failed attempt costs less than the next step.
+/// Memory limits for a compiled pattern, tried in this order. Most patterns fit in the first, and a failed attempt
+/// costs less than the next one. Go limits repetitions to 1000 instead; the last limit is large enough for that.
 const STEPS: [usize; 5] = [16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20];
 
-/// The patterns of one definition, each compiled once, because a definition repeats a few patterns hundreds of times
-/// and each takes about 10 KiB. Their total memory is limited, because compiling takes time in proportion and blocks
-/// other requests.
+/// The compiled patterns of one definition. Each is compiled once, because a definition may repeat a pattern hundreds
+/// of times, and a pattern takes about 10 KiB. Their total memory is limited, because the time of compiling is
+/// proportional to it, and blocks other requests.
 #[derive(Debug)]
 pub(crate) struct PatternBudget {
     left: Cell<usize>,
@@ -29,15 +29,15 @@ pub(crate) struct PatternBudget {
 }
 
 impl PatternBudget {
-    /// Room for a thousand usual patterns, or a few of the largest.
+    /// The total memory: enough for a thousand usual patterns, or for a few of the largest.
     const COMPILED_PATTERN_BYTES_MAX: usize = 16 << 20;
 
-    /// A full budget.
+    /// A new budget, of which nothing is used yet.
     pub(crate) fn full() -> Self {
         Self { left: Cell::new(Self::COMPILED_PATTERN_BYTES_MAX), compiled: RefCell::default() }
     }
 
-    /// Compiles a pattern, or returns the one compiled before. The error is one line.
+    /// Compiles a pattern, or returns it if it was compiled before. The error is one line.
     pub(crate) fn pattern(&self, source: &str) -> Result<Arc<Pattern>, String> {
         if let Some(compiled) = self.compiled.borrow().get(source) {
             return Ok(Arc::clone(compiled));
@@ -53,7 +53,7 @@ impl Pattern {
         let translated = from_go(source);
         for limit in STEPS {
             let Some(left) = budget.left.get().checked_sub(limit) else {
-                // Nothing is left: otherwise the failed attempts on the way here would cost nothing, each time.
+                // Uses up the budget. Otherwise the failed attempts with smaller limits would be free, again and again.
                 budget.left.set(0);
                 return Err("the patterns of this definition are too large together".to_owned());
             };
@@ -66,7 +66,7 @@ impl Pattern {
                 Err(error) => return Err(error.to_string().lines().last().unwrap_or_default().to_owned()),
             }
         }
-        // It failed to compile, which took as long.
+        // A pattern that fails to compile takes as long as one that fits the last limit.
         budget.left.update(|left| left.saturating_sub(STEPS[STEPS.len() - 1]));
         Err(format!("Compiled regex exceeds size limit of {} bytes.", STEPS[STEPS.len() - 1]))
     }
@@ -106,7 +106,7 @@ fn from_go(source: &str) -> String {
                 out.push_str(&opening.replace(']', "\\]"));
                 opening.len()
             }
-            // `[:alpha:]` has the same meaning in both.
+            // `[:alpha:]` has the same meaning in Go and Rust.
             '[' if rest.starts_with("[:") => match rest.find(":]") {
                 Some(end) => {
                     let end = end + ":]".len();
@@ -134,7 +134,7 @@ fn escaped(character: char, out: &mut String) -> usize {
     character.len_utf8()
 }
 
-/// The beginning of a bracket: an optional `^`, then a `]` that is a literal.
+/// The beginning of a bracket expression: an optional `^`, and an optional `]`, which is a literal there.
 fn opening(rest: &str) -> &str {
     let openings = ["[^]", "[^", "[]", "["];
     openings.into_iter().find(|opening| rest.starts_with(opening)).unwrap_or_default()
@@ -153,7 +153,7 @@ fn ascii_class(escape: &str, in_brackets: bool) -> Option<&'static str> {
     }
 }
 
-/// Whether a brace begins `{2}`, `{2,}` or `{2,3}`.
+/// Whether a brace begins a repetition, such as `{2}`, `{2,}` or `{2,3}`.
 fn is_repetition(rest: &str) -> bool {
     let Some((inside, _)) = rest.strip_prefix('{').and_then(|rest| rest.split_once('}')) else { return false };
     let (least, most) = inside.split_once(',').unwrap_or((inside, ""));
@@ -200,7 +200,8 @@ mod tests {
         }
     }
 
-    /// An attack: each pattern takes nearly as much memory as one may, and 300 of them take seconds.
+    /// An attacker sends 300 patterns that take nearly as much memory as a pattern may. Compiling all would take
+    /// seconds.
     #[test]
     fn the_patterns_of_a_definition_are_bounded_together() {
         let budget = PatternBudget::full();
@@ -212,7 +213,7 @@ mod tests {
         let taken = (0..300).filter(|number| read(&large(*number))).count();
         assert!((2..=16).contains(&taken), "{taken}");
         assert!(read("^a$") || budget.left.get() < STEPS[0]);
-        // Failed attempts count too.
+        // Failed attempts use up the budget, too.
         let budget = PatternBudget::full();
         let vain = (0..300).map(|_| budget.pattern("((a{1000}){1000}){1000}").expect_err("too large"));
         assert_eq!(vain.filter(|error| error.contains("exceeds")).count(), 4);

@@ -1,10 +1,10 @@
-//! The items of a long list as bytes, in pieces of moderate size.
+//! Writes the items of a long list as bytes, in pieces of moderate size.
 
 /// Consecutive bytes.
 pub(crate) type Pieces = Vec<Vec<u8>>;
 
-/// A piece is closed once it has this many bytes. The allocator never returns larger blocks to the system, and would
-/// keep twice the memory of the longest answer.
+/// A new piece begins after this many bytes. With larger blocks, the allocator would not return memory to the system,
+/// and the process would keep twice the size of the longest answer.
 const PIECE_BYTES: usize = 128 << 10;
 
 /// The total number of bytes.
@@ -12,12 +12,12 @@ pub(crate) fn length(pieces: &Pieces) -> usize {
     pieces.iter().map(Vec::len).sum()
 }
 
-/// Writes the items in order, each with its index.
+/// Writes the items in order. `write` gets each item with its index.
 pub(crate) fn write<T, E>(items: &[T], write: impl Fn(usize, &T, &mut Vec<u8>) -> Result<(), E>) -> Result<Pieces, E> {
     let (mut pieces, mut piece) = (Pieces::new(), Vec::new());
     for (index, item) in items.iter().enumerate() {
         if piece.len() >= PIECE_BYTES {
-            // The next piece gets the same size, with room for a longer last item.
+            // The next piece is slightly larger, because its last item may go beyond the limit.
             pieces.push(std::mem::replace(&mut piece, Vec::with_capacity(PIECE_BYTES + (PIECE_BYTES >> 4))));
         }
         write(index, item, &mut piece)?;

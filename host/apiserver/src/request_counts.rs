@@ -1,21 +1,21 @@
-//! Counts clients' requests. Tests and demos compare them with what a client should need.
+//! Counts the requests of clients. Tests and demos compare the counts with the requests that a client should need.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-/// The most kinds of requests that are counted separately. Clients choose the User-Agent and the path, and could fill
-/// the memory. Further kinds are counted by verb only.
+/// The most kinds of requests that are counted separately; further kinds are counted by verb only. Without this limit,
+/// clients could fill the memory, because they choose the User-Agent and the path.
 const COUNTED_KINDS_MAX: usize = 4096;
 
 /// Number of a client's requests of one kind.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RequestCount {
-    /// The client's whole User-Agent.
+    /// The client's complete User-Agent.
     pub user_agent: String,
     /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete` or `deletecollection`; `unknown` for a method that
     /// the path does not support.
     pub verb: String,
-    /// As in RBAC, with group and subresource: `deployments.apps/status`.
+    /// The resource with group and subresource, such as `deployments.apps/status`.
     pub resource: String,
     /// Number of requests.
     pub count: u64,
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clients_that_change_their_name_do_not_fill_the_memory() {
+    fn changing_user_agents_cannot_fill_the_memory() {
         let counts = RequestCounts::default();
         for number in 0..COUNTED_KINDS_MAX + 10 {
             counts.count(&format!("agent-{number}"), "get", "pods".to_owned());

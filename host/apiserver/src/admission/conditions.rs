@@ -1,4 +1,4 @@
-//! `matchConditions`: expressions that must hold before a webhook is asked.
+//! `matchConditions`: expressions that must be true for a webhook to be called, or a policy to be evaluated.
 
 use serde_json::Value;
 
@@ -28,8 +28,8 @@ impl MatchCondition {
         sources.map(read).collect()
     }
 
-    /// Whether all conditions hold. A false condition decides, whatever the others are. An error counts as false if
-    /// failures are ignored.
+    /// Whether all conditions are true. One false condition is enough for a no, even if others fail. An error counts as
+    /// false if failures are ignored.
     pub(super) fn all_hold(
         conditions: &[MatchCondition],
         variables: &[(String, cel::Value)],

@@ -1,4 +1,4 @@
-//! The CEL of admission: the variables that expressions see, and their compilation.
+//! CEL expressions of admission: compiles them, and provides the variables that they see.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,8 +17,8 @@ fn common() -> [(String, Type); 3] {
         .map(|(name, found)| (name.to_owned(), found))
 }
 
-/// Compiles an expression that sees `more` variables and must have a value of type `wanted`. The error is a text for
-/// people.
+/// Compiles an expression that also sees the variables in `more`, and whose value must be of type `wanted`. The error
+/// is a message for people.
 pub(super) fn compile(source: &str, more: Vec<(String, Type)>, wanted: &Type) -> Result<Program, String> {
     let variables = common().into_iter().chain(more).collect();
     let program = Program::compile(source, variables).map_err(|why| format!("compilation failed: {why}"))?;
@@ -26,7 +26,7 @@ pub(super) fn compile(source: &str, more: Vec<(String, Type)>, wanted: &Type) ->
     if fits { Ok(program) } else { Err(format!("must evaluate to {wanted}")) }
 }
 
-/// Compiles a match condition, of a policy with parameters or of anything else.
+/// Compiles a match condition. `has_params` is true for policies with parameters.
 pub(super) fn condition(source: &str, has_params: bool) -> Result<Program, String> {
     let params = has_params.then(|| ("params".to_owned(), Type::Dyn));
     compile(source, params.into_iter().collect(), &BOOL)
@@ -46,7 +46,7 @@ pub(super) fn values(mut request: Value) -> Vec<(String, cel::Value)> {
         .into()
 }
 
-/// Evaluates an expression within the rest of a budget.
+/// Evaluates an expression within the remaining budget.
 pub(super) fn evaluate(
     program: &Program,
     variables: &[(String, cel::Value)],

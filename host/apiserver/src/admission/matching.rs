@@ -1,4 +1,4 @@
-//! Decides which requests a webhook or policy applies to: rules and selectors.
+//! Decides by rules and selectors which requests a webhook or policy applies to.
 
 use std::sync::Arc;
 
@@ -10,13 +10,13 @@ use crate::resources::builtin;
 use crate::resources::resource::ResourceType;
 use crate::status_error::ApiError;
 
-/// `RuleWithOperations`, for policies with names.
+/// `RuleWithOperations`. In policies, it also has resource names.
 #[derive(Debug)]
 struct ResourceRule {
     operations: Vec<String>,
     groups: Vec<String>,
     versions: Vec<String>,
-    /// Resource and subresource.
+    /// Pairs of resource and subresource.
     resources: Vec<(String, String)>,
     scope: String,
     /// Empty for all.
@@ -67,9 +67,9 @@ impl ResourceRule {
 pub(super) struct ResourceMatcher {
     rules: Vec<ResourceRule>,
     excluded: Vec<ResourceRule>,
-    /// Without rules, all requests match.
+    /// Whether all requests match if there are no rules.
     has_default: bool,
-    /// A rule for another version of the resource matches too.
+    /// Whether a rule for another version of the resource matches, too.
     is_equivalent: bool,
     namespace_selector: Value,
     object_selector: Value,
@@ -89,12 +89,13 @@ impl ResourceMatcher {
         }
     }
 
-    /// Reads the `matchResources` of a binding. Without rules it leaves the choice to its policy.
+    /// Reads the `matchResources` of a binding. A binding without rules applies to everything that its policy matches.
     pub(super) fn read_of_binding(from: &Value) -> ResourceMatcher {
         ResourceMatcher { has_default: true, ..ResourceMatcher::read(from, "resourceRules") }
     }
 
-    /// The resource in whose form the request matches. `None` if it does not. `object` is the new state.
+    /// The resource by which the request matches; the object is then shown in this resource's version. `None` if the
+    /// request does not match. `object` is the new state.
     pub(super) fn matched<'r>(
         &self,
         request: &'r AdmissionRequest<'_>,
@@ -108,7 +109,7 @@ impl ResourceMatcher {
         Ok(self.selects_namespace(request, object)?.then_some(resource))
     }
 
-    /// The first resource that one of the rules matches: the request's own, or an equivalent one.
+    /// The first resource that a rule matches: the request's own resource, or an equivalent one.
     fn resource<'r>(&self, rules: &[ResourceRule], request: &'r AdmissionRequest<'_>) -> Option<&'r Arc<ResourceType>> {
         if rules.iter().any(|rule| rule.matches(request, request.resource)) {
             return Some(request.resource);
@@ -127,7 +128,7 @@ impl ResourceMatcher {
         if is_empty(&self.namespace_selector) || (request.namespace.is_empty() && !is_namespace) {
             return Ok(true);
         }
-        // The stored namespace does not have the new labels yet.
+        // A write to a namespace may change its labels, which the stored namespace does not have yet.
         let is_new = is_namespace && request.subresource.is_empty() && request.operation != WriteOperation::Delete;
         let namespace = if is_new { object } else { request.namespace_object.as_deref() };
         let namespace = namespace.ok_or_else(|| ApiError::not_found(&builtin::namespaces(), request.namespace))?;

@@ -1,8 +1,8 @@
-//! Admission: which webhooks a write goes through, what they are asked, and how their answers are interpreted.
+//! Admission: decides which webhooks and policies a write goes through, asks them, and interprets the answers.
 //!
-//! Pure functions over JSON: a question to a webhook that has not been answered yet is left in the request's
-//! [`Consultation`](crate::consultation::Consultation). Called by `verbs/admit`, and by `storage`, which keeps the
-//! plugins made from the stored configurations.
+//! These are pure functions over JSON, which never wait. If a webhook has not answered yet, they leave the question in
+//! the request's [`Consultation`](crate::consultation::Consultation). `verbs/admit` calls them. `storage` keeps the
+//! parsed configurations.
 //!
 //! Follows `k8s.io/apiserver/pkg/admission/plugin`.
 

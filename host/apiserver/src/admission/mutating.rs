@@ -1,4 +1,5 @@
-//! Mutating webhooks: called one after the other, and again if a later one changed the object and they ask for that.
+//! Mutating webhooks. They are called one after the other. If a later webhook changes the object, earlier ones are
+//! called again if their configuration asks for that.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,8 +16,8 @@ use crate::object;
 use crate::resources::resource::ResourceType;
 use crate::status_error::ApiError;
 
-/// Lets the webhooks change the object, which a deletion does not have. `complete` fills in what a patch left out.
-/// Returns whether anything changed.
+/// Lets the webhooks change the object; a deletion has none. `complete` fills in fields that a patch left out. Returns
+/// whether anything changed.
 pub(crate) fn mutate(
     plugins: &AdmissionPlugins,
     request: &AdmissionRequest<'_>,
@@ -57,7 +58,7 @@ struct Rounds<'a> {
 }
 
 impl Rounds<'_> {
-    /// Whether the webhook changed the object. `None` if it is not asked.
+    /// Asks the webhook. Returns whether it changed the object, or `None` if it does not apply to the request.
     fn ask(&mut self, webhook: &Webhook, round: u8) -> Result<Option<bool>, ApiError> {
         let object = self.object.as_deref();
         let Some(resource) = webhook.matched(self.request, self.consultation, object)? else { return Ok(None) };

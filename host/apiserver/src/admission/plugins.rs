@@ -1,4 +1,4 @@
-//! The parsed admission configurations.
+//! The parsed configurations of admission: webhooks and policies.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub(crate) fn is_configuration(resource: &GroupResource) -> bool {
 /// The webhooks of each configuration.
 type Webhooks = Arc<BTreeMap<String, Arc<[Webhook]>>>;
 
-/// Policies, and webhooks ordered by the names of their configurations, in which order they are called. Cheap to clone.
+/// All policies and webhooks. Webhooks are called in the order of their configurations' names. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AdmissionPlugins {
     mutating: Webhooks,
@@ -30,7 +30,7 @@ pub(crate) struct AdmissionPlugins {
 }
 
 impl AdmissionPlugins {
-    /// Takes over a stored object of any kind.
+    /// Takes over a stored object, if it configures admission.
     pub(crate) fn define(&mut self, resource: &GroupResource, object: &Value) {
         if let Some(webhooks) = self.webhooks(resource) {
             let read = |(index, webhook)| Webhook::read(object, index, webhook);
@@ -41,7 +41,7 @@ impl AdmissionPlugins {
         }
     }
 
-    /// Forgets a deleted object of any kind.
+    /// Forgets a deleted object, if it configured admission.
     pub(crate) fn undefine(&mut self, resource: &GroupResource, name: &str) {
         if let Some(webhooks) = self.webhooks(resource) {
             Arc::make_mut(webhooks).remove(name);

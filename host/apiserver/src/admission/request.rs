@@ -1,4 +1,4 @@
-//! A write as admission sees it.
+//! The write request that admission decides about.
 
 use std::sync::Arc;
 
@@ -31,22 +31,22 @@ impl WriteOperation {
 /// Lists the stored objects of a resource, of all namespaces or one.
 pub(crate) type StoredObjects<'a> = dyn Fn(&ResourceType, Option<&str>) -> Vec<Arc<Value>> + 'a;
 
-/// A write, without the state that it results in.
+/// A write. The objects before and after it are passed separately.
 pub(crate) struct AdmissionRequest<'a> {
     pub(crate) operation: WriteOperation,
     pub(crate) resource: &'a Arc<ResourceType>,
     pub(crate) subresource: &'a str,
     /// Empty for cluster-scoped objects. For a namespace, its own name.
     pub(crate) namespace: &'a str,
-    /// Empty if the server has yet to generate one.
+    /// Empty if the server will generate the name.
     pub(crate) name: &'a str,
     pub(crate) old: Option<&'a Value>,
-    /// `CreateOptions` and the like.
+    /// The options of the request, such as `CreateOptions`.
     pub(crate) options: Value,
     pub(crate) dry_run: bool,
     /// Receives the warnings of policies and webhooks.
     pub(crate) warnings: &'a Warnings,
-    /// The stored namespace.
+    /// The stored namespace of the object.
     pub(crate) namespace_object: Option<Arc<Value>>,
     pub(crate) registry: &'a Registry,
     pub(crate) list: &'a StoredObjects<'a>,
@@ -58,18 +58,20 @@ impl AdmissionRequest<'_> {
         self.resource.id == builtin::namespaces()
     }
 
-    /// The same objects in other groups and versions, if no webhook is needed to convert between them.
+    /// The resources that serve the same objects in other groups and versions, if no webhook is needed for the
+    /// conversion.
     pub(crate) fn equivalents(&self) -> impl Iterator<Item = &Arc<ResourceType>> {
         let is_same = |other: &Arc<ResourceType>| other.storage == self.resource.storage && other.converter().is_none();
         self.registry.all().filter(move |other| is_same(other) && !Arc::ptr_eq(other, self.resource))
     }
 
-    /// An object of the request in the form of an equivalent resource. Objects of subresources have only one form.
+    /// Converts an object of the request to the version of an equivalent resource. Objects of subresources exist in
+    /// only one version.
     pub(crate) fn in_form_of(&self, resource: &Arc<ResourceType>, object: &Value) -> Value {
         self.converted(self.resource, resource, object)
     }
 
-    /// Converts back.
+    /// Converts an object from the version of an equivalent resource back to the request's.
     pub(crate) fn back_from(&self, resource: &Arc<ResourceType>, object: &Value) -> Value {
         self.converted(resource, self.resource, object)
     }
@@ -82,7 +84,7 @@ impl AdmissionRequest<'_> {
         Value::clone(&convert::for_reader(to, &Arc::new(convert::for_storage(self.registry, from, object.clone()))))
     }
 
-    /// Group, version and kind of the object that a request to `resource` carries.
+    /// Group, version and kind of the object in the body of a request to `resource`.
     pub(crate) fn kind_in(&self, resource: &ResourceType) -> Value {
         let subresource = resource.subresources.iter().find(|found| found.name == self.subresource);
         match subresource {

@@ -22,7 +22,7 @@ pub(super) struct WebhookAnswer {
     pub(super) warnings: Vec<String>,
 }
 
-/// The `request` of a review, without its UID, in the form of `resource`.
+/// The `request` of a review, without its UID. The objects are in the version of `resource`.
 pub(super) fn request(
     request: &AdmissionRequest<'_>,
     consultation: &Consultation,

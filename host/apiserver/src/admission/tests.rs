@@ -1,5 +1,5 @@
-//! Which webhooks are called, in which order, and the effect of their answers. The webhooks here are functions;
-//! `tests/webhooks.rs` has real ones.
+//! Tests which webhooks are called, in which order, and the effect of their answers. The webhooks here are functions;
+//! `tests/webhooks.rs` calls real webhooks.
 
 use std::sync::Arc;
 
@@ -86,7 +86,7 @@ fn everything() -> Value {
     json!({ "operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*"] })
 }
 
-/// Mutates as the server does, with `respond` in place of all webhooks. Returns the result, and the webhooks that were
+/// Runs mutating admission, with `respond` in place of all webhooks. Returns the result, and the webhooks that were
 /// asked.
 fn mutated(
     plugins: &AdmissionPlugins,
@@ -134,7 +134,7 @@ fn patch(operations: &Value) -> Value {
 }
 
 #[test]
-fn a_patch_is_carried_out_as_a_clients_is() {
+fn a_patch_is_applied_like_a_clients_patch() {
     let usual =
         json!({ "operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"] });
     let plugins = plugins("mutatingwebhookconfigurations", &json!([webhook("w", &usual, &json!({}))]));
@@ -143,7 +143,7 @@ fn a_patch_is_carried_out_as_a_clients_is() {
         let (outcome, _) = mutated(&plugins, &Write::create(CONFIG_MAPS), &mut object, |_| patch(&operations));
         (outcome.is_ok(), object)
     };
-    // RFC 6902 refuses these, but a real server does not.
+    // RFC 6902 forbids these operations, but a real server accepts them.
     let (is_fine, object) = outcome_of(json!([
         { "op": "test", "path": "/data/none", "value": null },
         { "op": "replace", "path": "/data/new", "value": "2" },
@@ -191,7 +191,7 @@ fn subresources_are_named() {
 }
 
 #[test]
-fn another_version_of_a_resource_counts_unless_the_match_is_exact() {
+fn a_rule_matches_other_versions_unless_the_match_is_exact() {
     let write = Write::create(("autoscaling", "v1", "horizontalpodautoscalers"));
     let mut rule = everything();
     rule["apiVersions"] = json!(["v2"]);
@@ -200,7 +200,7 @@ fn another_version_of_a_resource_counts_unless_the_match_is_exact() {
 }
 
 #[test]
-fn selectors_choose_by_the_labels_of_object_and_namespace() {
+fn selectors_use_the_labels_of_object_and_namespace() {
     let write = Write { labels_of_namespace: json!({ "env": "prod" }), ..Write::create(CONFIG_MAPS) };
     let asked = |more: Value| is_asked(&write, &everything(), &more);
     assert!(asked(json!({ "objectSelector": { "matchLabels": { "a": "b" } } })));
@@ -232,7 +232,7 @@ fn match_conditions_see_object_and_request() {
 }
 
 #[test]
-fn a_condition_that_fails_counts_by_the_failure_policy() {
+fn the_failure_policy_decides_about_failed_conditions() {
     let more = |policy: &str| json!({ "matchConditions": [{ "name": "c", "expression": "object.x == 1" }], "failurePolicy": policy });
     assert!(!is_asked(&Write::create(CONFIG_MAPS), &everything(), &more("Ignore")));
     let plugins = plugins("mutatingwebhookconfigurations", &json!([webhook("w", &everything(), &more("Fail"))]));
@@ -268,7 +268,7 @@ fn a_webhook_is_asked_again_only_if_a_later_one_changed_the_object() {
     let plugins = plugins("mutatingwebhookconfigurations", &all);
     let mut object = json!({ "kind": "ConfigMap", "metadata": {} });
     let (outcome, asked) = mutated(&plugins, &Write::create(CONFIG_MAPS), &mut object, |request| {
-        // The last one does not see its own change.
+        // The last webhook is not called again because of its own change.
         let is_first_sight = request["object"].get("data").is_none();
         if is_first_sight {
             patch(&json!([{ "op": "add", "path": "/data", "value": {} }]))
@@ -277,7 +277,7 @@ fn a_webhook_is_asked_again_only_if_a_later_one_changed_the_object() {
         }
     });
     assert!(outcome.is_ok(), "{outcome:?}");
-    // The first one changes the object before the others are asked at all.
+    // The first webhook changes the object before the others are asked for the first time.
     assert_eq!(asked, ["mutating/c/0/1", "mutating/c/1/1", "mutating/c/2/1"]);
 
     let mut object = json!({ "kind": "ConfigMap", "metadata": {}, "data": { "n": "" } });
@@ -307,7 +307,7 @@ fn a_denial_carries_the_webhooks_message() {
 }
 
 #[test]
-fn a_response_must_be_one_to_the_question() {
+fn a_response_must_have_the_uid_and_type_of_the_question() {
     let why =
         |answer: Value| WebhookAnswer::read("v1", false, "u", answer.to_string().as_bytes()).expect_err("it is none");
     let review = |response: Value| json!({ "kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "response": response });
@@ -326,7 +326,7 @@ fn a_response_must_be_one_to_the_question() {
 
 const POLICIES: &str = "validatingadmissionpolicies";
 
-/// Evaluates a policy about config maps, with one binding of this spec, for an object.
+/// Evaluates a policy about config maps for `object`. The policy has one binding, with the spec `binding`.
 fn judged(policy: &Value, binding: &Value, write: &Write, object: &Value) -> Result<Vec<String>, ApiError> {
     let group = "admissionregistration.k8s.io";
     let mut plugins = AdmissionPlugins::default();
@@ -414,7 +414,7 @@ fn expressions_see_variables_and_the_namespace() {
 }
 
 #[test]
-fn an_expression_that_fails_counts_by_the_failure_policy() {
+fn the_failure_policy_decides_about_failed_expressions() {
     let policy = |more: &str| json!({ "validations": [{ "expression": "object.absent == 1" }], "failurePolicy": more });
     let write = Write::create(CONFIG_MAPS);
     let why = denial(&policy("Fail"), &denying(), &write, &data(7));
@@ -423,7 +423,7 @@ fn an_expression_that_fails_counts_by_the_failure_policy() {
 }
 
 #[test]
-fn a_policy_judges_with_each_of_its_parameters() {
+fn a_policy_is_evaluated_with_each_of_its_parameters() {
     let policy = || {
         json!({
             "paramKind": { "apiVersion": "v1", "kind": "ConfigMap" },

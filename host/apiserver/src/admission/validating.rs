@@ -10,7 +10,7 @@ use crate::clock::Chance;
 use crate::consultation::Consultation;
 use crate::status_error::ApiError;
 
-/// Lets policies and webhooks validate the resulting state, which a deletion does not have.
+/// Lets policies and webhooks validate the object after the write; a deletion has none.
 pub(crate) fn validate(
     plugins: &AdmissionPlugins,
     request: &AdmissionRequest<'_>,
@@ -31,7 +31,7 @@ pub(crate) fn validate(
     if !outstanding.is_empty() {
         return Err(give_up(consultation, outstanding));
     }
-    // All answers are read: webhooks after a denial may have warnings.
+    // All answers are read, even after a denial, because each may have warnings.
     let verdicts: Vec<_> = replies.into_iter().map(|(webhook, reply)| webhook.heard(request, reply, false)).collect();
     verdicts.into_iter().try_for_each(|verdict| verdict.map(drop))
 }

@@ -20,14 +20,14 @@ use crate::status_error::ApiError;
 /// A webhook, and the conditions for calling it.
 #[derive(Debug)]
 pub(crate) struct Webhook {
-    /// Identifies it, including the version of its configuration.
+    /// Identifies the webhook and the version of its configuration.
     pub(super) id: String,
     pub(super) name: String,
     matcher: ResourceMatcher,
     conditions: Vec<MatchCondition>,
     /// True if a failure of the webhook does not fail the request.
     is_ignored: bool,
-    /// True if it is called again after a later one has changed the object.
+    /// True if this webhook is called again after a later one has changed the object.
     pub(super) is_reinvoked: bool,
     bears_dry_run: bool,
     timeout: Duration,
@@ -55,7 +55,7 @@ impl Webhook {
         }
     }
 
-    /// The resource in whose form the webhook sees the request. `None` if it is not called.
+    /// The resource whose version of the object the webhook sees. `None` if the webhook does not apply to the request.
     pub(super) fn matched<'r>(
         &self,
         request: &'r AdmissionRequest<'_>,
@@ -70,7 +70,7 @@ impl Webhook {
         Ok(holds.then_some(resource))
     }
 
-    /// The webhook's reply to the question, or the question if it has not been asked yet.
+    /// The webhook's reply, or the question if the webhook has not been asked yet.
     pub(super) fn ask<'c>(
         &self,
         request: &AdmissionRequest<'_>,
@@ -83,7 +83,8 @@ impl Webhook {
             let message = format!("admission webhook {:?} does not support dry run", self.name);
             return Err(ApiError::bad_request(message));
         }
-        // Drawn even if it is not needed, so that all attempts of a request draw the same.
+        // Each attempt to serve a request draws the UID, even if it is not needed, so that all attempts draw the same
+        // sequence.
         let uid = turn.chance.uid();
         let phase = if turn.is_mutating { "mutating" } else { "validating" };
         let key = QuestionKey {
@@ -106,8 +107,8 @@ impl Webhook {
         Ok(Asked::Now(Box::new(Question { key, client, timeout, uid, body: body.to_string() })))
     }
 
-    /// The answer, if it lets the request go on. `None` if the webhook has failed and failures are ignored. Adds its
-    /// warnings to the request's.
+    /// Interprets a reply, and adds its warnings to the request's. Returns the answer, `None` if the webhook has failed
+    /// and failures are ignored, or the error that ends the request.
     pub(super) fn heard(
         &self,
         request: &AdmissionRequest<'_>,
@@ -132,20 +133,20 @@ impl Webhook {
     }
 }
 
-/// The circumstances of a call.
+/// The context of a call.
 pub(super) struct Turn<'a> {
     pub(super) is_mutating: bool,
     pub(super) round: u8,
     pub(super) chance: &'a mut Chance,
 }
 
-/// A question, with the reply if it was asked before.
+/// A question to a webhook: already answered, or still to be asked.
 pub(super) enum Asked<'c> {
     Before(&'c WebhookReply),
     Now(Box<Question>),
 }
 
-/// Gives up a request until these questions are answered. Clients do not see this error.
+/// Gives up a request until these questions are answered. The returned error never reaches a client.
 pub(super) fn give_up(consultation: &Consultation, questions: Vec<Question>) -> ApiError {
     consultation.leave(questions);
     ApiError::internal("a webhook is still to be asked")

@@ -1,4 +1,4 @@
-//! Tokens of service accounts: the account, and the object to which the token is bound, must still exist.
+//! Checks tokens of service accounts. The account must still exist, and so must the object to which the token is bound.
 
 use crate::authz::User;
 use crate::object;
@@ -15,7 +15,7 @@ pub(super) fn verify(state: &State, token: &str, audiences: &[String]) -> Result
         ("serviceaccounts", namespace, Some(&claims.account.account)),
         ("pods", namespace, claims.account.pod.as_ref()),
         ("secrets", namespace, claims.account.secret.as_ref()),
-        // A token bound to a pod names the pod's node only for information.
+        // A token that is bound to a pod also names the pod's node, but is not bound to the node.
         ("nodes", "", claims.account.node.as_ref().filter(|_| claims.account.pod.is_none())),
     ];
     for (plural, namespace, reference) in bound {
@@ -27,7 +27,7 @@ pub(super) fn verify(state: &State, token: &str, audiences: &[String]) -> Result
     Ok((user(&claims), audiences))
 }
 
-/// Whether the object exists, and has not been terminating for longer than clocks may differ.
+/// Whether the object exists. An object that is being deleted counts for a little longer, in case clocks differ.
 fn lives(state: &State, plural: &str, namespace: &str, reference: &Reference) -> bool {
     const LEEWAY: i64 = 60;
     let key = ObjectKey {
@@ -109,7 +109,7 @@ mod tests {
         verify(&state, &free, &here).expect("it needs no pod");
         state.erase(&account);
         assert_eq!(verify(&state, &free, &here), Err(TokenError::Unknown));
-        // A new account with the same name is a different one.
+        // A new account with the same name is a different account.
         stored(&mut state, "serviceaccounts", "robot", "3");
         assert_eq!(verify(&state, &free, &here), Err(TokenError::Unknown));
     }

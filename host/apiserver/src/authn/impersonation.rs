@@ -1,6 +1,7 @@
-//! Impersonation: a request's `Impersonate-*` headers name another user, if its own user may impersonate that one. Two
-//! kinds of rights allow this: constrained ones, which also cover what the other user may be used for (KEP-5284), and
-//! the older verb `impersonate`. Each header value is authorized separately.
+//! Impersonation: a request's `Impersonate-*` headers name another user, as which the request is then served. The
+//! request's own user needs the right to impersonate. There are two kinds of it: constrained rights, which also limit
+//! what the user may do as the other one (KEP-5284), and the older verb `impersonate`. Each header value is authorized
+//! separately.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +15,7 @@ use crate::status_error::ApiError;
 const EXTRA: &str = "impersonate-extra-";
 const AUTHENTICATION: &str = "authentication.k8s.io";
 
-/// The user in the headers, or `None` without such headers. `request` is what the user is to be used for.
+/// The user in the headers, or `None` without such headers. `request` is the request to be made as that user.
 pub(super) fn impersonate(
     access: Access<'_>,
     user: &User,
@@ -36,11 +37,12 @@ pub(super) fn impersonate(
         }
     }
     let Some((first, older)) = refused(questions(&wanted)) else { return Ok(Some(completed(wanted, &[]))) };
-    // A user with some of the older rights gets the error about the missing older ones.
+    // The error names a missing constrained right, unless the user has the older right for the name. Then it names the
+    // older right that is missing.
     Err(constrained.filter(|_| first == 0).unwrap_or(older))
 }
 
-/// The questions whether the user may impersonate this name, these groups and these extra values.
+/// The questions to the authorizer: may the user impersonate this name, these groups and these extra values?
 fn questions(wanted: &User) -> Vec<Attributes> {
     let who = match User::service_account_of(&wanted.name) {
         Some((namespace, name)) => {
@@ -77,7 +79,7 @@ fn asked(verb: &str, group: &str, resource: &str, name: &str) -> ResourceAttribu
 struct Mode {
     name: &'static str,
     who: ResourceAttributes,
-    /// The groups that all such users have.
+    /// The groups that all users of this mode have.
     groups: &'static [&'static str],
 }
 
@@ -97,12 +99,12 @@ impl Mode {
                 who: asked(&format!("impersonate:{name}"), AUTHENTICATION, "nodes", node),
                 groups: &[User::NODES],
             };
-            // The right to impersonate one's own node does not name the node.
+            // The right to impersonate the node on which the user runs does not name the node.
             let own = runs_on(user, node).then(|| mode("associated-node", "*"));
             let modes = own.into_iter().chain([mode("arbitrary-node", node)]);
             return modes.filter(|_| name_alone).collect();
         }
-        // What these values grant must not be given away in part.
+        // This mode excludes administrators, and users with a malformed group or extra value.
         let is_safe = !wanted.is_master() && !wanted.is_in("") && wanted.extra.iter().all(is_plain_mark);
         let who = asked("impersonate:user-info", AUTHENTICATION, "users", &wanted.name);
         is_safe.then_some(Mode { name: "user-info", who, groups: &[] }).into_iter().collect()
@@ -127,7 +129,8 @@ fn runs_on(user: &User, node: &str) -> bool {
     is_account && user.extra.get(User::NODE_NAME).is_some_and(|nodes| nodes == &[node])
 }
 
-/// An extra value under a path after a domain, and not empty.
+/// Whether an extra entry is well-formed: its key is a domain and a path in lower case, and none of its values is
+/// empty.
 fn is_plain_mark((key, values): (&String, &Vec<String>)) -> bool {
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._~%!$&'()*+,;=:".contains(&byte);
     let is_key = key.split_once('/').is_some_and(|(domain, path)| {
@@ -136,7 +139,8 @@ fn is_plain_mark((key, values): (&String, &Vec<String>)) -> bool {
     is_key && *key == key.to_lowercase() && !values.is_empty() && !values.contains(&String::new())
 }
 
-/// Adds the groups that such a user always has.
+/// Adds the groups that the impersonated user has in any case: those of the mode, those of a service account, and the
+/// group of authenticated users.
 fn completed(mut wanted: User, groups: &[&str]) -> User {
     wanted.groups.extend(groups.iter().map(|&group| group.to_owned()));
     if wanted.groups.is_empty()
@@ -179,7 +183,7 @@ fn read(headers: &HeaderMap) -> Result<Option<User>, ApiError> {
     Err(ApiError::bad_request(format!("requested {} without impersonating a user name", in_go(&user))))
 }
 
-/// The user as Go prints it, which a real server's refusal shows.
+/// The user as Go prints it, because a real server's error shows it like this.
 fn in_go(user: &User) -> String {
     let list = |items: &[String]| match items {
         [] => "[]string(nil)".to_owned(),

@@ -1,5 +1,5 @@
-//! Authentication: finds the user of a request. A bearer token, or a client certificate verified by TLS, names a user;
-//! impersonation headers may then name another one. `authz` decides what a user may do.
+//! Authentication: finds the user of a request by its bearer token, or by the client certificate that TLS has verified.
+//! Impersonation headers may then name another user. `authz` decides what a user may do.
 
 mod accounts;
 mod impersonation;
@@ -25,7 +25,7 @@ pub struct StaticToken {
     pub groups: Vec<String>,
 }
 
-/// Without the token, because a configuration may be logged.
+/// Leaves out the token, because a configuration may be logged.
 impl std::fmt::Debug for StaticToken {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("StaticToken").field("user", &self.user).field("groups", &self.groups).finish_non_exhaustive()
@@ -53,7 +53,8 @@ impl Authenticator {
         Authenticator { tokens: std::iter::once(administrator).chain(given).collect(), anybody }
     }
 
-    /// The user of a request: from its certificate, else from its token, and then the impersonated one.
+    /// The user of a request: from its certificate, or else from its token. With impersonation headers, the
+    /// impersonated user.
     pub(crate) fn authenticate(
         &self,
         state: &State,
@@ -77,7 +78,8 @@ impl Authenticator {
         Ok(impersonated.map_or(user, Arc::new))
     }
 
-    /// The user of a token, and those among `audiences` (empty for this server's own) for which it is valid.
+    /// The user of a token, and the audiences for which the token is valid. `audiences` are the wanted ones; empty
+    /// means this server's own.
     pub(crate) fn verify(
         &self,
         state: &State,
@@ -98,7 +100,7 @@ impl Authenticator {
     }
 }
 
-/// Compares without stopping at the first difference.
+/// Compares two texts in a time that does not depend on where they differ.
 fn is_same(one: &str, other: &str) -> bool {
     let differences = one.bytes().zip(other.bytes()).fold(0, |sum, (one, other)| sum | (one ^ other));
     one.len() == other.len() && differences == 0

@@ -1,4 +1,4 @@
-//! The authorization decision about a question by a user, based on the stored roles.
+//! Decides from the stored roles whether a user may make a request.
 
 use std::ops::ControlFlow;
 
@@ -10,8 +10,9 @@ use crate::resources::resource::GroupResource;
 use crate::storage::state::State;
 use crate::storage::{ObjectKey, Store};
 
-/// Resources that a service account is denied, named as in kubectl with their groups (`deployments.apps`), separated by
-/// commas; `*` for all. This takes precedence over roles, so that tests can provoke a denial.
+/// An annotation on a service account: the resources that the account may not use, even if a role allows them. With it,
+/// tests provoke denials. The resources are written as in kubectl (`deployments.apps`), separated by commas; `*` means
+/// all.
 const DENY: &str = "/metadata/annotations/windlass.dev~1deny";
 
 /// The rights that hold at one moment.
@@ -21,7 +22,7 @@ pub(crate) struct Access<'a> {
     by_roles: bool,
 }
 
-/// The answer, with a real server's reason.
+/// The decision, with a reason in the words of a real server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Decision {
     pub(crate) allowed: bool,

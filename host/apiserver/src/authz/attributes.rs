@@ -1,4 +1,4 @@
-//! The question to the authorizer that a request or an access review stands for.
+//! Questions to the authorizer, made from requests and access reviews.
 
 use crate::authz::User;
 use crate::resources::resource::GroupResource;
@@ -8,14 +8,14 @@ use crate::status_error::ApiError;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Attributes {
     Resource(ResourceAttributes),
-    /// A path that is not a resource's. Its verb is the method in lower case.
+    /// A request to a path that does not belong to a resource. The verb is the HTTP method in lower case.
     Path {
         verb: String,
         path: String,
     },
 }
 
-/// A verb and its object in RBAC's terms. Empty fields mean none; an empty namespace means all.
+/// A verb and its object in RBAC's terms. An empty namespace means all namespaces; any other empty field is not set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ResourceAttributes {
     pub(crate) verb: String,

@@ -1,5 +1,5 @@
-//! Whether some rules include all rights of others, which is checked before a role or binding is written. Single
-//! permissions are compared, as in `k8s.io/component-helpers/auth/rbac/validation`.
+//! Checks whether some rules include all rights of others. This is needed before a role or binding is written. Rules
+//! are compared permission by permission, as in `k8s.io/component-helpers/auth/rbac/validation`.
 
 use std::collections::BTreeMap;
 
@@ -100,7 +100,7 @@ mod tests {
         let named = json!({ "apiGroups": [""], "resources": ["secrets"], "resourceNames": ["a"], "verbs": ["get"] });
         let urls = |url: &str| json!({ "nonResourceURLs": [url], "verbs": ["get"] });
         let cases = [
-            // Two rules together cover it.
+            // Only both rules together cover the wanted one.
             (
                 json!([on("", "pods", &["get"]), on("", "pods", &["list"])]),
                 json!([on("", "pods", &["get", "list"])]),

@@ -54,7 +54,7 @@ impl Writer<'_> {
 
     fn check_role(&self, role: &Value, previous: Option<&Value>) -> Result<(), ApiError> {
         self.check_rules(role, &PolicyRule::of_role(role))?;
-        // A label selector of aggregated roles can grant any right, and keep others from losing one.
+        // The label selector of an aggregated role can grant any right, and can prevent that others lose a right.
         if !is_aggregated(role) && !previous.is_some_and(is_aggregated) {
             return Ok(());
         }
@@ -81,7 +81,7 @@ impl Writer<'_> {
             return Err(ApiError::bad_request("Namespace parameter required."));
         }
         let rules = self.access.role_rules(reference, namespace);
-        // The name of the wrong resource, as in a real server's error.
+        // The error names the wrong resource, as a real server's error does.
         let rules = rules.map_err(|_| ApiError::not_found(self.resource, name))?;
         self.check_rules(binding, &rules)
     }
@@ -116,8 +116,8 @@ fn is_aggregated(role: &Value) -> bool {
     !object::items(role, "/aggregationRule/clusterRoleSelectors").is_empty()
 }
 
-/// The object without the fields that the garbage collector writes, which may be changed without the role's rights.
-/// Labels are kept, because they add a role to aggregated ones. (plugin/pkg: `IsOnlyMutatingGCFields`)
+/// The object without the fields that the garbage collector writes: they may be changed without the role's rights.
+/// Labels stay, because they add a role to aggregated roles. (`IsOnlyMutatingGCFields`)
 fn without_collectors_fields(object: &Value) -> Value {
     let mut object = object.clone();
     let metadata = object::metadata_mut(&mut object);

@@ -1,6 +1,6 @@
-//! Authorization by roles: may this user do that? Pure functions over the stored roles and bindings, with the decisions
-//! of `k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac`. `server` asks before each request, and `verbs` before a role
-//! is written and to answer access reviews. `authn` finds the user.
+//! Authorization by roles: decides what a user may do. These are pure functions over the stored roles and bindings,
+//! with the decisions of `k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac`. `server` calls them before each request.
+//! `verbs` calls them before a role is written, and to answer access reviews. `authn` finds the user.
 
 mod access;
 mod attributes;
@@ -24,7 +24,7 @@ pub enum Authorization {
     /// Every client may do everything, without credentials.
     #[default]
     AlwaysAllow,
-    /// By the stored roles and bindings. A new server has those of a real cluster.
+    /// The stored roles and bindings decide. A new server has the default roles of a real cluster.
     Rbac,
 }
 

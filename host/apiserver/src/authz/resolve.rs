@@ -9,7 +9,7 @@ use crate::object::{self, text};
 use crate::resources::resource::GroupResource;
 use crate::storage::{ObjectKey, Store};
 
-/// The rules of one of the user's bindings, or the name of its role if that does not exist.
+/// One of the user's bindings with the rules of its role, or with the role's name if the role does not exist.
 pub(super) struct BoundRules<'a> {
     binding: &'a Value,
     subject: &'a Value,
@@ -17,7 +17,7 @@ pub(super) struct BoundRules<'a> {
 }
 
 impl BoundRules<'_> {
-    /// The binding, in the words of a real server.
+    /// Describes the binding in the words of a real server.
     pub(super) fn source(&self) -> String {
         let namespace = object::namespace(self.binding);
         let (kind, name) = match namespace {
@@ -38,8 +38,8 @@ fn describe(subject: &Value, binding_namespace: &str) -> String {
     }
 }
 
-/// Visits the bindings of the user: first cluster-wide ones, then those in the namespace (empty for none), ordered by
-/// name.
+/// Visits the bindings of the user, ordered by name: first cluster-wide bindings, then the bindings in `namespace`
+/// unless it is empty.
 pub(super) fn visit<'a>(
     store: &'a Store,
     user: &User,
@@ -60,7 +60,7 @@ pub(super) fn visit<'a>(
     }
 }
 
-/// Whether a subject of a binding in `place` is the user.
+/// Whether `subject`, from a binding in the namespace `place`, means the user.
 fn is_for(subject: &Value, user: &User, place: &str) -> bool {
     let name = text(subject, "/name");
     match text(subject, "/kind") {

@@ -73,12 +73,12 @@ pub(super) fn has_or_all(list: &[String], wanted: &str) -> bool {
     list.iter().any(|item| item == "*" || item == wanted)
 }
 
-/// Whether a rule's URL, which may end with `*`, includes another one.
+/// Whether the URL of a rule covers `path`. It may end with `*`.
 pub(super) fn url_covers(url: &str, path: &str) -> bool {
     url == path || (url.ends_with('*') && path.starts_with(url.trim_end_matches('*')))
 }
 
-/// The rule on one line, as the error about an escalation shows it.
+/// Prints the rule on one line, as in the error about an escalation.
 impl fmt::Display for PolicyRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let parts = [
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_match_exactly_or_by_their_beginning() {
+    fn paths_match_exactly_or_by_a_prefix() {
         let granted = rule(&json!({ "verbs": ["get"], "nonResourceURLs": ["/version", "/healthz/*"] }));
         let asked = |verb: &str, path: &str| Attributes::Path { verb: verb.to_owned(), path: path.to_owned() };
         for (verb, path, expected) in [

@@ -1,5 +1,5 @@
-//! The right to approve or sign a certificate request: a user needs the right on the request's signer, or on all
-//! signers of its domain. As in the admission plugins `CertificateApproval` and `CertificateSigning`.
+//! Checks that a user may approve or sign a certificate request. The user needs the right for the request's signer, or
+//! for all signers of its domain, as in the admission plugins `CertificateApproval` and `CertificateSigning`.
 
 use serde_json::Value;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-/// A name with its groups and extra values.
+/// The name, groups and extra values of a user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct User {
     pub(crate) name: String,
@@ -14,19 +14,19 @@ pub(crate) struct User {
 }
 
 impl User {
-    /// Members may do anything.
+    /// The group whose members may do everything.
     pub(crate) const MASTERS: &str = "system:masters";
-    /// All users whose name is known are in this group.
+    /// The group of all authenticated users.
     pub(crate) const AUTHENTICATED: &str = "system:authenticated";
     pub(crate) const UNAUTHENTICATED: &str = "system:unauthenticated";
     pub(crate) const ANONYMOUS: &str = "system:anonymous";
-    /// All nodes are in this group.
+    /// The group of all nodes.
     pub(crate) const NODES: &str = "system:nodes";
     /// The extra value in a service account's token that names the node.
     pub(crate) const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
     const SERVICE_ACCOUNT: &str = "system:serviceaccount:";
 
-    /// The only user of a server that allows everything; otherwise the user of the kubeconfig's token.
+    /// The user of the kubeconfig's token. On a server that allows everything, this is the only user.
     pub(crate) fn administrator() -> User {
         let groups = [User::MASTERS, User::AUTHENTICATED].map(str::to_owned).to_vec();
         User { name: "windlass".to_owned(), groups, ..User::default() }

@@ -1,7 +1,7 @@
 //! A parsed CEL expression.
 //!
-//! Macros have their own nodes instead of loops over an accumulator, so that evaluation copies no accumulator, and
-//! errors point at what the author wrote.
+//! Macros have their own nodes; they are not expanded into loops with an accumulator. So evaluation does not copy an
+//! accumulator, and errors point at the author's own text.
 
 use kube_cel::cel::Value;
 
@@ -10,14 +10,14 @@ use super::SyntaxError;
 /// An expression and its place in the source.
 #[derive(Debug)]
 pub(super) struct Expr {
-    /// The character that an error points at: an operator, a dot, an opening bracket.
+    /// The index of the character that an error points at, such as an operator, a dot or an opening bracket.
     pub(super) at: usize,
     pub(super) kind: ExprKind,
     /// The depth of the tree.
     height: usize,
 }
 
-/// Deeper expressions are refused, so that no walk over an expression overflows the stack.
+/// The deepest allowed expression. Deeper ones are refused, because recursion over them could overflow the stack.
 pub(super) const EXPRESSION_DEPTH_MAX: usize = 128;
 
 pub(super) fn too_deep(at: usize) -> SyntaxError {
@@ -38,13 +38,13 @@ pub(super) enum ExprKind {
         operand: Box<Expr>,
         field: String,
     },
-    /// Operators too, by the names that CEL gives them: `_+_`.
+    /// A call of a function or an operator. Operators have CEL's names, such as `_+_`.
     Call {
         target: Option<Box<Expr>>,
         function: String,
         args: Vec<Expr>,
     },
-    /// `&&` and `||` of any number of terms.
+    /// A chain of `&&` or of `||`, with any number of terms.
     Logic {
         all: bool,
         terms: Vec<Expr>,
@@ -81,9 +81,9 @@ pub(super) struct Loop {
     pub(super) macro_name: Macro,
     pub(super) range: Expr,
     pub(super) variable: String,
-    /// In the two-variable forms: the value, while `variable` is the index or key.
+    /// The second variable of the two-variable forms: it holds the value, and `variable` holds the index or key.
     pub(super) second: Option<String>,
-    /// In the three-argument forms.
+    /// The filter of the three-argument forms.
     pub(super) filter: Option<Expr>,
     pub(super) body: Expr,
 }
@@ -132,7 +132,7 @@ impl Expr {
         }
     }
 
-    /// Whether a variable of this name is read anywhere.
+    /// Whether the expression reads a variable of this name.
     pub(super) fn mentions(&self, name: &str) -> bool {
         matches!(&self.kind, ExprKind::Ident(found) if found == name)
             || self.children().into_iter().any(|child| child.mentions(name))

@@ -1,4 +1,4 @@
-//! Evaluation of calls: operators, the functions that need the evaluator, and those of the library.
+//! Evaluates calls: operators, functions that need the evaluator, and functions of the library.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ pub(super) fn call(
                 Some(Some(_)) => Ok(value),
             }
         }
-        // A name before a function may be its package: `math.greatest(…)`.
+        // The name before a function may be its package, as in `math.greatest(…)`.
         _ => {
             let package = target.and_then(|target| declarations::package(target, function));
             if let Some(name) = package {
@@ -62,7 +62,7 @@ fn operator(evaluator: &mut Evaluator, function: &str, args: Vec<Value>) -> Resu
     match function {
         "_==_" | "_!=_" => {
             evaluator.charge(1 + operators::weight(&left).min(operators::weight(&right)))?;
-            // Lists without order compare each item with every other.
+            // Lists without a defined order are compared item by item, each with every other.
             if let Some(list) = operators::keyed(&left) {
                 evaluator.charge((list.items.len() as u64).saturating_mul(operators::weight(&right)))?;
             }
@@ -100,7 +100,7 @@ fn operator(evaluator: &mut Evaluator, function: &str, args: Vec<Value>) -> Resu
     }
 }
 
-/// A function whose arguments are values.
+/// Calls a function after its arguments have been evaluated.
 fn plain(
     evaluator: &mut Evaluator,
     function: &str,
@@ -172,8 +172,8 @@ fn truth(value: &Value) -> Result<Value, EvalError> {
     }
 }
 
-/// The cost of a function: one step, plus the walk through its arguments. A function with a result larger than its
-/// arguments costs that.
+/// The cost of a function: by default, one step plus the size of its arguments. Functions that do more work, or return
+/// more, cost more.
 fn cost(function: &str, target: Option<&Value>, args: &[Value]) -> u64 {
     let given = || target.into_iter().chain(args);
     let product = || given().map(operators::weight).fold(1, u64::saturating_mul);
@@ -189,8 +189,8 @@ fn cost(function: &str, target: Option<&Value>, args: &[Value]) -> u64 {
     }
 }
 
-/// Whether a quantity is so large or so precise that the library's sums would overflow. The library reports invalid
-/// ones.
+/// Whether a quantity is so large or so precise that a sum in the library would overflow. False for an invalid
+/// quantity, which the library itself reports.
 fn is_beyond_reach(text: &str) -> bool {
     let number = text.trim_start_matches(['+', '-']);
     let end = number.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(number.len());

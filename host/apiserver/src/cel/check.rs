@@ -1,4 +1,4 @@
-//! The type check that CEL makes when an expression is compiled, with its messages.
+//! Checks the types of an expression when it is compiled, with the messages of cel-go.
 
 use super::ast::{Bind, Element, Expr, ExprKind, Loop, Macro};
 use super::types::{BOOL, BYTES, Bindings, DOUBLE, INT, NULL, STRING, Type, UINT};
@@ -83,7 +83,7 @@ impl Checker {
     /// The common type of the items of a literal.
     fn alike(&mut self, items: Vec<(usize, Type)>) -> Type {
         let mut bindings = Bindings::default();
-        // Null may be compared with a nullable value, but not mixed with one in a literal.
+        // In a literal, null must not be mixed with other values, although both may be compared.
         let is_null = items.first().is_some_and(|(_, found)| *found == NULL);
         for (at, found) in items {
             let is_mixed = found != Type::Dyn && (found == NULL) != is_null;
@@ -110,7 +110,7 @@ impl Checker {
         };
         self.check_literals(name, args);
         let args: Vec<Type> = match (name, args) {
-            // The arguments to be formatted may have any types.
+            // The arguments of `format` may have any types.
             ("format", [Expr { kind: ExprKind::List(items), .. }]) => {
                 for item in items {
                     self.entry(item);
@@ -143,7 +143,7 @@ impl Checker {
         one_of(answers)
     }
 
-    /// Checks literals that a function would refuse for every object.
+    /// Checks literal arguments that would be an error whatever the object is.
     fn check_literals(&mut self, function: &str, args: &[Expr]) {
         for arg in args {
             let ExprKind::Literal(Value::String(text)) = &arg.kind else { continue };

@@ -1,4 +1,4 @@
-//! A condition about one object, for users of the server as a library.
+//! A condition about one object, for programs that use the server as a library.
 
 use super::types::{BOOL, Type};
 use super::{Program, Value, untyped};
@@ -15,7 +15,7 @@ impl Condition {
     /// Compiles an expression.
     ///
     /// # Errors
-    /// If the expression is invalid, or its value cannot be a `bool`. The text shows the place, on several lines.
+    /// If the expression is invalid, or its value cannot be a `bool`. The error text has several lines and marks the place.
     pub fn compile(source: &str) -> Result<Condition, String> {
         let program = Program::compile(source, vec![("self".to_owned(), Type::Dyn)])?;
         match &program.answer {
@@ -29,7 +29,7 @@ impl Condition {
     /// Whether the condition is true for an object.
     ///
     /// # Errors
-    /// If it has no value, or one other than `true` and `false`, or costs too much.
+    /// If the evaluation fails or costs too much, or its value is not a `bool`.
     pub fn holds(&self, object: &serde_json::Value) -> Result<bool, String> {
         let variables = vec![("self".to_owned(), untyped(object))];
         match self.0.run(variables, EVALUATION_COST_MAX).value {
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_condition_is_true_or_false_of_an_object_or_says_why_not() {
+    fn a_condition_is_true_or_false_or_an_error() {
         let holds = |source, object| Condition::compile(source).expect(source).holds(&object);
         let object = json!({"spec": {"replicas": 2}, "status": {"ready": 2, "conditions": [{"type": "Ready"}]}});
         assert_eq!(holds("self.status.ready == self.spec.replicas", object.clone()), Ok(true));

@@ -171,12 +171,12 @@ pub(super) fn overloads(function: &str) -> Option<&'static [Overload]> {
     FUNCTIONS.get(name).map(Vec::as_slice)
 }
 
-/// Whether a name is a type's; types are values too.
+/// Whether a name denotes a type. In CEL, types are values, too.
 pub(super) fn is_type(name: &str) -> bool {
     matches!(name, "bool" | "int" | "uint" | "double" | "string" | "bytes" | "list" | "map" | "null_type" | "type")
 }
 
-/// The full name of a function whose receiver is the name of its package.
+/// The full name of a function if its receiver is the name of a package, such as `math.greatest`.
 pub(super) fn package(target: &Expr, function: &str) -> Option<String> {
     let ExprKind::Ident(package) = &target.kind else { return None };
     let name = format!("{package}.{function}");
@@ -196,7 +196,7 @@ fn overload(text: &'static str) -> Option<Overload> {
     Some(Overload { target, args: parts(args).into_iter().map(read).collect(), answer: read(answer) })
 }
 
-/// The parts between the outermost commas.
+/// Splits at the commas that are not inside brackets.
 fn parts(text: &'static str) -> Vec<&'static str> {
     let mut found = Vec::new();
     let (mut depth, mut start) = (0, 0);

@@ -1,4 +1,4 @@
-//! Evaluation of each kind of expression.
+//! Evaluates each kind of expression.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -51,7 +51,7 @@ fn has(evaluator: &mut Evaluator, operand: &Expr, field: &str) -> Result<Value, 
     }
 }
 
-/// An error counts only if no other term decides.
+/// Evaluates `&&` or `||`. An error in one term counts only if no other term decides the result.
 fn logic(evaluator: &mut Evaluator, all: bool, terms: &[Expr]) -> Result<Value, EvalError> {
     let mut failure = None;
     for term in terms {

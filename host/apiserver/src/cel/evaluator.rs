@@ -1,5 +1,5 @@
-//! Evaluation within a cost budget, counted as in cel-go: about one for each step, and more for walks through texts and
-//! lists.
+//! Evaluates expressions within a cost budget. Costs are those of cel-go: about one for each step, and more for reading
+//! through texts and lists.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ pub(super) struct Evaluator {
     patterns: Used,
     cost: u64,
     limit: u64,
-    /// Evaluates one expression. A field, because functions need it too.
+    /// Evaluates one expression. This is a field so that functions can call it, too.
     step: fn(&mut Evaluator, &Expr) -> Result<Value, EvalError>,
 }
 
@@ -35,20 +35,21 @@ impl Evaluator {
         self.cost
     }
 
-    /// Charges for work before it is done.
+    /// Charges for work before it is done, or fails if the budget is used up.
     pub(super) fn charge(&mut self, cost: u64) -> Result<(), EvalError> {
         self.cost = self.cost.saturating_add(cost);
         if self.cost > self.limit { Err(EvalError::TooCostly) } else { Ok(()) }
     }
 
-    /// A compiled pattern.
+    /// Compiles a pattern, and charges for it.
     pub(super) fn pattern(&mut self, source: &str) -> Result<Arc<Regex>, EvalError> {
         let cost = self.patterns.cost(source);
         self.charge(cost)?;
         patterns::read(source)
     }
 
-    /// Evaluates an expression. A value that does not have its declared type is an error when an expression reaches it.
+    /// Evaluates an expression. A value that does not have its declared type is an error only when an expression reads
+    /// it.
     pub(super) fn eval(&mut self, expr: &Expr) -> Result<Value, EvalError> {
         operators::typed((self.step)(self, expr)?)
     }

@@ -16,7 +16,7 @@ pub(super) enum Token {
     End,
 }
 
-/// Longest first.
+/// Longer tokens come first, because the first match is taken.
 const PUNCTUATION: [&str; 26] = [
     "[?", ".?", "&&", "||", "==", "!=", "<=", ">=", "+", "-", "*", "/", "%", "<", ">", "!", "?", ":", "(", ")", "[",
     "]", "{", "}", ",", ".",
@@ -161,7 +161,7 @@ impl Lexer {
         unsigned
     }
 
-    /// The content of a text, with each escape as one item, unprocessed.
+    /// The content of a string literal: each character or escape is one item, and escapes are not decoded yet.
     fn quoted(&mut self, raw: bool) -> Result<Vec<String>, SyntaxError> {
         let start = self.at;
         let Some(quote) = self.peek(0) else { return self.error(start) };

@@ -10,7 +10,7 @@ use super::EvalError;
 
 static FUNCTIONS: LazyLock<Context<'static>> = LazyLock::new(|| Context::default().with_all());
 
-/// Calls a function. A receiver is passed separately from the arguments.
+/// Calls a function. The receiver `target`, if there is one, is not among `args`.
 pub(crate) fn call(function: &str, target: Option<Value>, args: Vec<Value>) -> Result<Value, EvalError> {
     let mut scope = FUNCTIONS.new_inner_scope();
     let mut bound = |name: String, value: Value| {

@@ -1,4 +1,4 @@
-//! Evaluation of comprehensions.
+//! Evaluates comprehensions, such as `all` and `map`.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -54,9 +54,9 @@ pub(super) fn run(evaluator: &mut Evaluator, found: &Loop) -> Result<Value, Eval
 
 /// The values bound in one iteration.
 struct Item {
-    /// With one variable: the item of a list, or the key of a map.
+    /// The variable of the one-variable forms: the item of a list, or the key of a map.
     single: Value,
-    /// With two: the index and the item, or the key and the value.
+    /// The variables of the two-variable forms: index and item, or key and value.
     pair: (Value, Value),
 }
 
@@ -80,7 +80,7 @@ fn items(range: &Value) -> Result<Vec<Item>, EvalError> {
     }
 }
 
-/// Evaluates a part of the loop for one item.
+/// Evaluates the expression `part` of the loop for one item.
 fn round(evaluator: &mut Evaluator, found: &Loop, item: &Item, part: &Expr) -> Result<Value, EvalError> {
     evaluator.charge(3)?;
     let Some(second) = &found.second else { return evaluator.within(&found.variable, item.single.clone(), part) };
@@ -97,7 +97,7 @@ fn truth(evaluator: &mut Evaluator, found: &Loop, item: &Item, part: &Expr) -> R
     }
 }
 
-/// `all` and `exists`: an error counts only if no item decides.
+/// Evaluates `all` and `exists`. An error in one item counts only if no other item decides the result.
 fn decide(evaluator: &mut Evaluator, found: &Loop, items: &[Item], all: bool) -> Result<Value, EvalError> {
     let mut failure = None;
     for item in items {
@@ -111,14 +111,14 @@ fn decide(evaluator: &mut Evaluator, found: &Loop, items: &[Item], all: bool) ->
     failure.map_or(Ok(Value::Bool(all)), Err)
 }
 
-/// The values of the body for the items that pass the filter, each with the first variable.
+/// The values of the body for all items that pass the filter, each with the value of the first variable.
 fn transform(evaluator: &mut Evaluator, found: &Loop, items: &[Item]) -> Result<Vec<(Value, Value)>, EvalError> {
     evaluator.charge(10)?;
     let mut answers = Vec::new();
     for item in items {
         let fits = found.filter.as_ref().map_or(Ok(true), |filter| truth(evaluator, found, item, filter))?;
         if fits {
-            // cel-go appends a list with one item to the result so far, which has this cost.
+            // cel-go appends each item as a list of one item. This is the cost of that.
             evaluator.charge(10)?;
             answers.push((item.pair.0.clone(), round(evaluator, found, item, &found.body)?));
         }

@@ -1,9 +1,9 @@
-//! The macros of CEL and of Kubernetes' libraries: calls whose arguments are not values.
+//! The macros of CEL and of Kubernetes' libraries. They look like calls, but their arguments are not evaluated first.
 
 use super::SyntaxError;
 use super::ast::{Bind, Expr, ExprKind, Loop, Macro};
 
-/// A call without a receiver, or the macro `has`.
+/// Builds a call without a receiver, or the macro `has`.
 pub(super) fn global(at: usize, function: String, mut args: Vec<Expr>) -> Result<Expr, SyntaxError> {
     if function != "has" || args.len() != 1 {
         return Expr::new(at, ExprKind::Call { target: None, function, args });
@@ -19,7 +19,7 @@ pub(super) fn global(at: usize, function: String, mut args: Vec<Expr>) -> Result
     }
 }
 
-/// A call with a receiver, or a macro.
+/// Builds a call with a receiver, or a macro.
 pub(super) fn receiver(at: usize, target: Expr, function: String, args: Vec<Expr>) -> Result<Expr, SyntaxError> {
     match (function.as_str(), args.len()) {
         ("optMap" | "optFlatMap", 2) => {

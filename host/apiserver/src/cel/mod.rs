@@ -1,9 +1,9 @@
 //! CEL, the language of the rules in custom resource definitions: parsing, type checking, and evaluation within a
 //! budget.
 //!
-//! It does not know schemas: [`crate::schema`] provides the types and values. The functions are those of `kube-cel`.
-//! Parsing and evaluation are implemented here instead of by the `cel` crate, for three reasons: its syntax tree has no
-//! positions, which errors show; it copies a field's value at each access; and it does not limit the cost of an
+//! This module does not know schemas: [`crate::schema`] provides the types and values. The functions come from
+//! `kube-cel`. Parsing and evaluation are implemented here, for three reasons: the syntax tree of the `cel` crate has
+//! no positions for errors; that crate copies a field's value at each access; and it does not limit the cost of an
 //! evaluation.
 
 mod ast;
@@ -38,21 +38,21 @@ pub(crate) use untyped::untyped;
 /// An error in an expression, and its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SyntaxError {
-    /// The character, counted from 0.
+    /// The index of the character, from 0.
     at: usize,
     message: String,
 }
 
-/// Why an expression has no value.
+/// The error of an evaluation.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum EvalError {
     /// The limit of one evaluation was reached.
     #[error("operation cancelled: actual cost limit exceeded")]
     TooCostly,
-    /// A function or operator was called with types that it does not take.
+    /// A function or operator was called with unsuitable types.
     #[error("no such overload")]
     NoSuchOverload,
-    /// Anything else, in the words of CEL.
+    /// Any other error, in the words of CEL.
     #[error("{0}")]
     Other(String),
 }

@@ -204,11 +204,12 @@ pub(super) fn type_of(value: &Value) -> Value {
     })
 }
 
-/// A list whose items have an identity. Equal regardless of order, and merged by `+`.
+/// A list of the type `set` or `map`: its items have an identity. The order does not matter for equality, and `+`
+/// merges two such lists.
 #[derive(Clone, Debug)]
 pub(crate) struct KeyedList {
     pub(crate) items: Arc<Vec<Value>>,
-    /// The fields that are the identity; empty if the items themselves are.
+    /// The fields that identify an item. Empty if the whole item does.
     pub(crate) keys: Vec<String>,
 }
 
@@ -224,7 +225,7 @@ impl KeyedList {
         }
     }
 
-    /// The items of both. If both have an item, the other's wins.
+    /// The items of both lists. If both have an item with the same identity, that of `other` is used.
     fn unite(&self, other: &[Value]) -> KeyedList {
         let mut items = Vec::clone(&self.items);
         for new in other {
@@ -252,7 +253,7 @@ impl Opaque for KeyedList {
     }
 }
 
-/// A value that does not have its declared type. An expression that reaches it fails with this text.
+/// Stands for a value that does not have its declared type. An expression that reads it fails with this text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mistyped(pub(crate) &'static str);
 
@@ -262,7 +263,7 @@ impl Opaque for Mistyped {
     }
 }
 
-/// The value, or the error that it stands for.
+/// Returns the value, or the error if it is a [`Mistyped`].
 pub(super) fn typed(value: Value) -> Result<Value, EvalError> {
     match &value {
         Value::Opaque(opaque) => match opaque.downcast_ref() {

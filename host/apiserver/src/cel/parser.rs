@@ -9,7 +9,7 @@ use super::ast::{EXPRESSION_DEPTH_MAX, Element, Expr, ExprKind, too_deep};
 use super::lexer::{self, Token};
 use super::macros;
 
-/// Longer sources are refused, as in cel-go.
+/// The longest allowed source, as in cel-go.
 const SOURCE_CHARACTERS_MAX: usize = 100_000;
 
 /// CEL's reserved words.
@@ -79,7 +79,7 @@ impl Parser {
         matches!(self.peek(), Token::Punct(found) if *found == punct)
     }
 
-    /// Takes this punctuation if it comes next, and returns its place.
+    /// If this punctuation comes next, consumes it and returns its position.
     fn accept(&mut self, punct: &str) -> Option<usize> {
         let found = self.is(punct);
         found.then(|| self.take().0)
@@ -104,7 +104,7 @@ impl Parser {
         Err(SyntaxError { at: self.at(), message: format!("Syntax error: {shown}") })
     }
 
-    /// Parses one level deeper, or refuses to.
+    /// Parses one level deeper. An error if the expression is too deep.
     fn deeper<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T, SyntaxError>) -> Result<T, SyntaxError> {
         if self.depth == EXPRESSION_DEPTH_MAX {
             return Err(too_deep(self.at()));
@@ -126,7 +126,7 @@ impl Parser {
         })
     }
 
-    /// A chain of `||`, or of `&&`.
+    /// Parses a chain of `||`, or of `&&`.
     fn logic(&mut self, all: bool) -> Result<Expr, SyntaxError> {
         let operator = if all { "&&" } else { "||" };
         let term = |parser: &mut Self| if all { parser.relation() } else { parser.logic(true) };
@@ -345,7 +345,7 @@ impl Parser {
     }
 }
 
-/// A call without a receiver, such as an operator.
+/// Builds a call without a receiver, such as an operator.
 fn call(at: usize, function: &str, args: Vec<Expr>) -> Result<Expr, SyntaxError> {
     Expr::new(at, ExprKind::Call { target: None, function: function.to_owned(), args })
 }

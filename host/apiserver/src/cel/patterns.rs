@@ -1,4 +1,4 @@
-//! Regular expressions in expressions, compiled once.
+//! Compiles and caches the regular expressions in CEL expressions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
@@ -8,13 +8,13 @@ use regex::Regex;
 use super::EvalError;
 use crate::pattern;
 
-/// The most compiled patterns that are cached. Rules have few, but a rule may take its pattern from the object.
+/// The most compiled patterns that are cached. Rules have few patterns, but a rule can also take one from the object.
 const KEPT_PATTERNS_MAX: usize = 256;
 
 static KEPT: LazyLock<Mutex<BTreeMap<String, Arc<Regex>>>> = LazyLock::new(Mutex::default);
 
-/// The patterns that one evaluation has used. The first ones are the rule's own. An evaluation that creates further
-/// ones pays for each, because compiling takes long.
+/// The patterns that one evaluation has used. The first few are taken to be the rule's own. Each further one has an
+/// extra cost, because compiling takes long.
 #[derive(Default)]
 pub(super) struct Used(BTreeSet<String>);
 
@@ -29,7 +29,7 @@ impl Used {
     }
 }
 
-/// The compiled pattern.
+/// Compiles a pattern, or takes it from the cache.
 pub(super) fn read(source: &str) -> Result<Arc<Regex>, EvalError> {
     let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(found) = kept.get(source) {

@@ -10,14 +10,14 @@ use super::{eval, operators};
 /// The stack size for unusually deep expressions.
 const DEEP_STACK_BYTES: usize = 32 << 20;
 
-/// Up to this depth, an expression fits on any stack, even in unoptimized builds.
+/// The depth up to which any stack is large enough for an expression, even in unoptimized builds.
 const USUAL_DEPTH: usize = EXPRESSION_DEPTH_MAX / 8;
 
 /// A compiled expression.
 #[derive(Debug)]
 pub(crate) struct Program {
     expr: Expr,
-    /// The type of its value.
+    /// The type of the expression's value.
     pub(crate) answer: Type,
 }
 
@@ -45,7 +45,7 @@ impl Program {
         self.expr.mentions(name)
     }
 
-    /// Evaluates it with these variables at a cost of at most `limit`.
+    /// Evaluates the expression with these variables, at a cost of at most `limit`.
     pub(crate) fn run(&self, variables: Vec<(String, Value)>, limit: u64) -> Answer {
         let run = || {
             let mut evaluator = Evaluator::new(variables, limit, eval::eval);
@@ -73,7 +73,7 @@ fn on_large_stack<T: Send>(run: impl FnOnce() -> T + Send) -> T {
     })
 }
 
-/// The errors with their source lines, with the places marked.
+/// Formats the errors, each with its source line and a mark at its place.
 fn report(source: &str, errors: &[SyntaxError]) -> String {
     let one = |error: &SyntaxError| {
         let before: String = source.chars().take(error.at).collect();

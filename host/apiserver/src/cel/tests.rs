@@ -1,5 +1,5 @@
-//! Tests of the engine: its limits, and the form of its errors. `tests/judged.rs` compares the meaning of expressions
-//! with a real server.
+//! Tests the limits of the engine and the form of its errors. `tests/judged.rs` compares the values of expressions with
+//! those of a real server.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -63,7 +63,7 @@ fn an_error_points_at_its_place() {
     assert_eq!(error, "ERROR: <input>:2:3: undeclared reference to 'x' (in container '')\n |   x.y\n | ..^");
 }
 
-/// The attack: an expression whose tree is deeper than any stack.
+/// An attacker sends an expression whose tree is too deep for any stack.
 #[test]
 fn depth_is_limited_in_every_syntax() {
     let n = 20_000;
@@ -92,7 +92,7 @@ fn depth_is_limited_in_every_syntax() {
     assert_eq!(answers, [Ok(Value::Bool(true)), Ok(Value::Bool(true))]);
 }
 
-/// The attack: an expression whose evaluation would not end, or not fit into memory.
+/// An attacker sends an expression whose evaluation would never end, or would not fit into memory.
 #[test]
 fn cost_is_limited_in_every_construct() {
     let list: Vec<i64> = (0..5_000).collect();

@@ -1,4 +1,4 @@
-//! The types of CEL, as declarations and schemas name them.
+//! The types of CEL expressions.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 /// The type of an expression.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Type {
-    /// Any type; mismatches show at evaluation.
+    /// Any type. A mismatch is an error only at evaluation.
     Dyn,
     /// A type without parameters: `int`, `timestamp`, `kubernetes.Quantity`.
     Named(&'static str),
@@ -22,9 +22,9 @@ pub(crate) enum Type {
 /// An object whose fields are known.
 #[derive(Debug, PartialEq)]
 pub(crate) struct ObjectType {
-    /// The name in errors.
+    /// The type's name, as errors show it.
     pub(crate) name: String,
-    /// By their names in expressions.
+    /// The fields by the names that expressions use.
     pub(crate) fields: BTreeMap<String, Type>,
 }
 
@@ -71,7 +71,7 @@ impl fmt::Display for Type {
 pub(super) struct Bindings(BTreeMap<char, Type>);
 
 impl Bindings {
-    /// Whether a value of type `given` may be used where `wanted` is declared.
+    /// Whether a value of type `given` may be used where a declaration has `wanted`.
     pub(super) fn fits(&mut self, wanted: &Type, given: &Type) -> bool {
         match (wanted, given) {
             (Type::Param(name), _) => match self.0.get(name).cloned() {
@@ -117,8 +117,8 @@ impl Bindings {
     }
 }
 
-/// The type, with `dyn` for the parameters of other declarations, which for example `optional.none()` has. A parameter
-/// bound to itself would be followed for ever.
+/// The type, with `dyn` in place of unresolved type parameters, such as that of `optional.none()`. Otherwise a
+/// parameter could be bound to itself, and resolving it would never end.
 fn closed(given: &Type) -> Type {
     Bindings::default().resolve(given)
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kube_cel::cel::Value;
 use kube_cel::cel::objects::{Key, Map};
 
-/// A value as it looks: texts stay texts, and whole numbers are `int`.
+/// Converts a value without a declared type: a JSON string becomes a `string`, and a whole number an `int`.
 pub(crate) fn untyped(json: &serde_json::Value) -> Value {
     match json {
         serde_json::Value::Null => Value::Null,

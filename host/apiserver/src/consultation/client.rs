@@ -1,4 +1,4 @@
-//! The address of a webhook, as in configurations.
+//! The address of a webhook, from its configuration.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -15,7 +15,7 @@ pub(crate) enum Endpoint {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WebhookClient {
     pub(crate) endpoint: Endpoint,
-    /// In PEM.
+    /// The certificate authority in PEM.
     pub(crate) authority: Vec<u8>,
 }
 
@@ -32,7 +32,7 @@ impl WebhookClient {
                 port: service["port"].as_u64().and_then(|port| u16::try_from(port).ok()).unwrap_or(443),
             },
         };
-        // Invalid base64 leaves no authority, so the call fails.
+        // With invalid base64 there is no authority, so the call will fail.
         WebhookClient { endpoint, authority: BASE64_STANDARD.decode(text(config, "caBundle")).unwrap_or_default() }
     }
 }

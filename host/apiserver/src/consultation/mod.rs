@@ -1,8 +1,8 @@
-//! The questions of one request to webhooks, and the answers so far. Pure data.
+//! The questions of one request to webhooks, and the answers so far.
 //!
-//! Requests are served under the server's lock, where nothing may wait. So when a request gets to a question without an
-//! answer, it leaves the question in its [`Consultation`] and gives up, having changed nothing. `server/consulted` asks
-//! without the lock, and has the request served again with the answer.
+//! Requests are served under the server's lock, which must not be held while waiting. If a request needs an answer that
+//! it does not have yet, it leaves the question in its [`Consultation`] and gives up without having changed anything.
+//! `server/consulted` then asks without the lock, and serves the request again with the answer.
 
 mod client;
 pub(crate) mod reviews;
@@ -16,13 +16,13 @@ use serde_json::Value;
 
 pub(crate) use client::{Endpoint, WebhookClient};
 
-/// Identifies a question. It contains everything that may change the answer, so that a webhook is asked again if its
-/// configuration or the object has changed meanwhile.
+/// Identifies a question. It has everything on which the answer may depend, so that a webhook is asked again if its
+/// configuration or the object has changed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct QuestionKey {
     /// Identifies the webhook, including the version of its configuration.
     pub(crate) webhook: String,
-    /// 1 for the second call.
+    /// 0 for the webhook's first call, 1 for its second.
     pub(crate) round: u8,
     /// Namespace and name.
     pub(crate) object: String,
@@ -72,7 +72,7 @@ impl Consultation {
         Consultation(Some(Arc::new(Hearing { user, replies, outstanding: OnceLock::new() })))
     }
 
-    /// Whether webhooks can be asked.
+    /// Whether webhooks are asked about this request.
     pub(crate) fn applies(&self) -> bool {
         self.0.is_some()
     }
@@ -90,10 +90,10 @@ impl Consultation {
         self.0.as_ref()?.replies.get(key)
     }
 
-    /// Leaves questions to be asked before the request can be served. The caller must give up.
+    /// Leaves questions that must be answered before the request can be served. The caller must then give up.
     pub(crate) fn leave(&self, questions: Vec<Question>) {
         if let Some(hearing) = &self.0 {
-            // The first questions end the attempt, so there are no second ones.
+            // This cannot fail, because the attempt ends with its first questions.
             let _ = hearing.outstanding.set(questions);
         }
     }

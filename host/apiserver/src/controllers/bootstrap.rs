@@ -1,5 +1,5 @@
-//! The contents of a new cluster: namespaces, the `kubernetes` service, the default roles with authorization, and a
-//! node with pods.
+//! Creates the contents of a new cluster: namespaces and the `kubernetes` service; with authorization, the default
+//! roles; and with the stand-in for pods, a node.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

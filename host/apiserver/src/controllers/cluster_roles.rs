@@ -1,5 +1,5 @@
-//! Aggregated cluster roles: each has the rules of all roles that its selectors match, as the controller
-//! `clusterrole-aggregation` does it.
+//! Aggregated cluster roles. Each gets the rules of all roles that its selectors match, as in the controller
+//! `clusterrole-aggregation`.
 
 use std::sync::Arc;
 
@@ -21,7 +21,8 @@ pub(super) fn react(state: &mut State, resource: &GroupResource) {
     }
 }
 
-/// Updates the rules of all aggregated roles. True if one was written, because another may include that one's rules.
+/// Updates the rules of all aggregated roles. True if a role was written: then another pass is needed, because other
+/// roles may include its rules.
 pub(super) fn aggregate(state: &mut State) -> bool {
     let mut written = false;
     let roles =
@@ -31,8 +32,8 @@ pub(super) fn aggregate(state: &mut State) -> bool {
         if selectors.is_empty() {
             continue;
         }
-        // Uses the current roles: if two roles select each other, neither may see the other's state from before this
-        // pass.
+        // The roles are read again for each role: if two roles select each other, the second must see the first one's
+        // new rules.
         let combined = selected_rules(&roles(state), role, selectors);
         if object::items(role, "/rules") != combined {
             written |= write(state, object::name(role), &combined);
@@ -41,7 +42,7 @@ pub(super) fn aggregate(state: &mut State) -> bool {
     written
 }
 
-/// The rules of the roles that the selectors match, each once, in the order of selectors and names.
+/// The rules of the roles that the selectors match, without duplicates, in the order of selectors and then of names.
 fn selected_rules(roles: &[Arc<Value>], aggregated: &Value, selectors: &[Value]) -> Vec<Value> {
     let mut combined: Vec<Value> = Vec::new();
     for selector in selectors {

@@ -1,8 +1,9 @@
-//! The work of a cluster's controllers: garbage collection, and stand-ins for the other controllers. They follow the
-//! changes and write through the same verbs as clients. `bootstrap` creates what every cluster has from the start.
+//! Does the work of a cluster's controllers: garbage collection, and stand-ins for the other controllers. They follow
+//! all changes, and write through the same verbs as clients. `bootstrap` creates the objects that every cluster has
+//! from the start.
 //!
-//! A single task takes one step after the other, each under the lock, in the order of the changes. So the result
-//! depends on the state, and not on thread scheduling.
+//! A single task makes one step after the other, each under the lock, in the order of the changes. So the result
+//! depends only on the state, not on thread scheduling.
 
 pub(crate) mod bootstrap;
 mod cluster_roles;
@@ -25,7 +26,7 @@ pub(crate) async fn run(shared: Arc<Shared>, stand_ins: StandIns) {
             (step(&mut state, stand_ins), state.store.agenda.due())
         };
         if progressed {
-            // Lets requests run in between, even on one thread.
+            // Lets requests run between two steps, even if there is only one thread.
             tokio::task::consume_budget().await;
             continue;
         }

@@ -18,7 +18,7 @@ const MANAGER: &str = "windlass-load";
 const MANIFESTS_BYTES_MAX: u64 = 256 << 20;
 const EXTENSIONS: [&str; 3] = ["json", "yaml", "yml"];
 
-/// The reason why manifests were not loaded. After an error, no manifest is loaded.
+/// The reason why no manifest was loaded: one error is enough to load none.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// A file or folder cannot be read.
@@ -50,7 +50,7 @@ pub enum LoadError {
     },
 }
 
-/// One document and its place.
+/// One document, with its file and number.
 struct Manifest {
     path: PathBuf,
     document: usize,
@@ -63,7 +63,7 @@ pub(crate) fn load(state: &mut State, path: &Path) -> Result<usize, LoadError> {
     for path in files(path)? {
         manifests.extend(documents(&path)?);
     }
-    // A stable sort keeps the order of names and documents within a stage.
+    // The sort is stable: within a stage, manifests stay in the order of file names and documents.
     manifests.sort_by_key(|manifest| stage(&manifest.object));
     let before = state.clone();
     for manifest in &manifests {
@@ -95,7 +95,7 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, LoadError> {
     Ok(found)
 }
 
-/// The objects in a file. A list counts as a document with many.
+/// The objects in a file. All items of a list have the number of the list's document.
 fn documents(path: &Path) -> Result<Vec<Manifest>, LoadError> {
     let unreadable = |source| LoadError::Read { path: path.to_owned(), source };
     let content = windlass_files::read_argument_text(path, MANIFESTS_BYTES_MAX).map_err(unreadable)?;
@@ -115,7 +115,7 @@ fn documents(path: &Path) -> Result<Vec<Manifest>, LoadError> {
     Ok(manifests)
 }
 
-/// Namespaces come first, then definitions, then the rest.
+/// The stage in which an object is loaded: first namespaces, then definitions, then all other objects.
 fn stage(object: &Value) -> u8 {
     match text(object, "/kind") {
         "Namespace" => 0,

@@ -1,4 +1,4 @@
-//! The state on disk: manifests loaded at the start, and a file that keeps the state across restarts.
+//! Files of the server: manifests, a file that keeps the state across restarts, and a file of reactors.
 
 mod manifests;
 mod reactors_file;
@@ -17,15 +17,15 @@ pub(crate) use manifests::load;
 pub(crate) use reactors_file::{follow as follow_reactors, use_file as use_reactors};
 pub(crate) use state_file::{keep, read, write};
 
-/// Replaces a file atomically: readers see the old or the new one, even after a crash. Creates its folder. Only the
-/// user can read the file, as it may contain Secrets or an administrator's token.
+/// Replaces a file atomically: readers see either the old or the new file, even after a crash. Creates the folder if it
+/// is missing. Only the current user can read the file, because it may contain Secrets or an administrator's token.
 pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
-    // A bare name is in the current folder.
+    // A path without a folder means the current folder.
     let folder = path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
     std::fs::create_dir_all(folder)?;
     let mut beside = path.as_os_str().to_owned();
     beside.push(".new");
-    // This file may be left from a crash, readable by others, or a link to elsewhere.
+    // An old temporary file is removed: it may be left from a crash, be readable by others, or be a link.
     match std::fs::remove_file(&beside) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -34,6 +34,6 @@ pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     file.write_all(content)?;
     file.sync_all()?;
     std::fs::rename(&beside, path)?;
-    // The name is safe on disk only after the folder was synced.
+    // The new name survives a crash only after the folder was synced.
     File::open(folder)?.sync_all()
 }

@@ -1,4 +1,4 @@
-//! Follows a file of reactors: each new content takes effect.
+//! Follows a file of reactors: whenever its content changes, the new rules take effect.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,8 +8,8 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use crate::reactors::{ReactorDocument, ReactorError, Reactors};
 
-/// The pause between two looks at the file. The whole file is compared, as its modification time may be too coarse for
-/// a test that writes twice.
+/// The pause between two looks at the file. The whole content is compared, because modification times may be too coarse
+/// for a test that writes the file twice.
 const REACTORS_LOOK_INTERVAL: Duration = Duration::from_millis(250);
 /// The largest file of reactors, in bytes.
 const REACTORS_BYTES_MAX: u64 = 16 << 20;
@@ -26,18 +26,18 @@ pub enum ReactorFileError {
         #[source]
         source: io::Error,
     },
-    /// The file is wrong.
+    /// The file is not a valid document of reactors.
     #[error("the reactors {path} are wrong: {source}")]
     Wrong {
         /// The file.
         path: PathBuf,
-        /// The mistake, and its place.
+        /// The problem, with its place in the document.
         #[source]
         source: ReactorError,
     },
 }
 
-/// The file's text, which is now in effect.
+/// Puts the rules of a file into effect. Returns the file's text.
 pub(crate) fn use_file(reactors: &Reactors, path: &Path) -> Result<String, ReactorFileError> {
     let text = windlass_files::read_text(path, REACTORS_BYTES_MAX)
         .map_err(|source| ReactorFileError::Read { path: path.to_owned(), source })?;
@@ -46,7 +46,7 @@ pub(crate) fn use_file(reactors: &Reactors, path: &Path) -> Result<String, React
     Ok(text)
 }
 
-/// Takes over each valid new text of the file. For an invalid one, logs a warning and keeps the rules.
+/// Puts each valid new text of the file into effect. If a new text is invalid, logs a warning and keeps the old rules.
 pub(crate) async fn follow(reactors: Reactors, path: PathBuf, mut text: String) {
     let mut looks = interval(REACTORS_LOOK_INTERVAL);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -1,5 +1,5 @@
-//! A file that keeps the state across restarts: a header line, then the objects, one a line. It has no history, so
-//! clients list again, as after a compaction.
+//! A file that keeps the state across restarts: a header line, and then one object per line. It has no history, so
+//! clients must list again, as after a compaction.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -19,10 +19,10 @@ const API_VERSION: &str = "windlass.dev/v1alpha1";
 const KIND: &str = "ServerState";
 /// The pause between two writes.
 const STATE_WRITE_INTERVAL: Duration = Duration::from_secs(1);
-/// The largest file, in bytes. Its state must fit into memory.
+/// The largest state file, in bytes. Its whole state must fit into memory.
 const STATE_BYTES_MAX: u64 = 8 << 30;
 
-/// Why a state file was not read or written. A file that cannot be read completely changes nothing.
+/// Why a state file was not read or written. A failed read leaves the state unchanged.
 #[derive(Debug, thiserror::Error)]
 pub enum StateFileError {
     /// The file cannot be read or written.
@@ -44,12 +44,12 @@ pub enum StateFileError {
         /// How it differs from a state file.
         message: String,
     },
-    /// The file is truncated, or was changed.
+    /// The file is truncated, or was modified by another program.
     #[error("the state file {path} is damaged: {message}; nothing of it is used")]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// The part that is wrong.
+        /// The part of the file that is wrong.
         message: String,
     },
 }
@@ -72,7 +72,7 @@ struct Line<T> {
     object: T,
 }
 
-/// Writes the state atomically: at each moment, the file is the old or the new one.
+/// Writes the state atomically: readers see either the old or the new file.
 pub(crate) fn write(state: &State, path: &Path) -> Result<(), StateFileError> {
     let failed = |source| StateFileError::Access { verb: "write", path: path.to_owned(), source };
     let text = to_text(state).map_err(|error| failed(error.into()))?;
@@ -131,7 +131,7 @@ pub(crate) async fn keep(shared: Arc<Shared>, path: PathBuf) {
     }
 }
 
-/// Replaces the state by the file's. False if there is no file; then the state is unchanged.
+/// Replaces the state by the state in the file. False if there is no file; then the state is unchanged.
 pub(crate) fn read(state: &mut State, path: &Path) -> Result<bool, StateFileError> {
     let text = match windlass_files::read_whole(path, STATE_BYTES_MAX) {
         Ok(text) => text,

@@ -1,7 +1,7 @@
 //! JSON patches as a real server applies them.
 //!
-//! This follows `evanphx/json-patch` v4, which differs from RFC 6902: a missing member can be replaced, copied and
-//! compared with null, and list positions may count from the end.
+//! This follows `evanphx/json-patch` v4, which differs from RFC 6902: a missing member can be replaced, can be copied,
+//! and is equal to null; list positions may count from the end.
 
 use serde_json::Value;
 
@@ -14,18 +14,19 @@ const PATCH_COPIED_BYTES_MAX: usize = 3 * 1024 * 1024;
 /// Why a patch cannot be applied.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum JsonPatchError {
-    /// It is not a list of operations; the text is Go's.
+    /// The patch is not a list of operations. The text is Go's.
     #[error("error decoding patch: {0}")]
     Malformed(String),
-    /// It has too many operations.
+    /// The patch has this many operations, which are too many.
     #[error("The allowed maximum operations in a JSON patch is {PATCH_OPERATIONS_MAX}, got {0}")]
     TooLong(usize),
-    /// An operation does not fit the object, or makes it too large. A real server does not say which operation.
+    /// An operation cannot be applied to the object, or makes it too large. Like a real server, this does not name the
+    /// operation.
     #[error("an operation does not fit the object")]
     DoesNotFit,
 }
 
-/// One operation. Null fields count as absent.
+/// One operation. A null field counts as missing.
 struct PatchStep<'a> {
     op: &'a str,
     path: Option<&'a str>,
@@ -78,7 +79,7 @@ struct Patching {
 }
 
 impl Patching {
-    /// `None` if the operation does not fit.
+    /// Applies one operation. `None` if that is not possible.
     fn carry_out(&mut self, operation: &PatchStep<'_>) -> Option<()> {
         let path = operation.path?;
         match operation.op {
@@ -99,7 +100,7 @@ impl Patching {
         }
     }
 
-    /// The value at a path; null for a missing member.
+    /// The value at a path. Null for a missing member of an object.
     fn get(&mut self, path: &str) -> Option<&Value> {
         if path.is_empty() {
             return Some(&self.object);
@@ -123,7 +124,7 @@ impl Patching {
             }
             Value::Array(list) if key == "-" => list.push(value),
             Value::Array(list) => {
-                // Counted from the end, the position includes the new item.
+                // A position that counts from the end counts the new item, too.
                 let at = position(&key, list.len() + 1)?;
                 list.insert(at, value);
             }
@@ -167,7 +168,8 @@ impl Patching {
         Some(())
     }
 
-    /// The map or list in which the last part of a path is a key, and that key. Text before the first slash is ignored.
+    /// The map or list that contains the value at `path`, and the key or position of the value in it. Text before the
+    /// first slash is ignored.
     fn holder(&mut self, path: &str) -> Option<(&mut Value, String)> {
         let (_, path) = path.split_once('/')?;
         let (parents, key) = match path.rsplit_once('/') {
@@ -194,14 +196,15 @@ fn unescaped(part: &str) -> String {
     part.replace("~1", "/").replace("~0", "~")
 }
 
-/// A position in a list of this length, from the start, or if negative, from the end.
+/// Parses a position in a list of this length. A negative position counts from the end.
 fn position(key: &str, length: usize) -> Option<usize> {
     let given: i64 = key.parse().ok()?;
     let at = if given < 0 { given + i64::try_from(length).ok()? } else { given };
     usize::try_from(at).ok().filter(|at| *at < length)
 }
 
-/// Repeated copies could nest so deep that a later walk overflows the stack.
+/// Whether the value would be nested too deeply. Repeated copies could otherwise nest an object so deeply that
+/// recursion over it overflows the stack.
 fn is_too_deep(path: &str, value: &Value) -> bool {
     path.matches('/').count() + object::depth(value) > object::OBJECT_DEPTH_MAX
 }
@@ -217,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_that_is_not_there_can_be_replaced_and_copied() {
+    fn a_missing_member_can_be_replaced_and_copied() {
         let replaced = made(&json!({ "op": "replace", "path": "/deep/x", "value": 2 })).expect("it fits");
         assert_eq!(replaced["deep"], json!({ "b/c": 1, "x": 2 }));
         let copied = made(&json!({ "op": "copy", "from": "/x", "path": "/deep/x" })).expect("it fits");
@@ -276,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_patch_that_is_no_list_of_operations_is_malformed() {
+    fn a_patch_must_be_a_list_of_operations() {
         let refused = |patch: Value| patched(&json!({}), &patch).expect_err("malformed").to_string();
         let prefix = "error decoding patch: json: cannot unmarshal";
         assert_eq!(refused(json!({})), format!("{prefix} object into Go value of type []handlers.jsonPatchOp"));

@@ -1,7 +1,7 @@
-//! How the parts of an object are merged: which lists and maps are atomic, and which are merged by item.
+//! Defines how the parts of an object are merged: which lists and maps are atomic, and which are merged item by item.
 //!
-//! Server-side apply asks this at every step through an object ([`Place`]). For built-in kinds the types answer, for
-//! custom resources the schema. Validity is not checked here.
+//! Server-side apply asks a [`Place`] at every step through an object. The answer comes from the types of built-in
+//! kinds, or from the schema of custom resources. This module does not check whether objects are valid.
 //!
 //! The terms are those of structured-merge-diff and of `x-kubernetes-list-type` (KEP-555).
 
@@ -12,14 +12,15 @@ use serde_json::Value;
 use crate::schema::typed::{self, Field, PatchStrategy, ValueShape, Zero};
 use crate::schema::{Additional, ListKind, Mark, Node, Schema};
 
-/// A place in an object during a walk.
+/// A place in an object, with its type or schema.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Place<'a> {
-    /// In a built-in kind, or in any object's metadata. Only a struct's field has properties besides its shape.
+    /// A place in a built-in kind, or in the metadata of any object. `field` is set if the place is a field of a
+    /// struct.
     Builtin { shape: &'static ValueShape, field: Option<&'static Field> },
-    /// At a node of a custom resource's schema.
+    /// A place with a node in a custom resource's schema.
     Custom { node: &'a Node, is_resource: bool },
-    /// Outside of the schema: maps are merged, lists are atomic.
+    /// A place outside of the schema: maps are merged, lists are atomic.
     Unknown,
 }
 
@@ -92,9 +93,9 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// Whether the map at this place has a declared field of this name, and not just a key.
+    /// Whether the type or schema declares a field of this name here. Otherwise the name is just a key of a map.
     ///
-    /// A declared struct is removed with its last owned field; a map, with its last key.
+    /// A declared struct is removed together with its last owned field, a map with its last key.
     pub(crate) fn declares(self, name: &str) -> bool {
         match self {
             Self::Builtin { shape, .. } => shape.fields().is_some_and(|fields| fields.fields.contains_key(name)),
@@ -106,7 +107,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// Whether an empty map at this place is dropped, as free-key maps are.
+    /// Whether a map at this place is dropped if it is empty. This is so for maps with free keys.
     pub(crate) fn goes_when_empty(self) -> bool {
         match self {
             Self::Builtin { shape, .. } => matches!(shape, ValueShape::Map(_)),
@@ -115,13 +116,13 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// Whether the Go type always writes this field, if only as zero or null. Such a field is never added or removed.
+    /// Whether Go always writes this field, even if it is zero or null. Such a field is never added or removed.
     pub(crate) fn is_always_there(self) -> bool {
         let Self::Builtin { field: Some(field), .. } = self else { return false };
         matches!(field.zero, Zero::Written | Zero::Null)
     }
 
-    /// The default for a list item's key: `protocol` of a port is `TCP`.
+    /// The default of a key field in a list item. For example, the `protocol` of a port is `TCP` by default.
     pub(crate) fn key_default(self, key: &str) -> Option<Cow<'a, Value>> {
         match self.item() {
             Self::Builtin { shape, .. } => shape.fields()?.fields.get(key)?.default.as_ref().map(Cow::Borrowed),

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-/// Applies a merge patch: null removes, maps merge, and anything else replaces.
+/// Applies a merge patch: null removes a field, maps are merged, and any other value replaces the old one.
 pub(crate) fn merge(object: &mut Value, patch: &Value) {
     let Value::Object(changes) = patch else {
         *object = patch.clone();

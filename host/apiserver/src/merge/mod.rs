@@ -1,5 +1,5 @@
-//! Merges objects: server-side apply with managed fields, strategic merge patches, and the rules for merging each list.
-//! Pure functions over JSON.
+//! Merges objects: server-side apply with managed fields, the kinds of patches, and the rules for merging each list.
+//! These are pure functions over JSON.
 
 pub(crate) mod apply;
 pub(crate) mod fields;

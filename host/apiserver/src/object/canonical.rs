@@ -1,4 +1,4 @@
-//! The canonical JSON of a value, by which set items, list keys and unique items are compared.
+//! The canonical JSON of a value. It is used to compare set items, list keys and unique items.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ pub(crate) fn canonical(value: &Value) -> String {
         }
         Value::Object(fields) => braces(&fields.iter().map(|(name, field)| (name.clone(), canonical(field))).collect()),
         Value::Number(number) if number.is_f64() => match number.as_f64() {
-            // Up to 2⁵³, a whole float is exactly the integer that it shows.
+            // Up to 2⁵³, a float without a fraction represents exactly one integer.
             Some(float) if float.fract() == 0.0 && float.abs() < 9_007_199_254_740_992.0 => format!("{}", float + 0.0),
             _ => number.to_string(),
         },

@@ -4,7 +4,7 @@ use base64::engine::{GeneralPurpose, GeneralPurposeConfig};
 use base64::{Engine as _, alphabet};
 use serde_json::Value;
 
-/// The kind of a value, as Go's errors call it.
+/// The name of a value's kind in Go's errors.
 pub(crate) fn go_kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -28,7 +28,7 @@ pub(crate) fn is_go_zero(value: &Value) -> bool {
     }
 }
 
-/// Several errors as Go's aggregate prints them.
+/// Joins several errors as Go's `Aggregate` does.
 pub(crate) fn aggregate(errors: &[String]) -> String {
     match errors {
         [only] => only.clone(),

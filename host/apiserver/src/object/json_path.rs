@@ -1,4 +1,4 @@
-//! The part of `JSONPath` that printer columns use: fields, indexes, wildcards and `[?(@.x=="y")]`. Pure.
+//! The part of `JSONPath` that printer columns use: fields, indexes, wildcards and `[?(@.x=="y")]`.
 
 use serde_json::Value;
 
@@ -70,7 +70,7 @@ fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// A name up to the next `.` or `[`, which a backslash escapes.
+/// Parses a field name, which ends before the next `.` or `[`. A backslash makes these characters part of the name.
 fn field_step(text: &str) -> Result<(JsonPathStep, &str), String> {
     let mut name = String::new();
     let mut escaped = false;
@@ -95,7 +95,7 @@ fn field_step(text: &str) -> Result<(JsonPathStep, &str), String> {
     }
 }
 
-/// The position of the closing bracket, outside of quotes.
+/// The position of the closing bracket. Brackets in quotes do not count.
 fn bracket_end(text: &str) -> Option<usize> {
     let mut quote = None;
     for (at, character) in text.char_indices() {

@@ -1,10 +1,10 @@
-//! `metav1.LabelSelector`, as in the specs of objects.
+//! Matches objects with a `metav1.LabelSelector`, which many specs contain.
 
 use serde_json::Value;
 
 use crate::object::{items, label, strings, text};
 
-/// Whether a selector matches the object's labels. One without requirements matches all.
+/// Whether a selector matches the object's labels. A selector without requirements matches all objects.
 pub(crate) fn selects(selector: &Value, object: &Value) -> bool {
     has_all(object, selector.get("matchLabels"))
         && items(selector, "/matchExpressions").iter().all(|expression| holds(expression, object))
@@ -15,7 +15,7 @@ pub(crate) fn is_selected_by(owner: &Value, object: &Value) -> bool {
     owner.pointer("/spec/selector").is_some_and(|selector| selects(selector, object))
 }
 
-/// Whether the object has all of these labels. A missing map requires none.
+/// Whether the object has all labels in `wanted`. Without `wanted`, no labels are required.
 pub(crate) fn has_all(object: &Value, wanted: Option<&Value>) -> bool {
     let wanted = wanted.and_then(Value::as_object);
     wanted.into_iter().flatten().all(|(key, value)| label(object, key) == value.as_str())

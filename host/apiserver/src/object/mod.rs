@@ -1,5 +1,5 @@
-//! Reads and writes the parts that every object has. Objects are JSON values whose shape was checked when they arrived
-//! (`decode`), so readers return "absent" instead of failing.
+//! Reads and writes the parts that every object has. Objects are JSON values. Their shape was checked when they arrived
+//! (`decode`), so a function that reads does not fail: it treats a value of the wrong type as missing.
 
 mod canonical;
 pub(crate) mod go;
@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 pub(crate) use canonical::{braces, canonical};
 pub(crate) use go::{aggregate, decode_base64, go_kind, is_go_zero};
 
-/// The fields that `metadata` has.
+/// The names of all fields in `metadata`.
 pub(crate) const METADATA: [&str; 15] = [
     "annotations",
     "creationTimestamp",
@@ -41,7 +41,7 @@ pub(crate) struct OwnerReference<'a> {
     pub(crate) blocks_deletion: bool,
 }
 
-/// The deepest nesting of an object: clients stop at 128 levels, and each level of a walk takes stack.
+/// The deepest allowed nesting of an object. Clients read at most 128 levels, and recursion needs stack for each level.
 pub(crate) const OBJECT_DEPTH_MAX: usize = 100;
 
 /// The nesting depth of a value's lists and maps.
@@ -89,7 +89,7 @@ pub(crate) fn finalizers(object: &Value) -> Vec<&str> {
     strings(object, "/metadata/finalizers")
 }
 
-/// True if finalizers hold the object: its own, or those of a namespace's spec.
+/// True if finalizers prevent the object's removal: those in its metadata, or those in a namespace's spec.
 pub(crate) fn is_held(object: &Value) -> bool {
     !finalizers(object).is_empty() || !strings(object, "/spec/finalizers").is_empty()
 }
@@ -195,16 +195,16 @@ pub(crate) fn set_path(object: &mut Value, path: &str, value: Value) {
     }
 }
 
-/// Like [`map_mut`], as a value.
+/// Like [`map_mut`], but returns the map as a `Value`.
 pub(crate) fn map_mut_value<'a>(object: &'a mut Value, key: &str) -> &'a mut Value {
     let value = as_map_mut(object).entry(key).or_insert_with(|| json!({}));
     as_map_mut(value);
     value
 }
 
-/// Reads a byte of each key and text of a value that is about to be written. Objects are scattered in memory. While
-/// writing, each step depends on what was read before, so the processor waits for one cache miss after another. Here
-/// the reads are independent, so it waits for many at once.
+/// Loads a value that is about to be written into the processor's cache, by reading a byte of each key and text. The
+/// parts of an object are scattered in memory. While writing, each step depends on the one before, so the processor
+/// waits for one cache miss after another. Here the reads are independent, so it waits for many at the same time.
 pub(crate) fn read_ahead(value: &Value) {
     std::hint::black_box(first_bytes(value));
 }

@@ -1,4 +1,4 @@
-//! Rules for names, labels and their keys, with the messages of a real server. Pure.
+//! Rules for names, labels and their keys, with the messages of a real server.
 
 const DNS_SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 const DNS_LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
@@ -6,14 +6,14 @@ const DNS_1035: &str = "a DNS-1035 label must consist of lower case alphanumeric
 const NAME_PART: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
 const LABEL_VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 
-/// Up to 253 characters of dot-separated labels: the rule for most object names.
+/// Checks a DNS subdomain: labels separated by dots, at most 253 characters. Most object names must be one.
 pub(crate) fn check_subdomain(name: &str) -> Result<(), String> {
     check_length(name, 253)?;
     let well_formed = !name.is_empty() && name.split('.').all(is_lower_label);
     well_formed.then_some(()).ok_or_else(|| DNS_SUBDOMAIN.to_owned())
 }
 
-/// Names of namespaces and the like.
+/// Checks a DNS label, as the names of namespaces must be.
 pub(crate) fn check_dns_label(name: &str) -> Result<(), String> {
     check_length(name, 63)?;
     if !is_lower_label(name) && check_subdomain(name).is_ok() {
@@ -22,22 +22,22 @@ pub(crate) fn check_dns_label(name: &str) -> Result<(), String> {
     is_lower_label(name).then_some(()).ok_or_else(|| DNS_LABEL.to_owned())
 }
 
-/// Names of services: they become DNS names, and must not begin with a digit.
+/// Checks the name of a service, which becomes a DNS name: it must not begin with a digit.
 pub(crate) fn check_dns_1035_label(name: &str) -> Result<(), String> {
     check_length(name, 63)?;
     let well_formed = is_lower_label(name) && name.starts_with(|first: char| first.is_ascii_lowercase());
     well_formed.then_some(()).ok_or_else(|| DNS_1035.to_owned())
 }
 
-/// The characters of generated names and hashes, which do not form words by accident.
+/// The characters of generated names and hashes. Without vowels, they do not form words by accident.
 pub(crate) const SAFE: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
-/// Maps each byte to one of these characters.
+/// Maps each byte to one of the [`SAFE`] characters.
 pub(crate) fn safe(bytes: impl IntoIterator<Item = u8>) -> String {
     bytes.into_iter().map(|byte| char::from(SAFE[usize::from(byte) % SAFE.len()])).collect()
 }
 
-/// Names of RBAC objects: anything that is valid in a path.
+/// Checks the name of an RBAC object, which may be anything that is valid in a path.
 pub(crate) fn check_path_segment(name: &str) -> Result<(), String> {
     match name {
         "." | ".." => Err(format!("may not be '{name}'")),
@@ -47,12 +47,12 @@ pub(crate) fn check_path_segment(name: &str) -> Result<(), String> {
     }
 }
 
-/// `[prefix/]name`: the form of label and annotation keys and of finalizers.
+/// Checks `[prefix/]name`, the form of label keys, annotation keys and finalizers.
 pub(crate) fn check_label_key(key: &str) -> Result<(), String> {
     label_key_errors(key).into_iter().next().map_or(Ok(()), Err)
 }
 
-/// All errors in a label key, because a real server reports all.
+/// All errors in a label key, because a real server reports all of them.
 pub(crate) fn label_key_errors(key: &str) -> Vec<String> {
     let mut errors = Vec::new();
     let name = match key.split_once('/') {
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_is_wrong_with_a_label_key_is_said() {
+    fn all_errors_in_a_label_key_are_reported() {
         let name = "name part must consist of alphanumeric characters";
         for (key, wanted) in [
             ("", vec!["name part must be non-empty", name]),

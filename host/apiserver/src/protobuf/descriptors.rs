@@ -1,6 +1,6 @@
-//! Reads the file of `tools/build-descriptors`, a `google.protobuf.FileDescriptorSet`, into the table of messages. The
-//! field numbers are those in `google/protobuf/descriptor.proto` and `tools/descriptors/src/go.proto`. It reads only
-//! what is needed, where a general library would keep ten MiB.
+//! Reads the file that `tools/build-descriptors` writes, a `google.protobuf.FileDescriptorSet`, into the table of
+//! messages. The field numbers are those in `google/protobuf/descriptor.proto` and `tools/descriptors/src/go.proto`.
+//! Only needed parts are kept; a general library would keep ten MiB.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use super::messages::{Cardinality, FieldKind, FieldType, MessageType};
 use super::shape::Shape;
 use super::wire::{self, Content, WireError};
 
-/// Fields of `FileDescriptorSet`, `FileDescriptorProto`, `DescriptorProto` and `FieldDescriptorProto`.
+/// The numbers of fields in `FileDescriptorSet`, `FileDescriptorProto`, `DescriptorProto` and `FieldDescriptorProto`.
 const SET_FILE: u32 = 1;
 const FILE_PACKAGE: u32 = 2;
 const FILE_MESSAGE: u32 = 4;
@@ -28,7 +28,7 @@ const FIELD_JSON_NAME: u32 = 10;
 /// `FieldDescriptorProto.Label.LABEL_REPEATED`.
 const REPEATED: i64 = 3;
 
-/// Options: standard ones and our own.
+/// The numbers of options. `MAP_ENTRY` is a standard option; the others are our own, in `go.proto`.
 const MAP_ENTRY: u32 = 7;
 const GO_GROUP: u32 = 50001;
 const GO_ITEMS: u32 = 50001;
@@ -46,17 +46,17 @@ pub(super) enum DescriptorError {
     Type(String),
 }
 
-/// The packages of protobuf itself, which describe descriptors.
+/// Packages that describe descriptors and options, and not Kubernetes' messages.
 const PROTOBUF_ITSELF: [&str; 2] = ["google.protobuf", "windlass.go"];
 
 /// All messages except map entries.
 pub(super) struct Described {
     pub(super) types: Vec<MessageType>,
-    /// By group, version and kind.
+    /// The index of each kind's message, by group, version and kind.
     pub(super) kinds: HashMap<(String, String, String), usize>,
 }
 
-/// A message that is read once all names are known.
+/// A message that was found. Its fields are read later, when the names of all messages are known.
 struct Found<'a> {
     name: String,
     group: Option<&'a str>,

@@ -1,24 +1,24 @@
-//! Counts the values in a message before it is decoded: two bytes on the wire can become a struct with all its fields
-//! in memory.
+//! Counts the values in a message before it is decoded, because two bytes on the wire can become a struct with all its
+//! fields in memory.
 
 use super::messages::{Cardinality, FieldKind, FieldType, MessageType, Messages};
 use super::wire::{self, Content};
 
-/// More than any body needs that a person or a controller writes.
+/// The most values in a message: more than any body that a person or a controller writes.
 pub(super) const PROTOBUF_VALUES_MAX: usize = 100_000;
 
-/// The deepest nesting of a message that is read.
+/// The deepest allowed nesting of a message.
 pub(super) const PROTOBUF_DEPTH_MAX: usize = 100;
 
-/// Whether the message has at most [`PROTOBUF_VALUES_MAX`] values. Malformed content ends the count; decoding will
-/// report it.
+/// Whether the message has at most [`PROTOBUF_VALUES_MAX`] values. Malformed content is not an error here; decoding
+/// reports it.
 pub(super) fn is_bearable(messages: &Messages, message: &MessageType, bytes: &[u8]) -> bool {
     let mut left = PROTOBUF_VALUES_MAX;
-    // One level here may be two on the wire, because messages without a name of their own in Go do not count.
+    // One level of an object may be two levels on the wire, because some messages have no level of their own in JSON.
     count(messages, message, bytes, &mut left, 2 * PROTOBUF_DEPTH_MAX).is_some()
 }
 
-/// `None` if there are more values than `left`, or the nesting is too deep.
+/// Subtracts the number of values from `left`. `None` if there are more, or if the nesting is too deep.
 fn count(messages: &Messages, message: &MessageType, bytes: &[u8], left: &mut usize, depth: usize) -> Option<()> {
     for field in wire::fields(bytes) {
         *left = left.checked_sub(1)?;
@@ -43,7 +43,7 @@ fn count(messages: &Messages, message: &MessageType, bytes: &[u8], left: &mut us
 fn count_value(messages: &Messages, field: &FieldType, content: &[u8], left: &mut usize, depth: usize) -> Option<()> {
     match field.kind {
         FieldKind::Message(inner) => count(messages, messages.at(inner), content, left, depth.checked_sub(1)?)?,
-        // Packed numbers, each at least a byte.
+        // Packed numbers. Each takes at least one byte.
         FieldKind::Bool | FieldKind::Int32 | FieldKind::Int64 | FieldKind::Double => {
             *left = left.checked_sub(content.len())?;
         }

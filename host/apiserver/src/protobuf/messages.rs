@@ -1,5 +1,6 @@
-//! The messages of Kubernetes' API modules: their fields, with the JSON properties of their Go types, and their kinds.
-//! `tools/build-descriptors` makes the file, which is read once, when the first client asks for protobuf.
+//! The table of messages in Kubernetes' API modules: their fields, the JSON properties of their Go types, and their
+//! kinds. `tools/build-descriptors` writes the file `messages.bin`, which is read when the first client asks for
+//! protobuf.
 
 use std::collections::HashMap;
 use std::io::Read as _;
@@ -12,7 +13,7 @@ use super::ProtobufError;
 use super::descriptors::{self, Described};
 use super::shape::Shape;
 
-/// k8s.io/api, apimachinery, apiextensions-apiserver and kube-aggregator, v0.36.3.
+/// The messages of `k8s.io/api`, `apimachinery`, `apiextensions-apiserver` and `kube-aggregator`, v0.36.3.
 const DESCRIPTORS: &[u8] = include_bytes!("messages.bin");
 
 /// The package of kinds that belong to every group, such as `Status` and `DeleteOptions`.
@@ -22,10 +23,10 @@ static MESSAGES: LazyLock<Result<Messages, String>> = LazyLock::new(Messages::lo
 
 /// A message, and the JSON form of its Go type.
 pub(super) struct MessageType {
-    /// Includes the package.
+    /// The full name, with the package.
     pub(super) name: String,
     pub(super) shape: Shape,
-    /// In the order of their numbers, which is the order in which they are written.
+    /// The fields in the order of their numbers. They are also written in this order.
     pub(super) fields: Vec<FieldType>,
     /// The indexes of the inlined fields in `fields`.
     pub(super) inlined: Vec<usize>,
@@ -42,11 +43,11 @@ pub(super) struct FieldType {
     /// The name in JSON.
     pub(super) json: Box<str>,
     pub(super) cardinality: Cardinality,
-    /// The kind of the value, of a list's items or of a map's values.
+    /// The kind of the value; for a list or map, the kind of its items or values.
     pub(super) kind: FieldKind,
-    /// True if a zero value is written.
+    /// True if the Go field is a pointer: then a zero value is written, too.
     pub(super) pointer: bool,
-    /// True if its fields are written beside its siblings.
+    /// True if the field is inlined: its own fields are written into the parent's JSON object.
     pub(super) inline: bool,
     /// True if an empty value is not written, unless it is a struct.
     pub(super) omitempty: bool,
@@ -76,7 +77,7 @@ pub(super) enum FieldKind {
 }
 
 impl FieldType {
-    /// The message type of the field, of a list's items or a map's values.
+    /// The index of the field's message type; for a list or map, that of its items or values.
     pub(super) fn message(&self) -> Option<usize> {
         match self.kind {
             FieldKind::Message(index) => Some(index),
@@ -97,11 +98,11 @@ impl MessageType {
     }
 
     /// Calls `found` for each entry of an object that is a known field, with the field's index in `fields`. Names and
-    /// entries are both sorted, so each search continues where the last one ended.
+    /// entries are both sorted, so each search continues where the previous one ended.
     pub(super) fn places<'a>(&self, entries: &'a Map<String, Value>, mut found: impl FnMut(usize, &'a Value)) {
         let mut rest = self.names.as_slice();
         for (key, value) in entries {
-            // Comparing for equality is faster than for order, because most names differ in length.
+            // A comparison for equality is faster than one for order, because most names differ in length.
             if let Some(at) = rest.iter().position(|(name, _)| **name == **key) {
                 found(rest[at].1, value);
                 rest = &rest[at + 1..];
@@ -129,7 +130,7 @@ impl MessageType {
 /// All messages.
 pub(super) struct Messages {
     types: Vec<MessageType>,
-    /// By group, version and kind.
+    /// The index of each kind's message, by group, version and kind.
     kinds: HashMap<(String, String, String), usize>,
 }
 

@@ -1,8 +1,8 @@
-//! Kubernetes' protobuf: converts between the encoding of typed Go clients and an object's JSON. Pure functions.
+//! Kubernetes' protobuf: converts between the encoding that typed Go clients use and an object's JSON.
 //!
-//! The messages come from the API modules' own `.proto` files (`messages`), so every built-in kind is supported. An
-//! object is wrapped in four magic bytes and a `runtime.Unknown` with its type. A watch event is a length-prefixed
-//! `WatchEvent`, whose object is wrapped again.
+//! The messages come from the API modules' own `.proto` files (`messages`), so every built-in kind is supported. A body
+//! has four magic bytes, and then a `runtime.Unknown` with the object and its type. A watch event is a `WatchEvent`
+//! with its length before it; the object in it has the same form as a body.
 
 mod descriptors;
 mod measure;
@@ -43,24 +43,24 @@ pub(crate) enum ProtobufError {
     Malformed(String),
     #[error("the protobuf body is malformed: {0}")]
     Wire(#[from] WireError),
-    /// A small body that would become a large object.
+    /// The body is small, but would become too large an object.
     #[error("the protobuf body has more than {} values", measure::PROTOBUF_VALUES_MAX)]
     TooMany,
-    /// A text that should be JSON is not.
+    /// A text that should be JSON is not valid JSON.
     #[error("{field} is no JSON: {error}")]
     Json { field: String, error: String },
-    /// Not a built-in kind; for example, a custom resource.
+    /// The kind is not built in, for example a custom resource.
     #[error("kind {kind:?} of {api_version:?} has no protobuf message")]
     UnknownKind { api_version: String, kind: String },
     /// A value that the field cannot hold.
     #[error("{field} cannot be written as protobuf: {expected} expected")]
     Mistyped { field: String, expected: &'static str },
-    /// The embedded descriptions are broken, which is a mistake in the build.
+    /// The embedded table of messages is damaged, which is a mistake in the build.
     #[error("the descriptions of the messages are broken: {0}")]
     Descriptions(String),
 }
 
-/// The object in a body.
+/// Decodes the object in a body.
 pub(crate) fn decode(body: &[u8]) -> Result<Value, ProtobufError> {
     let messages = Messages::get()?;
     let wrapped = body.strip_prefix(MAGIC).ok_or_else(|| ProtobufError::Malformed("it has no magic".to_owned()))?;
@@ -77,15 +77,15 @@ pub(crate) fn decode(body: &[u8]) -> Result<Value, ProtobufError> {
     Ok(Value::Object(object))
 }
 
-/// The object, which includes its type, as the body of an answer.
+/// Encodes an object as the body of an answer. The object must have its `apiVersion` and `kind`.
 pub(crate) fn encode(object: &Value) -> Result<Vec<u8>, ProtobufError> {
     let mut bytes = Vec::new();
     write_object(object, &mut bytes)?;
     Ok(bytes)
 }
 
-/// A list as the body of an answer, without building a document of all items. Only those fields of an item are written
-/// that the list's item type has: the whole object, or for a `PartialObjectMetadataList` its metadata.
+/// Encodes a list as the body of an answer, without building a document of all items. Only fields of the list's item
+/// type are written: for a `PartialObjectMetadataList` only the metadata, otherwise the whole object.
 pub(crate) fn encode_list(
     api_version: &str,
     kind: &str,
@@ -115,10 +115,10 @@ pub(crate) fn encode_list(
     Ok([begin].into_iter().chain(items).chain([end]).collect())
 }
 
-/// A length-prefixed watch event.
+/// Encodes a watch event, with its length before it.
 pub(crate) fn frame(kind: &str, object: &Value) -> Result<Vec<u8>, ProtobufError> {
     let mut bytes = vec![0; 4];
-    // `metav1.WatchEvent`, with a `runtime.RawExtension` in it.
+    // This is a `metav1.WatchEvent` with a `runtime.RawExtension` in it.
     wire::text(1, kind, &mut bytes);
     wire::delimited(2, &mut bytes, |bytes| wire::delimited(1, bytes, |bytes| write_object(object, bytes)))?;
     let length =
@@ -134,7 +134,7 @@ fn write_object(object: &Value, bytes: &mut Vec<u8>) -> Result<(), ProtobufError
     wrapped(api_version, kind, bytes, |bytes| write::message(messages, of, object, FieldPlace::Root(kind), bytes))
 }
 
-/// The content in an envelope, a `runtime.Unknown`.
+/// Writes content into an envelope, a `runtime.Unknown`.
 fn wrapped(
     api_version: &str,
     kind: &str,
@@ -147,7 +147,7 @@ fn wrapped(
     Ok(())
 }
 
-/// Begins the envelope, up to its content.
+/// Writes the part of the envelope before its content.
 fn begin_envelope(api_version: &str, kind: &str, bytes: &mut Vec<u8>) -> Result<(), ProtobufError> {
     bytes.extend_from_slice(MAGIC);
     wire::delimited(TYPE_META, bytes, |bytes| {
@@ -157,7 +157,7 @@ fn begin_envelope(api_version: &str, kind: &str, bytes: &mut Vec<u8>) -> Result<
     })
 }
 
-/// Ends the envelope with the content's encoding and type. Go writes these even if they are empty.
+/// Writes the end of the envelope: the content's encoding and type. Go writes these even if they are empty.
 fn end_envelope(bytes: &mut Vec<u8>) {
     wire::text(3, "", bytes);
     wire::text(4, "", bytes);

@@ -10,16 +10,16 @@ use super::wire::{self, WireError};
 pub(super) enum Shape {
     /// An object with the message's fields.
     Struct,
-    /// A slice or a map: its only field stands for it.
+    /// A slice or a map: the value of the message's only field.
     Items,
-    /// `metav1.Time`, to the second.
+    /// `metav1.Time`, with a precision of seconds.
     Time,
-    /// `metav1.MicroTime`, to the microsecond.
+    /// `metav1.MicroTime`, with a precision of microseconds.
     MicroTime,
-    /// A string in the only field.
+    /// The string in the message's only field.
     Quantity,
     IntOrString,
-    /// JSON in the only field.
+    /// The JSON in the message's only field.
     Raw,
     /// An object or a list of them (`JSONSchemaPropsOrArray`).
     SchemaOrList,
@@ -50,7 +50,7 @@ impl Shape {
     }
 }
 
-/// A time as JSON; the zero time is null.
+/// Decodes a time to JSON. The zero time becomes null.
 pub(super) fn time(message: &[u8], with_micros: bool) -> Result<Value, WireError> {
     let (seconds, nanos) = (wire::last_integer(message, 1)?, wire::last_integer(message, 2)?.unwrap_or_default());
     if seconds.is_none() && nanos == 0 {
@@ -70,10 +70,10 @@ pub(super) struct Instant {
     pub(super) nanos: i64,
 }
 
-/// Parses a time. `None` if `text` is not one.
+/// Parses a time. `None` if `text` is not a time.
 pub(super) fn read_time(text: &str, with_micros: bool) -> Option<Instant> {
     let time: Timestamp = text.parse().ok()?;
-    // Fractions count up from the whole second, also before 1970.
+    // The fraction is always positive and counts from the second before it, even for times before 1970.
     let (micros, in_second) = (time.as_microsecond(), 1_000_000);
     let nanos = if with_micros { micros.rem_euclid(in_second) * 1000 } else { 0 };
     Some(Instant { seconds: micros.div_euclid(in_second), nanos })
@@ -86,7 +86,7 @@ pub(super) fn int_or_string(message: &[u8]) -> Result<Value, WireError> {
     }
 }
 
-/// A quantity; an empty one is zero.
+/// Decodes a quantity to JSON. An empty quantity becomes zero.
 pub(super) fn quantity(message: &[u8]) -> Result<Value, WireError> {
     Ok(match wire::last_text(message, 1)? {
         "" => json!("0"),

@@ -1,4 +1,4 @@
-//! Every built-in kind in both directions: with all its fields, and as a real server wrote it.
+//! Tests every built-in kind in both directions: with all fields set, and with bytes that a real server wrote.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -62,7 +62,8 @@ fn message_of(messages: &Messages, of: &MessageType, depth: usize) -> Option<Val
     })
 }
 
-/// At the depth limit, fields that are always written come back empty. This compares only what went in.
+/// Checks that everything in `given` is in `found`. More may be found: at the depth limit, fields that are always
+/// written come back empty.
 fn assert_kept(given: &Value, found: &Value, path: &str) {
     match (given, found) {
         (Value::Object(given), Value::Object(found)) => {
@@ -109,7 +110,7 @@ fn every_field_of_every_built_in_kind_survives_a_round_trip() {
     }
 }
 
-/// Lines with JSON and protobuf of the same object, written by `tools/record-protobuf`.
+/// `tools/record-protobuf` wrote the lines: each has the JSON and the protobuf of the same object.
 #[test]
 fn protobuf_of_a_real_server_decodes_to_its_json() {
     let recorded = include_str!("../../tests/data/protobuf.tsv");
@@ -160,7 +161,7 @@ fn a_body_that_is_cut_off_is_refused() {
     let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "shop" } });
     let bytes = encode(&namespace).expect("it can be written");
     for length in 0..bytes.len() {
-        // Truncated fields may still be fields, but nothing may panic.
+        // A truncated message may still be valid, but decoding must never panic.
         let _ = decode(&bytes[..length]);
     }
     assert!(matches!(decode(&bytes[..9]), Err(ProtobufError::Wire(WireError::CutOff))));
@@ -195,7 +196,7 @@ fn the_same_object_is_the_same_bytes() {
 #[test]
 fn a_small_body_is_no_large_object() {
     let body_of = |containers: usize| {
-        // `spec.containers` is field 2 of field 2, and an empty container has no bytes.
+        // `spec` is field 2 of a pod, and `containers` is field 2 of the spec. An empty container has no bytes.
         let spec = [18u8, 0].repeat(containers);
         let mut pod = vec![18];
         let mut length = spec.len();
@@ -240,7 +241,7 @@ fn invalid_raw_json_is_refused_and_valid_raw_json_is_kept() {
     assert!(error.starts_with("ControllerRevision.data is no JSON: "), "{error}");
 }
 
-/// For the pod spec, which has the most fields: the indexes of some fields, among unknown keys.
+/// Uses the pod spec, because it has the most fields.
 #[test]
 fn an_objects_known_fields_are_found_among_unknown_keys() {
     let messages = Messages::get().expect("the embedded descriptions are whole");
@@ -259,9 +260,9 @@ fn an_objects_known_fields_are_found_among_unknown_keys() {
     }
 }
 
-/// A body from a client that knows more fields than this server, and encodes some in an unusual way.
+/// The body comes from a client that knows more fields than this server, and encodes some fields in an unusual way.
 #[test]
-fn unknown_and_repeated_fields_are_read_as_protobuf_asks() {
+fn unknown_and_repeated_fields_follow_protobufs_rules() {
     let read = |object: &[u8]| {
         let mut bytes = Vec::new();
         wrapped("v1", "ConfigMap", &mut bytes, |bytes| {
@@ -271,12 +272,13 @@ fn unknown_and_repeated_fields_are_read_as_protobuf_asks() {
         .expect("nothing fails");
         decode(&bytes)
     };
-    // Field 1 is the metadata, with the name in field 1 and the generation in field 7; field 4 is `immutable`.
+    // Field 1 is the metadata: its field 1 is the name, and its field 7 the generation. Field 4 is `immutable`.
     let in_parts = [10, 3, 10, 1, b'a', 10, 2, 56, 7, 10, 3, 10, 1, b'b', 32, 0, 32, 1];
     let object = read(&in_parts).expect("parts of a message are one");
     assert_eq!((&object["metadata"]["name"], &object["metadata"]["generation"]), (&json!("b"), &json!(7)));
     assert_eq!(object["immutable"], json!(true), "the last counts");
-    // Field 100 in each wire type: a number, eight bytes, a text, a group with a number and a nested group, four bytes.
+    // The unknown field 100 in each wire type: a number, eight bytes, a text, a group that contains a number and
+    // another group, four bytes.
     let unknown = [
         &[160, 6, 150, 1][..],
         &[161, 6, 1, 2, 3, 4, 5, 6, 7, 8],
@@ -297,16 +299,16 @@ fn unknown_and_repeated_fields_are_read_as_protobuf_asks() {
     assert!(!measure::is_bearable(messages, schema.expect("a message"), &(0..2).fold(deep, |inner, _| not(&inner))));
 }
 
-/// A schema with `not`.
+/// A schema that has `schema` as its `not`.
 fn not(schema: &[u8]) -> Vec<u8> {
     let mut outer = Vec::new();
-    // `JSONSchemaProps.not`.
+    // Field 28 is `JSONSchemaProps.not`.
     wire::bytes(28, schema, &mut outer);
     outer
 }
 
 #[test]
-fn one_message_on_the_way_to_another_may_be_in_parts() {
+fn only_one_message_on_a_path_may_be_in_parts() {
     let messages = Messages::get().expect("the embedded descriptions are whole");
     let schema = messages.named("k8s.io.apiextensions_apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps");
     let read = |bytes: &[u8]| {

@@ -1,5 +1,5 @@
-//! Converts the bytes of a message to the JSON that encoding/json would write for the Go type: empty fields are left
-//! out if their tags say so, and otherwise written as zero or null.
+//! Converts the bytes of a message to the JSON that encoding/json would write for the Go type. An empty field is left
+//! out if its tag says so; otherwise it is written as zero or null.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -15,13 +15,13 @@ use super::shape::{self, Shape};
 use super::wire::{self, Content, WireError};
 use crate::object::is_go_zero;
 
-/// A message's place in its object, for errors and to limit depth and memory.
+/// The place of a message in its object. Errors show it, and it limits depth and memory.
 #[derive(Clone, Copy)]
 pub(super) struct MessagePlace<'a> {
     above: Option<&'a MessagePlace<'a>>,
     name: &'a str,
     depth: usize,
-    /// True if the message, or one around it, came in several parts and is read from a merged copy.
+    /// True if this message, or one that contains it, came in several parts and is read from a merged copy.
     is_copy: bool,
 }
 
@@ -54,7 +54,7 @@ impl fmt::Display for MessagePlace<'_> {
     }
 }
 
-/// The known fields of a message with their indexes, in this order. Repeated occurrences of a field keep their order.
+/// The known fields of a message, ordered by their indexes. Several occurrences of one field keep their order.
 fn known<'a>(of: &MessageType, bytes: &'a [u8]) -> Result<Vec<(usize, Content<'a>)>, WireError> {
     let mut found = Vec::new();
     for field in wire::fields(bytes) {
@@ -65,7 +65,7 @@ fn known<'a>(of: &MessageType, bytes: &'a [u8]) -> Result<Vec<(usize, Content<'a
     Ok(found)
 }
 
-/// The fields of a struct.
+/// Converts a message to an object with its fields.
 pub(super) fn object(
     messages: &Messages,
     of: &MessageType,
@@ -89,8 +89,8 @@ pub(super) fn object(
 
 type Occurrences<'a, 'b> = &'b [(usize, Content<'a>)];
 
-/// The content of a message. If it came in several parts, these are merged. No client writes that, and only one level
-/// may be like this, or each level would keep a copy of everything below it.
+/// The content of a message. If it came in several parts, the parts are merged into a copy. No usual client writes such
+/// parts. They are allowed on only one level, because otherwise each level would need a copy of everything below it.
 fn merged<'a>(parts: Occurrences<'a, '_>, field: &FieldType, path: &MessagePlace) -> Result<Cow<'a, [u8]>, WireError> {
     let content = |(_, content): &(usize, Content<'a>)| match content {
         Content::Delimited(content) => Ok(*content),
@@ -124,7 +124,7 @@ fn any(messages: &Messages, of: &MessageType, bytes: &[u8], path: &MessagePlace)
     Ok(match of.shape {
         Shape::Struct => Value::Object(object(messages, of, bytes, path)?),
         Shape::Items => match of.fields.first() {
-            // An empty slice and a missing one differ, if empty ones are written at all.
+            // An empty slice is different from a missing one, provided that Go writes empty slices here.
             Some(items) => present(messages, items, &found(items)?, path)?,
             None => Value::Null,
         },
@@ -162,12 +162,12 @@ fn field_value(
     }
     let is_struct = field.message().is_some_and(|inner| messages.at(inner).shape != Shape::Items);
     Ok(match &value {
-        // A pointer that is set is written, whatever its value.
+        // A pointer that is set is written, even if its value is zero.
         _ if field.pointer => Some(value),
-        // A struct is never empty; only a zero time can be left out.
+        // A struct never counts as empty. Only a zero time can be left out, by `omitzero`.
         _ if is_struct => (!field.omitzero || is_present && !value.is_null()).then_some(value),
         _ if is_go_zero(&value) && omitted => None,
-        // A missing slice.
+        // A missing slice is null in Go.
         Value::Array(_) if !is_present => Some(Value::Null),
         Value::String(_) if !is_present && field.kind == FieldKind::Bytes => Some(Value::Null),
         _ => Some(value),
@@ -211,7 +211,7 @@ fn present(
     }
 }
 
-/// A value other than a list or a map; the zero value if it is missing.
+/// Converts a value other than a list or a map. A missing value becomes the zero value.
 fn one(
     messages: &Messages,
     field: &FieldType,
@@ -226,7 +226,7 @@ fn one(
         FieldKind::Int32 | FieldKind::Int64 | FieldKind::Double => json!(0),
         FieldKind::String | FieldKind::Bytes => json!(""),
     };
-    // The last one counts, and all must have the right type.
+    // The last occurrence counts, but all must have the right type.
     for (_, content) in found {
         value = scalar(field, *content)?;
     }

@@ -8,7 +8,7 @@ enum WireType {
     Delimited = 2,
 }
 
-/// An integer or a bool. A negative one takes ten bytes in either width.
+/// Writes an integer or a bool. A negative number takes ten bytes, even in 32 bits.
 #[expect(clippy::cast_sign_loss, reason = "the two's complement is what is written")]
 pub(crate) fn integer(number: u32, value: i64, bytes: &mut Vec<u8>) {
     key(number, WireType::Varint, bytes);
@@ -29,13 +29,13 @@ pub(crate) fn bytes(number: u32, content: &[u8], bytes: &mut Vec<u8>) {
     bytes.extend_from_slice(content);
 }
 
-/// The beginning of a field whose content follows.
+/// Writes the beginning of a field of this length. The content must follow.
 pub(crate) fn length(number: u32, length: usize, bytes: &mut Vec<u8>) {
     key(number, WireType::Delimited, bytes);
     varint(length as u64, bytes);
 }
 
-/// A field whose content is written in place; its length is inserted before it once it is known.
+/// Writes a field with the content that `write` appends. The length is inserted before the content afterwards.
 pub(crate) fn delimited<E>(
     number: u32,
     bytes: &mut Vec<u8>,
@@ -43,7 +43,7 @@ pub(crate) fn delimited<E>(
 ) -> Result<(), E> {
     key(number, WireType::Delimited, bytes);
     let begin = bytes.len();
-    // Most lengths take one byte.
+    // Reserves one byte for the length, which is enough for most.
     bytes.push(0);
     content(bytes)?;
     match varint_of((bytes.len() - begin - 1) as u64) {
@@ -74,7 +74,7 @@ fn varint_of(mut value: u64) -> ([u8; 10], usize) {
     (digits, last + 1)
 }
 
-/// The fields of a map's entry.
+/// The field numbers of key and value in a map's entry.
 pub(super) const ENTRY_KEY: u32 = 1;
 pub(super) const ENTRY_VALUE: u32 = 2;
 
@@ -85,11 +85,11 @@ pub(super) enum Content<'a> {
     Fixed64([u8; 8]),
     Fixed32,
     Delimited(&'a [u8]),
-    /// Kubernetes' messages have no groups, but a client may send unknown fields.
+    /// A group. Kubernetes' messages have none, but a client may send one as an unknown field.
     Group,
 }
 
-/// Why bytes are not a message.
+/// Why bytes cannot be read as a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum WireError {
     #[error("it ends within a field")]
@@ -110,7 +110,7 @@ pub(crate) enum WireError {
     Split(u32),
 }
 
-/// The fields of a message one by one, with their numbers.
+/// Iterates over the fields of a message, with their numbers.
 pub(super) fn fields(mut bytes: &[u8]) -> impl Iterator<Item = Result<(u32, Content<'_>), WireError>> {
     std::iter::from_fn(move || {
         if bytes.is_empty() {
@@ -166,7 +166,7 @@ fn take<'a>(bytes: &mut &'a [u8], length: usize) -> Result<&'a [u8], WireError> 
     Ok(taken)
 }
 
-/// Takes a number from the front.
+/// Reads a varint from the front of `bytes`, and removes it.
 pub(super) fn take_varint(bytes: &mut &[u8]) -> Result<u64, WireError> {
     let mut value = 0;
     for place in 0..10 {
@@ -200,13 +200,13 @@ pub(super) fn last_bytes(bytes: &[u8], number: u32) -> Result<Option<&[u8]>, Wir
     })
 }
 
-/// The same as a text; empty if the field is missing.
+/// The last content of a text field. Empty if the field is missing.
 pub(super) fn last_text(bytes: &[u8], number: u32) -> Result<&str, WireError> {
     let text = last_bytes(bytes, number)?.unwrap_or_default();
     std::str::from_utf8(text).map_err(|_| WireError::Utf8(number))
 }
 
-/// The last content of a field that is a whole number.
+/// The last value of an integer field.
 #[expect(clippy::cast_possible_wrap, reason = "the two's complement is what is written")]
 pub(super) fn last_integer(bytes: &[u8], number: u32) -> Result<Option<i64>, WireError> {
     last(bytes, number, |content| match content {

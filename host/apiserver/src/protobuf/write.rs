@@ -1,6 +1,6 @@
-//! Converts an object's JSON directly to the bytes of its message, without an intermediate message. Fields are in the
-//! order of their numbers and map entries in the order of their keys, as in Go's generated code, so the same object
-//! always has the same bytes. Unknown fields and nulls are left out.
+//! Converts an object's JSON directly to the bytes of its message. Fields are in the order of their numbers and map
+//! entries in the order of their keys, as in Go's generated code. So the same object always gives the same bytes.
+//! Unknown fields and nulls are left out.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use super::shape::{self, Shape};
 use super::wire;
 use crate::object::decode_base64;
 
-/// A value's place in its object, for errors. It is formatted only for an error.
+/// The place of a value in its object. It is formatted only if there is an error.
 #[derive(Clone, Copy)]
 pub(super) enum FieldPlace<'a> {
     Root(&'a str),
@@ -61,7 +61,7 @@ pub(super) fn message(
             wire::text(1, text, bytes);
             Ok(())
         }
-        // A quantity may also be written as a number.
+        // In JSON, a quantity may also be a number.
         (Shape::Quantity, Value::Number(number)) => {
             wire::text(1, &number.to_string(), bytes);
             Ok(())
@@ -107,7 +107,7 @@ fn int_or_string(value: &Value, path: FieldPlace, bytes: &mut Vec<u8>) -> Result
     Ok(())
 }
 
-/// Walks the object's own entries, which are few, instead of all fields that the message could have.
+/// Writes the fields of an object. Iterates over its own few entries, not over all fields that the message could have.
 fn fields(
     messages: &Messages,
     of: &MessageType,
@@ -131,7 +131,7 @@ fn fields(
     Ok(())
 }
 
-/// Writes a field with its key: once for each item of a list or entry of a map.
+/// Writes a field. A list or map is written as one field for each item or entry.
 pub(super) fn field(
     messages: &Messages,
     of: &FieldType,
@@ -149,7 +149,7 @@ pub(super) fn field(
         }
         Cardinality::Map => {
             let entries = value.as_object().ok_or_else(|| mistyped(path, "a map"))?;
-            // They are sorted already.
+            // The entries are already sorted by key.
             entries.iter().try_for_each(|(key, value)| {
                 wire::delimited(of.number, bytes, |bytes| {
                     wire::text(1, key, bytes);
@@ -160,7 +160,7 @@ pub(super) fn field(
     }
 }
 
-/// A value other than a list or a map. Null is the zero value, as in Go.
+/// Writes a value other than a list or a map. Null is written as the zero value, as in Go.
 fn one(
     messages: &Messages,
     of: &FieldType,
@@ -198,7 +198,7 @@ fn one(
     Ok(())
 }
 
-/// A whole number, even if written with a zero fraction.
+/// The value as an integer. A number such as `1.0` counts as one.
 fn integer(value: &Value) -> Option<i64> {
     #[expect(clippy::cast_possible_truncation, reason = "whole, and the cast saturates")]
     let whole = || value.as_f64().filter(|number| number.fract() == 0.0).map(|number| number as i64);

@@ -1,4 +1,4 @@
-//! Parses a document of reactors, and refuses nonsensical rules. If anything is wrong, the whole document is refused.
+//! Parses a document of reactors, and checks its rules. A single mistake is enough to refuse the whole document.
 
 use std::time::Duration;
 
@@ -8,20 +8,20 @@ use super::document::{CallSelector, Reaction, ReactorDocument, ReactorRule, Requ
 
 const API_VERSION: &str = "windlass.dev/v1alpha1";
 const KIND: &str = "Reactors";
-/// The longest hold of a request or event. Larger values could overflow when added to a time.
+/// The longest time for which a request or an event can be held. Larger values could overflow when added to a time.
 const HOLD_TIME_MAX: Duration = Duration::from_hours(24 * 366);
 const VERBS: [&str; 8] = ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"];
 
-/// Why rules are not taken.
+/// Why a document of reactors is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum ReactorError {
-    /// Not a document of reactors; the message has the line and column.
+    /// The text is not a document of reactors. The message has the line and column.
     #[error("{0}")]
     Syntax(String),
-    /// A rule is nonsensical.
+    /// A rule makes no sense.
     #[error("{place}: {message}")]
     Rule {
-        /// The rule and its field: `rules[1] (slow).when.verbs`.
+        /// The rule and its field, such as `rules[1] (slow).when.verbs`.
         place: String,
         /// The mistake.
         message: String,
@@ -38,7 +38,7 @@ impl ReactorDocument {
     /// Parses YAML or JSON.
     ///
     /// # Errors
-    /// The place and the mistake.
+    /// If the text cannot be parsed, or a rule makes no sense. The error names the place.
     pub fn parse(text: &str) -> Result<ReactorDocument, ReactorError> {
         let document: ReactorDocument =
             serde_saphyr::from_str(text).map_err(|error| ReactorError::Syntax(error.to_string()))?;
@@ -50,7 +50,7 @@ impl ReactorDocument {
         Ok(document)
     }
 
-    /// Refuses rules that the types allow but that make no sense.
+    /// Checks the rules: the types allow some values that make no sense.
     pub(super) fn check(&self) -> Result<(), ReactorError> {
         for (index, rule) in self.rules.iter().enumerate() {
             let place = format!("rules[{index}] ({})", rule.name);
@@ -115,7 +115,7 @@ fn check_reaction(reaction: &Reaction) -> Result<(), String> {
     }
 }
 
-/// The patterns of a checked list.
+/// Parses a list of patterns that was already checked.
 pub(super) fn patterns(texts: &[String]) -> Vec<Pattern> {
     texts.iter().filter_map(|text| Pattern::new(text).ok()).collect()
 }

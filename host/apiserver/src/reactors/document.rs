@@ -1,4 +1,4 @@
-//! The format of reactors, as `docs/schema/reactors.schema.json` publishes it: in files, over HTTP, and as values.
+//! The format of reactors in files, over HTTP and in Rust. `docs/schema/reactors.schema.json` publishes it.
 
 use std::time::Duration;
 
@@ -10,16 +10,16 @@ use serde_json::{Map, Value};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ReactorDocument {
-    /// `windlass.dev/v1alpha1`.
+    /// Always `windlass.dev/v1alpha1`.
     pub api_version: String,
-    /// `Reactors`.
+    /// Always `Reactors`.
     pub kind: String,
-    /// The seed for the probabilities and orders of all rules.
+    /// The seed for everything random in the rules, such as probabilities.
     #[serde(default)]
     pub seed: u64,
-    /// In the order in which they apply to a request.
+    /// The rules, in the order in which they apply to a request.
     pub rules: Vec<ReactorRule>,
-    /// A server's counts; ignored as input.
+    /// The counts of a running server. Ignored in input.
     #[serde(default, skip_serializing)]
     pub status: Option<Value>,
 }
@@ -30,77 +30,78 @@ pub struct ReactorDocument {
 pub struct ReactorRule {
     /// Unique among the rules.
     pub name: String,
-    /// The requests; by default all.
+    /// The requests to which the rule applies. By default, all.
     #[serde(default)]
     pub when: RequestFilter,
-    /// The reactions, in this order.
+    /// The reactions, in the order in which they happen.
     pub then: Vec<Reaction>,
 }
 
-/// Selects requests. An empty list matches all; in texts, `*` stands for any characters and `?` for one.
+/// Selects requests. An empty list matches all requests. In texts, `*` stands for any characters, and `?` for one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct RequestFilter {
     /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub verbs: Vec<String>,
-    /// As in RBAC, with group and subresource: `pods`, `deployments.apps/status`, `*.apps`.
+    /// Resources with group and subresource, such as `pods`, `deployments.apps/status` or `*.apps`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub resources: Vec<String>,
     /// The namespaces in the request's path.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub namespaces: Vec<String>,
-    /// The names in the path; for a create, the object's name.
+    /// The object names in the request's path. For a create, the name of the object in the body.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<String>,
-    /// The client's `User-Agent`, whole: `kubectl/*`.
+    /// The client's complete `User-Agent`, for example `kubectl/*`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub user_agents: Vec<String>,
-    /// Which of the matching requests so far; by default all.
+    /// Selects among the matching requests by their number. By default, all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub calls: Option<CallSelector>,
-    /// The probability with which it then acts, from 0 to 1; by default 1.
+    /// The probability with which the rule acts on a selected request, from 0 to 1. By default 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub probability: Option<f64>,
 }
 
-/// Selects requests by their number, from 1.
+/// Selects matching requests by their number. The first has number 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum CallSelector {
-    /// Only this one.
+    /// Only the request with this number.
     Nth(u64),
-    /// Each multiple of this number.
+    /// Each request whose number is a multiple of this one.
     Every(u64),
-    /// All up to this one.
+    /// All requests up to this number.
     First(u64),
-    /// All after this one.
+    /// All requests after this number.
     After(u64),
 }
 
-/// Something that happens to a request.
+/// The effect of a rule on a request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Reaction {
-    /// It is answered with an error.
+    /// The request is answered with an error.
     Error(ErrorAnswer),
-    /// It is delayed.
+    /// The request is delayed.
     Delay(Pause),
-    /// Its connection is closed without an answer.
+    /// The connection is closed without an answer.
     Drop(ConnectionDrop),
     /// A get, list or watch uses an older state, as from a cache.
     Older(OlderState),
     /// Events of a watch are delayed.
     Hold(WatchHold),
-    /// Groups of this many events of a watch arrive in another order; the order for each object is kept.
+    /// Events of a watch are collected in groups of this size, and each group is delivered in another order. Events of
+    /// one object stay in order.
     Reorder(EventCount),
-    /// The first events of a watch, as many as this, arrive twice.
+    /// The first events of a watch arrive twice, up to this number.
     Duplicate(EventCount),
     /// Some events of a watch are never delivered. After them, the watch ends with 410, and the client must list again.
     Hide(WatchHide),
     /// A watch ends early.
     Cut(WatchCut),
-    /// The history is forgotten, as after a compaction: running watches, and requests for older versions, get a 410.
+    /// The history is discarded, as in a compaction. Running watches and requests for older versions get a 410.
     Expire(Nothing),
     /// Another client writes before the request is served.
     Edit(ForeignEdit),
@@ -109,7 +110,7 @@ pub enum Reaction {
 }
 
 impl Reaction {
-    /// Whether it changes a watch's events, and not the request that starts the watch.
+    /// Whether the reaction changes the events of a watch, and not the request that starts the watch.
     pub(crate) fn is_of_watches(&self) -> bool {
         match self {
             Self::Hold(_) | Self::Reorder(_) | Self::Duplicate(_) | Self::Hide(_) | Self::Cut(_) => true,
@@ -124,41 +125,42 @@ impl Reaction {
     }
 }
 
-/// No options.
+/// The options of a reaction that has none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Nothing {}
 
-/// Whether the request fails before or after it is carried out. After it, the client does not learn that it was.
+/// Whether the reaction happens before or after the request is carried out. If the request fails afterwards, the client
+/// does not learn that it was carried out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum CommitSide {
-    /// Nothing is written.
+    /// Before the write.
     #[default]
     BeforeCommit,
-    /// It is written.
+    /// After the write.
     AfterCommit,
 }
 
-/// A `Status` in place of the answer.
+/// A `Status` that the client gets instead of the answer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ErrorAnswer {
     /// The HTTP status code, from 400 to 599.
     pub code: u16,
-    /// By default, the code's usual reason.
+    /// The reason. By default, the usual one for the code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// By default, a message that names the rule.
+    /// The message. By default, a text that names the rule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// The `details`, unchanged.
+    /// The `details` of the `Status`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<Map<String, Value>>,
-    /// When the client should retry.
+    /// The number of seconds after which the client should retry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_seconds: Option<u32>,
-    /// Whether the request is carried out nevertheless.
+    /// Whether the request fails before or after it is carried out.
     #[serde(default)]
     pub at: CommitSide,
 }
@@ -167,7 +169,7 @@ pub struct ErrorAnswer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Pause {
-    /// How long: `250ms`, `2s`, `1h30m`.
+    /// The length of the delay, such as `250ms`, `2s` or `1h30m`.
     #[serde(with = "durations")]
     pub by: Duration,
     /// Before or after the request is carried out.
@@ -184,13 +186,13 @@ pub struct ConnectionDrop {
     pub at: CommitSide,
 }
 
-/// An earlier state of the resource.
+/// Selects an earlier state of the resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum OlderState {
-    /// Before this many of its last changes, as far as the history reaches.
+    /// The state before the last changes, as many as this number, as far as the history reaches.
     Changes(u64),
-    /// At this version.
+    /// The state at this resource version.
     ResourceVersion(u64),
 }
 
@@ -198,9 +200,9 @@ pub enum OlderState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum WatchHold {
-    /// Each event for this long.
+    /// Each event is held for this time.
     For(#[serde(with = "durations")] Duration),
-    /// Until there are this many, which are then delivered together.
+    /// Events are held until there are this many, and are then delivered together.
     Events(usize),
 }
 
@@ -208,11 +210,11 @@ pub enum WatchHold {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct EventCount {
-    /// How many.
+    /// The number of events.
     pub events: usize,
 }
 
-/// A run of events that a client never sees.
+/// Consecutive events that the client never sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct WatchHide {
@@ -230,7 +232,7 @@ pub struct WatchCut {
     /// The number of events before it.
     #[serde(default)]
     pub after: usize,
-    /// How it ends.
+    /// The way in which the watch ends.
     #[serde(default)]
     pub with: WatchEnd,
 }
@@ -239,10 +241,10 @@ pub struct WatchCut {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum WatchEnd {
-    /// As when its timeout has passed.
+    /// Normally, as at its timeout.
     #[default]
     Close,
-    /// In the middle of the stream, as when the connection is lost.
+    /// By closing the connection in the middle of the stream, as if it were lost.
     Drop,
     /// With 410 Expired, so that the client must list again.
     Expired,
@@ -252,13 +254,14 @@ pub enum WatchEnd {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ForeignEdit {
-    /// Resource and subresource, such as `deployments.apps` or `webapps.example.com/status`. By default, the request's.
+    /// The resource and subresource that is written, such as `deployments.apps` or `webapps.example.com/status`. By
+    /// default, that of the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource: Option<String>,
-    /// By default that of the request.
+    /// The namespace of the object. By default, that of the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// By default that of the request.
+    /// The name of the object. By default, that of the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// The field manager of the write; `somebody-else` by default.
@@ -272,22 +275,22 @@ pub struct ForeignEdit {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum EditKind {
-    /// A merge patch.
+    /// Applies this merge patch.
     Merge(Map<String, Value>),
-    /// A JSON patch.
+    /// Applies this JSON patch.
     Json(Vec<Value>),
-    /// A new object.
+    /// Creates this object.
     Create(Map<String, Value>),
     /// Deletes the object.
     Delete(Nothing),
 }
 
-/// The amount by which a clock is set: `1h` forward, `-90s` back.
+/// The amount by which the clock is set forward or back. It is written like `1h`, or `-90s` to set the clock back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClockLeap {
-    /// How far.
+    /// How far the clock is set.
     pub by: Duration,
-    /// True if it is set back.
+    /// True if the clock is set back.
     pub back: bool,
 }
 
@@ -312,7 +315,7 @@ impl ClockLeap {
     }
 }
 
-/// Durations in a readable format.
+/// Reads and writes durations as text, such as `1h30m`.
 mod durations {
     use super::{Deserialize as _, Deserializer, Duration, Serializer, SignedDuration, de};
 
@@ -327,7 +330,7 @@ mod durations {
 
     pub(super) fn signed<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SignedDuration, D::Error> {
         let text = String::deserialize(deserializer)?;
-        let explain = |_| de::Error::custom(format!("{text:?} is no duration, which is like 250ms, 2s or 1h30m"));
+        let explain = |_| de::Error::custom(format!("{text:?} is not a duration: write it like 250ms, 2s or 1h30m"));
         text.parse().map_err(explain)
     }
 }

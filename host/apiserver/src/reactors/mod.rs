@@ -1,8 +1,8 @@
-//! Reactors: rules that simulate a server's bad day. A rule selects requests and says what happens to them: errors,
-//! delays, dropped connections, older states, disturbed watches, other clients' edits.
+//! Reactors: rules that simulate a troubled server. A rule selects requests and says what happens to them: errors,
+//! delays, dropped connections, older states, disturbed watches, or writes by another client.
 //!
-//! `document` is the format, `rules` keeps the rules and decides about each request, and `watches` disturbs events.
-//! `server/react` carries out a decision.
+//! `document` defines the format, `rules` keeps the rules and decides about each request, and `watches` disturbs
+//! events. `server/react` carries out a decision.
 
 mod check;
 mod document;

@@ -1,4 +1,4 @@
-//! The rules in effect, their counts, and their decision about a request.
+//! Keeps the rules that are in effect and their counts, and decides about each request.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -18,11 +18,11 @@ pub struct Reactors(Arc<Mutex<RuleSet>>);
 pub struct ReactorCount {
     /// The rule's name.
     pub name: String,
-    /// Number of requests that match, whatever their number and chance.
+    /// The number of requests that the rule's filter matches, including those that `calls` or `probability` leave out.
     pub matched: u64,
-    /// Number of requests on which it acted.
+    /// The number of requests on which the rule acted.
     pub acted: u64,
-    /// How often it had an effect: on a request, on an event, or on the end of a watch.
+    /// How often the rule had an effect: on a request, on an event, or on the end of a watch.
     pub struck: u64,
 }
 
@@ -41,15 +41,15 @@ struct ActiveRule {
     chance: Chance,
     matched: u64,
     acted: u64,
-    /// Number of events and ends of watches that it has changed.
+    /// The number of events and ends of watches that the rule has changed.
     disturbed: u64,
 }
 
-/// A request as seen by rules.
+/// The properties of a request that rules can match.
 #[derive(Debug)]
 pub(crate) struct RequestFacts {
     pub(crate) verb: String,
-    /// Includes the group and subresource.
+    /// The resource with its group and subresource.
     pub(crate) resource: String,
     pub(crate) namespace: String,
     pub(crate) name: String,
@@ -59,9 +59,9 @@ pub(crate) struct RequestFacts {
 /// The reactions to a request.
 #[derive(Debug)]
 pub(crate) struct ReactorDecision {
-    /// Each with the name of its rule.
+    /// The reactions, each with the name of its rule.
     pub(crate) reactions: Vec<(String, Reaction)>,
-    /// For the order of events.
+    /// The random sequence for reordering events.
     pub(crate) chance: Chance,
 }
 
@@ -69,7 +69,7 @@ impl Reactors {
     /// Replaces all rules and resets the counts.
     ///
     /// # Errors
-    /// The rule that is wrong; then the rules are unchanged.
+    /// If a rule makes no sense. The error names it, and the rules are unchanged.
     pub fn set(&self, document: ReactorDocument) -> Result<(), ReactorError> {
         document.check()?;
         let seed = document.seed;
@@ -78,10 +78,10 @@ impl Reactors {
         Ok(())
     }
 
-    /// Adds a rule after the others, or replaces the one with its name.
+    /// Adds a rule after the existing rules, or replaces the rule with the same name.
     ///
     /// # Errors
-    /// The mistake in the rule.
+    /// If the rule makes no sense.
     pub fn add(&self, rule: ReactorRule) -> Result<(), ReactorError> {
         ReactorDocument::new(0, vec![rule.clone()]).check()?;
         let mut set = self.lock();
@@ -94,7 +94,7 @@ impl Reactors {
         Ok(())
     }
 
-    /// Removes a rule. False if there is none with this name.
+    /// Removes a rule. False if there is no rule with this name.
     #[must_use = "false says that there was no such rule"]
     pub fn remove(&self, name: &str) -> bool {
         let mut set = self.lock();
@@ -145,7 +145,7 @@ impl Reactors {
         chance.map(|chance| ReactorDecision { reactions, chance })
     }
 
-    /// Counts an event or the end of a watch that the rule with this name has changed.
+    /// Counts that the rule with this name has changed an event or the end of a watch.
     pub(crate) fn disturbed(&self, name: &str) {
         if let Some(active) = self.lock().rules.iter_mut().find(|active| active.rule.name == name) {
             active.disturbed += 1;
@@ -165,7 +165,7 @@ impl std::fmt::Debug for Reactors {
 
 impl ActiveRule {
     fn new(rule: ReactorRule, seed: u64, index: usize) -> ActiveRule {
-        // Each rule has its own random sequence, so that it does not depend on what other rules draw.
+        // Each rule has its own random sequence, so that its decisions do not depend on other rules.
         let chance = Chance::new(Some(seed.wrapping_mul(1 << 16).wrapping_add(index as u64)));
         ActiveRule {
             resources: patterns(&rule.when.resources),
@@ -180,7 +180,8 @@ impl ActiveRule {
         }
     }
 
-    /// A rule that only concerns watches has an effect only when it disturbs one.
+    /// How often the rule had an effect. A rule that is only about watches has an effect when it disturbs a watch, not
+    /// when it matches a request.
     fn struck(&self) -> u64 {
         let at_once = if self.rule.then.iter().all(Reaction::is_of_watches) { 0 } else { self.acted };
         at_once + self.disturbed

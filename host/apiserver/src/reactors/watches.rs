@@ -1,5 +1,6 @@
-//! Disturbs the events of one watch, in a pipeline of stages between the watch and its client. If a watch is cut,
-//! events held by a stage are lost, as on a wire. If the watch ends by itself, they are still delivered.
+//! Disturbs the events of one watch, by a pipeline of stages between the watch and its client. If a rule cuts the
+//! watch, the events that a stage holds are lost, as on a broken connection. If the watch ends by itself, they are
+//! delivered.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -16,11 +17,11 @@ use crate::clock::Chance;
 #[derive(Clone, Debug)]
 pub(crate) struct WatchEvent {
     pub(crate) bytes: Bytes,
-    /// Namespace and name of its object. `None` for a bookmark or an error, which does not count as an event.
+    /// Namespace and name of the event's object. `None` for bookmarks and errors, which rules do not count as events.
     pub(crate) subject: Option<(String, String)>,
 }
 
-/// The stream breaks off.
+/// The error with which a stream ends if a rule drops its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a reactor dropped the connection of this watch")]
 pub(crate) struct WatchDropped;
@@ -28,21 +29,21 @@ pub(crate) struct WatchDropped;
 /// The disturbances of a watch that has not begun yet.
 #[derive(Clone, Debug)]
 pub(crate) struct WatchPlan {
-    /// Each with the name of its rule.
+    /// The reactions, each with the name of its rule.
     pub(crate) reactions: Vec<(String, Reaction)>,
     pub(crate) chance: Chance,
-    /// Counts their effects.
+    /// The reactors that count the effects.
     pub(crate) reactors: Reactors,
 }
 
-/// A reaction at work.
+/// A reaction on a running watch.
 enum Stage {
-    /// Each event waits until its time.
+    /// Each event is held for the same time.
     Delay {
         by: std::time::Duration,
         held: VecDeque<(Instant, WatchEvent)>,
     },
-    /// Events wait for each other.
+    /// Events are held until a group is complete.
     Gather {
         until: usize,
         shuffles: bool,
@@ -61,12 +62,12 @@ enum Stage {
     },
 }
 
-/// A stage's answer to an event.
+/// The output of a stage for one event.
 #[derive(Default)]
 struct Passed {
     events: Vec<WatchEvent>,
     end: Option<WatchEnd>,
-    /// True if this differs from what happens without the stage.
+    /// True if the stage has an effect on this event.
     disturbs: bool,
 }
 
@@ -112,7 +113,7 @@ impl Stage {
                 Passed { events: vec![event.clone(), event], end: None, disturbs: true }
             }
             Stage::Hide { after: 0, left } => {
-                // Not a bookmark either, as it would claim that the client has the hidden events.
+                // Bookmarks are hidden too, because a bookmark would claim that the client has the hidden events.
                 *left -= usize::from(counts);
                 Passed { events: Vec::new(), end: (*left == 0).then_some(WatchEnd::Expired), disturbs: counts }
             }
@@ -128,7 +129,7 @@ impl Stage {
         }
     }
 
-    /// The held events, which must be released at the end.
+    /// Takes the events that the stage still holds, because the watch ends.
     fn rest(&mut self) -> Vec<WatchEvent> {
         match self {
             Stage::Delay { held, .. } => held.drain(..).map(|(_, event)| event).collect(),
@@ -154,7 +155,8 @@ impl Stage {
     }
 }
 
-/// Another order that keeps the order for each object. Bookmarks come last, because they cover everything before them.
+/// Puts the events into another order, but keeps the order of each object's events. Bookmarks come last, because a
+/// bookmark stands for all events before it.
 fn shuffled(events: Vec<WatchEvent>, chance: &mut Chance) -> Vec<WatchEvent> {
     let (mut left, marks): (Vec<WatchEvent>, Vec<WatchEvent>) =
         events.into_iter().partition(|event| event.subject.is_some());
@@ -170,13 +172,13 @@ fn shuffled(events: Vec<WatchEvent>, chance: &mut Chance) -> Vec<WatchEvent> {
 
 struct Pipeline<S> {
     source: Pin<Box<S>>,
-    /// Each with the name of its rule.
+    /// The stages, each with the name of its rule.
     stages: Vec<(String, Stage)>,
     reactors: Reactors,
     chance: Chance,
     out: VecDeque<Bytes>,
     end: Option<WatchEnd>,
-    /// The error event for an expired watch.
+    /// The error event that is sent if the watch expires.
     expired: Bytes,
 }
 
@@ -249,7 +251,7 @@ impl<S: Stream<Item = WatchEvent>> Pipeline<S> {
     }
 }
 
-/// The events of a watch, disturbed by its plan. `expired` is the error event that makes a client list again.
+/// Disturbs the events of a watch by its plan. `expired` is the error event that makes a client list again.
 pub(crate) fn disturbed<S>(
     source: S,
     plan: &WatchPlan,
@@ -310,7 +312,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_watch_is_cut_after_as_many_events_as_the_rule_says() {
+    async fn a_watch_is_cut_after_the_number_of_events_in_the_rule() {
         let cut = |after, with| vec![Reaction::Cut(WatchCut { after, with })];
         assert_eq!(seen("a-bc", cut(2, WatchEnd::Close), 1).await, ["a0", "-1", "b2"]);
         assert_eq!(seen("ab", cut(1, WatchEnd::Drop), 1).await, ["a0", "dropped"]);
@@ -324,13 +326,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn events_come_twice_as_often_as_the_rule_says() {
+    async fn the_first_events_are_duplicated() {
         let twice = vec![Reaction::Duplicate(EventCount { events: 1 })];
         assert_eq!(seen("-ab", twice, 1).await, ["-0", "a1", "a1", "b2"]);
     }
 
     #[tokio::test]
-    async fn a_rule_counts_as_struck_once_it_makes_a_difference() {
+    async fn a_rule_has_struck_when_it_changes_the_events() {
         let strikes = async |reaction: Reaction, names: &str| {
             let rule = ReactorRule { name: "rule".to_owned(), then: vec![reaction.clone()], ..ReactorRule::default() };
             let reactors = Reactors::default();
@@ -375,7 +377,7 @@ mod tests {
         let begun = Instant::now();
         let hold = vec![Reaction::Hold(WatchHold::For(std::time::Duration::from_secs(5)))];
         let plan = plan(hold, 1);
-        // The source never ends, so every event that arrives has waited its time.
+        // The source never ends, so events arrive only after they were held, and not because the watch ended.
         let source = futures::stream::iter(events("ab")).chain(futures::stream::pending());
         let stream = disturbed(source, &plan, Bytes::new());
         let found: Vec<_> = stream.take(2).collect().await;

@@ -1,4 +1,4 @@
-//! The token for the next page of a list: the revision of the list, and where the page begins.
+//! The token for the next page of a list. It has the revision of the list and the start of the page.
 
 use base64::Engine as _;
 use base64::alphabet::URL_SAFE;
@@ -9,7 +9,7 @@ use crate::status_error::ApiError;
 
 const VERSION: &str = "meta.k8s.io/v1";
 
-/// Base64 as Go decodes it: without padding, and with any trailing bits.
+/// Decodes base64 like Go: without padding, and ignoring trailing bits.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &URL_SAFE,
     GeneralPurposeConfig::new()
@@ -20,13 +20,13 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Continuation {
-    /// `None` for the latest state, which may not be consistent with the previous page.
+    /// The revision of the list. `None` for the latest state, which may be inconsistent with the previous page.
     pub(crate) revision: Option<u64>,
-    /// Within the request's namespace, or with the namespace.
+    /// The key at which the page begins. It has a namespace if the request is for all namespaces.
     pub(crate) start: String,
 }
 
-/// The encoded form, which is a real server's.
+/// The token as JSON, in the format of a real server.
 #[derive(Default, Deserialize, Serialize)]
 #[serde(default)]
 struct WrittenContinuation {
@@ -36,7 +36,7 @@ struct WrittenContinuation {
 }
 
 impl Continuation {
-    /// Continues after a key.
+    /// The token for a page that begins after the key `place`.
     pub(crate) fn after(place: &str, revision: u64) -> Continuation {
         Continuation { revision: Some(revision), start: format!("{place}\0") }
     }

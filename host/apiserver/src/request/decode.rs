@@ -1,5 +1,5 @@
-//! Decodes a body into an object of the expected kind, and checks the types of the parts that every object has. After
-//! this, the shape of `metadata` can be relied on.
+//! Decodes a body into an object of the expected kind, and checks the types of the fields that every object has. Later
+//! code can rely on the shape of `metadata`.
 
 use serde_json::error::Category;
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ use crate::resources::resource::{GroupResource, ResourceType};
 use crate::schema::typed;
 use crate::status_error::ApiError;
 
-/// Parses a body. `None` for an empty one.
+/// Parses a body. `None` if the body is empty.
 pub(crate) fn parse(body: &[u8], encoding: Encoding) -> Result<Option<Parsed>, ApiError> {
     if body.iter().all(u8::is_ascii_whitespace) {
         return Ok(None);
@@ -44,7 +44,7 @@ pub(crate) fn not_an_object(found: &Value) -> String {
     )
 }
 
-/// The error for a body of unknown type, with as much of the body as a real server shows.
+/// The error for a body of an unknown type. It quotes as much of the body as a real server does.
 pub(crate) fn unrecognized(kind: &str, why: &str, body: &[u8]) -> ApiError {
     const SHOWN_BODY_BYTES: usize = 30;
     let dots = if body.len() > SHOWN_BODY_BYTES { " ..." } else { "" };
@@ -62,12 +62,12 @@ fn hexadecimal(digit: u8) -> Option<char> {
     char::from_digit(u32::from(digit), 16)
 }
 
-/// The error of the JSON parser, in Go's words if they mean the same.
+/// The error for invalid JSON, in Go's words if they are known.
 fn json_error(error: &serde_json::Error, body: &[u8]) -> ApiError {
     ApiError::bad_request(format!("couldn't get version/kind; json parse error: {}", go_syntax_error(error, body)))
 }
 
-/// The error for invalid JSON, in Go's words if that is simple.
+/// The message about invalid JSON, in Go's words for the simple cases.
 pub(crate) fn go_syntax_error(error: &serde_json::Error, body: &[u8]) -> String {
     if error.classify() == Category::Eof {
         return "unexpected end of JSON input".to_owned();
@@ -92,7 +92,7 @@ pub(crate) fn parse_configuration(body: &[u8]) -> Result<Parsed, ApiError> {
     parse_yaml(body).map_err(why)
 }
 
-/// JSON is also YAML, and the faster parser comes first.
+/// Parses YAML. Since JSON is also YAML, the faster JSON parser is tried first.
 fn parse_yaml(body: &[u8]) -> Result<Parsed, YamlError> {
     match serde_json::from_slice(body) {
         Ok(value) => Ok(Parsed { value, duplicates: Vec::new() }),
@@ -100,21 +100,21 @@ fn parse_yaml(body: &[u8]) -> Result<Parsed, YamlError> {
     }
 }
 
-/// Checks that `object` may be written to `target`, and fills in what the path says.
+/// Checks that `object` may be written to `target`, and fills in fields that follow from the request's path.
 pub(crate) fn check(target: &Target, object: &mut Value) -> Result<(), ApiError> {
     check_config(target, object)?;
     drop_empty_metadata(object);
     Ok(())
 }
 
-/// Like `check`, but keeps empty fields, which an applied configuration may set on purpose.
+/// Like [`check`], but keeps empty fields, because the configuration of an apply may set them on purpose.
 pub(crate) fn check_config(target: &Target, object: &mut Value) -> Result<(), ApiError> {
     check_body(target, object)?;
     check_type(target, object)?;
     check_place(target, object)
 }
 
-/// Checks that `object` can be decoded. A custom resource of another type can be.
+/// Checks that `object` can be decoded. This does not yet refuse a custom resource of another type.
 pub(crate) fn check_body(target: &Target, object: &mut Value) -> Result<(), ApiError> {
     if !object.is_object() {
         let message = "couldn't get version/kind; json parse error: an object is expected";
@@ -148,7 +148,7 @@ fn check_type(target: &Target, object: &mut Value) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// A custom resource must state its type.
+/// Checks that a custom resource has an `apiVersion` and a `kind`.
 fn check_custom_type(resource: &ResourceType, version: &str, kind: &str, name: &str) -> Result<(), ApiError> {
     let expected = resource.api_version();
     if version != expected {
@@ -199,7 +199,7 @@ fn check_metadata(resource: &ResourceType, object: &mut Value) -> Result<(), Api
             return Err(wrong_type(resource, found, &format!("ObjectMeta.metadata.{key}"), expected));
         }
     }
-    // In a map of texts, null means empty.
+    // In a map of strings, null means an empty string.
     for key in ["labels", "annotations"] {
         let texts = metadata.get_mut(key).and_then(Value::as_object_mut);
         texts
@@ -211,7 +211,7 @@ fn check_metadata(resource: &ResourceType, object: &mut Value) -> Result<(), Api
     Ok(())
 }
 
-/// Removes empty members of the metadata.
+/// Removes empty fields of the metadata.
 pub(crate) fn drop_empty_metadata(object: &mut Value) {
     let Some(metadata) = object["metadata"].as_object_mut() else { return };
     metadata.retain(|_, value| !value.is_null());
@@ -223,7 +223,7 @@ pub(crate) fn drop_empty_metadata(object: &mut Value) {
     }
 }
 
-/// The found kind and the expected type, if a member of the metadata has a wrong type.
+/// If a field of the metadata has the wrong type: the kind of its value, and the expected type.
 fn misfit(key: &str, value: &Value) -> Option<(&'static str, &'static str)> {
     let whole = |expected: &'static str| Some((go_kind(value), expected));
     let texts = |mut values: Box<dyn Iterator<Item = &Value> + '_>| {
@@ -311,7 +311,7 @@ mod tests {
         let twice = ["line 2: key \"a\" already set in map"];
         assert_eq!(duplicates(b"a: 1\na: 2\n", Encoding::Yaml), twice);
         assert_eq!(parse_configuration(b"a: 1\na: 2\n").expect("a body").duplicates, twice);
-        // Duplicate JSON keys are found with their paths, in `document::problems`.
+        // `document::problems` finds duplicate keys of JSON, with their paths.
         assert!(duplicates(b"{\"a\": 1, \"a\": 2}", Encoding::Yaml).is_empty());
         assert!(duplicates(b"{\"a\": 1, \"a\": 2}", Encoding::Json).is_empty());
     }

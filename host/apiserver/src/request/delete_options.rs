@@ -9,12 +9,12 @@ use crate::request::Query;
 use crate::status_error::ApiError;
 use crate::warnings::Warnings;
 
-/// The finalizer that removes the references of an object's dependents before the object goes.
+/// The finalizer with which an object's dependents lose their references to it before it is removed.
 pub(crate) const ORPHAN: &str = "orphan";
-/// The finalizer of an object that waits for its dependents to go.
+/// The finalizer of an object whose dependents must be deleted before it is removed.
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
 
-/// The deletion of an object's dependents.
+/// How the dependents of a deleted object are treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Propagation {
     Background,
@@ -34,7 +34,7 @@ pub(crate) struct DeleteOptions {
     pub(crate) warnings: Warnings,
 }
 
-/// The options as they were given.
+/// The options as the client gave them.
 struct Given {
     policy: Option<String>,
     orphan: Option<bool>,
@@ -42,7 +42,7 @@ struct Given {
 }
 
 impl DeleteOptions {
-    /// A body replaces the query completely.
+    /// Reads the options from the body. Without a body, reads them from the query.
     pub(crate) fn read(body: Option<&Value>, query: &Query) -> Result<DeleteOptions, ApiError> {
         let given = match body {
             Some(body) => {
@@ -79,7 +79,7 @@ fn of_query(query: &Query) -> Result<Given, ApiError> {
     let orphan = query.get("orphanDependents");
     Ok(Given {
         policy: (!policy.is_empty()).then(|| policy.to_owned()),
-        // As Go's API machinery parses a flag: everything except these is true.
+        // Go's API machinery takes every value of a flag for true, except these.
         orphan: (!orphan.is_empty()).then(|| !matches!(orphan.to_lowercase().as_str(), "false" | "0")),
         dry_run: query.all("dryRun"),
     })
@@ -106,7 +106,7 @@ fn propagation(given: &Given) -> Result<Option<Propagation>, ApiError> {
     }
 }
 
-/// If a kind is given, it must be that of the options, and the fields must have the right types.
+/// Checks the types of the fields, and the kind if the body has one.
 fn check_types(body: &Value) -> Result<(), ApiError> {
     let Some(fields) = body.as_object() else {
         return Err(ApiError::bad_request(super::decode::not_an_object(body)));

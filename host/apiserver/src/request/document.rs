@@ -1,12 +1,12 @@
-//! Finds problems that only the text of a JSON body shows: duplicate keys, and the order of fields.
+//! Finds duplicate keys, and the order of fields, in the text of a JSON body: a parsed body does not show them.
 
 use std::collections::{BTreeSet, HashSet};
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-/// The problems of strict decoding in the order of the body: its duplicate fields and the `unknown` ones, which were
-/// found elsewhere. If the body is not JSON, they come at the end.
+/// The problems of strict decoding, in the order of the body: duplicate fields, and the `unknown` fields, which other
+/// code has found. If the body is not JSON, the unknown fields come at the end.
 pub(crate) fn problems(body: &[u8], unknown: &[String]) -> Vec<String> {
     let mut scan = Scan {
         path: String::new(),
@@ -15,7 +15,7 @@ pub(crate) fn problems(body: &[u8], unknown: &[String]) -> Vec<String> {
         reported: HashSet::new(),
     };
     let mut reader = serde_json::Deserializer::from_slice(body);
-    // Other formats were read elsewhere, or refused already.
+    // An error is ignored: the body has another format, or was already refused.
     let _is_json = (&mut scan).deserialize(&mut reader);
     let rest = unknown.iter().map(|field| format!("unknown field {field:?}"));
     let (lines, reported) = (scan.lines, scan.reported);

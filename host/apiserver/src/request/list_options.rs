@@ -9,12 +9,12 @@ use crate::status_error::ApiError;
 const EXACT: &str = "Exact";
 const NOT_OLDER_THAN: &str = "NotOlderThan";
 
-/// Whether a watch begins with the current state. `None` if the client does not say.
+/// Whether the client wants a watch to begin with the current state. `None` if the query does not say.
 pub(crate) fn initial_events(query: &Query) -> Option<bool> {
     query.given("sendInitialEvents").then(|| query.flag("sendInitialEvents"))
 }
 
-/// Refuses incompatible options, in the order of a real server.
+/// Refuses incompatible options. The errors are in a real server's order.
 pub(crate) fn check(query: &Query, is_watch: bool) -> Result<(), ApiError> {
     query.number("timeoutSeconds")?;
     query.number("limit")?;
@@ -51,7 +51,7 @@ fn list_causes(query: &Query) -> Vec<Cause> {
 fn watch_causes(query: &Query) -> Vec<Cause> {
     let field = "resourceVersionMatch";
     let (mut matching, mut says_initial) = (query.get(field), query.given("sendInitialEvents"));
-    // A watch that asks only for some current state is treated as one that asks for initial events explicitly.
+    // A watch that begins at any current state is treated as if it asked for initial events explicitly.
     if !says_initial && matching.is_empty() && matches!(query.get("resourceVersion"), "" | "0") {
         (matching, says_initial) = (NOT_OLDER_THAN, true);
     }

@@ -1,4 +1,4 @@
-//! Content negotiation: the form and encoding of the answer, and the encoding of the body.
+//! Content negotiation: decides the form and encoding of the answer, and the encoding of the body.
 
 use std::cmp::Reverse;
 
@@ -7,15 +7,15 @@ use http::{HeaderMap, HeaderValue};
 
 use crate::status_error::ApiError;
 
-/// The form in which objects are answered.
+/// The form of the objects in an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) enum Form {
     /// The objects themselves.
     #[default]
     Full,
-    /// Rows for people (`as=Table`).
+    /// A table with rows for people (`as=Table`).
     Table,
-    /// `metadata` alone (`as=PartialObjectMetadata` or `…List`).
+    /// Only the metadata (`as=PartialObjectMetadata` or `…List`).
     Metadata,
 }
 
@@ -46,7 +46,7 @@ impl Encoding {
 pub(crate) enum Offer {
     BuiltIn,
     Custom,
-    /// Documents that are not objects, such as the version.
+    /// Only JSON: the endpoint returns documents that are not objects, such as the version.
     JsonOnly,
 }
 
@@ -69,19 +69,19 @@ impl Offer {
     }
 }
 
-/// The media types of watches, as listed beside others.
+/// The media types of watches, as errors list them after the others.
 const STREAMS: &str = ", application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
 
-/// The first form that the client accepts and the server has.
+/// The form and encoding for an answer: the first that the client accepts and the endpoint offers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) struct Accepted {
     pub(crate) form: Form,
     pub(crate) encoding: Encoding,
-    /// Aggregated discovery (`as=APIGroupDiscoveryList;v=v2`), with its version.
+    /// The version of aggregated discovery, if that is wanted (`as=APIGroupDiscoveryList;v=v2`).
     pub(crate) aggregated: Option<DiscoveryVersion>,
 }
 
-/// The versions of the aggregated discovery document; their content is the same.
+/// The versions of the aggregated discovery document. All have the same content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DiscoveryVersion {
     V2,
@@ -101,7 +101,7 @@ pub(crate) enum PatchKind {
 struct Clause<'a> {
     media: &'a str,
     parameters: Vec<(&'a str, &'a str)>,
-    /// In thousandths.
+    /// The `q` parameter, in thousandths.
     quality: u32,
 }
 
@@ -127,7 +127,7 @@ impl<'a> Clause<'a> {
         self.media == encoding.media_type() || matches!(self.media, "*/*" | "application/*")
     }
 
-    /// The answer that this clause asks for, without its encoding.
+    /// The form of answer that this clause asks for. Its encoding is set later.
     fn accepted(&self) -> Option<Accepted> {
         let plain = Accepted::default();
         let discovery = |version| Accepted { aggregated: Some(version), ..plain };
@@ -152,9 +152,8 @@ impl<'a> Clause<'a> {
     }
 }
 
-/// The best media type in the Accept header among those that the endpoint offers; a missing header accepts all. Clients
-/// reach a built-in endpoint only by naming one of its types in full, or all. `lists` is true if it can also be
-/// watched.
+/// The best media type in the Accept header that the endpoint offers. A missing header accepts all. For built-in kinds,
+/// at least one clause must be `*/*` or name a media type in full. `lists` is true if the endpoint can also be watched.
 pub(crate) fn accepted(headers: &HeaderMap, offer: Offer, lists: bool) -> Result<Accepted, ApiError> {
     let given: Vec<&str> = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();
     let given = given.join(",");
@@ -184,12 +183,12 @@ pub(crate) fn accepted(headers: &HeaderMap, offer: Offer, lists: bool) -> Result
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OpenApiForm {
     Json,
-    /// gnostic's messages, which here only version 2 has.
+    /// The protobuf messages of gnostic. Here only version 2 of OpenAPI has them.
     Protobuf,
 }
 
-/// The best form of an OpenAPI document that the client accepts; `None` if it accepts none. Reads the header like the
-/// handler in `kube-openapi/pkg/handler/handler.go`: parameters are ignored.
+/// The best form of an OpenAPI document that the client accepts. `None` if the client accepts no available form. Reads
+/// the header like the handler in `kube-openapi/pkg/handler/handler.go`, which ignores parameters.
 pub(crate) fn openapi(headers: &HeaderMap, has_protobuf: bool) -> Option<OpenApiForm> {
     let given: Vec<&str> = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();
     let given = given.join(",");
@@ -216,7 +215,7 @@ fn content_type(headers: &HeaderMap) -> &str {
 
 /// The encoding of an object in the body.
 ///
-/// The default is JSON: `NegotiateInputSerializerForMediaType` in
+/// Without a content type, it is JSON, as in `NegotiateInputSerializerForMediaType` in
 /// `k8s.io/apiserver/pkg/endpoints/handlers/negotiation/negotiate.go`.
 pub(crate) fn body_encoding(headers: &HeaderMap, offer: Offer) -> Result<Encoding, ApiError> {
     if headers.get(CONTENT_TYPE).is_none_or(HeaderValue::is_empty) {
@@ -229,7 +228,7 @@ pub(crate) fn body_encoding(headers: &HeaderMap, offer: Offer) -> Result<Encodin
         .ok_or_else(|| ApiError::unsupported_media(&offer.media_types()))
 }
 
-/// The kind of a patch. Custom resources have no strategic merge patch.
+/// The kind of a patch. `strategic` is false for custom resources, which have no strategic merge patch.
 pub(crate) fn patch_kind(headers: &HeaderMap, strategic: bool) -> Result<PatchKind, ApiError> {
     match content_type(headers) {
         "application/json-patch+json" => Ok(PatchKind::Json),
@@ -255,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_form_that_we_have_is_taken() {
+    fn the_first_offered_form_is_used() {
         let kubectl = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
         assert_eq!(accept(kubectl, Offer::BuiltIn).map(|accepted| accepted.form), Ok(Form::Table));
     }
@@ -282,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_form_that_we_do_not_have_is_refused() {
+    fn a_form_that_is_not_offered_is_refused() {
         let refused = |value, offer| accept(value, offer).expect_err("there is no such form").to_string();
         let types = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
         for value in ["text/html", "application/*", "odd"] {

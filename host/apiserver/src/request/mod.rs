@@ -1,5 +1,5 @@
-//! A request after its path, query and headers were parsed: its resource, and the options of writes and deletes.
-//! `server` creates these, and `verbs` use them.
+//! The parsed parts of a request: its target, and the options of writes and deletes. `server` parses them from the
+//! path, the query and the headers, and `verbs` uses them.
 
 mod continuation;
 pub(crate) mod decode;
@@ -28,13 +28,13 @@ use crate::resources::resource::ResourceType;
 use crate::status_error::ApiError;
 use crate::storage::ObjectKey;
 
-/// The query. The first value of a repeated key counts.
+/// The query of a request. If a key is repeated, its first value counts.
 #[derive(Debug, Default)]
 pub(crate) struct Query(pub(crate) Vec<(String, String)>);
 
 impl Query {
     pub(crate) fn of(uri: &Uri) -> Result<Query, ApiError> {
-        // Go drops parts with a semicolon, which used to be a separator.
+        // Like Go, this ignores parts with a semicolon, which was once a separator.
         let given = uri.query().unwrap_or_default().split('&');
         let kept: Vec<&str> = given.filter(|pair| !pair.contains(';')).collect();
         let malformed = |error: &dyn std::fmt::Display| ApiError::bad_request(format!("malformed query: {error}"));
@@ -47,7 +47,7 @@ impl Query {
         self.0.iter().find(|(name, _)| name == key).map_or("", |(_, value)| value)
     }
 
-    /// The name that `fieldSelector` selects (`metadata.name=x`), or empty.
+    /// The name that `fieldSelector` selects by `metadata.name=x`. Empty if it does not select one.
     pub(crate) fn name_by_field_selector(&self) -> String {
         selector::required_name(self.get("fieldSelector")).unwrap_or_default()
     }
@@ -63,12 +63,12 @@ impl Query {
     }
 
     pub(crate) fn flag(&self, key: &str) -> bool {
-        // As Go's API machinery parses a flag; the first value counts.
+        // Parses a flag like Go's API machinery. The first value counts.
         let given = self.0.iter().find(|(name, _)| name == key);
         given.is_some_and(|(_, value)| !matches!(value.to_lowercase().as_str(), "false" | "0"))
     }
 
-    /// The version that the client has or wants. Each verb reports an invalid one in its own way.
+    /// The resource version that the client has or wants. If it is invalid, each verb reports this in its own way.
     pub(crate) fn resource_version(&self) -> Result<Option<u64>, Cause> {
         match self.get("resourceVersion") {
             "" => Ok(None),
@@ -78,7 +78,7 @@ impl Query {
         }
     }
 
-    /// A number. `None` if the key is absent.
+    /// The value of `key` as a number. `None` if the key is missing.
     pub(crate) fn number(&self, key: &str) -> Result<Option<i64>, ApiError> {
         if !self.given(key) {
             return Ok(None);

@@ -25,7 +25,7 @@ pub(crate) enum WriteKind {
     Apply,
 }
 
-/// How the server treats fields that the schema does not have.
+/// How the server treats unknown and duplicate fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FieldValidation {
     Ignore,
@@ -39,27 +39,27 @@ pub(crate) struct WriteOptions {
     pub(crate) kind: WriteKind,
     pub(crate) dry_run: bool,
     pub(crate) force: bool,
-    /// As given. An apply requires it.
+    /// The field manager that the client has named. An apply requires it.
     pub(crate) explicit_manager: Option<String>,
-    /// The field manager. By default the beginning of the User-Agent.
+    /// The field manager. By default, the beginning of the User-Agent.
     pub(crate) manager: String,
     pub(crate) field_validation: FieldValidation,
-    /// The user, whose rights limit the roles that may be granted.
+    /// The user. A role that is written must not have more rights than the user.
     pub(crate) user: Arc<User>,
-    /// The body, for checks that need its text.
+    /// The body of the request, for checks that need its text.
     pub(crate) body: Bytes,
-    /// The duplicate keys in a YAML body, as strict decoding reports them.
+    /// Duplicate keys in a YAML body, in the words of strict decoding.
     pub(crate) duplicate_keys: Vec<String>,
     /// The webhooks to consult.
     pub(crate) consultation: Consultation,
     /// The warnings of the request.
     pub(crate) warnings: Warnings,
-    /// True if webhooks have admitted it already.
+    /// True if webhooks have already admitted the write.
     pub(crate) is_admitted: bool,
 }
 
 impl WriteOptions {
-    /// The options of the server's own writes, as a cluster's component `manager` would make them.
+    /// The options for a write by the server itself, in the name of the cluster's component `manager`.
     pub(crate) fn of_component(manager: &str) -> WriteOptions {
         WriteOptions {
             kind: WriteKind::Update,
@@ -77,7 +77,7 @@ impl WriteOptions {
         }
     }
 
-    /// The options of an apply by the component `manager`, which takes over fields that others own.
+    /// The options for an apply by the component `manager`. It takes over fields that other managers own.
     pub(crate) fn of_applying_component(manager: &str) -> WriteOptions {
         WriteOptions { force: true, explicit_manager: Some(manager.to_owned()), ..WriteOptions::of_component(manager) }
     }
@@ -122,7 +122,7 @@ impl WriteOptions {
     }
 }
 
-/// Why the options are refused, in a real server's order.
+/// The errors in the options, in a real server's order.
 fn causes(kind: WriteKind, query: &Query) -> Vec<Cause> {
     let mut causes = Vec::new();
     let manager = query.get("fieldManager");
@@ -151,7 +151,7 @@ fn causes(kind: WriteKind, query: &Query) -> Vec<Cause> {
     causes
 }
 
-/// Why these values of `dryRun` are refused.
+/// The error if the values of `dryRun` are invalid.
 pub(super) fn dry_run_cause(values: &[String]) -> Option<Cause> {
     let all_known = values.iter().all(|value| value == "All");
     (!all_known).then(|| Cause::not_supported("dryRun", &json!(values), &["All"]))

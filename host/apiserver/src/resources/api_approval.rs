@@ -1,28 +1,28 @@
-//! Groups that belong to the Kubernetes project: a definition in one of them needs an annotation that says who has
-//! approved it. As in `k8s.io/apiextensions-apiserver/pkg/apihelpers`. Pure.
+//! Protected groups, which belong to the Kubernetes project: a definition in such a group needs an annotation that
+//! names its approval. Follows `k8s.io/apiextensions-apiserver/pkg/apihelpers`.
 
 use http::Uri;
 use serde_json::Value;
 
 use crate::object::text;
 
-/// The annotation.
+/// The name of the annotation.
 pub(crate) const ANNOTATION: &str = "api-approved.kubernetes.io";
 
 /// The parsed annotation of a definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ApiApproval {
     Missing,
-    /// Neither a URL nor a valid reason.
+    /// The annotation is neither a URL nor a valid reason.
     Invalid,
-    /// A reason why the definition exists without approval.
+    /// The annotation has a reason why the definition exists without an approval.
     Bypassed,
-    /// The URL of the approval.
+    /// The annotation has the URL of the approval.
     Approved,
 }
 
 impl ApiApproval {
-    /// `None` for an unprotected group.
+    /// Reads the annotation of a definition. `None` if its group is not protected.
     pub(crate) fn of(definition: &Value) -> Option<ApiApproval> {
         let group = text(definition, "/spec/group");
         let is_protected = ["k8s.io", "kubernetes.io"]
@@ -47,7 +47,7 @@ impl ApiApproval {
         }
     }
 
-    /// The message of the condition, and of the error if there is one.
+    /// The message of the condition. An error has the same message.
     pub(crate) fn message(self, definition: &Value) -> String {
         const RULE: &str = "protected groups must have approval annotation \"api-approved.kubernetes.io\"";
         const SEE: &str = "see https://github.com/kubernetes/enhancements/pull/1111";
@@ -62,7 +62,7 @@ impl ApiApproval {
     }
 }
 
-/// The annotation's text.
+/// The value of the annotation.
 pub(crate) fn annotation(definition: &Value) -> &str {
     text(definition, "/metadata/annotations/api-approved.kubernetes.io")
 }
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_definition_in_a_protected_group_names_its_approval() {
+    fn a_definition_in_a_protected_group_needs_an_approval() {
         let of = |group: &str, approved: &str| {
             let annotations = json!({ ANNOTATION: approved });
             ApiApproval::of(&json!({ "metadata": { "annotations": annotations }, "spec": { "group": group } }))

@@ -1,4 +1,4 @@
-//! Converts autoscalers between `autoscaling/v2`, which is stored, and `v1`, which only knows CPU use. Pure.
+//! Converts autoscalers between `autoscaling/v2`, which is stored, and `v1`, which only knows CPU use.
 
 use serde_json::{Map, Value, json};
 
@@ -6,12 +6,12 @@ use crate::object::{self, items};
 
 const USAGE: &str = "targetCPUUtilizationPercentage";
 const CURRENT: &str = "currentCPUUtilizationPercentage";
-/// The annotation with everything that `v1` cannot express, so that `v1` clients do not lose it. A real server uses
-/// three annotations in an older form.
+/// An annotation for `v1` clients with all values that `v1` cannot express, so that they are not lost when such a
+/// client writes the object. A real server uses three annotations in an older form.
 const REST: &str = "autoscaling.alpha.kubernetes.io/metrics";
 const BEHAVIOR: &str = "autoscaling.alpha.kubernetes.io/behavior";
 
-/// The `v1` form of a stored autoscaler.
+/// Converts a stored autoscaler to `v1`.
 pub(crate) fn to_v1(stored: &Value) -> Value {
     let mut object = stored.clone();
     object["apiVersion"] = json!("autoscaling/v1");
@@ -36,7 +36,7 @@ pub(crate) fn to_v1(stored: &Value) -> Value {
     object
 }
 
-/// The stored form of an autoscaler written through `v1`.
+/// Converts an autoscaler that was written through `v1` to the stored version.
 pub(crate) fn from_v1(written: &Value) -> Value {
     let mut object = written.clone();
     object["apiVersion"] = json!("autoscaling/v2");
@@ -84,7 +84,7 @@ fn taken(object: &mut Value, key: &str) -> Option<Value> {
     serde_json::from_str(text.as_str()?).ok()
 }
 
-/// An autoscaler without metrics scales by CPU.
+/// Sets the defaults of a spec. An autoscaler without metrics gets a CPU metric.
 pub(crate) fn default_spec(version: &str, spec: &mut Map<String, Value>) {
     const CPU_UTILIZATION_DEFAULT: u32 = 80;
     spec.entry("minReplicas").or_insert_with(|| json!(1));

@@ -1,9 +1,9 @@
-//! The built-in kinds: what discovery says about them, and a few further facts. `defaults`, `validation` and `table`
-//! define how their objects are treated.
+//! The built-in kinds: their discovery entries, and a few more facts. `defaults`, `validation` and `table` define how
+//! objects of these kinds are treated.
 
 use crate::resources::resource::{GroupResource, ResourceType, ScalePaths, Subresource};
 
-/// Where Events are stored, whichever of the two groups writes them.
+/// The resource under which Events are stored, whichever of their two groups is used to write them.
 pub(crate) fn event_storage() -> GroupResource {
     GroupResource::new("", "events")
 }
@@ -27,13 +27,13 @@ pub(crate) fn custom_resource_definitions() -> GroupResource {
 /// The Kubernetes version of the built-in kinds.
 pub(crate) const KUBERNETES: &str = include_str!("../../kubernetes/version.txt");
 
-/// A real server's discovery entry for each resource, one a line: see `tools/schemas/resources.go`.
+/// The discovery entries of a real server, one resource per line. `tools/schemas/resources.go` writes them.
 const DISCOVERY: &str = include_str!("../../kubernetes/resources.txt");
 
-/// Resources that are in discovery but that this server does not serve.
+/// Resources in these discovery entries that this server does not serve.
 const ABSENT: [(&str, &str); 1] = [("v1", "bindings")];
 
-/// New objects of these get `metadata.generation`.
+/// The resources whose new objects get `metadata.generation`.
 const WITH_GENERATION: &[&str] = &[
     "cronjobs.batch",
     "customresourcedefinitions.apiextensions.k8s.io",
@@ -62,7 +62,7 @@ const WITH_GENERATION: &[&str] = &[
     "validatingwebhookconfigurations.admissionregistration.k8s.io",
 ];
 
-/// Updates of these must name the version that they replace.
+/// The resources whose updates must have the resource version that they replace.
 const VERSIONED_UPDATES: &[&str] = &[
     "apiservices.apiregistration.k8s.io",
     "csidrivers.storage.k8s.io",
@@ -77,7 +77,7 @@ const VERSIONED_UPDATES: &[&str] = &[
     "volumeattachments.storage.k8s.io",
 ];
 
-/// A PUT of these creates the object if it does not exist.
+/// The resources for which a PUT creates the object if it does not exist.
 const CREATED_ON_UPDATE: &[&str] = &[
     "clusterrolebindings.rbac.authorization.k8s.io",
     "clusterroles.rbac.authorization.k8s.io",
@@ -91,7 +91,7 @@ const CREATED_ON_UPDATE: &[&str] = &[
     "services",
 ];
 
-/// A DELETE of these answers with the object instead of a `Status`.
+/// The resources for which a DELETE answers with the object instead of a `Status`.
 const RETURNED: &[&str] = &[
     "persistentvolumeclaims",
     "persistentvolumes",
@@ -150,7 +150,7 @@ fn resource(line: &'static str) -> Option<ResourceType> {
     })
 }
 
-/// `scale:autoscaling/v1:Scale:io.k8s.api.autoscaling.v1.Scale:get,patch,update`
+/// Parses a subresource such as `scale:autoscaling/v1:Scale:io.k8s.api.autoscaling.v1.Scale:get,patch,update`.
 fn subresource(fact: &str) -> Option<Subresource> {
     let mut parts = fact.split(':');
     let (name, api_version, kind, type_name, verbs) =
@@ -166,7 +166,8 @@ fn subresource(fact: &str) -> Option<Subresource> {
     })
 }
 
-/// Replication controllers have a plain map as selector, which a Scale cannot show.
+/// The paths of a scale subresource. In the core group, that of replication controllers, there is no path of the
+/// selector, because it is a plain map.
 fn scale(group: &str) -> ScalePaths {
     ScalePaths {
         spec_replicas: "spec.replicas".to_owned(),

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::object::text;
 use crate::schema::typed::unpack;
 
-/// Compressed lines of `RESOURCE JSON`: the columns that a real server defines for each built-in resource.
+/// The columns that a real server defines for each built-in resource. The file has compressed lines of `RESOURCE JSON`.
 const COLUMNS: &[u8] = include_bytes!("../../kubernetes/columns.gz");
 
 static BUILT_IN: LazyLock<BTreeMap<String, Vec<Value>>> = LazyLock::new(|| {
@@ -17,12 +17,12 @@ static BUILT_IN: LazyLock<BTreeMap<String, Vec<Value>>> = LazyLock::new(|| {
     lines.map(|(resource, json)| (resource.to_owned(), serde_json::from_str(json).unwrap_or_default())).collect()
 });
 
-/// The column definitions of a built-in resource (`deployments.apps`).
+/// The column definitions of a built-in resource, such as `deployments.apps`.
 pub(crate) fn built_in(resource: &str) -> Option<&'static [Value]> {
     BUILT_IN.get(resource).map(Vec::as_slice)
 }
 
-/// The default columns: name and age, as for service accounts.
+/// The default columns: name and age.
 pub(crate) fn name_and_age() -> [Value; 2] {
     let mut found = built_in("serviceaccounts").into_iter().flatten().cloned();
     [found.next().unwrap_or_default(), found.next().unwrap_or_default()]
@@ -35,12 +35,12 @@ pub(crate) struct Column {
     pub(crate) kind: String,
     format: String,
     description: String,
-    /// Above 0, shown only by `-o wide`.
+    /// A column with a priority above 0 is shown only by `-o wide`.
     priority: i64,
 }
 
 impl Column {
-    /// From a CRD's `additionalPrinterColumns` entry.
+    /// Reads an entry of a CRD's `additionalPrinterColumns`.
     pub(crate) fn from_definition(column: &Value) -> Column {
         let description = match text(column, "/description") {
             "" => format!("Custom resource definition column (in JSONPath format): {}", text(column, "/jsonPath")),

@@ -1,8 +1,8 @@
 //! Converts between the stored form of an object and the version of a request.
 //!
-//! Versions of custom resources differ in `apiVersion` and in their schemas' fields, unless the definition names a
-//! webhook. Then the webhook is called, by `verbs` before they write and by `server` before it answers, and nothing is
-//! converted here. Events are stored in the core form, autoscalers as `autoscaling/v2`.
+//! Without a conversion webhook, versions of a custom resource differ only in `apiVersion` and in the fields of their
+//! schemas. With a webhook, this module converts nothing: `verbs` calls the webhook before it writes, and `server`
+//! before it answers. Events are stored in the core form, and autoscalers as `autoscaling/v2`.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::resources::resource::{CustomVersion, ResourceType};
 use crate::resources::{autoscaler_convert, events_convert};
 use crate::schema::Malformed;
 
-/// The stored object in the form for a request to `resource`.
+/// Converts a stored object to the version of a request to `resource`.
 pub(crate) fn for_reader(resource: &ResourceType, stored: &Arc<Value>) -> Arc<Value> {
     let is_own_version = stored["apiVersion"].as_str().is_some_and(|version| resource.has_api_version(version));
     if is_own_version && resource.custom.as_ref().is_none_or(|custom| is_newer(stored, custom)) {
@@ -34,7 +34,7 @@ pub(crate) fn for_reader(resource: &ResourceType, stored: &Arc<Value>) -> Arc<Va
     Arc::new(object)
 }
 
-/// The object of a request to `resource`, in the stored form.
+/// Converts an object from a request to `resource` to the stored form.
 pub(crate) fn for_storage(registry: &Registry, resource: &ResourceType, mut object: Value) -> Value {
     if resource.id.group == "events.k8s.io" {
         return events_convert::to_core(&object);
@@ -55,14 +55,14 @@ fn is_newer(stored: &Value, custom: &CustomVersion) -> bool {
     object::resource_version(stored).parse().is_ok_and(|version: u64| version > custom.defined_at)
 }
 
-/// A real server prunes and defaults a stored object by the stored version, and then prunes it by the requested
-/// version.
+/// Converts a custom resource for a reader, like a real server: prunes and defaults the object by the schema of its
+/// stored version, and then prunes it by the schema of the requested version.
 fn custom_for_reader(resource: &ResourceType, custom: &CustomVersion, stored: &Value) -> Value {
     let mut object = stored.clone();
     let version = text(stored, "/apiVersion").rsplit('/').next().unwrap_or_default();
     if let Some(schema) = custom.schemas.get(version) {
         schema.prune(&mut object);
-        // Malformed parts are dropped, so nothing fails, and the unknown fields are not needed.
+        // This cannot fail, because malformed parts are dropped. The returned unknown fields are not needed.
         let _ = schema.coerce_embedded(&mut object, Malformed::Dropped);
         schema.default(&mut object);
     }

@@ -1,4 +1,4 @@
-//! Conversion of custom resources by a webhook: the review that is sent, and how its answer is interpreted. Pure.
+//! Conversion of custom resources by a webhook: makes the review that is sent, and interprets the answer.
 //!
 //! Follows `k8s.io/apiextensions-apiserver/pkg/apiserver/conversion`.
 
@@ -13,7 +13,7 @@ use crate::object::{self, strings, text};
 /// A real server's timeout.
 pub(crate) const CONVERSION_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The webhook of a definition.
+/// The conversion webhook of a definition.
 #[derive(Debug)]
 pub(crate) struct Converter {
     pub(crate) client: WebhookClient,
@@ -24,7 +24,7 @@ pub(crate) struct Converter {
 }
 
 impl Converter {
-    /// The converter of a valid definition. `None` if its versions differ only in `apiVersion`.
+    /// The converter of a valid definition. `None` if the definition has no conversion webhook.
     pub(crate) fn read(definition: &Value) -> Option<Arc<Converter>> {
         let conversion = &definition["spec"]["conversion"];
         if text(conversion, "/strategy") != "Webhook" {
@@ -97,8 +97,8 @@ impl Converter {
         }
     }
 
-    /// The object in another version, if the webhook has answered already. `None` if it must be asked, and the caller
-    /// gives up.
+    /// The object in another version, if the webhook has already answered. `None` if the webhook must be asked first;
+    /// the caller then gives up.
     pub(crate) fn convert(
         &self,
         consultation: &Consultation,
@@ -132,12 +132,12 @@ impl Converter {
     }
 }
 
-/// The webhook as shown in errors.
+/// The webhook's address for errors.
 fn shown(object: &Value) -> String {
     format!("conversion webhook for {}, Kind={}", text(object, "/apiVersion"), text(object, "/kind"))
 }
 
-/// The converted object with the original's metadata, of which a webhook may change only labels and annotations.
+/// The converted object with the metadata of the original. The webhook may change only labels and annotations.
 fn restored(original: &Value, mut converted: Value, desired: &str) -> Result<Value, String> {
     let invalid = |what: &str, expected: &str, found: &str| {
         Err(format!("invalid object at index 0: invalid {what} (expected {expected}, received {found})"))
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn an_invalid_answer_of_a_converter_fails_in_a_real_servers_words() {
+    fn invalid_answers_are_refused_in_a_real_servers_words() {
         let of = "conversion webhook for x.io/v1, Kind=Thing";
         let mut renamed = object("x.io/v2");
         renamed["metadata"]["name"] = json!("b");

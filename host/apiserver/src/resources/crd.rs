@@ -1,5 +1,5 @@
-//! Custom resource definitions: the resources that they define, and the status that a real server's controllers would
-//! write. Here it is written at once, so a definition is established when its creation is answered.
+//! Custom resource definitions: finds the resources that they define, and writes their status. In a real server,
+//! controllers write it a little later. Here a definition is established as soon as its creation is answered.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::resources::naming::{self, NameDecision, TakenNames};
 use crate::resources::resource::{CustomVersion, GroupResource, ResourceType, ScalePaths, Subresource};
 use crate::schema::{self, Schema};
 
-/// The finalizer that holds a deleted definition until its objects are gone.
+/// The finalizer that keeps a deleted definition until its objects are gone.
 pub(crate) const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 /// The condition about protected groups of the Kubernetes project.
@@ -58,7 +58,7 @@ fn resource_type(
     schemas: &Arc<BTreeMap<String, Schema>>,
 ) -> Option<ResourceType> {
     let id = defined_resource(definition);
-    // The accepted ones among the requested names.
+    // Only accepted names are used, not all that the spec asks for.
     let names = definition.pointer("/status/acceptedNames")?;
     let owned = |values: Vec<&str>| values.into_iter().map(str::to_owned).collect();
     let scale = version.pointer("/subresources/scale").map(|scale| ScalePaths {
@@ -90,7 +90,7 @@ fn resource_type(
     })
 }
 
-/// A real server hashes group, version and kind.
+/// The storage hash of a version: a hash of group, version and kind, as in a real server.
 fn storage_hash(definition: &Value, version: &Value) -> String {
     if version["storage"] != json!(true) {
         return String::new();
@@ -173,7 +173,7 @@ pub(crate) fn default_definition(definition: &mut Value) {
     }
 }
 
-/// Adds the current storage version to the stored versions: `PrepareForCreate` in
+/// Adds the current storage version to the stored versions, like `PrepareForCreate` in
 /// `apiextensions-apiserver/pkg/registry/customresourcedefinition/strategy.go`.
 pub(crate) fn record_storage_version(definition: &mut Value) {
     let mut stored: Vec<String> =
@@ -186,8 +186,8 @@ pub(crate) fn record_storage_version(definition: &mut Value) {
     }
 }
 
-/// Warnings about unknown formats that the previous state did not have: `WarningsOnCreate` and `WarningsOnUpdate` in
-/// `apiextensions-apiserver/pkg/registry/customresourcedefinition/strategy.go`.
+/// Warnings about unknown formats, except those that the previous state has, like `WarningsOnCreate` and
+/// `WarningsOnUpdate` in `apiextensions-apiserver/pkg/registry/customresourcedefinition/strategy.go`.
 pub(crate) fn format_warnings(definition: &Value, previous: Option<&Value>) -> Vec<String> {
     let known: BTreeSet<&str> = previous.map(unrecognized_formats).unwrap_or_default().into_iter().collect();
     let mut warnings: Vec<String> = Vec::new();
@@ -205,7 +205,7 @@ fn unrecognized_formats(definition: &Value) -> Vec<&str> {
     schemas.flat_map(schema::unrecognized_formats).collect()
 }
 
-/// Writes the status of an established definition, or which names prevent that.
+/// Writes the status of a definition: that it is established, or which names prevent this.
 pub(crate) fn establish(definition: &mut Value, taken: &TakenNames<'_>, now: &str) {
     record_storage_version(definition);
     let NameDecision { accepted, conflict } = naming::decide(definition, taken);
@@ -218,7 +218,7 @@ pub(crate) fn establish(definition: &mut Value, taken: &TakenNames<'_>, now: &st
         None => set_condition(definition, "NamesAccepted", true, ("NoConflicts", "no conflicts found"), now),
         Some((reason, message)) => set_condition(definition, "NamesAccepted", false, (reason, message), now),
     }
-    // A definition that is already served stays so, with its names.
+    // A definition that is already established stays established, with its accepted names.
     if conflict.is_none() {
         let message = "the initial names have been accepted";
         set_condition(definition, "Established", true, ("InitialNamesAccepted", message), now);
@@ -233,7 +233,7 @@ pub(crate) fn establish(definition: &mut Value, taken: &TakenNames<'_>, now: &st
     status.insert("acceptedNames".to_owned(), accepted);
 }
 
-/// Sets a condition. Its time changes only with its status.
+/// Sets a condition. The transition time changes only if the status changes.
 fn set_condition(definition: &mut Value, kind: &str, holds: bool, (reason, message): (&str, &str), now: &str) {
     let state = if holds { "True" } else { "False" };
     let status = object::map_mut(definition, "status");
@@ -254,7 +254,7 @@ fn set_condition(definition: &mut Value, kind: &str, holds: bool, (reason, messa
     }
 }
 
-/// Whether `resource` is that of definitions.
+/// Whether `resource` is the resource of definitions themselves.
 pub(crate) fn is_definition(resource: &GroupResource) -> bool {
     *resource == builtin::custom_resource_definitions()
 }
@@ -266,7 +266,7 @@ pub(crate) fn defines_the_same(one: &Value, other: &Value) -> bool {
         && one["status"]["acceptedNames"] == other["status"]["acceptedNames"]
 }
 
-/// Whether all names of the definition were accepted once, so that it is served.
+/// Whether all names of the definition were accepted at some time. Since then the definition is served.
 pub(crate) fn is_established(definition: &Value) -> bool {
     object::condition_holds(definition, "Established")
 }

@@ -1,9 +1,10 @@
-//! Converts Events between `core/v1`, which kubectl describe reads and which is stored, and `events.k8s.io/v1`, which
-//! controllers write. The old fields of the former are the `deprecated*` fields of the latter. Pure.
+//! Converts Events between `core/v1` and `events.k8s.io/v1`. Events are stored as `core/v1`, which `kubectl describe`
+//! reads; controllers write `events.k8s.io/v1`. Some fields of `core/v1` are called `deprecated…` in
+//! `events.k8s.io/v1`.
 
 use serde_json::{Map, Value, json};
 
-/// Fields with two names; the core one first.
+/// Fields with two names: in `core/v1`, and in `events.k8s.io/v1`.
 const RENAMED: [(&str, &str); 6] = [
     ("involvedObject", "regarding"),
     ("message", "note"),
@@ -14,12 +15,12 @@ const RENAMED: [(&str, &str); 6] = [
 ];
 const COUNT: (&str, &str) = ("count", "deprecatedCount");
 
-/// The `events.k8s.io/v1` form of a stored event.
+/// Converts a stored event to `events.k8s.io/v1`.
 pub(crate) fn from_core(event: &Value) -> Value {
     renamed(event, "events.k8s.io/v1", |(core, new)| (core, new))
 }
 
-/// The `core/v1` form.
+/// Converts an event to `core/v1`.
 pub(crate) fn to_core(event: &Value) -> Value {
     renamed(event, "v1", |(core, new)| (new, core))
 }

@@ -1,4 +1,4 @@
-//! The resources, built-in and custom: what the server knows about each, and how their versions are converted.
+//! The built-in and custom resources: the properties of each, and the conversion between their versions.
 
 pub(crate) mod api_approval;
 pub(crate) mod autoscaler_convert;

@@ -1,5 +1,5 @@
-//! The names of a definition: it gets those that no other definition in its group has. As in the naming controller of
-//! `k8s.io/apiextensions-apiserver`, which ignores built-in resources. Pure.
+//! Decides which names a definition gets: those that no other definition in its group has. Like the naming controller
+//! of `k8s.io/apiextensions-apiserver`, it ignores built-in resources.
 
 use std::collections::BTreeSet;
 
@@ -34,13 +34,13 @@ impl<'a> TakenNames<'a> {
 /// The names that a definition gets.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct NameDecision {
-    /// `status.acceptedNames`
+    /// The `status.acceptedNames` of the definition.
     pub(crate) accepted: Value,
-    /// Why it does not get all names: the reason and message of the condition.
+    /// If a name is refused: the reason and message of the condition.
     pub(crate) conflict: Option<(&'static str, String)>,
 }
 
-/// Decides about each name separately. An accepted name stays accepted.
+/// Decides about each name separately. A name that was accepted before stays accepted.
 pub(crate) fn decide(definition: &Value, taken: &TakenNames<'_>) -> NameDecision {
     let (wanted, had) = (&definition["spec"]["names"], &definition["status"]["acceptedNames"]);
     let mut accepted = Value::Object(had.as_object().cloned().unwrap_or_default());
@@ -58,7 +58,7 @@ pub(crate) fn decide(definition: &Value, taken: &TakenNames<'_>) -> NameDecision
     take("listKind", &taken.kinds, "ListKindConflict");
     match refusals(&strings(wanted, "/shortNames"), &strings(had, "/shortNames"), &taken.resources) {
         None => object::copy_field(&mut accepted, wanted, "shortNames"),
-        // Kinds are checked last, and the last conflict is the reported one.
+        // A real server checks kinds last, and reports the last conflict.
         Some(why) if !matches!(conflict, Some(("KindConflict" | "ListKindConflict", _))) => {
             conflict = Some(("ShortNamesConflict", why));
         }

@@ -1,5 +1,5 @@
-//! The existing resources: built-in ones, and at each moment those that CRDs define. Discovery lists it, and every
-//! request looks up its resource here.
+//! The registry of all resources: the built-in ones, and those that the current CRDs define. Discovery lists them, and
+//! every request looks up its resource here.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -10,11 +10,11 @@ use serde_json::Value;
 use crate::resources::resource::{GroupResource, ResourceType, version_rank};
 use crate::resources::{builtin, convert, crd};
 
-/// The resources; cheap to clone.
+/// All resources. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Registry {
     builtin: Arc<[Arc<ResourceType>]>,
-    /// For each resource that a CRD defines, its served and unserved versions.
+    /// All versions of each resource that a CRD defines, even those that are not served.
     custom: BTreeMap<GroupResource, Vec<Arc<ResourceType>>>,
 }
 
@@ -26,7 +26,7 @@ pub(crate) struct Group<'a> {
 
 impl Registry {
     pub(crate) fn new() -> Registry {
-        // Built once for all servers in the process, because a test may start thousands.
+        // All servers in the process share this, because a test may start thousands of them.
         static BUILTIN: LazyLock<Arc<[Arc<ResourceType>]>> =
             LazyLock::new(|| builtin::resources().into_iter().map(Arc::new).collect());
         Registry { builtin: Arc::clone(&BUILTIN), custom: BTreeMap::new() }
@@ -52,7 +52,7 @@ impl Registry {
         self.builtin.iter().any(|resource| resource.id.group == group)
     }
 
-    /// The type in whose form a resource's objects are stored.
+    /// The resource type in whose version objects are stored.
     pub(crate) fn storage_type(&self, storage: &GroupResource) -> Option<&Arc<ResourceType>> {
         let builtin = || self.builtin.iter().find(|resource| resource.id == *storage);
         self.stored_version(storage).or_else(builtin)
@@ -64,7 +64,7 @@ impl Registry {
         versions.find(|resource| resource.custom.as_ref().is_some_and(|custom| custom.stored))
     }
 
-    /// A stored object in the form in which it would be written now.
+    /// Converts a stored object to the current storage version.
     pub(crate) fn in_form(&self, storage: &GroupResource, stored: Arc<Value>) -> Arc<Value> {
         match self.stored_version(storage) {
             Some(resource) => convert::for_reader(resource, &stored),
@@ -87,7 +87,7 @@ impl Registry {
         self.served().filter(|resource| resource.id.group == group && resource.version == version).collect()
     }
 
-    /// All groups, the core one first (its name is empty).
+    /// All groups. The core group, whose name is empty, comes first.
     pub(crate) fn groups(&self) -> Vec<Group<'_>> {
         let mut groups: Vec<Group> = Vec::new();
         for resource in self.served() {

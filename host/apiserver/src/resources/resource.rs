@@ -15,7 +15,7 @@ use crate::resources::column::Column;
 use crate::resources::converter::Converter;
 use crate::schema::Schema;
 
-/// The name under which objects are stored and counted: one per resource, for all versions.
+/// A resource without its version: its group and plural. Objects are stored and counted under this name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct GroupResource {
     pub(crate) group: String,
@@ -45,7 +45,7 @@ pub(crate) struct ScalePaths {
     pub(crate) label_selector: Option<String>,
 }
 
-/// The additional facts about a [`ResourceType`] that comes from a version of a CRD.
+/// The additional properties of a [`ResourceType`] that a version of a CRD defines.
 #[derive(Debug)]
 pub(crate) struct CustomVersion {
     pub(crate) served: bool,
@@ -53,18 +53,18 @@ pub(crate) struct CustomVersion {
     pub(crate) schema: Schema,
     /// The schemas of all versions by name, because objects may be stored in any of them.
     pub(crate) schemas: Arc<BTreeMap<String, Schema>>,
-    /// Objects written after this revision already have the form of these schemas.
+    /// Objects that were written after this revision already fit these schemas.
     pub(crate) defined_at: u64,
-    /// The definition, which is stored anyway and has the original schema.
+    /// The definition, shared with the store. It has the original schema.
     pub(crate) definition: Arc<Value>,
     pub(crate) columns: Vec<(Column, JsonPath)>,
-    /// The dotted paths of fields for field selectors.
+    /// The dotted paths of the selectable fields.
     pub(crate) selectable_fields: Vec<String>,
-    /// Sent as a warning with every answer.
+    /// The warning that is sent with every answer, if this version is deprecated.
     pub(crate) deprecation_warning: Option<String>,
     /// True if the definition is being deleted, so that no new objects are accepted.
     pub(crate) terminating: bool,
-    /// `None` if versions differ only in `apiVersion`.
+    /// The conversion webhook. `None` if the definition has none.
     pub(crate) converter: Option<Arc<Converter>>,
 }
 
@@ -75,7 +75,7 @@ impl CustomVersion {
         versions.find(|entry| entry["name"] == version)?.pointer("/schema/openAPIV3Schema")
     }
 
-    /// An object that a webhook converted to this version, fitted to its schema.
+    /// Prunes and defaults an object that a webhook has converted to this version.
     pub(crate) fn converted(&self, mut object: Value) -> Arc<Value> {
         self.schema.prune(&mut object);
         self.schema.default(&mut object);
@@ -101,13 +101,14 @@ pub(crate) struct ResourceType {
     /// rest.
     pub(crate) has_status: bool,
     pub(crate) scale: Option<ScalePaths>,
-    /// Shows clients when objects are stored in another form; empty if nothing is stored in this version.
+    /// A hash by which clients notice that objects are stored in another version. Empty if objects are not stored in
+    /// this version.
     pub(crate) storage_hash: String,
-    /// In the order of discovery.
+    /// The subresources in the order of discovery.
     pub(crate) subresources: Vec<Subresource>,
     /// True if new objects get `metadata.generation`, and changes of the spec increase it.
     pub(crate) has_generation: bool,
-    /// True if an update without a resource version applies to whatever version exists.
+    /// True if an update without a resource version is allowed. It replaces any version.
     pub(crate) unconditional_update: bool,
     /// True if a PUT creates an object that does not exist.
     pub(crate) create_on_update: bool,
@@ -115,9 +116,9 @@ pub(crate) struct ResourceType {
     pub(crate) verbs: Vec<String>,
     /// True if a DELETE answers with the object instead of a `Status`.
     pub(crate) returns_deleted: bool,
-    /// The type's name for a built-in kind; empty for custom resources.
+    /// The name of the Go type of a built-in kind. Empty for custom resources.
     pub(crate) type_name: &'static str,
-    /// Set for custom resources.
+    /// Set only for custom resources.
     pub(crate) custom: Option<CustomVersion>,
 }
 
@@ -143,7 +144,7 @@ impl ResourceType {
         }
     }
 
-    /// Whether discovery says that the resource, or its subresource, has the verb.
+    /// Whether the resource, or its subresource, has the verb in discovery.
     pub(crate) fn serves(&self, subresource: Option<&str>, verb: &str) -> bool {
         let of = |name: &str| self.subresources.iter().find(|found| found.name == name).map(|found| &found.verbs);
         let verbs = subresource.map_or(Some(&self.verbs), of);
@@ -154,12 +155,12 @@ impl ResourceType {
         self.subresources.iter().any(|subresource| subresource.name == name)
     }
 
-    /// The webhook that converts its objects between versions.
+    /// The webhook that converts objects of this resource between versions.
     pub(crate) fn converter(&self) -> Option<&Arc<Converter>> {
         self.custom.as_ref()?.converter.as_ref()
     }
 
-    /// The root of its objects, from which a walk finds how lists and maps merge.
+    /// The root place of objects of this type. From there, merging finds how each list and map is merged.
     pub(crate) fn root(&self) -> Place<'_> {
         self.custom.as_ref().map_or_else(|| Place::of_type(self.type_name), |custom| Place::of_schema(&custom.schema))
     }
@@ -175,25 +176,25 @@ impl ResourceType {
         of_custom.or_else(|| of_built_in.map(str::to_owned))
     }
 
-    /// True if nothing is stored: a POST is a question, and the answer is the only result.
+    /// True for reviews: a POST is a question, and nothing is stored.
     pub(crate) fn is_review(&self) -> bool {
         self.verbs == ["create"]
     }
 }
 
-/// The subresources besides `status` and `scale` that are served. Discovery lists more, as a real server's does.
+/// The subresources that are served in addition to `status` and `scale`. Discovery lists more, like a real server's.
 const SERVED_SUBRESOURCES: [&str; 7] =
     ["approval", "binding", "ephemeralcontainers", "eviction", "finalize", "log", "token"];
 
-/// A part of a resource with a path of its own.
+/// A subresource: a part of a resource with its own path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Subresource {
     pub(crate) name: String,
-    /// The group and version of its kind.
+    /// The group and version of the subresource's kind.
     pub(crate) group: String,
     pub(crate) version: String,
     pub(crate) kind: String,
-    /// The name of the kind's type; empty for custom resources.
+    /// The name of the kind's Go type. Empty for custom resources.
     pub(crate) type_name: String,
     pub(crate) verbs: Vec<String>,
 }
@@ -203,7 +204,8 @@ pub(crate) fn group_version(group: &str, version: &str) -> String {
     if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
 }
 
-/// Orders versions as Kubernetes does: stable over beta over alpha, then the higher number; anything else comes last.
+/// The sort key by which Kubernetes orders versions: stable before beta before alpha, then by the number. All other
+/// names come last.
 pub(crate) fn version_rank(version: &str) -> (u8, u32, u32, Reverse<String>) {
     let other = || (0, 0, 0, Reverse(version.to_owned()));
     let Some(rest) = version.strip_prefix('v') else { return other() };

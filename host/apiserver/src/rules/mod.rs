@@ -1,4 +1,4 @@
-//! The rules for every write, whatever its verb: defaults and validation.
+//! Rules for all writes: defaults and validation.
 
 pub(crate) mod defaults;
 pub(crate) mod validation;

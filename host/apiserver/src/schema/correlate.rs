@@ -1,4 +1,4 @@
-//! Matches the items of an old list with those of a new one.
+//! Matches the items of a new list with the items of the old list.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::ListKind;
 use crate::object::canonical;
 
-/// The items of an old list by identity. Only lists of type map have an identity that survives changes.
+/// The items of an old list by their keys. Only lists of the type `map` have keys that identify an item after a change.
 pub(super) struct OldItems<'a> {
     keys: &'a [String],
     items: BTreeMap<String, &'a Value>,
@@ -20,7 +20,7 @@ impl<'a> OldItems<'a> {
         OldItems { keys, items: old.iter().map(|item| (identity(keys, item), item)).collect() }
     }
 
-    /// The old item with this one's keys.
+    /// The old item with the same keys as `item`.
     pub(super) fn of(&self, item: &Value) -> Option<&'a Value> {
         if self.items.is_empty() { None } else { self.items.get(&identity(self.keys, item)).copied() }
     }

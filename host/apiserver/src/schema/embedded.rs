@@ -1,4 +1,5 @@
-//! Embedded resources: `apiVersion` and `kind` are texts, and the metadata has the type of any metadata.
+//! Checks embedded resources: `apiVersion` and `kind` must be strings, and `metadata` must have the same type as in any
+//! object.
 //!
 //! Follows `apiextensions-apiserver/pkg/apiserver/schema/objectmeta/coerce.go`.
 
@@ -11,9 +12,9 @@ use crate::cause::Cause;
 /// How to treat a value of the wrong type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Malformed {
-    /// On a write, it is refused.
+    /// The value is refused. This applies to writes.
     Refused,
-    /// On a read, it is dropped: it was stored without a check.
+    /// The value is dropped. This applies to reads, because the value may have been stored without a check.
     Dropped,
 }
 
@@ -95,14 +96,14 @@ impl Coercion {
     }
 }
 
-/// The metadata in the form of its Go type, and its unknown fields.
+/// Decodes metadata like its Go type. Also returns the unknown fields.
 pub(crate) fn decoded(metadata: &Value) -> Result<(Value, Vec<String>), TypeError> {
     let mut decoded = if metadata.is_null() { json!({}) } else { metadata.clone() };
     let unknown = typed::decode_metadata(&mut decoded)?;
     Ok((decoded, unknown))
 }
 
-/// The fields that are valid by themselves.
+/// Only those fields that have the right type.
 fn well_formed(fields: &Map<String, Value>) -> Value {
     let mut kept = Map::new();
     for (name, field) in fields {

@@ -1,21 +1,21 @@
-//! Errors of an object or a schema, in the words of the Kubernetes API server.
+//! Errors in an object or a schema, in the words of the Kubernetes API server.
 //!
-//! The texts follow `k8s.io/apimachinery/pkg/util/validation/field/errors.go`. People grep for them and tools parse
-//! them, so they are reproduced exactly.
+//! The texts are exactly those of `k8s.io/apimachinery/pkg/util/validation/field/errors.go`, because people search for
+//! them and tools parse them.
 
 use serde_json::{Number, Value};
 
 use crate::cause::Cause;
 
-/// A schema that is not structural, or not a schema at all.
+/// The error for a schema that is not structural, or not a schema at all.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{path}: {reason}")]
 pub(crate) struct SchemaError {
-    /// The path beneath `openAPIV3Schema`: `properties[spec].type`. Empty for the root.
+    /// The path below `openAPIV3Schema`, such as `properties[spec].type`. Empty for the root.
     pub(crate) path: String,
-    /// The error as Kubernetes words it: `Required value: must not be empty for specified object fields`.
+    /// The error in Kubernetes' words, such as `Required value: must not be empty for specified object fields`.
     pub(crate) reason: String,
-    /// The `reason` of the cause, if it does not follow from the text.
+    /// The `reason` of the cause. `None` if it follows from the text.
     pub(crate) kind: Option<&'static str>,
 }
 
@@ -37,24 +37,25 @@ impl SchemaError {
     }
 }
 
-/// A required field is missing.
+/// The error for a missing required field.
 pub(super) fn required(field: &str) -> Cause {
     cause(field, "FieldValueRequired", "Required value", None, String::new())
 }
 
-/// A value breaks a rule, which `detail` states.
+/// The error for a value that breaks a rule. `detail` states the rule.
 pub(super) fn invalid(field: &str, value: &Value, detail: String) -> Cause {
     cause(field, "FieldValueInvalid", "Invalid value", Some(shown(value)), detail)
 }
 
-/// A value has another type than the schema's. `found` names its type, or is the text that does not have the format.
+/// The error for a value of the wrong type or format. `found` is the name of the value's type, or the text that does
+/// not have the format.
 pub(super) fn type_invalid(field: &str, expected: &str, found: &str) -> Cause {
     let quoted = quote(found);
     let detail = format!("{field} in body must be of type {expected}: {quoted}");
     cause(field, "FieldValueTypeInvalid", "Invalid value", Some(quoted), detail)
 }
 
-/// A value is not in the enumeration.
+/// The error for a value that is not in the enumeration.
 pub(super) fn not_supported(field: &str, value: &Value, supported: &[Value]) -> Cause {
     let plain = |value: &Value| match value {
         Value::String(text) => quote(text),
@@ -65,29 +66,30 @@ pub(super) fn not_supported(field: &str, value: &Value, supported: &[Value]) -> 
     cause(field, "FieldValueNotSupported", "Unsupported value", Some(shown(value)), detail)
 }
 
-/// A second item has the same identity in a set or a map.
+/// The error for a second item with the same identity in a list of the type `set` or `map`.
 pub(super) fn duplicate(field: &str, value: &Value) -> Cause {
     cause(field, "FieldValueDuplicate", "Duplicate value", Some(shown(value)), String::new())
 }
 
-/// A text is longer than allowed.
+/// The error for a text that is too long.
 pub(super) fn too_long(field: &str, most: u64) -> Cause {
     let unit = if most == 1 { "byte" } else { "bytes" };
     cause(field, "FieldValueTooLong", "Too long", None, format!("may not be more than {most} {unit}"))
 }
 
-/// There are more items or properties than allowed.
+/// The error for too many items or properties.
 pub(super) fn too_many(field: &str, found: usize, most: u64) -> Cause {
     let unit = if most == 1 { "item" } else { "items" };
     cause(field, "FieldValueTooMany", "Too many", Some(found.to_string()), format!("must have at most {most} {unit}"))
 }
 
-/// A value breaks a rule whose error has no field in Kubernetes: logical operators and ranges of number formats.
+/// The error for a value that breaks a logical operator or the range of a number format. In Kubernetes, these errors
+/// have no field.
 pub(super) fn unplaced(detail: String) -> Cause {
     cause("", "FieldValueInvalid", "Invalid value", Some(quote("")), detail)
 }
 
-/// A cause without a field concerns the whole object, which Kubernetes prints as `<nil>`.
+/// Makes a cause. If `field` is empty, the cause is about the whole object, and Kubernetes prints `<nil>`.
 fn cause(field: &str, reason: &'static str, words: &str, value: Option<String>, detail: String) -> Cause {
     let field = if field.is_empty() { "<nil>" } else { field };
     let detail = Some(detail).filter(|detail| !detail.is_empty());

@@ -1,6 +1,7 @@
-//! `allOf`, `anyOf`, `oneOf` and `not`: `kube-openapi/pkg/validation/validate/schema_props.go`.
+//! Validates `allOf`, `anyOf`, `oneOf` and `not`, like `kube-openapi/pkg/validation/validate/schema_props.go`.
 //!
-//! If no alternative fits, the errors of the alternative that passed the most checks follow the operator's own.
+//! If no alternative accepts the value, the errors of the alternative that passed the most checks follow the operator's
+//! own error.
 
 use serde_json::Value;
 
@@ -54,22 +55,22 @@ pub(super) fn check(checks: &Checks, value: &Value, old: Option<&Value>, path: &
     passed
 }
 
-/// The result of one schema for the value.
+/// The result of validating the value by one schema.
 struct Judged {
     causes: Vec<Cause>,
     passed: usize,
 }
 
-/// The result of several alternatives for the value.
+/// The result of validating the value by several alternatives.
 struct Choice {
-    /// The number of alternatives that accept it.
+    /// The number of alternatives that accept the value.
     fitting: usize,
-    /// The first of these; if there is none, the first of those that passed the most checks.
+    /// The result of the first alternative that accepts the value. If none does, the first with the most passed checks.
     chosen: Option<Judged>,
 }
 
 impl Choice {
-    /// Stops as soon as `enough` alternatives fit.
+    /// Tries the alternatives, and stops when `enough` of them accept the value.
     fn among(alternatives: &[Node], enough: usize, judge: impl Fn(&Node) -> Judged) -> Self {
         let mut choice = Self { fitting: 0, chosen: None };
         for judged in alternatives.iter().map(judge) {
@@ -98,7 +99,7 @@ impl Choice {
     }
 }
 
-/// Reports each error once.
+/// Adds the errors that are not in `found` yet.
 fn report(found: &mut Vec<Cause>, causes: Vec<Cause>) {
     for cause in causes {
         if !found.contains(&cause) {

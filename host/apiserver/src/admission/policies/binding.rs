@@ -6,12 +6,12 @@ use super::params::ParamRef;
 use crate::admission::matching::ResourceMatcher;
 use crate::object::{self, strings, text};
 
-/// The parts of a binding that matter.
+/// The parts of a binding that are needed for evaluation.
 #[derive(Debug)]
 pub(super) struct PolicyBinding {
     pub(super) name: String,
     pub(super) policy: String,
-    /// `None` for everything that the policy matches.
+    /// `None` if the binding applies to everything that the policy matches.
     pub(super) matcher: Option<ResourceMatcher>,
     pub(super) params: Option<ParamRef>,
     pub(super) denies: bool,

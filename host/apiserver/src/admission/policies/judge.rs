@@ -20,10 +20,10 @@ use crate::status_error::ApiError;
 /// A real server's limit on the cost of all expressions of one policy.
 const POLICY_COST_MAX: u64 = 10_000_000;
 
-/// The longest message that an expression may make.
+/// The longest message that a `messageExpression` may return.
 const POLICY_MESSAGE_BYTES_MAX: usize = 5 * 1024;
 
-/// A validation that does not hold.
+/// A validation that failed.
 struct Denial {
     message: String,
     /// Empty for `Invalid`.
@@ -71,18 +71,18 @@ pub(in super::super) fn judge(
     }
 }
 
-/// One policy and one write.
+/// The evaluation of one policy for one write.
 struct Case<'a> {
     policy: &'a Policy,
     request: &'a AdmissionRequest<'a>,
     consultation: &'a Consultation,
-    /// The resource in whose form the policy sees the write.
+    /// The resource whose version of the object the policy sees.
     resource: &'a Arc<ResourceType>,
     object: Option<&'a Value>,
 }
 
 impl Case<'_> {
-    /// All failed validations, with each parameter.
+    /// All failed validations, evaluated once with each parameter.
     fn denials(&self, binding: &PolicyBinding) -> Vec<Denial> {
         let collected = match (&self.policy.params, &binding.params) {
             (Some(kind), Some(reference)) => reference.collect(kind, self.request),
@@ -94,7 +94,7 @@ impl Case<'_> {
         }
     }
 
-    /// The denial for a failure to evaluate, unless failures are ignored.
+    /// The denial if the evaluation itself fails. Empty if failures are ignored.
     fn failed(&self, message: String) -> Vec<Denial> {
         if self.policy.is_ignored { Vec::new() } else { vec![Denial { message, reason: String::new() }] }
     }
@@ -131,7 +131,7 @@ impl Case<'_> {
 /// The evaluation of one policy's expressions on one write.
 struct Evaluation {
     values: Vec<(String, cel::Value)>,
-    /// The variables without a value, and the reasons.
+    /// The variables whose expression failed, each with its error.
     broken: HashMap<String, String>,
     left: u64,
 }
@@ -141,7 +141,8 @@ impl Evaluation {
         expressions::evaluate(program, &self.values, &mut self.left).map_err(|error| self.shown(&error))
     }
 
-    /// A variable without a value is an error only where it is used.
+    /// The text of `error`. An expression that uses a failed variable shows that variable's error: a failed variable is
+    /// an error only where it is used.
     fn shown(&self, error: &EvalError) -> String {
         let text = error.to_string();
         let used = text.strip_prefix("no such key: ").and_then(|name| self.broken.get_key_value(name));
@@ -165,7 +166,7 @@ impl Evaluation {
         }
     }
 
-    /// The message of a validation that does not hold. If its expression fails, the message is used.
+    /// The message of a failed validation: from its `messageExpression`, or its `message` if that expression fails.
     fn message(&mut self, validation: &Validation) -> String {
         let made = validation.message_program.as_ref().and_then(|program| self.run(program).ok());
         if let Some(cel::Value::String(text)) = made {

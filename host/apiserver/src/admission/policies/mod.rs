@@ -1,4 +1,4 @@
-//! `ValidatingAdmissionPolicy`: expressions that judge writes. Bindings name the requests, and the parameters.
+//! `ValidatingAdmissionPolicy`: expressions that allow or deny writes. Bindings select the requests and the parameters.
 
 mod binding;
 mod judge;
@@ -43,7 +43,7 @@ impl Policies {
         }
     }
 
-    /// Forgets a policy or a binding.
+    /// Forgets a deleted policy or binding.
     pub(super) fn undefine(&mut self, plural: &str, name: &str) {
         match plural {
             "validatingadmissionpolicies" => {

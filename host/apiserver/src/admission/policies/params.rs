@@ -14,7 +14,7 @@ pub(super) struct ParamRef {
     name: String,
     namespace: String,
     selector: Value,
-    /// True if a request is denied without parameters. Otherwise the policy then does not apply.
+    /// What happens if no parameters are found. True: the request is denied. False: the policy does not apply.
     is_needed: bool,
 }
 

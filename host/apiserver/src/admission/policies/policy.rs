@@ -12,17 +12,17 @@ use crate::cel::Program;
 use crate::cel::types::{BOOL, ObjectType, STRING, Type};
 use crate::object::{self, items, text};
 
-/// A policy, without the expressions that do not compile; validation refuses these.
+/// A policy. Expressions that do not compile are left out; validation has refused them.
 #[derive(Debug)]
 pub(super) struct Policy {
     pub(super) name: String,
     pub(super) matcher: ResourceMatcher,
     pub(super) conditions: Vec<MatchCondition>,
-    /// By name, in the order in which they may refer to each other.
+    /// Each with its name, in the declared order. A variable may use those before it.
     pub(super) variables: Vec<(String, Program)>,
     pub(super) validations: Vec<Validation>,
     pub(super) params: Option<ParamKind>,
-    /// True if a failing expression denies nothing.
+    /// True if failing expressions are ignored instead of denying the request.
     pub(super) is_ignored: bool,
 }
 
@@ -45,9 +45,9 @@ pub(super) struct ParamKind {
     pub(super) kind: String,
 }
 
-/// An expression that does not compile.
+/// The error of an expression that does not compile.
 pub(crate) struct ExpressionError {
-    /// The path below `spec`.
+    /// The path of the expression below `spec`.
     pub(crate) field: String,
     pub(crate) source: String,
     pub(crate) why: String,
@@ -78,7 +78,7 @@ impl ParamKind {
     }
 }
 
-/// The variables and validations in a policy's `spec` that do not compile.
+/// The errors of all variables and validations in a policy's `spec` that do not compile.
 pub(crate) fn check(spec: &Value) -> Vec<ExpressionError> {
     let mut compiler = Compiler::new(spec);
     compiler.variables(spec);
@@ -97,7 +97,7 @@ fn has_params(spec: &Value) -> bool {
 /// Compiles the expressions of one policy.
 struct Compiler {
     has_params: bool,
-    /// The variables so far.
+    /// The variables that have been compiled so far.
     known: BTreeMap<String, Type>,
     errors: Vec<ExpressionError>,
 }

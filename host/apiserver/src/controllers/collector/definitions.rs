@@ -1,4 +1,4 @@
-//! The deletion of a custom resource definition: its objects are deleted first.
+//! Deletes the objects of a custom resource definition before the definition itself goes.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! The Event about an owner in another namespace: `reportInvalidNamespaceOwnerRef` of
+//! Reports an owner in another namespace by an Event, like `reportInvalidNamespaceOwnerRef` of
 //! `pkg/controller/garbagecollector/graph_builder.go`.
 
 use serde_json::{Value, json};
@@ -31,7 +31,7 @@ fn write(state: &mut State, key: &ObjectKey, object: &Value, owner: &OwnerRefere
         "ownerRef [{api_version}/{kind}, namespace: {own}, name: {name}, uid: {uid}] does not exist in namespace {own:?}"
     );
     let namespace = if own.is_empty() { "default" } else { own };
-    // As in client-go's `GenerateEventName`: a name that is invalid in an Event's name is left out.
+    // As in client-go's `GenerateEventName`, the object's name is left out if it is not allowed in an Event's name.
     let suffix = u64::from_be_bytes(state.chance.bytes::<8>());
     let event_name = format!("{}.{suffix:016x}", key.name);
     let event_name = names::check_subdomain(&event_name).map_or_else(|_| state.chance.uid(), |()| event_name);

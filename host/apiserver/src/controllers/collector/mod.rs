@@ -1,6 +1,6 @@
-//! The work of a cluster's garbage collector, namespace controller, CRD finalizer and role aggregation. It reacts to
-//! every change at once, except that dependents of a deleted owner are deleted a little later. Nothing polls; one
-//! change leads to the next.
+//! Does the work of a cluster's garbage collector, namespace controller, CRD finalizer and role aggregation. It reacts
+//! to every change at once, except that dependents of a deleted owner are deleted a little later. It does not poll:
+//! each write is a change that leads to the next reaction.
 
 mod definitions;
 mod invalid_owners;
@@ -28,8 +28,8 @@ use crate::verbs::delete::{self, DeleteOptions, Propagation};
 /// The program that runs these controllers in a real cluster.
 const MANAGER: &str = "kube-controller-manager";
 
-/// The delay between the deletion of an owner and that of its dependents. A real collector takes as long or longer.
-/// Without the delay, a client would see the dependent's deletion before its owner's, and create the dependent again.
+/// The delay between the deletions of an owner and of its dependents. A real collector takes at least as long. Without
+/// the delay, a client could see the deletion of a dependent before that of its owner, and create the dependent again.
 const COLLECT_DELAY: Duration = Duration::from_millis(100);
 
 /// Reacts to a change.
@@ -50,7 +50,7 @@ pub(super) fn react(state: &mut State, resource: &GroupResource, change: &Change
     cluster_roles::react(state, resource);
 }
 
-/// Deletes an object as the collector does: with its dependents after it, unless the object asks for another
+/// Deletes an object for the collector. Its dependents are deleted after it, unless its finalizers ask for another
 /// propagation.
 fn collect(state: &mut State, key: &ObjectKey, propagation: Option<Propagation>) {
     let Some(resource) = state.registry.storage_type(&key.resource).cloned() else { return };

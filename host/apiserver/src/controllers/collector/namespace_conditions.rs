@@ -9,8 +9,8 @@ use crate::object::{self, text};
 use crate::resources::resource::GroupResource;
 use crate::storage::state::State;
 
-/// The type, and the reason and message when nothing is wrong. The first three concern failures that this server does
-/// not have.
+/// Each condition's type, with its reason and message when nothing is wrong. The first three are about failures that do
+/// not occur in this server.
 const CONDITIONS: [(&str, &str, &str); 5] = [
     ("NamespaceDeletionDiscoveryFailure", "ResourcesDiscovered", "All resources successfully discovered"),
     ("NamespaceDeletionGroupVersionParsingFailure", "ParsedGroupVersions", "All legacy kube types successfully parsed"),
@@ -25,7 +25,7 @@ const CONDITIONS: [(&str, &str, &str); 5] = [
 const CONTENT: &str = "NamespaceContentRemaining";
 const FINALIZERS: &str = "NamespaceFinalizersRemaining";
 
-/// The remaining objects, by each resource that serves them.
+/// The remaining objects for each resource that serves them.
 pub(super) fn counted(
     state: &State,
     remaining: &[(GroupResource, Arc<Value>)],

@@ -43,7 +43,7 @@ fn empty(state: &mut State, key: &ObjectKey) {
     }
     let remaining = self::content(state, &key.name);
     let Some(namespace) = state.store.get(key).cloned() else { return };
-    // While there are Pods, neither they nor the rest are counted.
+    // As long as there are Pods, nothing is counted.
     let counted = if only_pods { Vec::new() } else { namespace_conditions::counted(state, &remaining) };
     let mut written = Value::clone(&namespace);
     if namespace_conditions::update(&mut written, &counted, &state.now()) {

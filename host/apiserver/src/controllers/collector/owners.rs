@@ -19,13 +19,13 @@ use crate::verbs::update;
 /// The state of the owner that a reference names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum OwnerState {
-    /// It exists, and does not wait for its dependents.
+    /// The owner exists, and does not wait for its dependents.
     Solid,
-    /// It exists, and waits for its dependents to be deleted.
+    /// The owner exists, and waits for its dependents to be deleted.
     Waiting,
     Absent,
-    /// The version or kind is not served, or is namespaced although the dependent is not. Nothing is decided about the
-    /// dependent.
+    /// The owner's version or kind is not served, or is namespaced although the dependent is not. Then the dependent is
+    /// left alone.
     Unresolved,
 }
 
@@ -42,7 +42,7 @@ pub(super) fn react(state: &mut State, resource: &GroupResource, change: &Change
         let has_lost = owners.iter().any(|owner| resolve(state, &key, owner) == OwnerState::Absent);
         if has_lost { vec![key] } else { Vec::new() }
     };
-    // A terminating owner may be waiting for a dependent that was deleted or changed.
+    // The changed or deleted object may be a dependent for which a terminating owner waits.
     for owner in owners.iter().chain(&previous) {
         if let Some(owner) = state.store.find(owner.uid) {
             settle(state, &owner);
@@ -51,7 +51,7 @@ pub(super) fn react(state: &mut State, resource: &GroupResource, change: &Change
     abandoned
 }
 
-/// The objects with an owner of the kind in `definition`, whose references may only now resolve.
+/// The objects with an owner of the kind that `definition` defines. Their references may only now be resolvable.
 pub(super) fn dependents_of_kind(state: &State, definition: &Value) -> Vec<ObjectKey> {
     let (group, kind) = (text(definition, "/spec/group"), text(definition, "/spec/names/kind"));
     let is_of_kind = |owner: &OwnerReference<'_>| owner.kind == kind && group_and_version(owner).0 == group;
@@ -61,7 +61,8 @@ pub(super) fn dependents_of_kind(state: &State, definition: &Value) -> Vec<Objec
     state.store.all_dependents().filter(has_such_owner).cloned().collect()
 }
 
-/// Deletes an object if all its owners are absent or wait for it; otherwise removes the references to such owners.
+/// Deletes an object if all its owners are gone or wait for its deletion. Otherwise removes the references to such
+/// owners.
 pub(in crate::controllers) fn review(state: &mut State, key: &ObjectKey) {
     let Some(object) = state.store.get(key).cloned() else { return };
     let owners = object::owner_references(&object);
@@ -126,7 +127,8 @@ fn is_waiting(state: &State, key: &ObjectKey) -> bool {
     state.store.get(key).is_some_and(|object| is_waiting(object))
 }
 
-/// Two objects that own each other would otherwise wait for each other for ever.
+/// Stops the object from blocking its owners' deletion. Otherwise two objects that own each other would wait for each
+/// other for ever.
 fn unblock_owners(state: &mut State, key: &ObjectKey, object: &Value) {
     let mut unblocked = object.clone();
     let owners = unblocked.pointer_mut("/metadata/ownerReferences").and_then(Value::as_array_mut);
@@ -136,8 +138,8 @@ fn unblock_owners(state: &mut State, key: &ObjectKey, object: &Value) {
     update_owners(state, key, unblocked);
 }
 
-/// Updates an object's owner references, and so its `managedFields`. If that fails, because the object is invalid by
-/// now or needs a conversion webhook, it is rewritten directly.
+/// Writes an object with changed owner references as an update, which also adapts `managedFields`. If the update fails,
+/// because the object is no longer valid or needs a conversion webhook, the object is stored without it.
 fn update_owners(state: &mut State, key: &ObjectKey, object: Value) {
     let Some(resource) = state.registry.storage_type(&key.resource).cloned() else { return };
     let namespace = resource.namespaced.then(|| key.namespace.clone());
@@ -170,7 +172,7 @@ fn settle(state: &mut State, key: &ObjectKey) {
     }
 }
 
-/// Reviews the dependents, and lets the owner go once no blocking one is left.
+/// Reviews the dependents, and removes the owner once no dependent blocks its deletion.
 fn foreground(state: &mut State, key: &ObjectKey, uid: &str) {
     for dependent in state.store.dependents(uid) {
         review(state, &dependent);

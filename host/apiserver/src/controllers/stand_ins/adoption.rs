@@ -1,4 +1,5 @@
-//! Adoption: a workload becomes the controller of what its selector matches, and releases what it no longer matches.
+//! Adoption: a workload becomes the controller of the objects that its selector matches, and releases objects that the
+//! selector no longer matches.
 
 use std::sync::Arc;
 
@@ -9,7 +10,8 @@ use super::writes::Write;
 use crate::object::{self, items, label_selector};
 use crate::resources::resource::GroupResource;
 
-/// The writes that make the workload the controller of exactly those selected objects that have no other controller.
+/// The writes that adopt and release objects: a selected object without a controller is adopted, and a controlled
+/// object that is no longer selected is released.
 pub(super) fn look<'a>(
     workload: &Value,
     resource: &GroupResource,

@@ -1,4 +1,4 @@
-//! The stand-ins, as a set and as text.
+//! Sets of stand-ins, and their form as text.
 
 use std::fmt;
 use std::ops::BitOr;
@@ -14,24 +14,24 @@ impl StandIns {
     pub const NONE: StandIns = StandIns(0);
     /// Each namespace gets its `default` service account.
     pub const SERVICE_ACCOUNTS: StandIns = StandIns(1);
-    /// Deployments, replica sets and stateful sets become ready by their status alone, without pods. A stand-in for one
-    /// of these kinds takes precedence.
+    /// The status of deployments, replica sets and stateful sets says that they are ready, although there are no pods.
+    /// If one of these kinds has its own stand-in, that is used instead.
     pub const STATUSES: StandIns = StandIns(1 << 1);
-    /// Deployments have replica sets, which roll out step by step.
+    /// Deployments get replica sets, and roll out step by step.
     pub const DEPLOYMENTS: StandIns = StandIns(1 << 2);
-    /// Replica sets have pods.
+    /// Replica sets get pods.
     pub const REPLICA_SETS: StandIns = StandIns(1 << 3);
-    /// There is a node; pods are scheduled, run, become ready, end and fail.
+    /// There is a node. Pods are scheduled, run, become ready, end and fail.
     pub const PODS: StandIns = StandIns(1 << 4);
-    /// Stateful sets have pods and revisions.
+    /// Stateful sets get pods and revisions.
     pub const STATEFUL_SETS: StandIns = StandIns(1 << 5);
-    /// Daemon sets have a pod on each node, and revisions.
+    /// Daemon sets get a pod on each node, and revisions.
     pub const DAEMON_SETS: StandIns = StandIns(1 << 6);
-    /// Jobs have pods, and complete or fail as these do.
+    /// Jobs get pods, and complete or fail with them.
     pub const JOBS: StandIns = StandIns(1 << 7);
-    /// Services have Endpoints and endpoint slices.
+    /// Services get Endpoints and endpoint slices.
     pub const ENDPOINTS: StandIns = StandIns(1 << 8);
-    /// Disruption budgets say how many evictions they allow.
+    /// The status of disruption budgets says how many evictions are allowed.
     pub const DISRUPTION_BUDGETS: StandIns = StandIns(1 << 9);
     /// Secrets of the type `kubernetes.io/service-account-token` get their token.
     pub const TOKENS: StandIns = StandIns(1 << 10);
@@ -52,20 +52,21 @@ impl StandIns {
         ("poddisruptionbudgets", StandIns::DISRUPTION_BUDGETS),
     ];
 
-    /// Whether all of the other set are in this one.
+    /// Whether this set contains all stand-ins of the other one.
     #[must_use]
     pub const fn contains(self, other: StandIns) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// This set without those of the other.
+    /// This set without the stand-ins of the other one.
     #[must_use]
     pub const fn without(self, other: StandIns) -> StandIns {
         StandIns(self.0 & !other.0)
     }
 }
 
-/// Statuses and service accounts: what clients wait for, without objects that they do not expect.
+/// [`StandIns::STATUSES`] and [`StandIns::SERVICE_ACCOUNTS`]: clients wait for these, and there are no objects that they
+/// do not expect.
 impl Default for StandIns {
     fn default() -> StandIns {
         StandIns::STATUSES | StandIns::SERVICE_ACCOUNTS
@@ -80,7 +81,7 @@ impl BitOr for StandIns {
     }
 }
 
-/// A text that names no set of stand-ins.
+/// The error for a text that does not name a set of stand-ins.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no stand-in is called {name:?}; there are all, none, default, and {}", known())]
 pub struct UnknownStandIn {

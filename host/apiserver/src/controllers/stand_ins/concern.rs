@@ -1,4 +1,5 @@
-//! The objects that a stand-in must look at after a change: the object itself, its controller, and what selects it.
+//! Finds the objects that stand-ins must look at after a change: the changed object, its controller, and the objects
+//! that select it.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +15,7 @@ use crate::storage::ObjectKey;
 use crate::storage::change_log::{Change, ChangeKind};
 use crate::storage::state::State;
 
-/// The keys of these objects, each once.
+/// The keys of these objects, without duplicates.
 pub(super) fn concerned(
     state: &State,
     stand_ins: StandIns,

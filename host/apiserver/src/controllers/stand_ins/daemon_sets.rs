@@ -17,7 +17,7 @@ pub(super) fn resource() -> GroupResource {
     GroupResource::new("apps", "daemonsets")
 }
 
-/// A look at a set, its pods and revisions, and the cluster's nodes.
+/// Decides what to write for a set, given its pods and revisions and the cluster's nodes.
 pub(super) fn look(
     set: &Value,
     pods: &[Arc<Value>],
@@ -54,7 +54,7 @@ impl Daemons<'_> {
         pods
     }
 
-    /// One pod for each node, and none elsewhere.
+    /// Creates a pod on each node that lacks one. Deletes ended pods, surplus pods, and pods on other nodes.
     fn manage(&self) -> Vec<Write> {
         let delete = |pod: &Arc<Value>| Write::Delete(pod::resource(), Arc::clone(pod));
         let mut writes = Vec::new();
@@ -73,8 +73,7 @@ impl Daemons<'_> {
         writes
     }
 
-    /// Deletes as many pods of an older revision as may be unavailable, beginning with those that are unavailable
-    /// anyway.
+    /// Deletes pods of older revisions: all that are unavailable, and as many available ones as may become unavailable.
     fn roll(&self) -> Vec<Write> {
         if text(self.set, "/spec/updateStrategy/type") == "OnDelete" {
             return Vec::new();
@@ -108,7 +107,7 @@ impl Daemons<'_> {
         let mut pod = pod::from_template(self.set, &self.set["spec"]["template"]);
         let labels = object::map_mut(&mut pod["metadata"], "labels");
         labels.insert(POD_LABEL.to_owned(), json!(self.update.hash));
-        // A real one sets an affinity to the node, and leaves the rest to the scheduler.
+        // The real controller sets an affinity to the node, and the scheduler then binds the pod.
         pod["spec"]["nodeName"] = json!(node);
         pod
     }

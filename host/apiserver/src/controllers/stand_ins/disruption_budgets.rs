@@ -1,4 +1,4 @@
-//! Disruption budgets: how many of the selected pods may be evicted now. Follows `pkg/controller/disruption`.
+//! Disruption budgets: computes how many of the selected pods may be evicted now. Follows `pkg/controller/disruption`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,14 +12,14 @@ use crate::clock::Moment;
 use crate::object::{self, items, text};
 use crate::resources::resource::GroupResource;
 
-/// The time in seconds within which an evicted pod must go. After that it counts again.
+/// The time in seconds within which an evicted pod must be gone. After that it counts as undisrupted again.
 const EVICTION_SECONDS_MAX: u64 = 120;
 
 pub(super) fn resource() -> GroupResource {
     GroupResource::new("policy", "poddisruptionbudgets")
 }
 
-/// A look at a budget, its selected pods, and the number of pods that their controllers want.
+/// Decides what to write for a budget. `pods` are the selected pods; `scale` is the number that their controllers want.
 pub(super) fn look(budget: &Value, pods: &[Arc<Value>], scale: i64, now: Moment) -> Outcome {
     let present: Vec<&Arc<Value>> = pods.iter().filter(|pod| !object::is_terminating(pod)).collect();
     let disrupted = still_disrupted(budget, &present, now);

@@ -38,10 +38,10 @@ pub(super) fn selects(service: &Value, pod: &Value) -> bool {
     !is_empty && text(service, "/spec/type") != "ExternalName" && label_selector::has_all(pod, selector)
 }
 
-/// The pods for each list of ports.
+/// The pods, grouped by their list of ports.
 type ByPorts<'a> = BTreeMap<String, (Value, Vec<&'a Arc<Value>>)>;
 
-/// A look at a service with a selector, its pods, and the existing Endpoints and slices.
+/// Decides what to write for a service with a selector, given its pods and the existing Endpoints and slices.
 pub(super) fn look(
     service: &Value,
     pods: &[Arc<Value>],
@@ -69,13 +69,13 @@ pub(super) fn look(
     Outcome::of(writes)
 }
 
-/// Deletes the Endpoints of a service that is gone or has no selector. Its slices go with their owner.
+/// Deletes the Endpoints of a service that is gone or has no selector. The garbage collector deletes its slices.
 pub(super) fn look_at_none(endpoints: &Arc<Value>) -> Outcome {
     let is_ours = label(endpoints, MANAGED_ENDPOINTS.0) == Some(MANAGED_ENDPOINTS.1);
     Outcome::of(is_ours.then(|| Write::Delete(resource(), Arc::clone(endpoints))).into_iter().collect())
 }
 
-/// The service's ports on the pod, without those that the pod does not have.
+/// The ports of the service on this pod. Ports that the pod does not have are left out.
 fn ports(service: &Value, pod: &Value) -> Value {
     let number = |target: &Value| match target.as_str() {
         None => target.as_i64(),
@@ -125,7 +125,7 @@ fn new_slice(service: &Value, old: Option<&Arc<Value>>, ports: &Value, pods: &[&
     with_metadata(service, old, &[(OF_SERVICE, object::name(service)), MANAGED_BY], slice)
 }
 
-/// Replaces an old object with `new`, with the service's labels and `own` ones.
+/// Writes `new` in place of the old object, if there is one. Its labels are the service's and those in `own`.
 fn with_metadata(service: &Value, old: Option<&Arc<Value>>, own: &[(&str, &str)], mut new: Value) -> Value {
     if let Some(old) = old {
         new["metadata"] = old["metadata"].clone();
@@ -156,7 +156,7 @@ fn target(pod: &Value) -> Value {
     })
 }
 
-/// A pod in an endpoint slice.
+/// The entry for a pod in an endpoint slice.
 fn endpoint(service: &Value, pod: &Value) -> Value {
     let mut endpoint = json!({
         "addresses": [text(pod, "/status/podIP")],
@@ -174,13 +174,13 @@ fn endpoint(service: &Value, pod: &Value) -> Value {
     endpoint
 }
 
-/// The pod's name in the domain of its headless service.
+/// The pod's DNS name within its headless service.
 fn host<'a>(service: &Value, pod: &'a Value) -> Option<&'a str> {
     let host = text(pod, "/spec/hostname");
     (!host.is_empty() && text(pod, "/spec/subdomain") == object::name(service)).then_some(host)
 }
 
-/// A pod as a subset of Endpoints.
+/// The subset of Endpoints for pods with the same ports.
 fn subset(service: &Value, ports: &Value, pods: &[&Arc<Value>]) -> Value {
     let address = |pod: &&Arc<Value>| {
         let mut address = json!({

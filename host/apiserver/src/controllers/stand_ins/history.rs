@@ -1,4 +1,5 @@
-//! Controller revisions: the templates that a stateful or daemon set has had, as `kubectl rollout history` reads them.
+//! Controller revisions: they keep the earlier templates of a stateful or daemon set. `kubectl rollout history` reads
+//! them.
 
 use std::sync::Arc;
 
@@ -23,7 +24,7 @@ pub(super) fn resource() -> GroupResource {
 pub(super) struct TemplateRevision {
     pub(super) name: String,
     pub(super) hash: String,
-    /// Make it the newest one.
+    /// The writes that make this revision the newest.
     pub(super) writes: Vec<Write>,
 }
 
@@ -69,7 +70,7 @@ pub(super) fn template(revision: &Value) -> Value {
     template
 }
 
-/// The patch that puts the template in place of another.
+/// The patch in a revision, which restores its template.
 fn patch(template: &Value) -> Value {
     let mut template = template.clone();
     object::as_map_mut(&mut template).insert("$patch".to_owned(), json!("replace"));
@@ -124,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn revisions_beyond_the_limit_go_unless_a_pod_is_of_them() {
+    fn unused_revisions_beyond_the_limit_are_deleted() {
         let mut revisions: Vec<Arc<Value>> = Vec::new();
         for image in ["a", "b", "c", "d"] {
             revisions.push(created(&latest(&owner(image), &revisions)));

@@ -14,14 +14,14 @@ use crate::clock::Moment;
 use crate::object::{self, items, text};
 use crate::resources::resource::GroupResource;
 
-/// The annotation and label with the index of an indexed job's pod.
+/// The annotation and label of an indexed job's pod that has its index.
 const INDEX: &str = "batch.kubernetes.io/job-completion-index";
 
 pub(super) fn resource() -> GroupResource {
     GroupResource::new("batch", "jobs")
 }
 
-/// A look at a job and its pods.
+/// Decides what to write for a job, given its pods.
 pub(super) fn look(job: &Value, pods: &[Arc<Value>], now: Moment) -> Outcome {
     if is_finished(job) {
         return after_the_end(job, now);
@@ -34,7 +34,7 @@ pub(super) fn look(job: &Value, pods: &[Arc<Value>], now: Moment) -> Outcome {
     };
     writes.push(Write::Status(resource(), with_status(job, run.status(end.as_ref()))));
     let limit = if end.is_some() { "/spec/ttlSecondsAfterFinished" } else { "/spec/activeDeadlineSeconds" };
-    // Times in objects are whole seconds.
+    // One second more, because times in objects are rounded down to whole seconds.
     let again = job.pointer(limit).and_then(Value::as_u64).map(|seconds| Duration::from_secs(seconds + 1));
     Outcome { writes, again }
 }
@@ -43,7 +43,7 @@ fn is_finished(job: &Value) -> bool {
     object::condition_holds(job, "Complete") || object::condition_holds(job, "Failed")
 }
 
-/// Deletes a finished job after a while, if it says so.
+/// Deletes a finished job after its `ttlSecondsAfterFinished`.
 fn after_the_end(job: &Value, now: Moment) -> Outcome {
     let Some(seconds) = job.pointer("/spec/ttlSecondsAfterFinished").and_then(Value::as_i64) else {
         return Outcome::default();
@@ -58,7 +58,7 @@ fn after_the_end(job: &Value, now: Moment) -> Outcome {
     Outcome::default()
 }
 
-/// How a job ends.
+/// The result of a job that has ended.
 struct JobEnd {
     succeeded: bool,
     reason: &'static str,
@@ -104,7 +104,7 @@ impl<'a> JobRun<'a> {
         self.job.pointer("/spec/completions").and_then(Value::as_i64)
     }
 
-    /// How the job has ended, if it has.
+    /// The result of the job. `None` if it has not ended.
     fn end(&self) -> Option<JobEnd> {
         let limit = integer(self.job, "/spec/backoffLimit");
         let restarts: i64 =
@@ -122,14 +122,14 @@ impl<'a> JobRun<'a> {
         }
         let enough = match self.completions() {
             Some(completions) => self.succeeded >= completions,
-            // When one pod succeeds and none is left, the work queue is empty.
+            // Without `completions`, the job is done when a pod has succeeded and no pod is active.
             None => self.succeeded > 0 && self.active.is_empty(),
         };
         let message = "Reached expected number of succeeded pods";
         enough.then_some(JobEnd { succeeded: true, reason: "CompletionsReached", message })
     }
 
-    /// Runs as many pods at a time as are wanted and still needed.
+    /// Creates or deletes pods, so that as many run as the job allows at a time and still needs.
     fn manage(&self) -> Vec<Write> {
         let active = i64::try_from(self.active.len()).unwrap_or(i64::MAX);
         let parallelism = integer(self.job, "/spec/parallelism");
@@ -150,7 +150,7 @@ impl<'a> JobRun<'a> {
         }
     }
 
-    /// The indexes that no pod is working on or has completed.
+    /// The indexes without an active or successful pod.
     fn free_indexes(&self) -> impl Iterator<Item = i64> {
         let taken = self.indexes(|pod| pod::is_active(pod) || text(pod, "/status/phase") == "Succeeded");
         (0..self.completions().unwrap_or_default()).filter(move |index| !taken.contains(index))
@@ -229,7 +229,7 @@ fn condition(kind: &str, holds: &str, reason: &str, message: &str, now: &str) ->
     })
 }
 
-/// Such as `0-2,5`.
+/// The indexes as text, such as `0-2,5`.
 fn ranges(indexes: &BTreeSet<i64>) -> String {
     let mut ranges: Vec<(i64, i64)> = Vec::new();
     for &index in indexes {

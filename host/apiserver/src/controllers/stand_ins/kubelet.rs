@@ -1,6 +1,6 @@
-//! The kubelet: advances the status of a pod that has a node; no container runs. A pod starts a moment after it is
-//! bound. It then stays, or ends a moment later if its restart policy is not `Always`. The annotation [`BEHAVIOUR`]
-//! changes this.
+//! The kubelet: advances the status of a pod that has a node, without running containers. A pod starts a moment after
+//! it is bound to a node. If its restart policy is `Always`, it keeps running; otherwise it succeeds a moment later.
+//! The annotation [`BEHAVIOUR`] changes this.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -12,26 +12,26 @@ use super::pod::{self, BEHAVIOUR};
 use super::values::{annotation, fnv, integer};
 use crate::object::{self, items, text};
 
-/// The pauses between two starts of a failing container, in seconds. They double each time.
+/// The shortest and the longest pause before a failing container starts again, in seconds. The pause doubles each time.
 const RESTART_BACKOFF_SECONDS: std::ops::RangeInclusive<u64> = 10..=300;
 
-/// The pods' addresses: 198.18.0.0/15, which is for tests.
+/// The network of the pods' addresses: 198.18.0.0/15, which is reserved for tests.
 const NETWORK: u32 = 0xC612_0000;
 const NETWORK_SIZE: u32 = 1 << 17;
 
-/// The next thing that happens to a pod.
+/// The next step in the life of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PodStep {
     Start,
-    /// Its readiness changes, or it observes a changed spec.
+    /// The pod's readiness changes, or its status takes over a changed spec.
     Settle {
         ready: bool,
         generation: i64,
     },
     Succeed,
-    /// Its containers exit with 1 and will not run again.
+    /// The containers exit with 1 and do not run again.
     Fail,
-    /// Its containers exit with 1 after this many restarts.
+    /// The containers exit with 1, after this many restarts.
     Crash {
         restarts: i64,
     },
@@ -63,7 +63,7 @@ impl PodStep {
         (ready && policy != "Always").then_some(PodStep::Succeed)
     }
 
-    /// The time before the step.
+    /// The delay until the step.
     pub(super) fn duration(self) -> Duration {
         match self {
             PodStep::Crash { restarts: restarts @ 1.. } => Duration::from_secs(backoff(restarts)),
@@ -71,7 +71,7 @@ impl PodStep {
         }
     }
 
-    /// The pod's status after the step. `host` is the node's address, `address` a free one.
+    /// The pod's status after the step. `host` is the node's address; `address` is a free address for the pod.
     pub(super) fn status(self, pod: &Value, host: &str, address: &str, now: &str) -> Value {
         match self {
             PodStep::Start => started(pod, host, address, now),
@@ -83,7 +83,7 @@ impl PodStep {
     }
 }
 
-/// The pause after this many restarts, in seconds. It does not grow after six.
+/// The pause after this many restarts, in seconds. After six restarts, it no longer grows.
 fn backoff(restarts: i64) -> u64 {
     (RESTART_BACKOFF_SECONDS.start() << (restarts - 1).clamp(0, 5)).min(*RESTART_BACKOFF_SECONDS.end())
 }
@@ -93,7 +93,7 @@ fn serves(pod: &Value) -> bool {
     !matches!(annotation(pod, BEHAVIOUR), Some("failure" | "unready"))
 }
 
-/// Whether the conditions that the pod waits for, and that others set, are true.
+/// Whether all readiness gates are open: conditions that other controllers set, and for which the pod waits.
 fn gates_are_open(pod: &Value) -> bool {
     items(pod, "/spec/readinessGates").iter().all(|gate| object::condition_holds(pod, text(gate, "/conditionType")))
 }
@@ -101,7 +101,7 @@ fn gates_are_open(pod: &Value) -> bool {
 /// An address that no other pod has.
 pub(super) fn free_address(uid: &str, is_taken: impl Fn(&str) -> bool) -> String {
     let first = fnv(uid.bytes());
-    // Neither the network's own address nor its broadcast address.
+    // Skips the first and the last address, which are the network's own and its broadcast address.
     let of = |offset: u32| NETWORK + 1 + first.wrapping_add(offset) % (NETWORK_SIZE - 2);
     let mut addresses = (0..NETWORK_SIZE).map(|offset| Ipv4Addr::from(of(offset)).to_string());
     addresses.find(|address| !is_taken(address)).unwrap_or_default()

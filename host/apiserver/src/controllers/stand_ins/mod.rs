@@ -1,8 +1,8 @@
 //! Stand-ins for the controllers of a cluster and for its nodes, each of which can be switched on: [`StandIns`].
 //!
-//! A stand-in looks at an object and its related objects, and returns what to write (`Outcome`), as a pure function.
-//! This file finds the objects that a change concerns, has them looked at, and lets `writes` carry out the result. A
-//! write is a change too, so one look leads to the next. What happens later waits in the agenda.
+//! A stand-in is a pure function. It looks at an object and its related objects, and returns what to write (`Outcome`).
+//! This file finds the objects that a change concerns, calls their stand-ins, and lets `writes` carry out the result. A
+//! write is a change too, so one look leads to the next. Delayed steps wait in the agenda.
 
 mod adoption;
 mod choice;
@@ -46,7 +46,7 @@ pub(super) use node::add_node;
 pub(super) use statuses::make_ready;
 use writes::{Outcome, Write, carry_out, with_status};
 
-/// The time between a spec and its readiness: long enough that clients see workloads that are not ready yet.
+/// The delay until a changed workload is ready: long enough that clients see it while it is not ready.
 const READY_AFTER: Duration = Duration::from_millis(150);
 
 const MANAGER: &str = "kube-controller-manager";
@@ -73,7 +73,7 @@ pub(super) fn react(state: &mut State, stand_ins: StandIns, resource: &GroupReso
     }
 }
 
-/// Schedules the pod's next step, unless the previous change did so.
+/// Schedules the pod's next step, unless an earlier change has already scheduled the same step.
 fn put_off_step(state: &mut State, key: ObjectKey, change: &Change) {
     let before = change.previous.as_deref().and_then(PodStep::of);
     if let Some(step) = PodStep::of(&change.object).filter(|step| before != Some(*step)) {
@@ -81,7 +81,7 @@ fn put_off_step(state: &mut State, key: ObjectKey, change: &Change) {
     }
 }
 
-/// The stand-in for these objects.
+/// The stand-in for objects of this resource.
 fn stand_in_of(resource: &GroupResource) -> Option<StandIns> {
     Some(match (resource.group.as_str(), resource.plural.as_str()) {
         ("", "services") => StandIns::ENDPOINTS,
@@ -175,7 +175,7 @@ fn look_at_secret(state: &State, key: &ObjectKey) -> Option<Outcome> {
 fn look_at_budget(state: &State, budget: &Value) -> Outcome {
     let pods = selected(state, object::namespace(budget), |pod| label_selector::is_selected_by(budget, pod));
     let controller = |object: &Value| state.store.get(&state.store.find(values::controller_uid(object)?)?).cloned();
-    // A replica set's size changes during a rollout.
+    // For a replica set, the deployment's size counts, because the set's own size changes during a rollout.
     let controllers = pods.iter().filter_map(|pod| {
         let owner = controller(pod)?;
         Some(controller(&owner).unwrap_or(owner))
@@ -204,7 +204,7 @@ fn bind(state: &mut State, key: &ObjectKey, node: &str) {
     }
 }
 
-/// Advances a pod by one step, if it still has one.
+/// Advances a pod by one step, if it still has a next step.
 pub(super) fn move_pod(state: &mut State, key: &ObjectKey) {
     let Some(pod) = state.store.get(key).cloned() else { return };
     let Some(step) = PodStep::of(&pod) else { return };

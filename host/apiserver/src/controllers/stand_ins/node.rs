@@ -1,4 +1,4 @@
-//! The node on which pods run if there is no other.
+//! The node on which pods run if there is no other node.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ use crate::storage::state::State;
 
 const NAME: &str = "windlass";
 
-/// In 192.0.2.0/24, a range for examples.
+/// An address in 192.0.2.0/24, which is reserved for examples.
 pub(super) const ADDRESS: &str = "192.0.2.1";
 
 /// Adds the node to a new cluster.
@@ -35,7 +35,7 @@ pub(in crate::controllers) fn add_node(state: &mut State) {
     carry_out(state, &key, KUBELET, Outcome::of(vec![write]));
 }
 
-/// The address of a node within the cluster.
+/// The internal address of a node.
 pub(super) fn address(node: &Value) -> &str {
     let internal = items(node, "/status/addresses").iter().find(|address| address["type"] == "InternalIP");
     internal.map_or(ADDRESS, |address| text(address, "/address"))

@@ -1,4 +1,4 @@
-//! Pods as their controllers see them: how they are created from a template, and whether they count.
+//! Functions about pods for their controllers: they create a pod from a template, and decide whether a pod counts.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -11,12 +11,11 @@ use crate::clock::Moment;
 use crate::object::{self, text};
 use crate::resources::resource::GroupResource;
 
-/// How a pod behaves that does not simply run: `failure` (its containers exit with 1) or `unready` (it runs, and is
-/// never ready, and never ends).
+/// An annotation that makes a pod misbehave: with `failure`, its containers exit with 1; with `unready`, it runs, but
+/// never becomes ready and never ends.
 pub(super) const BEHAVIOUR: &str = "windlass.dev/pod-behaviour";
 
-/// The most pods that one look at an owner creates; their changes lead to the next look. The same as the real
-/// controllers' burst.
+/// The most pods that one look at an owner creates, as in the real controllers. The new pods lead to the next look.
 pub(super) const BURST_REPLICAS: usize = 500;
 
 pub(super) fn resource() -> GroupResource {
@@ -71,7 +70,8 @@ pub(super) fn delete_some(pods: &[&Arc<Value>], count: usize) -> Vec<Write> {
     pods.into_iter().take(count).map(|pod| Write::Delete(resource(), Arc::clone(pod))).collect()
 }
 
-/// The conditions of a pod after changing these types to true or false. `reason` has the reason and message for false.
+/// The conditions of a pod, with those in `changed` set to true or false. `reason` has the reason and the message of
+/// conditions that are false.
 pub(super) fn with_conditions(pod: &Value, changed: &[(&str, bool)], reason: (&str, &str), now: &str) -> Vec<Value> {
     let mut conditions = object::items(pod, "/status/conditions").to_vec();
     for (kind, holds) in changed {

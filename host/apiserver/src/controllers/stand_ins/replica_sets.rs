@@ -16,7 +16,7 @@ pub(super) fn resource() -> GroupResource {
     GroupResource::new("apps", "replicasets")
 }
 
-/// A look at a set and its pods.
+/// Decides what to write for a set, given its pods.
 pub(super) fn look(set: &Value, pods: &[Arc<Value>], now: Moment) -> Outcome {
     let active: Vec<&Arc<Value>> = pods.iter().filter(|pod| pod::is_active(pod)).collect();
     let wanted = usize::try_from(integer(set, "/spec/replicas")).unwrap_or_default();
@@ -47,7 +47,7 @@ fn status(set: &Value, pods: &[Arc<Value>], active: &[&Arc<Value>], now: Moment)
 /// How long a pod must stay ready before it counts as available.
 pub(super) fn until_available(workload: &Value) -> Option<Duration> {
     let seconds = u64::try_from(integer(workload, "/spec/minReadySeconds")).ok().filter(|seconds| *seconds > 0)?;
-    // Times in objects are whole seconds.
+    // One second more, because times in objects are rounded down to whole seconds.
     Some(Duration::from_secs(seconds + 1))
 }
 

@@ -13,10 +13,10 @@ use crate::resources::resource::GroupResource;
 /// The decision about a pod.
 #[derive(Debug, PartialEq)]
 pub(super) enum Schedule {
-    /// The pod has a node, or must not have one yet.
+    /// The pod has a node already, or must not get one yet.
     Nothing,
     Bind(String),
-    /// There is no node for it now. The write puts that into its status.
+    /// No node suits the pod now. The write records this in the pod's status.
     Unschedulable(Write),
 }
 
@@ -24,7 +24,7 @@ pub(super) fn nodes() -> GroupResource {
     GroupResource::new("", "nodes")
 }
 
-/// Finds a node for a pod. UIDs spread pods over the nodes.
+/// Finds a node for a pod. A hash of the pod's UID chooses among suitable nodes, so that pods are spread.
 pub(super) fn look(pod: &Value, nodes: &[Arc<Value>], now: &str) -> Schedule {
     let is_waiting =
         text(pod, "/spec/nodeName").is_empty() && pod::is_active(pod) && items(pod, "/spec/schedulingGates").is_empty();
@@ -43,7 +43,7 @@ pub(super) fn look(pod: &Value, nodes: &[Arc<Value>], now: &str) -> Schedule {
     Schedule::Bind(object::name(fitting[spread % fitting.len()]).to_owned())
 }
 
-/// Whether a pod with this spec may run on the node, judging by cordons and node selectors.
+/// Whether a pod with this spec may run on the node: the node is not cordoned, and the node selector matches it.
 fn fits(spec: &Value, node: &Value) -> bool {
     node.pointer("/spec/unschedulable") != Some(&json!(true)) && selects(spec, node)
 }

@@ -1,5 +1,5 @@
 //! Stateful sets: numbered pods, which are created and deleted one after the other. Follows
-//! `pkg/controller/statefulset`, one step a look.
+//! `pkg/controller/statefulset`. Each look makes one step.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub(super) fn resource() -> GroupResource {
     GroupResource::new("apps", "statefulsets")
 }
 
-/// A look at a set, its pods and its revisions.
+/// Decides what to write for a set, given its pods and revisions.
 pub(super) fn look(set: &Value, pods: &[Arc<Value>], revisions: &[Arc<Value>], now: Moment) -> Outcome {
     let mut update = history::latest(set, revisions);
     let mut writes = std::mem::take(&mut update.writes);
@@ -44,7 +44,7 @@ struct Replicas<'a> {
     pods: BTreeMap<i64, &'a Arc<Value>>,
     revisions: &'a [Arc<Value>],
     update: &'a TemplateRevision,
-    /// The revision of the set when its last rollout ended.
+    /// The revision at which the last complete rollout ended.
     current: &'a str,
     now: Moment,
 }
@@ -74,7 +74,7 @@ impl Replicas<'_> {
         if writes.is_empty() { self.roll(wanted) } else { writes }
     }
 
-    /// Creates a missing pod, or deletes one that has ended so that it is created again.
+    /// Creates the pod if it is missing. Deletes it if it has ended; a later look then creates it again.
     fn bring_up(&self, ordinal: i64) -> Vec<Write> {
         match self.pods.get(&ordinal) {
             None => self.new_pod(ordinal),
@@ -85,7 +85,8 @@ impl Replicas<'_> {
         }
     }
 
-    /// Deletes the highest pod of an older revision, if all above it are up.
+    /// Deletes the pod with the highest number that has an older revision, if all pods with higher numbers are
+    /// available.
     fn roll(&self, wanted: std::ops::Range<i64>) -> Vec<Write> {
         if text(self.set, "/spec/updateStrategy/type") == "OnDelete" {
             return Vec::new();
@@ -107,7 +108,8 @@ impl Replicas<'_> {
         pod::is_active(pod) && pod::is_available(pod, min_ready, self.now)
     }
 
-    /// Pods below the rollout's partition keep the previous revision.
+    /// The revision for a new pod, and its template. Pods with a number below the rollout's partition keep the current
+    /// revision.
     fn revision_of(&self, ordinal: i64) -> (&str, Value) {
         let offset = ordinal - integer(self.set, "/spec/ordinals/start");
         let partition = self.set.pointer("/spec/updateStrategy/rollingUpdate/partition").and_then(Value::as_i64);
@@ -141,7 +143,8 @@ impl Replicas<'_> {
         writes
     }
 
-    /// The pod's volume claims, which outlive it and are added to it as volumes.
+    /// Adds the pod's volume claims to it as volumes, and returns the writes that create the claims. Claims outlive the
+    /// pod.
     fn claims(&self, name: &str, pod: &mut Value) -> Vec<Write> {
         let mut volumes = items(pod, "/spec/volumes").to_vec();
         let mut writes = Vec::new();
@@ -168,7 +171,7 @@ impl Replicas<'_> {
         let (replicas, ready) = (count(&pod::is_active), count(&|pod| pod::is_active(pod) && pod::is_ready(pod)));
         let updated = of(&self.update.name);
         let wanted = usize::try_from(integer(self.set, "/spec/replicas")).unwrap_or_default();
-        // A missing pod may have either revision.
+        // A missing pod could get either revision, so the rollout is complete only if no pod is missing.
         let is_complete = text(self.set, "/spec/updateStrategy/type") != "OnDelete"
             && [replicas, ready, updated].iter().all(|count| *count == wanted);
         let current = if is_complete { self.update.name.as_str() } else { self.current };

@@ -1,4 +1,5 @@
-//! Workloads become ready by their status alone, which is all that their watchers wait for. No pods are needed.
+//! Makes workloads ready by writing only their status, without any pods. Clients that wait for a workload see no more
+//! than its status.
 
 use serde_json::{Value, json};
 
@@ -9,7 +10,7 @@ use crate::resources::resource::GroupResource;
 use crate::storage::ObjectKey;
 use crate::storage::state::State;
 
-/// Whether this is a workload whose status belongs to an older spec, and for which no stand-in is enabled.
+/// Whether the object is a workload with an outdated status, and no stand-in for its kind is enabled.
 pub(super) fn needs_status(stand_ins: StandIns, resource: &GroupResource, object: &Value) -> bool {
     let Some(own @ (StandIns::DEPLOYMENTS | StandIns::REPLICA_SETS | StandIns::STATEFUL_SETS)) =
         super::stand_in_of(resource)
@@ -33,7 +34,7 @@ pub(in crate::controllers) fn make_ready(state: &mut State, stand_ins: StandIns,
     }
 }
 
-/// The status of a workload whose pods are all up.
+/// The status that a workload has when all its pods are available.
 fn ready_status(resource: &GroupResource, object: &Value, now: &str) -> Value {
     let replicas = object.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(1);
     let mut status = json!({ "observedGeneration": object::generation(object), "replicas": replicas });
@@ -67,7 +68,7 @@ fn ready_status(resource: &GroupResource, object: &Value, now: &str) -> Value {
     status
 }
 
-/// A condition, with the transition time of when it first became true.
+/// A condition that is true. If the object has it already, it keeps its transition time.
 fn condition(object: &Value, (kind, reason, message): (&str, &str, String), now: &str) -> Value {
     let before = object::items(object, "/status/conditions").iter().find(|condition| condition["type"] == json!(kind));
     let since = before.map(|condition| text(condition, "/lastTransitionTime")).filter(|moment| !moment.is_empty());

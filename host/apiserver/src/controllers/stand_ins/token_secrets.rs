@@ -1,4 +1,4 @@
-//! Secrets with a service account's token, in the old style without expiry.
+//! Secrets with a service account's token. This is the old kind of token, which does not expire.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ const KIND: &str = "kubernetes.io/service-account-token";
 const NAME: &str = "kubernetes.io/service-account.name";
 const UID: &str = "kubernetes.io/service-account.uid";
 
-/// The last second that an object's time can represent. Such a token does not expire by itself.
+/// The last second that a time in an object can represent: the expiry of a token that should never expire.
 const OBJECT_TIME_MAX_SECONDS: i64 = 253_402_300_799;
 
 pub(super) fn resource() -> GroupResource {
@@ -27,12 +27,12 @@ pub(super) fn accounts() -> GroupResource {
     GroupResource::new("", "serviceaccounts")
 }
 
-/// The name of the account whose token the secret should have.
+/// The name of the account whose token belongs into the secret. `None` if the secret has another type.
 pub(super) fn account_name(secret: &Value) -> Option<&str> {
     annotation(secret, NAME).filter(|_| text(secret, "/type") == KIND)
 }
 
-/// A look at such a secret and its account. Without the account, the secret is deleted.
+/// Decides what to write for such a secret, given its account. If the account does not exist, the secret is deleted.
 pub(super) fn look(secret: &Arc<Value>, account: Option<&Value>, key: &TokenKey, now: i64) -> Outcome {
     let uid = annotation(secret, UID);
     let Some(account) = account.filter(|account| uid.is_none_or(|uid| uid == object::uid(account))) else {

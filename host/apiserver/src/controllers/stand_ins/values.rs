@@ -4,12 +4,12 @@ use serde_json::{Value, json};
 
 use crate::object::{self, canonical, names, text};
 
-/// The whole number at `pointer`; 0 if there is none.
+/// The integer at `pointer`; 0 if there is none.
 pub(super) fn integer(object: &Value, pointer: &str) -> i64 {
     object.pointer(pointer).and_then(Value::as_i64).unwrap_or_default()
 }
 
-/// A number, or a percentage of `total` rounded up or down (`IntOrString`).
+/// Evaluates an `IntOrString`: a number stays as it is; a percentage means that part of `total`, rounded up or down.
 pub(super) fn scaled(value: &Value, total: i64, round_up: bool) -> i64 {
     let percent = value.as_str().and_then(|text| text.strip_suffix('%')).and_then(|text| text.parse::<i64>().ok());
     match percent {
@@ -19,13 +19,13 @@ pub(super) fn scaled(value: &Value, total: i64, round_up: bool) -> i64 {
     }
 }
 
-/// A hash for names and labels of pod templates, from a value and the number of earlier collisions.
+/// A hash of a pod template for names and labels. Counting earlier collisions in gives another hash after each of them.
 pub(super) fn hash(value: &Value, collisions: i64) -> String {
     let bytes = canonical(value).into_bytes().into_iter().chain(collisions.to_le_bytes());
     names::safe(fnv(bytes).to_string().bytes())
 }
 
-/// FNV-1a with 32 bits.
+/// The 32-bit FNV-1a hash.
 pub(super) fn fnv(bytes: impl IntoIterator<Item = u8>) -> u32 {
     bytes.into_iter().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
@@ -62,8 +62,8 @@ pub(super) fn condition<'a>(conditions: &'a [Value], kind: &str) -> Option<&'a V
     conditions.iter().find(|condition| condition["type"] == kind)
 }
 
-/// Replaces the condition of the same type. An equal condition stays, and the transition time stays while the status
-/// does.
+/// Replaces the condition of the same type. The transition time changes only if the status does. A condition with the
+/// same status and reason is kept unchanged.
 pub(super) fn set_condition(conditions: &mut Vec<Value>, mut new: Value) {
     if let Some(old) = condition(conditions, text(&new, "/type")) {
         if old["status"] == new["status"] && old["reason"] == new["reason"] {
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hash_is_made_of_safe_characters_and_of_collisions() {
+    fn a_hash_has_safe_characters_and_depends_on_collisions() {
         let first = hash(&json!({ "a": 1 }), 0);
         assert!(first.bytes().all(|byte| names::SAFE.contains(&byte)), "{first}");
         assert_eq!(first, hash(&json!({ "a": 1 }), 0));
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_condition_keeps_its_transition_while_its_status_stays() {
+    fn a_condition_with_the_same_status_keeps_its_transition_time() {
         let mut conditions = vec![said("True", "x", "1")];
         set_condition(&mut conditions, said("True", "x", "2"));
         assert_eq!(conditions, [said("True", "x", "1")]);

@@ -1,4 +1,4 @@
-//! The writes of stand-ins, as values, and how they are carried out. Stand-ins themselves only look at objects.
+//! Carries out the writes of stand-ins. A stand-in itself only looks at objects, and returns its writes as values.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::verbs::{create, update};
 pub(super) enum Write {
     Create(GroupResource, Value),
     Replace(GroupResource, Value),
-    /// Writes only what the status subresource accepts.
+    /// Updates the object through its status subresource.
     Status(GroupResource, Value),
     Delete(GroupResource, Arc<Value>),
 }
@@ -28,24 +28,24 @@ pub(super) enum Write {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Outcome {
     pub(super) writes: Vec<Write>,
-    /// When to look again if nothing happens until then.
+    /// The delay after which to look again, even if nothing has changed.
     pub(super) again: Option<Duration>,
 }
 
 impl Outcome {
-    /// Only these writes.
+    /// An outcome with these writes and no later look.
     pub(super) fn of(writes: Vec<Write>) -> Outcome {
         Outcome { writes, again: None }
     }
 }
 
-/// Carries out the result of a look at the object at `key`, in the name of a component of a cluster.
+/// Carries out the result of a look at the object at `key`. The field manager of the writes is `component`.
 pub(super) fn carry_out(state: &mut State, key: &ObjectKey, component: &str, outcome: Outcome) {
     let before = state.store.revision();
     for write in outcome.writes {
         carry_out_one(state, component, write);
     }
-    // If the look changes nothing, an earlier look has scheduled this already.
+    // If the look has changed nothing, an earlier look has already scheduled the next one.
     if let Some(pause) = outcome.again.filter(|_| state.store.revision() != before) {
         state.store.agenda.put_off(Errand::LookAgain(key.clone()), pause);
     }
@@ -81,7 +81,7 @@ fn carry_out_one(state: &mut State, component: &str, write: Write) {
     }
 }
 
-/// The object at `key` as a request's target.
+/// The target of a request for the object at `key`.
 pub(super) fn target(state: &State, key: &ObjectKey) -> Option<Target> {
     Some(Target {
         resource: Arc::clone(state.registry.storage_type(&key.resource)?),
@@ -91,7 +91,7 @@ pub(super) fn target(state: &State, key: &ObjectKey) -> Option<Target> {
     })
 }
 
-/// The object with this status.
+/// A copy of the object with this status.
 pub(super) fn with_status(object: &Value, status: Value) -> Value {
     let mut object = object.clone();
     object::as_map_mut(&mut object).insert("status".to_owned(), status);

@@ -1,4 +1,4 @@
-//! The differences between two versions of an object.
+//! Finds the differences between two versions of an object.
 //!
 //! Follows `structured-merge-diff/typed/compare.go`.
 
@@ -23,7 +23,7 @@ pub(super) struct Comparison {
 }
 
 impl Comparison {
-    /// The fields that the newer object sets: added and modified ones.
+    /// The fields that the newer object sets: the added and the modified fields.
     pub(super) fn set(&self) -> Set {
         self.added.union(&self.modified)
     }
@@ -60,9 +60,10 @@ struct Walk {
 }
 
 impl Walk {
-    /// Compares one place. A field is `in_both` if both objects have the struct that contains it.
+    /// Compares the values at one place. `in_both` is true if both objects have the struct that contains the field.
     fn visit(&mut self, old: Option<&Value>, new: Option<&Value>, place: Place<'_>, in_both: bool) {
-        // A field that Go always writes is never added or removed while its struct exists.
+        // Go writes some fields even if they are empty. Such a field is never added or removed if both objects have its
+        // struct.
         let is_there = in_both && place.is_always_there();
         let something = |value: &&Value| !(is_there && value.is_null());
         let (old, new) = (old.filter(something), new.filter(something));
@@ -70,7 +71,7 @@ impl Walk {
         let (old, new) = (old.or(nothing.as_ref()), new.or(nothing.as_ref()));
         match (old, new) {
             (None, None) => {}
-            // Both can be compared by fields, or one can and the other is absent: descend.
+            // Both values have fields or items of the same kind: compare these.
             (Some(Value::Object(old)), Some(Value::Object(new))) if !place.is_atomic_map() => {
                 self.visit_maps(Some(old), Some(new), place);
             }
@@ -86,7 +87,7 @@ impl Walk {
         }
     }
 
-    /// Records everything inside a value that the other object does not have, or has in another form.
+    /// Records everything inside a value as added or removed, because the other object has nothing comparable.
     fn visit_inside(&mut self, value: Option<&Value>, is_old: bool, place: Place<'_>) {
         match value {
             Some(Value::Object(fields)) if !place.is_atomic_map() => {
@@ -125,7 +126,7 @@ impl Walk {
         for (step, (old, new)) in items {
             self.below(step, |walk| match (old.as_slice(), new.as_slice()) {
                 ([] | [_], [] | [_]) => walk.visit(old.first().copied(), new.first().copied(), place.item(), false),
-                // Items without an identity are compared and owned together.
+                // Several items with the same identity are compared and owned together.
                 (old, new) if old != new => walk.note(!old.is_empty(), !new.is_empty()),
                 _ => {}
             });

@@ -1,4 +1,5 @@
-//! Fields that an apply would change and that another manager owns, in the words of the Kubernetes API server.
+//! Conflicts: fields that an apply would change, but that another manager owns. The messages are those of the
+//! Kubernetes API server.
 //!
 //! Follows `k8s.io/apimachinery/pkg/util/managedfields/internal/conflict.go`.
 
@@ -7,19 +8,19 @@ use std::collections::BTreeMap;
 use super::owners::{Identity, Operation};
 use crate::merge::fields::Set;
 
-/// A field that another manager owns.
+/// A field that the apply would change, but that another manager owns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Conflict {
     /// The other field manager.
     pub(crate) manager: String,
-    /// The field: `.spec.replicas`.
+    /// The path of the field, such as `.spec.replicas`.
     pub(crate) field: String,
-    /// The other manager as messages show it: quoted, with its subresource and API version if it has them.
+    /// The other manager as messages show it: in quotes, with its subresource and API version if they are set.
     described: String,
 }
 
 impl Conflict {
-    /// A conflict for each field in the set.
+    /// The conflicts with one manager: one for each field in the set.
     pub(super) fn with(identity: &Identity, fields: &Set) -> Vec<Self> {
         let described = describe(identity);
         let conflict = |field| Self { manager: identity.manager.clone(), field, described: described.clone() };

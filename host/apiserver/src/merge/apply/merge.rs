@@ -1,4 +1,4 @@
-//! Merges a configuration into an object.
+//! Merges the configuration of an apply into an object.
 //!
 //! Follows `structured-merge-diff/typed/merge.go`.
 
@@ -21,7 +21,7 @@ pub(super) fn merge(live: &Value, config: &Value, place: Place<'_>) -> Value {
         (Value::Array(live), Value::Array(config)) if *place.list() != ListKind::Atomic => {
             Value::Array(merge_lists(live, config, place))
         }
-        // Null does not clear a map or list that others fill.
+        // Null does not clear a map or list, because other managers may have added entries.
         (Value::Object(fields), Value::Null) if !place.is_atomic_map() && !fields.is_empty() => live.clone(),
         (Value::Array(items), Value::Null) if *place.list() != ListKind::Atomic && !items.is_empty() => live.clone(),
         _ => config.clone(),
@@ -40,14 +40,15 @@ fn merge_maps(live: &Map<String, Value>, config: &Map<String, Value>, place: Pla
     merged
 }
 
-/// Items are in the order of the configuration. Items that only the live list has stay before the shared item that they
-/// preceded.
+/// Merges lists item by item, in the order of the configuration. An item that is only in the live list stays before the
+/// shared item that it preceded.
 fn merge_lists(live: &[Value], config: &[Value], place: Place<'_>) -> Vec<Value> {
     let steps = |list: &[Value]| -> Vec<Step> {
         list.iter().enumerate().map(|(index, item)| step_of_item(item, index, place)).collect()
     };
     let live_steps = steps(live);
-    // If live items have the same identity, the first is merged; of equal items in the configuration, the last counts.
+    // If several items have the same identity, the first of the live items and the last of the configuration's are
+    // used.
     let live_items: BTreeMap<&Step, &Value> = live_steps.iter().zip(live).rev().collect();
     let config_steps = steps(config);
     let config_items: BTreeMap<&Step, &Value> = config_steps.iter().zip(config).collect();
@@ -67,7 +68,7 @@ fn merge_lists(live: &[Value], config: &[Value], place: Place<'_>) -> Vec<Value>
             merged.push(item.clone());
             continue;
         }
-        // A shared item waits for its position in the configuration; new items before it come along.
+        // A shared item is added when it is its turn in the configuration, together with the new items before it.
         if shared.front() == Some(&step) {
             shared.pop_front();
             let turn = pending.iter().position(|pending| *pending == step).unwrap_or_default();

@@ -1,10 +1,11 @@
-//! Field ownership: server-side apply, and the tracking of every other write.
+//! Field ownership: server-side apply, and recording which fields other writes change.
 //!
-//! Pure functions from objects to objects. The handlers of POST, PUT and PATCH call them before an object is validated
-//! and stored. Other kinds of patches are applied elsewhere.
+//! These are pure functions from objects to objects. The handlers of POST, PUT and PATCH call them before an object is
+//! validated and stored. Other kinds of patches are applied elsewhere.
 //!
 //! The behaviour follows KEP-555, `structured-merge-diff/merge` and `k8s.io/apimachinery/pkg/util/managedfields`. All
-//! versions of a kind are assumed to have the same fields, so sets of other API versions are used unchanged.
+//! versions of a kind are assumed to have the same fields, so recorded field sets are not converted between API
+//! versions.
 
 mod compare;
 mod conflict;
@@ -34,7 +35,7 @@ pub(crate) struct Manager<'a> {
     pub(crate) name: &'a str,
     /// The API version that it uses.
     pub(crate) api_version: &'a str,
-    /// `status`, `scale`, or nothing.
+    /// `status`, `scale`, or empty.
     pub(crate) subresource: &'a str,
     /// The time of the write, RFC 3339 in whole seconds.
     pub(crate) now: &'a str,
@@ -60,14 +61,14 @@ static NEVER_OWNED: LazyLock<Set> = LazyLock::new(|| {
     ])
 });
 
-/// The manager that owns an object's fields from before its first apply.
+/// The manager that gets the fields which an untracked object had before its first apply.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 
 /// Applies a configuration to the live object, if there is one, and returns the new object.
 ///
-/// `config` has all fields that this manager wants. Fields that it owned and no longer mentions are removed, unless
-/// another manager owns them too. `metadata.managedFields` in `config` is ignored, as the server has refused it
-/// already.
+/// `config` has all fields that this manager wants to own. Fields that the manager owned and that are no longer in
+/// `config` are removed, unless another manager owns them too. `config` should have no `metadata.managedFields`,
+/// because the server refuses them earlier; they would be ignored.
 pub(crate) fn server_side_apply(
     live: Option<&Value>,
     config: &Value,
@@ -104,15 +105,15 @@ pub(crate) fn server_side_apply(
     {
         return Ok(live.clone());
     }
-    // A manager that only confirms existing values gets no time, or keeps its old one.
+    // If the object has not changed, the manager's entry gets no new time.
     if object_changed {
         owners.stamp(&me, manager.now);
     }
     Ok(with_managed(new, &owners))
 }
 
-/// Records in `new.metadata.managedFields` what was changed by a create (no `live`), an update, or a patch other than
-/// apply.
+/// Records the changed fields in `new.metadata.managedFields`, after an update or a patch other than apply. Without
+/// `live`, the write is a create.
 pub(crate) fn track_update(live: Option<&Value>, new: &mut Value, manager: &Manager<'_>, root: Place<'_>) {
     let Some(mut owners) = managers_for_update(live, new, manager) else {
         remove_managed(new);
@@ -134,8 +135,8 @@ pub(crate) fn track_update(live: Option<&Value>, new: &mut Value, manager: &Mana
     *new = with_managed(plain, &owners);
 }
 
-/// The managers of an object before an apply. If it has none, all its fields belong to a manager that stands for its
-/// earlier writers.
+/// The managers of an object before an apply. If there are none, all fields of the object are given to the manager
+/// [`BEFORE_FIRST_APPLY`], which stands for all earlier writers.
 fn managers_before_apply(live: &Value, manager: &Manager<'_>, root: Place<'_>) -> Owners {
     let owners = Owners::of(live).unwrap_or_default();
     if !owners.is_empty() {
@@ -153,9 +154,9 @@ fn managers_before_apply(live: &Value, manager: &Manager<'_>, root: Place<'_>) -
 
 /// The managers before an update, or `None` if the object's fields are not tracked.
 ///
-/// A client may edit the entries, but not through a subresource. A client that does not know them cannot delete them by
-/// mistake. `[]` or `[{}]` deletes them on purpose, and then nothing is recorded until the next apply. A create is
-/// always recorded.
+/// A client may edit the entries, except through a subresource. If an update has no entries, the stored ones are kept,
+/// so that a client that does not know them cannot delete them by mistake. A client deletes them on purpose with `[]`
+/// or `[{}]`; then nothing is recorded until the next apply. A create is always recorded.
 fn managers_for_update(live: Option<&Value>, new: &Value, manager: &Manager<'_>) -> Option<Owners> {
     let from_live = || live.and_then(|live| Owners::of(live).ok()).unwrap_or_default();
     let owners = if manager.subresource.is_empty() {
@@ -169,7 +170,7 @@ fn managers_for_update(live: Option<&Value>, new: &Value, manager: &Manager<'_>)
     (live.is_none() || !owners.is_empty()).then_some(owners)
 }
 
-/// Removes from the merged object what the manager owned and no manager owns now.
+/// Removes fields from the merged object that the manager owned before, and that no manager owns now.
 fn give_up(merged: &Value, owned_before: &Set, owners: &Owners, root: Place<'_>) -> Value {
     let kept = owners.all().union(&NEVER_OWNED).with_structs(root);
     let gone = owned_before.with_structs(root).difference(&kept);
@@ -178,14 +179,14 @@ fn give_up(merged: &Value, owned_before: &Set, owners: &Owners, root: Place<'_>)
     object
 }
 
-/// The fields that would change and that other managers own.
+/// The conflicts of an apply: fields that would change and that other managers own.
 fn conflicts(owners: &Owners, me: &Identity, changes: &Comparison) -> Vec<Conflict> {
     let set_now = changes.set();
     let others = owners.iter().filter(|(identity, _)| *identity != me);
     others.flat_map(|(identity, set)| Conflict::with(identity, &set.intersection(&set_now))).collect()
 }
 
-/// The object with only its identity, as the starting point of a create.
+/// The object with only its `apiVersion` and `kind`, to which a created object is compared.
 fn identity_of(object: &Value) -> Value {
     let kept = ["apiVersion", "kind"].into_iter().filter_map(|name| Some((name.to_owned(), object.get(name)?.clone())));
     Value::Object(kept.collect())

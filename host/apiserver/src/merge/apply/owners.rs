@@ -1,4 +1,4 @@
-//! `metadata.managedFields`: reading and writing the entries.
+//! Reads and writes the entries of `metadata.managedFields`.
 //!
 //! Follows `k8s.io/apimachinery/pkg/util/managedfields/internal/managedfields.go`.
 
@@ -26,7 +26,7 @@ impl Operation {
     }
 }
 
-/// The identity of an entry. An applier is the same in all API versions, so its identity has none.
+/// The identity of an entry. For an apply it has no API version, because a manager has one entry for all versions.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Identity {
     pub(super) manager: String,
@@ -57,14 +57,14 @@ struct Owner {
     time: String,
 }
 
-/// All entries of an object; none is empty.
+/// All entries of an object. Each has at least one field.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Owners {
     entries: BTreeMap<Identity, Owner>,
 }
 
-/// The number of updaters that have separate entries (`DefaultMaxUpdateManagers`), and the manager that takes the
-/// fields of the oldest beyond that.
+/// The most managers of updates that have separate entries (`DefaultMaxUpdateManagers`). The next constant names the
+/// manager that takes over the fields of the oldest.
 const UPDATE_MANAGERS_MAX: usize = 10;
 const ANCIENT_CHANGES: &str = "ancient-changes";
 
@@ -90,7 +90,7 @@ impl Owners {
         Ok(Self { entries: found })
     }
 
-    /// The entries in Kubernetes' order: appliers first, then by time.
+    /// The entries in Kubernetes' order: those of applies first, then by time.
     pub(super) fn print(&self) -> Vec<Value> {
         let mut owners: Vec<_> = self.entries.iter().collect();
         owners.sort_by(|(a, first), (b, second)| {
@@ -123,7 +123,7 @@ impl Owners {
         self.entries.values().fold(Set::new(), |all, owner| all.union(&owner.set))
     }
 
-    /// Whether all managers own the same fields, through the same API version, as in `other`.
+    /// Whether all managers own the same fields in the same API versions as in `other`.
     pub(super) fn agrees_with(&self, other: &Self) -> bool {
         let essence = |owners: &Self| -> BTreeMap<Identity, (Set, String)> {
             let entries = owners.entries.iter();
@@ -132,7 +132,7 @@ impl Owners {
         essence(self) == essence(other)
     }
 
-    /// Makes one manager own exactly these fields, named as in `api_version`.
+    /// Makes one manager own exactly these fields of `api_version`.
     pub(super) fn replace(&mut self, identity: &Identity, api_version: &str, set: Set) {
         if set.is_empty() {
             self.entries.remove(identity);
@@ -142,7 +142,7 @@ impl Owners {
         self.entries.insert(identity.clone(), Owner { set, api_version: api_version.to_owned(), time });
     }
 
-    /// Records that one manager wrote at this time.
+    /// Records the time of a manager's last write.
     pub(super) fn stamp(&mut self, identity: &Identity, now: &str) {
         if let Some(owner) = self.entries.get_mut(identity) {
             now.clone_into(&mut owner.time);
@@ -157,8 +157,8 @@ impl Owners {
         self.entries.retain(|_, owner| !owner.set.is_empty());
     }
 
-    /// Merges the oldest updaters beyond ten, separately for each API version, so that the record does not grow for
-    /// ever.
+    /// If there are more than ten managers of updates, merges the oldest, separately for each API version. So the
+    /// record cannot grow without limit.
     pub(super) fn cap_updaters(&mut self) {
         let mut updaters: Vec<(String, Identity)> = self
             .entries
@@ -173,7 +173,7 @@ impl Owners {
             if beyond == 0 {
                 return;
             }
-            // The first one of a version has no other to be merged with.
+            // The first entry of an API version has nothing to be merged with yet.
             if let Some(oldest) = oldest_of.insert(identity.api_version.clone(), identity.clone()) {
                 let bucket = Identity::new(ANCIENT_CHANGES, Operation::Update, &identity.api_version, "");
                 oldest_of.insert(identity.api_version.clone(), bucket.clone());
@@ -185,7 +185,7 @@ impl Owners {
 
     fn put_together(&mut self, two: &[Identity; 2], bucket: Identity) {
         let owners = two.iter().filter_map(|identity| self.entries.remove(identity));
-        // The later time applies to both.
+        // The merged entry has the later time.
         let together = owners.reduce(|earlier, later| Owner { set: earlier.set.union(&later.set), ..later });
         if let Some(together) = together {
             self.entries.insert(bucket, together);

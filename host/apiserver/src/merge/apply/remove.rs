@@ -1,8 +1,8 @@
 //! Removes fields from an object.
 //!
-//! Follows `structured-merge-diff/typed/remove.go`, which leaves a null in place of a map or list that has become
-//! empty. Custom resources keep these nulls, and are invalid where null is not allowed. For built-in kinds, decoding
-//! then drops lists and free-key maps (`omitempty`), and keeps structs as empty ones.
+//! Follows `structured-merge-diff/typed/remove.go`: a map or list that becomes empty is replaced by null. A custom
+//! resource keeps the null, and is invalid if its schema does not allow null there. For built-in kinds, Go's decoding
+//! drops empty lists and free-key maps (`omitempty`), and keeps empty structs.
 
 use serde_json::{Map, Value};
 
@@ -36,7 +36,7 @@ fn remove_from_map(fields: &mut Map<String, Value>, gone: &Set, place: Place<'_>
     });
 }
 
-/// Removes what is below a field or item, which may become empty.
+/// Removes fields below a field or item. If it becomes empty, it may become null.
 fn remove_below(value: &mut Value, gone: &Set, place: Place<'_>) {
     remove(value, gone, place);
     let is_empty = match value {

@@ -1,4 +1,4 @@
-//! Scenarios and properties of apply and update.
+//! Tests apply and update, by scenarios and by properties.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -31,7 +31,7 @@ fn deployment(spec: &Value) -> Value {
     json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": spec})
 }
 
-/// The fields in the first entry of this manager.
+/// The fields in the first entry of the manager `who`.
 fn fields(object: &Value, who: &str) -> Value {
     let entries = object.pointer("/metadata/managedFields").and_then(Value::as_array);
     let mut entries = entries.into_iter().flatten();
@@ -74,7 +74,7 @@ fn a_map_of_a_custom_resource_that_an_apply_empties_is_null() {
 }
 
 #[test]
-fn an_apply_that_changes_nothing_changes_nothing_at_all() {
+fn an_apply_without_changes_keeps_the_object_identical() {
     let config = deployment(&json!({"replicas": 2}));
     let object = must(apply(None, &config, "a", false));
     let later = manager("a", "2030-01-01T00:00:00Z");
@@ -92,7 +92,7 @@ fn a_change_is_recorded_with_its_time() {
 }
 
 #[test]
-fn a_manager_that_only_agrees_has_no_time() {
+fn a_manager_that_applies_existing_values_gets_no_time() {
     let config = deployment(&json!({"replicas": 2}));
     let object = must(apply(None, &config, "a", false));
     let agreed = must(apply(Some(&object), &config, "b", false));
@@ -102,7 +102,7 @@ fn a_manager_that_only_agrees_has_no_time() {
 }
 
 #[test]
-fn another_value_for_a_field_of_someone_else_is_a_conflict() {
+fn changing_a_field_of_another_manager_is_a_conflict() {
     let object = must(apply(None, &deployment(&json!({"replicas": 2})), "a", false));
     let conflicts = apply(Some(&object), &deployment(&json!({"replicas": 3})), "b", false).unwrap_err();
     assert_eq!((conflicts[0].manager.as_str(), conflicts[0].field.as_str()), ("a", ".spec.replicas"));
@@ -135,7 +135,7 @@ fn force_takes_the_field_away() {
 }
 
 #[test]
-fn the_same_value_is_owned_together_and_outlives_one_owner() {
+fn a_value_applied_by_two_managers_has_two_owners() {
     let config = deployment(&json!({"replicas": 2}));
     let one = must(apply(None, &config, "a", false));
     let both = must(apply(Some(&one), &config, "b", false));
@@ -256,7 +256,7 @@ fn an_object_without_managed_fields_is_owned_by_before_first_apply() {
 }
 
 #[test]
-fn managed_fields_survive_an_ignorant_client_and_go_when_reset() {
+fn managed_fields_are_kept_unless_a_client_resets_them() {
     let live = must(apply(None, &deployment(&json!({"replicas": 2})), "a", false));
     let ignorant = update(Some(&live), deployment(&json!({"replicas": 2})), "u");
     assert_eq!(ignorant, live);
@@ -265,14 +265,14 @@ fn managed_fields_survive_an_ignorant_client_and_go_when_reset() {
         reset["metadata"]["managedFields"] = nothing.clone();
         let forgotten = update(Some(&live), reset.clone(), "u");
         assert_eq!(forgotten["metadata"].get("managedFields"), None, "{nothing}");
-        // Nothing is recorded then until the next apply.
+        // After the reset, nothing is recorded until the next apply.
         assert_eq!(update(Some(&forgotten), reset.clone(), "u")["metadata"].get("managedFields"), None, "{nothing}");
         assert!(!fields(&update(None, reset, "u"), "u").is_null(), "a new object has an owner");
     }
 }
 
 #[test]
-fn a_subresource_has_an_entry_of_its_own() {
+fn a_subresource_has_its_own_entry() {
     let live = update(None, deployment(&json!({"replicas": 2})), "u");
     let mut new = live.clone();
     new["status"] = json!({"replicas": 2, "conditions": [{"type": "Available", "status": "True"}]});
@@ -289,7 +289,7 @@ fn a_subresource_has_an_entry_of_its_own() {
 }
 
 #[test]
-fn updaters_beyond_ten_are_put_together() {
+fn more_than_ten_updaters_are_merged() {
     let mut object = update(None, deployment(&json!({"replicas": 1})), "u");
     for index in 0..20 {
         let mut new = object.clone();
@@ -334,7 +334,7 @@ fn an_object_of_the_maximum_json_depth_is_applied_and_tracked() {
     assert_eq!(left["spec"], json!({"replicas": 1}));
 }
 
-/// Parts of deployments, small enough that managers often overlap.
+/// Any configuration of a deployment, small enough that the fields of managers often overlap.
 fn any_config() -> impl Strategy<Value = Value> {
     let labels = prop::collection::btree_map("[ab]", "[xy]", 0..3);
     let env = prop::collection::btree_map("[AB]", "[xy]", 0..3);
@@ -359,7 +359,7 @@ fn any_config() -> impl Strategy<Value = Value> {
             })
             .collect();
         let mut object = deployment(&json!({}));
-        // The server drops empty ones from built-in kinds, so they are never owned.
+        // The server drops empty maps from built-in kinds, so they are never owned.
         if !labels.is_empty() {
             object["metadata"]["labels"] = json!(labels);
         }
@@ -434,7 +434,7 @@ proptest! {
         let after = must(apply(Some(&with_mine), &nothing, "me", false));
         prop_assert_eq!(fields(&after, "me"), Value::Null);
         prop_assert_eq!(fields(&after, "other"), fields(&with_mine, "other"));
-        // Everything that is left is owned, or leads to an owned field.
+        // Each remaining field is owned, or contains an owned field.
         let left = Set::of(&without_managed(&after), root()).difference(&NEVER_OWNED);
         let owned = Owners::of(&after).unwrap().all();
         prop_assert_eq!(left.leaves().difference(&owned), Set::new());
@@ -453,7 +453,7 @@ proptest! {
     #[test]
     fn an_updater_owns_all_that_it_created_and_changed(first in any_config(), second in any_config()) {
         let one = update(None, first, "u");
-        // As in the real server, an object without records stays without.
+        // As in the real server, an object without entries stays without entries.
         prop_assume!(!fields(&one, "u").is_null());
         let two = update(Some(&one), second.clone(), "u");
         prop_assert_eq!(without_managed(&two), second.clone());

@@ -1,5 +1,5 @@
-//! Mistakes that prevent computing the set of a value's fields: values of the wrong type, undeclared fields, and list
-//! items without a unique identity.
+//! Finds mistakes in a value for which the set of its fields cannot be computed: values of the wrong type, undeclared
+//! fields, and list items without a unique identity.
 //!
 //! Follows `structured-merge-diff/typed/validate.go`, with the types that `kube-openapi/pkg/schemaconv/openapi.go`
 //! derives from a schema. The messages are Go's, including how it prints values.
@@ -22,8 +22,8 @@ pub(crate) enum Doubles {
 }
 
 impl Set {
-    /// The mistakes in a value, with their places. For a built-in kind, whose types were checked by decoding, only
-    /// duplicate items.
+    /// The mistakes in a value, with their places. For a built-in kind, only duplicate items are reported, because
+    /// decoding has checked the types.
     pub(crate) fn mistakes(value: &Value, place: Place<'_>, doubles: Doubles) -> Vec<String> {
         let is_custom = matches!(place, Place::Custom { .. });
         let mut search = Search { found: Vec::new(), doubles, is_custom };
@@ -40,7 +40,8 @@ struct Search {
 }
 
 impl Search {
-    /// Below a node that preserves unknown fields, all fields are allowed.
+    /// Checks the value at a place. `is_open` is true below a node that preserves unknown fields: all fields are
+    /// allowed.
     fn visit(&mut self, value: &Value, place: Place<'_>, at: &str, is_open: bool) {
         let expected = match place {
             Place::Custom { node, .. } => Expected::of_node(node),
@@ -97,7 +98,8 @@ impl Search {
     }
 }
 
-/// Whether a map at this place may have a field with this name. An object without properties may have any.
+/// Whether a map at this place may have a field with this name. All are allowed if the schema declares no properties or
+/// allows additional ones.
 fn may_have(place: Place<'_>, name: &str) -> bool {
     match place {
         Place::Custom { node, .. } => {
@@ -118,7 +120,7 @@ enum Expected {
     Numeric,
     Boolean,
     Text,
-    /// A text with a format.
+    /// Any scalar: the schema declares a string with a format.
     AnyScalar,
 }
 
@@ -150,7 +152,7 @@ impl Expected {
         }
     }
 
-    /// The error for a value of another type. Null fits every type.
+    /// The error if the value has another type. Null is allowed for every type.
     fn mistake(self, value: &Value) -> Option<String> {
         Some(match (self, value) {
             (Self::Anything, _)
@@ -171,7 +173,7 @@ impl Expected {
     }
 }
 
-/// The error for an item without an identity in its list.
+/// The error if an item has no identity in its list.
 fn item_mistake(item: &Value, list: Place<'_>) -> Option<String> {
     match (list.list(), item) {
         (ListKind::Map(_), Value::Null) => Some("associative list with keys may not have a null element".to_owned()),
@@ -221,7 +223,7 @@ pub(crate) fn go_text(value: &Value) -> String {
 const GO_MAP: &str = "map[string]interface {}";
 const GO_LIST: &str = "[]interface {}";
 
-/// A value as Go's `%#v` prints it.
+/// A value, as Go's `%#v` prints it.
 fn syntax(value: &Value) -> String {
     match value {
         Value::Null => "interface {}(nil)".to_owned(),

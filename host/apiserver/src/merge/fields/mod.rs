@@ -1,8 +1,9 @@
-//! Sets of fields, as `metadata.managedFields` records who owns them.
+//! Sets of fields. Each entry of `metadata.managedFields` has such a set.
 //!
-//! A [`Set`] is a tree of [`Step`]s, some of which are members: owning `.spec` is different from owning
-//! `.spec.replicas`. This module implements the algebra of sets, their `FieldsV1` text ([`text`]), and how to compute a
-//! set from a value ([`Set::of`]). [`crate::merge::apply`], its only caller, defines the meaning of ownership.
+//! A [`Set`] is a tree of [`Step`]s. Each node is a member of the set or only leads to members below it, because owning
+//! `.spec` is different from owning `.spec.replicas`. This module implements the operations on sets, their `FieldsV1`
+//! text ([`text`]), and computing the set of a value's fields ([`Set::of`]). Its only caller, [`crate::merge::apply`],
+//! defines what owning a field means.
 //!
 //! Follows `structured-merge-diff/fieldpath`.
 
@@ -26,11 +27,11 @@ use crate::object::canonical;
 /// One step down into an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Step {
-    /// Into a field or a map's key.
+    /// Into a field of a struct, or a key of a map.
     Field(String),
-    /// To the item of a list whose keys have these values, each in canonical JSON.
+    /// To the list item whose key fields have these values, each in canonical JSON.
     Key(BTreeMap<String, String>),
-    /// To the item of a set that is this value, in canonical JSON.
+    /// To the item of a set with this value, in canonical JSON.
     Value(String),
     /// To the item at this position.
     Index(i64),
@@ -52,7 +53,7 @@ impl fmt::Display for Step {
 
 /// A set of fields.
 ///
-/// Every node is a member or has members below it, so that equal sets are equal values.
+/// Every node is a member or has members below it. So two sets with the same fields are always equal values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Set {
     steps: BTreeMap<Step, Entry>,
@@ -90,7 +91,7 @@ impl Set {
         }
     }
 
-    /// The set of the fields with these dotted paths, for constants.
+    /// The set of the fields with these dotted paths. Used for constants.
     pub(crate) fn of_paths(paths: &[&str]) -> Self {
         let mut set = Self::new();
         for path in paths {
@@ -100,12 +101,12 @@ impl Set {
         set
     }
 
-    /// Whether the field one step down is in the set.
+    /// Whether the field that `step` leads to is in the set.
     pub(crate) fn has(&self, step: &Step) -> bool {
         self.steps.get(step).is_some_and(|entry| entry.is_member)
     }
 
-    /// The fields of the set beneath a step, if there are any.
+    /// The part of the set below a step, if there is any.
     pub(crate) fn below(&self, step: &Step) -> Option<&Self> {
         self.steps.get(step).map(|entry| &entry.below).filter(|below| !below.is_empty())
     }
@@ -120,12 +121,12 @@ impl Set {
         self.combine(other, |here, there| here && there)
     }
 
-    /// Fields in this set but not in the other. Fields beneath a field of the other stay.
+    /// The fields in this set but not in the other. If the other set has a field, the fields below it are not removed.
     pub(crate) fn difference(&self, other: &Self) -> Self {
         self.combine(other, |here, there| here && !there)
     }
 
-    /// Combines field by field. A field that is in neither set is not in the result.
+    /// Combines two sets field by field: `keep` decides by whether each set has the field.
     fn combine(&self, other: &Self, keep: fn(bool, bool) -> bool) -> Self {
         let nothing = Entry::default();
         let names = self.steps.keys().chain(other.steps.keys().filter(|step| !self.steps.contains_key(*step)));
@@ -141,9 +142,10 @@ impl Set {
         Self { steps: steps.collect() }
     }
 
-    /// This set, plus every declared field with a field of this set beneath it.
+    /// This set, and every declared field that contains a field of this set.
     ///
-    /// So removing the last owned field of a struct also removes the struct, which is not owned itself.
+    /// With this, removing the last owned field of a struct also removes the struct, although nobody owns the struct
+    /// itself.
     pub(crate) fn with_structs(&self, place: Place<'_>) -> Self {
         let steps = self.steps.iter().map(|(step, entry)| {
             let (declared, place) = match step {
@@ -163,7 +165,7 @@ impl Set {
     }
 
     fn collect_paths(&self, above: &str, found: &mut Vec<String>) {
-        // A real server lists the fields of a level first, then those below them.
+        // A real server lists all fields of a level before the fields below them.
         let members = self.steps.iter().filter(|(_, entry)| entry.is_member);
         found.extend(members.map(|(step, _)| format!("{above}{step}")));
         for (step, entry) in &self.steps {

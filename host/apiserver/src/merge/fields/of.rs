@@ -10,7 +10,7 @@ use crate::object::canonical;
 use crate::schema::ListKind;
 
 impl Set {
-    /// The fields of a value: leaves, list items, and empty or free-key values on the way to them.
+    /// The fields of a value: leaves, list items, empty maps, nulls, and undeclared fields with fields below them.
     pub(crate) fn of(value: &Value, place: Place<'_>) -> Self {
         match value {
             Value::Object(fields) => Self::of_map(fields, place),
@@ -39,7 +39,7 @@ impl Set {
         set
     }
 
-    /// The fields beneath a value. `None` if the value is atomic.
+    /// The fields below a value. `None` if the value is atomic.
     fn of_field(value: &Value, place: Place<'_>) -> Option<Self> {
         match value {
             Value::Object(fields) if !place.is_atomic_map() => Some(Self::of_map(fields, place)),
@@ -48,7 +48,7 @@ impl Set {
         }
     }
 
-    /// Adds a step with everything beneath it, unless it is neither a member nor has members.
+    /// Adds a step with the set below it. Does nothing if the step is not a member and the set is empty.
     pub(crate) fn put(&mut self, step: Step, is_member: bool, below: Self) {
         if !is_member && below.is_empty() {
             return;
@@ -65,7 +65,7 @@ pub(crate) fn step_of_item(item: &Value, index: usize, place: Place<'_>) -> Step
         ListKind::Atomic => Step::Index(i64::try_from(index).unwrap_or(i64::MAX)),
         ListKind::Set => value_step(item),
         ListKind::Map(keys) => {
-            // An item that is not an object has no keys, but its value still distinguishes it.
+            // An item that is not an object has no key fields. It is identified by its value.
             let Value::Object(fields) = item else { return value_step(item) };
             let named = keys.iter().filter_map(|key| {
                 let value = match fields.get(key) {

@@ -1,4 +1,4 @@
-//! Tests of the algebra and the text of sets.
+//! Tests the operations on sets and their text.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -8,7 +8,7 @@ use crate::merge::lists::Place;
 use crate::schema::Schema;
 
 impl Set {
-    /// The fields without other fields of the set beneath them.
+    /// The fields of the set that have no other fields of the set below them.
     pub(crate) fn leaves(&self) -> Self {
         let steps = self.steps.iter().map(|(step, entry)| {
             let is_member = entry.is_member && entry.below.is_empty();
@@ -27,7 +27,7 @@ fn any_scalar() -> impl Strategy<Value = Value> {
         Just(Value::Null),
         any::<bool>().prop_map(Value::from),
         any::<i64>().prop_map(Value::from),
-        // Quarters, because serde_json does not parse every float exactly by default.
+        // Only quarters, because serde_json does not parse every float exactly by default.
         any::<i32>().prop_map(|quarters| Value::from(f64::from(quarters) / 4.0)),
         ".{0,6}".prop_map(Value::from),
     ]
@@ -53,7 +53,7 @@ fn any_set() -> impl Strategy<Value = Set> {
     })
 }
 
-/// Any JSON, as a client may send it as `fieldsV1`.
+/// Any JSON, because a client may send anything as `fieldsV1`.
 fn any_json() -> impl Strategy<Value = Value> {
     any_scalar().prop_recursive(4, 32, 4, |inner| {
         prop_oneof![
@@ -107,7 +107,7 @@ proptest! {
 }
 
 #[test]
-fn a_dot_marks_a_member_with_members_beneath() {
+fn a_dot_marks_a_member_with_members_below() {
     let fields = json!({"f:metadata": {"f:labels": {".": {}, "f:app": {}}}, "f:spec": {"f:replicas": {}}});
     let parsed = set(&fields);
     assert_eq!(parsed.paths(), [".metadata.labels", ".metadata.labels.app", ".spec.replicas"]);

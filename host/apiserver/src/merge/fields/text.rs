@@ -1,7 +1,7 @@
 //! The `FieldsV1` text of a set.
 //!
-//! Follows `structured-merge-diff/fieldpath/serialize.go`: `f:` is a field; `k:` a list item by its keys, `v:` by its
-//! value, `i:` by its position; `.` marks a member with members beneath it, and `{}` a member without.
+//! Follows `structured-merge-diff/fieldpath/serialize.go`. `f:` means a field; `k:`, `v:` and `i:` mean a list item by
+//! its keys, its value or its position. `.` marks a member that has members below it, `{}` a member without them.
 
 use serde_json::{Map, Value};
 
@@ -14,7 +14,7 @@ pub(crate) enum FieldsError {
     /// A level that is not a JSON object.
     #[error("fieldsV1: expected an object, found {0}")]
     NotAnObject(String),
-    /// A key other than `.`, `f:`, `k:`, `v:` and `i:`, or one with a malformed rest.
+    /// A key with an unknown prefix, or with malformed text after it.
     #[error("fieldsV1: {0:?} names no field")]
     NotAStep(String),
 }
@@ -26,7 +26,7 @@ impl Set {
         let mut set = Self::new();
         for (key, below) in fields.iter().filter(|(key, _)| *key != ".") {
             let step = parse_step(key).ok_or_else(|| FieldsError::NotAStep(key.clone()))?;
-            // `{}` is a member on its own; a level without `.` only leads to those below it.
+            // `{}` marks a member. A level without `.` is not a member, and only leads to the members below it.
             let is_member = below.as_object().is_some_and(|below| below.is_empty() || below.contains_key("."));
             let parsed = Entry { is_member, below: Self::parse(below)? };
             // Two spellings of one step (`1` and `1.0`) are the same field.

@@ -1,4 +1,4 @@
-//! Strategic merge patches of lists.
+//! Applies strategic merge patches to lists.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::{Directive, PATCH, Spot, StrategicError, directive, merge_maps};
 use crate::object::canonical;
 use crate::schema::typed::PatchStrategy;
 
-/// Merges a patch into a list, in the order of `$setElementOrder`, or else of the patch.
+/// Merges a patch into a list. The result is in the order of `$setElementOrder`, or else in that of the patch.
 pub(super) fn merge(
     current: &[Value],
     patch: &[Value],
@@ -17,7 +17,7 @@ pub(super) fn merge(
 ) -> Result<Vec<Value>, StrategicError> {
     let strategy = place.place.patch_strategy();
     let merged = match strategy {
-        // Directives mean nothing in a list that is replaced, and must not be stored.
+        // In a list that is replaced, directives have no effect. They must not be stored.
         PatchStrategy::Replace => return Ok(without_directives(patch)),
         PatchStrategy::MergeScalars => merge_scalars(current.to_vec(), patch),
         PatchStrategy::MergeBy(key) => merge_items(current.to_vec(), patch, key, place)?,
@@ -46,7 +46,7 @@ fn identity(item: &Value, strategy: &PatchStrategy) -> String {
     }
 }
 
-/// The position of each item; the first of items with equal keys.
+/// The position of each item by its key. If items have equal keys, the position of the first.
 fn positions(list: &[Value], strategy: &PatchStrategy) -> BTreeMap<String, usize> {
     list.iter().enumerate().rev().map(|(index, item)| (identity(item, strategy), index)).collect()
 }
@@ -76,7 +76,7 @@ fn merge_items(
             item.as_object().ok_or_else(|| StrategicError::Malformed(place.name.to_owned(), "a list of objects"))
         })
         .collect::<Result<_, _>>()?;
-    // An item `{$patch: replace}` applies to the whole list: only the items beside it remain.
+    // An item `{$patch: replace}` replaces the whole list by the other items of the patch.
     for item in &items {
         if directive(item)? == Some(Directive::Replace) && !item.contains_key(key) {
             return Ok(without_directives(patch));
@@ -101,8 +101,8 @@ fn merge_items(
     Ok(list)
 }
 
-/// Items that the order names come in that order. Each of the server's own items comes before the first ordered one
-/// that it preceded before.
+/// Sorts the items that `order` names into that order. Each other item comes before the first ordered item that it
+/// preceded in the old list.
 fn in_order(
     merged: Vec<Value>,
     before: &BTreeMap<String, usize>,
@@ -117,7 +117,7 @@ fn in_order(
     let mut result = Vec::with_capacity(ordered.len() + others.len());
     let mut others = others.into_iter().peekable();
     for item in ordered {
-        // A new item has no old position, and nothing comes before it.
+        // A new item has no old position, so no other item is put before it here.
         let was = old_place(&item);
         while let Some(other) = others.next_if(|other| was.is_some_and(|was| old_place(other) < Some(was))) {
             result.push(other);

@@ -1,6 +1,7 @@
-//! Strategic merge patches: merge patches that know the lists of the built-in kinds.
+//! Strategic merge patches: merge patches that merge lists of the built-in kinds item by item.
 //!
-//! For built-in kinds only; the server answers 415 for custom resources. Called by the handler of PATCH.
+//! They exist only for built-in kinds; the server answers 415 for custom resources. The handler of PATCH calls this
+//! module.
 //!
 //! The behaviour follows `k8s.io/apimachinery/pkg/util/strategicpatch/patch.go`. The merge keys are those of the kind's
 //! type, which differ from the list types of server-side apply.
@@ -13,7 +14,7 @@ use serde_json::{Map, Value};
 
 use crate::merge::lists::Place;
 
-/// A patch that cannot be applied; the server answers 400 (`BadRequest`) or 422 with it.
+/// Why a patch cannot be applied. The server answers with 400 (`BadRequest`) or 422.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum StrategicError {
     /// The patch or the object is not a JSON object.
@@ -25,13 +26,13 @@ pub(crate) enum StrategicError {
     /// A directive has the wrong type.
     #[error("{0} has an incorrect format: expected {1}")]
     Malformed(String, &'static str),
-    /// An item of a merged list does not have its merge key.
+    /// An item of a merged list lacks the merge key.
     #[error("map: {0} does not contain declared merge key: {1}")]
     NoMergeKey(Value, String),
-    /// `$retainKeys` does not name every key of the patch.
+    /// The patch has a key that its `$retainKeys` does not list.
     #[error("the keys of the patch are not all in $retainKeys: {0} is missing")]
     NotRetained(String),
-    /// `$setElementOrder` does not name an item of the patch.
+    /// The patch has an item that its `$setElementOrder` does not list.
     #[error("the list of the patch is not in the order of $setElementOrder: {0} of {1} is missing in it")]
     NotOrdered(String, String),
 }
@@ -41,7 +42,7 @@ const RETAIN_KEYS: &str = "$retainKeys";
 const DELETE_FROM_PRIMITIVE_LIST: &str = "$deleteFromPrimitiveList/";
 const SET_ELEMENT_ORDER: &str = "$setElementOrder/";
 
-/// A patch's place in an object, and the field's name for messages.
+/// The place in the object to which a patch applies, and the field's name for messages.
 #[derive(Clone, Copy)]
 struct Spot<'a> {
     place: Place<'a>,
@@ -66,7 +67,7 @@ enum Directive {
     Replace,
 }
 
-/// Applies a patch to the object, whose kind is at `root`.
+/// Applies a patch to an object. `root` is the place of its kind.
 pub(crate) fn strategic_merge(original: &Value, patch: &Value, root: Place<'_>) -> Result<Value, StrategicError> {
     let (Value::Object(original), Value::Object(patch)) = (original, patch) else {
         return Err(StrategicError::NotAnObject);
@@ -121,7 +122,7 @@ fn merge_field(
 ) -> Result<Value, StrategicError> {
     match (current, patch) {
         (Some(Value::Object(current)), Value::Object(patch)) => merge_maps(current, patch, place).map(Value::Object),
-        // Nothing to merge with, so it merges with an empty map, which removes directives.
+        // There is no map to merge with. Merging with an empty map removes the directives.
         (_, Value::Object(patch)) => merge_maps(Map::new(), patch, place).map(Value::Object),
         (Some(Value::Array(current)), Value::Array(patch)) => {
             list::merge(&current, patch, place, order).map(Value::Array)
@@ -131,7 +132,7 @@ fn merge_field(
     }
 }
 
-/// `$setElementOrder` without a patch of its list only reorders items.
+/// Handles a `$setElementOrder` whose list the patch does not have: it only reorders the existing items.
 fn order_untouched_lists(
     map: &mut Map<String, Value>,
     patch: &Map<String, Value>,
@@ -167,7 +168,7 @@ fn directive(patch: &Map<String, Value>) -> Result<Option<Directive>, StrategicE
     }
 }
 
-/// `$retainKeys`: keeps only the fields of a union that it names.
+/// Handles `$retainKeys`: all fields that it does not list are removed.
 fn retain_keys(map: &mut Map<String, Value>, patch: &Map<String, Value>) -> Result<(), StrategicError> {
     let Some(retained) = patch.get(RETAIN_KEYS) else { return Ok(()) };
     let Value::Array(retained) = retained else {
@@ -182,7 +183,7 @@ fn retain_keys(map: &mut Map<String, Value>, patch: &Map<String, Value>) -> Resu
     Ok(())
 }
 
-/// Handles for example `$deleteFromPrimitiveList/finalizers: [x]`.
+/// Handles directives such as `$deleteFromPrimitiveList/finalizers: [x]`.
 fn delete_from_primitive_lists(map: &mut Map<String, Value>, patch: &Map<String, Value>) -> Result<(), StrategicError> {
     for (key, gone) in patch {
         let Some(name) = key.strip_prefix(DELETE_FROM_PRIMITIVE_LIST) else { continue };

@@ -1,4 +1,4 @@
-//! Strategic merge patches of every kind.
+//! Tests strategic merge patches with each kind of directive.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -102,7 +102,7 @@ fn retained_keys_clear_the_rest_of_a_union() {
 }
 
 #[test]
-fn the_order_is_the_patchs_and_the_servers_own_items_keep_their_places() {
+fn items_are_in_the_patchs_order_and_others_keep_their_places() {
     let names = |names: &str| Value::Array(names.chars().map(|name| json!({"name": name.to_string()})).collect());
     for (original, patch, order, expected) in
         [("abc", "", "cba", "cba"), ("abc", "d", "dab", "dabc"), ("asb", "", "ba", "sba"), ("ab", "c", "cb", "cab")]

@@ -1,4 +1,4 @@
-//! Parses label selectors as `k8s.io/apimachinery/pkg/labels` does, with its errors.
+//! Parses label selectors like `k8s.io/apimachinery/pkg/labels`, with the same errors.
 
 use serde_json::{Value, json};
 
@@ -173,7 +173,7 @@ impl<'a> SelectorParser<'a> {
         })
     }
 
-    /// The value of a comparison; empty if there is none.
+    /// Parses the value after `=`, `==` or `!=`. It may be empty.
     fn value(&mut self) -> Result<String, String> {
         match self.peek() {
             SelectorToken::End | SelectorToken::Symbol(",") => Ok(String::new()),
@@ -185,7 +185,7 @@ impl<'a> SelectorParser<'a> {
         }
     }
 
-    /// The values in parentheses, sorted, each once.
+    /// Parses the values in parentheses. They are sorted, without duplicates.
     fn values(&mut self) -> Result<Vec<String>, String> {
         match self.next() {
             SelectorToken::Symbol("(") => {}
@@ -196,14 +196,14 @@ impl<'a> SelectorParser<'a> {
             SelectorToken::Word(_) | SelectorToken::Symbol(",") => self.value_list()?,
             other => return Err(format!("found '{}', expected: ',', ')' or identifier", other.text())),
         };
-        // The list ended before this.
+        // Skips the closing parenthesis.
         self.next();
         values.sort();
         values.dedup();
         Ok(values)
     }
 
-    /// Two commas, or one at the end, delimit an empty value.
+    /// Parses values separated by commas. An empty text before, between or after commas is a value, too.
     fn value_list(&mut self) -> Result<Vec<String>, String> {
         let mut values = Vec::new();
         loop {
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused_in_a_real_servers_words() {
+    fn invalid_selectors_are_refused_in_a_real_servers_words() {
         let operators = "expected: in, notin, =, ==, !=, gt, lt";
         for (selector, why) in [
             (",", "found ',', expected: !, identifier, or 'end of string'"),

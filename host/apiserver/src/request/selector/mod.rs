@@ -1,5 +1,5 @@
-//! Label and field selectors: the whole grammar of label selectors, and `=`, `==` and `!=` of field selectors. Pure;
-//! lists, watches and collection deletes use them.
+//! Label selectors, with their whole grammar, and field selectors with `=`, `==` and `!=`. Lists, watches and deletions
+//! of collections use them.
 
 mod labels;
 
@@ -11,7 +11,7 @@ use crate::object;
 use crate::resources::resource::ResourceType;
 use crate::status_error::ApiError;
 
-/// Both selectors of a request.
+/// The label selector and the field selector of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Selectors {
     labels: Vec<LabelRequirement>,
@@ -26,7 +26,7 @@ struct FieldRequirement {
 }
 
 impl Selectors {
-    /// Parses both. Field selectors are checked against the selectable fields of the resource.
+    /// Parses both selectors. A field selector may use only the selectable fields of the resource.
     pub(crate) fn parse(resource: &ResourceType, labels: &str, fields: &str) -> Result<Selectors, ApiError> {
         let labels = labels::parse(labels).map_err(|error| ApiError::bad_request(error.to_string()))?;
         let fields = parse_fields(resource, fields)?;
@@ -54,7 +54,7 @@ impl FieldRequirement {
     }
 }
 
-/// The fields by which a built-in kind can be selected, besides name and namespace.
+/// The selectable fields of a built-in kind, other than name and namespace.
 fn selectable_fields(resource: &ResourceType) -> &'static [&'static str] {
     match (resource.id.group.as_str(), resource.id.plural.as_str()) {
         ("", "events") => &[
@@ -161,7 +161,8 @@ fn field_term(term: &str) -> Option<(&str, bool, &str)> {
     Some((path.trim(), equal, value))
 }
 
-/// The single name that a field selector requires, parsed as the selector is: the rights to that name are then checked.
+/// The name that a field selector requires, if it requires one. It is parsed exactly like the selector, because the
+/// user's rights to this name are then checked.
 pub(super) fn required_name(text: &str) -> Option<String> {
     let terms = split_fields(text);
     let parsed: Option<Vec<_>> = terms.iter().filter(|term| !term.is_empty()).map(|term| field_term(term)).collect();
@@ -200,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_required_only_by_a_term_of_its_own() {
+    fn only_a_separate_term_requires_a_name() {
         assert_eq!(required_name("spec.nodeName=x,metadata.name=a").as_deref(), Some("a"));
         assert_eq!(required_name("metadata.name==a").as_deref(), Some("a"));
         for text in [

@@ -1,5 +1,5 @@
-//! YAML as a real server reads it: version 1.1, by `sigs.k8s.io/yaml` on `go.yaml.in/yaml/v2`. A YAML parser provides
-//! the events; this module interprets them.
+//! Reads YAML like a real server: YAML 1.1, as read by `sigs.k8s.io/yaml` and `go.yaml.in/yaml/v2`. A YAML parser
+//! provides the events, and this module interprets them.
 
 mod scalar;
 
@@ -12,16 +12,18 @@ use serde_json::{Map, Value};
 
 use scalar::Scalar;
 
-/// Go allows deeper nesting, but deeper objects are refused anyway. An expanded alias counts with its own depth.
+/// The deepest allowed nesting. Go allows more, but objects that deep are refused anyway. An alias counts with the
+/// depth of its node.
 const DEPTH_MAX: usize = 200;
-/// The memory limit for all copies of one document's anchored nodes. Go shares the target of an alias; here each alias
-/// is a copy, and each anchor keeps one for later aliases. An honest body has at most 3 MB and few aliases; a hostile
-/// one asks for gigabytes.
+/// The memory limit for all copies of anchored nodes in a document. In Go, aliases share the node. Here each alias is a
+/// copy, and each anchor keeps another copy for its aliases. A normal body has at most 3 MB and few aliases, but an
+/// attacker's aliases could expand to gigabytes.
 const COPIES_MAX_BYTES: usize = 64 << 20;
-/// The size of the smallest map: the standard library allocates eleven entries at once.
+/// The memory of the smallest map, because the standard library allocates eleven entries at once.
 const MAP_BYTES: usize = 11 * (size_of::<String>() + size_of::<Value>());
 
-/// The error for invalid YAML, or YAML that cannot be JSON, in the words of Go's reader where that is simple.
+/// The error for invalid YAML, or for YAML that cannot be converted to JSON. In simple cases it has the words of Go's
+/// reader.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct YamlError(String);
@@ -46,15 +48,15 @@ impl YamlError {
     }
 }
 
-/// A document and its duplicate keys, each with its line, as strict decoding reports them.
+/// A document, and its duplicate keys, each with its line and in the words of strict decoding.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Parsed {
     pub(crate) value: Value,
     pub(crate) duplicates: Vec<String>,
 }
 
-/// Parses the first document; null if there is none. Only this one counts in a request's body, and what follows is not
-/// read.
+/// Parses the first document, or returns null if there is none. The text after it is not read: in the body of a
+/// request, only the first document counts.
 pub(crate) fn first(body: &[u8]) -> Result<Parsed, YamlError> {
     let Ok(text) = std::str::from_utf8(body) else { return Err(YamlError::new(None, "invalid leading UTF-8 octet")) };
     let mut reader = YamlReader::new(text);
@@ -62,7 +64,7 @@ pub(crate) fn first(body: &[u8]) -> Result<Parsed, YamlError> {
     Ok(Parsed { value, duplicates: reader.duplicates })
 }
 
-/// All documents.
+/// Parses all documents.
 pub(crate) fn all(text: &str) -> Result<Vec<Value>, YamlError> {
     let mut reader = YamlReader::new(text);
     let mut documents = Vec::new();
@@ -76,9 +78,9 @@ pub(crate) fn all(text: &str) -> Result<Vec<Value>, YamlError> {
 struct Anchored {
     value: Value,
     nodes: u64,
-    /// The nesting depth of its lists and maps, including itself.
+    /// The nesting depth of the node's lists and maps, including the node itself.
     height: usize,
-    /// Its approximate memory use.
+    /// The node's approximate memory use.
     bytes: usize,
 }
 
@@ -86,7 +88,7 @@ struct YamlReader<'a> {
     parser: Parser<'a, granit_parser::StrInput<'a>>,
     anchors: HashMap<usize, Anchored>,
     depth: usize,
-    /// The greatest depth within the current node.
+    /// The greatest depth reached within the current node.
     deepest: usize,
     /// The number of nodes in this document so far, and how many of them come from aliases.
     nodes: u64,
@@ -115,7 +117,7 @@ impl<'a> YamlReader<'a> {
         }
     }
 
-    /// The next document.
+    /// Reads the next document. `None` at the end of the text.
     fn document(&mut self) -> Result<Option<Value>, YamlError> {
         loop {
             match self.event()? {
@@ -198,7 +200,7 @@ impl<'a> YamlReader<'a> {
         Ok(())
     }
 
-    /// Refuses a copy that exceeds the limit for the document's copies.
+    /// Counts a copy of this size. It is an error if all copies of the document exceed their limit.
     fn copy(&mut self, bytes: usize) -> Result<(), YamlError> {
         self.copied += bytes;
         if self.copied > COPIES_MAX_BYTES {
@@ -207,7 +209,8 @@ impl<'a> YamlReader<'a> {
         Ok(())
     }
 
-    /// `failOnExcessiveAliasing`: in a small document, almost all nodes may come from aliases.
+    /// Expands an alias. As in `failOnExcessiveAliasing`, almost all nodes of a small document may come from aliases,
+    /// but fewer in a large document.
     fn alias(&mut self, anchor: usize) -> Result<Value, YamlError> {
         let Some(found) = self.anchors.get(&anchor) else {
             return Err(YamlError::new(None, "anchor value contains itself"));
@@ -236,7 +239,7 @@ impl<'a> YamlReader<'a> {
         }
     }
 
-    /// The last of several values counts, even if one of them is merged in.
+    /// Reads a map. If a key occurs several times, its last value counts, even if one of the values is merged in.
     fn mapping(&mut self) -> Result<Value, YamlError> {
         let mut map = Map::new();
         loop {
@@ -297,7 +300,7 @@ fn merge(map: &mut Map<String, Value>, merged: Value) -> Result<(), YamlError> {
     Ok(())
 }
 
-/// `scalar` in `go.yaml.in/yaml/v2/decode.go`.
+/// Finds the value of a scalar, like `scalar` in `go.yaml.in/yaml/v2/decode.go`.
 fn resolved(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Scalar, YamlError> {
     match tag.filter(|tag| tag.handle() == "tag:yaml.org,2002:").map(Tag::suffix) {
         None if tag.is_some() || style != ScalarStyle::Plain => Ok(Scalar::Text(text.to_owned())),
@@ -316,7 +319,7 @@ fn ratio(part: u64, whole: u64) -> f64 {
     part as f64 / whole as f64
 }
 
-/// `allowedAliasRatio` in `go.yaml.in/yaml/v2/decode.go`.
+/// The allowed share of nodes from aliases, like `allowedAliasRatio` in `go.yaml.in/yaml/v2/decode.go`.
 fn allowed_alias_ratio(nodes: u64) -> f64 {
     const LOW: u64 = 400_000;
     const HIGH: u64 = 4_000_000;
@@ -346,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn aliases_and_merges_are_carried_out_in_their_order() {
+    fn aliases_and_merges_apply_in_their_order() {
         let text =
             "base: &b {x: 1, z: 2}\none: {<<: *b, x: 3}\ntwo: {x: 3, <<: *b}\nthree: {<<: [{x: 4}, *b]}\nlist: [*b]\n";
         let expected = json!({
@@ -370,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn a_little_text_does_not_become_much() {
+    fn a_small_text_cannot_expand_to_a_large_document() {
         let mut text = "a: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
         for level in 1..9 {
             let alias = format!("*a{}", level - 1);
@@ -383,7 +386,7 @@ mod tests {
         assert!(first(deep.as_bytes()).is_err());
     }
 
-    /// A text with a chain of anchors, each with lists and maps around an alias to the previous one.
+    /// A text with a chain of anchors. Each has lists and maps around an alias to the previous anchor.
     fn chain(links: usize, levels: usize) -> String {
         let (open, close) = ("[{a: ".repeat(levels), "}]".repeat(levels));
         let links = (0..links).map(|link| {
@@ -395,7 +398,7 @@ mod tests {
 
     #[test]
     fn an_expanded_alias_may_not_exceed_the_depth_limit() {
-        // Two levels for each link, and the list around them.
+        // Each link has two levels, and there is a list around all links.
         assert!(value(chain(3, 33).as_bytes()).is_ok());
         assert!(value(chain(99, 1).as_bytes()).is_ok());
         for text in [chain(4, 33), chain(100, 1), chain(25, 99), "- &a {k: &b [x]}\n- ".to_owned() + &chain(100, 1)] {
@@ -403,7 +406,7 @@ mod tests {
             assert_eq!(value(text.as_bytes()).map(|_| ()).expect_err("deep").to_string(), shown);
             assert_eq!(all(&text).map(|_| ()).expect_err("deep").to_string(), shown);
         }
-        // The depth counts at the place of the alias, not where the anchor was.
+        // The depth of an alias counts from the place of the alias, not from the place of its anchor.
         assert!(value(format!("[{}, [[*a98]]]", &chain(99, 1)).as_bytes()).is_err());
         assert!(value(format!("[{0}, {0}]", chain(98, 1)).as_bytes()).is_ok());
     }

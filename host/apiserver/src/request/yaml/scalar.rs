@@ -1,10 +1,11 @@
-//! The value of a YAML 1.1 scalar: `resolve` in `go.yaml.in/yaml/v2/resolve.go`, on which sigs.k8s.io/yaml is based.
+//! Finds the value of a YAML 1.1 scalar, like `resolve` in `go.yaml.in/yaml/v2/resolve.go`, on which `sigs.k8s.io/yaml`
+//! is based.
 
 use serde_json::{Number, Value};
 
 use super::YamlError;
 
-/// A scalar with its Go type.
+/// The value of a scalar, by its Go type.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Scalar {
     Null,
@@ -16,7 +17,7 @@ pub(super) enum Scalar {
 }
 
 impl Scalar {
-    /// A scalar without a tag and without quotes.
+    /// The value of a scalar without a tag and without quotes.
     pub(super) fn of_plain(text: &str) -> Scalar {
         match text {
             "" | "~" | "null" | "Null" | "NULL" => Scalar::Null,
@@ -29,7 +30,7 @@ impl Scalar {
         }
     }
 
-    /// Underscores are ignored, except after a leading dot.
+    /// The value of a number. Underscores are ignored, except after a leading dot.
     fn of_number(text: &str) -> Option<Scalar> {
         match text.as_bytes().first()? {
             b'.' => float(text),
@@ -41,7 +42,7 @@ impl Scalar {
         }
     }
 
-    /// A scalar with an explicit tag, given by the tag's name (`int`).
+    /// The value of a scalar with an explicit tag. `tag` is the tag's name, such as `int`.
     pub(super) fn of_tagged(tag: &str, text: &str) -> Result<Scalar, YamlError> {
         let found = Scalar::of_plain(text);
         let own = match found {
@@ -62,7 +63,7 @@ impl Scalar {
         }
     }
 
-    /// Its JSON value. A whole float is written without a point, and so read as an integer.
+    /// The scalar as a JSON value. A float without a fraction becomes an integer.
     pub(super) fn into_value(self) -> Result<Value, YamlError> {
         Ok(match self {
             Scalar::Null => Value::Null,
@@ -79,7 +80,7 @@ impl Scalar {
         })
     }
 
-    /// Its form as a key: `convertToJSONableObject` in `sigs.k8s.io/yaml/yaml.go`.
+    /// The scalar as the key of a map, like `convertToJSONableObject` in `sigs.k8s.io/yaml/yaml.go`.
     pub(super) fn into_key(self) -> Result<String, YamlError> {
         Ok(match self {
             Scalar::Text(text) => text,
@@ -96,7 +97,7 @@ impl Scalar {
     }
 }
 
-/// `strconv.ParseInt` and `ParseUint` with base 0: a leading zero means octal.
+/// Parses an integer, like `strconv.ParseInt` and `ParseUint` with base 0: a leading zero means octal.
 fn integer(text: &str) -> Option<Scalar> {
     let (is_negative, digits) = match text.as_bytes().first()? {
         b'-' => (true, &text[1..]),
@@ -111,7 +112,7 @@ fn integer(text: &str) -> Option<Scalar> {
         _ if digits.len() > 1 && digits.starts_with('0') => (8, &digits[1..]),
         _ => (10, digits),
     };
-    // A sign is not a digit, although Rust accepts one here.
+    // Rust's parser would accept a sign here.
     if !digits.chars().all(|digit| digit.is_digit(radix)) {
         return None;
     }
@@ -119,13 +120,13 @@ fn integer(text: &str) -> Option<Scalar> {
     let number = if is_negative { -magnitude } else { magnitude };
     match (i64::try_from(number), u64::try_from(number)) {
         (Ok(number), _) => Some(Scalar::Int(number)),
-        // `ParseUint` accepts no sign.
+        // Go's `ParseUint` does not accept a sign.
         (_, Ok(number)) if !text.starts_with('+') => Some(Scalar::Uint(number)),
         _ => None,
     }
 }
 
-/// `yamlStyleFloat`, and `strconv.ParseFloat`, which refuses numbers that are too large.
+/// Parses a float, like Go's `yamlStyleFloat` and `strconv.ParseFloat`, which refuses numbers that are too large.
 fn float(text: &str) -> Option<Scalar> {
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
     let (mantissa, exponent) = match unsigned.find(['e', 'E']) {
@@ -143,7 +144,7 @@ fn float(text: &str) -> Option<Scalar> {
     number.is_finite().then_some(Scalar::Float(number))
 }
 
-/// `strconv.FormatFloat(number, 'g', -1, 32)`.
+/// Formats a number like Go's `strconv.FormatFloat(number, 'g', -1, 32)`.
 fn shortest(number: f64) -> String {
     if number.is_nan() {
         return ".nan".to_owned();
@@ -170,7 +171,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// Compared with a real server: `tests/differential/scripts/yaml.yaml` has more.
+    /// `tests/differential/scripts/yaml.yaml` compares more scalars with a real server.
     #[test]
     fn plain_scalars_are_those_of_yaml_1_1() {
         for (text, value) in [

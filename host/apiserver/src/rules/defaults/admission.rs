@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::{default, default_text, each};
 use crate::object::{self, as_map_mut};
 
-/// For a `ValidatingWebhookConfiguration` or `MutatingWebhookConfiguration`.
+/// Sets the defaults of a `ValidatingWebhookConfiguration` or `MutatingWebhookConfiguration`.
 pub(super) fn webhooks(kind: &str, configuration: &mut Value) {
     for webhook in each(as_map_mut(configuration), "webhooks") {
         default_text(webhook, "failurePolicy", "Fail");
@@ -21,7 +21,7 @@ pub(super) fn webhooks(kind: &str, configuration: &mut Value) {
     }
 }
 
-/// For a policy or binding.
+/// Sets the defaults of a policy or a binding.
 pub(super) fn policy(kind: &str, policy: &mut Value) {
     let spec = object::map_mut(policy, "spec");
     if kind == "ValidatingAdmissionPolicy" {
@@ -37,7 +37,7 @@ pub(super) fn policy(kind: &str, policy: &mut Value) {
     }
 }
 
-/// For the part that selects requests.
+/// Sets the defaults of the part that selects requests.
 fn match_resources(map: &mut Map<String, Value>, rules: &str) {
     default_text(map, "matchPolicy", "Equivalent");
     default(map, "namespaceSelector", json!({}));

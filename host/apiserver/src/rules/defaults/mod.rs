@@ -1,7 +1,7 @@
-//! The values that a server adds to built-in objects: documented defaults (`workloads`, `others`), and values that it
-//! decides when an object is stored (finalizers of namespaces, cluster IPs, phases).
+//! Sets the values that the server adds to built-in objects: documented defaults (`workloads`, `others`), and values
+//! that it decides when an object is stored, such as finalizers of namespaces, cluster IPs and phases.
 //!
-//! They matter in practice: clients that apply part of an object must find the same rest on both servers.
+//! Clients that apply only part of an object must find the same values in all other fields as on a real server.
 
 mod admission;
 mod others;
@@ -32,7 +32,7 @@ fn default_text(map: &mut Map<String, Value>, key: &str, value: &str) {
     }
 }
 
-/// The maps in the list under `key`.
+/// Iterates over the maps in the list under `key`.
 fn each<'a>(map: &'a mut Map<String, Value>, key: &str) -> impl Iterator<Item = &'a mut Map<String, Value>> {
     let list = map.get_mut(key).and_then(Value::as_array_mut);
     list.into_iter().flatten().filter_map(Value::as_object_mut)
@@ -66,7 +66,7 @@ pub(crate) fn apply(resource: &ResourceType, object: &mut Value) {
         ("autoscaling", "HorizontalPodAutoscaler") if spec_is_map => {
             autoscaler_convert::default_spec(&resource.version, object::map_mut(object, "spec"));
         }
-        // A namespace whose name is still to be generated gets its label then.
+        // If the name is generated later, the label is set later, too.
         ("", "Namespace") if !object::name(object).is_empty() => others::namespace(object),
         ("", "PodTemplate") => workloads::template(object::as_map_mut(object)),
         ("", "Secret") => others::secret(object),
@@ -93,8 +93,8 @@ pub(crate) fn apply(resource: &ResourceType, object: &mut Value) {
     }
 }
 
-/// Sets what a real server's admission plugins set before webhooks see the object: for a new object, and for one that
-/// replaces `current`. Does nothing for subresources.
+/// Sets the values that admission plugins of a real server set before webhooks see the object. It may be new or replace
+/// `current`. Does nothing for subresources.
 pub(crate) fn admit(resource: &ResourceType, subresource: &str, object: &mut Value, current: Option<&Value>) {
     if (resource.id.group.as_str(), resource.kind.as_str(), subresource) == ("", "Pod", "") {
         workloads::admit_pod(object::map_mut(object, "spec"), current.map(|pod| &pod["spec"]));
@@ -156,7 +156,7 @@ pub(crate) fn on_update(
             give_up_addresses(object, current);
             state.addresses.allocate(object, Some(current))?;
         }
-        // `podStatusStrategy.PrepareForUpdate` in `pkg/registry/core/pod/strategy.go`.
+        // As in `podStatusStrategy.PrepareForUpdate` in `pkg/registry/core/pod/strategy.go`.
         ("", "Pod") if text(object, "/status/qosClass").is_empty() => {
             object::copy_field(object::map_mut_value(object, "status"), &current["status"], "qosClass");
         }
@@ -168,7 +168,7 @@ pub(crate) fn on_update(
     Ok(())
 }
 
-/// A service that changes its type gives up fields that only the old type has, unless the client sets them.
+/// Removes fields that only the old type of a service has, if the type changes and the client does not set them.
 fn give_up_addresses(service: &mut Value, current: &Value) {
     let kind = |service: &Value| text(service, "/spec/type").to_owned();
     let (before, now) = (kind(current), kind(service));
@@ -196,7 +196,7 @@ fn give_up_addresses(service: &mut Value, current: &Value) {
     }
 }
 
-/// If a client leaves out an allocated value, it keeps the value.
+/// Keeps allocated values, such as addresses and ports, if the client leaves them out.
 fn keep_addresses(service: &mut Value, current: &Value) {
     let spec = object::map_mut(service, "spec");
     for key in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {

@@ -1,4 +1,4 @@
-//! Defaults for built-in kinds that run no pods.
+//! Defaults for built-in kinds that do not run pods.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -39,14 +39,14 @@ pub(super) fn service(spec: &mut Map<String, Value>) {
     }
 }
 
-/// Every namespace gets a label with its name, so that it can be selected.
+/// Adds a label with the namespace's name, so that selectors can select it.
 pub(super) fn namespace(namespace: &mut Value) {
     let name = json!(object::name(namespace));
     let labels = object::map_mut(object::map_mut_value(namespace, "metadata"), "labels");
     labels.insert("kubernetes.io/metadata.name".to_owned(), name);
 }
 
-/// `stringData` is another way to write `data`, and is not stored.
+/// Moves `stringData` into `data`. It is only another way to write `data`, and is not stored.
 pub(super) fn secret(secret: &mut Value) {
     let fields = as_map_mut(secret);
     default_text(fields, "type", "Opaque");
@@ -66,7 +66,7 @@ pub(super) fn binding(binding: &mut Value) {
     }
 }
 
-/// A certificate request is always in its creator's name.
+/// Sets the user of a certificate request, which is always its creator.
 pub(super) fn requested_by(user: &User, request: &mut Value) {
     let info = user.info();
     let spec = object::map_mut(request, "spec");
@@ -111,7 +111,7 @@ pub(super) fn endpoint_slice(slice: &mut Value) {
     }
 }
 
-/// `SetDefaults_Endpoints` of `pkg/apis/core/v1/defaults.go`.
+/// Sets the defaults of endpoints, like `SetDefaults_Endpoints` of `pkg/apis/core/v1/defaults.go`.
 pub(super) fn endpoints(endpoints: &mut Value) {
     for subset in each(as_map_mut(endpoints), "subsets") {
         for port in each(subset, "ports") {
@@ -120,7 +120,7 @@ pub(super) fn endpoints(endpoints: &mut Value) {
     }
 }
 
-/// A job selects its pods by its own UID, unless it has a manual selector.
+/// Makes a job select its pods by the job's UID, unless it has a manual selector.
 pub(super) fn job_selector(job: &mut Value) {
     if job.pointer("/spec/manualSelector") == Some(&json!(true)) {
         return;
@@ -137,7 +137,7 @@ pub(super) fn job_selector(job: &mut Value) {
     }
 }
 
-/// An object without labels gets those of its template: `SetDefaults_ReplicationController` in
+/// Sets a missing selector to the template's labels, like `SetDefaults_ReplicationController` in
 /// `pkg/apis/core/v1/defaults.go`.
 pub(super) fn select_like_template(object: &mut Value) {
     let labels = object.pointer("/spec/template/metadata/labels").cloned().unwrap_or_default();
@@ -157,7 +157,7 @@ pub(super) fn label_like_template(object: &mut Value) {
     }
 }
 
-/// The condition of a pod that waits for its scheduling gates: `applySchedulingGatedCondition` in
+/// The condition of a pod that waits for its scheduling gates, like `applySchedulingGatedCondition` in
 /// `pkg/registry/core/pod/strategy.go`.
 pub(super) fn gated(now: &str) -> Value {
     json!({
@@ -170,7 +170,7 @@ pub(super) fn gated(now: &str) -> Value {
     })
 }
 
-/// A limit range for containers gets default requests and limits: `SetDefaults_LimitRangeItem` in
+/// Sets default requests and limits in a limit range for containers, like `SetDefaults_LimitRangeItem` in
 /// `pkg/apis/core/v1/defaults.go`.
 pub(super) fn limit_range(spec: &mut Map<String, Value>) {
     for limit in each(spec, "limits").filter(|limit| limit.get("type") == Some(&json!("Container"))) {
@@ -186,8 +186,9 @@ pub(super) fn limit_range(spec: &mut Map<String, Value>) {
     }
 }
 
-/// A claim, with its two ways to name its data source: `DropDisabledFields`, `EnforceDataSourceBackwardsCompatibility`
-/// and `NormalizeDataSources` in `pkg/api/persistentvolumeclaim/util.go`.
+/// Sets the defaults of a volume claim, and adapts the two fields that name its data source to each other, like
+/// `DropDisabledFields`, `EnforceDataSourceBackwardsCompatibility` and `NormalizeDataSources` in
+/// `pkg/api/persistentvolumeclaim/util.go`.
 pub(super) fn claim(spec: &mut Map<String, Value>) {
     default_text(spec, "volumeMode", "Filesystem");
     let text = |source: &Value, name: &str| source[name].as_str().unwrap_or_default().to_owned();

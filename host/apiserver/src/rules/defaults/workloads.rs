@@ -46,7 +46,7 @@ pub(super) fn daemon_set(spec: &mut Spec) {
 pub(super) fn job(spec: &mut Spec) {
     let no_completions = spec.get("completions").is_none_or(Value::is_null);
     let no_parallelism = spec.get("parallelism").is_none_or(Value::is_null);
-    // A job with only a parallelism is a work queue, whose completions stay open.
+    // A job with a parallelism but no completions is a work queue: its completions stay unset.
     if no_completions && no_parallelism {
         spec.insert("completions".to_owned(), json!(1));
     }
@@ -78,7 +78,7 @@ pub(super) fn cron_job(spec: &mut Spec) {
     }
 }
 
-/// Only the type `RollingUpdate` has its parameters.
+/// Sets default parameters of a strategy, if its type is `RollingUpdate`.
 fn rolling_update(spec: &mut Spec, key: &str, parameters: &[(&str, Value)]) {
     let Some(strategy) = spec.get_mut(key).and_then(Value::as_object_mut) else { return };
     default_text(strategy, "type", "RollingUpdate");
@@ -92,7 +92,7 @@ fn rolling_update(spec: &mut Spec, key: &str, parameters: &[(&str, Value)]) {
     }
 }
 
-/// Defaults of a pod template.
+/// Sets the defaults of a pod template.
 pub(super) fn template(spec: &mut Spec) {
     let inner = spec.get_mut("template").and_then(|template| template.get_mut("spec"));
     if let Some(inner) = inner.and_then(Value::as_object_mut) {
@@ -100,7 +100,7 @@ pub(super) fn template(spec: &mut Spec) {
     }
 }
 
-/// Defaults of a pod that does not come from a template.
+/// Sets the defaults of a pod, among them some that are not set in a template.
 pub(super) fn lone_pod(spec: &mut Spec) {
     default(spec, "enableServiceLinks", json!(true));
     if let Some(Value::Number(grace)) = spec.get_mut("terminationGracePeriodSeconds")
@@ -119,7 +119,7 @@ pub(super) fn lone_pod(spec: &mut Spec) {
     }
 }
 
-/// In the host network, container ports are host ports.
+/// Sets host ports equal to container ports, for a pod in the host network.
 fn take_host_ports(container: &mut Spec) {
     for port in each(container, "ports") {
         if port.get("hostPort").is_none_or(|port| *port == json!(0))
@@ -130,7 +130,7 @@ fn take_host_ports(container: &mut Spec) {
     }
 }
 
-/// A container with a limit but no request requests the limit.
+/// Sets missing requests of a container to its limits.
 fn request_the_limits(container: &mut Spec) {
     let limits = container.get("resources").and_then(|resources| resources.get("limits"));
     let Some(limits) = limits.and_then(Value::as_object).filter(|limits| !limits.is_empty()).cloned() else { return };
@@ -140,9 +140,10 @@ fn request_the_limits(container: &mut Spec) {
     limits.into_iter().for_each(|(name, limit)| default(requests, &name, limit));
 }
 
-/// Sets what a real server's admission sets: the default priority, or that of the replaced pod
-/// (`plugin/pkg/admission/priority`), and tolerations of five minutes for nodes that are gone, on update too, because
-/// an applied list of tolerations leaves them out (`plugin/pkg/admission/defaulttolerationseconds`).
+/// Sets the values that admission in a real server sets: the priority, by default or as in the replaced pod
+/// (`plugin/pkg/admission/priority`), and tolerations of five minutes for lost nodes
+/// (`plugin/pkg/admission/defaulttolerationseconds`). An update sets the tolerations again, because an applied list of
+/// tolerations lacks them.
 pub(super) fn admit_pod(spec: &mut Spec, current: Option<&Value>) {
     match current {
         Some(current) => {
@@ -196,14 +197,14 @@ pub(super) fn quality_of_service(spec: &Value) -> &'static str {
     }
 }
 
-/// Defaults of a pod's spec.
+/// Sets the defaults of a pod's spec.
 pub(super) fn pod(spec: &mut Spec) {
     default_text(spec, "restartPolicy", "Always");
     default_text(spec, "dnsPolicy", "ClusterFirst");
     default_text(spec, "schedulerName", "default-scheduler");
     default(spec, "terminationGracePeriodSeconds", json!(30));
     default(spec, "securityContext", json!({}));
-    // The deprecated name mirrors the new one, and vice versa.
+    // The old and the new field for the service account always have the same value.
     for (from, to) in [("serviceAccountName", "serviceAccount"), ("serviceAccount", "serviceAccountName")] {
         if let Some(name) = spec.get(from).cloned() {
             default(spec, to, name);
@@ -240,7 +241,7 @@ fn container(container: &mut Spec) {
     }
 }
 
-/// An image without a tag means `latest`; a digest pins it.
+/// Whether an image may change: its tag is `latest` or missing, and it has no digest.
 fn is_latest(image: &str) -> bool {
     if image.contains('@') {
         return false;
@@ -264,7 +265,7 @@ fn http_get(handler: &mut Spec) {
     }
 }
 
-/// The reference to a pod's field, in a variable or a file.
+/// Sets the default version of a reference to a pod's field, from a variable or a file.
 fn field_reference(owner: &mut Spec) {
     if let Some(field) = owner.get_mut("fieldRef").and_then(Value::as_object_mut) {
         default_text(field, "apiVersion", "v1");

@@ -1,4 +1,4 @@
-//! Validation of admission configurations. Follows `pkg/apis/admissionregistration/validation`.
+//! Validates admission configurations. Follows `pkg/apis/admissionregistration/validation`.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ const OPERATIONS: [&str; 5] = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
 const URL_FORM: &str = "; desired format: https://host[/path]";
 const MATCH_CONDITIONS_MAX: usize = 64;
 
-/// A `ValidatingWebhookConfiguration` or `MutatingWebhookConfiguration`.
+/// Validates a `ValidatingWebhookConfiguration` or `MutatingWebhookConfiguration`.
 pub(super) fn webhooks(configuration: &Value, report: &mut Report) {
     let mut known = BTreeSet::new();
     let missing = format!("must specify one of {}", reviews::VERSIONS.join(", "));
@@ -54,7 +54,7 @@ fn validate_webhook(place: &str, webhook: &Value, report: &mut Report) {
     match_conditions(&field("matchConditions"), webhook, false, report);
 }
 
-/// A domain name of at least three labels.
+/// Checks a webhook's name: a domain name of at least three labels.
 fn qualified_name(field: &str, name: &Value, report: &mut Report) {
     let shown = name.as_str().unwrap_or_default();
     match names::check_subdomain(shown) {
@@ -121,7 +121,7 @@ fn resources(field: &str, listed: &Value, report: &mut Report) {
     if found.len() > 1 && found.contains(&"*/*") {
         report.invalid(field, listed, "if '*/*' is present, must not specify other resources");
     }
-    // As in a real server, the last one without a subresource counts.
+    // As in a real server, the last resource without a subresource counts.
     let last = found.iter().rfind(|item| !item.is_empty() && !item.contains('/'));
     if found.contains(&"*") && last.is_some_and(|last| *last != "*") {
         let why = "if '*' is present, must not specify other resources without subresources";
@@ -129,7 +129,7 @@ fn resources(field: &str, listed: &Value, report: &mut Report) {
     }
 }
 
-/// `missing` is the error's detail if the list is empty.
+/// Checks `admissionReviewVersions`. `missing` is the detail of the error if the list is empty.
 pub(super) fn review_versions(field: &str, listed: &Value, missing: &str, report: &mut Report) {
     let found = strings(listed, "");
     if found.is_empty() {
@@ -151,13 +151,13 @@ pub(super) fn review_versions(field: &str, listed: &Value, missing: &str, report
     }
 }
 
-/// `WebhookClientConfig`.
+/// Validates a `WebhookClientConfig`.
 pub(super) fn client(field: &str, config: &Value, report: &mut Report) {
     let (url, service) = (config["url"].as_str(), config.get("service").filter(|service| service.is_object()));
     match (url, service) {
         (Some(url), None) => validate_url(&format!("{field}.url"), url, report),
         (None, Some(service)) => {
-            // A real server mixes up the two here.
+            // A real server confuses the two fields: the error about one names the other.
             for (key, blamed) in [("name", "namespace"), ("namespace", "name")] {
                 if text(service, &format!("/{key}")).is_empty() {
                     report.required(format!("{field}.service.{blamed}"));
@@ -234,7 +234,7 @@ mod tests {
         })
     }
 
-    /// The errors of a usual webhook with one field changed.
+    /// The errors of a valid webhook after one field was changed.
     fn with(pointer: &str, value: Value) -> Vec<String> {
         let mut webhook = webhook();
         match pointer.rsplit_once('/') {

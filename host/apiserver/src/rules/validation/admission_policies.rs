@@ -79,7 +79,7 @@ fn validate(place: &str, validation: &Value, report: &mut Report) {
     report.one_of(&field("reason"), &validation["reason"], &REASONS);
 }
 
-/// `MatchResources`.
+/// Validates `MatchResources`.
 fn resources(place: &str, resources: &Value, report: &mut Report) {
     report.one_of(&format!("{place}.matchPolicy"), &resources["matchPolicy"], &["Equivalent", "Exact"]);
     for selector in ["namespaceSelector", "objectSelector"] {

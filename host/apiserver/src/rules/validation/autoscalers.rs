@@ -1,4 +1,4 @@
-//! Validation of autoscalers: `pkg/apis/autoscaling/validation/validation.go` of Kubernetes 1.36.3.
+//! Validates autoscalers, like `pkg/apis/autoscaling/validation/validation.go` of Kubernetes 1.36.3.
 
 use serde_json::{Value, json};
 
@@ -7,8 +7,8 @@ use super::table::{self, Check, FieldRule, is_empty};
 use crate::object::{self, names, text};
 use crate::schema::typed::quantity;
 
-/// The type of a metric, its member, and the message for a missing target. In a real server's order, as the first one
-/// given counts.
+/// The types of metrics, each with its field. They are in a real server's order, because the first field that is set
+/// counts.
 const SOURCES: [(&str, &str); 5] = [
     ("Object", "object"),
     ("External", "external"),
@@ -58,7 +58,7 @@ pub(super) fn autoscaler(object: &Value, report: &mut Report) {
     }
 }
 
-/// `ValidateCrossVersionObjectReference`.
+/// Validates a reference, like `ValidateCrossVersionObjectReference`.
 fn reference(target: &Value, field: &str, needs_group: bool, report: &mut Report) {
     for name in ["kind", "name"] {
         report.name(&format!("{field}.{name}"), &target[name], names::check_path_segment);
@@ -79,7 +79,7 @@ fn metric(metric: &Value, field: &str, report: &mut Report) {
         report.required_because(&at_type, "must specify a metric source type");
     }
     if !KINDS.contains(&kind) {
-        // Reported twice, as in a real server.
+        // As in a real server, this error is reported twice.
         report.not_supported(&at_type, &json!(kind), KINDS);
         report.not_supported(&at_type, &json!(kind), KINDS);
     }

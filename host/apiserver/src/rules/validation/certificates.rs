@@ -1,5 +1,5 @@
-//! Validation of certificate signing requests. Whether a request is signed by its key, or a certificate is valid, is
-//! not checked, as that would take a parser for both.
+//! Validates certificate signing requests. The signature of a request and the validity of a certificate are not
+//! checked, because that would need a parser for both.
 
 use std::collections::HashSet;
 
@@ -40,7 +40,7 @@ const USAGES: [&str; 23] = [
     "timestamping",
 ];
 
-/// `subresource` determines which conditions may change.
+/// Validates a certificate signing request. `subresource` determines which conditions may change.
 pub(super) fn signing_request(subresource: &str, object: &Value, previous: Option<&Value>, report: &mut Report) {
     match previous {
         None => spec(object, report),
@@ -51,7 +51,7 @@ pub(super) fn signing_request(subresource: &str, object: &Value, previous: Optio
     }
 }
 
-/// The spec of a new request, which never changes.
+/// Validates the spec of a new request. It never changes later.
 fn spec(object: &Value, report: &mut Report) {
     let spec = &object["spec"];
     let request = BASE64_STANDARD.decode(text(spec, "/request")).unwrap_or_default();
@@ -136,7 +136,7 @@ fn conditions(object: &Value, previous: &Value, report: &mut Report) {
     }
 }
 
-/// A decision is final, and only `approval` may make it.
+/// Validates an update. Only the subresource `approval` may decide about a request, and a decision is final.
 fn update(subresource: &str, object: &Value, previous: &Value, report: &mut Report) {
     let of = |kind| (of_type(previous, kind), of_type(object, kind));
     for kind in [APPROVED, DENIED, FAILED] {

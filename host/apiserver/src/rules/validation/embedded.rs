@@ -1,5 +1,5 @@
-//! Validates resources embedded in custom resources: their type and metadata. They are checked even if a write does not
-//! change them.
+//! Validates the type and metadata of resources that are embedded in custom resources, even if a write does not change
+//! them.
 
 use serde_json::{Map, Value, json};
 

@@ -1,12 +1,12 @@
-//! Validation of Events: `kubernetes/pkg/apis/core/validation/events.go`. Errors use the field names of the core group,
-//! whatever the request's group.
+//! Validates Events, like `kubernetes/pkg/apis/core/validation/events.go`. Errors use the field names of the core
+//! group, even for requests to `events.k8s.io`.
 
 use serde_json::{Value, json};
 
 use super::report::Report;
 use crate::object::{self, names, text};
 
-/// The longest note in bytes; other texts are limited by [`TEXT_BYTES_MAX`].
+/// The longest note in bytes. The limit for other texts is [`TEXT_BYTES_MAX`].
 const NOTE_BYTES_MAX: usize = 1024;
 const TEXT_BYTES_MAX: usize = 128;
 
@@ -27,7 +27,7 @@ const FIXED_FIELDS: &[(&str, &str)] = &[
     ("reportingInstance", "reportingInstance"),
 ];
 
-/// The rules for Events in the core group are less strict than those in `events.k8s.io`.
+/// Validates an Event. The rules for the core group are less strict than those for `events.k8s.io`.
 pub(super) fn event(group: &str, object: &Value, previous: Option<&Value>, report: &mut Report) {
     let is_core = group.is_empty();
     place(is_core, object, report);
@@ -41,7 +41,7 @@ pub(super) fn event(group: &str, object: &Value, previous: Option<&Value>, repor
     }
 }
 
-/// Only the series of an Event in `events.k8s.io` may change.
+/// Validates an update in `events.k8s.io`. Only the series may change.
 fn update(object: &Value, previous: &Value, report: &mut Report) {
     if object["series"] != previous["series"] {
         series(&object["series"], report);
@@ -53,8 +53,8 @@ fn update(object: &Value, previous: &Value, report: &mut Report) {
     }
 }
 
-/// An Event must be in the namespace of its object, or in the default namespace if the object has none. In
-/// `events.k8s.io` such an Event may also be elsewhere.
+/// Checks that an Event is in the namespace of its object, or in `default` if the object is cluster-scoped. Events with
+/// an `eventTime` may also be in other namespaces.
 fn place(is_core: bool, object: &Value, report: &mut Report) {
     let about = if is_core { "involvedObject" } else { "regarding" };
     let (namespace, of_object) = (object::namespace(object), text(&object[about], "/namespace"));
@@ -95,7 +95,7 @@ fn limit(field: &str, found: &str, most: usize, report: &mut Report) {
     }
 }
 
-/// `validateV1EventSeries`.
+/// Validates a series, like `validateV1EventSeries`.
 fn series(series: &Value, report: &mut Report) {
     if !series.is_object() {
         return;
@@ -108,7 +108,7 @@ fn series(series: &Value, report: &mut Report) {
     }
 }
 
-/// A new Event in `events.k8s.io` must set all fields of that API and no deprecated ones.
+/// Checks that a new Event in `events.k8s.io` has all fields of that API, and no deprecated fields.
 fn new_form(object: &Value, report: &mut Report) {
     series(&object["series"], report);
     if object["eventTime"].is_null() {

@@ -1,4 +1,5 @@
-//! Validation of a job's failure and success policies: `pkg/apis/batch/validation/validation.go` of Kubernetes 1.36.3.
+//! Validates the failure and success policies of jobs, like `pkg/apis/batch/validation/validation.go` of Kubernetes
+//! 1.36.3.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -94,7 +95,7 @@ fn exit_codes(codes: &Value, field: &str, containers: &BTreeSet<&str>, report: &
     }
 }
 
-/// `validateSuccessPolicy`. Indexes are counted only if the list is well-formed.
+/// Validates a success policy, like `validateSuccessPolicy`. Indexes are counted only if their list is well-formed.
 pub(super) fn success_policy(spec: &Value, field: &str, report: &mut Report) {
     let policy = &spec["successPolicy"];
     if !policy.is_object() {
@@ -152,7 +153,7 @@ pub(super) fn success_policy(spec: &Value, field: &str, report: &mut Report) {
     }
 }
 
-/// `validateIndexesFormat`: intervals in ascending order.
+/// Checks a list of indexes and counts them, like `validateIndexesFormat`. The list has intervals in ascending order.
 fn count_indexes(indexes: &str, completions: i64) -> Result<i64, String> {
     let mut total = 0;
     let mut last: Option<i64> = None;

@@ -1,4 +1,4 @@
-//! Validation of jobs: `pkg/apis/batch/validation/validation.go` of Kubernetes 1.36.3.
+//! Validates jobs, like `pkg/apis/batch/validation/validation.go` of Kubernetes 1.36.3.
 
 use serde_json::{Value, json};
 
@@ -21,7 +21,7 @@ const SPEC: &[FieldRule] = &[
 ];
 /// The time zones of the tz database that Go's `time.LoadLocation` knows.
 const TIME_ZONES: &str = include_str!("../../../kubernetes/zones.txt");
-/// Above this, a job with a backoff limit per index has stricter limits.
+/// If a job with a backoff limit per index has more completions than this, stricter limits apply.
 const COMPLETIONS_SOFT_LIMIT: i64 = 100_000;
 const HIGH_COMPLETIONS_PARALLELISM_MAX: i64 = 10_000;
 
@@ -61,8 +61,8 @@ fn mismatch(spec: &Value, report: &mut Report) {
     report.invalid("spec.template.metadata.labels", labels, "`selector` does not match template `labels`");
 }
 
-/// `validatePodTemplateUpdate`: a suspended job may change its containers' resources, and one that has not begun may
-/// change where its pods run.
+/// Validates a change of the template, like `validatePodTemplateUpdate`. The containers' resources of a suspended job
+/// may change. If the job has not begun yet, the fields that decide where its pods run may change, too.
 fn template_update(object: &Value, before: &Value, report: &mut Report) {
     let is_suspended = before["spec"]["suspend"] == json!(true);
     if !is_suspended {
@@ -120,7 +120,7 @@ fn job_spec(spec: &Value, field: &str, report: &mut Report) {
     }
 }
 
-/// Counts of an indexed job.
+/// Validates the fields of indexed jobs.
 fn indexes(spec: &Value, field: &str, report: &mut Report) {
     let (per_index, failed) = (&spec["backoffLimitPerIndex"], &spec["maxFailedIndexes"]);
     if !failed.is_null() && per_index.is_null() {
@@ -156,7 +156,7 @@ fn indexes(spec: &Value, field: &str, report: &mut Report) {
     }
 }
 
-/// Limits of a job with many completions and a backoff limit per index.
+/// Checks the stricter limits for a job with many completions and a backoff limit per index.
 fn high_completions(spec: &Value, field: &str, report: &mut Report) {
     if spec["maxFailedIndexes"].is_null() {
         let why = format!("must be specified when completions is above {COMPLETIONS_SOFT_LIMIT}");
@@ -173,7 +173,7 @@ fn high_completions(spec: &Value, field: &str, report: &mut Report) {
     }
 }
 
-/// `IsDomainPrefixedPath`.
+/// Checks `managedBy`, like `IsDomainPrefixedPath`.
 fn managed_by(spec: &Value, field: &str, report: &mut Report) {
     let (value, place) = (&spec["managedBy"], format!("{field}.managedBy"));
     let Some(path) = value.as_str() else { return };
@@ -223,7 +223,7 @@ pub(super) fn cron_job(object: &Value, previous: Option<&Value>, report: &mut Re
     }
 }
 
-/// `validateTimeZone`.
+/// Checks a time zone, like `validateTimeZone`.
 fn time_zone(zone: &Value, report: &mut Report) {
     let field = "spec.timeZone";
     let Some(name) = zone.as_str() else { return };
@@ -253,7 +253,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_job_with_many_completions_has_less_of_the_rest() {
+    fn a_job_with_many_completions_has_stricter_limits() {
         let messages = |spec: Value| {
             let mut report = Report::default();
             indexes(&spec, "spec", &mut report);

@@ -1,4 +1,4 @@
-//! Validation of limit ranges and quotas: `ValidateLimitRange` and `ValidateResourceQuotaSpec` in
+//! Validates limit ranges and quotas, like `ValidateLimitRange` and `ValidateResourceQuotaSpec` in
 //! `pkg/apis/core/validation/validation.go` of Kubernetes 1.36.3.
 
 use std::collections::BTreeSet;
@@ -56,7 +56,8 @@ fn amounts(limit: &Value, kind: &str, field: &str, report: &mut Report) {
             }
         }
     }
-    // In each pair, the first may not be greater. The third is the field of the error.
+    // The first field must not be greater than the second. The third is the field in the error, and the fourth its
+    // text.
     let pairs = [
         ("min", "max", "min", "min value {a} is greater than max value {b}"),
         ("min", "defaultRequest", "defaultRequest", "min value {a} is greater than default request value {b}"),
@@ -80,7 +81,7 @@ fn amounts(limit: &Value, kind: &str, field: &str, report: &mut Report) {
                 continue;
             }
             let why = words.replace("{a}", &shown(a)).replace("{b}", &shown(b));
-            // As in a real server, an error about a default shows the other value.
+            // As in a real server, some errors show the value of the other field.
             let value = match (*low, *about) {
                 ("min", "default" | "min") | ("defaultRequest", _) => a,
                 _ => b,
@@ -96,7 +97,7 @@ fn amounts(limit: &Value, kind: &str, field: &str, report: &mut Report) {
     }
 }
 
-/// The scopes of a quota.
+/// Validates the scopes of a quota.
 pub(super) fn quota_scopes(object: &Value, previous: Option<&Value>, report: &mut Report) {
     let spec = &object["spec"];
     let scopes = object::strings(spec, "/scopes");

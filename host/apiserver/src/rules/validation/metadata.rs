@@ -1,4 +1,4 @@
-//! Validation of `metadata`, which is the same for every kind.
+//! Validates `metadata`, which has the same rules for every kind.
 
 use serde_json::{Value, json};
 
@@ -6,11 +6,12 @@ use crate::cause::Cause;
 use crate::object::{self, names, text};
 use crate::resources::resource::ResourceType;
 
-/// Errors of the metadata.
+/// All errors in an object's metadata.
 pub(crate) fn metadata(resource: &ResourceType, object: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
     let prefix = text(object, "/metadata/generateName");
-    // The name continues where the prefix ends: `maskTrailingDash` in `apimachinery/pkg/api/validation/generic.go`.
+    // The prefix may end with a dash, because the generated name continues after it. As in `maskTrailingDash` in
+    // `apimachinery/pkg/api/validation/generic.go`.
     let before = prefix.strip_suffix('-').and_then(|before| before.get(..before.len().checked_sub(1)?));
     let likely = before.map_or_else(|| prefix.to_owned(), |before| format!("{before}a"));
     if !prefix.is_empty()
@@ -40,7 +41,7 @@ pub(super) fn labels_and_annotations(object: &Value, at: &str, causes: &mut Vec<
     annotations(&object["metadata"]["annotations"], &format!("{at}.annotations"), causes);
 }
 
-/// Errors in annotations at a path: `ValidateAnnotations` in `apimachinery/pkg/api/validation/objectmeta.go`.
+/// Errors in the annotations at a path, like `ValidateAnnotations` in `apimachinery/pkg/api/validation/objectmeta.go`.
 pub(super) fn annotations(annotations: &Value, at: &str, causes: &mut Vec<Cause>) {
     const BYTES_MAX: usize = 256 << 10;
     let Some(annotations) = annotations.as_object() else { return };
@@ -53,7 +54,7 @@ pub(super) fn annotations(annotations: &Value, at: &str, causes: &mut Vec<Cause>
     }
 }
 
-/// `checked` is the form of the key that must follow the rules.
+/// Checks a key. `checked` is the form of the key to which the rules apply.
 fn keys(field: &str, key: &str, checked: &str, causes: &mut Vec<Cause>) {
     let errors = names::label_key_errors(checked);
     causes.extend(errors.iter().map(|why| Cause::invalid(field, &json!(key), why)));
@@ -70,7 +71,7 @@ fn finalizers(resource: &ResourceType, object: &Value, causes: &mut Vec<Cause>) 
         let why = "finalizer orphan and foregroundDeletion cannot be both set";
         causes.push(Cause::invalid("metadata.finalizers", &json!(finalizers), why));
     }
-    // The API's own kinds have one rule more than extensions, including definitions.
+    // Built-in kinds have one more rule. Custom resources, and groups such as that of definitions, do not have it.
     let is_core = resource.custom.is_none() && !EXTENSIONS.contains(&resource.id.group.as_str());
     for (index, finalizer) in finalizers.iter().enumerate() {
         if is_core && !finalizer.contains('/') && !STANDARD.contains(finalizer) {
@@ -123,7 +124,7 @@ pub(super) fn owner_references(object: &Value, at: &str, causes: &mut Vec<Cause>
     }
 }
 
-/// The members in the order of their Go struct.
+/// An owner reference as text, with its fields in the order of the Go struct.
 fn owner_text(owner: &Value) -> String {
     let members = ["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"];
     let there = members.iter().filter_map(|key| Some(format!("{key:?}:{}", owner.get(*key)?)));

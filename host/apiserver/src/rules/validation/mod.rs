@@ -1,5 +1,5 @@
-//! Validation of objects: the rules of `metadata` for every kind, and for built-in kinds the rules that users are most
-//! likely to hit. A real server has more rules; README.md says so.
+//! Validates objects: the rules of `metadata` for every kind, and for built-in kinds the rules that users are most
+//! likely to break. A real server has more rules, as README.md explains.
 
 mod admission;
 mod admission_policies;
@@ -32,8 +32,8 @@ use crate::cause::Cause;
 use crate::resources::resource::ResourceType;
 use crate::schema::{Judgement, Schema};
 
-/// Validates a custom resource, except its metadata. CEL rules rely on the schema's types, so they are skipped if an
-/// error may concern these.
+/// Validates a custom resource, except its metadata. CEL rules rely on the types in the schema, so they are skipped if
+/// a value may have the wrong type.
 pub(crate) fn custom(
     resource: &ResourceType,
     schema: &Schema,
@@ -72,8 +72,8 @@ pub(crate) fn custom(
     Judgement { causes, warnings: found.warnings }
 }
 
-/// Errors of a built-in object, except its metadata, as it is after a write to `subresource` (empty for the object
-/// itself).
+/// All errors in a built-in object after a write, except errors in its metadata. `subresource` is empty for a write to
+/// the object itself.
 pub(crate) fn builtin(
     resource: &ResourceType,
     subresource: &str,
@@ -120,7 +120,7 @@ pub(crate) fn builtin(
         ("certificates.k8s.io", "CertificateSigningRequest") => {
             certificates::signing_request(subresource, object, previous, found);
         }
-        // Clients may write any status of a definition, because the server corrects it.
+        // Clients may write any status of a definition, because the server overwrites it.
         ("apiextensions.k8s.io", _) if subresource == "status" => {}
         ("apiextensions.k8s.io", _) => return definitions::validate(object, previous),
         ("", "Pod") => pods::pod(subresource, object, previous, found),
@@ -130,7 +130,7 @@ pub(crate) fn builtin(
     report.0
 }
 
-/// Errors of the kinds of the core group.
+/// Validates objects of the core group.
 fn core(kind: &str, object: &Value, previous: Option<&Value>, found: &mut Report) {
     match kind {
         "ReplicationController" => workloads::replication_controller(object, found),
@@ -160,9 +160,10 @@ mod tests {
     use super::*;
     use crate::resources::builtin;
 
-    /// Unlimited lists are validated under the state's lock. The bound distinguishes minutes from moments.
+    /// Lists without a length limit are validated under the state's lock, so this must be fast. The time limit of the
+    /// test is far above linear time, and far below quadratic time.
     #[test]
-    fn the_time_of_validation_grows_with_the_object_and_not_with_its_square() {
+    fn validation_takes_linear_time() {
         const VALIDATED_ITEMS: usize = 40_000;
         let list = |item: fn(usize) -> Value| (0..VALIDATED_ITEMS).map(item).collect::<Vec<_>>();
         let spec = json!({
@@ -193,7 +194,7 @@ mod tests {
             let begin = Instant::now();
             let causes = builtin(resource, "", &object, Some(&object));
             assert!(causes.iter().all(|cause| cause.reason != "FieldValueDuplicate"), "{kind}");
-            // A quadratic search would take minutes.
+            // Quadratic validation would take several minutes.
             assert!(begin.elapsed() < Duration::from_mins(1), "{kind}: {:?}", begin.elapsed());
         }
     }
@@ -246,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn claims_of_a_container_do_not_repeat() {
+    fn a_container_cannot_repeat_a_claim() {
         let resources = builtin::resources();
         let pods = resources.iter().find(|resource| resource.kind == "Pod").expect("pods");
         let claims = [("a", "x"), ("a", "y"), ("a", "x"), ("a", ""), ("b", ""), ("b", "x"), ("b", "")];

@@ -1,6 +1,6 @@
-//! Validation of ingresses and network policies, `pkg/apis/networking/validation/validation.go`, and of endpoints,
-//! `pkg/apis/discovery/validation/validation.go` and `validateEndpointSubsets` in
-//! `pkg/apis/core/validation/validation.go`, of Kubernetes 1.36.3.
+//! Validates ingresses, network policies and endpoints, like `pkg/apis/networking/validation/validation.go`,
+//! `pkg/apis/discovery/validation/validation.go`, and `validateEndpointSubsets` in
+//! `pkg/apis/core/validation/validation.go` of Kubernetes 1.36.3.
 
 use std::net::IpAddr;
 
@@ -147,7 +147,7 @@ pub(super) fn network_policy(object: &Value, report: &mut Report) {
     }
 }
 
-/// `ValidateNetworkPolicyPort`.
+/// Validates a port, like `ValidateNetworkPolicyPort`.
 fn policy_port(port: &Value, place: &str, report: &mut Report) {
     report.one_of(&format!("{place}.protocol"), &port["protocol"], &["TCP", "UDP", "SCTP"]);
     let (number, end) = (&port["port"], &port["endPort"]);

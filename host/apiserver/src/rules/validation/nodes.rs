@@ -1,5 +1,5 @@
-//! Validation of nodes: `ValidateNode` and `ValidateNodeUpdate` in `pkg/apis/core/validation/validation.go`, and of
-//! runtime classes, `pkg/apis/node/validation/validation.go`, of Kubernetes 1.36.3.
+//! Validates nodes and runtime classes, like `ValidateNode` and `ValidateNodeUpdate` in
+//! `pkg/apis/core/validation/validation.go`, and `pkg/apis/node/validation/validation.go`, of Kubernetes 1.36.3.
 
 use serde_json::{Value, json};
 

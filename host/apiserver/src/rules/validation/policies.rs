@@ -1,4 +1,4 @@
-//! Validation of roles, budgets, autoscalers, leases and other small kinds.
+//! Validates roles, budgets, leases and other small kinds.
 
 use serde_json::{Value, json};
 
@@ -71,7 +71,7 @@ pub(super) fn binding(kind: &str, object: &Value, previous: Option<&Value>, repo
         self::subject(is_namespaced, subject, &format!("subjects[{index}]"), report);
     }
     if previous.is_some_and(|previous| previous["roleRef"] != *role) {
-        // With the names of Go's fields.
+        // The error shows the names of Go's fields.
         let [group, kind, name] = ["apiGroup", "kind", "name"].map(|field| &role[field]);
         let shown = format!("{{\"APIGroup\":{group},\"Kind\":{kind},\"Name\":{name}}}");
         report.invalid_shown("roleRef", &shown, "cannot change roleRef");
@@ -90,7 +90,7 @@ fn subject(is_namespaced: bool, subject: &Value, place: &str, report: &mut Repor
             if !group.is_empty() {
                 report.not_supported(group_field, &subject["apiGroup"], &[""]);
             }
-            // In a namespace, an account without a namespace is in the binding's.
+            // In a role binding, an account without a namespace means an account in the binding's namespace.
             if !is_namespaced && text(subject, "/namespace").is_empty() {
                 report.required(format!("{place}.namespace"));
             }

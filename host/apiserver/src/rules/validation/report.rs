@@ -1,4 +1,4 @@
-//! Collects the findings of a validation, with checks that most kinds share, in a real server's words.
+//! Collects the errors of a validation, in a real server's words, and has checks that most kinds share.
 
 use serde_json::{Map, Value, json};
 
@@ -54,7 +54,7 @@ impl Report {
     }
 
     pub(super) fn not_supported(&mut self, field: impl Into<String>, value: &Value, allowed: &[&str]) {
-        // A missing text counts as empty.
+        // A missing text counts as an empty one.
         let empty = json!("");
         let value = if value.is_null() { &empty } else { value };
         self.0.push(Cause::not_supported(field, value, allowed));
@@ -72,13 +72,13 @@ impl Report {
         self.0.push(Cause::invalid_shown(field, shown, why));
     }
 
-    /// The same without the value.
+    /// An invalid value that the error does not show.
     pub(super) fn invalid_plainly(&mut self, field: &str, why: &str) {
         let message = format!("Invalid value: {why}");
         self.0.push(Cause { reason: "FieldValueInvalid", message, field: field.to_owned() });
     }
 
-    /// A required name that must follow `rule`.
+    /// Checks a required name by `rule`.
     pub(super) fn name(&mut self, field: &str, value: &Value, rule: fn(&str) -> Result<(), String>) {
         match value.as_str() {
             None | Some("") => self.required(field),
@@ -86,35 +86,35 @@ impl Report {
         }
     }
 
-    /// An optional name that must follow `rule`.
+    /// Checks an optional name by `rule`.
     pub(super) fn optional_name(&mut self, field: &str, value: &Value, rule: fn(&str) -> Result<(), String>) {
         if let Some(Err(why)) = value.as_str().filter(|name| !name.is_empty()).map(rule) {
             self.invalid(field, value, &why);
         }
     }
 
-    /// An optional text that must be one of `allowed`.
+    /// Checks that a text is missing or one of `allowed`.
     pub(super) fn one_of(&mut self, field: &str, value: &Value, allowed: &[&str]) {
         if value.as_str().is_some_and(|text| !allowed.contains(&text)) {
             self.not_supported(field, value, allowed);
         }
     }
 
-    /// An optional number that must be from `least` to `most`.
+    /// Checks that a number is missing or in the range from `least` to `most`.
     pub(super) fn range(&mut self, field: &str, value: &Value, least: i64, most: i64, why: &str) {
         if value.as_i64().is_some_and(|number| !(least..=most).contains(&number)) {
             self.invalid(field, value, why);
         }
     }
 
-    /// All errors of a name with an optional prefix; it may be empty.
+    /// Checks a name with an optional prefix, and reports all errors. The name may be empty.
     pub(super) fn qualified(&mut self, field: &str, name: &str) {
         for why in names::label_key_errors(name) {
             self.invalid(field, &json!(name), &why);
         }
     }
 
-    /// An IP address, with the message of `IsValidIPForLegacyField`.
+    /// Checks an IP address, with the message of `IsValidIPForLegacyField`.
     pub(super) fn ip(&mut self, field: &str, value: &Value) {
         let text = value.as_str().unwrap_or_default();
         if text.parse::<std::net::IpAddr>().is_err() {
@@ -122,14 +122,14 @@ impl Report {
         }
     }
 
-    /// `validatePathNoBacksteps`.
+    /// Checks a path, like `validatePathNoBacksteps`.
     pub(super) fn no_backsteps(&mut self, field: &str, value: &Value) {
         if value.as_str().is_some_and(|path| path.split('/').any(|part| part == "..")) {
             self.invalid(field, value, "must not contain '..'");
         }
     }
 
-    /// `validateLocalDescendingPath`.
+    /// Checks a path, like `validateLocalDescendingPath`.
     pub(super) fn descending_path(&mut self, field: &str, value: &Value) {
         if value.as_str().is_some_and(|path| path.starts_with('/')) {
             self.invalid(field, value, "must be a relative path");
@@ -137,7 +137,7 @@ impl Report {
         self.no_backsteps(field, value);
     }
 
-    /// `ValidateLocalNonReservedPath`.
+    /// Checks a path, like `ValidateLocalNonReservedPath`.
     pub(super) fn path_below(&mut self, field: &str, value: &Value) {
         self.descending_path(field, value);
         if value.as_str().is_some_and(|path| path.starts_with("..") && !path.starts_with("../")) {
@@ -151,7 +151,7 @@ impl Report {
         }
     }
 
-    /// Several numbers of one map.
+    /// Checks that several numbers in a map are not negative.
     pub(super) fn none_negative(&mut self, field: &str, map: &Value, names: &[&str]) {
         for name in names {
             self.not_negative(&format!("{field}.{name}"), &map[*name]);
@@ -165,7 +165,7 @@ impl Report {
         }
     }
 
-    /// A port by number or by name.
+    /// Checks a port, which is a number or a name.
     pub(super) fn port_or_name(&mut self, field: &str, value: &Value) {
         match value.as_str() {
             Some(name) => names::port_name_errors(name).iter().for_each(|why| self.invalid(field, value, why)),
@@ -198,7 +198,7 @@ impl Report {
         }
     }
 
-    /// A field that must not change.
+    /// Checks that a field has not changed.
     pub(super) fn immutable(&mut self, path: &str, object: &Value, previous: Option<&Value>) {
         let Some(previous) = previous else { return };
         let value = object::at_path(object, path).unwrap_or(&Value::Null);
@@ -207,7 +207,7 @@ impl Report {
         }
     }
 
-    /// The form of a label selector.
+    /// Validates a label selector.
     pub(super) fn selector(&mut self, field: &str, selector: &Value) {
         self.labels(&format!("{field}.matchLabels"), &selector["matchLabels"]);
         for (index, expression) in object::items(selector, "/matchExpressions").iter().enumerate() {
@@ -237,7 +237,7 @@ impl Report {
     }
 }
 
-/// A label selector with its fields in the order of the Go types.
+/// A label selector as text, with its fields in the order of the Go types.
 pub(super) fn shown_selector(selector: &Value) -> String {
     let shown = |value: &Value, members: &[&str], always: &[&str]| {
         let given = members.iter().filter_map(|name| {
@@ -268,7 +268,7 @@ pub(super) fn shown_selector(selector: &Value) -> String {
     format!("{{{}}}", parts.iter().filter(|part| !part.is_empty()).cloned().collect::<Vec<_>>().join(","))
 }
 
-/// Whether a label selector is valid: `LabelSelectorAsSelector` returns no error.
+/// Whether a label selector is valid, so that Go's `LabelSelectorAsSelector` would not return an error.
 pub(super) fn is_selector(selector: &Value) -> bool {
     let is_label = |(key, value): (&String, &Value)| {
         names::check_label_key(key).is_ok() && names::check_label_value(value.as_str().unwrap_or_default()).is_ok()
@@ -314,7 +314,7 @@ pub(super) fn selects(selector: &Value, labels: &Value) -> bool {
         })
 }
 
-/// The keys of the map whose values are objects, which is how unions are written.
+/// The keys of a union's map that are set: those whose values are objects. Keys in `besides` do not count.
 pub(super) fn members<'a>(map: &'a Value, besides: &[&str]) -> Vec<&'a str> {
     let fields = map.as_object().into_iter().flat_map(Map::iter);
     fields

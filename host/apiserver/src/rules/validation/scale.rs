@@ -1,5 +1,5 @@
-//! The fields of a custom resource that its scale subresource reads: `ValidateScaleSpec` and `ValidateScaleStatus` in
-//! `apiextensions-apiserver/pkg/registry/customresource/validator.go`.
+//! Validates the fields of a custom resource that its scale subresource shows, like `ValidateScaleSpec` and
+//! `ValidateScaleStatus` in `apiextensions-apiserver/pkg/registry/customresource/validator.go`.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use crate::cause::Cause;
 use crate::merge::fields::go_text;
 use crate::resources::resource::ScalePaths;
 
-/// Errors of the replicas and the selector. A write to the status is checked only for the status fields.
+/// Validates the replicas and the selector. For a write to the status, only the fields in the status are checked.
 pub(super) fn scale(paths: &ScalePaths, subresource: &str, object: &Value, causes: &mut Vec<Cause>) {
     if subresource != "status" {
         replicas(object, &paths.spec_replicas, causes);
@@ -32,7 +32,7 @@ fn replicas(object: &Value, path: &str, causes: &mut Vec<Cause>) {
     causes.push(Cause::invalid_shown(format!(".{path}"), &shown.to_string(), &why));
 }
 
-/// The value at a path, if there is one: `NestedFieldNoCopy` of
+/// The value at a path, if there is one, like `NestedFieldNoCopy` of
 /// `apimachinery/pkg/apis/meta/v1/unstructured/helpers.go`.
 fn nested<'a>(
     object: &'a Value,

@@ -1,4 +1,4 @@
-//! Validation of services: `validateService` in `pkg/apis/core/validation/validation.go` of Kubernetes 1.36.3.
+//! Validates services, like `validateService` in `pkg/apis/core/validation/validation.go` of Kubernetes 1.36.3.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -63,7 +63,7 @@ pub(super) fn service(object: &Value, previous: Option<&Value>, report: &mut Rep
     }
 }
 
-/// An `ExternalName` service has no address.
+/// Validates a service of the type `ExternalName`, which must not have an address.
 fn external_name(spec: &Value, report: &mut Report) {
     for name in ["clusterIPs", "ipFamilies"].into_iter().filter(|name| !is_empty(&spec[*name])) {
         report.forbidden(format!("spec.{name}"), "may not be set for ExternalName services");
@@ -91,10 +91,10 @@ fn families(object: &Value, kind: &str, report: &mut Report) {
     }
 }
 
-/// `validateClientIPAffinityConfig`.
+/// Validates the affinity, like `validateClientIPAffinityConfig`.
 fn affinity(spec: &Value, report: &mut Report) {
     let config = &spec["sessionAffinityConfig"];
-    // Defaulting sets the affinity's configuration; a configuration without an affinity is dropped.
+    // Defaulting sets the configuration of an affinity, and drops a configuration without an affinity.
     if spec["sessionAffinity"] == "None" && config.is_object() {
         let why = "must not be set when session affinity is None";
         report.forbidden("spec.sessionAffinityConfig", why);
@@ -107,7 +107,7 @@ fn affinity(spec: &Value, report: &mut Report) {
     }
 }
 
-/// The fields that only load balancers have.
+/// Validates the fields that only load balancers may have.
 fn balancer(spec: &Value, kind: &str, report: &mut Report) {
     let ranges = object::items(spec, "/loadBalancerSourceRanges");
     if kind != "LoadBalancer" {
@@ -181,7 +181,7 @@ fn ports(spec: &Value, kind: &str, report: &mut Report) {
     }
 }
 
-/// The cluster has only IPv4 addresses.
+/// Refuses IP families other than IPv4, because the cluster has only IPv4 addresses.
 fn configured_families(spec: &Value, report: &mut Report) {
     let policy = &spec["ipFamilyPolicy"];
     if policy == "RequireDualStack" {
@@ -211,7 +211,7 @@ fn addresses(spec: &Value, report: &mut Report) {
     }
 }
 
-/// A service keeps its address for as long as it has one.
+/// Refuses a change of a service's address.
 fn address_stays(spec: &Value, previous: &Value, report: &mut Report) {
     let before = text(previous, "/clusterIP");
     let has_one = |spec: &Value| text(spec, "/type") != "ExternalName";

@@ -1,4 +1,4 @@
-//! Validation of claims, volumes and what provides them: `ValidatePersistentVolumeSpec` and
+//! Validates volume claims, volumes, storage classes and drivers, like `ValidatePersistentVolumeSpec` and
 //! `ValidatePersistentVolumeClaimSpec` in `pkg/apis/core/validation/validation.go`, and
 //! `pkg/apis/storage/validation/validation.go`, of Kubernetes 1.36.3.
 
@@ -41,7 +41,7 @@ pub(super) fn claim(object: &Value, previous: Option<&Value>, report: &mut Repor
     }
 }
 
-/// The spec of a claim, in a claim or a template.
+/// Validates the spec of a claim or of a claim template.
 pub(super) fn claim_spec(spec: &Value, field: &str, report: &mut Report) {
     if object::items(spec, "/accessModes").is_empty() {
         report.required_because(format!("{field}.accessModes"), "at least 1 access mode is required");
@@ -65,7 +65,7 @@ pub(super) fn claim_spec(spec: &Value, field: &str, report: &mut Report) {
     }
     let (source, reference) = (&spec["dataSource"], &spec["dataSourceRef"]);
     if source.is_object() && reference.is_object() {
-        // As in a real server, the value is a path, printed as an empty object.
+        // A real server shows a path as the value by mistake, and prints it as an empty object.
         if !text(reference, "/namespace").is_empty() {
             report.invalid_shown(field, "{}", "may not be specified when dataSourceRef.namespace is specified");
         } else if ["apiGroup", "kind", "name"].iter().any(|key| source[*key] != reference[*key]) {
@@ -105,7 +105,7 @@ fn claim_update(object: &Value, before: &Value, report: &mut Report) {
     immutable_mode(spec, previous, report);
 }
 
-/// As in a real server, the beginning of the path is missing.
+/// Refuses a change of `volumeMode`. As in a real server, the path in the error lacks its beginning.
 fn immutable_mode(spec: &Value, previous: &Value, report: &mut Report) {
     if spec["volumeMode"] != previous["volumeMode"] {
         report.invalid("volumeMode", &spec["volumeMode"], "field is immutable");
@@ -168,7 +168,7 @@ fn capacity(capacity: &Value, report: &mut Report) {
     for (name, amount) in capacity.as_object().into_iter().flatten() {
         let field = format!("spec.capacity[{name}]");
         if quantity::compare(amount, &json!("0")).is_lt() {
-            // Printed as a number.
+            // The error shows the amount without quotes.
             let shown = amount.as_str().map_or_else(|| amount.to_string(), str::to_owned);
             report.invalid_shown(&field, &shown, "must be a valid resource quantity");
         }
@@ -182,7 +182,7 @@ fn volume_update(spec: &Value, previous: &Value, report: &mut Report) {
     let is_changed = volumes::PERSISTENT.iter().any(|source| {
         let name = source.name();
         let mut now = spec[name].clone();
-        // A secret for expansion may still be added.
+        // The secret for expansion is an exception: it may be added later.
         if name == "csi" && previous[name]["controllerExpandSecretRef"].is_null() && now.is_object() {
             object::as_map_mut(&mut now).remove("controllerExpandSecretRef");
         }
@@ -248,7 +248,7 @@ pub(super) fn attributes_class(object: &Value, previous: Option<&Value>, report:
     }
 }
 
-/// The properties of a volume driver.
+/// Validates the properties of a CSI driver.
 pub(super) fn driver(object: &Value, report: &mut Report) {
     let spec = &object["spec"];
     report.one_of("spec.fsGroupPolicy", &spec["fsGroupPolicy"], &["File", "None", "ReadWriteOnceWithFSType"]);

@@ -1,4 +1,4 @@
-//! Validation of config maps and secrets, in `pkg/apis/core/validation/validation.go` of Kubernetes 1.36.3.
+//! Validates config maps and secrets, like `pkg/apis/core/validation/validation.go` of Kubernetes 1.36.3.
 
 use serde_json::{Value, json};
 
@@ -56,7 +56,7 @@ fn keys(object: &Value, field: &str, report: &mut Report) {
     }
 }
 
-/// `IsConfigMapKey`.
+/// Checks a key, like `IsConfigMapKey`.
 pub(super) fn check_key(key: &str) -> Result<(), String> {
     let is_key = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     let why = match key {

@@ -1,4 +1,4 @@
-//! Rules as tables: each line is the path of a field, and its check.
+//! Validation by tables of rules: each line has the path of a field and its check.
 
 use serde_json::{Value, json};
 
@@ -8,43 +8,43 @@ use super::report::Report;
 /// rule applies only if the field's parent exists.
 pub(super) type FieldRule = (&'static str, Check);
 
-/// A rule for the text of a field.
+/// A rule that the text of a field must follow.
 pub(super) type TextRule = fn(&str) -> Result<(), String>;
 
 /// A check of a field.
 #[derive(Clone, Copy)]
 pub(super) enum Check {
-    /// It must not be empty.
+    /// The value must not be empty.
     Required,
-    /// The same, with the detail of the error.
+    /// The value must not be empty. The text is the detail of the error.
     RequiredBecause(&'static str),
-    /// If given, it must be one of these.
+    /// If there is a value, it must be one of these.
     OneOf(&'static [&'static str]),
-    /// It must be one of these; a missing value counts as an empty text.
+    /// The value must be one of these. A missing value counts as an empty text.
     Either(&'static [&'static str]),
-    /// A non-empty text must follow a rule.
+    /// If the text is not empty, it must follow a rule.
     Name(TextRule),
-    /// It must be present, possibly empty.
+    /// The value must be present, but may be empty. The text is the detail of the error.
     Present(&'static str),
-    /// It must not be empty, and must follow a rule.
+    /// The text must not be empty, and must follow a rule.
     Named(TextRule),
-    /// If given, a text must follow a rule, even an empty one.
+    /// If there is a text, it must follow a rule, even if it is empty.
     Text(TextRule),
-    /// A text must follow a rule; a missing value counts as an empty text.
+    /// The text must follow a rule. A missing value counts as an empty text.
     Always(TextRule),
-    /// If given, a number must be in this range.
+    /// If there is a number, it must be in this range.
     Range(i64, i64),
-    /// If given, a number must be in this range; otherwise the error has this text.
+    /// If there is a number, it must be in this range. The text is that of the error.
     RangeOr(i64, i64, &'static str),
-    /// If given, a number must not be negative.
+    /// If there is a number, it must not be negative.
     NotNegative,
-    /// If given, a path must be relative, and must not lead upwards.
+    /// If there is a path, it must be relative, and must not lead upwards.
     PathBelow,
-    /// If given, a path must not contain `..`.
+    /// If there is a path, it must not contain `..`.
     NoBacksteps,
-    /// The keys and values of labels.
+    /// The keys and values must be valid labels.
     Labels,
-    /// A label selector.
+    /// The value must be a valid label selector.
     Selector,
 }
 
@@ -115,7 +115,7 @@ impl Check {
     }
 }
 
-/// Missing, or an empty text, list or map.
+/// Whether a value is missing, or is an empty text, list or map.
 pub(super) fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_holds_for_each_item_and_only_where_the_parent_is() {
+    fn a_rule_applies_to_each_item_if_the_parent_exists() {
         let rules: &[FieldRule] = &[("list[].name", Check::Required), ("absent.name", Check::Required)];
         assert_eq!(errors(rules, &json!({ "list": [{ "name": "a" }, {}] })), ["spec.list[1].name: Required value"]);
     }

@@ -1,5 +1,5 @@
-//! Validation of kinds that run pods: `pkg/apis/apps/validation/validation.go` of Kubernetes 1.36.3, and replication
-//! controllers in `pkg/apis/core/validation/validation.go`.
+//! Validates kinds that run pods, like `pkg/apis/apps/validation/validation.go` of Kubernetes 1.36.3, and for
+//! replication controllers `pkg/apis/core/validation/validation.go`.
 
 use std::collections::HashSet;
 
@@ -12,7 +12,7 @@ use crate::object::{self, names, text};
 
 const TEMPLATE: &str = "spec.template";
 
-/// Deployments, replica sets, stateful sets and daemon sets. `kind` is the name of the kind.
+/// Validates a deployment, replica set, stateful set or daemon set. `kind` is the name of the kind.
 pub(super) fn workload(kind: &str, object: &Value, previous: Option<&Value>, report: &mut Report) {
     let spec = &object["spec"];
     report.none_negative("spec", spec, &["replicas"]);
@@ -24,7 +24,7 @@ pub(super) fn workload(kind: &str, object: &Value, previous: Option<&Value>, rep
         "DaemonSet" => "daemonset",
         _ => "deployment",
     };
-    // A DaemonSet's template is validated whatever its selector is.
+    // The template of a `DaemonSet` is validated even if its selector is invalid.
     if selector(kind, spec, what, report) || kind == "DaemonSet" {
         match kind {
             "StatefulSet" => pods::template(&with_claims(spec), TEMPLATE, report),
@@ -54,7 +54,8 @@ pub(super) fn workload(kind: &str, object: &Value, previous: Option<&Value>, rep
     }
 }
 
-/// A selector must be present, non-empty, and match the template's labels. False if it is missing or invalid.
+/// Checks that the selector is present, is not empty, and matches the template's labels. False if the template should
+/// not be validated, because the selector is invalid.
 fn selector(kind: &str, spec: &Value, whose: &str, report: &mut Report) -> bool {
     let selector = &spec["selector"];
     let labels = &spec["template"]["metadata"]["labels"];
@@ -63,7 +64,7 @@ fn selector(kind: &str, spec: &Value, whose: &str, report: &mut Report) -> bool 
         if kind != "DaemonSet" {
             report.required("spec.selector");
         }
-        // A missing selector matches nothing, so it does not match the template either.
+        // A missing selector matches nothing, so it also does not match the template.
         report.invalid("spec.template.metadata.labels", labels, mismatch);
         return true;
     }
@@ -90,7 +91,7 @@ fn selector(kind: &str, spec: &Value, whose: &str, report: &mut Report) -> bool 
     true
 }
 
-/// Pods of these kinds run indefinitely.
+/// Checks that pods of these kinds run without an end.
 fn runs_on(spec: &Value, kind: &str, report: &mut Report) {
     let pod = &spec["template"]["spec"];
     if !["Always", ""].contains(&text(pod, "/restartPolicy")) {
@@ -102,8 +103,8 @@ fn runs_on(spec: &Value, kind: &str, report: &mut Report) {
     }
 }
 
-/// The template with the volumes that a `StatefulSet`'s controller adds for its claims. Host name and subdomain are
-/// overwritten.
+/// The template with the volumes that the controller of a `StatefulSet` adds for claims, and without the host name and
+/// subdomain, which the controller overwrites.
 fn with_claims(spec: &Value) -> Value {
     let mut template = spec["template"].clone();
     let claims = object::items(spec, "/volumeClaimTemplates");
@@ -139,14 +140,14 @@ fn strategy(spec: &Value, report: &mut Report) {
     }
 }
 
-/// The parameters of a Deployment's and a `DaemonSet`'s strategy: each field, its name in the internal type, and its
-/// value there if it is missing.
+/// The parameters of the strategies of Deployments and `DaemonSet`s: the field, its name in the internal type, and the
+/// text for a missing value.
 const SURGE: [(&str, &str, &str); 2] = [("maxUnavailable", "MaxUnavailable", "0"), ("maxSurge", "MaxSurge", "0")];
 /// The parameters of a `StatefulSet`'s strategy.
 const PARTITION: [(&str, &str, &str); 2] =
     [("partition", "Partition", "0"), ("maxUnavailable", "MaxUnavailable", "null")];
 
-/// A strategy as the internal types print it, in their order.
+/// A strategy as Go prints the internal type.
 fn internal(strategy: &Value, parameters: [(&str, &str, &str); 2]) -> String {
     let kind = json!(text(strategy, "/type"));
     let Some(rolling) = strategy["rollingUpdate"].as_object() else {
@@ -159,7 +160,7 @@ fn internal(strategy: &Value, parameters: [(&str, &str, &str); 2]) -> String {
     format!("{{\"Type\":{kind},\"RollingUpdate\":{{{}}}}}", shown.join(","))
 }
 
-/// As a number or a percentage; anything else counts as zero.
+/// Whether a number or percentage is zero. Any other value counts as zero.
 fn is_zero(value: &Value) -> bool {
     let percent = value.as_str().and_then(|text| text.strip_suffix('%')).and_then(|text| text.parse::<i64>().ok());
     value.as_i64().or(percent).unwrap_or(0) == 0
@@ -272,7 +273,7 @@ fn stateful_set_update(object: &Value, previous: &Value, report: &mut Report) {
     }
 }
 
-/// A replication controller has a plain map as selector.
+/// Validates a replication controller. Its selector is a plain map.
 pub(super) fn replication_controller(object: &Value, report: &mut Report) {
     let spec = &object["spec"];
     report.none_negative("spec", spec, &["replicas", "minReadySeconds"]);

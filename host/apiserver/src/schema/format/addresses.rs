@@ -1,18 +1,19 @@
-//! Network addresses.
+//! Checks the formats of network addresses.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// `strfmt/default.go`, `isIPv4`: leading zeros are tolerated, and an IPv6 address that ends in an IPv4 one counts.
+/// Like `isIPv4` in `strfmt/default.go`: leading zeros are allowed, and so is an IPv6 address that ends in an IPv4
+/// address.
 pub(super) fn is_ipv4(text: &str) -> bool {
     text.contains('.') && without_leading_zeros(text).parse::<IpAddr>().is_ok()
 }
 
-/// `govalidator`, `IsIPv6`: without zones.
+/// Like `IsIPv6` in `govalidator`: zones are not allowed.
 pub(super) fn is_ipv6(text: &str) -> bool {
     text.parse::<Ipv6Addr>().is_ok()
 }
 
-/// `strfmt/default.go`, `isCIDR`: leading zeros are tolerated, and so are bits outside the mask.
+/// Like `isCIDR` in `strfmt/default.go`: leading zeros and bits outside the mask are allowed.
 pub(super) fn is_cidr(text: &str) -> bool {
     let Some((address, bits)) = text.split_once('/') else { return false };
     let address = without_leading_zeros(address);
@@ -27,8 +28,8 @@ pub(super) fn is_cidr(text: &str) -> bool {
         && without_leading_zeros(bits).parse::<u8>().is_ok_and(|bits| bits <= widest)
 }
 
-/// Go's `net.ParseMAC`: six, eight or twenty bytes, separated by colons or dashes, in pairs separated by dots, or
-/// unseparated.
+/// Like Go's `net.ParseMAC`: six, eight or twenty bytes, which are separated by colons or dashes, in pairs separated by
+/// dots, or not separated.
 pub(super) fn is_mac(text: &str) -> bool {
     let bytes = text.as_bytes();
     let (separator, digits) = match (bytes.get(2), bytes.get(4)) {
@@ -41,7 +42,8 @@ pub(super) fn is_mac(text: &str) -> bool {
         && [12, 16, 40].contains(&(groups.len() * digits))
 }
 
-/// `utils/internal/third_party/forked/golang/net`: numbers as Go read them before 1.17, which allowed leading zeros.
+/// Removes leading zeros from numbers, which Go allowed before 1.17. The library uses a copy of that code
+/// (`utils/internal/third_party/forked/golang/net`).
 fn without_leading_zeros(text: &str) -> String {
     let mut kept = String::with_capacity(text.len());
     let mut characters = text.chars().peekable();

@@ -1,18 +1,18 @@
-//! One email address, as Go's `net/mail.ParseAddress` reads it: with a display name, comments, or as the only member of
-//! a group.
+//! Checks an email address, like Go's `net/mail.ParseAddress`. It may have a display name and comments, or be the only
+//! member of a group.
 
 use std::net::IpAddr;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// Whether the text is one email address.
+/// Whether the text is a single email address.
 pub(super) fn is_address(text: &str) -> bool {
     let mut reader = AddressReader { rest: text };
     reader.addresses(true).is_some_and(|count| count == 1) && reader.skip_comments().is_some() && reader.rest.is_empty()
 }
 
-/// Reads from the front. Methods return `None` if the text does not fit.
+/// Reads parts of an address from the front of a text. A method returns `None` if the text does not match.
 struct AddressReader<'a> {
     rest: &'a str,
 }
@@ -59,7 +59,7 @@ impl<'a> AddressReader<'a> {
         }
     }
 
-    /// `local@domain`.
+    /// Reads `local@domain`.
     fn plain_address(&mut self) -> Option<()> {
         self.skip_space();
         if self.rest.starts_with('"') {
@@ -80,7 +80,7 @@ impl<'a> AddressReader<'a> {
         }
     }
 
-    /// The words of a display name. A malformed word after the first only ends the phrase.
+    /// Reads the words of a display name. A malformed word after the first is not an error, but ends the name.
     fn phrase(&mut self) -> Option<()> {
         let mut count = 0;
         loop {
@@ -121,7 +121,7 @@ impl<'a> AddressReader<'a> {
         None
     }
 
-    /// A run of ordinary characters and dots.
+    /// Reads ordinary characters and dots, as many as there are.
     fn atom(&mut self) -> Option<&'a str> {
         let is_ordinary = |c: char| is_visible(c) && !"()<>[]:;@\\,\"".contains(c);
         let end = self.rest.find(|c: char| !is_ordinary(c)).unwrap_or(self.rest.len());
@@ -135,7 +135,7 @@ impl<'a> AddressReader<'a> {
         (!comment.split([' ', '\t']).any(has_unknown_charset)).then_some(())
     }
 
-    /// The rest of a comment whose opening parenthesis is consumed already, without backslashes.
+    /// Reads the rest of a comment after its opening parenthesis. Returns its text without backslashes.
     fn comment(&mut self) -> Option<String> {
         let mut text = String::new();
         let mut depth = 1;

@@ -1,8 +1,8 @@
-//! The formats that a schema can require of a text or a number.
+//! The formats that a schema can require for a text or a number.
 //!
-//! The names are those of `apiextensions-apiserver/pkg/apiserver/validation/formats.go`; Kubernetes ignores all others.
-//! Each format accepts exactly what `kube-openapi/pkg/validation/strfmt` and its `govalidator` accept, oddities
-//! included.
+//! Kubernetes ignores formats that `apiextensions-apiserver/pkg/apiserver/validation/formats.go` does not name. Each
+//! format accepts exactly the values that `kube-openapi/pkg/validation/strfmt` and its `govalidator` accept, however
+//! strange.
 
 mod addresses;
 mod email;
@@ -19,14 +19,14 @@ use super::Kind;
 /// A format that Kubernetes checks.
 #[derive(Clone, Debug)]
 pub(super) struct Format {
-    /// As the schema writes it; errors use this name.
+    /// The name as it is in the schema. Errors use this name.
     pub(super) name: String,
     accepts: fn(&str) -> bool,
 }
 
 impl Format {
-    /// The format for a value of this type, if Kubernetes knows it: `StripUnsupportedFormatsPostProcessorForVersion`.
-    /// Dashes in the name of a text's format are ignored.
+    /// The format for a value of this type. `None` if Kubernetes does not know the name, as in
+    /// `StripUnsupportedFormatsPostProcessorForVersion`. Dashes in the name of a text format are ignored.
     pub(super) fn known(name: &str, kind: Option<Kind>) -> Option<Self> {
         let accepts = match kind {
             None | Some(Kind::String) => of_text(&name.replace('-', ""))?,
@@ -84,13 +84,13 @@ fn of_text(name: &str) -> Option<fn(&str) -> bool> {
     })
 }
 
-/// A compiled pattern of this module.
+/// Compiles a pattern of this module.
 fn pattern(source: &str) -> Regex {
     Regex::new(source).unwrap_or_else(|error| unreachable!("{source}: {error}"))
 }
 
-/// `strfmt/default.go`, `IsHostname`. A name of one label may have a dash only in second place; a name of several
-/// labels must end in a label of letters. Letters and symbols are Unicode's.
+/// Like `IsHostname` in `strfmt/default.go`. A name of one label may have a dash only as its second character. A name
+/// of several labels must end in a label of letters. Letters and symbols are those of Unicode.
 fn is_hostname(text: &str) -> bool {
     static LABEL: LazyLock<Regex> = LazyLock::new(|| pattern(r"^[0-9\p{S}\p{L}-]+$"));
     static LETTERS: LazyLock<Regex> = LazyLock::new(|| pattern(r"^\p{L}+$"));
@@ -111,12 +111,12 @@ fn is_hostname(text: &str) -> bool {
     }
 }
 
-/// `strfmt/kubernetes-extensions.go`, `IsShortName`.
+/// Like `IsShortName` in `strfmt/kubernetes-extensions.go`.
 fn is_short_name(text: &str) -> bool {
     text.len() <= 63 && is_name_part(text)
 }
 
-/// `strfmt/kubernetes-extensions.go`, `IsLongName`: the labels have no length limit.
+/// Like `IsLongName` in `strfmt/kubernetes-extensions.go`: labels may have any length.
 fn is_long_name(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(is_name_part)
 }
@@ -126,7 +126,7 @@ fn is_name_part(part: &str) -> bool {
     !part.is_empty() && part.bytes().all(is_inner) && !part.starts_with('-') && !part.ends_with('-')
 }
 
-/// `govalidator`, `IsBase64`: the standard alphabet with its padding, and at least one byte.
+/// Like `IsBase64` in `govalidator`: the standard alphabet with padding, and at least one byte.
 fn is_base64(text: &str) -> bool {
     let digits = text.trim_end_matches('=');
     !digits.is_empty()
@@ -135,18 +135,18 @@ fn is_base64(text: &str) -> bool {
         && digits.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'+' || byte == b'/')
 }
 
-/// `strfmt/bson/objectid.go`, `ObjectIDFromHex`.
+/// Like `ObjectIDFromHex` in `strfmt/bson/objectid.go`.
 fn is_object_id(text: &str) -> bool {
     text.len() == 24 && all_hexadecimal(text)
 }
 
-/// `govalidator`, `IsHexcolor`.
+/// Like `IsHexcolor` in `govalidator`.
 fn is_hex_color(text: &str) -> bool {
     let digits = text.strip_prefix('#').unwrap_or(text);
     [3, 6].contains(&digits.len()) && all_hexadecimal(digits)
 }
 
-/// `govalidator`, `IsRGBcolor`.
+/// Like `IsRGBcolor` in `govalidator`.
 fn is_rgb_color(text: &str) -> bool {
     let Some(inside) = text.strip_prefix("rgb(").and_then(|text| text.strip_suffix(')')) else { return false };
     let parts: Vec<&str> = inside.split(',').map(|part| part.trim_matches(is_go_space)).collect();
@@ -158,7 +158,8 @@ fn is_rgb_color(text: &str) -> bool {
     parts.len() == 3 && parts.iter().all(is_part)
 }
 
-/// `strfmt/default.go`, `IsUUID` and its siblings: any of the dashes may be missing, and version 3 has no variant.
+/// Like `IsUUID` and similar functions in `strfmt/default.go`: any of the dashes may be missing, and version 3 has no
+/// variant.
 fn is_uuid(text: &str, version: Option<u8>, has_variant: bool) -> bool {
     let mut rest = text.as_bytes();
     let mut digits = Vec::with_capacity(32);
@@ -180,7 +181,7 @@ fn all_hexadecimal(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// `\s` of a Go pattern.
+/// Whether `\s` in a Go pattern matches the character.
 fn is_go_space(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\n' | '\r' | '\u{c}')
 }

@@ -1,13 +1,13 @@
-//! Numbers that have a check digit, or groups of digits.
+//! Checks the formats of numbers with a check digit or with groups of digits.
 
 use super::is_go_space;
 
-/// `strfmt/default.go`: either of the two forms.
+/// Like `strfmt/default.go`: an ISBN in one of its two forms.
 pub(super) fn is_isbn(text: &str) -> bool {
     is_isbn10(text) || is_isbn13(text)
 }
 
-/// `govalidator`, `IsISBN10`: ignores spaces and dashes.
+/// Like `IsISBN10` in `govalidator`: spaces and dashes are ignored.
 pub(super) fn is_isbn10(text: &str) -> bool {
     let digits = without_gaps(text);
     let value = |(index, digit): (usize, &u8)| match digit {
@@ -21,7 +21,7 @@ pub(super) fn is_isbn10(text: &str) -> bool {
     })
 }
 
-/// `govalidator`, `IsISBN13`: ignores spaces and dashes.
+/// Like `IsISBN13` in `govalidator`: spaces and dashes are ignored.
 pub(super) fn is_isbn13(text: &str) -> bool {
     let digits = without_gaps(text);
     digits.len() == 13
@@ -38,7 +38,7 @@ fn without_gaps(text: &str) -> Vec<u8> {
     text.chars().filter(|c| *c != '-' && !is_go_space(*c)).collect::<String>().into_bytes()
 }
 
-/// `govalidator`, `IsCreditCard`: looks only at the digits, by the issuers' ranges and Luhn's sum.
+/// Like `IsCreditCard` in `govalidator`: only the digits count. They are checked by the issuers' ranges and Luhn's sum.
 pub(super) fn is_credit_card(text: &str) -> bool {
     let digits: String = text.chars().filter(char::is_ascii_digit).collect();
     let begins = |length: usize, from: &str, to: &str| {
@@ -68,7 +68,7 @@ pub(super) fn is_credit_card(text: &str) -> bool {
     is_issued && sum.is_multiple_of(10)
 }
 
-/// `govalidator`, `IsSSN`: both separators are required.
+/// Like `IsSSN` in `govalidator`: both separators are required.
 pub(super) fn is_social_security_number(text: &str) -> bool {
     text.len() == 11
         && text.bytes().enumerate().all(|(place, byte)| match place {

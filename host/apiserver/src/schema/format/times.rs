@@ -1,4 +1,4 @@
-//! Dates, times and durations.
+//! Checks the formats of dates, times and durations.
 
 use std::sync::LazyLock;
 
@@ -7,14 +7,14 @@ use regex::Regex;
 
 use super::pattern;
 
-/// `strfmt/date.go`, `IsDate`.
+/// Like `IsDate` in `strfmt/date.go`.
 pub(super) fn is_date(text: &str) -> bool {
     static SHAPE: LazyLock<Regex> = LazyLock::new(|| pattern("^[0-9]{4}-[0-9]{2}-[0-9]{2}$"));
     SHAPE.is_match(text) && text.parse::<Date>().is_ok()
 }
 
-/// `strfmt/time.go`, `IsDateTime`: offsets have no limit, any character may come before the fraction, and everything
-/// after a second `t` is ignored.
+/// Like `IsDateTime` in `strfmt/time.go`: an offset may be any number, any character may come before the fraction, and
+/// everything after a second `t` is ignored.
 pub(super) fn is_date_time(text: &str) -> bool {
     static TIME: LazyLock<Regex> =
         LazyLock::new(|| pattern("^([0-9]{2}):([0-9]{2}):([0-9]{2})(?:.[0-9]+)?(?:z|[+-][0-9]{2}:[0-9]{2})$"));
@@ -29,13 +29,13 @@ pub(super) fn is_duration(text: &str) -> bool {
     duration(text).is_some()
 }
 
-/// The nanoseconds of a duration, as `ParseDuration` of `strfmt/duration.go` reads it: a Go duration, or words that
-/// contain a number and a unit.
+/// The nanoseconds of a duration, like `ParseDuration` of `strfmt/duration.go`. The text is a Go duration, or words
+/// with numbers and units.
 pub(super) fn duration(text: &str) -> Option<i64> {
     go_duration(text).or_else(|| duration_in_words(text))
 }
 
-/// Go's `time.ParseDuration`: `1h30m`, `1.5s`, `-2m`; also a bare `0`.
+/// Parses a duration such as `1h30m`, `1.5s`, `-2m` or `0`, like Go's `time.ParseDuration`.
 fn go_duration(text: &str) -> Option<i64> {
     const UNITS: [(&str, u64); 8] = [
         ("ns", 1),
@@ -76,7 +76,7 @@ fn go_duration(text: &str) -> Option<i64> {
     i64::try_from(if is_negative { -total } else { total }).ok()
 }
 
-/// A decimal fraction of a unit, truncated.
+/// The decimal fraction of a unit, rounded down.
 fn part_of(fraction: &str, size: u64) -> i128 {
     let digits = fraction.bytes().take(18);
     let (value, scale) =
@@ -84,12 +84,12 @@ fn part_of(fraction: &str, size: u64) -> i128 {
     value * i128::from(size) / scale
 }
 
-/// `22 ns`, `1 day`, `in 3 Hours`: each number must be valid, and at least one unit must be known. As in Go, a sum that
-/// is too large wraps around.
+/// Parses a duration such as `22 ns`, `1 day` or `in 3 Hours`. Each number must be valid, and at least one unit must be
+/// known. As in Go, a sum that is too large wraps around.
 fn duration_in_words(text: &str) -> Option<i64> {
     static PART: LazyLock<Regex> = LazyLock::new(|| pattern(r"([0-9]+)[\t\n\f\r ]*([A-Za-zµ]+)"));
     const HOUR_NANOS: i64 = 3_600_000_000_000;
-    // The names of each unit. Any word that begins with the last name counts too.
+    // The names of each unit. Any word that begins with the last name means the unit, too.
     const UNITS: [(&[&str], i64); 8] = [
         (&["ns", "nano"], 1),
         (&["us", "µs", "micro"], 1_000),

@@ -1,4 +1,5 @@
-//! URIs, as Go's `url.ParseRequestURI` reads them: absolute, or a path from the root. A fragment is part of the path.
+//! Checks URIs, like Go's `url.ParseRequestURI`: a URI is absolute, or a path from the root. A fragment is part of the
+//! path.
 
 use std::net::Ipv6Addr;
 
@@ -24,7 +25,8 @@ pub(super) fn is_request_uri(text: &str) -> bool {
     }
 }
 
-/// The scheme, empty if the text has none, and the text after it. `None` for an empty scheme before a colon.
+/// Splits a text into its scheme and the text after it. The scheme may be missing; then it is empty. `None` if the text
+/// begins with a colon.
 fn split_scheme(text: &str) -> Option<(&str, &str)> {
     let is_inner = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
     let end = text.find(|c: char| !is_inner(c)).unwrap_or(text.len());
@@ -52,7 +54,7 @@ fn is_host(scheme: &str, host: &str) -> bool {
         Some(0) => host.rsplit_once(']').is_some_and(|(literal, port)| is_port(port) && is_literal(&literal[1..])),
         Some(_) => false,
         None => {
-            // A list of hosts with ports, as databases use it, is not allowed in a web address.
+            // A web address may not have a list of hosts with ports. Other URIs may, such as those of databases.
             let is_web = ["http", "https"].iter().any(|web| scheme.eq_ignore_ascii_case(web));
             let colon = if is_web { host.find(':') } else { host.rfind(':') };
             colon.is_none_or(|at| is_port(&host[at..])) && is_host_text(host)
@@ -64,7 +66,7 @@ fn is_port(port: &str) -> bool {
     port.is_empty() || port.strip_prefix(':').is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// An IPv6 address, and a zone after `%25`.
+/// Whether the text is an IPv6 address, which may have a zone after `%25`.
 fn is_literal(literal: &str) -> bool {
     let (address, zone) = match literal.find("%25") {
         Some(at) => (&literal[..at], Some(&literal[at + 3..])),
@@ -73,12 +75,12 @@ fn is_literal(literal: &str) -> bool {
     address.parse::<Ipv6Addr>().is_ok() && zone.is_none_or(|zone| !zone.is_empty() && is_zone(zone))
 }
 
-/// Whether only non-ASCII bytes and the percent sign are escaped.
+/// Whether the text is a host name in which only non-ASCII bytes and the percent sign are escaped.
 fn is_host_text(host: &str) -> bool {
     escapes(host).is_some_and(|found| found.iter().all(|byte| *byte >= 0x80 || *byte == b'%')) && is_plain_host(host)
 }
 
-/// Whether only spaces, and characters that a host may contain unescaped, are escaped.
+/// Whether the text is a zone in which only spaces, percent signs and characters of host names are escaped.
 fn is_zone(zone: &str) -> bool {
     let may_be_escaped = |byte: &u8| *byte == b'%' || *byte == b' ' || is_host_byte(*byte);
     escapes(zone).is_some_and(|found| found.iter().all(may_be_escaped)) && is_plain_host(zone)
@@ -96,7 +98,7 @@ fn has_good_escapes(text: &str) -> bool {
     escapes(text).is_some()
 }
 
-/// The bytes that are written as `%41`; `None` if two hexadecimal digits do not follow a percent sign.
+/// The bytes that are escaped, like `%41`. `None` if a percent sign is not followed by two hexadecimal digits.
 fn escapes(text: &str) -> Option<Vec<u8>> {
     let digit = |c: Option<char>| c.and_then(|c| c.to_digit(16)).and_then(|digit| u8::try_from(digit).ok());
     text.split('%')

@@ -1,5 +1,5 @@
-//! Deployments: a replica set for each pod template; the new one grows while the old ones shrink. Follows
-//! `pkg/controller/deployment`, one step a look: each write leads to the next look.
+//! Deployments: each pod template has a replica set; the new one grows while the old ones shrink. Follows
+//! `pkg/controller/deployment`. Each look makes one step, and its writes lead to the next look.
 
 mod progress;
 mod revisions;
@@ -27,7 +27,7 @@ pub(super) fn resource() -> GroupResource {
     GroupResource::new("apps", "deployments")
 }
 
-/// A look at a deployment and its replica sets.
+/// Decides what to write for a deployment, given its replica sets.
 pub(super) fn look(deployment: &Value, sets: &[Arc<Value>], now: Moment) -> Outcome {
     let rollout = Rollout::of(deployment, sets);
     let now_text = now.text();
@@ -50,11 +50,11 @@ pub(super) fn look(deployment: &Value, sets: &[Arc<Value>], now: Moment) -> Outc
         object::set_path(&mut object, "metadata.annotations", revisions::annotations(deployment, &revision));
     }
     writes.push(Write::Status(resource(), object));
-    // Times in objects are whole seconds.
+    // One second more, because times in objects are rounded down to whole seconds.
     Outcome { writes, again: deadline.map(|seconds| Duration::from_secs(seconds + 1)) }
 }
 
-/// The conditions, including whether the deployment is paused or has just been paused.
+/// The conditions, updated if the deployment was paused or resumed.
 fn with_pause(deployment: &Value, now: &str) -> Vec<Value> {
     let mut conditions = items(deployment, "/status/conditions").to_vec();
     let reason = condition(&conditions, "Progressing").map(|progressing| text(progressing, "/reason").to_owned());
@@ -75,7 +75,7 @@ fn with_pause(deployment: &Value, now: &str) -> Vec<Value> {
     conditions
 }
 
-/// Deletes the old sets' pods before the new set gets any.
+/// Makes a step of the strategy `Recreate`: all old pods are deleted before the new set gets any.
 fn recreate(rollout: &Rollout) -> (Vec<Write>, Progress) {
     let shrunk: Vec<Write> =
         rollout.old.iter().filter(|set| rollout::size(set) > 0).map(|set| rollout.scaled(set, 0)).collect();

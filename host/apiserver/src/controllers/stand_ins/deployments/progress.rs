@@ -7,18 +7,18 @@ use crate::clock::Moment;
 use crate::controllers::stand_ins::values::{condition, integer, set_condition};
 use crate::object::{self, text};
 
-/// The deadline that means no deadline.
+/// The value of `progressDeadlineSeconds` that means no deadline.
 const NO_DEADLINE: u64 = 2_147_483_647;
 
-/// The state of the rollout, as one look has found it.
+/// The effect of one look on the `Progressing` condition.
 pub(super) enum Progress {
-    /// It was only scaled, or is paused.
+    /// No effect: the deployment was only scaled, or is paused.
     Ignore,
     /// A new set with this name was created.
     Created(String),
     /// The existing set with this name is the new one.
     Found(String),
-    /// The counts show the progress.
+    /// The counts of pods show whether there is progress.
     Estimate,
 }
 
@@ -28,7 +28,7 @@ pub(super) fn progress_deadline(deployment: &Value) -> Option<u64> {
     seconds.filter(|seconds| *seconds < NO_DEADLINE)
 }
 
-/// Whether all pods have the new template and are available.
+/// Whether the rollout is complete: all pods have the new template and are available.
 pub(super) fn is_complete(deployment: &Value, status: &Value) -> bool {
     let wanted = integer(deployment, "/spec/replicas");
     ["updatedReplicas", "replicas", "availableReplicas"]

@@ -1,4 +1,4 @@
-//! The history of a deployment: its replica sets are its revisions, numbered by an annotation.
+//! The history of a deployment. Its replica sets are its revisions; an annotation has the number.
 
 use serde_json::{Map, Value, json};
 
@@ -10,9 +10,9 @@ use crate::object;
 
 const REVISION: &str = "deployment.kubernetes.io/revision";
 const HISTORY: &str = "deployment.kubernetes.io/revision-history";
-/// The deployment's size when a set was last scaled.
+/// The annotation with the deployment's size at the time when the set was last scaled.
 pub(super) const DESIRED: &str = "deployment.kubernetes.io/desired-replicas";
-/// The same with surge.
+/// The annotation with that size plus the allowed surge.
 pub(super) const MOST: &str = "deployment.kubernetes.io/max-replicas";
 
 /// Annotations of a deployment that are not copied to its sets.
@@ -29,13 +29,13 @@ fn revision(set: &Value) -> i64 {
     annotation(set, REVISION).and_then(|text| text.parse().ok()).unwrap_or_default()
 }
 
-/// The revision that the new set has, or will get.
+/// The revision number that the new set has, or will get.
 fn next(rollout: &Rollout) -> i64 {
     let old = rollout.old.iter().map(|set| revision(set)).max().unwrap_or_default();
     old.saturating_add(1)
 }
 
-/// The revision that the deployment should report. `None` while there is no set with its template.
+/// The revision that the deployment should report. `None` if no set has its template.
 pub(super) fn current(rollout: &Rollout, created: bool) -> Option<String> {
     let revision = match rollout.new {
         Some(new) => next(rollout).max(revision(new)),
@@ -66,7 +66,8 @@ pub(super) fn annotations_of_new(rollout: &Rollout) -> Value {
     Value::Object(annotations)
 }
 
-/// The new set as the latest revision. `None` if it is that already. After a rollback it was an older one.
+/// The new set with the latest revision number. `None` if it has it already. After a rollback, the new set is an old
+/// one with an older number.
 pub(super) fn renewed(rollout: &Rollout, new: &Value) -> Option<Value> {
     let mut set = new.clone();
     let annotations = object::map_mut(object::map_mut_value(&mut set, "metadata"), "annotations");

@@ -1,4 +1,4 @@
-//! The sizes of a deployment's replica sets: how far the new one may grow, and the old ones may shrink.
+//! Decides the sizes of a deployment's replica sets: how far the new set may grow and the old sets may shrink.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::controllers::stand_ins::values::{age_order, annotation, integer, scal
 use crate::controllers::stand_ins::writes::Write;
 use crate::object;
 
-/// A deployment with its replica sets: the one of its template, and the others, oldest first.
+/// A deployment with its replica sets: the new set, which has its template, and the old sets, oldest first.
 pub(super) struct Rollout<'a> {
     pub(super) deployment: &'a Value,
     pub(super) new: Option<&'a Value>,
@@ -57,20 +57,20 @@ impl<'a> Rollout<'a> {
     /// The fewest pods that must be available.
     pub(super) fn least(&self) -> i64 {
         let unavailable = match (self.rolling("maxSurge", true), self.rolling("maxUnavailable", false)) {
-            // Otherwise nothing could change.
+            // If both were 0, the rollout could never make a step.
             (Some(0), Some(0)) => 1,
             (_, unavailable) => unavailable.unwrap_or_default(),
         };
         (self.wanted() - unavailable).max(0)
     }
 
-    /// A parameter of a rolling update. `None` with another strategy.
+    /// A parameter of `rollingUpdate`. `None` if the deployment has another strategy.
     fn rolling(&self, name: &str, round_up: bool) -> Option<i64> {
         let value = self.deployment.pointer("/spec/strategy/rollingUpdate")?.get(name)?;
         Some(scaled(value, self.wanted(), round_up))
     }
 
-    /// Whether the deployment was scaled after its sets.
+    /// Whether the deployment was scaled, and its sets were not scaled yet.
     pub(super) fn is_scaled(&self) -> bool {
         let wanted = self.wanted();
         let desired = |set: &Value| annotation(set, DESIRED).and_then(|desired| desired.parse::<i64>().ok());
@@ -142,7 +142,7 @@ impl<'a> Rollout<'a> {
         writes
     }
 
-    /// The set with another size, annotated with the deployment's size.
+    /// The write that gives the set another size, with the deployment's size as an annotation.
     pub(super) fn scaled(&self, set: &Value, size: i64) -> Write {
         let mut set = set.clone();
         object::set_path(&mut set, "spec.replicas", json!(size));

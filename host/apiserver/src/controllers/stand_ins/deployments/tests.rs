@@ -86,13 +86,13 @@ fn a_new_deployment_gets_a_set_of_its_template() {
 fn a_rollout_goes_step_by_step_within_surge_and_unavailability() {
     let deployment = deployment(4, "nginx:2");
     let steps = [
-        // The new set may add one to the four.
+        // The old set has four pods, and the new set may have one.
         ((4, 4), None, vec![1]),
-        // All five exist, but the new one is not ready: one old one may go.
+        // All five pods exist, but the new one is not ready: one old pod may be deleted.
         ((4, 4), Some((1, 0)), vec![3]),
         ((3, 3), Some((1, 0)), vec![2]),
         ((3, 3), Some((2, 2)), vec![1]),
-        // Two of five are not there yet.
+        // Two of the five pods are not available yet.
         ((2, 2), Some((3, 1)), vec![]),
     ];
     for ((old, old_available), new, expected) in steps {
@@ -124,7 +124,7 @@ fn a_recreated_deployment_waits_until_the_old_pods_are_gone() {
 }
 
 #[test]
-fn a_rollback_takes_up_the_old_set_as_the_newest_revision() {
+fn a_rollback_makes_the_old_set_the_newest_revision() {
     let sets = [set("nginx:1", 0, 0, 1), set("nginx:2", 4, 4, 2)];
     let outcome = look(&deployment(4, "nginx:1"), &sets, now());
     let Some(Write::Replace(_, renewed)) = outcome.writes.first() else { panic!("{outcome:?}") };
@@ -168,7 +168,7 @@ fn a_complete_rollout_names_its_set_and_prunes_old_revisions() {
 }
 
 #[test]
-fn a_rollout_that_does_not_get_on_exceeds_its_deadline() {
+fn a_rollout_without_progress_exceeds_its_deadline() {
     let mut deployment = deployment(2, "nginx:1");
     let sets = [set("nginx:1", 2, 0, 1)];
     deployment["status"] = status(&look(&deployment, &sets, now()))["status"].clone();

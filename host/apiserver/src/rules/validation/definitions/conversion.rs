@@ -1,5 +1,5 @@
-//! Validates how the versions of a definition are converted, possibly by a webhook, which is called like those of
-//! admission.
+//! Validates the conversion between versions of a definition. A conversion webhook is declared like an admission
+//! webhook.
 
 use serde_json::Value;
 
@@ -21,7 +21,7 @@ pub(super) fn validate(conversion: &Value, report: &mut Report) {
             } else {
                 report.required_because(CLIENT, "required when strategy is set to Webhook");
             }
-            // A real server does not list the valid versions.
+            // Here the error of a real server does not list the valid versions.
             review_versions(VERSIONS, versions, "", report);
             return;
         }

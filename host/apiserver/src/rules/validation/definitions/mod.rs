@@ -1,4 +1,4 @@
-//! Validates custom resource definitions: names and flags here, the content of versions in `versions`.
+//! Validates custom resource definitions. This file checks names and flags; `versions` checks the content of versions.
 
 mod conversion;
 mod versions;
@@ -38,7 +38,7 @@ pub(crate) fn validate(definition: &Value, previous: Option<&Value>) -> Vec<Caus
     causes
 }
 
-/// The name of a definition is that of its resource.
+/// Checks that the definition is named `PLURAL.GROUP`.
 fn validate_name(definition: &Value, causes: &mut Vec<Cause>) {
     let (id, name) = (defined_resource(definition), object::name(definition));
     if name != format!("{}.{}", id.plural, id.group) {
@@ -88,7 +88,7 @@ fn validate_names(names: &Value, causes: &mut Vec<Cause>) {
     }
 }
 
-/// Flags that definitions may no longer have, and warnings without a deprecation.
+/// Refuses flags that definitions may no longer have, and deprecation warnings without a deprecation.
 fn validate_flags(definition: &Value, causes: &mut Vec<Cause>) {
     if definition["spec"]["preserveUnknownFields"] == json!(true) {
         let why =
@@ -104,7 +104,8 @@ fn validate_flags(definition: &Value, causes: &mut Vec<Cause>) {
     }
 }
 
-/// A definition in a protected group must have an approval. One that was accepted without may stay so.
+/// Checks that a definition in a protected group has an approval. A definition that was accepted without an approval
+/// may stay without it.
 fn validate_approval(definition: &Value, previous: Option<&Value>, causes: &mut Vec<Cause>) {
     let Some(approval) = ApiApproval::of(definition) else { return };
     if previous.and_then(ApiApproval::of) == Some(approval) {
@@ -118,7 +119,7 @@ fn validate_approval(definition: &Value, previous: Option<&Value>, causes: &mut 
     }
 }
 
-/// Once there may be objects, the fields that determine how they are stored must not change.
+/// Refuses changes of fields that determine how objects are stored, once there may be objects.
 fn validate_kept(definition: &Value, previous: &Value, causes: &mut Vec<Cause>) {
     let kept: &[&str] = if is_established(previous) { &["spec.scope", "spec.names.kind"] } else { &[] };
     for path in kept.iter().copied().chain(["spec.group", "spec.names.plural"]) {

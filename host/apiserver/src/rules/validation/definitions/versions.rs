@@ -1,4 +1,4 @@
-//! Validates the versions of a definition: their names, which one is stored, and what each declares.
+//! Validates the versions of a definition: their names, the choice of the storage version, and the content of each.
 
 use std::collections::BTreeSet;
 
@@ -41,8 +41,8 @@ pub(super) fn validate(definition: &Value, causes: &mut Vec<Cause>) {
     }
 }
 
-/// The status subresource is validated by its own schema, so the root schema may not restrict it:
-/// `validateCustomResourceDefinitionValidation`.
+/// Refuses some keywords in the root schema if there is a status subresource, like
+/// `validateCustomResourceDefinitionValidation`. They would restrict the status, which is validated by its own schema.
 fn validate_root_beside_status(schema: &Value, at: &str, causes: &mut Vec<Cause>) {
     const REFUSED: [&str; 13] = [
         "additionalProperties",
@@ -71,8 +71,8 @@ fn validate_root_beside_status(schema: &Value, at: &str, causes: &mut Vec<Cause>
     }
 }
 
-/// A part of each version, and the field for its errors. If all versions are alike, the part is reported once, at the
-/// field from before versions existed.
+/// A part of each version, and the field for its errors. If the part is equal in all versions, it is returned once,
+/// with the name of the field that existed before versions did.
 fn parts<'a>(versions: &'a [Value], part: &str, shared: &str) -> Vec<(String, &'a Value)> {
     match versions {
         [first, others @ ..] if others.iter().all(|other| other[part] == first[part]) => {
@@ -102,7 +102,7 @@ fn validate_names(versions: &[Value], causes: &mut Vec<Cause>) {
     if stored_names(versions).count() != 1 {
         causes.push(refuse("must have exactly one version marked as storage version"));
     }
-    // A real server also keeps the first version's name in the old field.
+    // A real server also copies the first version's name into the old field `version`, and checks that.
     if let Some(first) = versions.first()
         && let Err(why) = names::check_dns_1035_label(text(first, "/name"))
     {
@@ -114,7 +114,7 @@ fn stored_names(versions: &[Value]) -> impl Iterator<Item = &str> {
     versions.iter().filter(|version| version["storage"] == json!(true)).map(|version| text(version, "/name"))
 }
 
-/// The versions as Go prints the structs.
+/// The versions as Go prints these structs.
 fn in_go(versions: &[Value]) -> String {
     let flag = |version: &Value, name: &str| version[name] == json!(true);
     let one = |version: &Value| {
@@ -131,7 +131,7 @@ fn in_go(versions: &[Value]) -> String {
     format!("[{}]", versions.iter().map(one).collect::<Vec<_>>().join(","))
 }
 
-/// A version in which objects may be stored must stay in the definition.
+/// Refuses to remove a version in which objects may still be stored.
 pub(super) fn validate_stored(definition: &Value, causes: &mut Vec<Cause>) {
     const FIELD: &str = "status.storedVersions";
     let versions = versions(definition);
@@ -159,7 +159,7 @@ pub(super) fn validate_stored(definition: &Value, causes: &mut Vec<Cause>) {
 
 fn schema_cause(error: &SchemaError, at: &str) -> Cause {
     let path = if error.path.is_empty() { String::new() } else { format!(".{}", error.path) };
-    // One message names a place in the schema, as a path from the definition's root.
+    // One message contains a path within the schema. It must begin at the root of the definition.
     let message = error.reason.replace("of the schema within ", &format!("of the schema within {at}."));
     Cause { reason: error.cause(), message, field: format!("{at}{path}") }
 }
@@ -182,7 +182,7 @@ fn validate_column(column: &Value, field: &str, causes: &mut Vec<Cause>) {
     causes.extend(path_error(&column["jsonPath"], format!("{field}.JSONPath"), true));
 }
 
-/// The error for a path that is missing or does not begin like one.
+/// The error if a path is missing or does not begin with a dot.
 fn path_error(path: &Value, field: String, is_required: bool) -> Option<Cause> {
     match path.as_str().unwrap_or_default() {
         "" => is_required.then(|| Cause::required(field, "")),
@@ -246,7 +246,7 @@ fn validate_selectable(fields: &[Value], schema: &Value, place: &str, causes: &m
     }
 }
 
-/// The schema of the field at a path of names.
+/// The schema of the field at a dotted path.
 fn resolve<'a>(schema: &'a Value, path: &str) -> Result<&'a Value, String> {
     let Some(steps) = path.strip_prefix('.') else {
         let first = path.split(['.', '[']).next().unwrap_or_default();

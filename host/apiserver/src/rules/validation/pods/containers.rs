@@ -1,4 +1,4 @@
-//! Containers of pods: `validateContainerCommon` and what is checked beside it, in
+//! Validates containers of pods, like `validateContainerCommon` and related functions in
 //! `pkg/apis/core/validation/validation.go` of Kubernetes 1.36.3.
 
 use std::collections::BTreeSet;
@@ -64,7 +64,7 @@ const ENVIRONMENT_FROM: &[FieldRule] = &[
     ("secretRef.name", Named(names::check_subdomain)),
 ];
 
-/// A container in any of the lists.
+/// Checks the rules that apply to containers of all kinds.
 pub(super) fn common(container: &Value, place: &str, pod: &Pod<'_>, report: &mut Report) {
     table::check(RULES, container, place, report);
     ports(container, place, report);
@@ -77,10 +77,10 @@ pub(super) fn common(container: &Value, place: &str, pod: &Pod<'_>, report: &mut
     security::container(&container["securityContext"], &format!("{place}.securityContext"), pod, report);
 }
 
-/// Ephemeral containers lack some fields: `validateEphemeralContainers`.
+/// Refuses fields that ephemeral containers must not have, like `validateEphemeralContainers`.
 pub(super) fn ephemeral(container: &Value, place: &str, pod: &Pod<'_>, report: &mut Report) {
     let why = "cannot be set for an Ephemeral Container";
-    // `resources` is always present.
+    // `resources` is always present, so it is given only if it is not empty.
     let is_given = |name: &str| !container[name].is_null() && (name != "resources" || !is_empty(&container[name]));
     for name in NOT_EPHEMERAL.iter().filter(|name| is_given(name)) {
         report.forbidden(format!("{place}.{name}"), why);
@@ -96,7 +96,7 @@ pub(super) fn ephemeral(container: &Value, place: &str, pod: &Pod<'_>, report: &
     }
 }
 
-/// Probes and hooks. Init containers may have them only if they keep running.
+/// Validates probes and hooks. An init container may have them only if it keeps running.
 pub(super) fn lifecycle(container: &Value, place: &str, is_init: bool, pod: &Pod<'_>, report: &mut Report) {
     if is_init && text(container, "/restartPolicy") != "Always" {
         let why = "may not be set for init containers without restartPolicy=Always";
@@ -130,7 +130,7 @@ pub(super) fn lifecycle(container: &Value, place: &str, is_init: bool, pod: &Pod
     }
 }
 
-/// Host ports must be unique within a list of containers.
+/// Checks that host ports are unique within a list of containers.
 pub(super) fn host_ports<'a>(containers: impl Iterator<Item = (usize, &'a Value)>, field: &str, report: &mut Report) {
     let mut seen = BTreeSet::new();
     for (at, container) in containers {
@@ -163,7 +163,7 @@ fn ports(container: &Value, place: &str, report: &mut Report) {
     }
 }
 
-/// `IsRelaxedEnvVarName`.
+/// Checks the name of a variable, like `IsRelaxedEnvVarName`.
 fn check_variable(name: &str) -> Result<(), String> {
     let why = "a valid environment variable name must consist only of printable ASCII characters other than '='";
     let is_valid = name.bytes().all(|byte| (b' '..=b'~').contains(&byte) && byte != b'=');
@@ -199,7 +199,7 @@ fn environment(container: &Value, place: &str, pod: &Pod<'_>, report: &mut Repor
     }
 }
 
-/// `validateFileKeyRefVolumes`.
+/// Checks the volume of a `fileKeyRef`, like `validateFileKeyRefVolumes`.
 fn file_volume(reference: &Value, place: &str, pod: &Pod<'_>, report: &mut Report) {
     if !reference.is_object() {
         return;
@@ -224,7 +224,7 @@ fn environment_from(container: &Value, place: &str, report: &mut Report) {
     }
 }
 
-/// The set of one text field over a list.
+/// The values of the text field `name` in all items of a list.
 fn texts<'a>(container: &'a Value, list: &str, name: &str) -> BTreeSet<&'a str> {
     object::items(container, list).iter().map(|item| text(item, name)).collect()
 }
@@ -336,7 +336,7 @@ fn resize_policies(container: &Value, place: &str, pod: &Pod<'_>, report: &mut R
     }
 }
 
-/// `validateContainerRestartPolicy`, and for init containers `validateInitContainerRestartPolicy`.
+/// Validates a restart policy, like `validateContainerRestartPolicy` and `validateInitContainerRestartPolicy`.
 pub(super) fn restart_policy(container: &Value, place: &str, is_init: bool, report: &mut Report) {
     let is_given = !container["restartPolicy"].is_null();
     if !is_given && !is_empty(&container["restartPolicyRules"]) {
@@ -348,7 +348,7 @@ pub(super) fn restart_policy(container: &Value, place: &str, is_init: bool, repo
     }
 }
 
-/// The handler of a probe or a hook: exactly one.
+/// Checks that a probe or hook has exactly one handler, and validates the handler.
 fn handlers(parent: &Value, place: &str, pod: &Pod<'_>, report: &mut Report) {
     let kinds = ["exec", "httpGet", "tcpSocket", "grpc", "sleep"];
     let given: Vec<&str> = kinds.into_iter().filter(|kind| parent[*kind].is_object()).collect();

@@ -1,4 +1,4 @@
-//! References from a container or volume to fields of its pod: `validateObjectFieldSelector` and
+//! Validates references from a container or volume to fields of its pod, like `validateObjectFieldSelector` and
 //! `validateContainerResourceFieldSelector` in `pkg/apis/core/validation/validation.go`.
 
 use serde_json::{Value, json};
@@ -33,7 +33,7 @@ const RESOURCES: &[&str] = &[
     "requests.memory",
 ];
 
-/// A reference to a field of the pod.
+/// Validates a reference to a field of the pod.
 pub(super) fn object_field(reference: &Value, field: &str, allowed: &[&str], report: &mut Report) {
     let (version, path) = (text(reference, "/apiVersion"), text(reference, "/fieldPath"));
     if version.is_empty() {
@@ -55,7 +55,7 @@ pub(super) fn object_field(reference: &Value, field: &str, allowed: &[&str], rep
     }
 }
 
-/// `ConvertDownwardAPIFieldLabel`: whether the field exists.
+/// Checks that the field exists, like `ConvertDownwardAPIFieldLabel`.
 fn convert(version: &str, path: &str, subscripted: Option<&str>) -> Result<(), String> {
     if version != "v1" {
         return Err(format!("unsupported pod version: {version}"));
@@ -71,7 +71,7 @@ fn convert(version: &str, path: &str, subscripted: Option<&str>) -> Result<(), S
     is_known.then_some(()).ok_or_else(|| format!("field label not supported: {path}"))
 }
 
-/// A reference to a container's resource.
+/// Validates a reference to a container's resource.
 pub(super) fn resource_field(reference: &Value, field: &str, needs_container: bool, report: &mut Report) {
     let resource = text(reference, "/resource");
     let is_huge = resource.starts_with("requests.hugepages-") || resource.starts_with("limits.hugepages-");
@@ -85,7 +85,7 @@ pub(super) fn resource_field(reference: &Value, field: &str, needs_container: bo
     divisor(resource, is_huge, &reference["divisor"], field, report);
 }
 
-/// `validateContainerResourceDivisor`.
+/// Checks the divisor of a resource, like `validateContainerResourceDivisor`.
 fn divisor(resource: &str, is_huge: bool, divisor: &Value, field: &str, report: &mut Report) {
     const SIZES: [&str; 13] = ["1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"];
     if divisor.is_null() || quantity::compare(divisor, &json!("0")).is_eq() {

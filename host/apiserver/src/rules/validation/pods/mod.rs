@@ -1,5 +1,5 @@
-//! Validation of pod specs, in pods and in templates: `ValidatePodSpec` in `pkg/apis/core/validation/validation.go` of
-//! Kubernetes 1.36.3. Each file names the functions whose rules it implements.
+//! Validates pod specs in pods and in templates, like `ValidatePodSpec` in `pkg/apis/core/validation/validation.go` of
+//! Kubernetes 1.36.3. Each file names the functions in Kubernetes whose rules it implements.
 
 mod containers;
 mod fields;
@@ -43,27 +43,27 @@ const RULES: &[FieldRule] = &[
 const NAMESERVERS_MAX: usize = 3;
 const HOSTNAME_BYTES_MAX: usize = 64;
 
-/// A pod spec, with what rules about its parts need.
+/// A pod spec, with names that rules about its parts refer to.
 struct Pod<'a> {
     spec: &'a Value,
     /// The valid volumes by their names.
     volumes: BTreeMap<&'a str, &'a Value>,
-    /// All volumes, the first of each name.
+    /// All volumes by their names, even invalid ones. If a name is repeated, the first volume.
     named_volumes: BTreeMap<&'a str, &'a Value>,
     /// The names of containers that are not ephemeral.
     containers: BTreeSet<&'a str>,
-    /// The names of its resource claims.
+    /// The names of the pod's resource claims.
     claims: BTreeSet<&'a str>,
 }
 
 impl Pod<'_> {
-    /// Its termination grace period in seconds.
+    /// The termination grace period in seconds.
     fn grace(&self) -> i64 {
         self.spec["terminationGracePeriodSeconds"].as_i64().unwrap_or(30)
     }
 }
 
-/// A pod. Ephemeral containers are added through their subresource, and may exist afterwards.
+/// Validates a pod. Ephemeral containers can be added only through their subresource; later writes may contain them.
 pub(super) fn pod(subresource: &str, object: &Value, previous: Option<&Value>, report: &mut Report) {
     let pod = &object["spec"];
     spec(pod, "spec", report);
@@ -90,7 +90,7 @@ pub(super) fn pod(subresource: &str, object: &Value, previous: Option<&Value>, r
     }
 }
 
-/// A projected token belongs to an account, which the pod must name.
+/// Checks that a pod with a projected token names its service account.
 fn tokens(pod: &Value, report: &mut Report) {
     for (index, volume) in object::items(pod, "/volumes").iter().enumerate() {
         for (position, source) in object::items(volume, "/projected/sources").iter().enumerate() {
@@ -102,7 +102,7 @@ fn tokens(pod: &Value, report: &mut Report) {
     }
 }
 
-/// `validateImageVolumeSource`: only templates may omit the reference.
+/// Checks that image volumes have a reference, like `validateImageVolumeSource`. Only templates may omit it.
 fn images(pod: &Value, report: &mut Report) {
     for (index, volume) in object::items(pod, "/volumes").iter().enumerate() {
         let is_source = members(volume, &[]) == ["image"];
@@ -112,7 +112,7 @@ fn images(pod: &Value, report: &mut Report) {
     }
 }
 
-/// The template of a pod: `ValidatePodTemplateSpec`.
+/// Validates a pod template, like `ValidatePodTemplateSpec`.
 pub(super) fn template(template: &Value, field: &str, report: &mut Report) {
     report.labels(&format!("{field}.labels"), &template["metadata"]["labels"]);
     annotations(&template["metadata"]["annotations"], &format!("{field}.annotations"), &mut report.0);
@@ -124,7 +124,7 @@ pub(super) fn template(template: &Value, field: &str, report: &mut Report) {
     }
 }
 
-/// A pod's spec at `field`.
+/// Validates the spec of a pod or template at `field`.
 fn spec(spec: &Value, field: &str, report: &mut Report) {
     let volumes = volumes::check(spec, field, report);
     let claims = object::items(spec, "/resourceClaims").iter().map(|claim| text(claim, "/name"));
@@ -190,7 +190,7 @@ fn all_containers(pod: &Pod<'_>, field: &str, report: &mut Report) {
     containers::host_ports(all.iter().enumerate(), &format!("{field}.containers"), report);
 }
 
-/// The parts of `validatePodResourceClaim` that concern several fields.
+/// Checks the rules of `validatePodResourceClaim` that are about several fields.
 fn resource_claims(spec: &Value, field: &str, report: &mut Report) {
     let mut seen = BTreeSet::new();
     for (index, claim) in object::items(spec, "/resourceClaims").iter().enumerate() {
@@ -215,7 +215,7 @@ fn resource_claims(spec: &Value, field: &str, report: &mut Report) {
     }
 }
 
-/// Gates of readiness and of scheduling.
+/// Validates readiness gates and scheduling gates.
 fn gates(spec: &Value, field: &str, report: &mut Report) {
     for (index, gate) in object::items(spec, "/readinessGates").iter().enumerate() {
         report.qualified(&format!("{field}.readinessGates[{index}].conditionType"), text(gate, "/conditionType"));
@@ -231,7 +231,7 @@ fn gates(spec: &Value, field: &str, report: &mut Report) {
     }
 }
 
-/// Host names, aliases and DNS.
+/// Validates host names, host aliases and DNS settings.
 fn names_and_addresses(spec: &Value, field: &str, report: &mut Report) {
     let (name, place) = (&spec["hostnameOverride"], format!("{field}.hostnameOverride"));
     if let Some(text) = name.as_str() {
@@ -271,7 +271,7 @@ fn names_and_addresses(spec: &Value, field: &str, report: &mut Report) {
     }
 }
 
-/// `ValidateDNS1123SubdomainWithUnderScore` of a search path.
+/// Checks a DNS search path, like `ValidateDNS1123SubdomainWithUnderScore`.
 fn check_search(path: &str) -> Result<(), String> {
     const WHY: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', \
                        and must start and end with an alphanumeric character (e.g. 'example.com', regex used for \
@@ -280,13 +280,13 @@ fn check_search(path: &str) -> Result<(), String> {
         return Ok(());
     }
     let path = path.strip_suffix('.').unwrap_or(path);
-    // Within a label, an underscore is as good as a hyphen, and a label may begin with one.
+    // An underscore is allowed at the beginning of a label, and within a label like a hyphen.
     let label = |label: &str| label.strip_prefix('_').unwrap_or(label).replace('_', "-");
     let plain: Vec<String> = path.split('.').map(label).collect();
     names::check_subdomain(&plain.join(".")).map_err(|why| if path.len() > 253 { why } else { WHY.to_owned() })
 }
 
-/// `validatePodHostNetworkDeps`: a template may omit host ports.
+/// Checks the ports of a pod in the host network, like `validatePodHostNetworkDeps`. A template may omit host ports.
 fn host_network(spec: &Value, field: &str, is_pod: bool, report: &mut Report) {
     if spec["hostNetwork"] != json!(true) {
         return;

@@ -1,5 +1,5 @@
-//! Resources of containers and pods: `validateResourceRequirements` in `pkg/apis/core/validation/validation.go`, with
-//! the names of `pkg/apis/core/helper/helpers.go`.
+//! Validates resources of containers and pods, like `validateResourceRequirements` in
+//! `pkg/apis/core/validation/validation.go`, with the resource names in `pkg/apis/core/helper/helpers.go`.
 
 use std::collections::{HashMap, HashSet};
 
@@ -34,13 +34,13 @@ const STANDARD: [&str; 20] = [
     "services.loadbalancers",
 ];
 
-/// The resources of a container.
+/// Validates the resources of a container.
 pub(super) fn check(resources: &Value, place: &str, pod: &Pod<'_>, report: &mut Report) {
     requirements(resources, place, container_name, report);
     claims(resources, place, pod, report);
 }
 
-/// The resources of a whole pod.
+/// Validates the resources of a whole pod.
 pub(super) fn of_pod(resources: &Value, place: &str, pod: &Pod<'_>, report: &mut Report) {
     if resources["claims"].is_array() {
         report.forbidden(format!("{place}.claims"), "claims may not be set for Resources at pod-level");
@@ -109,7 +109,7 @@ fn is_native(name: &str) -> bool {
     !name.contains('/') || name.contains("kubernetes.io/")
 }
 
-/// `IsOvercommitAllowed`.
+/// Whether a resource may be overcommitted, like `IsOvercommitAllowed`.
 fn is_shared(name: &str) -> bool {
     is_native(name) && !is_huge(name)
 }
@@ -119,7 +119,7 @@ fn is_extended(name: &str) -> bool {
     is_own && names::label_key_errors(&format!("requests.{name}")).is_empty()
 }
 
-/// `validateResourceName`. False if it is invalid.
+/// Checks a resource name, like `validateResourceName`. False if it is invalid.
 pub(in super::super) fn resource_name(name: &str, field: &str, report: &mut Report) -> bool {
     let before = report.0.len();
     report.qualified(field, name);
@@ -130,7 +130,7 @@ pub(in super::super) fn resource_name(name: &str, field: &str, report: &mut Repo
     report.0.len() == before
 }
 
-/// `validateContainerResourceName`.
+/// Checks the name of a container's resource, like `validateContainerResourceName`.
 pub(in super::super) fn container_name(name: &str, field: &str, report: &mut Report) {
     resource_name(name, field, report);
     if !name.contains('/') {
@@ -142,7 +142,7 @@ pub(in super::super) fn container_name(name: &str, field: &str, report: &mut Rep
     }
 }
 
-/// `validatePodResourceName`.
+/// Checks the name of a pod's resource, like `validatePodResourceName`.
 fn pod_name(name: &str, field: &str, report: &mut Report) {
     let supported = ["cpu", "hugepages-", "memory"];
     if resource_name(name, field, report) && !["cpu", "memory"].contains(&name) && !is_huge(name) {
@@ -150,7 +150,7 @@ fn pod_name(name: &str, field: &str, report: &mut Report) {
     }
 }
 
-/// The overhead of a pod: `validateOverhead`.
+/// Validates the overhead of a pod, like `validateOverhead`.
 pub(super) fn overhead(overhead: &Value, field: &str, report: &mut Report) {
     for (name, amount) in overhead.as_object().into_iter().flatten() {
         let field = format!("{field}.limits[{name}]");
@@ -159,9 +159,10 @@ pub(super) fn overhead(overhead: &Value, field: &str, report: &mut Report) {
     }
 }
 
-/// `validateResourceClaimNames`.
+/// Validates references to resource claims, like `validateResourceClaimNames`.
 fn claims(resources: &Value, place: &str, pod: &Pod<'_>, report: &mut Report) {
-    // The claims that are referenced as a whole, and the references to single requests, with the number per claim.
+    // `whole` has the claims that are referenced as a whole; `requests` has the references to single requests of
+    // claims.
     let (mut whole, mut requests) = (HashSet::new(), HashSet::new());
     let mut counts: HashMap<&str, usize> = HashMap::new();
     let listed: Vec<&str> = pod.claims.iter().copied().collect();

@@ -1,5 +1,5 @@
-//! Where a pod may run: `validateAffinity`, `ValidateTolerations` and `validateTopologySpreadConstraints` in
-//! `pkg/apis/core/validation/validation.go` of Kubernetes 1.36.3.
+//! Validates the rules about where a pod may run, like `validateAffinity`, `ValidateTolerations` and
+//! `validateTopologySpreadConstraints` in `pkg/apis/core/validation/validation.go` of Kubernetes 1.36.3.
 
 use std::collections::HashMap;
 
@@ -23,7 +23,7 @@ const SPREAD: &[FieldRule] = &[
 ];
 pub(in super::super) const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
-/// All rules about nodes and other pods.
+/// Validates all rules of a pod about nodes and other pods.
 pub(super) fn check(pod: &Value, field: &str, report: &mut Report) {
     affinity(&pod["affinity"], &format!("{field}.affinity"), report);
     tolerations(&pod["tolerations"], &format!("{field}.tolerations"), report);
@@ -55,12 +55,12 @@ fn affinity(affinity: &Value, field: &str, report: &mut Report) {
 }
 
 fn weight(term: &Value, place: &str, report: &mut Report) {
-    // A missing weight is 0.
+    // A missing weight counts as 0.
     let given = json!({ "weight": term["weight"].as_i64().unwrap_or(0) });
     table::check(&[("weight", WEIGHT)], &given, place, report);
 }
 
-/// `ValidateNodeSelector`, which persistent volumes use too.
+/// Validates a node selector, like `ValidateNodeSelector`. Persistent volumes have one, too.
 pub(in super::super) fn node_selector(selector: &Value, field: &str, report: &mut Report) {
     let terms = object::items(selector, "/nodeSelectorTerms");
     let place = format!("{field}.nodeSelectorTerms");
@@ -142,7 +142,7 @@ fn pod_term(term: &Value, field: &str, report: &mut Report) {
     report.qualified(&place, key);
 }
 
-/// `validateLabelKeys`.
+/// Validates label keys, like `validateLabelKeys`.
 fn label_keys(term: &Value, name: &str, field: &str, report: &mut Report) {
     let (keys, place) = (object::strings(term, &format!("/{name}")), format!("{field}.{name}"));
     if !keys.is_empty() && term["labelSelector"].is_null() {
@@ -153,7 +153,7 @@ fn label_keys(term: &Value, name: &str, field: &str, report: &mut Report) {
     }
 }
 
-/// `ValidateTolerations`, which runtime classes use too.
+/// Validates tolerations, like `ValidateTolerations`. Runtime classes have them, too.
 pub(in super::super) fn tolerations(tolerations: &Value, field: &str, report: &mut Report) {
     for (index, toleration) in object::items(tolerations, "").iter().enumerate() {
         let place = format!("{field}[{index}]");
@@ -180,7 +180,7 @@ pub(in super::super) fn tolerations(tolerations: &Value, field: &str, report: &m
                 report.invalid(&at_operator, &json!(value), "value must be empty when `operator` is 'Exists'");
             }
             "Exists" => {}
-            // These need a feature gate that is off.
+            // These operators need a feature gate that is off.
             "Lt" | "Gt" => report.not_supported(&at_operator, &json!(operator), &["Equal", "Exists", "Lt", "Gt"]),
             _ => report.not_supported(&at_operator, &json!(operator), &["Equal", "Exists"]),
         }
@@ -193,7 +193,7 @@ pub(in super::super) fn tolerations(tolerations: &Value, field: &str, report: &m
 fn spread(pod: &Value, field: &str, report: &mut Report) {
     let all = object::items(pod, "/topologySpreadConstraints");
     let pair_of = |constraint| (text(constraint, "/topologyKey"), text(constraint, "/whenUnsatisfiable"));
-    // Each of a pair is reported, except the last one.
+    // If several constraints are equal, each of them except the last is reported.
     let mut last = HashMap::new();
     for (index, constraint) in all.iter().enumerate() {
         last.insert(pair_of(constraint), index);

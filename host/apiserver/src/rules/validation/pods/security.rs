@@ -1,4 +1,4 @@
-//! Security contexts: `validatePodSpecSecurityContext`, `ValidateSecurityContext`, `validateLinux` and
+//! Validates security contexts, like `validatePodSpecSecurityContext`, `ValidateSecurityContext`, `validateLinux` and
 //! `validateWindows` in `pkg/apis/core/validation/validation.go` of Kubernetes 1.36.3.
 
 use std::collections::BTreeSet;
@@ -47,7 +47,7 @@ const NOT_IN_WINDOWS_CONTAINERS: [&str; 10] = [
 ];
 const WINDOWS: &str = "cannot be set for a windows pod";
 
-/// The context of a pod.
+/// Validates the security context of a pod.
 pub(super) fn pod(context: &Value, field: &str, pod: &Pod<'_>, report: &mut Report) {
     if !context.is_object() {
         return;
@@ -65,7 +65,7 @@ pub(super) fn pod(context: &Value, field: &str, pod: &Pod<'_>, report: &mut Repo
     profiles(context, field, report);
 }
 
-/// The context of a container.
+/// Validates the security context of a container.
 pub(super) fn container(context: &Value, field: &str, pod: &Pod<'_>, report: &mut Report) {
     if !context.is_object() {
         return;
@@ -78,7 +78,7 @@ pub(super) fn container(context: &Value, field: &str, pod: &Pod<'_>, report: &mu
     profiles(context, field, report);
 }
 
-/// Fields that do not exist in the pod's operating system.
+/// Refuses fields that do not exist in the pod's operating system.
 pub(super) fn of_system(pod: &Value, field: &str, report: &mut Report) {
     let system = &pod["os"]["name"];
     if pod["os"].is_null() {
@@ -150,7 +150,7 @@ fn is_sysctl(name: &str) -> bool {
     name.len() <= 253 && name.split(['.', '/']).all(is_part)
 }
 
-/// The profiles of seccomp and `AppArmor`, and the options of Windows.
+/// Validates the profiles of seccomp and `AppArmor`, and the options for Windows.
 fn profiles(context: &Value, field: &str, report: &mut Report) {
     for (name, what) in [("seccompProfile", "seccomp"), ("appArmorProfile", "AppArmor")] {
         let (profile, place) = (&context[name], format!("{field}.{name}"));
@@ -188,7 +188,7 @@ fn profiles(context: &Value, field: &str, report: &mut Report) {
     windows(&context["windowsOptions"], &format!("{field}.windowsOptions"), report);
 }
 
-/// `validateWindowsSecurityContextOptions`, without the rules about domains.
+/// Validates options for Windows, like `validateWindowsSecurityContextOptions`, but without the rules about domains.
 fn windows(options: &Value, field: &str, report: &mut Report) {
     table::check(&[("gmsaCredentialSpecName", Check::Text(names::check_subdomain))], options, field, report);
     if options["gmsaCredentialSpec"] == "" {

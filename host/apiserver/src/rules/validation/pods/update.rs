@@ -1,5 +1,5 @@
-//! Changes of an existing pod, few of which are allowed: `ValidatePodUpdate` in
-//! `pkg/apis/core/validation/validation.go` of Kubernetes 1.36.3.
+//! Validates changes of an existing pod, like `ValidatePodUpdate` in `pkg/apis/core/validation/validation.go` of
+//! Kubernetes 1.36.3. Only few changes are allowed.
 
 use std::collections::{HashMap, HashSet};
 
@@ -17,7 +17,7 @@ const NODE_TERMS: &str = "/affinity/nodeAffinity/requiredDuringSchedulingIgnored
 const AT_NODE_TERMS: &str =
     "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms";
 
-/// A pod and its previous state. Ephemeral containers change only through their subresource.
+/// Compares a pod with its previous state. Ephemeral containers may change only through their subresource.
 pub(in super::super) fn check(subresource: &str, pod: &Value, previous: &Value, report: &mut Report) {
     let (spec, before) = (&pod["spec"], &previous["spec"]);
     if subresource == "ephemeralcontainers" {
@@ -46,7 +46,7 @@ pub(in super::super) fn check(subresource: &str, pod: &Value, previous: &Value, 
     if !is_empty(&before["schedulingGates"]) {
         gated(spec, before, &mut kept, report);
     }
-    // A binding sets the node, and is validated here too.
+    // A binding is validated here, too. It sets the node.
     if text(before, "/nodeName").is_empty() {
         object::copy_field(&mut kept, before, "nodeName");
     }
@@ -55,8 +55,8 @@ pub(in super::super) fn check(subresource: &str, pod: &Value, previous: &Value, 
     }
 }
 
-/// Ephemeral containers may only be added: `ValidatePodEphemeralContainersUpdate`. A real server appends a diff of Go's
-/// structs to the last message.
+/// Checks that ephemeral containers are only added, like `ValidatePodEphemeralContainersUpdate`. A real server appends
+/// a diff of Go structs to the last message.
 fn ephemeral_containers(spec: &Value, previous: &Value, report: &mut Report) {
     if !previous["metadata"]["annotations"]["kubernetes.io/config.mirror"].is_null() {
         report.0.clear();
@@ -76,7 +76,7 @@ fn ephemeral_containers(spec: &Value, previous: &Value, report: &mut Report) {
     }
 }
 
-/// True if further checks are to be skipped.
+/// Checks a change of `activeDeadlineSeconds`. Returns true if further checks must be skipped.
 fn deadline(now: &Value, before: &Value, report: &mut Report) -> bool {
     let field = "spec.activeDeadlineSeconds";
     match (now.as_i64(), before.as_i64()) {
@@ -96,7 +96,7 @@ fn deadline(now: &Value, before: &Value, report: &mut Report) -> bool {
     }
 }
 
-/// `validateOnlyAddedTolerations`.
+/// Checks that tolerations are only added, like `validateOnlyAddedTolerations`.
 fn tolerations(spec: &Value, before: &Value, report: &mut Report) {
     let without_seconds = |toleration: &Value| {
         let mut toleration = toleration.clone();
@@ -110,7 +110,7 @@ fn tolerations(spec: &Value, before: &Value, report: &mut Report) {
     }
 }
 
-/// Scheduling gates may only be removed.
+/// Checks that scheduling gates are only removed.
 fn gates(spec: &Value, before: &Value, report: &mut Report) {
     let known: HashSet<&Value> = object::items(before, "/schedulingGates").iter().collect();
     for (index, gate) in object::items(spec, "/schedulingGates").iter().enumerate() {
@@ -133,7 +133,7 @@ fn without_images(spec: &Value, before: &Value) -> Value {
     kept
 }
 
-/// A gated pod may still narrow its node selection.
+/// Checks changes of the node selection in a pod with scheduling gates. It may be narrowed.
 fn gated(spec: &Value, before: &Value, kept: &mut Value, report: &mut Report) {
     let (selector, old) = (&spec["nodeSelector"], &before["nodeSelector"]);
     if old.as_object().into_iter().flatten().any(|(key, value)| selector.get(key) != Some(value)) {
@@ -174,7 +174,7 @@ fn only_adds(now: &Value, old: &Value) -> bool {
     (!was_empty || is_empty) && parts.iter().all(|(now, old)| now.starts_with(old))
 }
 
-/// As the server's internal type prints it.
+/// The term as Go prints the server's internal type.
 fn shown_term(term: &Value) -> String {
     let list = |part: &str| {
         let Some(items) = term[part].as_array() else { return "null".to_owned() };

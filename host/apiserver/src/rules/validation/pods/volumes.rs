@@ -1,5 +1,5 @@
-//! Volumes of pods, and the sources that persistent volumes share with them: `validateVolumeSource` and its callees in
-//! `pkg/apis/core/validation/validation.go` of Kubernetes 1.36.3.
+//! Validates volumes of pods, and the sources that persistent volumes have, too, like `validateVolumeSource` and the
+//! functions that it calls in `pkg/apis/core/validation/validation.go` of Kubernetes 1.36.3.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,7 +23,7 @@ const HOST_PORTS: &str = "must be a host:port pair or multiple pairs separated b
 pub(in super::super) struct Source {
     /// The field in the API.
     name: &'static str,
-    /// The names in errors about its fields, and about a second source.
+    /// The source's names in errors: about its own fields, and about a volume with a second source.
     shown: (&'static str, &'static str),
     rules: &'static [FieldRule],
 }
@@ -39,7 +39,7 @@ const fn source(name: &'static str, rules: &'static [FieldRule]) -> Source {
     Source { name, shown: (name, name), rules }
 }
 
-/// In a real server's order, as the first one given counts.
+/// The sources of pod volumes. They are in a real server's order, because the first source that is set counts.
 const SOURCES: &[Source] = &[
     source("emptyDir", &[]),
     source("hostPath", &[("path", Required), ("path", NoBacksteps)]),
@@ -93,7 +93,7 @@ const SOURCES: &[Source] = &[
     source("image", &[("pullPolicy", OneOf(&["Always", "IfNotPresent", "Never"]))]),
 ];
 
-/// The sources of persistent volumes, whose secrets have namespaces.
+/// The sources of persistent volumes. Their references to secrets have namespaces.
 pub(in super::super) const PERSISTENT: &[Source] = &[
     source("hostPath", &[("path", Required), ("path", NoBacksteps)]),
     Source { shown: ("persistentDisk", "gcePersistentDisk"), ..source("gcePersistentDisk", GCE) },
@@ -180,7 +180,7 @@ const PROJECTED: &[FieldRule] = &[
     ("items[].mode", MODE),
 ];
 
-/// The volumes of a pod, by name. Mounts cannot refer to invalid ones.
+/// Validates the volumes of a pod. Returns the valid volumes by name, because mounts may refer only to these.
 pub(super) fn check<'a>(pod: &'a Value, field: &str, report: &mut Report) -> BTreeMap<&'a str, &'a Value> {
     let mut found = BTreeMap::new();
     for (index, volume) in object::items(pod, "/volumes").iter().enumerate() {
@@ -202,7 +202,7 @@ pub(super) fn check<'a>(pod: &'a Value, field: &str, report: &mut Report) -> BTr
     found
 }
 
-/// Checks the first source that is given, and forbids others. Returns the first one.
+/// Validates the first source that is set, and refuses further sources. Returns the first.
 pub(in super::super) fn sources(
     sources: &'static [Source],
     volume: &Value,
@@ -224,10 +224,10 @@ pub(in super::super) fn sources(
     first
 }
 
-/// The rules about several fields of a source.
+/// Checks the rules that are about several fields of a source.
 fn special(name: &str, spec: &Value, field: &str, report: &mut Report) {
     match name {
-        // Without a path, nothing else is checked.
+        // If the path is missing, nothing else is checked.
         "hostPath" if !is_empty(&spec["path"]) => table::check(&[("type", HOST_PATH_TYPES)], spec, field, report),
         "nfs" if !text(spec, "/path").starts_with('/') => {
             report.invalid(format!("{field}.path"), &json!(text(spec, "/path")), "must be an absolute path");
@@ -271,7 +271,7 @@ fn special(name: &str, spec: &Value, field: &str, report: &mut Report) {
                 ),
                 _ => ("https://", "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd"),
             };
-            // A persistent volume is validated before it is defaulted.
+            // A persistent volume is validated before its defaults are set.
             if !uri.starts_with(prefix) {
                 report.not_supported(format!("{field}.diskURI"), &json!(uri), &[form]);
             }
@@ -286,7 +286,7 @@ fn special(name: &str, spec: &Value, field: &str, report: &mut Report) {
     }
 }
 
-/// `ValidateCSIDriverName`.
+/// Checks the name of a driver, like `ValidateCSIDriverName`.
 pub(in super::super) fn driver(name: &Value, field: &str, report: &mut Report) {
     let text = name.as_str().unwrap_or_default();
     if text.is_empty() {
@@ -300,7 +300,7 @@ pub(in super::super) fn driver(name: &Value, field: &str, report: &mut Report) {
     }
 }
 
-/// The rules of sources that only pods have.
+/// Checks the rules of sources that only pods can have.
 fn source_of_pod(name: &str, volume: &Value, place: &str, report: &mut Report) {
     let (spec, field) = (&volume[name], format!("{place}.{name}"));
     match name {
@@ -323,7 +323,7 @@ fn source_of_pod(name: &str, volume: &Value, place: &str, report: &mut Report) {
     }
 }
 
-/// `validateDownwardAPIVolumeFile`. Its errors name the volume instead of the file.
+/// Validates a file, like `validateDownwardAPIVolumeFile`. Errors name the volume instead of the file.
 fn downward_file(file: &Value, field: &str, report: &mut Report) {
     table::check(&[("path", Required), ("path", PathBelow), ("mode", MODE)], file, field, report);
     let (object, resource) = (&file["fieldRef"], &file["resourceFieldRef"]);
@@ -340,7 +340,7 @@ fn downward_file(file: &Value, field: &str, report: &mut Report) {
     }
 }
 
-/// `validateProjectionSources`.
+/// Validates the sources of a projected volume, like `validateProjectionSources`.
 fn projected(spec: &Value, field: &str, report: &mut Report) {
     let mut paths: BTreeSet<String> = BTreeSet::new();
     for (index, source) in object::items(spec, "/sources").iter().enumerate() {
@@ -362,7 +362,7 @@ fn projected(spec: &Value, field: &str, report: &mut Report) {
         let token = &source["serviceAccountToken"];
         table::check(TOKEN, source, &place, report);
         if token.is_object() {
-            // As in a real server, the path is named as the volume's.
+            // As in a real server, errors about the path name the volume.
             table::check(&[("path", Required), ("path", PathBelow)], token, field, report);
         }
         let kinds =
