@@ -194,7 +194,7 @@ impl<'a> Course<'a> {
 
     async fn until_settled(&self) -> anyhow::Result<()> {
         let patience = self.stage.form.patience;
-        let settled = |it: &Parent| it.is_converged() && it.is_told();
+        let settled = |it: &Parent| it.is_converged() && it.is_reported();
         self.stage.recorder.until("the set has its Pods and says so", &self.uid, patience, settled).await
     }
 
@@ -325,7 +325,7 @@ async fn orphans_and_strangers(kind: Kind) -> anyhow::Result<()> {
     let host = Host::run(server.kubeconfig(), objects.namespace(), plugins.path())?;
     host.says("controller started").await?;
     let made = objects.apply(&pod_set("web", 3)).await?;
-    let settled = |it: &Parent| it.is_converged() && it.is_told();
+    let settled = |it: &Parent| it.is_converged() && it.is_reported();
     recorder.until("the set has three Pods", uid(&made)?, wait::CONDITION_TIMEOUT, settled).await?;
     let pods = objects.list("Pod", "").await?;
     assert_eq!(pods.len(), 3, "two were adopted and one was made: {pods:#?}");
@@ -354,7 +354,7 @@ async fn a_pod_that_another_client_deleted_first_is_no_failure() -> anyhow::Resu
     host.says("controller started").await?;
     let recorder = Recorder::start(objects, "PodSet", &["Pod"]).await?;
     let made = objects.apply(&pod_set("web", 1)).await?;
-    let settled = |it: &Parent| it.is_converged() && it.is_told();
+    let settled = |it: &Parent| it.is_converged() && it.is_reported();
     recorder.until("the set has its Pod", uid(&made)?, wait::CONDITION_TIMEOUT, settled).await?;
 
     let held = proxy.add(Fault::Hold.on(Match::watches("pods.").agent("windlass/")));

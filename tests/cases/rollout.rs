@@ -75,8 +75,9 @@ async fn the_writes_of_a_next_version_are_shown_before_it_makes_any() -> anyhow:
     assert!(annotations.get(COUNTED[1]).is_none(), "nothing of the shadow's is written: {annotations}");
     until("the difference is told", || async {
         let (code, said) = asked("diff", address).await?;
-        let is_told = code == Some(1) && said.contains("ConfigMap") && COUNTED.iter().all(|name| said.contains(name));
-        anyhow::ensure!(is_told, "{code:?}: {said}");
+        let is_explained =
+            code == Some(1) && said.contains("ConfigMap") && COUNTED.iter().all(|name| said.contains(name));
+        anyhow::ensure!(is_explained, "{code:?}: {said}");
         Ok(())
     })
     .await?;

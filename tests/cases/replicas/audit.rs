@@ -50,7 +50,7 @@ fn count<'a>(entries: impl IntoIterator<Item = &'a Entry>, by_hand: &BTreeSet<St
             What::Appeared(_) => figures.created += 1,
             What::Went(child) if by_hand.contains(child) => figures.deleted_by_hand += 1,
             What::Went(_) => figures.deleted += 1,
-            What::Asked(..) | What::Told(..) => {}
+            What::Asked(..) | What::Reported(..) => {}
         }
     }
     figures
@@ -86,7 +86,7 @@ pub(crate) fn by_bounds(entries: &[&Entry], by_hand: &BTreeSet<String>) -> Figur
             What::Asked(generation, replicas) => {
                 specs.insert(*generation, *replicas);
             }
-            What::Told(observed, _) => specs.retain(|generation, _| generation >= observed),
+            What::Reported(observed, _) => specs.retain(|generation, _| generation >= observed),
             What::Appeared(_) => {
                 let most = specs.values().max().copied().unwrap_or_default();
                 figures.created_in_surplus += u64::from(live > most);
@@ -97,7 +97,7 @@ pub(crate) fn by_bounds(entries: &[&Entry], by_hand: &BTreeSet<String>) -> Figur
                 figures.deleted_in_surplus += u64::from(live + unheard < fewest);
             }
         }
-        if parent.is_converged() && parent.is_told() {
+        if parent.is_converged() && parent.is_reported() {
             unheard = 0;
         }
     }
@@ -121,7 +121,7 @@ mod tests {
                     by_hand.insert(rest.to_owned());
                     What::Went(rest.into())
                 }
-                "=" => What::Told(generation, rest.parse().unwrap()),
+                "=" => What::Reported(generation, rest.parse().unwrap()),
                 _ => {
                     generation += 1;
                     What::Asked(generation, word.parse().unwrap())

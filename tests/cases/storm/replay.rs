@@ -111,15 +111,19 @@ impl Replay {
                     if let Seen::Applied { object, .. } = seen {
                         let expected = life.text(version(object)?).context("nobody wrote this version")?;
                         let (expected, is) = (view.project(serde_json::from_str(expected)?), text(object)?);
-                        ensure!(is == expected, "{} is told as {is}, but was {expected}", describe(object));
+                        ensure!(
+                            is == expected,
+                            "the subscriber saw {} as {is}, but it was {expected}",
+                            describe(object)
+                        );
                     }
                 }
             }
         }
         if claim.stay == Stay::Throughout && claim.continuous {
             for (uid, life) in &ledger.lives {
-                let is_told = self.seen.contains_key(&**uid);
-                ensure!(is_told || life.steps(view.tier).is_empty(), "nothing was told of {uid}");
+                let is_known = self.seen.contains_key(&**uid);
+                ensure!(is_known || life.steps(view.tier).is_empty(), "the subscriber saw no event about {uid}");
             }
         }
         Ok(())
@@ -164,7 +168,7 @@ fn check_order(seen: &[Seen], steps: &[Step], view: &View, claim: Claim) -> anyh
     }
     for next in &seen[1..] {
         let found =
-            steps[at + 1..].iter().position(|step| is_told_by(*step, next)).context("a state that never was")?;
+            steps[at + 1..].iter().position(|step| is_shown_by(*step, next)).context("a state that never was")?;
         ensure!(found == 0 || !claim.continuous, "there is a gap of {found}");
         at += found + 1;
     }
@@ -185,7 +189,7 @@ fn check_order(seen: &[Seen], steps: &[Step], view: &View, claim: Claim) -> anyh
     Ok(())
 }
 
-fn is_told_by(step: Step, seen: &Seen) -> bool {
+fn is_shown_by(step: Step, seen: &Seen) -> bool {
     let is = |object: &Object, expected: u64| object.header.version.to_string().parse() == Ok(expected);
     match (step, seen) {
         (Step::Applied(version), Seen::Applied { object, .. }) => is(object, version),
