@@ -1,4 +1,5 @@
-//! Any bytes as a plugin's file: they load or are refused, within the limits. What loads is not called.
+//! Feeds any bytes to the loader as a plugin's file. The loader must load or refuse them within its limits. The target
+//! calls no plugin that loads.
 #![no_main]
 
 use std::sync::LazyLock;
@@ -20,6 +21,6 @@ fuzz_target!(|bytes: &[u8]| {
     let path = directory.path().join("guest.wasm");
     std::fs::write(&path, bytes).expect("written");
     if let Err(error) = runtime.block_on(sandbox.load(&path)) {
-        assert!(!matches!(error.problem, LoadProblem::Host(_)), "the host is at fault: {error}");
+        assert!(!matches!(error.problem, LoadProblem::Host(_)), "loading failed through the host's fault: {error}");
     }
 });

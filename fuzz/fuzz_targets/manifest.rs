@@ -1,4 +1,4 @@
-//! Any text as what `describe` answers.
+//! Feeds any text to the manifest parser, as the answer of `describe`.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,5 @@
-//! Any bytes as a policy, and as a ceiling. The operator writes these; but the host reads what is in the file.
+//! Feeds any bytes to the parser of policies and of ceilings. Operators write these files, but the host must cope with
+//! any contents.
 #![no_main]
 
 use std::path::Path;

@@ -1,6 +1,7 @@
-//! Clients' requests: any body for each kind of endpoint of the embedded API server. An input is up to eight requests
-//! with the byte 0x1e between them; the first three bytes of each choose method, path and media type. Each is answered,
-//! and a refusal is a `Status`. A panic ends the target, also one of a controller, and so does what takes too long.
+//! Feeds any request body to each kind of endpoint of the embedded API server. An input is up to eight requests with
+//! the byte 0x1e between them. The first three bytes of each request choose its method, path and media type. The server
+//! must answer each request, and each refusal must be a `Status`. A panic of the server or of a controller, or an input
+//! that takes too long, ends the target.
 #![no_main]
 
 use std::time::{Duration, SystemTime};
@@ -56,7 +57,7 @@ const TYPES: [&str; 7] = [
     "application/apply-patch+yaml",
 ];
 
-/// A server, and the state that each input finds.
+/// A server, and the state in which each input finds it.
 struct Fixture {
     runtime: Runtime,
     server: ApiServer,
@@ -98,7 +99,7 @@ impl Fixture {
     }
 }
 
-/// Lets the controllers do what there is to do. It takes no time.
+/// Lets the controllers finish their work. Time is simulated, so this takes no time.
 async fn settle() {
     tokio::time::sleep(Duration::from_secs(1)).await;
 }
@@ -148,7 +149,7 @@ async fn send(server: &ApiServer, method: &str, path: &str, media: &str, body: &
     let body = Full::from(body.to_vec());
     let request = Request::builder().method(method).uri(path).header(CONTENT_TYPE, media).body(body);
     let answer = server.service().oneshot(request.expect("a request")).await;
-    // Reactors may drop a connection, or answer as they like.
+    // Reactors may drop a connection, so a missing answer is no failure.
     let Ok(answer) = answer else { return http::StatusCode::OK };
     let code = answer.status();
     let is_text = answer.headers().get(CONTENT_TYPE).is_some_and(|media| media != "application/json");

@@ -24,7 +24,7 @@ pub(crate) async fn watched(server: &Server, plugins: &Path, more: &[&str]) -> a
     watched_at(server.kubeconfig(), server.objects().namespace(), plugins, more).await
 }
 
-/// The same, for a host with the given kubeconfig.
+/// A host with an admin endpoint that uses the given kubeconfig, and its address.
 pub(crate) async fn watched_at(
     kubeconfig: &Path,
     namespace: &str,
@@ -73,7 +73,7 @@ async fn an_operator_sees_what_a_host_does_and_waits_for() -> anyhow::Result<()>
         Ok(())
     })
     .await?;
-    // The host is ready while the plugin waits for its lease, too; it looks for the kind after that.
+    // The host is ready even while the plugin waits for its lease. It looks for the kind after that.
     let webapp = until("its plugin waits for the kind", || async {
         let webapp = plugin(address, "webapp").await?;
         let states = (&webapp["state"], &webapp["controllers"][0]["state"]);
@@ -173,7 +173,7 @@ async fn a_plugins_metrics_and_denials_are_shown_under_its_name() -> anyhow::Res
 
 /// A plugin reaches hosts outside the cluster only where its operator allows it.
 #[tokio::test(flavor = "multi_thread")]
-async fn only_a_policy_that_names_addresses_opens_those_that_are_closed_to_all() -> anyhow::Result<()> {
+async fn only_a_policy_that_names_addresses_opens_blocked_ones() -> anyhow::Result<()> {
     let server = Server::start(Kind::Embedded).await?;
     let plugins = tempfile::tempdir()?;
     let port = echo().await?;
@@ -200,7 +200,7 @@ async fn only_a_policy_that_names_addresses_opens_those_that_are_closed_to_all()
     let refused = host.says("chameleon got nothing").await?;
     assert!(refused.contains("loopback") && refused.contains("its policy"), "{refused}");
     policy(", addresses: [127.0.0.0/8]")?;
-    // Nobody has to touch the object: a denied key runs again when its grants change.
+    // A denied key runs again when its grants change, without a change of its object.
     host.says("chameleon got 200: /closed").await?;
     server.objects().apply(&visitor("second", "/open")).await?;
     host.says("chameleon got 200: /open").await?;
@@ -240,7 +240,7 @@ async fn a_key_that_fails_says_why_at_the_admin_address_and_on_the_command_line(
         Ok(())
     })
     .await?;
-    // It is retried for minutes, with waits in between.
+    // The key is retried for minutes, with pauses in between.
     let key = format!("{}/stuck", server.objects().namespace());
     let story = until("the key waits for its next attempt", || async {
         let story = says(address, &["keys", "chameleon", &key], 0).await?;

@@ -39,7 +39,7 @@ impl Asker<'_> {
     }
 }
 
-/// Creates a service account and writes a token of it to `file`.
+/// Creates a service account, and writes a token for it to `file`.
 pub(crate) async fn account(server: &Server, name: &str, file: &Path) -> anyhow::Result<()> {
     let objects = server.objects();
     objects.apply(&json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}})).await?;
@@ -110,7 +110,7 @@ async fn a_token_shows_what_its_account_may_see(server: Server) -> anyhow::Resul
     .await?;
     let (code, said) = asks(&wrong).status("https://").await?;
     ensure!(code == Some(2) && said.contains("401") && said.contains("--token-file"), "{code:?}: {said}");
-    // The client and the host both report settings that do not match.
+    // Both the client and the host report it if one of them expects TLS and the other does not.
     let (code, said) = asks(&viewer).status("http://").await?;
     ensure!(code == Some(2) && said.contains("400") && said.contains("https://"), "{code:?}: {said}");
     let trusting = Asker { address, token: &viewer, trust: &[] };

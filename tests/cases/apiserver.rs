@@ -65,7 +65,7 @@ async fn the_ready_line_and_port_file_name_the_port_and_kubectl_connects() -> an
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn loaded_and_written_objects_are_there_after_a_restart() -> anyhow::Result<()> {
+async fn loaded_and_written_objects_survive_a_restart() -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
     std::fs::create_dir(folder.path().join("manifests"))?;
     std::fs::write(folder.path().join("manifests/shop.yaml"), SHOP)?;
@@ -82,7 +82,7 @@ async fn loaded_and_written_objects_are_there_after_a_restart() -> anyhow::Resul
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn roles_hold_and_https_is_served_where_they_are_asked_for() -> anyhow::Result<()> {
+async fn roles_and_https_apply_if_they_are_requested() -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
     let served = Served::start(folder.path(), &["--authorization", "rbac"]).await?;
     assert!(served.ready.starts_with("ready https://127.0.0.1:"), "{}", served.ready);
@@ -124,7 +124,7 @@ async fn kubectl_names_kinds_that_are_not_served_and_applies_the_rest() -> anyho
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn kubectl_rolls_a_deployment_out_and_back_where_all_stand_ins_play() -> anyhow::Result<()> {
+async fn kubectl_rolls_a_deployment_out_and_back_with_all_stand_ins() -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
     let served = Served::start(folder.path(), &["--stand-ins", "all"]).await?;
     let kubeconfig = folder.path().join("made/kubeconfig");
@@ -159,7 +159,7 @@ async fn the_official_client_for_python_does_its_usual_work() -> anyhow::Result<
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn dev_runs_plugins_on_a_bad_day_and_they_come_through() -> anyhow::Result<()> {
+async fn plugins_of_dev_converge_on_a_misbehaving_server() -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
     let (kubeconfig, reactors) = (folder.path().join("kubeconfig"), folder.path().join("reactors.yaml"));
     std::fs::write(&reactors, NO_DEPLOYMENTS)?;

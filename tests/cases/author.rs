@@ -15,11 +15,11 @@ use windlass_tests::objects::Objects;
 use windlass_tests::wait::until_within;
 use windlass_tests::{busy, paths, server};
 
-/// The time limit for building a plugin beside other tests: Rust builds wait for each other.
+/// The time limit for building a plugin beside other tests. It is long because Rust builds wait for each other.
 pub(crate) const BUILD_TIMEOUT: Duration = Duration::from_mins(8);
 
-/// Cargo's settings for an author's build: all crates are fetched already for the workspace, and the plugin need not be
-/// small.
+/// Cargo's settings for an author's build. All crates are fetched already, for the workspace, and the plugin need not
+/// be small.
 pub(crate) fn for_cargo() -> anyhow::Result<Vec<(&'static str, PathBuf)>> {
     let target = paths::windlass()?.with_file_name("author");
     Ok(vec![
@@ -65,12 +65,15 @@ async fn a_new_rust_plugin_runs_and_its_authors_changes_take_over() -> anyhow::R
     let again = windlass(&new).await?;
     ensure!(again.status.code() == Some(2) && texts(&again).1.contains("not empty"), "{:?}", texts(&again));
 
-    // The versions fetched for the workspace, and the toolchain that has a standard library for plugins.
+    // Use the crate versions that the workspace has fetched, and the toolchain with a standard library for plugins.
     for file in ["Cargo.lock", "rust-toolchain.toml"] {
         std::fs::copy(paths::root().join(file), folder.join(file))?;
     }
     let (code, out, errors) = build(&folder).await?;
-    ensure!(code == Some(0) && out.ends_with("my-shop.policy.yaml grants all that it asks for\n"), "{out}{errors}");
+    ensure!(
+        code == Some(0) && out.ends_with("my-shop.policy.yaml grants all that the plugin asks for\n"),
+        "{out}{errors}"
+    );
 
     let environment = for_cargo()?;
     let environment: Vec<_> = environment.iter().map(|(name, value)| (*name, value.as_os_str())).collect();
@@ -104,7 +107,7 @@ async fn a_new_rust_plugin_runs_and_its_authors_changes_take_over() -> anyhow::R
     Ok(())
 }
 
-/// Waits until the plugin's `ConfigMap` says this, which may need a build first.
+/// Waits until the plugin's `ConfigMap` has this message. The plugin may need a build first.
 pub(crate) async fn message(objects: &Objects, text: &str) -> anyhow::Result<()> {
     until_within(BUILD_TIMEOUT, &format!("the ConfigMap says {text:?}"), || async {
         let found = objects.get("ConfigMap", "hello").await?.context("it is not there")?;

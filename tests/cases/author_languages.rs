@@ -17,9 +17,9 @@ struct Language {
     name: &'static str,
     /// The command that runs the tests of a new folder.
     tests: &'static str,
-    /// The file of the built plugin.
+    /// The source file that the test edits.
     source: &'static str,
-    /// The text of the message in the source, for a reconciler and for a composer, and the text `changed` that replaces
+    /// The text of the message in that file, for a reconciler and for a composer, and the text `changed` that replaces
     /// it.
     edit: [(&'static str, &'static str); 2],
     /// Source to append that makes the plugin fail with `on purpose`, before or while it is asked for its manifest.
@@ -107,7 +107,7 @@ async fn a_new_plugin_in_starlark_is_built_runs_and_changes() -> anyhow::Result<
     both(&STARLARK).await
 }
 
-/// `author` tests a reconciler in Rust, with more of the author's mistakes.
+/// The module `author` tests a reconciler in Rust, with more of the author's mistakes.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_composing_plugin_in_rust_is_tested_runs_and_changes() -> anyhow::Result<()> {
     let folder = Folder::new(&RUST, true).await?;
@@ -151,7 +151,7 @@ impl Folder {
         Ok(folder)
     }
 
-    /// The name differs between the two kinds: Rust plugins are built to one directory, with files of this name.
+    /// Each kind of plugin has its own name, because Rust plugins are built into one directory, as files of that name.
     fn name(&self) -> &'static str {
         if self.composes { "my-mall" } else { "my-shop" }
     }
@@ -160,7 +160,8 @@ impl Folder {
     fn installed(&self) -> anyhow::Result<()> {
         let folder = self.at.path();
         if self.language.name == "rust" {
-            // The versions fetched for the workspace, and the toolchain that has a standard library for plugins.
+            // Use the crate versions that the workspace has fetched, and the toolchain with a standard library for
+            // plugins.
             for file in ["Cargo.lock", "rust-toolchain.toml"] {
                 std::fs::copy(paths::root().join(file), folder.join(file))?;
             }

@@ -29,7 +29,7 @@ async fn build(script: &str) -> anyhow::Result<(Option<i32>, String)> {
 async fn build_in(folder: &Path) -> anyhow::Result<(Option<i32>, String)> {
     let _turn = busy::turn().await?;
     let mut command = Command::new(paths::windlass()?);
-    // PATH is empty: the build needs no tool.
+    // The build needs no tool, so PATH is empty.
     command.env("WINDLASS_CACHE_DIR", paths::cache()?).env("PATH", "").arg("build").arg(folder);
     let output = command.stdin(Stdio::null()).kill_on_drop(true).output().await?;
     let (out, errors) = texts(&output);
@@ -69,7 +69,7 @@ async fn a_wrong_script_is_reported_with_its_place() -> anyhow::Result<()> {
         ),
         (
             format!("{}\n{RECONCILE}", MANIFEST.replace("\"shop\",\n", "\"mall\",\n")),
-            // Two names are possible, and the message must not guess which one is meant.
+            // The message must not guess which of the two names is meant.
             &["plugin.star:1:1: ", "\"mall\"", "windlass.yaml says \"shop\""],
         ),
     ])
@@ -108,7 +108,7 @@ async fn a_selector_that_no_server_reads_fails_build_and_inspect_with_its_place(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_script_that_has_no_end_is_stopped() -> anyhow::Result<()> {
+async fn an_endless_script_is_stopped() -> anyhow::Result<()> {
     const STOPPED: &[&str] =
         &["plugin.star: while the script was read or asked for its manifest, the plugin ", " (", "--limit"];
     let endless = "    for _ in range(2000000000):\n        for _ in range(2000000000):\n            pass\n";

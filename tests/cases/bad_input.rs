@@ -1,4 +1,5 @@
-//! Bad input: one message that says what, where and what to do; neighbours are unharmed; the exit code is honest.
+//! Tests bad input. One message says what is wrong, where, and what to do; other plugins are not affected; and the exit
+//! code reports the failure.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -66,7 +67,7 @@ async fn bytes_that_are_not_webassembly_are_refused() -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_component_without_our_export_is_told_the_missing_one() -> anyhow::Result<()> {
+async fn the_error_for_a_component_names_its_missing_export() -> anyhow::Result<()> {
     refused(|path| wat(STRANGER, path), "bad.wasm", &["windlass:plugin/reconciler@0.2.0"]).await
 }
 
@@ -121,7 +122,7 @@ async fn fails<S: AsRef<OsStr>>(arguments: &[S]) -> anyhow::Result<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_directory_that_is_not_there_is_named() -> anyhow::Result<()> {
+async fn a_missing_directory_is_named() -> anyhow::Result<()> {
     let server = Server::start(Kind::Embedded).await?;
     let kubeconfig = server.kubeconfig().to_string_lossy();
     let said = fails(&["run", "--kubeconfig", &kubeconfig, "--plugins", "/nowhere/at/all"]).await?;
@@ -130,7 +131,7 @@ async fn a_directory_that_is_not_there_is_named() -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_host_whose_every_plugin_is_bad_says_so_and_waits_for_better_ones() -> anyhow::Result<()> {
+async fn a_host_with_only_bad_plugins_warns_and_waits_for_better_ones() -> anyhow::Result<()> {
     let server = Server::start(Kind::Embedded).await?;
     server.install_webapp().await?;
     let plugins = tempfile::tempdir()?;
@@ -144,9 +145,9 @@ async fn a_host_whose_every_plugin_is_bad_says_so_and_waits_for_better_ones() ->
     Ok(())
 }
 
-/// Each call that can be in progress reserves address space, whether it uses it or not.
+/// Each call that can be in progress reserves address space, even if the call does not use it.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_host_with_little_address_space_says_so_and_has_fewer_calls_begin() -> anyhow::Result<()> {
+async fn a_host_with_little_address_space_warns_and_begins_fewer_calls() -> anyhow::Result<()> {
     let server = Server::start(Kind::Embedded).await?;
     let plugins = tempfile::tempdir()?;
     let arguments =
@@ -163,7 +164,7 @@ async fn a_host_with_little_address_space_says_so_and_has_fewer_calls_begin() ->
 #[tokio::test(flavor = "multi_thread")]
 async fn an_api_server_that_does_not_answer_is_named() -> anyhow::Result<()> {
     let plugins = plugin_directory()?;
-    // A port that was free a moment ago: nothing listens there.
+    // Nothing listens on this port, which was free a moment ago.
     let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
     let server = format!("http://127.0.0.1:{port}");
     let kubeconfig = plugins.path().join("kubeconfig");
@@ -254,7 +255,7 @@ async fn a_reconcile_that_fails_is_retried_with_backoff() -> anyhow::Result<()> 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reconcile_that_devours_memory_is_stopped_at_its_limit() -> anyhow::Result<()> {
+async fn a_reconcile_that_exceeds_its_memory_limit_is_stopped() -> anyhow::Result<()> {
     misbehaves("reconcile-allocates", &["memory"]).await
 }
 

@@ -42,7 +42,7 @@ async fn references(kind: Kind) -> anyhow::Result<()> {
     objects.apply(&secret("shared", "1")).await?;
     host.says_times("chameleon a sees 2 of shared", 2).await?;
     host.says_times("chameleon b sees 2 of shared", 2).await?;
-    // The object that leaves an index and the one that stays: both are found where they are now.
+    // After the change of `b`, one Secret has one object fewer in the index, and the other has one more.
     objects.apply(&config_map("b", &json!({"secret": "own"}))).await?;
     host.says("chameleon b sees 2 of own").await?;
     let of_a = || host.log().matches("chameleon a sees").count();
@@ -54,12 +54,12 @@ async fn references(kind: Kind) -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_secret_runs_those_that_name_it_on_the_embedded_server() -> anyhow::Result<()> {
+async fn a_secret_runs_the_keys_that_name_it_on_the_embedded_server() -> anyhow::Result<()> {
     references(Kind::Embedded).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_secret_runs_those_that_name_it_on_a_real_kube_apiserver() -> anyhow::Result<()> {
+async fn a_secret_runs_the_keys_that_name_it_on_a_real_kube_apiserver() -> anyhow::Result<()> {
     references(Kind::Real).await
 }
 
@@ -104,7 +104,7 @@ async fn a_label_change_runs_old_and_new_selectors_and_a_deletion_runs_none() ->
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_change_that_concerns_all_runs_all() -> anyhow::Result<()> {
+async fn a_change_that_concerns_all_keys_runs_them_all() -> anyhow::Result<()> {
     let server = Server::start(Kind::Embedded).await?;
     let objects = server.objects();
     for name in ["a", "b"] {
@@ -112,7 +112,7 @@ async fn a_change_that_concerns_all_runs_all() -> anyhow::Result<()> {
     }
     let plugins = only_chameleon("concerned")?;
     let host = Host::run(server.kubeconfig(), objects.namespace(), plugins.path())?;
-    // The first list may be of the objects, of the namespaces, or of both.
+    // The number of runs at the start depends on which lists come first: of the objects, of the namespaces, or of both.
     let runs = |name: &str| {
         let log = host.log();
         log.lines().filter(|line| line.contains("chameleon reconciled") && line.contains(&format!("/{name} "))).count()
@@ -191,7 +191,7 @@ async fn a_plugin_that_caches_too_much_is_suspended_until_its_watch_narrows() ->
     for words in ["v1 ConfigMap", "a plugin may have 0.3 MiB", "narrow the watch", "chameleon"] {
         assert!(said.contains(words), "{words:?} is not in: {said}");
     }
-    // Its neighbour works, and the host stops normally.
+    // The neighbouring plugin works, and the host stops normally.
     Story::new(objects).create().await?;
     Story::new(objects).run().await?;
     assert!(!host.log().contains("chameleon reconciled"), "a suspended plugin is not called:\n{}", host.log());
@@ -204,11 +204,11 @@ async fn a_plugin_that_caches_too_much_is_suspended_until_its_watch_narrows() ->
     Ok(())
 }
 
-/// This many objects of about a megabyte are together many times the limit.
+/// The number of objects, of about a megabyte each. Together they exceed the limit many times.
 const LARGE_OBJECTS: usize = 100;
 
-/// The anonymous memory of the host may grow by this much: the limit, the data in transit, and the memory that the
-/// allocator keeps for both.
+/// The maximum growth of the host's anonymous memory: the limit, the data in transit, and the memory that the allocator
+/// keeps for both.
 const LIST_GROWTH_MAX: u64 = 64 << 20;
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,4 +1,4 @@
-//! deploy/chart: how Helm renders it, whether a real kube-apiserver accepts it, and whether it grants exactly the
+//! Tests deploy/chart: how Helm renders it, whether a real kube-apiserver accepts it, and whether it grants exactly the
 //! rights that the host needs.
 
 use std::collections::BTreeSet;
@@ -62,7 +62,7 @@ fn served(rendered: &Path) -> anyhow::Result<Vec<Value>> {
 async fn a_real_kube_apiserver_accepts_the_manifests_of_every_set_of_values() -> anyhow::Result<()> {
     let server = Server::start(windlass_tests::server::Kind::Real).await?;
     let kubectl = Kubectl::of_all_namespaces(server.kubeconfig());
-    // The objects that the sets of values refer to.
+    // Create the objects to which the sets of values refer.
     for namespace in ["shops", "chart"] {
         server.objects().apply(&restricted(namespace)).await?;
     }
@@ -98,7 +98,7 @@ fn restricted(name: &str) -> Value {
     serde_json::json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
 }
 
-/// Checks that the program accepts the flags of the Deployment: it parses them before it handles `--help`.
+/// Checks that the program accepts the flags of the Deployment. It parses them before it handles `--help`.
 fn parses(rendered: &Path) -> anyhow::Result<()> {
     let flags = arguments(rendered)?;
     let read = std::process::Command::new(paths::windlass()?).args(&flags).arg("--help").output()?;
@@ -146,7 +146,7 @@ fn arguments(rendered: &Path) -> anyhow::Result<Vec<String>> {
     Ok(serde_json::from_value(container["args"].clone())?)
 }
 
-/// The same arguments, with the paths and the address of this test.
+/// The arguments, with the paths and the address of this test.
 fn flags(rendered: &Path, plugins: &Path, kubeconfig: &Path) -> anyhow::Result<Vec<String>> {
     let mut flags = vec![];
     for flag in arguments(rendered)? {
@@ -205,7 +205,7 @@ fn granted(rendered: &Path) -> anyhow::Result<BTreeSet<Right>> {
     Ok(granted)
 }
 
-/// Only the account that the chart allows to view the admin address sees it.
+/// Checks that only the account that the chart allows to view the admin address may see it.
 async fn answers_whom_the_roles_let(host: &Host, kubectl: &Kubectl<'_>, namespace: &str) -> anyhow::Result<()> {
     let address = format!("https://{}", admin::address(host).await?);
     let status = async |token: &str| -> anyhow::Result<String> {
@@ -225,7 +225,7 @@ async fn answers_whom_the_roles_let(host: &Host, kubectl: &Kubectl<'_>, namespac
         kubectl.run(&["create", "token", account, "--namespace", namespace]).await
     };
     let viewer = token("viewer").await?;
-    // The real server's authorizer sees a new role only a moment later.
+    // The real server's authorizer needs a moment to see a new role.
     wait::until("the viewer sees the plugins", || async {
         let shown = status(&viewer).await?;
         ensure!(shown.starts_with("Some(0): NAME") && shown.contains("webapp "), "{shown}");
@@ -305,7 +305,7 @@ async fn a_pod_of_the_chart(cluster: &Cluster, audit: &Path, namespaced: bool) -
     .await?;
     let applied = documents(rendered.path())?;
     ensure!(applied.iter().any(|it| it["kind"] == "ClusterRole"), "the host lists definitions");
-    // Cluster-scoped objects are deleted here; the others go with the cluster.
+    // Only cluster-scoped objects must be deleted here. The others disappear with the cluster.
     kubectl.run(&["delete", "--ignore-not-found", "--wait=false", "-f", path(rendered.path())?]).await?;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! `windlass check`, as authors and operators use it; it also checks the engine itself.
+//! Tests `windlass check` as authors and operators use it, and the engine of the check itself.
 
 mod again;
 mod defects;
@@ -58,15 +58,15 @@ impl Folder {
     /// Checks the plugin `name` of the folder, and returns the exit code and the report.
     async fn report(&self, name: &str, runs: &str) -> anyhow::Result<(i32, Value)> {
         let plugin = self.file(name).display().to_string();
-        let arguments = [&plugin, "--runs", runs, "--budget", "10m", "--limit", SHORT, "--output", "json"];
+        let arguments = [&plugin, "--runs", runs, "--budget", "10m", "--limit", BUGGY_LIMIT, "--output", "json"];
         let (code, out, errors) = check(&arguments.map(str::to_owned)).await?;
         ensure!(code != 2, "{errors}");
         Ok((code, serde_json::from_str(&out).with_context(|| errors)?))
     }
 }
 
-/// Enough for the buggy plugin; with the default its endless calls would take most of the time.
-const SHORT: &str = "cpu=50ms";
+/// A limit that is enough for the buggy plugin. With the default, its endless calls would take most of the time.
+const BUGGY_LIMIT: &str = "cpu=50ms";
 
 /// The rules that are broken according to a report.
 fn broken(report: &Value) -> Vec<&str> {
@@ -128,7 +128,7 @@ async fn every_plugin_of_the_project_gives_no_finding() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Checks the engine: without the host's expectations a correct plugin fails.
+/// Checks the engine: a correct plugin must fail without the host's expectations.
 #[tokio::test(flavor = "multi_thread")]
 async fn without_the_hosts_expectations_the_replicaset_makes_too_many() -> anyhow::Result<()> {
     let off = ["--runs", "40", "--faults", "hidden-events", "--feature-gates", "AutomaticExpectations=false"];
@@ -142,7 +142,7 @@ async fn replicaset(more: &[&str]) -> anyhow::Result<(i32, Value)> {
     example(&paths::plugins()?.join("replicaset.wasm"), "replicaset", more).await
 }
 
-/// A standby that takes over with a stale cache repeats the last write, unless the host checks that its caches are
+/// A standby that takes over with a stale cache repeats the last write, if the host does not check that its caches are
 /// fresh.
 #[tokio::test(flavor = "multi_thread")]
 async fn without_freshness_proofs_the_replicaset_overshoots_after_a_failover() -> anyhow::Result<()> {
@@ -239,7 +239,7 @@ async fn a_finding_is_shown_as_a_story_and_can_be_reproduced() -> anyhow::Result
     let file = file.context("no file of the finding")?.display().to_string();
     let (code, told, errors) = check(&[plugin.as_str(), "--again", &file]).await?;
     ensure!(
-        code == 1 && told.contains("fails: it fails") && told.contains("host     crashes"),
+        code == 1 && told.contains("fails: the plugin's calls fail") && told.contains("host     crashes"),
         "{code} {told}{errors}"
     );
     let (_, junit, _) = check(&[plugin.as_str(), "--runs", "20", "--budget", "10m", "--output", "junit"]).await?;
@@ -254,14 +254,14 @@ async fn a_finding_is_shown_as_a_story_and_can_be_reproduced() -> anyhow::Result
 async fn a_plugin_that_computes_for_ever_is_stopped_at_the_same_place_each_time() -> anyhow::Result<()> {
     let folder = Folder::buggy("never-ends")?;
     let plugin = folder.file("buggy.wasm").display().to_string();
-    let arguments = [plugin.as_str(), "--runs", "1", "--budget", "10m", "--limit", SHORT];
+    let arguments = [plugin.as_str(), "--runs", "1", "--budget", "10m", "--limit", BUGGY_LIMIT];
     let (code, out, errors) = check(&arguments).await?;
     ensure!(
         code == 1 && out.contains("the instructions that stand for 50ms of processor time"),
         "{code} {out}{errors}"
     );
     let file = folder.file(".windlass/findings/buggy-1-traps.json").display().to_string();
-    let again = async || check(&[plugin.as_str(), "--again", &file, "--limit", SHORT]).await;
+    let again = async || check(&[plugin.as_str(), "--again", &file, "--limit", BUGGY_LIMIT]).await;
     let (first, second) = (again().await?, again().await?);
     ensure!(first.0 == 1 && first.1.contains("000000 steps"), "{first:?}");
     ensure!(first == second, "{first:?} {second:?}");
@@ -327,7 +327,7 @@ async fn a_check_that_cannot_run_says_why() -> anyhow::Result<()> {
     let expected = [
         (vec![nothing.as_str()], "no plugin"),
         (vec![&plugin, "--scenario", &scenario], "line 4"),
-        (vec![&plugin, "--again", &scenario], "is not a file written by a check"),
+        (vec![&plugin, "--again", &scenario], "is not a file that `windlass check` writes"),
         (vec![&plugin, "--again", &hostile], "faults[0].rules[0] (0-lost).when.verbs: \"fly\" is none of get"),
         (vec![&plugin, "--budget", "soon"], "--budget"),
     ];

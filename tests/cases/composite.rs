@@ -1,5 +1,5 @@
-//! Composite plugins on both servers: the tests tell the guest `composer` what to return, and look at how the host acts
-//! on it.
+//! Tests composite plugins on both servers. The tests tell the guest `composer` what to return, and check what the host
+//! does with it.
 
 mod answers;
 mod children;
@@ -33,7 +33,7 @@ macro_rules! on_both_servers {
 pub(crate) use on_both_servers;
 pub(crate) use stage::OWNS;
 
-/// The same story as the reconciler's, without the Events, which composers record by themselves.
+/// Runs the same story as the reconciler's, without the Events, which composers record by themselves.
 async fn the_whole_story(kind: Kind) -> anyhow::Result<()> {
     let server = Server::start(kind).await?;
     let plugins = tempfile::tempdir()?;

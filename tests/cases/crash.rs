@@ -50,16 +50,16 @@ struct Trap {
 
 impl Trap {
     fn set(proxy: &Proxied, agent: &str, side: Side, write: u64) -> Self {
-        // Only the plugin's writes; the host's own writes are tested elsewhere.
+        // Count only the plugin's writes. The host's own writes are tested elsewhere.
         let writes = || Match::writes().agent(agent);
         let carried_out = || proxy.add(Fault::Lose(Loss::Silence).on(writes()).skip(write - 1).times(1));
         let lost = matches!(side, Side::After).then(carried_out);
-        // A lost request does not count here, so this trap stops the requests that follow it.
+        // This rule does not count a lost request, so it stops the requests after it.
         let stopped = proxy.add(Fault::DelayRequest(BEYOND_ANY_TEST..=BEYOND_ANY_TEST).on(writes()).skip(write - 1));
         Self { side, lost, stopped }
     }
 
-    /// Whether the write has arrived, and was lost or carried out as intended.
+    /// Whether the host has reached the write, and the write was lost or carried out as intended.
     fn has_sprung(&self) -> bool {
         match self.side {
             Side::Before => self.stopped.fired() > 0,
@@ -94,8 +94,8 @@ impl Scene {
         Ok(Self { kind, server, proxy, plugins, recorder, host, crashes: 0, begun })
     }
 
-    /// Makes a change and waits until nothing more happens, with a crash if the host reaches that write. Returns
-    /// whether it did.
+    /// Makes a change and waits until nothing more happens. If the host reaches the write of the trap, it crashes
+    /// there. Returns whether it did.
     async fn see_through(&mut self, trap: Trap, parent: &str, rest: impl Fn(&Parent) -> bool) -> anyhow::Result<bool> {
         let host = self.host.take().context("a host runs")?;
         let resting = self.recorder.until("the host comes to rest", parent, wait::CONDITION_TIMEOUT, &rest);
@@ -104,7 +104,7 @@ impl Scene {
             () = self.proxy.until(|| trap.has_sprung()) => {}
         }
         let sprung = trap.has_sprung();
-        // Even if it came to rest: the trap may just have stopped one of its events.
+        // Kill the host even if nothing more happens: the trap may have stopped only one of its Events.
         host.kill().await?;
         drop(trap);
         let host = start_host(&self.server, &self.proxy, self.plugins.path()).await?;

@@ -1,5 +1,5 @@
-//! Definitions that a plugin brings along: installed before its controllers look for their kinds, if the operator
-//! allows it, and never in a way that loses objects.
+//! Tests definitions in a plugin's manifest. If the operator allows it, the host installs them before the plugin's
+//! controllers look for their kinds, and never in a way that loses objects.
 
 use kube::api::{Api, DeleteParams, DynamicObject, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
@@ -13,7 +13,8 @@ use windlass_tests::wait::until;
 
 const DEFINITION: &str = "broughts.brought.windlass.dev";
 
-/// Definitions have no namespace: on the real server, the tests of this file would see each other's.
+/// Held by each test of this file: definitions have no namespace, so on the real server the tests would see each
+/// other's definitions.
 static DEFINITIONS: Mutex<()> = Mutex::const_new(());
 
 async fn create_an_object(objects: &Objects) -> anyhow::Result<()> {
@@ -130,7 +131,7 @@ async fn a_definition_waits_for_its_policy(kind: Kind) -> anyhow::Result<()> {
     let told = host.says("the plugin waits").await?;
     assert!(told.contains(DEFINITION), "what it would install is said: {told}");
 
-    // With the policy as `windlass grant` writes it, nothing happens until someone has read it.
+    // The policy that `windlass grant` writes has no effect until someone has read it.
     grant(format!("{HEAD}paused: true\n{RULES}{CRDS}"))?;
     host.says("paused by its policy").await?;
     grant(format!("{HEAD}{RULES}"))?;

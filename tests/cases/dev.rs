@@ -30,7 +30,7 @@ async fn kubectl_works_with_the_kubeconfig_that_dev_writes() -> anyhow::Result<(
     let host = dev(plugins.path(), &kubeconfig, &[])?;
     host.says("embedded API server is ready").await?;
 
-    // The plugin exists before its CRD: it must report that it waits, and start when the CRD exists.
+    // The plugin exists before its CRD. It must report that it waits, and start once the CRD exists.
     host.says("does not serve apps.kubedojo.io/v1beta1 WebApp").await?;
     let objects = Objects::new(server::client(&kubeconfig).await?, "default");
     server::install_webapp(&objects).await?;
@@ -79,7 +79,7 @@ async fn a_host_whose_log_is_not_read_still_stops() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// `run` would roll such a build back, and compare the author's next build with it.
+/// `run` would roll such a build back, and would compare the author's next build with it.
 #[tokio::test(flavor = "multi_thread")]
 async fn dev_runs_a_build_even_if_it_fails_at_each_call() -> anyhow::Result<()> {
     let (directory, plugins) = (tempfile::tempdir()?, tempfile::tempdir()?);
@@ -93,7 +93,7 @@ async fn dev_runs_a_build_even_if_it_fails_at_each_call() -> anyhow::Result<()> 
     }
     host.says("steady end key-7 0").await?;
     put("steady-1-traps", plugins.path())?;
-    // After this time `run` would roll back to the previous version.
+    // By this time, `run` would have rolled back to the previous version.
     host.says("circuit opened").await?;
     put("steady-2", plugins.path())?;
     host.says("steady end key-7 2").await?;

@@ -1,4 +1,5 @@
-//! A key is not called again before the caches show what it has written, without any code for this in the plugin.
+//! Tests that a key is not called again before the caches show what it has written, even though the plugin has no code
+//! for this.
 
 use std::time::Duration;
 
@@ -8,11 +9,11 @@ use windlass_tests::probe::{Call, Lab, NAME};
 use windlass_tests::server::{Kind, Server};
 
 const CALLS_MADE: usize = 6;
-/// Watch events of children are delayed by this. The next call would come after milliseconds.
-const NEWS_DELAY: std::ops::RangeInclusive<Duration> = Duration::from_millis(300)..=Duration::from_millis(700);
+/// The delay of the watch events of children. Without the gate, the next call would come within milliseconds.
+const CHILD_EVENT_DELAY: std::ops::RangeInclusive<Duration> = Duration::from_millis(300)..=Duration::from_millis(700);
 
-/// Each call counts the children that the cache shows, creates one more, and asks to run again at once; a `fault`
-/// delays their watch events. Returns the count of each call.
+/// Makes calls that count the children in the cache, create one more child, and ask to run again at once. `fault`
+/// delays the children's watch events. Returns the count of each call.
 async fn counted(lab: &Lab, fault: Fault) -> anyhow::Result<Vec<usize>> {
     let _late = lab.proxy.add(fault.on(Match::watches("configmaps")));
     let query = json!({"kind": {"apiVersion": "v1", "kind": "ConfigMap"}, "owned": true, "fields": []});
@@ -35,7 +36,7 @@ async fn counted(lab: &Lab, fault: Fault) -> anyhow::Result<Vec<usize>> {
 
 async fn calls_see_the_children_of_earlier_calls(kind: Kind) -> anyhow::Result<()> {
     let lab = Lab::start(kind).await?;
-    let counted = counted(&lab, Fault::DelayEvents(NEWS_DELAY)).await?;
+    let counted = counted(&lab, Fault::DelayEvents(CHILD_EVENT_DELAY)).await?;
     println!("{kind:?}: children that each call has seen: {counted:?}");
     assert_eq!(counted, (0..CALLS_MADE).collect::<Vec<_>>());
     Ok(())
@@ -51,12 +52,12 @@ async fn calls_see_the_children_of_earlier_calls_on_a_real_kube_apiserver() -> a
     calls_see_the_children_of_earlier_calls(Kind::Real).await
 }
 
-/// Proves that the gate makes the difference.
+/// Proves that the gate causes the result of the other tests.
 #[tokio::test(flavor = "multi_thread")]
 async fn with_the_gate_switched_off_calls_miss_children() -> anyhow::Result<()> {
     let server = Server::start(Kind::Embedded).await?;
     let lab = Lab::on(server, &["--feature-gates=AutomaticExpectations=false"]).await?;
-    // However long the calls take, the watch events take longer.
+    // The watch events are held back, so they come later than any call.
     let counted = counted(&lab, Fault::Hold).await?;
     println!("switched off: children that each call has seen: {counted:?}");
     assert_eq!(counted, [0; CALLS_MADE]);

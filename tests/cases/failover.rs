@@ -1,7 +1,7 @@
-//! Replicas that are killed, paused and cut off while objects change, on a real kube-apiserver. Each time another
-//! replica takes over, no replica writes without its lease, and in the end every object exists exactly once as wanted.
+//! Replicas are killed, paused and cut off while objects change, on a real kube-apiserver. Each time another replica
+//! takes over, no replica writes without its lease, and in the end every object exists exactly once as wanted.
 //!
-//! The test reads what happened from the server's audit log (`audited`), not from the hosts' logs. The short form, with
+//! The test reads the events from the server's audit log (`audited`), not from the hosts' logs. The short form, with
 //! scaled lease times, runs with all tests; `WINDLASS_FAILOVER=full` is for `docs/soak`, with the default times.
 
 mod audited;
@@ -53,7 +53,7 @@ impl Size {
     }
 }
 
-/// A fault of the lease's holder.
+/// The trouble that happens to the holder of the lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Trouble {
     /// kill -9.
@@ -104,7 +104,7 @@ impl Run {
             format!("--namespace={namespace}"),
             format!("--plugins={}", self.plugins.path().display()),
             "--grants=manifest".to_owned(),
-            // As many writes as possible should be in flight when a fault occurs.
+            // Allow many writes, so that as many as possible are in flight when a fault occurs.
             "--writes-per-second=1000".to_owned(),
             "--writes-burst=1000".to_owned(),
             "--leases=shards".to_owned(),
@@ -250,7 +250,8 @@ async fn replicas_fail(hosts: usize) -> anyhow::Result<()> {
         let Replica { name, mut host, way: _way } = replica;
         host.signal("TERM").await?;
         let status = host.ends().await?;
-        // A host that was cut off during a write does not learn the result for up to 20 seconds, and logs that.
+        // A host that was cut off during a write does not learn its result for up to 20 seconds, and logs that. It may
+        // then end with an error.
         let was_troubled = takeovers.iter().any(|takeover| takeover.from == name);
         ensure!(status.success() || was_troubled, "{name} ended with {status}:\n{}", host.log());
     }
@@ -276,7 +277,7 @@ impl Run {
         Ok(())
     }
 
-    /// Reads from the audit log how long each takeover took, and which replicas wrote without their lease.
+    /// Reads from the audit log how long each takeover took, and whether any replica wrote without its lease.
     fn judge(&self, takeovers: &[Takeover]) -> anyhow::Result<()> {
         let writes = audited::writes(&self.audit)?;
         for Takeover { trouble, plugin, from, at } in takeovers {

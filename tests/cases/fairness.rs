@@ -1,4 +1,4 @@
-//! Plugins share the host: a plugin that always has work does not delay the others.
+//! Tests that plugins share the host: a plugin that always has work must not delay the others.
 
 use std::ffi::OsStr;
 
@@ -10,25 +10,25 @@ use windlass_tests::{busy, chameleon};
 
 use crate::webapp::plugin_directory;
 
-/// Keys that ask to run again all the time: enough to keep all 64 workers of the busy plugin occupied.
+/// The number of keys that ask to run again all the time. They keep all 64 workers of the busy plugin occupied.
 const HUNGRY_KEYS: usize = 300;
-/// The most calls that the other plugin may wait for: the running call, and those that begin before the machine wakes
-/// the key's worker. A plugin without its own share would wait for all of the busy plugin's workers.
+/// The maximum number of calls for which the other plugin may wait: the running call, and the calls that begin before
+/// the machine wakes the key's worker. A plugin without its own share would wait for all of the busy plugin's workers.
 const CALLS_WAITED_FOR_MAX: usize = 24;
-/// How often the other plugin has a key to run. The machine may delay its worker by hundreds of calls, but not most
-/// times; the busy plugin would delay it each time.
+/// How often the other plugin gets a key to run. The machine may sometimes delay its worker by hundreds of calls.
+/// Without shares, the busy plugin would delay it each time.
 const CALLS_OF_OTHER_PLUGIN: usize = 5;
 
 /// The number of calls of the busy plugin that began between the event that queued `key` and the key's first call.
 fn calls_before(log: &str, key: &str) -> usize {
     let begins = |line: &str, plugin: &str| line.contains(plugin) && line.contains(" begins ");
     let until_called = log.lines().take_while(|line| !(begins(line, "plugin=webapp") && line.contains(key)));
-    // The line that the key is queued may come after its call has begun.
+    // The line about the queued key may come after the key's call has begun.
     let queued = |line: &str| line.contains("queued") && line.contains("WebApp") && line.contains(key);
     until_called.skip_while(|line| !queued(line)).filter(|line| begins(line, "plugin=chameleon")).count()
 }
 
-/// With one call at a time over all plugins, calls have the order of their permits.
+/// Only one call runs at a time, over all plugins, so the calls have the order of their permits.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plugin_with_one_key_waits_for_few_calls_of_a_busy_neighbour() -> anyhow::Result<()> {
     let _turn = busy::turn().await?;

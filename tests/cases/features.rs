@@ -1,4 +1,4 @@
-//! Feature gates: their effects, where they are shown, and which values are refused.
+//! Tests feature gates: their effects, where they are shown, and which values are refused.
 
 use std::process::{Command, Output};
 
@@ -34,7 +34,7 @@ fn an_invalid_feature_gate_ends_every_command_before_it_begins() -> anyhow::Resu
         ("WatchList=on", "neither true nor false"),
     ] {
         let flag = format!("--feature-gates={gates}");
-        // There is no such directory: the command must not get as far as looking for it.
+        // The directory does not exist, but the command must fail before it looks for it.
         for command in [&["run", "--plugins", "/nowhere"][..], &["dev", "--plugins", "/nowhere"], &["features"]] {
             let by_flag = windlass(&[command, &[&flag]].concat(), None)?;
             let by_environment = windlass(command, Some(gates))?;
@@ -65,7 +65,7 @@ fn the_gates_are_listed_for_people_and_for_scripts() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// All gates that may be changed, set against their default.
+/// Runs the story with each gate that may be changed set to the opposite of its default.
 async fn a_webapp_with_watch_lists(kind: Kind) -> anyhow::Result<()> {
     let server = Server::start(kind).await?;
     server.install_webapp().await?;
@@ -98,7 +98,7 @@ async fn the_feature_gate_streams_first_lists_on_a_real_kube_apiserver() -> anyh
     a_webapp_with_watch_lists(Kind::Real).await
 }
 
-/// Each host has its own server, and they run in parallel: so this takes no longer than one story.
+/// The hosts run in parallel, each with its own server, so this takes no longer than one story.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_story_of_a_webapp_is_the_same_with_each_beta_gate_flipped() -> anyhow::Result<()> {
     let Output { stdout, .. } = windlass(&["features", "-o", "json"], None)?;

@@ -1,4 +1,5 @@
-//! Finalizers and pauses, which the host handles for a plugin that knows neither, and removing finalizers by hand.
+//! Tests finalizers and pauses, which the host handles for a plugin that knows neither. Also tests removing finalizers
+//! by hand.
 
 use std::process::Output;
 
@@ -41,7 +42,8 @@ async fn gone(server: &Server, name: &str) -> anyhow::Result<()> {
     .await
 }
 
-/// Waits until the host has handled everything up to now: it sees the object `other` last.
+/// Waits until the host has handled everything that happened so far. To know this, creates the object `other` and waits
+/// until the host has seen it.
 async fn settled(server: &Server, host: &Host, other: &str) -> anyhow::Result<()> {
     create(server, other).await?;
     host.says(&format!("chameleon sees {other} with")).await?;
@@ -123,7 +125,7 @@ async fn nothing_happens_to_a_paused_object_on_a_real_kube_apiserver() -> anyhow
     nothing_happens_to_a_paused_object(Kind::Real).await
 }
 
-/// Runs `windlass finalizers ARGUMENTS`: returns whether it succeeded, and its output.
+/// Runs `windlass finalizers ARGUMENTS`. Returns whether it succeeded, and its output.
 async fn finalizers(server: &Server, arguments: &[&str]) -> anyhow::Result<(bool, String)> {
     let mut command = tokio::process::Command::new(paths::windlass()?);
     command.arg("finalizers").args(arguments).arg("--kubeconfig").arg(server.kubeconfig());

@@ -1,4 +1,4 @@
-//! Whether caches know how fresh they are: on both servers, and after an old backup of etcd is restored.
+//! Tests whether caches know how fresh they are, on both servers, and after an old backup of etcd is restored.
 
 use std::path::Path;
 use std::time::Duration;
@@ -17,8 +17,8 @@ use windlass_tests::objects::Objects;
 use windlass_tests::server::{Kind, Server};
 use windlass_tests::wait::{CONDITION_TIMEOUT, until};
 
-/// How far the cache is ahead of the backup: more revisions than the server writes when it starts. This many writers
-/// make this many writes each.
+/// The number of writers, and of writes by each of them. Together they put the cache further ahead of the backup than
+/// the server's own writes at its start.
 const WRITERS: usize = 8;
 const WRITES_OF_WRITER: usize = 100;
 
@@ -39,7 +39,7 @@ async fn connect(kubeconfig: &Path) -> anyhow::Result<(Informers, Objects)> {
     Ok((informers, Objects::new(connection.client, "default")))
 }
 
-/// Checks the freshness of the cache of `spec` after a write that its watch does not select.
+/// Makes a write that the watch of `spec` does not select, and then checks how fresh its cache is.
 async fn proven(server: &Server, informers: &Informers, spec: WatchSpec) -> anyhow::Result<Evidence> {
     let subscription = informers.subscribe(spec.clone());
     ensure!(subscription.synced().await, "{:?}", subscription.status());

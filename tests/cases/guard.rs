@@ -1,4 +1,4 @@
-//! A plugin in a hot loop is slowed down, and its neighbours are not.
+//! Tests that a plugin in a hot loop is slowed down, and other plugins are not.
 
 use anyhow::{Context as _, ensure};
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use windlass_tests::wait::until;
 
 use crate::admin::{get, plugin, watched};
 
-/// The guest's count of its runs; each run writes it into its object.
+/// The annotation in which the guest counts its runs. Each run writes it into its object.
 const RUNS: &str = "chameleon.windlass.dev/runs";
 
 /// Waits until the object has been written this many times.
@@ -22,8 +22,8 @@ async fn written(server: &Server, name: &str, runs: &str) -> anyhow::Result<()> 
     .await
 }
 
-/// The guest writes its object in each call and asks for the next call, six times in all; three writes count as a loop
-/// here.
+/// The guest writes its object in each call and asks for the next call, six times in all. Here, three writes count as a
+/// hot loop.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plugin_in_a_hot_loop_pauses_until_its_object_is_changed() -> anyhow::Result<()> {
     let server = Server::start(Kind::Embedded).await?;
@@ -53,7 +53,7 @@ async fn a_plugin_in_a_hot_loop_pauses_until_its_object_is_changed() -> anyhow::
         let value = metrics.lines().find(|it| it.starts_with(line)).with_context(|| line.to_owned())?;
         assert!(!value.ends_with(" 0"), "{value}");
     }
-    // The guest asked for its fourth call long ago; only this change lets it run.
+    // The guest requested its fourth call long ago. Only this change lets that call run.
     server.objects().merge("ConfigMap", "bait", &json!({"data": {"a": "2"}})).await?;
     written(&server, "bait", "6").await?;
     assert!(host.terminate().await?.success());

@@ -1,5 +1,5 @@
-//! The configuration file of a host: it replaces flags, flags and the environment override it, and errors in it are
-//! reported.
+//! Tests the configuration file of a host. It replaces flags, flags and the environment override it, and errors in it
+//! are reported.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -66,7 +66,7 @@ async fn a_host_runs_by_its_file_and_a_flag_overrides_that() -> anyhow::Result<(
     let started = host.says("controller started").await?;
     let line: Value = serde_json::from_str(&started).context("the file says JSON")?;
     ensure!(line["message"].is_string(), "{started}");
-    // With the file's settings it would see another namespace, and change nothing.
+    // With the settings of the file, the host would watch another namespace and change nothing.
     Story::new(server.objects()).create().await?;
     Story::new(server.objects()).run().await?;
 
@@ -99,7 +99,7 @@ async fn a_running_host_follows_its_file() -> anyhow::Result<()> {
     host.says("settings come from a configuration file too").await?;
     write(directory.path(), &(keys.clone() + "logLevel: debug\n"))?;
     host.says("has changed the level of the log filter=debug").await?;
-    // A flag keeps its effect, so the key has none.
+    // A flag overrides this key, so a change of the key has no effect.
     write(directory.path(), &(keys.clone() + "logLevel: debug\ncacheLimit: 2Gi\nwritesPerSecond: 9\n"))?;
     let told = host.says("a restart brings these keys into force").await?;
     assert!(told.contains("cacheLimit") && !told.contains("writesPerSecond"), "{told}");

@@ -1,5 +1,5 @@
-//! One host with all hostile guests in its directory at once, beside a plugin that does its work. Checks the host, the
-//! neighbour, and the objects that the guests attack. `tests/guests/hostile/README.md` has the table.
+//! One host runs all hostile guests of its directory at once, beside a plugin that does its work. The test checks the
+//! host, that plugin, and the objects that the guests attack. `tests/guests/hostile/README.md` has the table.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -23,12 +23,12 @@ use crate::admin::{get, plugin, watched_at};
 /// The content of the guarded Secrets, as stored. No plugin may read it.
 const PASSWORD: &str = "bm90LWZvci1wbHVnaW5z";
 const PLAIN: &str = "not-for-plugins";
-/// The number of objects that the neighbour has to finish.
+/// The number of objects that the working plugin must finish.
 const NEIGHBOURS: usize = 8;
-/// The most memory that the host may use, in KiB; guests use most of it.
+/// The maximum memory of the host, in KiB. The guests use most of it.
 const HOST_MEMORY_KIB_MAX: u64 = 700_000;
 
-/// Attackers that are stopped, and a word of the reason in `/plugins`.
+/// Attackers that are stopped, each with a word of the reason in `/plugins`.
 const STOPPED: [(&str, &str); 11] = [
     ("traps", "trapped"),
     ("loops", "it had not ended after 400ms"),
@@ -57,10 +57,10 @@ const TRYING: [(&str, &[(&str, &str)]); 10] = [
     ("writes-much", &[]),
 ];
 
-/// Attackers that run for ever, or end by themselves, and must have no other effect.
+/// Attackers that run for ever or end by themselves. They must have no other effect.
 const OTHERS: [&str; 4] = ["floods-logs", "floods-metrics", "forges-outage", "requeues"];
 
-/// Attackers that do not load, and a word of the reason.
+/// Attackers that do not load, each with a word of the reason.
 const REFUSED: [(&str, &str); 4] = [
     ("describe-traps", "trap"),
     ("describe-other", "webapp"),
@@ -68,7 +68,7 @@ const REFUSED: [(&str, &str); 4] = [
     ("bombs-config", "config.schema"),
 ];
 
-/// A server behind a counting proxy, the guarded objects, and a directory with the attackers and the neighbour.
+/// A server behind a counting proxy, the guarded objects, and a directory with the attackers and the working plugin.
 struct Siege {
     server: Server,
     proxy: Proxied,
@@ -218,7 +218,7 @@ impl Siege {
         let log = host.log();
         let wrote = |mode: &String| {
             let by = |requests: Match| self.proxy.count(&requests.agent(&format!("({mode}@")));
-            // A name that Kubernetes allows may be written, and must not lead to another resource.
+            // This attacker may write names that Kubernetes allows, but they must not lead to another resource.
             let may_write = if mode == "crafts-names" { by(Match::writes().resource("configmaps")) } else { 0 };
             by(Match::writes()) > by(Match::writes().resource("events")) + may_write
         };
@@ -333,7 +333,8 @@ async fn attackers_take_nothing_and_their_neighbour_does_its_work() -> anyhow::R
         assert!(shown["state"] == "not-loaded" && reason.contains(word), "{mode}: {shown}");
     }
     siege.bait("bait").await?;
-    // Some have failed already and continue: retries, floods and busy loops run beside the neighbour's work.
+    // Some attackers have failed already and continue: their retries, floods and busy loops run beside the working
+    // plugin.
     siege.neighbour_works().await.with_context(|| host.log())?;
     for (mode, word) in STOPPED {
         is_stopped(address, mode, word).await?;
@@ -350,7 +351,7 @@ async fn attackers_take_nothing_and_their_neighbour_does_its_work() -> anyhow::R
     let metrics = get(address, "/metrics").await?.1;
     assert!(!metrics.lines().any(|line| line.starts_with("hostile_forged")), "{}", lines_of(&metrics, "forged"));
     assert!(lines_of(&metrics, "floods-metrics").lines().count() < 2_000, "its series are bounded");
-    // The host does not watch what the plugin may not watch, and reports what the plugin waits for.
+    // The host does not watch kinds that the plugin may not watch, and reports why the plugin waits.
     let watching = plugin(address, "watches-secrets").await?["controllers"][0].clone();
     assert!(watching["state"] == "waiting" && watching["reason"].to_string().contains("secrets"), "{watching}");
     siege.nothing_was_taken(&host).await?;

@@ -1,4 +1,4 @@
-//! The image that `tools/image` builds, run as a node would run it: only with its own files, read-only, and as its
+//! Runs the image that `tools/image` builds as a node would run it: only with its own files, read-only, and as its own
 //! user.
 
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};

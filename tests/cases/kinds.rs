@@ -1,4 +1,4 @@
-//! Kinds are added and removed while the host runs: it reports that, and needs no restart.
+//! Kinds are added and removed while the host runs. The host reports that, and needs no restart.
 
 use kube::Client;
 use kube::api::{Api, DeleteParams, DynamicObject, PostParams};
@@ -96,7 +96,7 @@ async fn a_kind_comes_goes_and_comes_back_as_another(kind: Kind) -> anyhow::Resu
     create(client, None, "second", json!(3)).await?;
     says(&host, &["chameleon reconciled", "second"], 1).await?;
 
-    // Without a pause in between, as an upgrade does it.
+    // Recreate the definition without a pause, as an upgrade does.
     delete_definition(&server).await?;
     objects.apply(&definition("Namespaced", "boolean")).await?;
     says(&host, &["controller stopped", "chameleon", "Missing"], 2).await?;

@@ -1,4 +1,4 @@
-//! kubectl 1.32, used as a person types it, gives the same results on both servers.
+//! Uses kubectl 1.32 as a person would. It must give the same results on both servers.
 
 use std::path::Path;
 
@@ -73,8 +73,8 @@ async fn everyday_verbs(kind: Kind) -> anyhow::Result<()> {
     assert!(refused.contains("less than or equal to 50"), "{refused}");
 
     kubectl.run(&["delete", "webapp", "shop", "--cascade=foreground", "--timeout=60s"]).await?;
-    // The children's deletion may reach the plugin before the primary's does. Then it creates one more, and the garbage
-    // collector deletes it, as its owner is gone.
+    // The plugin may see the deletion of the children before that of the primary. Then it creates another child, which
+    // the garbage collector deletes because its owner is gone.
     let gone = until("the Deployment has gone", || kubectl.refused(&["get", "deployment", "shop"])).await?;
     assert!(gone.contains(r#"deployments.apps "shop" not found"#), "{gone}");
     Ok(())

@@ -1,7 +1,7 @@
-//! Replicas share out plugins by leases. The tests check which replica runs a plugin when another crashes, stops, is
-//! paused or is cut off, and that no replica writes for a plugin while another may.
+//! Replicas share out plugins by leases. The tests check which replica runs a plugin when another replica crashes,
+//! stops, is paused or is cut off, and that no replica writes for a plugin while another replica may write for it.
 //!
-//! The times are scaled; `Match` counts each replica's requests at its own proxy.
+//! The times are scaled. `Match` counts each replica's requests at its own proxy.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,7 +26,7 @@ const LEASE_DURATION: Duration = Duration::from_secs(15);
 const LEASE_RETRY_PERIOD: Duration = Duration::from_millis(400);
 /// The delay that a busy machine may add.
 const MACHINE_SLACK: Duration = Duration::from_secs(15);
-/// Short leases that change hands fast. A busy machine alone can make a host lose them.
+/// Short lease times, so that leases change hands fast. A busy machine alone can make a host lose such a lease.
 pub(crate) const TIMES: [&str; 8] = [
     "--lease-duration",
     "4s",
@@ -37,14 +37,14 @@ pub(crate) const TIMES: [&str; 8] = [
     "--lease-stability",
     "2s",
 ];
-/// Leases so long that a holder loses one only if the test makes it.
+/// Lease times so long that a holder loses a lease only if the test makes it lose it.
 const HELD: [&str; 8] = [TIMES[0], "15s", TIMES[2], "10s", TIMES[4], TIMES[5], TIMES[6], TIMES[7]];
-/// Leases that outlast all slack: a replica that wins one sooner has not waited for it to expire.
+/// Lease times that exceed all slack. A replica that wins a lease sooner has not waited for its expiry.
 const LASTING: [&str; 8] = [TIMES[0], "1m", TIMES[2], "40s", TIMES[4], TIMES[5], TIMES[6], TIMES[7]];
-/// [`HELD`] with one lease for all plugins: it is not rebalanced by hash while a test watches which replica writes.
+/// [`HELD`] with one lease for all plugins. It is not rebalanced by hash while a test watches which replica writes.
 const SINGLE: [&str; 9] = [HELD[0], HELD[1], HELD[2], HELD[3], HELD[4], HELD[5], HELD[6], HELD[7], IN_ONE];
 const IN_ONE: &str = "--leases=single";
-/// Requests of plugins, not of the host.
+/// The user agent of requests by plugins, not by the host.
 const AGENT: &str = "(chameleon@";
 
 /// A replica's log line about winning or losing a lease.
@@ -92,7 +92,8 @@ impl Replica {
             };
             let won = line.contains("lease won");
             if line.contains("could not be renewed in time") {
-                // The host has used its clock for the deadline, and the line may come late.
+                // Ignore this line and the earlier ones: the host stopped by its own clock, so the line may be logged
+                // late.
                 turns.retain(|turn: &Turn| turn.lease != lease);
             } else if won || line.contains("lease released") || line.contains("lease lost") {
                 turns.push(Turn { at: when(line).to_owned(), lease: lease.to_owned(), won });
@@ -155,18 +156,18 @@ impl Pair {
         .await?;
         let objects = server.objects().clone();
         let busy = AbortOnDropHandle::new(tokio::spawn(keep_busy(objects)));
-        // The hash may prefer either replica.
+        // Either replica may run the plugin, because the hash decides.
         let pair = Self { first, second, _busy: busy, _plugins: plugins, server };
         pair.settled(!flags.contains(&IN_ONE)).await
     }
 
-    /// Returns the pair in order: the first replica runs the plugin, keeps it, and writes.
+    /// Waits until one replica runs the plugin, keeps it, and writes. Returns the pair with this replica as the first.
     async fn settled(mut self, by_hash: bool) -> anyhow::Result<Self> {
         until("the plugin runs where it is meant to", || async {
             let held = [&self.first, &self.second].map(|it| (it.name.clone(), it.holds()));
             let (shards, members) = leases(self.server.objects()).await?;
             let is_settled = !by_hash || shards.iter().all(|(lease, holder)| rank(lease, holder, &members) == 0);
-            // The leases and the logs must agree; the logs are read later.
+            // Compare the leases with the logs, which are read later.
             let of =
                 |it: &str| shards.iter().filter(|(_, holder)| holder == it).map(|(lease, _)| lease.clone()).collect();
             let is_said = shards.len() == 1 && held.iter().all(|(name, said)| *said == of(name));
@@ -182,9 +183,9 @@ impl Pair {
         Ok(self)
     }
 
-    /// Waits until the second replica has won the lease and writes; returns how long winning took.
+    /// Waits until the second replica has won the lease and writes. Returns how long it took to win it.
     async fn taken_over(&self, since: Instant) -> anyhow::Result<Duration> {
-        // `says` does not suffice: an earlier line may be from an earlier term.
+        // `says` is not enough, because it could find a line from an earlier term.
         until("the other has it", || async { if self.second.holds().is_empty() { Err(()) } else { Ok(()) } }).await?;
         let took = since.elapsed();
         self.second.writes_more(3).await?;
@@ -199,12 +200,12 @@ fn busy(turn: u64) -> Value {
     })
 }
 
-/// Makes the plugin write for as long as this runs.
+/// Makes the plugin write as long as this task runs.
 async fn keep_busy(objects: Objects) {
     for turn in 1.. {
         // The last write may fail because the server ends with its test.
         let _ = objects.merge("ConfigMap", "busy", &json!({"data": {"turn": turn.to_string()}})).await;
-        // Often enough to have a write in flight whenever the lease is lost, but not a flood.
+        // Write often enough that a write is in flight whenever the lease is lost, but do not flood the server.
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }
@@ -215,7 +216,7 @@ async fn a_crash(kind: Kind) -> anyhow::Result<()> {
     pair.first.host.signal("KILL").await?;
     let took = pair.taken_over(killed).await?;
     println!("{kind:?}: taken over {took:?} after kill -9");
-    // The expiry of the member lease may be noticed a little after that of the plugin's lease.
+    // The member lease may expire a little later than the plugin's lease.
     assert!(took < LEASE_DURATION + 3 * LEASE_RETRY_PERIOD + MACHINE_SLACK, "{took:?}");
     Ok(())
 }
@@ -264,7 +265,7 @@ async fn a_pause(kind: Kind) -> anyhow::Result<()> {
     assert!(said.contains("could not be renewed in time"), "{said}");
     pair.second.writes_more(5).await?;
     assert_eq!(pair.first.writes(), before, "one that stood still wrote when it went on:\n{}", pair.first.host.log());
-    // It is a candidate again: it takes over when the other replica stops.
+    // The first replica is a candidate again: it takes over when the other replica stops.
     pair.second.host.signal("TERM").await?;
     pair.first.writes_more(3).await?;
     Ok(())
@@ -288,7 +289,7 @@ async fn a_replica_that_is_cut_off_stops_before_another_takes_over() -> anyhow::
     let lost = pair.first.host.says("lease lost").await?;
     let stopped = cut.elapsed();
     let took = pair.taken_over(cut).await?;
-    // Uses the times in the logs, which come from one clock: this test may look late.
+    // Compare the times in the logs, which come from one clock, because this test may read the logs late.
     let won = pair.second.host.says("lease won").await?;
     assert!(when(&lost) < when(&won), "the other took over before: {won}, and {lost}");
     println!("cut off: stopped after {stopped:?}, taken over after {took:?}");
@@ -331,7 +332,7 @@ async fn shared_out(objects: &Objects, replicas: &[&Replica]) -> anyhow::Result<
         let all =
             shards.iter().all(|(lease, holder)| members.contains(&**holder) && rank(lease, holder, &members) == 0);
         anyhow::ensure!(all && shards.len() == in_use(), "{shards:?}");
-        // Wait for exactly one holder each: until then, one host's log may lag behind another's.
+        // Wait until each lease has exactly one holder. Until then, one host's log may lag behind another's.
         let each: BTreeSet<_> = held.iter().collect();
         anyhow::ensure!(held.len() == in_use() && each.len() == in_use(), "{held:?}");
         Ok(turns)
@@ -341,8 +342,9 @@ async fn shared_out(objects: &Objects, replicas: &[&Replica]) -> anyhow::Result<
     Ok(())
 }
 
-/// A holder logs the loss of a lease before it releases it, and the next holder logs its win after that. So the times
-/// in the logs have that order, even if the test reads them in another.
+/// Checks that no lease had two holders at once. A holder logs the loss of a lease before it releases it, and the next
+/// holder logs its win after that. So the times in the logs show the order, even if the test reads the logs in another
+/// order.
 fn assert_apart(turns: &[Vec<Turn>]) {
     let mut all: Vec<_> =
         turns.iter().enumerate().flat_map(|(who, turns)| turns.iter().map(move |it| (it, who))).collect();
@@ -366,7 +368,7 @@ fn a_lease_that_two_hold_for_an_instant_is_found() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn replicas_that_join_and_leave_share_out_plugins_and_never_run_one_twice() -> anyhow::Result<()> {
+async fn replicas_share_plugins_and_never_run_one_twice() -> anyhow::Result<()> {
     let server = Server::start(Kind::Embedded).await?;
     server.install_webapp().await?;
     probe::install(server.objects()).await?;
@@ -382,7 +384,7 @@ async fn replicas_that_join_and_leave_share_out_plugins_and_never_run_one_twice(
     shared_out(objects, &[&first, &second]).await?;
     let third = Replica::start(&server, &plugins).await?;
     shared_out(objects, &[&first, &second, &third]).await?;
-    // Each replica renews its leases and its membership once a period; none polls.
+    // Each replica renews its leases and its membership once a period, and does not poll.
     let replicas = [&first, &second, &third];
     let (before, since) = (requests(&replicas), Instant::now());
     until("60 more requests about leases", || async {
@@ -411,7 +413,7 @@ async fn replicas_that_join_and_leave_share_out_plugins_and_never_run_one_twice(
     Ok(())
 }
 
-/// The crashed replica's membership lease stays for a while.
+/// Waits until the remaining replica runs all plugins. The crashed replica's membership lease stays for a while.
 async fn shared_out_after_a_crash(objects: &Objects, left: &Replica) -> anyhow::Result<()> {
     until("the one that is left runs all", || async {
         let (shards, _) = leases(objects).await?;
@@ -441,7 +443,7 @@ async fn a_warm_standby_takes_over_with_its_existing_watch() -> anyhow::Result<(
     assert!(!second.host.log().contains("controller started"), "another runs it: {}", second.host.log());
     first.host.signal("KILL").await?;
     second.host.says("chameleon reconciled").await?;
-    // The freshness check of the cache lists one object at most, or compares versions.
+    // To check that the cache is fresh, the replica lists at most one object, or compares versions.
     println!("lists of ConfigMaps: {warm} to fill the cache, then {} to take over", lists() - warm);
     assert!(second.host.log().contains("lease won"), "{}", second.host.log());
     assert_eq!(second.proxy.watching(&Match::watches("configmaps")), 1, "the watch goes on");
@@ -460,14 +462,14 @@ async fn a_replica_without_a_plugin_gives_its_lease_to_one_that_has_it() -> anyh
     first.host.says("handing over").await?;
     second.host.says("chameleon reconciled").await?;
     assert_eq!((first.holds().len(), second.holds().len()), (0, 1));
-    // It runs the plugins that it has when no other replica is left.
+    // When no other replica is left, the replica still runs the plugins that it has.
     second.host.signal("KILL").await?;
     first.host.says_times("lease won", 2).await?;
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn times_that_do_not_fit_together_are_refused() -> anyhow::Result<()> {
+async fn inconsistent_lease_times_are_refused() -> anyhow::Result<()> {
     let plugins = tempfile::tempdir()?;
     let directory = plugins.path().to_string_lossy();
     let mut host = Host::start(&["run", "--plugins", &directory, "--lease-renew-deadline", "20s"], None)?;

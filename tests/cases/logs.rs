@@ -1,4 +1,4 @@
-//! The log at its usual level, and the audit log beside it.
+//! Tests the log at its usual level, and the audit log beside it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -16,7 +16,7 @@ fn lines(text: &str) -> Vec<Value> {
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
 
-/// The number of writes of each call, by trace ID: as the log counts them, and as the audit log lists them.
+/// The number of writes of each call, by trace ID: first as the log counts them, then as the audit log lists them.
 fn writes(log: &str, audit: &str) -> [BTreeMap<String, u64>; 2] {
     let trace = |line: &Value| line["trace_id"].as_str().unwrap_or_default().to_owned();
     let called = lines(log).into_iter().filter(|line| line["message"] == "called");

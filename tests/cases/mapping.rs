@@ -1,5 +1,5 @@
-//! Mappings by a plugin's code, tested with the guest `chameleon`: which objects a change wakes, and what happens if
-//! the code fails.
+//! Tests mappings by a plugin's own code, with the guest `chameleon`: which primaries a change runs, and what happens
+//! if the code fails.
 
 use serde_json::{Value, json};
 use windlass_tests::chameleon;
@@ -9,7 +9,7 @@ use windlass_tests::wait::until;
 
 use crate::caches::runs;
 
-/// Services `web` and `api`, each of which selects its own name, and a host with the chameleon as the mapper.
+/// Services `web` and `api`, each of which selects its own name, and a host that runs the chameleon with its mapper.
 struct Stage {
     server: Server,
     host: Host,
@@ -33,7 +33,7 @@ impl Stage {
         Ok(stage)
     }
 
-    /// The number of runs of each.
+    /// The number of runs of each Service.
     fn ran(&self) -> [usize; 2] {
         ["web", "api"].map(|name| runs(&self.host, name))
     }
@@ -66,16 +66,16 @@ async fn a_life(kind: Kind) -> anyhow::Result<()> {
     stage.map("moving", "web", json!({})).await?;
     let [web, _] = stage.web_runs_more_than(web).await?;
     assert_eq!(stage.ran()[1], api, "its selector selects others:\n{}", stage.host.log());
-    // The object that it no longer maps to runs, too.
+    // The Service that the object no longer maps to runs too.
     stage.map("moving", "api", json!({})).await?;
     let [web, api] = stage.run_more_than([web, api]).await?;
-    // By what another one says, which the mapper reads in the cache.
+    // The object `telling` refers to the object `told`, which the mapper reads from the cache.
     stage.map("told", "nobody", json!({"service": "api"})).await?;
     let [web, api] = [web, stage.runs_more_than(1, api).await?[1]];
     stage.map("telling", "nobody", json!({"via": "told"})).await?;
     let [_, api] = stage.runs_more_than(1, api).await?;
     assert_eq!(stage.ran()[0], web, "nobody has named it:\n{}", stage.host.log());
-    // By name, and when it goes.
+    // The object names a Service, which runs both for the change and for the deletion.
     stage.map("naming", "nobody", json!({"service": "web"})).await?;
     let [web, _] = stage.web_runs_more_than(web).await?;
     stage.server.objects().delete("ConfigMap", "naming").await?;
@@ -85,12 +85,12 @@ async fn a_life(kind: Kind) -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn code_says_whom_a_change_concerns_on_the_embedded_server() -> anyhow::Result<()> {
+async fn a_mapper_chooses_which_primaries_run_on_the_embedded_server() -> anyhow::Result<()> {
     a_life(Kind::Embedded).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn code_says_whom_a_change_concerns_on_a_real_kube_apiserver() -> anyhow::Result<()> {
+async fn a_mapper_chooses_which_primaries_run_on_a_real_kube_apiserver() -> anyhow::Result<()> {
     a_life(Kind::Real).await
 }
 
@@ -107,7 +107,7 @@ async fn a_failing_mapper_runs_every_primary_and_the_reason_is_logged() -> anyho
         stage.map(misbehave, "nobody", json!({"misbehave": misbehave})).await?;
         before = stage.run_more_than(before).await?;
         stage.host.says(words).await?;
-        // A deleted object maps nothing any more; otherwise the pauses would add up.
+        // Delete the object, so that it no longer maps anything; otherwise the pauses would add up.
         stage.server.objects().delete("ConfigMap", misbehave).await?;
         before = stage.run_more_than(before).await?;
     }
@@ -119,7 +119,7 @@ async fn a_failing_mapper_runs_every_primary_and_the_reason_is_logged() -> anyho
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_primary_that_there_is_not_is_not_called_about() -> anyhow::Result<()> {
+async fn a_mapper_cannot_run_a_primary_that_does_not_exist() -> anyhow::Result<()> {
     let stage = Stage::new(Kind::Embedded).await?;
     let [web, _] = stage.ran();
     stage.map("elsewhere", "web", json!({"service": "other", "namespace": "elsewhere"})).await?;

@@ -1,5 +1,6 @@
-//! The host's `/metrics`: it has the names that Prometheus and users of controller-runtime expect, and all that alerts
-//! and dashboard use. Prometheus' own code checks expressions, rules and names (tools/promlint).
+//! Tests the host's `/metrics`. It must have the names that Prometheus and users of controller-runtime expect, and
+//! everything that the alerts and the dashboard use. Prometheus' own code checks expressions, rules and names
+//! (tools/promlint).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Seek, Write};
@@ -20,8 +21,8 @@ use crate::webapp::plugin_directory;
 /// The metrics of controller-runtime, as recorded by `tools/record-peer-metrics`: name, type and labels.
 const PEER: &str = include_str!("metrics/peer.tsv");
 
-/// The controller-runtime metrics that a host does not have with the same type and at least the same labels, and why. A
-/// name that ends with `*` is a prefix.
+/// The metrics of controller-runtime that a host lacks, or has with another type or without some labels, and the
+/// reason. A name that ends with `*` is a prefix.
 const NOT_AS_THE_PEER: [(&str, &str); 6] = [
     ("certwatcher_*", "a host has no watcher of certificates in the form of controller-runtime's"),
     ("controller_runtime_conversion_webhook_panics_total", "a host serves no webhooks"),
@@ -34,7 +35,7 @@ const NOT_AS_THE_PEER: [(&str, &str); 6] = [
     ),
 ];
 
-/// Names that break Prometheus' conventions, and why.
+/// Names that break Prometheus' conventions, and the reason.
 const NOT_AS_PROMETHEUS: [(&str, &str); 0] = [];
 
 /// A family of metrics: its type and, if it has a sample, its labels.
@@ -45,7 +46,7 @@ struct Shape {
     has_lines: bool,
 }
 
-/// The families of an `OpenMetrics` page; counters have the names of their samples.
+/// The families of an `OpenMetrics` page. Counters have the names of their samples.
 fn shapes(page: &str) -> BTreeMap<String, Shape> {
     let mut shapes: BTreeMap<String, Shape> = BTreeMap::new();
     let mut current = String::new();
@@ -75,7 +76,7 @@ fn label_names(labels: &str) -> Vec<String> {
     names
 }
 
-/// Runs `promlint COMMAND`; its findings are the error.
+/// Runs `promlint COMMAND`. The error contains its findings.
 fn promlint(command: &str, input: &str) -> anyhow::Result<Vec<String>> {
     let mut file = tempfile::tempfile()?;
     file.write_all(input.as_bytes())?;
@@ -89,7 +90,7 @@ fn chart_file(name: &str) -> anyhow::Result<String> {
     Ok(std::fs::read_to_string(paths::root().join("deploy/chart/files").join(name))?)
 }
 
-/// The page of a host that has run the example and a call that traps.
+/// The page of a host that has run the example, and another call that traps.
 async fn page(address: SocketAddr) -> anyhow::Result<String> {
     let of = r#"controller="webapp",plugin="webapp",kind="WebApp""#;
     let done = &format!(r#"windlass_primary_conditions{{{of},condition="Ready",status="True"}} 1"#);
@@ -109,7 +110,7 @@ async fn metrics_have_the_names_known_from_prometheus_and_controller_runtime() -
     let (plugins, recordings) = (plugin_directory()?, tempfile::tempdir()?);
     let recordings = recordings.path().display().to_string();
     server.install_webapp().await?;
-    // A series that was never written has no sample.
+    // Make a call trap, because a series has no sample until it is written.
     chameleon::write("reconcile-traps", &plugins.path().join("chameleon.wasm"))?;
     let trapping =
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "labels": {"chameleon": "true"}}});
@@ -172,7 +173,7 @@ fn expressions() -> anyhow::Result<Vec<String>> {
     let board: Value = serde_json::from_str(&chart_file("dashboard.json")?)?;
     let targets = board["panels"].as_array().context("panels")?.iter().filter_map(|panel| panel["targets"].as_array());
     let of_board = targets.flatten().filter_map(|target| target["expr"].as_str());
-    // With the variables that Grafana fills in.
+    // Replace the variables that Grafana would fill in.
     let all = of_alerts.chain(of_board).map(|it| it.replace("$__rate_interval", "5m").replace('\n', " "));
     Ok(all.collect())
 }
@@ -185,7 +186,7 @@ fn has_what_is_used(ours: &BTreeMap<String, Shape>) -> anyhow::Result<()> {
         let name = words.next().context("a name")?;
         let family = ["_bucket", "_sum", "_count"].iter().find_map(|part| name.strip_suffix(part)).unwrap_or(name);
         let shape = ours.get(name).or_else(|| ours.get(family)).with_context(|| format!("no host has {name}"))?;
-        // A family without a sample has no labels yet. Prometheus adds the namespace.
+        // A family without a sample has no labels yet, and Prometheus itself adds the namespace.
         let has =
             |label: &&str| !shape.has_lines || ["namespace", "le"].contains(label) || shape.labels.contains(*label);
         let lacking: Vec<_> = words.filter(|label| !has(label)).collect();

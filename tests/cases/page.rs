@@ -1,4 +1,5 @@
-//! The status page at the admin address: its updates, what a plugin can write into it, and the whole page in a browser.
+//! Tests the status page at the admin address: its updates, the text that a plugin can put into it, and the whole page
+//! in a browser.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -21,10 +22,10 @@ use windlass_tests::{chameleon, paths};
 
 use crate::admin::watched;
 
-/// Text with which a hostile plugin attacks the page: markup, the end of an event, and right-to-left text.
+/// The text with which a hostile plugin attacks the page: markup, the end of an event, and right-to-left text.
 const HOSTILE: &str = "</script><img src=x onerror=\"window.pwned = true\">\n\nevent: state\ndata: {}\n\n\u{202e}evil";
 
-/// The page's event stream, and what it has said about each plugin so far.
+/// The page's event stream, and the last state of each plugin in it.
 struct Watched {
     lines: BufReader<TcpStream>,
     plugins: BTreeMap<String, Value>,
@@ -37,11 +38,11 @@ impl Watched {
         Ok(Self { lines: BufReader::new(stream), plugins: BTreeMap::new() })
     }
 
-    /// Handles the next event, and returns its name. `None`: the stream has ended.
+    /// Handles the next event, and returns its name. `None` if the stream has ended.
     async fn next(&mut self) -> anyhow::Result<Option<String>> {
         let mut event = None;
         let mut line = String::new();
-        // The other lines are the response's head and its chunk sizes.
+        // Other lines belong to the response's head or to its chunk sizes.
         while self.lines.read_line(&mut line).await? > 0 {
             if let Some(name) = line.strip_prefix("event: ") {
                 event = Some(name.trim_end().to_owned());
@@ -60,7 +61,7 @@ impl Watched {
         Ok(None)
     }
 
-    /// Waits until the stream has said about the plugin what is `wanted`.
+    /// Waits until the stream shows the plugin in a state that `wanted` accepts.
     async fn until(&mut self, plugin: &str, wanted: impl Fn(&Value) -> bool) -> anyhow::Result<Value> {
         let told = async {
             loop {
@@ -76,19 +77,19 @@ impl Watched {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_plugin_writes_nothing_but_texts_into_the_status_page() -> anyhow::Result<()> {
+async fn a_plugin_can_write_only_text_into_the_status_page() -> anyhow::Result<()> {
     let lab = Lab::on(Server::start(Kind::Embedded).await?, &["--admin-address", "127.0.0.1:0"]).await?;
     let address = admin::address(&lab.host).await?;
     let mut page = Watched::open(address).await?;
     assert_eq!(page.next().await?.as_deref(), Some("state"), "everything is told first");
     page.until(probe::NAME, |shown| shown["state"] == "running").await?;
-    // Each call fails: after a successful call the page would no longer show the failure.
+    // Each call must fail, because the page no longer shows a failure after a successful call.
     lab.begin(probe::NAME, true, [json!({"call": "fail", "failures": [{"transient": HOSTILE}]})]).await?;
     let failed = page.until(probe::NAME, |shown| shown["failing"] == 1).await?;
     let failure = &failed["failures"][0];
     let key = format!("{}/{}", lab.server.objects().namespace(), probe::NAME);
     assert!(failure["error"].as_str().is_some_and(|it| it.contains(HOSTILE)) && failure["key"] == *key, "{failed}");
-    // The page itself, which is the same for everyone, contains none of it.
+    // The page itself is the same for everyone, so it does not contain the hostile text.
     let (status, document) = get(address, "/").await?;
     assert!(status == 200 && !document.contains("pwned") && document.contains("<script>"), "{document}");
     let (status, shown) = get(address, &format!("/plugins/{}", probe::NAME)).await?;
@@ -108,9 +109,9 @@ fn visitor(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "labels": {"chameleon": "true"}}})
 }
 
-/// Keeps the plugins busy for ever.
+/// Keeps the plugins busy until dropped.
 async fn busy(objects: &Objects) -> anyhow::Result<()> {
-    // The page shows the work of each second, so there must be some, but not as much as the machine can do.
+    // The page shows the work of each second. So there must be some work, but less than the machine can do.
     let mut pace = tokio::time::interval(Duration::from_millis(200));
     for round in 0_u32.. {
         pace.tick().await;

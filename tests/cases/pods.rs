@@ -1,5 +1,5 @@
-//! `windlass status`, `keys`, `top` and `rollout` without an address: through the API server's proxy to the host's
-//! Pods.
+//! Tests `windlass status`, `keys`, `top` and `rollout` without an address. They reach the host's Pods through the API
+//! server's proxy.
 //!
 //! The embedded API server has no such proxy, and a real one refuses loopback addresses. So a front server answers
 //! these paths as kube-apiserver does, and forwards all other requests to the embedded server.
@@ -47,7 +47,7 @@ impl Front {
             while let Ok((stream, _)) = listener.accept().await {
                 let (pods, behind) = (pods.clone(), behind.clone());
                 tokio::spawn(async move {
-                    // A client sees a failure of its request itself.
+                    // Ignore an error: the client notices that its request has failed.
                     let _ = answer(stream, &pods, &behind).await;
                 });
             }
@@ -66,7 +66,7 @@ async fn answer(mut stream: TcpStream, pods: &Pods, behind: &str) -> anyhow::Res
     let path = head.split(' ').nth(1).context("a path")?;
     let proxied = path.split_once("/pods/").and_then(|(_, rest)| rest.split_once("/proxy"));
     let (address, path) = match proxied {
-        // A real server does not look up port names.
+        // As in a real server, the target must name the port by number.
         Some((target, path)) => {
             let (pod, port) = target.split_once(':').context("a port")?;
             ensure!(pods.get(pod) == Some(&port.parse()?), "no Pod {pod} at port {port}");
@@ -132,7 +132,7 @@ impl Fleet {
         Ok(command.output().await?)
     }
 
-    /// The plugins and the replicas, once every plugin runs.
+    /// Waits until every plugin runs. Returns the plugins and the replicas.
     async fn settled(&self) -> anyhow::Result<Value> {
         until("both plugins run", || async {
             let output = self.windlass(&["status", "-o", "json"]).await?;
@@ -207,7 +207,7 @@ async fn replicas_appear_as_one_host_and_a_missing_one_hides_no_other() -> anyho
     let rollout = said(&fleet.windlass(&["rollout", "status", "webapp"]).await?);
     ensure!(rollout.contains("no next version"), "{rollout}");
 
-    // A client that comes through the API server is referred to the right replica.
+    // `resume` needs the replica's own address, so it tells the user how to reach the right replica.
     until("the way to the replica that runs it", || async {
         let shown: Value = serde_json::from_slice(&fleet.windlass(&["status", "webapp", "-o", "json"]).await?.stdout)?;
         let replica = shown["plugins"][0]["replica"].as_str().context("a replica")?;
@@ -217,7 +217,7 @@ async fn replicas_appear_as_one_host_and_a_missing_one_hides_no_other() -> anyho
     })
     .await?;
 
-    // The other replica reports the stopped replica's plugins once it has taken them over.
+    // Once the other replica has taken over the stopped replica's plugins, it reports them.
     fleet.hosts.remove("windlass-b").context("it runs")?.kill().await?;
     let gone = fleet.windlass(&["status"]).await?;
     let text = said(&gone);
@@ -291,7 +291,7 @@ async fn a_right_that_is_missing_on_a_real_kube_apiserver_is_named() -> anyhow::
     allow(&server, "list", "pods").await?;
     says(&format!("may not get pods/proxy in the namespace {namespace}")).await?;
     allow(&server, "get", "pods/proxy").await?;
-    // It does not proxy to addresses of its own machine.
+    // The real server does not proxy to addresses of its own machine.
     says("the replica windlass-a does not answer").await
 }
 

@@ -1,4 +1,4 @@
-//! Policies from a user's perspective: what an operator does with them, and what plugins may do under them.
+//! Tests policies from a user's perspective: what an operator does with them, and what plugins may do under them.
 
 use std::path::Path;
 
@@ -26,7 +26,7 @@ const SERVICES: &str =
     "- {apiGroups: [\"\"], resources: [services], verbs: [get, list, watch, create, update, patch, delete]}\n";
 const READ_SERVICES: &str = "- {apiGroups: [\"\"], resources: [services], verbs: [get, list, watch]}\n";
 
-/// A server, a directory with the plugin `webapp`, and a host that needs policies.
+/// A server, and a directory with the plugin `webapp`. Its host requires policies.
 struct Scene {
     server: Server,
     plugins: tempfile::TempDir,
@@ -106,7 +106,7 @@ async fn a_plugin_without_a_policy_waits_for_one_on_a_real_kube_apiserver() -> a
 
 async fn a_denial_names_the_missing_rule(kind: Kind) -> anyhow::Result<()> {
     let scene = Scene::new(kind).await?;
-    // An apply needs `create` and `patch`; a denial names the missing one first.
+    // An apply needs `create` and `patch`. A denial names the first one that is missing.
     let create_only = READ_DEPLOYMENTS.replace("watch]", "watch, create]");
     scene.grant("", &[WEBAPPS, &create_only, SERVICES])?;
     let host = scene.run(&["--admin-address", "127.0.0.1:0"])?;
@@ -160,7 +160,8 @@ async fn a_revoked_right_is_denied_to_the_next_call_and_ends_its_watch() -> anyh
     scene.becomes(2).await?;
 
     scene.grant("", &[WEBAPPS, READ_DEPLOYMENTS, SERVICES])?;
-    // The policy's change is in force before it binds; its new grant shows when the revocation is in force.
+    // When the plugin uses the newly granted right, the revocation is in force as well, because both are parts of one
+    // policy.
     until("what is granted is done", || async {
         scene.server.objects().get("Service", story::NAME).await?.context("there is no Service yet")
     })
@@ -206,7 +207,7 @@ async fn a_paused_plugin_keeps_its_keys_and_continues_at_once() -> anyhow::Resul
     scene.story().create().await?;
     scene.grant("paused: true\n", &rules)?;
     host.says("paused by its policy").await?;
-    // The pause takes effect when the host reads it, and is shown when it is taken over.
+    // The host pauses the plugin when it reads the policy, and shows the pause a little later.
     until("it is paused", || async {
         let shown = plugin(address, "webapp").await?;
         anyhow::ensure!(shown["state"] == "paused", "{shown}");
@@ -214,7 +215,7 @@ async fn a_paused_plugin_keeps_its_keys_and_continues_at_once() -> anyhow::Resul
     })
     .await?;
     scene.scale(5).await?;
-    // The neighbour has run for an event that came later.
+    // The other plugin runs for this event, which came later than the change of the paused plugin's object.
     let bait = json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "bait", "labels": {"chameleon": "true"}},
     });
@@ -247,7 +248,7 @@ async fn a_broken_policy_says_where_and_changes_nothing() -> anyhow::Result<()> 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_policy_reaches_above_the_ceiling() -> anyhow::Result<()> {
+async fn a_policy_cannot_grant_more_than_the_ceiling() -> anyhow::Result<()> {
     let scene = Scene::new(Kind::Embedded).await?;
     let (policies, ceiling) = (tempfile::tempdir()?, scene.plugins.path().join("ceiling.yaml"));
     let rules = [WEBAPPS, DEPLOYMENTS, SERVICES].concat();
@@ -281,7 +282,7 @@ async fn the_hosts_own_namespace_is_denied() -> anyhow::Result<()> {
     assert_eq!(host.ends().await?.code(), Some(1));
     assert!(host.log().contains("always denied"), "{}", host.log());
 
-    // Without --namespace, it watches all namespaces.
+    // Without --namespace, the host watches all namespaces.
     let (kubeconfig, plugins) = (scene.server.kubeconfig().to_string_lossy(), scene.plugins.path().to_string_lossy());
     let run = ["run", "--kubeconfig", &kubeconfig, "--plugins", &plugins, "--grants=manifest"];
     let host = Host::start(&[&run[..], &["--host-namespace", &namespace]].concat(), None)?;
@@ -377,7 +378,8 @@ async fn a_dry_run_of_everything(kind: Kind) -> anyhow::Result<()> {
     for document in windlass_tests::objects::documents(&windlass_tests::paths::example("webapp.yaml"))? {
         scene.server.objects().apply(&document).await?;
     }
-    // The Deployment and the Service, and the status, which the plugin writes once it has the other two.
+    // These are the writes of the Deployment, of the Service, and of the status, which the plugin writes after the
+    // other two.
     until("all writes of the call are withheld", || async {
         let (create, change, last) = withheld(&host).await?;
         anyhow::ensure!((create, change) == (2, 1) && last["resource"] == "webapps.apps.kubedojo.io/status", "{last}");
@@ -390,7 +392,7 @@ async fn a_dry_run_of_everything(kind: Kind) -> anyhow::Result<()> {
     assert_eq!(objects.get("Deployment", story::NAME).await?, None);
     assert!(objects.list("Event", "").await?.iter().all(|event| event["reportingController"] != "windlass/webapp"));
 
-    // A write that differs from the last one is reported, a repeated one is not.
+    // A withheld write is reported if it differs from the last one. A repeated one is not reported.
     scene.scale(5).await?;
     let said = host.says("spec.replicas: 5").await?;
     assert!(said.contains("deployments.apps") && said.contains(story::NAME) && said.contains("create"), "{said}");
@@ -430,7 +432,7 @@ async fn a_host_that_may_write_makes_the_writes_that_read_only_withheld() -> any
     Ok(())
 }
 
-/// Allows `account` to watch nothing, or everything that the plugin needs. The embedded server has an annotation
+/// Allows `account` to watch everything that the plugin needs, or nothing. The embedded server has an annotation
 /// instead of RBAC.
 async fn admit(server: &Server, account: &str, admitted: bool) -> anyhow::Result<()> {
     admit_to(server, account, if admitted { &["*"] } else { &[] }).await

@@ -27,7 +27,7 @@ async fn a_webapp_with_its_watches_cut(kind: Kind) -> anyhow::Result<()> {
         .await?;
     }
 
-    // In the middle of the events of each kind, and once more by a reset, whatever the event.
+    // Cut the watch of each kind in the middle of an event, and the watch of Deployments once more, by a reset.
     let rules = WATCHED.map(|resource| {
         let watches = Match::watches(resource).agent("windlass/");
         proxy.add(Fault::Cut(Cut::MidLine).on(watches).times(1))

@@ -1,4 +1,4 @@
-//! The roles that `windlass rbac` prints: a host needs all of them, and no others.
+//! Tests the roles that `windlass rbac` prints: a host needs all of them, and no other role.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -81,7 +81,7 @@ fn allowed(roles: &[Value]) -> BTreeSet<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_host_with_the_printed_roles_and_no_others_tells_the_whole_story() -> anyhow::Result<()> {
+async fn a_host_with_only_the_printed_roles_completes_the_story() -> anyhow::Result<()> {
     let server = Server::with_roles().await?;
     server.install_webapp().await?;
     for object in [
@@ -131,14 +131,14 @@ async fn a_host_with_the_printed_roles_and_no_others_tells_the_whole_story() -> 
     Ok(())
 }
 
-/// Rights that this story does not need, but others do.
+/// Rights that this story does not need, but other uses of a host do.
 const UNUSED: &[&str] = &[
-    // An apply that creates is a patch.
+    // The API server counts an apply that creates an object as a patch.
     "create deployments.apps",
     "create services",
-    // A repeated Event is counted.
+    // A repeated Event is counted, by a patch.
     "patch events.events.k8s.io",
-    // For a plugin that reads live, and for a write of unknown outcome.
+    // These are for plugins that read live, and for writes of unknown outcome.
     "get deployments.apps",
     "get services",
     "get webapps.apps.kubedojo.io",

@@ -1,5 +1,5 @@
-//! Read-only hosts (`--read-only`), for the host's own writes: its finalizers, and the children of composite plugins.
-//! `policies` tests the writes of a reconciler.
+//! Tests read-only hosts (`--read-only`), for the host's own writes: its finalizers, and the children of composite
+//! plugins. `policies` tests the writes of a reconciler.
 
 use serde_json::{Value, json};
 use windlass_tests::host::Host;

@@ -1,4 +1,4 @@
-//! `windlass run --record` and `windlass replay`: a recording needs a server, its replay does not.
+//! Tests `windlass run --record` and `windlass replay`. Recording needs a server, replaying does not.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -151,7 +151,7 @@ async fn check_names_redacted_values_that_make_the_server_refuse_an_object() -> 
     Ok(())
 }
 
-/// Writes to `to` the plugin of `from`, with a changed label on its children.
+/// Writes the plugin of the file `from` to `to`, with a changed label on its children.
 fn relabelled(from: &Path, to: &Path) -> anyhow::Result<()> {
     const LABEL: &[u8] = b"app.kubernetes.io/managed-by";
     let mut bytes = std::fs::read(from)?;

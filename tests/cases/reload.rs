@@ -1,4 +1,4 @@
-//! The plugin directory while the host runs: files are added, changed, broken and removed, as an operator or a
+//! Tests the plugin directory while the host runs. Files are added, changed, broken and removed, as an operator or a
 //! `ConfigMap` does it.
 
 use std::net::SocketAddr;
@@ -15,7 +15,7 @@ use windlass_tests::{chameleon, paths};
 
 use crate::admin::{get, plugin, watched};
 
-/// Waits until `/plugins` shows `holds` for `name`; with `None`, that there is no such plugin.
+/// Waits until `holds` accepts what `/plugins` shows for `name`: the plugin, or `None` if there is no such plugin.
 async fn shows(address: SocketAddr, name: &str, holds: impl Fn(Option<&Value>) -> bool) -> anyhow::Result<()> {
     until(&format!("what /plugins shows of {name}"), || async {
         let shown = plugin(address, name).await.ok();
@@ -53,7 +53,7 @@ async fn holder(server: &Server, plugin: &str) -> anyhow::Result<String> {
 
 async fn a_file_that_breaks_changes_nothing(host: &Host, address: SocketAddr, file: &Path) -> anyhow::Result<()> {
     let before = plugin(address, "webapp").await?["digest"].clone();
-    // Half of the file first, as in an unfinished copy, which then stays unfinished.
+    // Write half of the file first, as an unfinished copy would.
     let whole = std::fs::read(paths::plugins()?.join("webapp.wasm"))?;
     std::fs::write(file, &whole[..whole.len() / 2])?;
     host.says("plugin file not taken").await?;

@@ -1,8 +1,9 @@
-//! No child too many is created or deleted, counted at the server. The plugin `replicaset`, which has no expectations
-//! of its own, runs behind a proxy that delays the events of its Pods by up to two seconds and loses responses to its
-//! creations and deletions, while sets are scaled and Pods are deleted at random. `audit` explains the count.
+//! Counts at the server that no child too many is created or deleted. The plugin `replicaset`, which has no
+//! expectations of its own, runs behind a proxy that delays the events of its Pods by up to two seconds and loses
+//! responses to its creations and deletions. Meanwhile, sets are scaled and Pods are deleted at random. `audit`
+//! explains the count.
 //!
-//! `WINDLASS_REPLICAS=full` runs 200 operations; `WINDLASS_SEED=N` runs another course.
+//! `WINDLASS_REPLICAS=full` runs 200 operations. `WINDLASS_SEED=N` draws other operations.
 
 pub(crate) mod audit;
 
@@ -34,12 +35,13 @@ const ASKED_REPLICAS_MAX: u64 = 8;
 /// The size of the test.
 #[derive(Clone, Copy, Debug)]
 struct Form {
-    /// Sets of each of the two sorts.
+    /// The number of sets for each of the two paces.
     sets: usize,
-    /// Operations on each set.
+    /// The number of operations on each set.
     operations: usize,
     lost_creations: f64,
-    /// Lost responses. Each keeps its set waiting for 20 s, until the server cannot carry out the write any more.
+    /// The share of responses to deletions that are lost. Each lost response delays its set by 20 s, until the server
+    /// can no longer carry out the write.
     lost_deletions: f64,
     /// The longest that one operation may take.
     patience: Duration,
@@ -50,22 +52,23 @@ const SHORT: Form =
 const FULL: Form =
     Form { sets: 4, operations: 25, lost_creations: 0.2, lost_deletions: 0.05, patience: Duration::from_mins(5) };
 
-/// The least size that proves the count sensitive.
+/// The smallest size at which the count detects extra children.
 const SHORTEST: Form = Form { sets: 2, operations: 3, ..SHORT };
 
-/// The full size, with ten times as many deletions, each of which may take half a minute.
+/// The full size with ten times as many lost responses to deletions, each of which may take half a minute.
 const FULL_OF_SURPLUS: Form = Form { lost_deletions: 0.005, ..FULL };
 
 fn form(short: Form, full: Form) -> Form {
     if std::env::var("WINDLASS_REPLICAS").is_ok_and(|form| form == "full") { full } else { short }
 }
 
-/// How the operations on a set follow each other, and thereby how they are judged.
+/// How soon the operations on a set follow each other. This determines how they are judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pace {
-    /// Each operation starts with as many Pods as the set asks for, whatever the host knows of it. Judged by need.
+    /// Each operation starts when the set has as many Pods as it asks for, even if the host does not know this yet.
+    /// Judged by need.
     Steady,
-    /// Up to four at once. Judged by bounds.
+    /// Up to four operations at once. Judged by bounds.
     Hasty,
 }
 
@@ -91,7 +94,7 @@ pub(crate) fn pod_set(name: &str, replicas: u64) -> Value {
     })
 }
 
-/// Shared by the sets of one test.
+/// The parts that the sets of one test share.
 struct Stage<'a> {
     server: &'a Server,
     recorder: Recorder,
@@ -155,7 +158,8 @@ impl<'a> Course<'a> {
         self.replicas = self.random.random_range(to);
         let patch = json!({"spec": {"replicas": self.replicas}});
         self.stage.server.objects().merge("PodSet", &self.name, &patch).await?;
-        // The record must not mistake the old spec for the fulfilled new one.
+        // Wait until the recorder has the new spec. Otherwise the old spec would look like the new one, already
+        // fulfilled.
         let replicas = self.replicas;
         self.stage
             .recorder
@@ -171,8 +175,8 @@ impl<'a> Course<'a> {
             let Some(name) = self.stage.recorder.name(&child) else { continue };
             self.stage.by_hand.lock().expect("nobody panics with it").insert(child.clone());
             if let Err(error) = self.stage.server.objects().delete("Pod", &name).await {
-                // The host deleted it first. Then the deletion counts as the host's, which makes no difference to the
-                // bounds.
+                // The host deleted the Pod first. Then the deletion counts as the host's, which makes no difference to
+                // the bounds.
                 ensure!(format!("{error:#}").contains("not found"), "{error:#}");
             }
             self.stage
@@ -190,7 +194,7 @@ impl<'a> Course<'a> {
 
     async fn until_settled(&self) -> anyhow::Result<()> {
         let patience = self.stage.form.patience;
-        let settled = |it: &Parent| it.is_converged() && it.is_told();
+        let settled = |it: &Parent| it.is_converged() && it.is_reported();
         self.stage.recorder.until("the set has its Pods and says so", &self.uid, patience, settled).await
     }
 
@@ -203,14 +207,14 @@ impl<'a> Course<'a> {
 
 /// The figures of a whole test.
 #[derive(Debug)]
-struct Told {
+struct RunTotals {
     steady: Figures,
     hasty: Figures,
     delayed: u64,
     lost: u64,
 }
 
-impl Told {
+impl RunTotals {
     fn surplus(&self) -> u64 {
         [self.steady, self.hasty].iter().map(|it| it.created_in_surplus + it.deleted_in_surplus).sum()
     }
@@ -230,7 +234,7 @@ fn faults(proxy: &Proxied, form: Form) -> (RuleHandle, [RuleHandle; 2]) {
     (late, lost)
 }
 
-async fn tell(kind: Kind, form: Form, arguments: &[&str]) -> anyhow::Result<Told> {
+async fn run_sets(kind: Kind, form: Form, arguments: &[&str]) -> anyhow::Result<RunTotals> {
     let (seed, begun) = (seed(), Instant::now());
     let server = Server::start(kind).await?;
     let proxy = Proxied::start(&server, seed).await?;
@@ -258,22 +262,21 @@ async fn tell(kind: Kind, form: Form, arguments: &[&str]) -> anyhow::Result<Told
     nothing_is_left_over(&stage).await?;
 
     let lost = lost.iter().map(RuleHandle::fired).sum();
-    let mut told = Told { steady: Figures::default(), hasty: Figures::default(), delayed: late.fired(), lost };
+    let mut totals = RunTotals { steady: Figures::default(), hasty: Figures::default(), delayed: late.fired(), lost };
     for (pace, figures) in ended {
-        *(if pace == Pace::Steady { &mut told.steady } else { &mut told.hasty }) += figures;
+        *(if pace == Pace::Steady { &mut totals.steady } else { &mut totals.hasty }) += figures;
     }
     let operations = 2 * form.sets * form.operations;
     println!(
-        "figures: {kind:?} {arguments:?} seed {seed}: {operations} operations in {:.0?}: {told:?}",
+        "figures: {kind:?} {arguments:?} seed {seed}: {operations} operations in {:.0?}: {totals:?}",
         begun.elapsed()
     );
     let status = host.terminate().await?;
     ensure!(status.success(), "SIGTERM must stop the host cleanly: {status}");
-    Ok(told)
+    Ok(totals)
 }
 
-/// Each Pod of the namespace belongs to a set, and the record has missed none; without expectations a Pod may just have
-/// been created.
+/// Waits until the recorder knows each Pod of the namespace. Without expectations, a Pod may just have been created.
 async fn nothing_is_left_over(stage: &Stage<'_>) -> anyhow::Result<()> {
     wait::until("the record knows all", || async {
         for pod in &stage.server.objects().list("Pod", "").await? {
@@ -287,20 +290,21 @@ async fn nothing_is_left_over(stage: &Stage<'_>) -> anyhow::Result<()> {
 }
 
 async fn never_one_too_many(kind: Kind) -> anyhow::Result<()> {
-    let told = tell(kind, form(SHORT, FULL), &[]).await?;
-    assert_eq!(told.surplus(), 0, "{told:?}");
-    assert!(told.lost > 0 && told.delayed > 0, "{told:?}");
+    let totals = run_sets(kind, form(SHORT, FULL), &[]).await?;
+    assert_eq!(totals.surplus(), 0, "{totals:?}");
+    assert!(totals.lost > 0 && totals.delayed > 0, "{totals:?}");
     Ok(())
 }
 
-/// The same with expectations switched off: the count must show extra children.
+/// Runs the same with expectations switched off. The count must then show extra children.
 async fn some_too_many_without_expectations(kind: Kind) -> anyhow::Result<()> {
-    let told = tell(kind, form(SHORTEST, FULL_OF_SURPLUS), &["--feature-gates=AutomaticExpectations=false"]).await?;
-    assert!(told.surplus() > 0, "{told:?}");
+    let totals =
+        run_sets(kind, form(SHORTEST, FULL_OF_SURPLUS), &["--feature-gates=AutomaticExpectations=false"]).await?;
+    assert!(totals.surplus() > 0, "{totals:?}");
     Ok(())
 }
 
-/// Two of three Pods exist before the set.
+/// Two of the three Pods exist before the set does.
 async fn orphans_and_strangers(kind: Kind) -> anyhow::Result<()> {
     let server = Server::start(kind).await?;
     let plugins = plugin_directory()?;
@@ -308,8 +312,8 @@ async fn orphans_and_strangers(kind: Kind) -> anyhow::Result<()> {
     let host = Host::run(server.kubeconfig(), objects.namespace(), plugins.path())?;
     host.says("controller started").await?;
     let recorder = Recorder::start(objects, "PodSet", &["Pod"]).await?;
-    // Starts another host, whose first lists contain them: a Pod that its caches do not show yet when the set arrives
-    // would be created once more.
+    // Start another host after the Pods exist, so that its first lists contain them. A host whose caches do not show a
+    // Pod yet when the set arrives would create one more.
     ensure!(host.terminate().await?.success(), "it ends cleanly");
     for name in ["first", "second"] {
         let template = pod_set("web", 3)["spec"]["template"].clone();
@@ -321,7 +325,7 @@ async fn orphans_and_strangers(kind: Kind) -> anyhow::Result<()> {
     let host = Host::run(server.kubeconfig(), objects.namespace(), plugins.path())?;
     host.says("controller started").await?;
     let made = objects.apply(&pod_set("web", 3)).await?;
-    let settled = |it: &Parent| it.is_converged() && it.is_told();
+    let settled = |it: &Parent| it.is_converged() && it.is_reported();
     recorder.until("the set has three Pods", uid(&made)?, wait::CONDITION_TIMEOUT, settled).await?;
     let pods = objects.list("Pod", "").await?;
     assert_eq!(pods.len(), 3, "two were adopted and one was made: {pods:#?}");
@@ -335,7 +339,7 @@ async fn orphans_and_strangers(kind: Kind) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The change that the plugin wants has happened already, but the cache does not show it yet.
+/// Another client has already made the change that the plugin wants, but the cache does not show it yet.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pod_that_another_client_deleted_first_is_no_failure() -> anyhow::Result<()> {
     let server = Server::start(Kind::Embedded).await?;
@@ -350,7 +354,7 @@ async fn a_pod_that_another_client_deleted_first_is_no_failure() -> anyhow::Resu
     host.says("controller started").await?;
     let recorder = Recorder::start(objects, "PodSet", &["Pod"]).await?;
     let made = objects.apply(&pod_set("web", 1)).await?;
-    let settled = |it: &Parent| it.is_converged() && it.is_told();
+    let settled = |it: &Parent| it.is_converged() && it.is_reported();
     recorder.until("the set has its Pod", uid(&made)?, wait::CONDITION_TIMEOUT, settled).await?;
 
     let held = proxy.add(Fault::Hold.on(Match::watches("pods.").agent("windlass/")));

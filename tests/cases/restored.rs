@@ -1,4 +1,4 @@
-//! A real etcd is restored from a backup under a running host: the host writes nothing before its caches show the
+//! A real etcd is restored from a backup under a running host. The host writes nothing before its caches show the
 //! restored state, and does not recreate objects that the backup lacks.
 
 use anyhow::{Context, ensure};
@@ -15,7 +15,7 @@ use crate::webapp::plugin_directory;
 
 /// The `WebApp`s that are created after the backup.
 const LOST_WEBAPPS: usize = 5;
-/// Writes after the backup: more than the server makes while it starts.
+/// The number of writes after the backup. The server itself makes fewer writes while it starts.
 const WRITES_AFTER_BACKUP: usize = 300;
 
 fn web_app(name: &str, replicas: u32) -> Value {

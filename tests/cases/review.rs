@@ -1,4 +1,4 @@
-//! `windlass grant` and `windlass inspect`, as an operator and a pipeline use them.
+//! Tests `windlass grant` and `windlass inspect` as an operator and a pipeline use them.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -54,7 +54,7 @@ async fn a_written_policy_is_reviewed_and_runs(kind: Kind) -> anyhow::Result<()>
         inspected.printed
     );
 
-    // The policy as written runs no plugin before someone has read it.
+    // With the generated policy, the plugin is paused until someone has read the policy.
     host.says("paused by its policy").await?;
     host.says("controller started").await?;
     let read = text.lines().filter(|line| !line.starts_with("paused:")).collect::<Vec<_>>().join("\n");
@@ -93,7 +93,7 @@ async fn the_policy_of_a_plugin_in_a_build_folder_is_in_its_authors_folder() -> 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_policy_is_not_overwritten_unasked_and_its_gaps_are_shown() -> anyhow::Result<()> {
+async fn a_policy_is_not_overwritten_without_force_and_its_gaps_are_shown() -> anyhow::Result<()> {
     let plugins = plugin_directory()?;
     let (plugin, policy) = (plugins.path().join("webapp.wasm"), plugins.path().join("webapp.policy.yaml"));
     let plugin = plugin.to_string_lossy();
@@ -140,8 +140,8 @@ async fn inspect_reports_what_a_plugin_asks_for_has_and_lacks() -> anyhow::Resul
     ] {
         assert!(nothing.printed.contains(words), "{words:?} is not in:\n{}", nothing.printed);
     }
-    // The missing rules can be pasted as they are.
-    let (_, lacking) = nothing.printed.split_once("in the policy:\n").context("what lacks comes last")?;
+    // The missing rules can be pasted into a policy as they are.
+    let (_, lacking) = nothing.printed.split_once("as in a policy:\n").context("what lacks comes last")?;
     let head = "apiVersion: windlass.dev/v1alpha1\nkind: PluginPolicy\nplugin: webapp\n";
     std::fs::write(&policy, format!("{head}{lacking}"))?;
     let everything = run(&["inspect", &plugin, "-o", "json"]).await?;
@@ -151,7 +151,7 @@ async fn inspect_reports_what_a_plugin_asks_for_has_and_lacks() -> anyhow::Resul
     assert_eq!(json["asks"]["rules"][0]["lacks"], Value::Array(vec![]));
     assert!(json["language"] == "Rust" && json["compiledBytes"].as_u64().is_some_and(|bytes| bytes > 0), "{json}");
 
-    // Rights that are narrowed on purpose are only missing if asked for.
+    // Narrowed rights do not count as missing unless the user asks for that.
     let narrow = lacking.replace("verbs:", "namespaces: [prod]\n  verbs:");
     std::fs::write(&policy, format!("{head}{narrow}"))?;
     let narrowed = run(&["inspect", &plugin]).await?;

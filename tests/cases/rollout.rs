@@ -1,5 +1,5 @@
-//! A next version beside the running one, as its operator sees it: its different writes are shown and never made, and
-//! the command line promotes or rejects it.
+//! Tests a next version beside the running one, as its operator sees it. The writes in which it differs are shown but
+//! never made, and the command line promotes or rejects it.
 
 use std::ffi::OsStr;
 use std::net::SocketAddr;
@@ -14,7 +14,7 @@ use windlass_tests::{chameleon, delivery, paths};
 
 use crate::admin::{plugin, watched};
 
-/// The annotation in which `requeue` counts its calls, and the one of the other version.
+/// The annotation in which the guest's mode `requeue` counts its calls, and the annotation that the other version uses.
 const COUNTED: [&str; 2] = ["chameleon.windlass.dev/runs", "chameleon.windlass.dev/runz"];
 
 /// Writes the version that counts its calls in the other annotation.
@@ -75,8 +75,9 @@ async fn the_writes_of_a_next_version_are_shown_before_it_makes_any() -> anyhow:
     assert!(annotations.get(COUNTED[1]).is_none(), "nothing of the shadow's is written: {annotations}");
     until("the difference is told", || async {
         let (code, said) = asked("diff", address).await?;
-        let is_told = code == Some(1) && said.contains("ConfigMap") && COUNTED.iter().all(|name| said.contains(name));
-        anyhow::ensure!(is_told, "{code:?}: {said}");
+        let is_explained =
+            code == Some(1) && said.contains("ConfigMap") && COUNTED.iter().all(|name| said.contains(name));
+        anyhow::ensure!(is_explained, "{code:?}: {said}");
         Ok(())
     })
     .await?;
@@ -103,7 +104,7 @@ async fn the_writes_of_a_next_version_are_shown_before_it_makes_any() -> anyhow:
     Ok(())
 }
 
-/// Every new file waits for the operator.
+/// A policy under which every new file waits for the operator.
 const WAITS: &str = "\
 apiVersion: windlass.dev/v1alpha1
 kind: PluginPolicy

@@ -1,4 +1,4 @@
-//! The host stops: during work, a hanging call, an outage, or its own start; and on a second signal.
+//! Stops the host during work, during a hanging call, in an outage, at its start, and by a second signal.
 
 use std::time::{Duration, Instant};
 
@@ -19,9 +19,10 @@ use crate::webapp::plugin_directory;
 
 /// The number of objects that change all the time.
 const CHANGING_WEBAPPS: usize = 120;
-/// The number of the plugin's writes before the host is told to stop: it is far from done.
+/// The number of writes that the plugin makes before the host is told to stop. It is then far from done.
 const WRITES_BEFORE_STOP: u64 = 40;
-/// A stop within this time waited for nothing, even on a busy machine: waiting for a call or the server takes longer.
+/// A host that stops within this time has not waited for anything, even on a busy machine: waiting for a call or the
+/// server takes longer.
 const QUICK_STOP_MAX: Duration = Duration::from_secs(15);
 /// The names of the phases, in their order.
 const PHASES: [&str; 6] = ["intake", "drain", "calls", "events", "release", "watches"];
@@ -52,7 +53,7 @@ async fn change(server: &Server) -> anyhow::Result<()> {
 
 /// Waits until each `WebApp` has the Deployment that it wants.
 async fn converged(server: &Server) -> anyhow::Result<()> {
-    // The longest of all waits: on a slow machine a minute was not enough.
+    // This wait needs the longest limit: on a slow machine, a minute was not enough.
     until_within(Duration::from_mins(5), "every WebApp has its Deployment", || async {
         let deployments = server.objects().list("Deployment", "").await?;
         for webapp in server.objects().list("WebApp", "").await? {
@@ -92,7 +93,7 @@ async fn a_stop_under_load(kind: Kind) -> anyhow::Result<()> {
         server.objects().apply(&webapp).await?;
     }
     let proxy = Proxied::start(&server, 6).await?;
-    // Three writes a call: even with all its workers the controller finishes far fewer than all objects in five
+    // Each call makes three writes, so even with all its workers the controller finishes far from all objects in five
     // seconds.
     let slow = Duration::from_millis(400)..=Duration::from_millis(1_200);
     let _slow = writes().map(|writes| proxy.add(Fault::DelayResponse(slow.clone()).on(writes)));
@@ -183,7 +184,7 @@ async fn hanging() -> anyhow::Result<(Host, (Server, Proxied, TempDir))> {
     Ok((host, (server, proxy, plugins)))
 }
 
-/// By the end of the calls' time the server can no longer carry out the write.
+/// When the time for calls is over, the server can no longer carry out the write.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_write_that_gets_no_answer_is_waited_for_and_the_stop_is_clean() -> anyhow::Result<()> {
     let (mut host, _stage) = hanging().await?;

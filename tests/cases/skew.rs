@@ -1,6 +1,6 @@
-//! Replicas of two host versions side by side, as during an upgrade, with one API server, one plugin directory and one
-//! cache directory. `make soak STORIES=skew` runs this with a host of another commit; `make test` with the same host
-//! twice.
+//! Runs replicas of two host versions side by side, as during an upgrade, with one API server, one plugin directory and
+//! one cache directory. `make soak STORIES=skew` runs this with a host of another commit, and `make test` with the same
+//! host twice.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
@@ -19,8 +19,8 @@ use crate::admin::plugin;
 use crate::swap_judged::{object, put};
 use crate::webapp::plugin_directory;
 
-/// One lease for all plugins, so that it is not rebalanced. It outlasts a busy machine's delays, but expires soon after
-/// a crash.
+/// One lease for all plugins, so that it is not rebalanced. It is long enough for a busy machine's delays, but expires
+/// soon after a crash.
 const FLAGS: [&str; 8] = [
     "--grants=manifest",
     "--leases=single",
@@ -84,7 +84,7 @@ impl Shared {
         Ok(Self { server, plugins, cache, started: 0 })
     }
 
-    /// Starts a replica, and waits until it has all plugins and the others know it.
+    /// Starts a replica, and waits until it has all plugins and the other replicas know it.
     async fn start(&mut self, version: Version) -> anyhow::Result<Replica> {
         self.started += 1;
         let name = format!("{version:?}-{}", self.started).to_lowercase();
@@ -124,12 +124,12 @@ impl Shared {
 }
 
 impl Replica {
-    /// A replica's name is its Pod's, plus a random suffix.
+    /// Whether `holder` is this replica. A replica's name is its Pod's name plus a random suffix.
     fn is(&self, holder: &Value) -> bool {
         holder.as_str().and_then(|it| it.strip_prefix(&self.name)).is_some_and(|rest| rest.starts_with('-'))
     }
 
-    /// Checks that it logged no error, and no unusable file in the cache.
+    /// Checks that the replica logged no error and found no unusable file in the cache.
     fn is_content(&self) -> anyhow::Result<()> {
         let log = self.host.log();
         let bad = log.lines().find(|line| line.contains("ERROR") || line.contains("in the cache is not used"));
@@ -145,7 +145,7 @@ impl Replica {
     }
 }
 
-/// The servers: without another version, one is enough.
+/// The servers to test. Without another version, one server is enough.
 fn kinds() -> Vec<Kind> {
     if std::env::var_os("WINDLASS_SKEW_BIN").is_some() {
         vec![Kind::Embedded, Kind::Real]
@@ -154,7 +154,7 @@ fn kinds() -> Vec<Kind> {
     }
 }
 
-/// The holder crashes, and the other version takes over; then the same with the roles swapped.
+/// The holder crashes, and the other version takes over. Then the same happens with the roles swapped.
 async fn failover(kind: Kind) -> anyhow::Result<()> {
     let mut shared = Shared::new(kind, plugin_directory()?).await?;
     let mut holder = shared.start(Old).await?;
@@ -208,8 +208,8 @@ async fn knows(replica: &Replica, bad: &Value) -> anyhow::Result<()> {
     .await
 }
 
-/// `first` rolls a file back. The other version knows that, also when it takes over, and so does the first one after a
-/// restart; when a new file comes, the other version clears the rollback for both.
+/// A replica of the version `first` rolls a file back. The other version knows that, even when it takes over, and the
+/// first version still knows it after a restart. When a new file comes, the other version clears the rollback for both.
 async fn rollback(first: Version) -> anyhow::Result<()> {
     let plugins = tempfile::tempdir()?;
     put("steady-0", plugins.path())?;

@@ -11,10 +11,10 @@ use windlass_tests::server::{Kind, Server};
 use windlass_tests::wait::until;
 use windlass_tests::{busy, paths};
 
-/// The time limit of the first load of a large component beside other tests.
+/// The time limit for loading a large component for the first time, beside other tests.
 const LARGE_COMPILE_TIMEOUT: Duration = Duration::from_mins(4);
 
-/// Without policies, and with time to compile on a busy machine.
+/// Flags for a host without policies, and with enough time to compile on a busy machine.
 const FLAGS: [&str; 6] =
     ["--grants=manifest", "--leases=none", "--limit", "compile-deadline=4m", "--limit", "compile-cpu=4m"];
 

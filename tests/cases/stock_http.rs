@@ -20,14 +20,14 @@ use windlass_tests::{busy, paths};
 use crate::review::windlass;
 use crate::traces::request;
 
-/// The address in the plugins' manifests. Another port would change the components, so each run would have to compile
-/// them anew.
+/// The address in the plugins' manifests. It is fixed, because another port would change the components, and each run
+/// would have to compile them again.
 const ADDRESS: &str = "127.0.0.1:28765";
 
-/// The time for which another run of these tests may use the address.
+/// How long to wait for the address if another run of these tests uses it.
 const ADDRESS_TIMEOUT: Duration = Duration::from_mins(4);
 
-/// The time limit of the first loads of three components beside other tests.
+/// The time limit for loading three components for the first time, beside other tests.
 const LOAD_TIMEOUT: Duration = Duration::from_mins(6);
 
 const FLAGS: [&str; 6] =
@@ -74,7 +74,7 @@ struct Kept {
     word: Mutex<&'static str>,
     /// The first line of each request and its toolchain.
     asked: Mutex<Vec<String>>,
-    /// Where each toolchain's requests for `/both` wait for each other.
+    /// The barriers at which each toolchain's two requests for `/both` wait for each other.
     pairs: Mutex<BTreeMap<String, Arc<Barrier>>>,
 }
 
@@ -88,7 +88,7 @@ impl Answers {
             let mut connections = JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
                 let kept = all.clone();
-                // A request without a response is an error in the client, which the stories check.
+                // If a request gets no response, the client has an error, which the stories check.
                 connections.spawn(async move { kept.answer(stream).await });
             }
         });
@@ -159,7 +159,7 @@ fn plugins() -> anyhow::Result<tempfile::TempDir> {
     Ok(plugins)
 }
 
-/// Waits for the `ConfigMap` of each plugin to be `right`.
+/// Waits until `right` accepts the `ConfigMap` of each plugin.
 async fn each_says(
     server: &Server,
     host: &Host,
@@ -232,7 +232,7 @@ async fn http_clients_of_stock_toolchains_reach_only_granted_hosts() -> anyhow::
         }
     };
     each_says(&server, &host, "what is granted is answered, and nothing else", answered("one")).await?;
-    // In the same instance, after the request that was given up.
+    // The next call runs in the same instance, after the call that has given up its request.
     answers.say("two");
     objects.merge("WebApp", "shop", &json!({"spec": {"replicas": 3}})).await?;
     each_says(&server, &host, "the next call is answered, too", answered("two")).await?;

@@ -1,9 +1,10 @@
-//! Informers under a storm, in this process, behind a proxy that disturbs their requests to the server. Afterwards
-//! stores and indexes equal live lists, and every subscriber has received each event once.
+//! Runs informers under a storm, in this process, behind a proxy that disturbs their requests to the server.
+//! Afterwards, stores and indexes must equal live lists, and every subscriber must have received each event once.
 //!
 //! Several writers change `ConfigMap`s directly and keep a ledger; subscribers come and go meanwhile. The short form
-//! runs with all tests, `WINDLASS_STORM=full` is for `docs/soak`; `WINDLASS_SEED` sets another seed. The seed decides
-//! what writers, proxy and subscribers do, but on a busy machine not in which order these interleave.
+//! runs with all tests, and `WINDLASS_STORM=full` is for `docs/soak`. `WINDLASS_SEED` sets another seed. The seed
+//! decides what writers, proxy and subscribers do, but on a busy machine not the order in which their actions
+//! interleave.
 
 mod crowd;
 mod ledger;
@@ -77,7 +78,7 @@ struct Plan {
     kills: u64,
 }
 
-/// Shared by all parts of a storm.
+/// The parts that all tasks of a storm share.
 struct Storm {
     seed: u64,
     size: Size,
@@ -192,7 +193,7 @@ impl Storm {
         Ok(Informers::with_options(connection.client, discovery, options))
     }
 
-    /// Runs the writers, with faults meanwhile. All faults have ended afterwards.
+    /// Runs the writers while faults occur. When this returns, all faults have ended.
     async fn rage(&mut self, proxy: &Proxied, crowd: &mut Crowd, writers: Vec<Writer>) -> anyhow::Result<Figures> {
         let mut weather = Weather::begin(proxy, self.plan.forecast, self.size.pages());
         let mut writing = JoinSet::new();
@@ -211,7 +212,7 @@ impl Storm {
                 },
             }
             self.happen(crowd, &mut weather).await?;
-            // At even distances of the writes or of the time, whichever takes longer.
+            // Kill the server at even intervals: of writes or of time, whichever takes longer.
             let share = (killed + 1, self.plan.kills + 1);
             let written = self.desk.written.load(Ordering::Relaxed) * share.1 >= writes * share.0;
             let due = began.elapsed() * u32::try_from(share.1)? >= time * u32::try_from(share.0)?;
@@ -224,7 +225,7 @@ impl Storm {
         Ok(weather.end())
     }
 
-    /// Injects one fault, or lets a subscriber come or go.
+    /// Injects one fault, or lets a subscriber join or leave.
     async fn happen(&mut self, crowd: &mut Crowd, weather: &mut Weather<'_>) -> anyhow::Result<()> {
         let is_bad = self.plan.forecast == Forecast::Everything;
         match self.random.random_range(0..100) {
@@ -242,7 +243,7 @@ impl Storm {
         Ok(())
     }
 
-    /// Checks that each informer listed once, apart from the lists that a fault forced.
+    /// Checks that each informer listed once, not counting the lists that a fault forced.
     fn check_lists(
         &self,
         proxy: &Proxied,
@@ -321,7 +322,8 @@ async fn everything(kind: Kind, streaming: bool) -> anyhow::Result<()> {
     storm(server, None, Plan { forecast: Forecast::Everything, streaming, kills: 0 }).await
 }
 
-/// For the real server only: the embedded server would lose its state.
+/// Runs a storm in which the server is killed. Only the real server can be killed: the embedded one would lose its
+/// state.
 async fn kills(arguments: &[&'static str], streaming: bool) -> anyhow::Result<()> {
     let _turn = busy::turn().await?;
     let cluster = OwnCluster::start(arguments).await?;
@@ -364,7 +366,7 @@ async fn plugins_converge_with_streamed_lists_too_on_a_real_kube_apiserver() -> 
     everything(Kind::Real, true).await
 }
 
-/// A server that has just started has no history: it answers a resumed watch with 410.
+/// A server that has just started has no history, so it answers a resumed watch with 410.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_killed_under_load_costs_a_list_and_nothing_else() -> anyhow::Result<()> {
     kills(&[], false).await

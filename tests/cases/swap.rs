@@ -1,4 +1,4 @@
-//! A plugin whose file is replaced again and again while it runs: by good generations, by generations that trap, by
+//! Replaces a plugin's file again and again while the plugin runs: by good generations, by generations that trap, by
 //! files that are not plugins, and by generations with other primaries. No key is lost, no key is in two calls at once,
 //! nothing is listed a second time, and a generation that fails its probation is rolled back.
 //!
@@ -41,7 +41,7 @@ enum Sort {
 
 const COURSE: [Sort; 5] = [Sort::Good, Sort::Trapping, Sort::Good, Sort::Broken, Sort::Replacement];
 
-/// The plugin's own log lines, counted.
+/// What the plugin's own log lines say, counted.
 #[derive(Debug, Default)]
 struct Ledger {
     keys: BTreeMap<String, Key>,
@@ -106,7 +106,7 @@ impl Stage {
         let listener: Listener = Box::new(move |line| locked(&heard).line(line));
         let arguments: [&OsStr; 11] = [
             "run".as_ref(),
-            // The record is built from the plugin's log: two lines a call, for all keys after each swap.
+            // The ledger reads the plugin's log, which has two lines for each call, and each swap calls all keys.
             "--limit=log-lines-per-second=100000".as_ref(),
             "--limit=log-bytes-per-second=64Mi".as_ref(),
             "--grants=manifest".as_ref(),
@@ -194,7 +194,7 @@ async fn a_swap_loses_no_key_doubles_no_call_and_rolls_back_failures() -> anyhow
         }
         stage.until_all_run(runs).await?;
         if sort == Sort::Replacement {
-            // A cache that a swap returns to was unused for one replacement at most.
+            // A cache to which a swap returns was unused for at most one replacement.
             late += u64::from(replaced.elapsed() >= LINGER);
             replaced = began;
         }
@@ -202,8 +202,9 @@ async fn a_swap_loses_no_key_doubles_no_call_and_rolls_back_failures() -> anyhow
         ensure!(doubled.is_empty(), "swap {number}: in two calls at once: {doubled:#?}");
     }
     ensure!(locked(&stage.ledger).rollbacks == rollbacks, "rolled back more often than {rollbacks} times");
-    // The labelled ConfigMaps and all ConfigMaps are listed once each. A replacement that returns to a kept cache
-    // checks its freshness with a list of one object; if the cache was dropped meanwhile, the new list is the check.
+    // The labelled ConfigMaps and all ConfigMaps are listed once each. If a replacement returns to a kept cache, it
+    // checks that the cache is fresh with a list of one object. If the cache was dropped meanwhile, the new list is the
+    // check.
     let all = Match::verb(Verb::List).resource("configmaps").first_pages();
     let (all, proofs) = (stage.proxy.count(&all), stage.proxy.count(&all.clone().limit(1)));
     ensure!(all == replacements + 1, "{all} lists and proofs for {replacements} replacements");
@@ -240,7 +241,7 @@ async fn a_generation_that_cannot_run_yet_waits_while_its_predecessor_runs() -> 
     host.says("chameleon greets first with hello").await?;
     host.says_times("a new generation has taken over", 1).await?;
 
-    // It waits until it would leave no finalizer behind.
+    // The new generation waits until its takeover would leave no finalizer behind.
     std::fs::remove_file(&config)?;
     put("finalizing")?;
     host.says("chameleon sees first with 1 finalizers").await?;

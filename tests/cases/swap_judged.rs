@@ -1,5 +1,5 @@
-//! Generations that fail their probation, and where that is shown; and swaps during which something else happens: a
-//! lease is lost, calls run, the next generation is delivered.
+//! Tests generations that fail their probation, and where this is shown. Also tests swaps during which something else
+//! happens: a lease is lost, calls run, or the next generation is delivered.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ use windlass_tests::{chameleon, delivery};
 use crate::admin::{get, plugin, says, watched};
 use crate::leases::TIMES;
 
-/// This lease has annotations about rollbacks.
+/// The lease whose annotations record rollbacks.
 const REJECTED: &str = "windlass-main-rejected";
 
 pub(crate) fn object(name: &str) -> Value {
@@ -27,8 +27,8 @@ pub(crate) fn put(mode: &str, plugins: &Path) -> anyhow::Result<()> {
     delivery::replace(&plugins.join("chameleon.wasm"), |next| chameleon::write(mode, next))
 }
 
-/// Makes another host compile the plugin in `mode`, so that the hosts of all stories find it compiled: compilation
-/// could exceed a time limit of a story.
+/// Makes another host compile the plugin in `mode`, so that the hosts of all stories find it compiled. Compiling could
+/// exceed a time limit of a story.
 async fn compile(mode: &str) -> anyhow::Result<()> {
     let (server, plugins) = (Server::start(Kind::Embedded).await?, tempfile::tempdir()?);
     put(mode, plugins.path())?;
@@ -38,7 +38,7 @@ async fn compile(mode: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Waits for a line with `text` that is logged after this is called.
+/// Waits until a line with `text` is logged after this call.
 async fn says_again(host: &Host, text: &str) -> anyhow::Result<()> {
     host.says_times(text, host.log().matches(text).count() + 1).await
 }
@@ -100,7 +100,7 @@ async fn a_rollback_is_shown_everywhere_and_outlasts_restarts_until_a_new_file()
     .await?;
     ensure!(host.terminate().await?.success(), "it ends cleanly");
 
-    // The file is still the rolled-back one; the good one is only in the cache.
+    // The directory still has the file that was rolled back. The good file is only in the cache.
     let (host, address) = watched(&server, plugins.path(), &cache).await?;
     host.says("what ran before the file that was rolled back runs again").await?;
     host.says("steady end key-7 0").await?;
@@ -150,7 +150,8 @@ async fn a_file_replaced_while_no_host_runs_clears_its_rollback_everywhere() -> 
     Ok(())
 }
 
-/// Each new generation waits for its own definitions before it takes over; a generation that returns does not.
+/// Each new generation waits for its own definitions before it takes over. An earlier generation that returns does not
+/// wait.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_generation_that_comes_back_has_its_definitions_installed_again() -> anyhow::Result<()> {
     let (server, plugins) = (Server::start(Kind::Embedded).await?, tempfile::tempdir()?);
@@ -177,7 +178,7 @@ async fn a_generation_that_comes_back_has_its_definitions_installed_again() -> a
     host.says("rolled back: the generation before runs again").await?;
     host.says("steady end bad 0").await?;
     describes("0").await?;
-    // A restart does not undo that.
+    // A new lease term does not undo the rollback.
     take_the_lease_for_a_while(&server, &host).await?;
     says_again(&host, "steady end bad 0").await?;
     describes("0").await?;
@@ -212,7 +213,7 @@ async fn a_generation_that_fails_after_regaining_its_lease_is_rolled_back() -> a
     server.objects().apply(&object("bad")).await?;
     host.says("steady end bad 0").await?;
     ensure!(host.log().contains("has not proven itself"), "{}", host.log());
-    // The same for a generation that is delivered while the lease is lost.
+    // Do the same with a generation that is delivered while the lease is lost.
     let lease = format!("windlass-main-shard-{:02}", shard_of("chameleon"));
     server.objects().merge("Lease", &lease, &json!({"spec": {"holderIdentity": "somebody"}})).await?;
     host.says_times("it names another holder", 2).await?;
@@ -247,13 +248,13 @@ async fn a_lease_lost_during_a_swap_promotes_nothing_and_loses_no_generation() -
     host.says("chameleon greets key with hello").await?;
     ensure!(!host.log().contains("are cut"), "{}", host.log());
 
-    // A generation that would leave finalizers behind is held back, however often the lease returns.
+    // A generation that would leave finalizers behind must wait, however often the lease returns.
     std::fs::remove_file(&config)?;
     put("finalizing", plugins.path())?;
     host.says("chameleon sees key with 1 finalizers").await?;
     let keeping = plugin(address, "chameleon").await?["digest"].clone();
     take_the_lease_for_a_while(&server, &host).await?;
-    // It arrives before the host can know which objects have finalizers.
+    // The generation arrives before the host can know which objects have finalizers.
     put("steady-2", plugins.path())?;
     host.says("would stay for ever").await?;
     take_the_lease_for_a_while(&server, &host).await?;
@@ -318,7 +319,7 @@ async fn a_controller_that_waits_across_a_swap_says_so_and_the_host_is_ready() -
     let first = waits(Value::Null).await?;
     let file = plugins.path().join("chameleon.wasm");
     let mut other = std::fs::read(&file)?;
-    // A section that is never read makes the bytes differ.
+    // Add a section that is never read, so that the bytes differ.
     other.extend([0, 6, 4, b'n', b'o', b't', b'e', b'2']);
     delivery::replace(&file, |next| Ok(std::fs::write(next, other)?))?;
     host.says("a new generation has taken over").await?;
@@ -334,7 +335,7 @@ async fn a_generation_with_other_caches_waits_for_the_former_ones_calls() -> any
     let (server, plugins) = (Server::start(Kind::Embedded).await?, tempfile::tempdir()?);
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let port = listener.local_addr()?.port();
-    // It must be ready before the call that waits for a response is cut.
+    // Compile it first, because it must be ready before the call that waits for a response is cut.
     compile("referring").await?;
     put(&format!("outside-{port}"), plugins.path())?;
     let policy = format!(

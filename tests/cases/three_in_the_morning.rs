@@ -1,6 +1,6 @@
 //! An operator's questions at three in the morning, each answered by one command, and the two ways to make the host try
-//! again: `docs/operating/trouble.md` has them in a table. `pods` tests the answer about a lease, `swap_judged` about a
-//! rollback, and `policies` about a forbidden write.
+//! again. `docs/operating/trouble.md` has them in a table. Other modules test further answers: `pods` about a lease,
+//! `swap_judged` about a rollback, and `policies` about a forbidden write.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -20,7 +20,7 @@ use crate::webapp::plugin_directory;
 const REQUESTED: &str = "windlass.dev/run-requested-at";
 
 /// Waits until `windlass WORDS` ends with `code` and its output contains all of `parts`.
-async fn tells(address: SocketAddr, words: &[&str], code: i32, parts: &[&str]) -> anyhow::Result<String> {
+async fn shows(address: SocketAddr, words: &[&str], code: i32, parts: &[&str]) -> anyhow::Result<String> {
     until(&format!("windlass {} says {parts:?}", words.join(" ")), || async {
         let said = says(address, words, code).await?;
         let missing: Vec<_> = parts.iter().filter(|part| !said.contains(**part)).collect();
@@ -45,21 +45,21 @@ async fn one_command_shows_why_a_plugin_waits_what_it_uses_and_why_it_stopped() 
     let (host, address) = watched(&server, plugins.path(), &["--plugin-cache-limit", "300Ki"]).await?;
 
     // A missing definition.
-    tells(address, &["status", "webapp", "-o", "wide"], 1, &["waiting", "WebApp"]).await?;
+    shows(address, &["status", "webapp", "-o", "wide"], 1, &["waiting", "WebApp"]).await?;
     let early = says(address, &["resume", "webapp"], 1).await?;
     ensure!(early.contains("it is waiting") && early.contains("goes on by itself"), "{early}");
     server.install_webapp().await?;
     Story::new(objects).create().await?;
     Story::new(objects).run().await?;
 
-    // A cache that is too large, and the command that resumes its plugin.
+    // Why a plugin stopped: its cache is too large. `windlass resume` starts it again.
     let too_large = ["suspended", "v1 ConfigMap", "a plugin may have 0.3 MiB"];
-    tells(address, &["status", "chameleon", "-o", "wide"], 1, &too_large).await?;
+    shows(address, &["status", "chameleon", "-o", "wide"], 1, &too_large).await?;
     for number in 0..30 {
         objects.delete("ConfigMap", &format!("l{number}")).await?;
     }
-    tells(address, &["resume", "chameleon"], 0, &["chameleon: it was suspended", "within the same limits"]).await?;
-    tells(address, &["status", "chameleon"], 0, &[" running "]).await?;
+    shows(address, &["resume", "chameleon"], 0, &["chameleon: it was suspended", "within the same limits"]).await?;
+    shows(address, &["status", "chameleon"], 0, &[" running "]).await?;
     let soon = says(address, &["resume", "chameleon"], 2).await?;
     ensure!(soon.contains("429") && soon.contains("resumed a moment ago"), "{soon}");
     let nothing = says(address, &["resume", "webapp"], 1).await?;
@@ -67,18 +67,18 @@ async fn one_command_shows_why_a_plugin_waits_what_it_uses_and_why_it_stopped() 
     let unknown = says(address, &["resume", "camelion"], 1).await?;
     ensure!(unknown.contains("there are: chameleon, webapp"), "{unknown}");
 
-    // The version, the processor time and the caches.
+    // Which version runs, and what it uses of the processor and the caches.
     let status: Value = serde_json::from_str(&says(address, &["status", "-o", "json"], 0).await?)?;
     let digest = status["plugins"][1]["digest"].as_str().context("a digest")?;
-    tells(address, &["status", "webapp", "-o", "wide"], 0, &["VERSION", "HOLDER", &digest[..12]]).await?;
-    tells(address, &["top", "--once", "--sort-by", "cpu"], 0, &["CPU%", "webapp ", "chameleon "]).await?;
-    tells(address, &["top", "--once", "--sort-by", "cache"], 0, &["CACHE"]).await?;
+    shows(address, &["status", "webapp", "-o", "wide"], 0, &["VERSION", "HOLDER", &digest[..12]]).await?;
+    shows(address, &["top", "--once", "--sort-by", "cpu"], 0, &["CPU%", "webapp ", "chameleon "]).await?;
+    shows(address, &["top", "--once", "--sort-by", "cache"], 0, &["CACHE"]).await?;
 
     // A paused object.
     let key = format!("{}/shop", objects.namespace());
     let paused = json!({"metadata": {"annotations": {"windlass.dev/paused": "true"}}});
     objects.merge("WebApp", "shop", &paused).await?;
-    tells(address, &["keys", "webapp", "--state", "paused"], 0, &[&key, " FOR "]).await?;
+    shows(address, &["keys", "webapp", "--state", "paused"], 0, &[&key, " FOR "]).await?;
     drop(host);
     Ok(())
 }
@@ -101,7 +101,7 @@ async fn one_command_names_the_right_that_the_host_lacks_at_the_api_server() -> 
     powerless(&server, &kubeconfig).await?;
     let namespace = server.objects().namespace();
     let (host, address) = watched_at(&kubeconfig, namespace, plugins.path(), &["--leases", "none"]).await?;
-    tells(address, &["status", "-o", "wide"], 1, &["list-refused", "forbidden", "webapps"]).await?;
+    shows(address, &["status", "-o", "wide"], 1, &["list-refused", "forbidden", "webapps"]).await?;
     drop(host);
     Ok(())
 }
@@ -112,7 +112,7 @@ async fn calls(address: SocketAddr, plugin: &str, key: &str) -> anyhow::Result<V
     Ok(shown["keys"][0]["calls"].as_array().context("calls")?.clone())
 }
 
-/// Both plugins run a `WebApp` only when its generation changes, and annotations do not change it.
+/// Each of the two plugins runs a `WebApp` only when its generation changes, which annotations do not change.
 async fn an_annotation_runs_a_key(plugin: &str, file: &Path) -> anyhow::Result<()> {
     let server = Server::start(Kind::Embedded).await?;
     let (objects, plugins) = (server.objects(), tempfile::tempdir()?);
@@ -136,7 +136,7 @@ async fn an_annotation_runs_a_key(plugin: &str, file: &Path) -> anyhow::Result<(
         .await?;
     }
     annotate(Value::Null).await?;
-    // A later event has been handled, so the removal has been, too.
+    // The host has handled this later event, so it has handled the removal too.
     annotate(json!("again")).await?;
     until("it runs", || async {
         let calls = calls(address, plugin, &key).await?;

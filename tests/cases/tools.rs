@@ -1,4 +1,4 @@
-//! The project's scripts, when several of them run at once.
+//! Runs several of the project's scripts at once.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -10,7 +10,8 @@ use tokio::process::{Child, Command};
 use windlass_tests::paths;
 use windlass_tests::wait::until;
 
-/// Installs half, waits up to 15 s for another to begin, and installs the rest.
+/// A fake npm. It installs half of the packages, waits up to 15 s for another installation to begin, and installs the
+/// rest.
 const NPM: &str = r#"#!/bin/sh
 set -e
 mkdir node_modules
@@ -58,7 +59,7 @@ async fn two_concurrent_installations_of_a_tool_both_end_complete() -> anyhow::R
     let folders = folders.iter().filter(|entry| entry.file_type().is_ok_and(|it| it.is_dir()));
     ensure!(folders.count() == 1, "what the slower one has installed has gone");
 
-    // The folder is cleaned up, so the link dangles.
+    // Remove the folder, as a cleanup would, so that the link dangles.
     let name = Path::new(packages.trim_end()).parent().context("it is in a folder")?;
     fs::remove_dir_all(fs::canonicalize(name)?)?;
     let again = languages(at.path())?.wait_with_output().await?;

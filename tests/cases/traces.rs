@@ -1,4 +1,4 @@
-//! Traces: a call's spans as a collector receives them, compared with the API server's audit log and the host's log.
+//! Compares a call's spans, as a collector receives them, with the API server's audit log and the host's log.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -87,7 +87,7 @@ pub(crate) async fn request(stream: &mut TcpStream) -> anyhow::Result<(String, V
     }
 }
 
-/// A proxy to an API server that records the bytes sent.
+/// A proxy to an API server. It records the bytes that are sent.
 struct TappedWire {
     kubeconfig: tempfile::TempDir,
     /// The bytes of each connection.
@@ -228,7 +228,7 @@ async fn a_call_is_one_trace_from_its_event_to_the_api_servers_answer() -> anyho
         assert_eq!(attribute(patch, name), value, "{name} of {patch}");
     }
     assert!(attribute(patch, "http.response.status_code").starts_with("20"), "{patch}");
-    // The request to the API server names this span of this trace, and so does the audit log.
+    // Both the request to the API server and the audit log name this span of this trace.
     let trace = root["traceId"].as_str().context("an id")?;
     let parent = format!("00-{trace}-{}-01", patch["spanId"].as_str().context("an id")?);
     assert!(wire.traceparents().contains(&parent), "{parent} not in {:?}", wire.traceparents());
@@ -236,7 +236,7 @@ async fn a_call_is_one_trace_from_its_event_to_the_api_servers_answer() -> anyho
         host.log().lines().any(|line| line.contains("windlass::audit") && line.contains(trace)),
         "no audit of {trace}"
     );
-    // The times nest: no part begins before its call, and the event came before the worker.
+    // The times must nest: no part begins before its call, and the event came before the worker.
     let time = |span: &Value, field: &str| span[field].as_str().and_then(|text| text.parse::<u64>().ok());
     for (path, span) in &below {
         assert!(time(span, "startTimeUnixNano") >= time(&root, "startTimeUnixNano"), "{path}");
@@ -257,7 +257,7 @@ async fn an_unreachable_collector_is_logged_once_and_costs_nothing_else() -> any
     let server = Server::start(Kind::Embedded).await?;
     server.install_webapp().await?;
     let plugins = plugin_directory()?;
-    // A port on which nothing listens.
+    // Nothing listens on this port.
     let address = TcpListener::bind("127.0.0.1:0").await?.local_addr()?;
     let endpoint = format!("http://{address}");
     let (host, admin) = traced(&server, server.kubeconfig(), plugins.path(), &["--otlp-endpoint", &endpoint]).await?;
@@ -275,7 +275,7 @@ async fn an_unreachable_collector_is_logged_once_and_costs_nothing_else() -> any
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_that_is_not_sampled_leaves_no_span_and_tells_the_api_server_so() -> anyhow::Result<()> {
+async fn an_unsampled_call_has_no_span_and_an_unsampled_traceparent() -> anyhow::Result<()> {
     let server = Server::start(Kind::Embedded).await?;
     server.install_webapp().await?;
     let (plugins, collector, wire) =
@@ -291,7 +291,7 @@ async fn a_call_that_is_not_sampled_leaves_no_span_and_tells_the_api_server_so()
     Ok(())
 }
 
-/// Flags, variables, and words of the error.
+/// Flags, environment variables, and words of the error.
 type WrongSetting<'a> = (&'a [&'a str], &'a [(&'a str, &'a str)], [&'a str; 2]);
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,13 +1,13 @@
-//! Bad weather for minutes: every response of the server may fail, watches lag, replicas are killed, the server goes
-//! away and returns, plugins are swapped for versions with other watches, some of which trap and are rolled back,
-//! children are edited and deleted by hand, and users keep changing primaries. In the middle of the full form etcd is
-//! restored from a backup. Then the bad weather ends, and soon all objects must be as wanted. At last every primary is
-//! edited once more, which must be reconciled soon: no key is lost.
+//! Bad weather for minutes. Every response of the server may fail, watches lag, replicas are killed, and the server
+//! goes away and returns. Plugins are swapped for versions with other watches, some of which trap and are rolled back.
+//! Children are edited and deleted by hand, and users keep changing primaries. In the middle of the full form, etcd is
+//! restored from a backup. Then the bad weather ends, and soon all objects must be as wanted. Finally every primary is
+//! edited once more, and must be reconciled soon: no key is lost.
 //!
-//! Short by default. `WINDLASS_WEATHER=full` takes a quarter of an hour, `WINDLASS_WEATHER=SECONDS` is as full but
-//! shorter; `WINDLASS_SEED=N` draws other weather, and `WINDLASS_WEATHER_LOGS=1` keeps the replicas' logs even if the
-//! test passes. The seed decides the fate of the n-th write and of the n-th read, and the actions of users, but not how
-//! these interleave.
+//! The form is short by default. `WINDLASS_WEATHER=full` takes a quarter of an hour, and `WINDLASS_WEATHER=SECONDS` is
+//! as full but shorter. `WINDLASS_SEED=N` draws other weather, and `WINDLASS_WEATHER_LOGS=1` keeps the replicas' logs
+//! even if the test passes. The seed decides what happens to the n-th write and to the n-th read, and what users do,
+//! but not how these interleave.
 
 mod alive;
 mod fleet;
@@ -54,7 +54,7 @@ const WEATHER_SEED: u64 = 20_261_123;
 /// How long the embedded server is unavailable. It cannot be killed without losing its state.
 const SERVER_AWAY_TIME: Duration = Duration::from_secs(3);
 
-/// Generous, as this limit is not what the story measures: the machine may be busy.
+/// The limit is generous, because the machine may be busy. The story does not measure this time.
 const WEATHER_TIMEOUT: Duration = Duration::from_mins(4);
 
 /// The number of users that make changes at once.
@@ -75,7 +75,7 @@ struct Scene {
     lag: Lag,
     /// `None` if etcd was not restored.
     gone_back: Option<GoneBack>,
-    /// The elder replica's memory once it had settled.
+    /// The elder replica's memory after the host had settled.
     settled: Option<u64>,
 }
 
@@ -119,7 +119,7 @@ async fn bad_weather(kind: Kind) -> anyhow::Result<()> {
     scene.fleet.stop().await
 }
 
-/// Makes the server serve [`versions::OTHER_API_VERSION`] of the WebApp API, too, with the same schema.
+/// Makes the server also serve [`versions::OTHER_API_VERSION`] of the WebApp API, with the same schema.
 async fn serve_another_version(objects: &Objects) -> anyhow::Result<()> {
     for mut definition in objects::documents(&paths::example("crd.yaml"))? {
         let versions = definition["spec"]["versions"].as_array_mut().context("versions")?;
@@ -150,7 +150,8 @@ impl Scene {
         self.judge_lines()
     }
 
-    /// The rate of reconciled changes while one write of a plugin in twenty has an unknown outcome, and while none has.
+    /// Compares the rates at which changes are reconciled: without faults, and while one write of a plugin in twenty
+    /// has an unknown outcome.
     async fn compare_throughput(&self) -> anyhow::Result<()> {
         let kind = self.server.kind;
         let fair = self.throughput(2).await?;
@@ -190,7 +191,8 @@ impl Scene {
     }
 
     /// The rate at which changes are reconciled if all `WebApp`s are scaled at once. It is measured until four in five
-    /// are reconciled: a change whose outcome is unknown waits until it is known, and must not delay the others.
+    /// are reconciled: a change with an unknown outcome waits until the outcome is known, and must not delay the
+    /// others.
     async fn throughput(&self, replicas: u64) -> anyhow::Result<f64> {
         let objects = self.server.objects();
         self.watched.take();
@@ -210,7 +212,7 @@ impl Scene {
         Ok(rate)
     }
 
-    /// The bad weather, from its beginning to its end.
+    /// Runs the bad weather from its beginning to its end.
     async fn rage(&mut self) -> anyhow::Result<()> {
         let form = self.form.clone();
         self.watched.take();
@@ -269,7 +271,7 @@ impl Scene {
         }
     }
 
-    /// Kills the server and starts it again, without its history.
+    /// Kills the server and starts it again. It loses its history.
     async fn outage(&mut self) -> anyhow::Result<()> {
         if let Some(cluster) = &mut self.cluster {
             return cluster.restart().await;
@@ -281,7 +283,7 @@ impl Scene {
         Ok(())
     }
 
-    /// The embedded server has no etcd.
+    /// Backs up etcd. The embedded server has none.
     async fn back_up(&mut self) -> anyhow::Result<()> {
         match &mut self.cluster {
             Some(cluster) => cluster.back_up().await,
@@ -289,7 +291,7 @@ impl Scene {
         }
     }
 
-    /// Restores etcd from the backup. Users pause, and then look which objects exist.
+    /// Restores etcd from the backup. Users pause meanwhile, and then look which objects exist.
     async fn restore(&mut self) -> anyhow::Result<()> {
         let Some(cluster) = &mut self.cluster else { return Ok(()) };
         let mut known = self.known.lock().await;
@@ -321,7 +323,8 @@ impl Scene {
         Ok(())
     }
 
-    /// Writes the replicas' logs to files. Returns their place, and the settings that reproduce this weather.
+    /// Writes the replicas' logs to files. Returns the place of the files, and the settings that reproduce this
+    /// weather.
     fn saved(&self, kind: Kind) -> String {
         let save = || -> anyhow::Result<PathBuf> {
             let directory = tempfile::Builder::new().prefix("windlass-weather-").tempdir()?.keep();

@@ -1,4 +1,4 @@
-//! The main story, run on both servers by the same code.
+//! The main story. The same code runs on both servers.
 
 use std::path::Path;
 
@@ -47,7 +47,7 @@ async fn a_webapp_is_created_healed_and_deleted_on_a_real_kube_apiserver() -> an
     the_whole_story(Kind::Real).await
 }
 
-/// An image that the schema accepts, but no plugin can run.
+/// Sets an image that the schema accepts but that no plugin can run.
 async fn an_empty_image(kind: Kind) -> anyhow::Result<()> {
     let server = Server::start(kind).await?;
     let plugins = plugin_directory()?;
@@ -74,8 +74,8 @@ async fn an_empty_image(kind: Kind) -> anyhow::Result<()> {
     })
     .await?;
     host.says("failed for good").await?;
-    // The status write returns as a change of the primary and runs the key once more; then nothing follows. The whole
-    // life of another object serves as the clock, so the test need not sleep: a retry storm would show within it.
+    // The status write returns as a change of the primary and runs the key once more. Then nothing must follow. Instead
+    // of sleeping, the test waits for the whole life of another object: a retry storm would show within that time.
     Story::new(objects).create().await?;
     Story::new(objects).run().await?;
     let failures = host.log().matches("failed for good").count();
@@ -119,7 +119,7 @@ async fn the_schema_refuses_replicas_out_of_range_on_a_real_kube_apiserver() -> 
     replicas_out_of_range(Kind::Real).await
 }
 
-/// A reconcile without work to do must not write: the host would call it again for its own change, for ever.
+/// A reconcile without work to do must not write, or the host would call it again for its own change, for ever.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_converged_webapp_makes_no_further_request() -> anyhow::Result<()> {
     let server = Server::start(Kind::Embedded).await?;

@@ -1,5 +1,5 @@
-//! Writes whose responses are lost, on both servers: whatever the plugin has returned, its key waits until the server
-//! has shown the write's outcome.
+//! Tests writes whose responses are lost, on both servers. Whatever the plugin has returned, its key waits until the
+//! server has shown the write's outcome.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -43,7 +43,7 @@ async fn behind(kind: Kind) -> anyhow::Result<Behind> {
 }
 
 impl Behind {
-    /// A call that may do everything, and waits for everything that it starts.
+    /// A call that may do everything. It waits for everything that it starts.
     fn call(&self) -> (CallContext, Settled) {
         let all = || vec!["*".to_owned()];
         let rules = vec![Rule { groups: all(), resources: all(), verbs: all(), ..Rule::default() }];

@@ -1,4 +1,4 @@
-//! A client of a host's admin endpoint, as a monitoring system would be.
+//! A client of a host's admin endpoint, in the place of a monitoring system.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -11,14 +11,14 @@ use tokio::net::TcpStream;
 use crate::host::Host;
 use crate::wait::until;
 
-/// The address of the admin endpoint, from `host`'s log.
+/// Finds the address of the admin endpoint in `host`'s log.
 pub async fn address(host: &Host) -> anyhow::Result<SocketAddr> {
     let line = host.says("admin endpoint").await?;
     let mut words = line.split(|byte: char| byte == '=' || byte == '"' || byte.is_whitespace());
     words.find_map(|word| word.parse().ok()).with_context(|| line.clone())
 }
 
-/// The status and the body of GET `path`.
+/// Sends GET `path`, and returns the status and the body of the answer.
 pub async fn get(address: SocketAddr, path: &str) -> anyhow::Result<(u16, String)> {
     let mut stream = TcpStream::connect(address).await?;
     stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").as_bytes()).await?;
@@ -29,8 +29,8 @@ pub async fn get(address: SocketAddr, path: &str) -> anyhow::Result<(u16, String
     Ok((status, body.to_owned()))
 }
 
-/// Waits until the host calls no plugin and is not about to call one. Use it before taking away the server: if an
-/// outage loses the answer to a write, its call fails.
+/// Waits until the host calls no plugin and has no call queued. Use it before you stop the server: if an outage loses
+/// the response to a write, the call that wrote fails.
 pub async fn at_rest(address: SocketAddr) -> anyhow::Result<()> {
     let before = Mutex::new(None);
     until("no call runs, none is queued, and none has run since the last look", || async {

@@ -1,5 +1,5 @@
-//! Variants of a plugin, made from its built component: with another manifest, or with calls that trap. Everything else
-//! stays the same.
+//! Makes variants of a plugin from its built component: with another manifest, or with calls that trap. All else stays
+//! the same.
 
 use std::collections::BTreeMap;
 
@@ -10,21 +10,21 @@ use wasmparser::{BinaryReader, CodeSectionReader, ExportSectionReader, ExternalK
 
 /// The id of a component's section that holds a core module.
 const CORE_MODULE: u8 = 1;
-/// The ids of a core module's sections that are read here.
+/// The ids of the sections of a core module that this module reads.
 const IMPORT_SECTION: u8 = 2;
 const EXPORT_SECTION: u8 = 7;
 const CODE_SECTION: u8 = 10;
 
-/// The length of the header of modules and components: the magic number and the version.
+/// The length of the header of a module or component, which is the magic number and the version.
 const BINARY_HEADER_BYTES: usize = 8;
 
-/// `component` with a `describe` that returns `manifest`.
+/// Returns `component` with a `describe` that returns `manifest`.
 pub fn with_manifest(component: &[u8], manifest: &Value) -> anyhow::Result<Vec<u8>> {
     let text = manifest.to_string();
     altered(component, "#describe", |module| returns(&text, module.function("cabi_realloc")?))
 }
 
-/// `component` with a `reconcile` that always traps.
+/// Returns `component` with a `reconcile` that always traps.
 pub fn trapping(component: &[u8]) -> anyhow::Result<Vec<u8>> {
     altered(component, "#reconcile", |_| {
         let mut body = Function::new([]);
@@ -33,8 +33,8 @@ pub fn trapping(component: &[u8]) -> anyhow::Result<Vec<u8>> {
     })
 }
 
-/// `component` with another body for the function that it exports from one of the plugin's interfaces, under a name
-/// with this suffix.
+/// Returns `component` with another body for one function. The function is the one that the component exports from a
+/// plugin interface under a name that ends with `end`.
 fn altered(
     component: &[u8],
     end: &str,
@@ -57,10 +57,12 @@ fn altered(
     Ok(made.finish())
 }
 
-/// The sections of a module or a component: their IDs and contents.
+/// Splits a module or a component into its sections, each with its id and contents.
 fn sections(binary: &[u8]) -> anyhow::Result<Vec<(u8, &[u8])>> {
-    let mut reader =
-        BinaryReader::new(binary.get(BINARY_HEADER_BYTES..).context("no WebAssembly")?, BINARY_HEADER_BYTES);
+    let mut reader = BinaryReader::new(
+        binary.get(BINARY_HEADER_BYTES..).context("the file is too short for WebAssembly")?,
+        BINARY_HEADER_BYTES,
+    );
     let mut sections = Vec::new();
     while !reader.eof() {
         let (id, length) = (reader.read_u8()?, reader.read_var_u32()?);
@@ -72,9 +74,9 @@ fn sections(binary: &[u8]) -> anyhow::Result<Vec<(u8, &[u8])>> {
 /// A core module within a component.
 struct CoreModule<'a> {
     sections: Vec<(u8, &'a [u8])>,
-    /// The number of functions that it imports. Their indexes come before those of the functions that it defines.
+    /// The number of functions that the module imports. Their indexes come before the indexes of its own functions.
     imported: u32,
-    /// The indexes of the functions that it exports.
+    /// The index of each exported function, by name.
     exported: BTreeMap<&'a str, u32>,
 }
 
@@ -112,7 +114,7 @@ impl<'a> CoreModule<'a> {
         self.exported.get(name).copied().with_context(|| format!("the module exports no function {name}"))
     }
 
-    /// The module's bytes, with another body for one of its functions.
+    /// Returns the bytes of the module, with another body for one of its functions.
     fn with_body(&self, function: u32, body: &Function) -> anyhow::Result<Vec<u8>> {
         let mut made = Module::new();
         for (id, data) in &self.sections {
@@ -135,13 +137,13 @@ impl<'a> CoreModule<'a> {
     }
 }
 
-/// The body of a function that returns the JSON `text` as the canonical ABI requires: its address and length. The text
-/// is allocated, because the caller frees it.
+/// Builds the body of a function that returns the JSON `text` as the canonical ABI requires, which is as an address and
+/// a length. The body allocates the memory for the text, because the caller frees it.
 fn returns(text: &str, realloc: u32) -> anyhow::Result<Function> {
     const TEXT: u32 = 0;
     const RESULT: u32 = 1;
     let mut text = text.as_bytes().to_vec();
-    // The code stores eight bytes at a time, and JSON may end with blanks.
+    // The code stores eight bytes at a time, so pad the text with blanks, which JSON allows.
     text.resize(text.len().next_multiple_of(8), b' ');
     let length = i32::try_from(text.len())?;
     let at = |offset: u64| MemArg { offset, align: 0, memory_index: 0 };
@@ -182,7 +184,7 @@ mod tests {
             (func (export "windlass:plugin/reconciler@0.2.0#reconcile") (result i32) (i32.const 7))
             (func (export "cabi_post_windlass:plugin/reconciler@0.2.0#describe") (param i32))))"#;
 
-    /// An instance of the module in a component.
+    /// Instantiates the first core module of a component.
     fn running(component: &[u8]) -> anyhow::Result<(Store<()>, Instance)> {
         let sections = sections(component)?;
         let module = sections.iter().find(|(id, _)| *id == CORE_MODULE).context("a module")?.1;
@@ -227,7 +229,8 @@ mod tests {
 
     #[test]
     fn a_component_without_the_function_is_refused() -> anyhow::Result<()> {
-        let error = trapping(&wat::parse_str("(component (core module))")?).expect_err("it has no function");
+        let error =
+            trapping(&wat::parse_str("(component (core module))")?).expect_err("the component has no such function");
         assert!(error.to_string().contains("#reconcile"), "{error}");
         Ok(())
     }

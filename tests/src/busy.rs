@@ -1,5 +1,5 @@
-//! Limits the stories that keep the processors busy: at most as many run at once as there are processors. Stories that
-//! mostly wait run beside them, which is why `tools/test` starts more stories than there are processors.
+//! Limits how many stories that keep the processors busy run at once: at most as many as there are processors. Stories
+//! that mostly wait run beside them, so `tools/test` starts more stories than there are processors.
 
 use std::sync::LazyLock;
 use std::thread::available_parallelism;
@@ -8,7 +8,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 static TURNS: LazyLock<Semaphore> = LazyLock::new(|| Semaphore::new(available_parallelism().map_or(1, usize::from)));
 
-/// Waits for a turn, which lasts until it is dropped.
+/// Waits for a turn. The turn lasts until the permit is dropped.
 pub async fn turn() -> anyhow::Result<SemaphorePermit<'static>> {
     Ok(TURNS.acquire().await?)
 }

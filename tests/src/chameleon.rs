@@ -1,13 +1,13 @@
-//! The guest `chameleon`, which does what a marker in its bytes says.
+//! The guest `chameleon`. A marker in its bytes determines what it does.
 
 use std::path::Path;
 
 use crate::marker;
 
-/// The text before the mode in the component's bytes, and how many bytes the mode may have.
+/// The text before the mode in the component's bytes, and the greatest length of the mode in bytes.
 const MARKER: (&[u8], usize) = (b"CHAMELEON-MODE=", 32);
 
-/// Writes the guest, in `mode`, to `path`.
+/// Writes the guest to `path`, set to `mode`.
 pub fn write(mode: &str, path: &Path) -> anyhow::Result<()> {
     marker::write("chameleon", MARKER, mode, path)
 }

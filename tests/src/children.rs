@@ -1,5 +1,5 @@
-//! The history of parents and their children as the API server itself reports it: by watches that bypass every proxy,
-//! in the order of the server's versions.
+//! Records the history of parents and their children as the API server itself reports it. Its watches bypass every
+//! proxy, and the history is in the order of the server's versions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,10 +15,10 @@ use tokio::task::AbortHandle;
 
 use crate::objects::Objects;
 
-/// One event about a parent or a child that it controls.
+/// One change of a parent or of a child that it controls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// The server's version at that time.
+    /// The server's version after the change.
     pub version: u64,
     /// The parent's UID.
     pub parent: String,
@@ -31,12 +31,12 @@ pub struct Entry {
 pub enum What {
     /// A child was created, or adopted.
     Appeared(String),
-    /// A child's deletion has begun, or it was released.
+    /// A child's deletion has begun, or the parent released the child.
     Went(String),
-    /// The parent asks for this many replicas, in this generation.
+    /// The spec asks for this many replicas. Generation first, then replicas.
     Asked(i64, u64),
-    /// The parent's status reports this generation, and this many replicas.
-    Told(i64, u64),
+    /// The status reports this many replicas. Observed generation first, then replicas.
+    Reported(i64, u64),
 }
 
 /// A parent at some version.
@@ -51,7 +51,7 @@ pub struct Parent {
     /// The generation that its status reports.
     pub observed: i64,
     /// The number of replicas that its status reports.
-    pub told: u64,
+    pub reported: u64,
 }
 
 impl Parent {
@@ -65,20 +65,20 @@ impl Parent {
                 self.live.remove(child);
             }
             What::Asked(generation, replicas) => (self.generation, self.asked) = (*generation, *replicas),
-            What::Told(generation, replicas) => (self.observed, self.told) = (*generation, *replicas),
+            What::Reported(generation, replicas) => (self.observed, self.reported) = (*generation, *replicas),
         }
     }
 
-    /// Whether there are as many children as replicas.
+    /// Whether there are as many children as the spec asks for.
     #[must_use]
     pub fn is_converged(&self) -> bool {
         self.generation > 0 && self.live.len() as u64 == self.asked
     }
 
-    /// Whether its status reports the right number for its current spec.
+    /// Whether the status reports the right number for the current spec.
     #[must_use]
-    pub fn is_told(&self) -> bool {
-        self.generation > 0 && self.observed == self.generation && self.told == self.asked
+    pub fn is_reported(&self) -> bool {
+        self.generation > 0 && self.observed == self.generation && self.reported == self.asked
     }
 }
 
@@ -110,18 +110,18 @@ struct Child {
     parent: String,
 }
 
-/// The kind of objects that a watch covers.
+/// The role of the objects that a watch covers.
 #[derive(Clone, Copy, Debug)]
 enum Role {
     Parents,
     Children,
 }
 
-/// How long the server lets a watch run. Then it is resumed.
+/// How long the server lets a watch run, in seconds. Then the recorder resumes the watch.
 const WATCH_SECONDS: u32 = 290;
 
 impl Recorder {
-    /// Records all changes of parents, and of children of these kinds, from now on.
+    /// Records all later changes of the parents, and of children of these kinds.
     pub async fn start(objects: &Objects, parents: &str, children: &[&str]) -> anyhow::Result<Self> {
         let record = Arc::new(Record { log: Mutex::default(), changed: watch::Sender::new(()) });
         let mut recorder = Self { objects: objects.clone(), record, watches: Vec::new() };
@@ -147,11 +147,11 @@ impl Recorder {
         Ok(())
     }
 
-    /// Everything that has happened so far, in order.
+    /// Returns all changes so far, in order.
     #[must_use]
     pub fn entries(&self) -> Vec<Entry> {
         let mut entries = self.record.lock().entries.clone();
-        // Parents and children arrive on different watches.
+        // Parents and children arrive on different watches, so sort the changes.
         entries.sort_by_key(|entry| entry.version);
         entries
     }
@@ -162,13 +162,13 @@ impl Recorder {
         self.record.lock().parents.get(uid).cloned().unwrap_or_default()
     }
 
-    /// The name of an existing child.
+    /// The name of a child, if the child exists.
     #[must_use]
     pub fn name(&self, child: &str) -> Option<String> {
         self.record.lock().children.get(child).map(|child| child.name.clone())
     }
 
-    /// Waits until `condition` holds of a parent.
+    /// Waits until a parent meets `condition`.
     pub async fn until(
         &self,
         what: &str,
@@ -181,7 +181,7 @@ impl Recorder {
             loop {
                 changed.borrow_and_update();
                 if let Some(broken) = &self.record.lock().broken {
-                    bail!("the record is broken: {broken}");
+                    bail!("the recorder has stopped: {broken}");
                 }
                 if condition(&self.parent(parent)) {
                     return Ok(());
@@ -202,7 +202,8 @@ impl Drop for Recorder {
     }
 }
 
-/// Watches from a version on, and resumes. Ends with an error, because the record must not miss anything.
+/// Watches from a version on, and resumes each watch that the server ends. An error ends this function, because the
+/// recorder must not miss a change.
 async fn follow(
     api: &Api<DynamicObject>,
     mut version: String,
@@ -253,14 +254,14 @@ impl Log {
         let replicas = number("/spec/replicas").context("a parent has spec.replicas")?;
         let (asked, observed) = (generation("/metadata/generation"), generation("/status/observedGeneration"));
         // A PodSet counts all replicas, a WebApp only the ready ones.
-        let told = number("/status/replicas").or(number("/status/readyReplicas")).unwrap_or_default();
+        let reported = number("/status/replicas").or(number("/status/readyReplicas")).unwrap_or_default();
         let known = self.parents.get(uid).cloned().unwrap_or_default();
         let version = version(object)?;
         if (known.generation, known.asked) != (asked, replicas) {
             self.enter(version, uid, What::Asked(asked, replicas));
         }
-        if (known.observed, known.told) != (observed, told) {
-            self.enter(version, uid, What::Told(observed, told));
+        if (known.observed, known.reported) != (observed, reported) {
+            self.enter(version, uid, What::Reported(observed, reported));
         }
         Ok(())
     }
@@ -300,7 +301,8 @@ pub fn uid(object: &Value) -> anyhow::Result<&str> {
     object["metadata"]["uid"].as_str().context("an object has a UID")
 }
 
-/// Both servers count all changes with one counter.
+/// Parses the version of an object. Versions of different kinds are comparable, because both servers count all changes
+/// with one counter.
 fn version(object: &Value) -> anyhow::Result<u64> {
     Ok(object["metadata"]["resourceVersion"].as_str().context("an object has a version")?.parse()?)
 }
@@ -350,21 +352,21 @@ mod tests {
     }
 
     #[test]
-    fn a_parent_converges_by_its_children_and_its_status() {
+    fn children_and_status_both_show_that_a_parent_converged() {
         let mut log = Log::default();
-        let parent = |version: u64, told: u64| {
+        let parent = |version: u64, reported: u64| {
             json!({
                 "metadata": {"uid": "p", "resourceVersion": version.to_string(), "generation": 1},
-                "spec": {"replicas": 1}, "status": {"observedGeneration": told, "replicas": told},
+                "spec": {"replicas": 1}, "status": {"observedGeneration": reported, "replicas": reported},
             })
         };
-        assert!(!Parent::default().is_converged() && !Parent::default().is_told());
+        assert!(!Parent::default().is_converged() && !Parent::default().is_reported());
         log.note_parent(&parent(1, 0)).unwrap();
         assert!(!log.parents["p"].is_converged());
         log.note_child(&child(2, Some("p"), false), false).unwrap();
-        assert!(log.parents["p"].is_converged() && !log.parents["p"].is_told());
+        assert!(log.parents["p"].is_converged() && !log.parents["p"].is_reported());
         log.note_parent(&parent(3, 1)).unwrap();
-        assert!(log.parents["p"].is_told());
+        assert!(log.parents["p"].is_reported());
         assert_eq!(log.entries.len(), 3);
     }
 }

@@ -1,4 +1,4 @@
-//! The real kube-apiserver of `tests/cluster`, one process for all tests of a run.
+//! Starts the real kube-apiserver of `tests/cluster`. All tests of a run share one process.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use crate::paths;
 
-/// A running cluster. It ends with the process that has started it, as its standard input then closes.
+/// A running cluster. It ends with the process that started it, because its standard input then closes.
 pub struct Cluster {
     kubeconfig: PathBuf,
     process: Child,
@@ -18,7 +18,7 @@ pub struct Cluster {
 
 static SHARED: OnceLock<Result<Cluster, String>> = OnceLock::new();
 
-/// The cluster of this test run. The first caller starts it.
+/// Returns the cluster of this test run. The first caller starts it.
 pub fn shared() -> anyhow::Result<&'static Cluster> {
     SHARED.get_or_init(|| start(&[]).map_err(|error| format!("{error:#}"))).as_ref().map_err(|error| anyhow!("{error}"))
 }
@@ -36,7 +36,7 @@ impl Cluster {
         self.process.id()
     }
 
-    /// Kills it with SIGKILL, as a crash would. Another start with the same `--dir` continues with its data.
+    /// Kills the cluster with SIGKILL, as a crash would. Another start with the same `--dir` continues with its data.
     pub fn kill(mut self) -> anyhow::Result<()> {
         self.process.kill()?;
         self.process.wait()?;
@@ -44,7 +44,7 @@ impl Cluster {
     }
 }
 
-/// A real cluster for one test, which can be killed.
+/// A real cluster for one test, which the test may kill.
 pub struct OwnCluster {
     directory: TempDir,
     arguments: Vec<&'static str>,
@@ -52,14 +52,14 @@ pub struct OwnCluster {
 }
 
 impl OwnCluster {
-    /// Starts it, with further arguments for `tests/cluster`.
+    /// Starts a cluster, with further arguments for `tests/cluster`.
     pub async fn start(arguments: &[&'static str]) -> anyhow::Result<Self> {
         let mut cluster = Self { directory: tempfile::tempdir()?, arguments: arguments.to_vec(), running: None };
         cluster.restart().await?;
         Ok(cluster)
     }
 
-    /// Kills it, and starts it again with the same addresses and data.
+    /// Kills the cluster, and starts it again with the same addresses and data.
     pub async fn restart(&mut self) -> anyhow::Result<()> {
         self.kill()?;
         let directory = self.directory.path().to_owned();
@@ -72,7 +72,7 @@ impl OwnCluster {
         Ok(())
     }
 
-    /// Kills it, copies etcd's data, and starts it again.
+    /// Kills the cluster, copies etcd's data, and starts the cluster again.
     pub async fn back_up(&mut self) -> anyhow::Result<()> {
         let (etcd, backup) = self.etcd();
         self.kill()?;
@@ -80,7 +80,7 @@ impl OwnCluster {
         self.restart().await
     }
 
-    /// Kills it, restores etcd's data from the last backup, and starts it again.
+    /// Kills the cluster, restores etcd's data from the last backup, and starts the cluster again.
     pub async fn restore(&mut self) -> anyhow::Result<()> {
         let (etcd, backup) = self.etcd();
         self.kill()?;
@@ -89,7 +89,7 @@ impl OwnCluster {
         self.restart().await
     }
 
-    /// The directories of etcd's data and of their backup.
+    /// The directory of etcd's data, and the directory of the backup.
     fn etcd(&self) -> (PathBuf, PathBuf) {
         (self.directory.path().join("etcd"), self.directory.path().join("backup"))
     }
@@ -98,7 +98,7 @@ impl OwnCluster {
         self.running.take().map_or(Ok(()), Cluster::kill)
     }
 
-    /// Kills it and removes its data.
+    /// Kills the cluster and removes its data.
     pub fn stop(mut self) -> anyhow::Result<()> {
         self.kill()?;
         Ok(self.directory.close()?)
@@ -116,13 +116,14 @@ fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A separate cluster, with further arguments for `tests/cluster`. Dropping it stops it.
+/// Starts a separate cluster, with further arguments for `tests/cluster`. Dropping the cluster stops it.
 pub fn start(arguments: &[&str]) -> anyhow::Result<Cluster> {
     let binary = paths::cluster()?;
     let mut process = Command::new(&binary)
         .arg("--until-stdin-closes")
         .args(arguments)
-        // It lives for minutes on a machine with memory to spare, so less frequent garbage collection saves time.
+        // The process lives for minutes on a machine with enough memory, so less frequent garbage collection saves
+        // time.
         .env("GOGC", "400")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

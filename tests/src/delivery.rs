@@ -1,10 +1,10 @@
-//! Delivers a plugin's file in the proper way.
+//! Delivers the file of a plugin as an operator should: in one step.
 
 use std::path::Path;
 
 use anyhow::Context;
 
-/// Lets `write` create another file, and moves it to `file` in one step, so that nobody sees half of it.
+/// Lets `write` create a new file, and moves that to `file` in one step, so that the host never sees half of it.
 pub fn replace(file: &Path, write: impl FnOnce(&Path) -> anyhow::Result<()>) -> anyhow::Result<()> {
     let next = file.with_file_name(".next");
     write(&next)?;

@@ -1,4 +1,4 @@
-//! The host as users run it: the `windlass` binary in a process.
+//! Runs the host as users do: as a process of the `windlass` binary.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -13,11 +13,11 @@ use tokio::task::JoinHandle;
 
 use crate::{paths, wait};
 
-/// A running `windlass`. It is killed when dropped.
+/// A running `windlass`. Dropping it kills the process.
 pub struct Host {
     process: Child,
     lines: Arc<Mutex<Vec<String>>>,
-    /// The task that reads its log. `None` once the log was read to its end.
+    /// The task that reads the log. `None` once the whole log was read.
     reader: Option<JoinHandle<()>>,
 }
 
@@ -26,12 +26,13 @@ pub type Listener = Box<dyn Fn(&str) + Send>;
 
 impl Host {
     /// Starts `windlass run` on `plugins` for one namespace of the server behind `kubeconfig`. Each plugin is granted
-    /// what it asks for.
+    /// the access that its manifest asks for.
     pub fn run(kubeconfig: &Path, namespace: &str, plugins: &Path) -> anyhow::Result<Self> {
         Self::run_with(kubeconfig, namespace, plugins, &["--grants=manifest", "--leases=none"])
     }
 
-    /// Like [`Self::run`], with `more` arguments. Without any, each plugin needs a policy, and leases are used.
+    /// Like [`Self::run`], but with `more` as the arguments for grants and leases. If `more` is empty, each plugin
+    /// needs a policy, and the host uses leases.
     pub fn run_with(kubeconfig: &Path, namespace: &str, plugins: &Path, more: &[&str]) -> anyhow::Result<Self> {
         let arguments: [&OsStr; 7] = [
             "run".as_ref(),
@@ -51,14 +52,14 @@ impl Host {
         Self::start_with::<S, &str>(arguments, &[], listener)
     }
 
-    /// Starts `windlass ARGUMENTS` with a limited address space in GiB, as with `ulimit -v`.
+    /// Starts `windlass ARGUMENTS` with an address space of at most `gib` GiB, as `ulimit -v` does.
     pub fn start_within<S: AsRef<OsStr>>(gib: u32, arguments: &[S]) -> anyhow::Result<Self> {
         let mut shell = Command::new("/bin/sh");
         shell.args(["-c", &format!(r#"ulimit -v {}; exec "$0" "$@""#, u64::from(gib) << 20)]).arg(paths::windlass()?);
         Self::spawn::<S, &str>(shell, arguments, &[], None)
     }
 
-    /// Starts `windlass ARGUMENTS` as the Pod `name`, which its lease and its User-Agent then contain.
+    /// Starts `windlass ARGUMENTS` as the Pod `name`. The host's leases and User-Agent then contain this name.
     pub fn start_as<S: AsRef<OsStr>>(name: &str, arguments: &[S]) -> anyhow::Result<Self> {
         Self::start_with(arguments, &[("POD_NAME", name)], None)
     }
@@ -72,7 +73,7 @@ impl Host {
         Self::spawn(Command::new(paths::windlass()?), arguments, environment, listener)
     }
 
-    /// Starts `BINARY ARGUMENTS`, which may be another version, with additional environment variables.
+    /// Starts `BINARY ARGUMENTS` with additional environment variables. The binary may be another version of windlass.
     pub fn start_binary<S: AsRef<OsStr>, V: AsRef<OsStr>>(
         binary: &Path,
         arguments: &[S],
@@ -89,7 +90,7 @@ impl Host {
     ) -> anyhow::Result<Self> {
         let mut process = command
             .args(arguments)
-            // Not the developer's own cache. Stories share what they have compiled.
+            // Leave the developer's own cache alone. All stories share this one.
             .env("WINDLASS_CACHE_DIR", paths::cache()?)
             .envs(environment.iter().map(|(name, value)| (name, value)))
             .current_dir(paths::root())
@@ -105,7 +106,7 @@ impl Host {
         Ok(Self { process, lines, reader })
     }
 
-    /// Everything that it has logged so far.
+    /// The whole log so far.
     #[must_use]
     pub fn log(&self) -> String {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner).join("\n")
@@ -121,7 +122,7 @@ impl Host {
         self.says_within(wait::CONDITION_TIMEOUT, texts).await
     }
 
-    /// The same with another time limit.
+    /// Like [`Self::says_one_of`], with another time limit.
     pub async fn says_within(&self, patience: Duration, texts: &[&str]) -> anyhow::Result<String> {
         let found = || {
             let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
@@ -132,7 +133,7 @@ impl Host {
         waited.with_context(|| format!("the host logged:\n{}", self.log()))
     }
 
-    /// Waits until `text` has been logged `times` times.
+    /// Waits until the log contains `text` at least `times` times.
     pub async fn says_times(&self, text: &str, times: usize) -> anyhow::Result<()> {
         let often = || self.log().matches(text).count();
         let what = format!("{text}, {times} times");
@@ -146,13 +147,13 @@ impl Host {
         self.process.id()
     }
 
-    /// Sends SIGTERM and waits for the end.
+    /// Sends SIGTERM and waits until the process has ended.
     pub async fn terminate(mut self) -> anyhow::Result<ExitStatus> {
         self.signal("TERM").await?;
         self.ends().await
     }
 
-    /// Kills it with SIGKILL, as a crash does, and waits until it is gone.
+    /// Kills the process with SIGKILL, as a crash does, and waits until it is gone.
     pub async fn kill(mut self) -> anyhow::Result<()> {
         Ok(self.process.kill().await?)
     }
@@ -167,25 +168,25 @@ impl Host {
         Ok(())
     }
 
-    /// Waits until it ends, without a time limit, and until its whole log was read.
+    /// Waits without a time limit until the process has ended and its whole log was read.
     pub async fn ends_at_last(&mut self) -> anyhow::Result<ExitStatus> {
         let status = self.process.wait().await?;
-        self.is_read().await?;
+        self.drain_log().await?;
         Ok(status)
     }
 
-    /// Waits until it ends by itself, within a time limit, and until its whole log was read.
+    /// Waits until the process has ended by itself and its whole log was read, within a time limit.
     pub async fn ends(&mut self) -> anyhow::Result<ExitStatus> {
         let ended = tokio::time::timeout(wait::CONDITION_TIMEOUT, self.process.wait()).await;
-        let status = ended.with_context(|| format!("the host does not end; it logged:\n{}", self.log()))??;
-        self.is_read().await?;
+        let status = ended.with_context(|| format!("the host has not ended in time; its log:\n{}", self.log()))??;
+        self.drain_log().await?;
         Ok(status)
     }
 
-    /// Waits until its log was read to the end, which may be after the process has ended. If a process that it started
-    /// still held its standard error, the log would never end. The host passes that on to no process, so this is an
-    /// error.
-    async fn is_read(&mut self) -> anyhow::Result<()> {
+    /// Waits until the whole log was read, which may be after the process has ended. The log ends only when every
+    /// process that holds the host's standard error has ended. The host passes it on to no other process, so a log that
+    /// does not end is an error.
+    async fn drain_log(&mut self) -> anyhow::Result<()> {
         if let Some(reader) = &mut self.reader {
             let read = tokio::time::timeout(wait::CONDITION_TIMEOUT, reader).await;
             let held = "the host has ended, but another process holds its standard error";

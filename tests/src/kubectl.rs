@@ -1,4 +1,4 @@
-//! `kubectl` as a user runs it.
+//! Runs `kubectl` as a user does.
 
 use std::path::Path;
 use std::process::{Output, Stdio};
@@ -6,37 +6,38 @@ use std::process::{Output, Stdio};
 use anyhow::{Context, bail};
 use tokio::process::Command;
 
-/// kubectl for one kubeconfig and usually one namespace.
+/// kubectl with a kubeconfig and usually a namespace.
 pub struct Kubectl<'a> {
     kubeconfig: &'a Path,
     namespace: Option<&'a str>,
 }
 
 impl<'a> Kubectl<'a> {
-    /// kubectl that asks `kubeconfig`'s server about `namespace`.
+    /// kubectl that uses the server of `kubeconfig` and the namespace `namespace`.
     #[must_use]
     pub fn new(kubeconfig: &'a Path, namespace: &'a str) -> Self {
         Self { kubeconfig, namespace: Some(namespace) }
     }
 
-    /// kubectl for objects with namespaces of their own: given a namespace, kubectl would refuse objects of another.
+    /// kubectl without a namespace, for objects that name their own. With a namespace, kubectl would refuse objects of
+    /// another one.
     #[must_use]
     pub fn of_all_namespaces(kubeconfig: &'a Path) -> Self {
         Self { kubeconfig, namespace: None }
     }
 
-    /// Runs `kubectl ARGUMENTS` and returns what it printed. Fails with everything that it printed.
+    /// Runs `kubectl ARGUMENTS` and returns its standard output. The error of a failed run contains all output.
     pub async fn run(&self, arguments: &[&str]) -> anyhow::Result<String> {
         let output = self.output(arguments).await?;
         let printed = String::from_utf8_lossy(&output.stdout).into_owned();
         if !output.status.success() {
-            let said = String::from_utf8_lossy(&output.stderr);
-            bail!("kubectl {}: {}\n{printed}{said}", arguments.join(" "), output.status);
+            let errors = String::from_utf8_lossy(&output.stderr);
+            bail!("kubectl {}: {}\n{printed}{errors}", arguments.join(" "), output.status);
         }
         Ok(printed)
     }
 
-    /// Runs `kubectl ARGUMENTS`, which must fail, and returns what it printed.
+    /// Runs `kubectl ARGUMENTS`, which must fail, and returns its output.
     pub async fn refused(&self, arguments: &[&str]) -> anyhow::Result<String> {
         let output = self.output(arguments).await?;
         if output.status.success() {
@@ -45,7 +46,7 @@ impl<'a> Kubectl<'a> {
         Ok(String::from_utf8_lossy(&output.stderr).into_owned())
     }
 
-    /// A command that the caller may add to, for example an editor.
+    /// Returns a command that the caller may extend, for example with an editor.
     #[must_use]
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new("kubectl");
@@ -54,7 +55,7 @@ impl<'a> Kubectl<'a> {
             .arg(self.kubeconfig)
             .args(self.namespace.map(|it| ["--namespace", it]).into_iter().flatten())
             .args(arguments)
-            // Its discovery cache would outlive the server.
+            // Keep the discovery cache with this server: kubectl's default cache would outlive it.
             .env("KUBECACHEDIR", self.kubeconfig.with_extension("cache"))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

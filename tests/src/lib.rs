@@ -1,7 +1,7 @@
-//! Shared by Windlass's cross-crate tests and its demo: API servers, the host as a process, kubectl, and the story of a
-//! `WebApp`, which must be the same on both servers.
+//! Code that Windlass's end-to-end tests and its demo share: API servers, the host as a process, kubectl, and the story
+//! of a `WebApp`, which must be the same on both servers.
 //!
-//! Nothing here is part of the product. Everything runs on loopback.
+//! This crate is not part of the product. Everything runs on loopback.
 
 pub mod admin;
 pub mod altered;

@@ -3,7 +3,7 @@
 /// A fenced block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Snippet {
-    /// The text after the opening fence: the language, and what the block is.
+    /// The text after the opening fence: the language, and words that classify the block.
     pub info: String,
     /// The lines between the fences.
     pub text: String,

@@ -1,11 +1,11 @@
-//! Guests that a test changes by patching their bytes, so that one build serves for many plugins.
+//! Patches the bytes of guests, so that one build serves for many plugins.
 
 use std::path::Path;
 
 use anyhow::{Context, ensure};
 
-/// Writes the guest `name` to `path`, with `value` after the `marker` in its bytes. There is `room` for that many
-/// bytes; the rest is filled with dots.
+/// Writes the guest `name` to `path`, with `value` after the `marker` in its bytes. The guest has `room` bytes for it;
+/// dots fill the rest.
 pub fn write(name: &str, (marker, room): (&[u8], usize), value: &str, path: &Path) -> anyhow::Result<()> {
     let mut bytes = std::fs::read(crate::paths::guest(name)?)?;
     let at = bytes.windows(marker.len()).position(|window| window == marker).context("the guest has its marker")?;

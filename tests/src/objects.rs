@@ -1,4 +1,4 @@
-//! Reads and writes objects as JSON, like a user's client.
+//! Reads and writes objects as JSON, as a user's client does.
 
 use anyhow::Context;
 use kube::Client;
@@ -13,7 +13,7 @@ pub struct Objects {
     namespace: String,
 }
 
-/// The field manager of everything that the tests themselves write.
+/// The field manager of all writes by the tests themselves.
 const MANAGER: &str = "windlass-tests";
 
 impl Objects {
@@ -35,13 +35,13 @@ impl Objects {
         &self.client
     }
 
-    /// The object as JSON. `None` if it does not exist.
+    /// Reads an object. Returns `None` if the object does not exist.
     pub async fn get(&self, kind: &str, name: &str) -> anyhow::Result<Option<Value>> {
         let found = self.api(kind)?.get_opt(name).await.with_context(|| format!("get {kind} {name}"))?;
         Ok(found.map(serde_json::to_value).transpose()?)
     }
 
-    /// All objects of a kind that match a label selector.
+    /// Lists the objects of a kind that match a label selector.
     pub async fn list(&self, kind: &str, labels: &str) -> anyhow::Result<Vec<Value>> {
         let list = self.api(kind)?.list(&ListParams::default().labels(labels)).await?;
         Ok(list.items.into_iter().map(serde_json::to_value).collect::<Result<_, _>>()?)
@@ -66,7 +66,7 @@ impl Objects {
         Ok(serde_json::to_value(patched.with_context(|| format!("patch {kind} {name}"))?)?)
     }
 
-    /// Deletes an object in the background.
+    /// Deletes an object with background propagation.
     pub async fn delete(&self, kind: &str, name: &str) -> anyhow::Result<()> {
         let parameters = DeleteParams::background();
         self.api(kind)?.delete(name, &parameters).await.with_context(|| format!("delete {kind} {name}"))?;
@@ -84,7 +84,7 @@ impl Objects {
     }
 }
 
-/// The documents of a YAML file.
+/// Reads the documents of a YAML file.
 pub fn documents(path: &std::path::Path) -> anyhow::Result<Vec<Value>> {
     let text = std::fs::read_to_string(path).with_context(|| format!("read {}", path.display()))?;
     serde_saphyr::from_multiple(&text).with_context(|| format!("parse {}", path.display()))

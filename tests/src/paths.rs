@@ -1,5 +1,5 @@
-//! The paths of the parts under test. `make test` builds them first and sets environment variables; without these, the
-//! default paths of `make` are used.
+//! The paths of the binaries, plugins and guests under test. `make test` builds them first and sets environment
+//! variables. Without these variables, the default paths of `make` apply.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -12,7 +12,7 @@ pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))
 }
 
-/// The `windlass` binary: `WINDLASS_BIN`, else beside the running test.
+/// The `windlass` binary: `WINDLASS_BIN`, or else the one beside the running test.
 pub fn windlass() -> anyhow::Result<PathBuf> {
     let beside =
         std::env::current_exe()?.ancestors().map(|directory| directory.join("windlass")).find(|path| path.is_file());
@@ -20,8 +20,8 @@ pub fn windlass() -> anyhow::Result<PathBuf> {
     existing(built, "the windlass binary", "make build")
 }
 
-/// A `windlass` of another version: `WINDLASS_SKEW_BIN`, relative to the root. Without it, the same binary, so that the
-/// story runs with one version.
+/// A `windlass` of another version: `WINDLASS_SKEW_BIN`, relative to the root. Without this variable it is the same
+/// binary, and the story runs with one version.
 pub fn other_windlass() -> anyhow::Result<PathBuf> {
     match std::env::var_os("WINDLASS_SKEW_BIN") {
         Some(binary) => {
@@ -31,36 +31,37 @@ pub fn other_windlass() -> anyhow::Result<PathBuf> {
     }
 }
 
-/// The directory in which hosts under test keep compiled plugins: beside the binary, so that it is cleaned with it.
+/// The directory in which hosts under test keep compiled plugins. It is beside the binary, so that cleaning the build
+/// cleans it too.
 pub fn cache() -> anyhow::Result<PathBuf> {
     Ok(windlass()?.with_file_name("compiled-plugins"))
 }
 
-/// The directory of built plugins: `WINDLASS_PLUGIN_DIR`, else `target/plugins`.
+/// The directory of built plugins: `WINDLASS_PLUGIN_DIR`, or else `target/plugins`.
 pub fn plugins() -> anyhow::Result<PathBuf> {
     let directory = from_environment("WINDLASS_PLUGIN_DIR", "target/plugins");
     existing(Some(directory), "the directory of plugins", "make plugins")
 }
 
-/// The test guest `name`: in `WINDLASS_GUEST_DIR`, else `target/guests`.
+/// The test guest `name`, in `WINDLASS_GUEST_DIR` or else in `target/guests`.
 pub fn guest(name: &str) -> anyhow::Result<PathBuf> {
     let file = from_environment("WINDLASS_GUEST_DIR", "target/guests").join(format!("{name}.wasm"));
     existing(Some(file), "a test guest", "make plugins")
 }
 
-/// The plugin `name` of a stock toolchain: in `WINDLASS_STOCK_DIR`, else `target/stock`.
+/// The plugin `name` that a stock toolchain built, in `WINDLASS_STOCK_DIR` or else in `target/stock`.
 pub fn stock(name: &str) -> anyhow::Result<PathBuf> {
     let file = from_environment("WINDLASS_STOCK_DIR", "target/stock").join(format!("{name}.wasm"));
     existing(Some(file), "a plugin of a stock toolchain", "make stock")
 }
 
-/// The binary with a real kube-apiserver: `WINDLASS_CLUSTER_BIN`.
+/// The binary of `tests/cluster`, which runs a real kube-apiserver: `WINDLASS_CLUSTER_BIN`.
 pub fn cluster() -> anyhow::Result<PathBuf> {
     let built = std::env::var_os("WINDLASS_CLUSTER_BIN").map(PathBuf::from);
     existing(built, "the real kube-apiserver (WINDLASS_CLUSTER_BIN)", "make test, or tools/build-cluster")
 }
 
-/// The `PATH` with the tools of other languages: `WINDLASS_LANGUAGES`, else the output of `tools/languages`.
+/// The `PATH` with the tools of other languages: `WINDLASS_LANGUAGES`, or else the output of `tools/languages`.
 pub fn languages() -> anyhow::Result<String> {
     if let Ok(path) = std::env::var("WINDLASS_LANGUAGES") {
         return Ok(path);
@@ -68,7 +69,8 @@ pub fn languages() -> anyhow::Result<String> {
     said_by("tools/languages", &[])
 }
 
-/// The same with Python and its official client: `WINDLASS_CLIENTS`, else the output of `tools/languages --clients`.
+/// The `PATH` with Python and the official Kubernetes client: `WINDLASS_CLIENTS`, or else the output of
+/// `tools/languages --clients`.
 pub fn clients() -> anyhow::Result<String> {
     if let Ok(path) = std::env::var("WINDLASS_CLIENTS") {
         return Ok(path);
@@ -76,7 +78,7 @@ pub fn clients() -> anyhow::Result<String> {
     said_by("tools/languages", &["--clients"])
 }
 
-/// The path of helm: `WINDLASS_HELM`, else the output of `tools/build-helm`.
+/// The path of helm: `WINDLASS_HELM`, or else the output of `tools/build-helm`.
 pub fn helm() -> anyhow::Result<PathBuf> {
     if let Some(path) = std::env::var_os("WINDLASS_HELM") {
         return Ok(path.into());
@@ -84,7 +86,7 @@ pub fn helm() -> anyhow::Result<PathBuf> {
     said_by("tools/build-helm", &[]).map(PathBuf::from)
 }
 
-/// The path of promlint: `WINDLASS_PROMLINT`, else the output of `tools/build-promlint`.
+/// The path of promlint: `WINDLASS_PROMLINT`, or else the output of `tools/build-promlint`.
 pub fn promlint() -> anyhow::Result<PathBuf> {
     if let Some(path) = std::env::var_os("WINDLASS_PROMLINT") {
         return Ok(path.into());
@@ -105,7 +107,7 @@ fn said_by(tool: &str, arguments: &[&str]) -> anyhow::Result<String> {
     Ok(String::from_utf8(output.stdout)?.trim_end().to_owned())
 }
 
-/// A file of the example `webapp`.
+/// The path of a file of the example `webapp`.
 #[must_use]
 pub fn example(name: &str) -> PathBuf {
     root().join("examples/webapp").join(name)

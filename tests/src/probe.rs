@@ -1,8 +1,7 @@
-//! The guest `probe`, which runs scripts: starts a host that runs it behind a proxy, and collects the results of its
-//! scripts.
+//! Runs scripts in the guest `probe`: starts a host that runs the guest behind a proxy, and collects the results.
 //!
-//! A script is a list of steps, as described in `tests/guests/probe/README.md`. Its results are read from the host's
-//! log, so that they are available whatever happens to the API server.
+//! A script is a list of steps, as described in `tests/guests/probe/README.md`. Its results come from the host's log,
+//! so that they do not depend on the API server.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -18,18 +17,18 @@ use crate::proxied::Proxied;
 use crate::server::{Kind, Server};
 use crate::{paths, wait};
 
-/// The Probe for tests that need only one.
+/// The name of the Probe for tests that need only one.
 pub const NAME: &str = "probe";
 /// A part of the User-Agent of the plugin's own requests.
 const AGENT: &str = "(probe@";
 
 /// A server, a proxy in front of it, and a host behind the proxy that runs only the plugin `probe`.
 pub struct Lab {
-    /// The server behind the proxy. Its own [`objects`](Server::objects) bypass the proxy.
+    /// The server behind the proxy. The server's own [`objects`](Server::objects) bypass the proxy.
     pub server: Server,
-    /// All requests of the host go through this.
+    /// The proxy that all requests of the host go through.
     pub proxy: Proxied,
-    /// The host.
+    /// The host that runs the plugin.
     pub host: Host,
     runs: AtomicU32,
     _plugins: TempDir,
@@ -38,11 +37,11 @@ pub struct Lab {
 /// One call of the plugin: its request, and the result of each step.
 #[derive(Clone, Debug, Default)]
 pub struct Call {
-    /// The request without its object, but with the object's `generation`.
+    /// The results, in the order of execution.
     pub request: Value,
     /// In the order of execution.
     pub steps: Vec<Step>,
-    /// True if the script has ended.
+    /// Whether the script has ended.
     pub ended: bool,
 }
 
@@ -53,24 +52,24 @@ pub struct Step {
     pub id: String,
     /// The import that it called.
     pub call: String,
-    /// The import's answer: a value, or the whole error. Long ones are shortened.
+    /// The answer of the import: a value, or the whole error. Long answers are shortened.
     pub answer: Result<Value, Value>,
 }
 
 impl Lab {
-    /// A lab on its own server, or in a namespace of the shared one. It is ready for scripts.
+    /// Starts a lab on its own server, or in a namespace of the shared one. The lab is ready for scripts.
     pub async fn start(kind: Kind) -> anyhow::Result<Self> {
         Self::on(Server::start(kind).await?, &[]).await
     }
 
-    /// A lab on `server`, whose host gets further arguments.
+    /// Starts a lab on `server`. The host gets further arguments.
     pub async fn on(server: Server, arguments: &[&str]) -> anyhow::Result<Self> {
         let proxy = Proxied::start(&server, 5).await?;
         let kubeconfig = proxy.kubeconfig().to_owned();
         Self::with_kubeconfig(server, proxy, &kubeconfig, arguments).await
     }
 
-    /// A lab whose host reaches the server by the test's own kubeconfig.
+    /// Starts a lab whose host reaches the server with this kubeconfig.
     pub async fn with_kubeconfig(
         server: Server,
         proxy: Proxied,
@@ -94,7 +93,7 @@ impl Lab {
         self.run_as(NAME, steps).await
     }
 
-    /// Like [`Lab::run`], as the script of the Probe `name`.
+    /// Like [`Lab::run`], but as the script of the Probe `name`.
     pub async fn run_as(&self, name: &str, steps: impl IntoIterator<Item = Value>) -> anyhow::Result<Call> {
         let run = self.begin(name, false, steps).await?;
         Ok(self.calls(&run, 1).await?.remove(0))
@@ -117,7 +116,7 @@ impl Lab {
         Ok(run)
     }
 
-    /// Waits until `count` calls have completed the script of a run, and returns all calls that have begun it.
+    /// Waits until `count` calls have completed the script of a run, and returns all calls that have begun the script.
     pub async fn calls(&self, run: &str, count: usize) -> anyhow::Result<Vec<Call>> {
         let what = format!("{count} calls of the script {run}");
         let ended = wait::until(&what, || async {
@@ -139,7 +138,7 @@ impl Lab {
         self.put_as(NAME, object).await
     }
 
-    /// Like [`Lab::put`]; the Probe `name` looks at the cache.
+    /// Like [`Lab::put`], but waits for the cache of the Probe `name`.
     pub async fn put_as(&self, name: &str, object: &Value) -> anyhow::Result<Value> {
         let applied = self.server.objects().apply(object).await?;
         self.until_cached_by(name, &applied).await?;
@@ -151,7 +150,7 @@ impl Lab {
         self.until_cached_by(NAME, object).await
     }
 
-    /// Like [`Lab::until_cached`]; the Probe `name` looks at the cache.
+    /// Like [`Lab::until_cached`], but looks at the cache of the Probe `name`.
     pub async fn until_cached_by(&self, name: &str, object: &Value) -> anyhow::Result<()> {
         let metadata = &object["metadata"];
         let target = json!({
@@ -169,8 +168,8 @@ impl Lab {
         .await
     }
 
-    /// The number of requests that the plugin has sent, with any result, not counting the notes that a script is about
-    /// to run, and Events.
+    /// The number of requests that the plugin has sent, whatever their result. Events do not count, nor do the writes
+    /// to the status by which a script announces that it will run.
     #[must_use]
     pub fn sent(&self) -> u64 {
         let of = |resource: &str| self.proxy.count(&Match::any().resource(resource).agent(AGENT));
@@ -178,14 +177,14 @@ impl Lab {
     }
 }
 
-/// A directory that contains only the plugin.
+/// A directory that contains only the plugin `probe`.
 pub fn plugin_directory() -> anyhow::Result<TempDir> {
     let directory = tempfile::tempdir()?;
     std::fs::copy(paths::guest("probe")?, directory.path().join("probe.wasm"))?;
     Ok(directory)
 }
 
-/// Installs the definition of `Probe` and waits until it is served.
+/// Installs the definition of `Probe` and waits until the server serves it.
 pub async fn install(objects: &Objects) -> anyhow::Result<()> {
     for document in crate::objects::documents(&paths::root().join("tests/guests/probe/crd.yaml"))? {
         objects.apply(&document).await?;
@@ -194,7 +193,7 @@ pub async fn install(objects: &Objects) -> anyhow::Result<()> {
 }
 
 impl Call {
-    /// The answer to the step `id`.
+    /// Returns the answer to the step `id`.
     ///
     /// # Panics
     /// If the step failed or has not run.
@@ -206,7 +205,7 @@ impl Call {
         step.answer.as_ref().unwrap_or_else(|error| panic!("{} {} failed: {error}", step.id, step.call))
     }
 
-    /// The error of the step `id`, which must have this reason.
+    /// Returns the error of the step `id`, which must have this reason.
     ///
     /// # Panics
     /// If the step succeeded, failed with another reason, or has not run.
@@ -236,7 +235,7 @@ fn numbered(number: usize, mut step: Value) -> Value {
     step
 }
 
-/// The calls of a run in the host's log, distinguished by their traces.
+/// Extracts the calls of a run from the host's log. Each call has its own trace.
 fn calls(log: &str, run: &str) -> Vec<Call> {
     let mut calls: Vec<(String, Call)> = Vec::new();
     for line in log.lines().filter(|line| line.contains("probe ")) {
@@ -258,7 +257,7 @@ fn calls(log: &str, run: &str) -> Vec<Call> {
     calls.into_iter().map(|(_, call)| call).collect()
 }
 
-/// The trace, the word and the content of a line that the plugin logged.
+/// Splits a line that the plugin logged into the trace, the first word and the rest as JSON.
 fn parse(line: &str) -> Option<(String, String, Value)> {
     let line: Value = serde_json::from_str(line).ok()?;
     let message = line["message"].as_str()?.strip_prefix("probe ")?;

@@ -1,10 +1,10 @@
-//! A process as seen from outside, through /proc.
+//! Observes a process from outside, through /proc.
 
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 
-/// A process that uses less CPU than this in a second counts as idle.
+/// A process counts as idle if it uses less CPU time than this in a second.
 pub const CPU_AT_REST_MAX: Duration = Duration::from_millis(30);
 /// The time between two looks.
 const REST_LOOK_INTERVAL: Duration = Duration::from_millis(200);
@@ -16,16 +16,16 @@ pub struct Process(pub u32);
 /// The CPU use of a process since it started.
 #[derive(Clone, Copy, Debug)]
 pub struct Usage {
-    /// Of all its threads, including those that have ended.
+    /// The CPU time of all threads, including threads that have ended.
     pub cpu: Duration,
-    /// Of its current threads.
+    /// The context switches of the current threads.
     pub switches: u64,
 }
 
 /// The memory of a process, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Memory {
-    /// Its proportional share: memory that several processes map is divided among them.
+    /// The proportional share: memory that several processes map is divided among them.
     pub proportional: u64,
     /// The anonymous part of it.
     pub anonymous: u64,
@@ -39,11 +39,11 @@ impl Process {
         Ok(Usage { cpu: self.cpu()?, switches: self.switches()? })
     }
 
-    /// Waits until it was idle for a second, and returns when that second began.
+    /// Waits until the process was idle for a second, and returns when that second began.
     ///
     /// # Errors
     ///
-    /// If it has ended, or is not idle within `patience`.
+    /// If the process has ended, or is not idle within `patience`.
     pub async fn at_rest(self, patience: Duration) -> anyhow::Result<Instant> {
         let began = Instant::now();
         let (mut since, mut used) = (began, self.cpu()?);
@@ -55,33 +55,33 @@ impl Process {
             } else if since.elapsed() > Duration::from_secs(1) {
                 return Ok(since);
             }
-            ensure!(began.elapsed() < patience, "it never comes to rest");
+            ensure!(began.elapsed() < patience, "the process was never idle for a second");
         }
     }
 
-    /// The CPU time that it uses within the next `time`.
+    /// Measures the CPU time that the process uses within the next `time`.
     pub async fn cpu_over(self, time: Duration) -> anyhow::Result<Duration> {
         let before = self.cpu()?;
         tokio::time::sleep(time).await;
         Ok(self.cpu()?.saturating_sub(before))
     }
 
-    /// The CPU time of all its threads, in the system's ticks.
+    /// The CPU time of all threads. The system counts it in ticks.
     pub fn cpu(self) -> anyhow::Result<Duration> {
         const TICKS_PER_SECOND: f64 = 100.0;
         let stat = self.read("stat")?;
-        // The name before it may contain anything. After it, the twelfth and thirteenth fields are user and system
-        // time.
+        // The name in parentheses may contain anything, so parse after it. The twelfth and thirteenth fields are then
+        // the user time and the system time.
         let (_, after) = stat.rsplit_once(')').context("a process has a name")?;
         let mut times = after.split_whitespace().skip(11).map(str::parse::<u32>);
-        let mut next = || times.next().context("it has times")?.context("which are numbers");
+        let mut next = || times.next().context("a process has CPU times")?.context("a CPU time is a number");
         Ok(Duration::from_secs_f64(f64::from(next()? + next()?) / TICKS_PER_SECOND))
     }
 
     fn switches(self) -> anyhow::Result<u64> {
         let mut sum = 0;
         for task in std::fs::read_dir(format!("/proc/{}/task", self.0))? {
-            // A thread may have ended meanwhile.
+            // Skip a thread that has ended meanwhile.
             let Ok(status) = std::fs::read_to_string(task?.path().join("status")) else { continue };
             sum += value(&status, "voluntary_ctxt_switches:")? + value(&status, "nonvoluntary_ctxt_switches:")?;
         }
@@ -105,14 +105,14 @@ impl Process {
     }
 }
 
-/// `bytes` in MiB, the unit of the tables.
+/// Converts bytes to MiB, the unit of the tables.
 #[must_use]
 #[allow(clippy::cast_precision_loss, reason = "figures for people")]
 pub fn mebibytes(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 20)
 }
 
-/// The number after a name at the beginning of a line.
+/// Finds the number after a name at the beginning of a line.
 fn value(text: &str, name: &str) -> anyhow::Result<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name)).with_context(|| format!("{name} in {text}"))?;
     line.trim().trim_end_matches(" kB").parse().with_context(|| format!("{name} is a number"))

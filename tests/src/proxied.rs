@@ -19,8 +19,8 @@ pub struct Proxied {
 }
 
 impl Proxied {
-    /// Starts a proxy in front of `server`. `seed` determines all its random choices. Requests by the server's own
-    /// [`objects`](Server::objects) bypass it.
+    /// Starts a proxy in front of `server`. `seed` determines all random choices of the proxy. Requests through the
+    /// server's own [`objects`](Server::objects) bypass the proxy.
     pub async fn start(server: &Server, seed: u64) -> anyhow::Result<Self> {
         let path = server.kubeconfig();
         let read = Kubeconfig::read_from(path).with_context(|| format!("read {}", path.display()))?;
@@ -32,7 +32,7 @@ impl Proxied {
         Ok(Self { proxy, kubeconfig, _directory: directory })
     }
 
-    /// A kubeconfig with all rights, through the proxy.
+    /// A kubeconfig with all rights that goes through the proxy.
     #[must_use]
     pub fn kubeconfig(&self) -> &Path {
         &self.kubeconfig

@@ -25,7 +25,7 @@ pub enum Kind {
 
 /// A server for one test, with a namespace for this test.
 pub struct Server {
-    /// Which one.
+    /// Which of the two servers it is.
     pub kind: Kind,
     kubeconfig: PathBuf,
     objects: Objects,
@@ -44,7 +44,7 @@ impl Server {
         Self::embed(ServerConfig::default()).await
     }
 
-    /// An embedded server with authorization by roles. The kubeconfig is an administrator's.
+    /// Starts an embedded server that authorizes by roles. The kubeconfig has an administrator's rights.
     pub async fn with_roles() -> anyhow::Result<Self> {
         Self::embed(ServerConfig { authorization: Authorization::Rbac, ..ServerConfig::default() }).await
     }
@@ -57,7 +57,7 @@ impl Server {
         Self::with_namespace(Kind::Embedded, path, Some(server), Some(directory)).await
     }
 
-    /// A namespace in a real cluster.
+    /// Creates a namespace in a real cluster.
     pub async fn join(cluster: &Cluster) -> anyhow::Result<Self> {
         Self::with_namespace(Kind::Real, cluster.kubeconfig().to_owned(), None, None).await
     }
@@ -87,27 +87,27 @@ impl Server {
         &self.kubeconfig
     }
 
-    /// The embedded server, for what only it can do.
+    /// The embedded server, for tests of what only this server can do. `None` for a real cluster.
     #[must_use]
     pub fn embedded(&self) -> Option<&ApiServer> {
         self.embedded.as_ref()
     }
 
-    /// Installs the CRD of `WebApp` and waits until it is served.
+    /// Installs the CRD of `WebApp` and waits until the server serves it.
     pub async fn install_webapp(&self) -> anyhow::Result<()> {
         install_webapp(&self.objects).await
     }
 }
 
-/// Installs the CRD of `WebApp` and waits until it is served.
+/// Installs the CRD of `WebApp` and waits until the server serves it.
 pub async fn install_webapp(objects: &Objects) -> anyhow::Result<()> {
     for document in crate::objects::documents(&crate::paths::example("crd.yaml"))? {
         objects.apply(&document).await?;
     }
-    wait::until("the CRD is served", || async { objects.list("WebApp", "").await.map(|_| ()) }).await
+    wait::until("the server serves the CRD", || async { objects.list("WebApp", "").await.map(|_| ()) }).await
 }
 
-/// A client for the current context of a kubeconfig.
+/// Creates a client for the current context of a kubeconfig.
 pub async fn client(kubeconfig: &Path) -> anyhow::Result<Client> {
     let read = Kubeconfig::read_from(kubeconfig).with_context(|| format!("read {}", kubeconfig.display()))?;
     let config = Config::from_custom_kubeconfig(read, &KubeConfigOptions::default()).await?;

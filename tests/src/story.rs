@@ -1,7 +1,7 @@
-//! The story of a `WebApp`: what the demo shows, and what must happen on both API servers.
+//! The story of a `WebApp`: the demo shows it, and it must pass on both API servers.
 //!
-//! Each step does one thing as a user would, waits for its consequences, and returns a line for people. The demo prints
-//! the lines; the tests expect all steps to succeed.
+//! Each step does one thing as a user would, waits for the consequences, and returns a line for people. The demo prints
+//! the lines. The tests expect all steps to succeed.
 
 use std::time::{Duration, Instant};
 
@@ -14,16 +14,16 @@ use crate::wait::until;
 /// The `WebApp` of the story.
 pub const NAME: &str = "shop";
 
-/// Tells the story of one `WebApp`.
+/// Runs the story of one `WebApp`, step by step.
 pub struct Story<'a> {
     objects: &'a Objects,
 }
 
-/// A step's line, and the time until its consequences were seen.
-pub struct Told {
-    /// For people.
+/// The result of a step.
+pub struct StepResult {
+    /// One line for people.
     pub line: String,
-    /// From the action to its last consequence.
+    /// The time from the action until its last consequence was seen.
     pub took: Duration,
 }
 
@@ -35,7 +35,7 @@ impl<'a> Story<'a> {
     }
 
     /// Runs the whole story, step by step.
-    pub async fn whole(&self) -> anyhow::Result<Vec<Told>> {
+    pub async fn whole(&self) -> anyhow::Result<Vec<StepResult>> {
         Ok(vec![
             self.create().await?,
             self.run().await?,
@@ -47,7 +47,7 @@ impl<'a> Story<'a> {
     }
 
     /// Creates the `WebApp` and waits for both children.
-    pub async fn create(&self) -> anyhow::Result<Told> {
+    pub async fn create(&self) -> anyhow::Result<StepResult> {
         let started = Instant::now();
         for document in crate::objects::documents(&crate::paths::example("webapp.yaml"))? {
             self.objects.apply(&document).await?;
@@ -55,54 +55,54 @@ impl<'a> Story<'a> {
         let owner = self.uid("WebApp").await?;
         self.child("Deployment", &owner, |it| it["spec"]["replicas"] == 2).await?;
         self.child("Service", &owner, |it| it["spec"]["ports"][0]["port"].is_number()).await?;
-        told(started, "created: a Deployment with 2 replicas and a Service, both owned by it")
+        step_result(started, "created: a Deployment with 2 replicas and a Service, both owned by it")
     }
 
-    /// Waits until the `WebApp` says that it runs.
-    pub async fn run(&self) -> anyhow::Result<Told> {
+    /// Waits until the `WebApp` reports that it runs.
+    pub async fn run(&self) -> anyhow::Result<StepResult> {
         let started = Instant::now();
         self.runs_with(2).await?;
-        until("an Event tells of the creation", || async {
+        until("an Event reports the creation", || async {
             let events = self.events().await?;
             let created = |event: &&Value| event["reason"] == "Created" && event["type"] == "Normal";
             events.iter().find(created).map(|_| ()).with_context(|| format!("{events:?}"))
         })
         .await?;
-        told(started, "running: phase Running, 2 of 2 replicas ready, and Events tell why")
+        step_result(started, "running: phase Running, 2 of 2 replicas ready, and Events explain it")
     }
 
     /// Scales the `WebApp`.
-    pub async fn scale(&self) -> anyhow::Result<Told> {
+    pub async fn scale(&self) -> anyhow::Result<StepResult> {
         let started = Instant::now();
         self.objects.merge("WebApp", NAME, &json!({"spec": {"replicas": 4}})).await?;
         self.runs_with(4).await?;
-        told(started, "scaled: from 2 to 4 replicas, all ready")
+        step_result(started, "scaled: from 2 to 4 replicas, all ready")
     }
 
     /// Deletes the Deployment by hand.
-    pub async fn delete_deployment(&self) -> anyhow::Result<Told> {
+    pub async fn delete_deployment(&self) -> anyhow::Result<StepResult> {
         let started = Instant::now();
         let before = self.uid("Deployment").await?;
         let owner = self.uid("WebApp").await?;
         self.objects.delete("Deployment", NAME).await?;
         self.child("Deployment", &owner, |it| it["metadata"]["uid"] != before.as_str()).await?;
         self.runs_with(4).await?;
-        told(started, "healed: the Deployment was deleted by hand and came back")
+        step_result(started, "healed: the Deployment was deleted by hand and came back")
     }
 
     /// Edits the Service by hand.
-    pub async fn edit_service(&self) -> anyhow::Result<Told> {
+    pub async fn edit_service(&self) -> anyhow::Result<StepResult> {
         let started = Instant::now();
         let owner = self.uid("WebApp").await?;
         let before = self.objects.get("Service", NAME).await?.context("the Service exists")?;
         let broken = json!({"spec": {"selector": {"app.kubernetes.io/instance": "another"}}});
         self.objects.merge("Service", NAME, &broken).await?;
         self.child("Service", &owner, |it| it["spec"]["selector"] == before["spec"]["selector"]).await?;
-        told(started, "mended: the Service's selector was edited by hand and is right again")
+        step_result(started, "mended: the Service's selector was edited by hand and is correct again")
     }
 
-    /// Deletes the `WebApp` and waits until everything has gone.
-    pub async fn delete(&self) -> anyhow::Result<Told> {
+    /// Deletes the `WebApp` and waits until it and all its children are gone.
+    pub async fn delete(&self) -> anyhow::Result<StepResult> {
         let started = Instant::now();
         self.objects.delete("WebApp", NAME).await?;
         for kind in ["WebApp", "Deployment", "Service"] {
@@ -119,12 +119,12 @@ impl<'a> Story<'a> {
             })
             .await?;
         }
-        told(started, "deleted: the WebApp and all that it owned are gone")
+        step_result(started, "deleted: the WebApp and all that it owned are gone")
     }
 
     async fn runs_with(&self, replicas: u64) -> anyhow::Result<()> {
         until(&format!("the WebApp runs with {replicas} replicas"), || async {
-            let it = self.objects.get("WebApp", NAME).await?.context("it is gone")?;
+            let it = self.objects.get("WebApp", NAME).await?.context("the WebApp is gone")?;
             let status = &it["status"];
             let ready = status["readyReplicas"] == replicas && status["phase"] == "Running";
             let current = status["observedGeneration"] == it["metadata"]["generation"];
@@ -136,8 +136,8 @@ impl<'a> Story<'a> {
 
     /// Waits for the child that has the `WebApp`'s name, is controlled by it, and satisfies `right`.
     async fn child(&self, kind: &str, owner: &str, right: impl Fn(&Value) -> bool) -> anyhow::Result<()> {
-        until(&format!("the {kind} is as it should be"), || async {
-            let it = self.objects.get(kind, NAME).await?.context("it does not exist")?;
+        until(&format!("the {kind} is correct"), || async {
+            let it = self.objects.get(kind, NAME).await?.context("the child does not exist")?;
             let reference = &it["metadata"]["ownerReferences"][0];
             let is_ours = reference["uid"] == owner && reference["controller"] == true;
             anyhow::ensure!(is_ours && it["metadata"]["deletionTimestamp"].is_null() && right(&it), "{it}");
@@ -153,11 +153,11 @@ impl<'a> Story<'a> {
 
     async fn uid(&self, kind: &str) -> anyhow::Result<String> {
         let it = self.objects.get(kind, NAME).await?.with_context(|| format!("the {kind} exists"))?;
-        Ok(it["metadata"]["uid"].as_str().context("it has a UID")?.to_owned())
+        Ok(it["metadata"]["uid"].as_str().context("the object has a UID")?.to_owned())
     }
 }
 
 #[allow(clippy::unnecessary_wraps, reason = "every step ends with it")]
-fn told(started: Instant, line: &str) -> anyhow::Result<Told> {
-    Ok(Told { line: line.to_owned(), took: started.elapsed() })
+fn step_result(started: Instant, line: &str) -> anyhow::Result<StepResult> {
+    Ok(StepResult { line: line.to_owned(), took: started.elapsed() })
 }

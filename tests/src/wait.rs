@@ -1,4 +1,4 @@
-//! Waits for conditions, never for a fixed time.
+//! Waits for conditions rather than for a fixed time.
 
 use std::fmt::Debug;
 use std::future::Future;
@@ -9,14 +9,14 @@ use anyhow::bail;
 /// How long a condition may take on a busy machine.
 pub const CONDITION_TIMEOUT: Duration = Duration::from_mins(3);
 
-/// The pause before the next look after this wait: a tenth of it. So quick results are seen at once, and slow ones are
-/// not slowed further by frequent looks.
+/// How long to wait before the next look: a tenth of the wait so far. So quick results are seen at once, and frequent
+/// looks do not delay slow ones.
 fn pause(waited: Duration) -> Duration {
     (waited / 10).clamp(Duration::from_millis(25), Duration::from_millis(500))
 }
 
-/// Calls `look` repeatedly until it returns a value. Fails after [`CONDITION_TIMEOUT`] with what was awaited and what
-/// was seen last.
+/// Calls `look` repeatedly until it returns a value. Fails after [`CONDITION_TIMEOUT`] with a description of the
+/// condition and the last error.
 pub async fn until<T, E, F, Fut>(what: &str, look: F) -> anyhow::Result<T>
 where
     F: FnMut() -> Fut,
@@ -26,7 +26,7 @@ where
     until_within(CONDITION_TIMEOUT, what, look).await
 }
 
-/// The same with another time limit.
+/// Like [`until`], with another time limit.
 pub async fn until_within<T, E, F, Fut>(patience: Duration, what: &str, mut look: F) -> anyhow::Result<T>
 where
     F: FnMut() -> Fut,

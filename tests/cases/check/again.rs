@@ -1,4 +1,4 @@
-//! Reruns from files: runs with two faults at once, and files that no check has written.
+//! Tests repeated runs from files: runs with two faults at once, and files that no check has written.
 
 use anyhow::ensure;
 use serde_json::{Value, json};
@@ -17,18 +17,18 @@ pub(super) fn file(scenario: &str, faults: &Value) -> anyhow::Result<Value> {
 }
 
 fn broken(again: &RunAgain) -> Vec<String> {
-    let told = |it: &Finding| format!("{}: {:?}", it.rule.name(), it.details);
-    again.findings.iter().map(told).collect()
+    let text = |it: &Finding| format!("{}: {:?}", it.rule.name(), it.details);
+    again.findings.iter().map(text).collect()
 }
 
 #[test]
-fn an_outage_that_begins_with_a_deed_ends_before_it_is_judged() -> anyhow::Result<()> {
+fn an_outage_that_a_deed_starts_ends_before_the_run_is_judged() -> anyhow::Result<()> {
     let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop"});
     let deed = json!({
         "name": "somebody deletes it", "class": "deleted-child", "allows": 1,
         "atRest": {"afterStep": 1, "object": deployment, "deed": "delete"},
     });
-    // The third deployment is the repeated one: the scenario's steps make the first two.
+    // The scenario's steps make the first two patches of the Deployment. The third one creates it again.
     let when = json!({"verbs": ["patch"], "resources": ["deployments.apps"], "calls": {"after": 2}});
     let rule = json!({"name": "outage", "when": when, "then": [{"error": {"code": 500}}]});
     let outage = json!({"name": "each patch fails", "class": "outage", "rules": [rule], "lastsSeconds": 7200});
@@ -43,7 +43,7 @@ fn an_outage_that_begins_with_a_deed_ends_before_it_is_judged() -> anyhow::Resul
 #[test]
 fn each_write_of_a_call_is_recorded_with_the_key_of_the_call() -> anyhow::Result<()> {
     let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop"});
-    // It is made once more, which this fault does not allow.
+    // The fault allows no extra write, but the plugin must create the object once more.
     let deed = json!({
         "name": "somebody deletes it", "class": "deleted-child",
         "atRest": {"afterStep": 1, "object": deployment, "deed": "delete"},
@@ -62,13 +62,13 @@ fn each_write_of_a_call_is_recorded_with_the_key_of_the_call() -> anyhow::Result
     })
 }
 
-/// Faults that no check has written, but a file may contain: each one can occur, and ends.
+/// No check writes these faults, but a file may contain them. Each can occur, and ends.
 #[test]
 fn faults_that_no_check_has_written_come_to_an_end() -> anyhow::Result<()> {
     let object = json!({"apiVersion": "v1", "kind": "Service", "namespace": "default", "name": "shop"});
     let point = |write: u64| json!({"write": write, "side": "afterCommit"});
     let of_watches = |then: Value| json!({"rules": [{"name": "", "when": {"verbs": ["watch"]}, "then": [then]}]});
-    // Each file, and how many of its two faults do not occur.
+    // Each file, and the number of its two faults that do not occur.
     let faults = [
         (2, json!({"crash": point(0), "swap": point(u64::MAX), "allows": usize::MAX})),
         (0, json!({"crash": point(1), "failover": {"at": point(1), "late": "no such thing"}, "allows": usize::MAX})),

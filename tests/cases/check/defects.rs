@@ -1,5 +1,5 @@
-//! Defects that are seeded into the engine (`windlass_core::defect`): `windlass check` finds each by a rule, and finds
-//! nothing without one.
+//! Tests defects that are seeded into the engine (`windlass_core::defect`). `windlass check` finds each defect by a
+//! rule, and finds nothing without a defect.
 #![cfg(debug_assertions)]
 
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use windlass_core::defect::Defect;
 use windlass_tests::{marker, paths};
 
 use self::Guest::{Composer, ReplicaSet, WebApp};
-use super::simulated::{self, Trial, told};
+use super::simulated::{self, Trial, findings_of};
 use crate::composite::OWNS;
 
 /// A plugin that reveals defects.
@@ -22,11 +22,11 @@ enum Guest {
     Composer,
 }
 
-/// A defect; the plugin, the scenario and the faults that reveal it; the seed whose first faults are close to them, and
-/// the number of runs needed; and the rule that finds it.
+/// A test case: a defect; the plugin, the scenario and the classes of faults that reveal it; a seed whose first faults
+/// reveal it soon, and the number of runs needed; and the rule that finds it.
 type Case = (Defect, Guest, &'static str, &'static [&'static str], u64, usize, RunRule);
 
-/// A defect that needs no faults has no class, and needs no further run.
+/// A case without classes of faults reveals its defect in the first run.
 const CASES: [Case; 15] = [
     (Defect::AddWhileRunningIsLost, WebApp, "webapp", &["delay"], 1, 5, RunRule::Converges),
     (Defect::FailureIsForgotten, WebApp, "webapp", &["error-500"], 1, 8, RunRule::Fails),
@@ -46,7 +46,7 @@ const CASES: [Case; 15] = [
 ];
 
 impl Guest {
-    /// The file of the plugin; it may be created in `folder`.
+    /// The file of the plugin. If it does not exist yet, it is created in `folder`.
     fn file(self, folder: &Path) -> anyhow::Result<PathBuf> {
         Ok(match self {
             WebApp => paths::plugins()?.join("webapp.wasm"),
@@ -70,7 +70,7 @@ impl Guest {
                     without.push((*scenario, *classes, *runs, *seed));
                     let right = plugin.check(&trial).await?;
                     if !right.findings.is_empty() {
-                        wrong.push(format!("without {defect:?}: {:#?}", told(&right)));
+                        wrong.push(format!("without {defect:?}: {:#?}", findings_of(&right)));
                     }
                 }
                 let seeded = defect.seed();
@@ -78,7 +78,7 @@ impl Guest {
                 drop(seeded);
                 match report.findings.iter().find(|finding| finding.rule == *rule) {
                     Some(found) => println!("figures: {defect:?}: {} in run {}", rule.name(), found.run),
-                    None => wrong.push(format!("{defect:?}: {:#?} and not {}", told(&report), rule.name())),
+                    None => wrong.push(format!("{defect:?}: {:#?} and not {}", findings_of(&report), rule.name())),
                 }
             }
             ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -103,7 +103,7 @@ fn the_defects_that_a_composer_shows_are_found() -> anyhow::Result<()> {
 }
 
 #[test]
-fn each_defect_is_looked_for() {
+fn each_defect_has_a_case() {
     for defect in Defect::ALL {
         assert!(CASES.iter().any(|case| case.0 == defect), "{defect:?} is not");
     }

@@ -1,5 +1,5 @@
-//! The project's correct plugins pass with every seed: another seed starts with other faults, at another time of day.
-//! `make soak STORIES=check` runs a thousand seeds.
+//! Checks the project's correct plugins with many seeds: none may give a finding. Another seed starts with other
+//! faults, at another time of day. `make soak STORIES=check` runs a thousand seeds.
 
 use std::path::Path;
 use std::time::Instant;
@@ -7,16 +7,16 @@ use std::time::Instant;
 use anyhow::ensure;
 use windlass_tests::{marker, paths};
 
-use super::simulated::{self, Trial, told};
+use super::simulated::{self, Trial, findings_of};
 
-/// The number of runs of each seed, beside those without a fault.
+/// The number of runs with a fault for each seed.
 const FAULTS: usize = 4;
 
-/// The most seeds for the operators, whose runs take longer.
+/// The maximum number of seeds for the operators, whose runs take longer.
 const OPERATOR_SEEDS_MAX: u64 = 200;
 
-/// The operators of tests/guests/operators, and the runs that each seed has without a fault: with another seed, and two
-/// for each patch of the scenario.
+/// The operators of tests/guests/operators, and the number of runs without a fault for each seed: one with another
+/// seed, and two for each patch of the scenario.
 const OPERATORS: [(&str, usize); 6] =
     [("reloader", 8), ("replicator", 6), ("janitor", 6), ("cron", 2), ("jobs", 4), ("downscaler", 4)];
 
@@ -31,7 +31,7 @@ fn checked(name: &str, file: &Path, scenario: &str, seeds: u64, without_faults: 
         let (began, mut runs) = (Instant::now(), 0);
         for seed in 1..=seeds {
             let report = plugin.check(&Trial { scenario, classes: &[], runs: without_faults + FAULTS, seed }).await?;
-            ensure!(report.findings.is_empty(), "{name}, seed {seed}: {:#?}", told(&report));
+            ensure!(report.findings.is_empty(), "{name}, seed {seed}: {:#?}", findings_of(&report));
             runs += report.runs;
         }
         let seconds = began.elapsed().as_secs_f64();
@@ -41,7 +41,7 @@ fn checked(name: &str, file: &Path, scenario: &str, seeds: u64, without_faults: 
 }
 
 #[test]
-fn the_right_plugins_give_no_finding_whatever_the_seed() -> anyhow::Result<()> {
+fn correct_plugins_give_no_finding_whatever_the_seed() -> anyhow::Result<()> {
     let seeds = seeds()?;
     let plugins = paths::plugins()?;
     let all = [
@@ -58,9 +58,9 @@ fn the_right_plugins_give_no_finding_whatever_the_seed() -> anyhow::Result<()> {
     checks.into_iter().try_for_each(|check| check.join().expect("no panic"))
 }
 
-/// They change objects of others, or live by time, and do it well.
+/// These operators change objects of other owners, or act by time. They are correct.
 #[test]
-fn operators_in_the_shapes_of_the_field_give_no_finding_whatever_the_seed() -> anyhow::Result<()> {
+fn typical_operators_give_no_finding_whatever_the_seed() -> anyhow::Result<()> {
     let seeds = seeds()?.min(OPERATOR_SEEDS_MAX);
     let folder = tempfile::tempdir()?;
     let mut checks = Vec::new();

@@ -1,5 +1,5 @@
-//! Plugins that are checked in this process, each in a simulated world on the calling thread: they are loaded once,
-//! however often they are checked.
+//! Checks plugins in this process, each in a simulated world on the calling thread. A plugin is loaded only once,
+//! however often it is checked.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,19 +13,19 @@ use windlass_tests::{busy, paths};
 use windlass_wasm::{Limits, Metering, Plugin, Sandbox, SandboxOptions};
 
 /// A plugin in its simulated world.
-pub(super) struct ToldPlugin(Arc<Plugin>);
+pub(super) struct SimulatedPlugin(Arc<Plugin>);
 
 /// The effort of a check, and its seed.
 pub(super) struct Trial<'a> {
     pub(super) scenario: &'a str,
-    /// Faults of these classes; `None` means all classes.
+    /// The classes of faults to try. Empty for all.
     pub(super) classes: &'a [&'a str],
     pub(super) runs: usize,
     pub(super) seed: u64,
 }
 
 /// Loads the plugin of `file`, and passes it to `work`.
-pub(super) fn with<T>(file: &Path, work: impl AsyncFnOnce(&ToldPlugin) -> anyhow::Result<T>) -> anyhow::Result<T> {
+pub(super) fn with<T>(file: &Path, work: impl AsyncFnOnce(&SimulatedPlugin) -> anyhow::Result<T>) -> anyhow::Result<T> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let _turn = busy::turn().await?;
@@ -34,11 +34,11 @@ pub(super) fn with<T>(file: &Path, work: impl AsyncFnOnce(&ToldPlugin) -> anyhow
         let options = SandboxOptions { limits, cache: Some(paths::cache()?), ..SandboxOptions::in_one_thread() };
         let plugin = Sandbox::new(options)?.load(file).await?;
         tokio::time::pause();
-        work(&ToldPlugin(plugin)).await
+        work(&SimulatedPlugin(plugin)).await
     })
 }
 
-impl ToldPlugin {
+impl SimulatedPlugin {
     /// Checks the plugin with a scenario of tests/scenarios.
     pub(super) async fn check(&self, trial: &Trial<'_>) -> anyhow::Result<Report> {
         let Trial { scenario, classes, runs, seed } = *trial;
@@ -49,19 +49,19 @@ impl ToldPlugin {
         windlass_check::check(subject, scenario::read(&file)?, effort).await.context("it cannot be checked")
     }
 
-    /// Reruns the run of a file.
+    /// Repeats the run of a file.
     pub(super) async fn again(&self, file: &Value) -> anyhow::Result<RunAgain> {
         let subject = CheckSubject { plugin: self.0.clone(), features: Features::default() };
         let file = Reproduction::parse(&file.to_string())?;
-        windlass_check::again(subject, file).await.context("it cannot be had again")
+        windlass_check::again(subject, file).await.context("the run cannot be repeated")
     }
 }
 
-/// The findings, each with its first detail.
-pub(super) fn told(report: &Report) -> Vec<String> {
-    let told = report.findings.iter().map(|finding| {
+/// The findings as text, each with its first detail and its faults.
+pub(super) fn findings_of(report: &Report) -> Vec<String> {
+    let findings = report.findings.iter().map(|finding| {
         let faults: Vec<&str> = finding.faults.iter().map(|fault| &*fault.name).collect();
         format!("{}: {:?}, by {faults:?}", finding.rule.name(), finding.details.first())
     });
-    told.collect()
+    findings.collect()
 }

@@ -1,4 +1,4 @@
-//! Responses of composers: those that depend on objects around the parent, and invalid ones.
+//! Tests responses of composers: responses that depend on objects around the parent, and invalid ones.
 
 use serde_json::{Value, json};
 use windlass_tests::server::Kind;
@@ -69,7 +69,7 @@ async fn wrong_answers(kind: Kind) -> anyhow::Result<()> {
     stage.end().await
 }
 
-/// The composer traps, loops, fails: its neighbour is served, and none of its own children is pruned.
+/// The composer traps, loops or fails. Other plugins are still served, and its own children are not pruned.
 async fn misbehaviour(kind: Kind) -> anyhow::Result<()> {
     let stage = Stage::new(kind).await?;
     stage.answer(json!({"children": [map("a", &json!({}))]})).await?;
@@ -80,7 +80,7 @@ async fn misbehaviour(kind: Kind) -> anyhow::Result<()> {
         ("transient", &["told to fail for now"]),
         ("terminal", &["told to fail for good"]),
         ("silent", &["without saying why"]),
-        // On a busy machine the call hits its deadline first.
+        // On a busy machine, the call reaches its deadline first.
         ("loop", &["more than 1s of processor time", "it had not ended after 2s"]),
     ];
     for (how, words) in ways {
@@ -94,7 +94,8 @@ async fn misbehaviour(kind: Kind) -> anyhow::Result<()> {
     stage.end().await
 }
 
-/// A composer gets the same random numbers at each call, so it comes to rest; and it runs again when it asked to.
+/// A composer gets the same random numbers in each call, so its children stop changing. It runs again if it asks for
+/// that.
 async fn the_rest(kind: Kind) -> anyhow::Result<()> {
     let stage = Stage::new(kind).await?;
     let events = json!([{"type": "Warning", "reason": "Drawn", "note": "by chance"}]);

@@ -1,4 +1,4 @@
-//! Children: created, changed, restored, replaced, left alone, pruned.
+//! Tests what happens to children: they are created, changed, restored, replaced, left alone, and pruned.
 
 use serde_json::{Value, json};
 use windlass_tests::server::Kind;
@@ -66,7 +66,7 @@ async fn emptiness(kind: Kind) -> anyhow::Result<()> {
     stage.end().await
 }
 
-/// One of the two cannot be applied: nothing is pruned until it can.
+/// One of two children cannot be applied, so nothing is pruned until it can be.
 async fn half_a_failure(kind: Kind) -> anyhow::Result<()> {
     let stage = Stage::new(kind).await?;
     stage.answer(json!({"children": [map("old", &json!({}))]})).await?;
@@ -88,7 +88,7 @@ async fn half_a_failure(kind: Kind) -> anyhow::Result<()> {
 async fn somebody_elses(kind: Kind) -> anyhow::Result<()> {
     let stage = Stage::new(kind).await?;
     let objects = stage.objects();
-    // An owner that exists, for the garbage collector.
+    // The owner must exist, or the garbage collector would delete the object.
     let other = objects.apply(&map("other-owner", &json!({}))).await?;
     let mut foreign = map("foreign", &json!({"theirs": "1"}));
     foreign["metadata"]["ownerReferences"] = json!([{
@@ -157,7 +157,7 @@ async fn strategies(kind: Kind) -> anyhow::Result<()> {
     stage.sees("ConfigMap", "fixed", |it| it["data"]["x"] == "1").await?;
     let tries = stage.host.log().matches("failed for good").count();
     assert!(tries <= 4, "{tries} tries of one change that cannot be made:\n{}", stage.host.log());
-    // With the strategy for deletion, the new version is created once the old one is deleted.
+    // If the strategy is to wait for a deletion, the new version is created once the old one is deleted.
     stage.sees("Service", "front", |it| it["spec"]["ports"][0]["port"] == 80).await?;
     stage.objects().delete("Service", "front").await?;
     stage.sees("Service", "front", |it| it["spec"]["ports"][0]["port"] == 81).await?;
@@ -188,7 +188,7 @@ async fn waiting(kind: Kind) -> anyhow::Result<()> {
         .merge("ConfigMap", "slow", &json!({"metadata": {"finalizers": ["tests.windlass.dev/slow"]}}))
         .await?;
     stage.objects().delete("ConfigMap", "slow").await?;
-    // The host may still update an object whose deletion it has not seen.
+    // As long as the host has not seen the deletion of an object, it may still update the object.
     stage.host.says("waiting until it has been deleted").await?;
     stage.answer(answer("2")).await?;
     stage.sees("ConfigMap", "quick", |it| it["data"]["x"] == "2").await?;

@@ -1,5 +1,5 @@
-//! Children of a kind that a new version of a composite plugin no longer owns: reported, listed, and deleted on
-//! request.
+//! Tests children of a kind that a new version of a composite plugin no longer owns. They are reported, listed, and
+//! deleted on request.
 
 use std::path::Path;
 use std::process::{Output, Stdio};
@@ -14,7 +14,7 @@ use super::on_both_servers;
 use super::stage::{CREATED_BY, OWNS, Stage, fixed_secret, map};
 use crate::admin;
 
-/// Runs `windlass children ARGUMENTS`: returns whether it succeeded, and its output.
+/// Runs `windlass children ARGUMENTS`. Returns whether it succeeded, and its output.
 async fn children(server: &Server, arguments: &[&str]) -> anyhow::Result<(bool, String)> {
     let mut command = tokio::process::Command::new(paths::windlass()?);
     command.arg("children").args(arguments).arg("--kubeconfig").arg(server.kubeconfig());
@@ -39,7 +39,7 @@ fn secret(name: &str, mark: Option<&str>, controller: Option<&Value>) -> Value {
     secret
 }
 
-/// Creates objects that resemble children in one way or another and must not be deleted.
+/// Creates objects that resemble children in some way but must not be deleted.
 async fn others(stage: &Stage, parent: &Value) -> anyhow::Result<[&'static str; 4]> {
     let objects = stage.objects();
     let map = objects.get("ConfigMap", "a").await?.context("it was composed")?;

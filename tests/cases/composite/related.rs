@@ -1,4 +1,4 @@
-//! Objects that a composer relates to its parents by code, and parents of kinds that others define.
+//! Tests objects that a composer relates to its parents by its own code, and parents of kinds that others define.
 
 use serde_json::{Value, json};
 use windlass_tests::server::Kind;

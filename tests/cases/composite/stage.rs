@@ -40,7 +40,7 @@ impl Stage {
         Self::with(kind, "all").await
     }
 
-    /// The same with another version of the guest.
+    /// Starts a host with another version of the guest.
     pub(crate) async fn with(kind: Kind, version: &str) -> anyhow::Result<Self> {
         let server = Server::start(kind).await?;
         install(server.objects()).await?;
@@ -96,8 +96,8 @@ impl Stage {
         seen.await.with_context(|| format!("the host logged:\n{}", self.host.log()))
     }
 
-    /// Waits until the host has composed another parent and written its status. By then the work that it had begun for
-    /// the first parent is finished too, unless it never ends.
+    /// Waits until the host has composed another parent and written its status. By then it has also finished the work
+    /// that it had begun for the first parent, unless that never ends.
     pub(crate) async fn settle(&self, marker: &str) -> anyhow::Result<()> {
         let parent = json!({
             "apiVersion": "tests.windlass.dev/v1", "kind": "Composite", "metadata": {"name": marker},

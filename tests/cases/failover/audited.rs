@@ -1,4 +1,5 @@
-//! The API server's audit log: which replica held a lease when, and which replica wrote without holding it.
+//! Reads from the API server's audit log which replica held a lease at which time, and which replica wrote without
+//! holding it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,9 +12,9 @@ use serde_json::Value;
 /// A mutation that the server has answered.
 #[derive(Clone, Debug)]
 pub(crate) struct Write {
-    /// When the server received its head.
+    /// The time when the server received the head of the request.
     pub(crate) received: Timestamp,
-    /// When the server had answered.
+    /// The time when the server had answered.
     answered: Timestamp,
     /// The process, by the name that the test gave it.
     pub(crate) replica: String,
@@ -28,9 +29,9 @@ pub(crate) struct Write {
 #[derive(Clone, Debug)]
 pub(crate) struct Turn {
     pub(crate) replica: String,
-    /// When its first update of the lease was answered.
+    /// The time when its first update of the lease was answered.
     pub(crate) began: Timestamp,
-    /// When its last update was received.
+    /// The time when its last update was received.
     pub(crate) renewed: Timestamp,
 }
 
@@ -85,8 +86,8 @@ pub(crate) fn turns(writes: &[Write], name: &str) -> Vec<Turn> {
     turns
 }
 
-/// The writes of `plugin` that reached the server when the sender no longer held the lease: it had expired, or another
-/// replica held it.
+/// The writes of `plugin` that reached the server when their sender no longer held the lease, because it had expired or
+/// another replica held it.
 pub(crate) fn out_of_turn<'a>(
     writes: &'a [Write],
     plugin: &str,
@@ -95,7 +96,7 @@ pub(crate) fn out_of_turn<'a>(
 ) -> BTreeMap<&'a str, Vec<&'a Write>> {
     let mut late = BTreeMap::<&str, Vec<&Write>>::new();
     for write in writes.iter().filter(|write| write.by == plugin && write.resource != "leases") {
-        // The first update is answered before the replica does anything as the holder.
+        // A replica acts as the holder only after its first update of the lease is answered.
         let turn = turns.iter().rfind(|turn| turn.began <= write.received);
         let is_in_turn =
             turn.is_some_and(|turn| turn.replica == write.replica && write.received <= turn.renewed + duration);
@@ -127,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_is_taken_apart_with_and_without_a_role() {
+    fn a_user_agent_is_parsed_with_and_without_a_role() {
         assert_eq!(agent("windlass/0.1.0 (webapp@abc; host-1-7)"), Some(("webapp", "host-1-7")));
         assert_eq!(agent("windlass/0.1.0 (windlass@host; host-1-7; lease)"), Some(("windlass", "host-1-7")));
         assert_eq!(agent("kubectl/v1.36"), None);
@@ -140,7 +141,7 @@ mod tests {
             write("one", "leases", 1),
             write("one", "deployments", 2),
             write("one", "leases", 3),
-            // Its last renewal was at 3 and holds for 4 seconds.
+            // The last renewal was at 3, and the lease lasts for 4 seconds.
             write("one", "deployments", 7),
             write("one", "services", 8),
             write("two", "leases", 9),

@@ -1,5 +1,5 @@
-//! The author of a write: the real API server's audit log names host, plugin, digest and replica for every write of a
-//! plugin.
+//! Tests that every write names its author: for every write of a plugin, the real API server's audit log names host,
+//! plugin, digest and replica.
 
 use std::collections::BTreeSet;
 
@@ -26,7 +26,7 @@ fn mutations(log: &str, namespace: &str) -> anyhow::Result<Vec<Value>> {
     let is_one = |entry: &Value| {
         entry["stage"] == "ResponseComplete"
             && entry["objectRef"]["namespace"] == namespace
-            // The host's own writes, which let it run the plugin at all.
+            // Leave out leases, which the host itself writes to be allowed to run the plugin.
             && entry["objectRef"]["resource"] != "leases"
             && entry["verb"].as_str().is_some_and(|verb| !["get", "list", "watch"].contains(&verb))
     };

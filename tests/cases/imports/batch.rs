@@ -56,8 +56,8 @@ async fn a_batch_returns_its_results_in_order(kind: Kind) -> anyhow::Result<()> 
     }
     assert_eq!(answers.len(), 10);
     assert_eq!(*call.ok(2), json!([]));
-    // Six of the writes, and two reads of objects that the cache does not have: an update may remove finalizers, and an
-    // apply may give an owner to an existing object.
+    // Six of the writes are sent, and two reads of objects that the cache does not have: an update may remove
+    // finalizers, and an apply may give an owner to an existing object.
     assert_eq!(lab.sent(), 8, "what cannot be sent is not");
     Ok(())
 }
@@ -74,7 +74,8 @@ async fn a_batch_runs_at_the_same_time(kind: Kind) -> anyhow::Result<()> {
         let now = call.ok(step);
         now["seconds"].as_f64().unwrap_or_default() + now["nanoseconds"].as_f64().unwrap_or_default() / 1e9
     };
-    // One after the other they take at least 31 s; 1, 2, 4, 8 and 16 at a time take five, plus the machine's delays.
+    // One after the other, the writes would take at least 31 s. In groups of 1, 2, 4, 8 and 16 they take five seconds,
+    // plus the machine's delays.
     let took = seconds(3) - seconds(1);
     assert!((5.0..25.0).contains(&took), "{took} s");
     assert_eq!(

@@ -1,4 +1,4 @@
-//! `cache`: reads what the declared watches have, and never sends a request.
+//! Tests `cache`: it reads what the declared watches have, and never sends a request.
 
 use serde_json::{Value, json};
 use windlass_tests::probe::{Lab, NAME};
@@ -15,8 +15,8 @@ on_both_servers!(
     what_cannot_be_asked_is_answered_with_what_and_where,
 );
 
-/// Some `ConfigMap`s that the plugin sees: `red-1`, `red-2` and `blue-1`, each with its colour as data, and its number
-/// as its tier.
+/// Starts a lab with `ConfigMap`s that the plugin sees: `red-1`, `red-2` and `blue-1`. Each has its colour as data, and
+/// its number as its tier.
 async fn with_colors(kind: Kind) -> anyhow::Result<Lab> {
     let lab = Lab::start(kind).await?;
     let mut last = Value::Null;

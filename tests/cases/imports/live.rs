@@ -1,4 +1,4 @@
-//! `live`: reads the current state from the API server, whether or not a watch covers it.
+//! Tests `live`: it reads the current state from the API server, whether or not a watch covers it.
 
 use std::time::Duration;
 
@@ -115,7 +115,7 @@ async fn what_the_server_refuses_to_read(kind: Kind) -> anyhow::Result<()> {
         assert_eq!(call.error(1, reason)["object"]["name"], "a");
         rule.remove();
     }
-    // A connection that breaks: a read has no outcome that could be unknown.
+    // The connection breaks. A read changes nothing, so its outcome is never unknown.
     let rule = lab.proxy.add(Fault::Reset.on(reads()));
     let call = lab.run([get(&target("a"))]).await?;
     let _ = call.error(1, "server-error");

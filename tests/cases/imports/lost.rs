@@ -36,7 +36,8 @@ async fn a_create_whose_answer_is_lost_is_found_before_the_key_runs_again(kind: 
     Ok(())
 }
 
-/// The key is held until no response can arrive any more, which takes half a minute: each case uses its own Probe.
+/// The key is held until a response can no longer arrive, which takes half a minute. Therefore each case uses its own
+/// Probe.
 async fn a_change_whose_answer_is_lost_is_of_unknown_outcome(kind: Kind) -> anyhow::Result<()> {
     let lab = Lab::start(kind).await?;
     let objects = lab.server.objects();

@@ -47,7 +47,7 @@ fn sorted<'a>(claimed: &'a Value, list: &str) -> Vec<&'a str> {
 async fn a_claim_adopts_releases_and_leaves(kind: Kind) -> anyhow::Result<()> {
     let lab = Lab::start(kind).await?;
     let friend = lab.server.objects().apply(&config_map("friend")).await?;
-    // An owner that exists, or the garbage collector would delete its dependents.
+    // The owner must exist, or the garbage collector would delete its dependents.
     let owner = |controller: bool| {
         let uid = &friend["metadata"]["uid"];
         json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "friend", "uid": uid, "controller": controller}])
@@ -111,7 +111,7 @@ async fn what_cannot_be_claimed(kind: Kind) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The names of the objects that a claim adopted; empty if it failed.
+/// The names of the objects that a claim adopted. Empty if the claim failed.
 fn adopted(call: &Call) -> Vec<String> {
     let claimed = call.steps[0].answer.as_ref().cloned().unwrap_or_default();
     all(&claimed["adopted"], "/name").into_iter().map(str::to_owned).collect()
@@ -146,7 +146,7 @@ async fn two_owners_that_race_own_each_child_once(kind: Kind) -> anyhow::Result<
             let children = lab.server.objects().list("ConfigMap", &format!("round={round}")).await?;
             let owned = children.iter().filter(|child| controllers(child).len() == 1).count();
             assert!(children.iter().all(|child| controllers(child).len() <= 1), "{children:?}");
-            // The owner that failed retries, as it would after its backoff.
+            // Repeat the claim of the owner that failed, as a retry after its backoff would.
             if owned < CHILDREN {
                 lab.run_as("left", [claim(&selectors[0].1)]).await?;
             }

@@ -1,5 +1,5 @@
-//! Refusals by the server or the host. Each class is provoked for real: the error record is complete, and names its
-//! class.
+//! Tests refusals by the server or the host. Each class of refusal is provoked for real. The error record must be
+//! complete and name its class.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ fn create(object: &Value) -> Value {
     json!({"call": "writes.create", "object": object})
 }
 
-/// The fields of every error record, in the order of the WIT.
+/// Checks the fields that every error record has, in the order of the WIT.
 fn assert_whole(error: &Value, code: u16, status_reason: &str, verb: &str, resource: &str) {
     let whole = json!([error["code"], error["statusReason"], error["verb"], error["resource"]]);
     assert_eq!(whole, json!([code, status_reason, verb, resource]), "{error}");
@@ -183,7 +183,7 @@ async fn a_namespace_that_is_going(kind: Kind) -> anyhow::Result<()> {
     let call = lab.run([create(&config_map("late")), passed_on]).await?;
     assert_whole(call.error(1, "namespace-terminating"), 403, "Forbidden", "create", "configmaps");
     assert_eq!(call.request["deleting"], true);
-    // Nothing is left to reconcile: the key is dropped, and nothing is reported.
+    // The object is gone, so the key is dropped and nothing is reported.
     let _ = lab.run([json!({"call": "config.get"})]).await?;
     assert!(!lab.host.log().contains("\"failed\""), "{}", lab.host.log());
     objects.merge("Probe", NAME, &json!({"metadata": {"finalizers": null}})).await?;

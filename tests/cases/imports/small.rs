@@ -1,4 +1,4 @@
-//! `events`, `log`, `config`, `clock`, `random`: imports that neither read the cache nor change an object.
+//! Tests `events`, `log`, `config`, `clock` and `random`: imports that neither read the cache nor change an object.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -147,7 +147,7 @@ async fn time_goes_on_and_chance_differs(kind: Kind) -> anyhow::Result<()> {
     assert_eq!(*first.ok(5), json!([]));
     assert_eq!(*first.ok(6), json!({}), "nothing is configured");
 
-    // Asking for more than a limit ends the call, and the next call runs.
+    // A request beyond a limit ends the call, but not the next call.
     let run = lab.begin(NAME, false, [json!({"call": "random.get-bytes", "length": 1 << 20})]).await?;
     lab.host.says("it asks for more than 64 KiB of randomness at once").await?;
     assert!(lab.calls_so_far(&run).iter().all(|call| call.steps.is_empty()));

@@ -1,4 +1,4 @@
-//! `writes`: every verb with every option, and the resulting state of the server. `refusals` and `malformed` test
+//! Tests `writes`: every verb with every option, and the resulting state of the server. `refusals` and `malformed` test
 //! refused writes.
 
 use serde_json::{Value, json};
@@ -207,7 +207,7 @@ async fn a_delete_does_with_dependents_as_told(kind: Kind) -> anyhow::Result<()>
         dependent["metadata"]["ownerReferences"] = json!([owner]);
         lab.server.objects().apply(&dependent).await?;
         let call = lab.run([delete(&target(&parent), &json!({"propagation": policy}))]).await?;
-        // Objects that wait for the garbage collector are returned in their current state.
+        // If an object waits for the garbage collector, its current state is returned.
         let waits = *call.ok(1) != Value::Null;
         assert_eq!(waits, policy != "background", "{policy}: {}", call.ok(1));
         until("the collector has done its work", || async {

@@ -26,9 +26,9 @@ pub(crate) struct Figures {
     pub(crate) deleted: u64,
     /// Children that the test deleted.
     pub(crate) deleted_by_hand: u64,
-    /// Of the created ones, those that were too many.
+    /// The created children that were too many.
     pub(crate) created_in_surplus: u64,
-    /// Of the deleted ones, those that were too many.
+    /// The deleted children that were too many.
     pub(crate) deleted_in_surplus: u64,
 }
 
@@ -50,7 +50,7 @@ fn count<'a>(entries: impl IntoIterator<Item = &'a Entry>, by_hand: &BTreeSet<St
             What::Appeared(_) => figures.created += 1,
             What::Went(child) if by_hand.contains(child) => figures.deleted_by_hand += 1,
             What::Went(_) => figures.deleted += 1,
-            What::Asked(..) | What::Told(..) => {}
+            What::Asked(..) | What::Reported(..) => {}
         }
     }
     figures
@@ -76,7 +76,7 @@ pub(crate) fn by_need(entries: &[&Entry], by_hand: &BTreeSet<String>) -> Figures
 pub(crate) fn by_bounds(entries: &[&Entry], by_hand: &BTreeSet<String>) -> Figures {
     let mut figures = count(entries.iter().copied(), by_hand);
     let mut parent = Parent::default();
-    // The specs that the controller may act on, by generation.
+    // The specs on which the controller may act, by generation.
     let mut specs = BTreeMap::<i64, u64>::new();
     let mut unheard = 0;
     for Entry { what, .. } in entries {
@@ -86,7 +86,7 @@ pub(crate) fn by_bounds(entries: &[&Entry], by_hand: &BTreeSet<String>) -> Figur
             What::Asked(generation, replicas) => {
                 specs.insert(*generation, *replicas);
             }
-            What::Told(observed, _) => specs.retain(|generation, _| generation >= observed),
+            What::Reported(observed, _) => specs.retain(|generation, _| generation >= observed),
             What::Appeared(_) => {
                 let most = specs.values().max().copied().unwrap_or_default();
                 figures.created_in_surplus += u64::from(live > most);
@@ -97,7 +97,7 @@ pub(crate) fn by_bounds(entries: &[&Entry], by_hand: &BTreeSet<String>) -> Figur
                 figures.deleted_in_surplus += u64::from(live + unheard < fewest);
             }
         }
-        if parent.is_converged() && parent.is_told() {
+        if parent.is_converged() && parent.is_reported() {
             unheard = 0;
         }
     }
@@ -121,7 +121,7 @@ mod tests {
                     by_hand.insert(rest.to_owned());
                     What::Went(rest.into())
                 }
-                "=" => What::Told(generation, rest.parse().unwrap()),
+                "=" => What::Reported(generation, rest.parse().unwrap()),
                 _ => {
                     generation += 1;
                     What::Asked(generation, word.parse().unwrap())
@@ -149,14 +149,14 @@ mod tests {
     }
 
     #[test]
-    fn need_sees_what_bounds_must_let_pass() {
+    fn judging_by_need_finds_surplus_that_bounds_accept() {
         // Five are created for the old spec: the controller could not know that it was old.
         assert_eq!(judged(by_bounds, "5 +a +b 3 +c +d +e -a -b"), (0, 0));
         assert_eq!(judged(by_need, "2 +a +b 4 +c +d 3 -a 4 +e +f -b"), (1, 1));
     }
 
     #[test]
-    fn a_spec_counts_until_the_status_tells_of_a_later_one() {
+    fn a_spec_counts_until_the_status_reports_a_later_one() {
         assert_eq!(judged(by_bounds, "3 +a +b +c =3 2 =2 -a +d"), (1, 0));
         assert_eq!(judged(by_bounds, "3 +a +b +c =3 2 -a +d"), (0, 0));
         assert_eq!(judged(by_bounds, "3 +a +b +c =3 2 -a -b"), (0, 1));

@@ -37,7 +37,7 @@ impl Member {
         Self { view, leave, replay }
     }
 
-    /// Its record, with all events that are available now.
+    /// Makes the subscriber leave. Returns its record with all events that are available now.
     async fn left(self) -> anyhow::Result<(usize, Replay)> {
         self.leave.cancel();
         let replay = self.replay.await?.with_context(|| format!("a subscriber of view {}", self.view))?;
@@ -53,7 +53,7 @@ async fn attend(mut subscription: Subscription, leave: CancellationToken) -> any
             () = leave.cancelled() => break,
         }
     }
-    // Without tokio's budget, whose exhaustion would look like the end of the events.
+    // Ignore tokio's budget, because the end of the budget would look like the end of the events.
     while let Some(event) = unconstrained(subscription.next()).now_or_never() {
         replay.take(event.context("the informer stopped")?)?;
     }
@@ -61,7 +61,7 @@ async fn attend(mut subscription: Subscription, leave: CancellationToken) -> any
 }
 
 impl Crowd {
-    /// Subscribes the residents; their lists are complete.
+    /// Subscribes the residents, and waits until their lists are complete.
     pub(crate) async fn open(informers: &Informers, views: &[View]) -> anyhow::Result<(Self, Vec<Subscription>)> {
         let mut crowd = Self {
             informers: informers.clone(),
@@ -86,7 +86,7 @@ impl Crowd {
         Ok(self.informers.subscribe_with(self.views[view].spec.clone(), options)?)
     }
 
-    /// A subscriber joins, if there is room.
+    /// Lets a subscriber join, if there is room.
     pub(crate) fn join(&mut self, random: &mut SmallRng) -> anyhow::Result<()> {
         if self.guests.len() < CROWD_MAX {
             let view = random.random_range(0..self.views.len());
@@ -105,13 +105,13 @@ impl Crowd {
         Ok(())
     }
 
-    /// All leave. Returns what each has seen, of which view, and what it must have seen.
+    /// All subscribers leave. Returns for each of them its view, its record, and what it must have seen.
     pub(crate) async fn close(mut self, continuous: bool) -> anyhow::Result<Vec<(usize, Replay, Claim)>> {
         let claim = |stay| Claim { stay, continuous };
         let past = self.past.drain(..).map(|(view, replay)| (view, replay, claim(Stay::Passing)));
         let mut all: Vec<_> = past.collect();
         for view in 0..self.views.len() {
-            // Its snapshot is taken under the same lock under which every subscriber gets the last event.
+            // A snapshot is taken under the same lock under which every subscriber gets the last event.
             self.guests.push(Member::join(view, self.subscribe(view, false)?));
         }
         for guest in self.guests {

@@ -24,7 +24,7 @@ pub(crate) struct Life {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     Applied(u64),
-    /// The version of the event; for a deletion only the server knows it.
+    /// The version of the event. `None` for a deletion, because only the server knows its version.
     Left(Option<u64>),
 }
 
@@ -34,7 +34,7 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// Records a response of the server, unless it is recorded already.
+    /// Records the object in a response of the server, unless it is recorded already.
     pub(crate) fn wrote(&mut self, object: &Value) -> anyhow::Result<()> {
         let metadata = &object["metadata"];
         let uid = metadata["uid"].as_str().context("an object without a UID")?;
@@ -53,7 +53,7 @@ impl Ledger {
 }
 
 impl Life {
-    /// The events in a watch of the objects with this `tier`; `None` means a watch of all objects.
+    /// The events in a watch of the objects with this `tier`, or of all objects if it is `None`.
     pub(crate) fn steps(&self, tier: Option<&str>) -> Vec<Step> {
         let mut steps = Vec::new();
         let mut is_in = false;

@@ -1,4 +1,4 @@
-//! The objects as a subscriber knows them from its events, and the comparison with what happened.
+//! Rebuilds the objects from a subscriber's events, and compares them with what the writers did.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ pub(crate) struct Replay {
     pub(crate) state: BTreeMap<ObjectKey, Object>,
     pub(crate) events: u64,
     pub(crate) deletions: u64,
-    /// The number of these that no watch has shown.
+    /// The number of deletions that no watch has shown.
     pub(crate) unseen: u64,
     seen: HashMap<Arc<str>, Vec<Seen>>,
 }
@@ -28,12 +28,12 @@ enum Seen {
     Gone { last: Object, known: bool },
 }
 
-/// The time of a subscriber.
+/// How long a subscriber stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stay {
-    /// From before the first change to the end.
+    /// The subscriber stays from before the first change to the end.
     Throughout,
-    /// From some later time on.
+    /// The subscriber joins later, and stays to the end.
     ToEnd,
     Passing,
 }
@@ -42,7 +42,7 @@ pub(crate) enum Stay {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Claim {
     pub(crate) stay: Stay,
-    /// There was only one list, so the watch has shown every change.
+    /// Whether there was only one list, so that the watch has shown every change.
     pub(crate) continuous: bool,
 }
 
@@ -96,7 +96,7 @@ impl Replay {
         Ok(())
     }
 
-    /// Compares everything that the subscriber saw with what the writers did.
+    /// Compares all that the subscriber saw with what the writers did.
     pub(crate) fn check(&self, view: &View, ledger: &Ledger, claim: Claim) -> anyhow::Result<()> {
         for (uid, seen) in &self.seen {
             let life =
@@ -111,15 +111,19 @@ impl Replay {
                     if let Seen::Applied { object, .. } = seen {
                         let expected = life.text(version(object)?).context("nobody wrote this version")?;
                         let (expected, is) = (view.project(serde_json::from_str(expected)?), text(object)?);
-                        ensure!(is == expected, "{} is told as {is}, but was {expected}", describe(object));
+                        ensure!(
+                            is == expected,
+                            "the subscriber saw {} as {is}, but it was {expected}",
+                            describe(object)
+                        );
                     }
                 }
             }
         }
         if claim.stay == Stay::Throughout && claim.continuous {
             for (uid, life) in &ledger.lives {
-                let is_told = self.seen.contains_key(&**uid);
-                ensure!(is_told || life.steps(view.tier).is_empty(), "nothing was told of {uid}");
+                let is_known = self.seen.contains_key(&**uid);
+                ensure!(is_known || life.steps(view.tier).is_empty(), "the subscriber saw no event about {uid}");
             }
         }
         Ok(())
@@ -140,7 +144,7 @@ fn told(seen: &[Seen]) -> String {
     format!("[{}] was told", told.collect::<Vec<_>>().join(", "))
 }
 
-/// A deletion in a watch has the last state, with the version of the deletion.
+/// Checks that a deletion in a watch has the last state, with the version of the deletion.
 fn check_gone(seen: &[Seen]) -> anyhow::Result<()> {
     for pair in seen.windows(2) {
         if let [Seen::Applied { object, .. }, Seen::Gone { last, known: true }] = pair {
@@ -164,7 +168,7 @@ fn check_order(seen: &[Seen], steps: &[Step], view: &View, claim: Claim) -> anyh
     }
     for next in &seen[1..] {
         let found =
-            steps[at + 1..].iter().position(|step| is_told_by(*step, next)).context("a state that never was")?;
+            steps[at + 1..].iter().position(|step| is_shown_by(*step, next)).context("a state that never was")?;
         ensure!(found == 0 || !claim.continuous, "there is a gap of {found}");
         at += found + 1;
     }
@@ -185,7 +189,7 @@ fn check_order(seen: &[Seen], steps: &[Step], view: &View, claim: Claim) -> anyh
     Ok(())
 }
 
-fn is_told_by(step: Step, seen: &Seen) -> bool {
+fn is_shown_by(step: Step, seen: &Seen) -> bool {
     let is = |object: &Object, expected: u64| object.header.version.to_string().parse() == Ok(expected);
     match (step, seen) {
         (Step::Applied(version), Seen::Applied { object, .. }) => is(object, version),

@@ -26,7 +26,7 @@ pub(crate) struct View {
 }
 
 impl View {
-    /// All objects; some of them, which enter and leave with a label; the metadata of all.
+    /// The views: all objects, the objects with a label (which some gain and lose), and the metadata of all objects.
     pub(crate) fn all(namespace: &str) -> Vec<Self> {
         let spec =
             WatchSpec { namespace: Some(namespace.into()), ..WatchSpec::all(ObjectKind::new("v1", "ConfigMap")) };

@@ -21,7 +21,7 @@ pub(crate) const COLORS: [&str; 4] = ["red", "green", "blue", "\"quoted\\ and ü
 #[derive(Default)]
 pub(crate) struct Desk {
     pub(crate) ledger: Mutex<Ledger>,
-    /// The number of writes of the storm so far.
+    /// The number of writes in the storm so far.
     pub(crate) written: AtomicU64,
     /// The number of lost responses.
     pub(crate) unknown: AtomicU64,
@@ -36,7 +36,7 @@ pub(crate) struct Writer {
     owners: Arc<[(String, String)]>,
     /// The object under each of its names, if it exists.
     slots: Vec<Option<Value>>,
-    /// Whether the server may be killed: then a missing response is not a failure.
+    /// Whether the server may be killed. A missing response is then not a failure.
     may_lose: bool,
 }
 
@@ -167,7 +167,7 @@ impl Writer {
 
     fn object(&mut self, slot: usize) -> Value {
         let (tier, color) = (self.one_of(&TIERS), self.one_of(&COLORS));
-        // Text that is hard for parsers and encoders, of some length.
+        // A text of random length that is hard for parsers and encoders.
         let length = self.random.random_range(0..1_500);
         let noise: String = (0..length).map(|_| self.random.random_range('a'..='z')).collect();
         let mut object = json!({
@@ -195,7 +195,7 @@ impl Writer {
         object
     }
 
-    /// An empty value now and then.
+    /// One of the choices, or sometimes none.
     fn one_of(&mut self, choices: &[&'static str]) -> Option<&'static str> {
         choices.get(self.random.random_range(0..=choices.len())).copied()
     }

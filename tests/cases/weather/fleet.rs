@@ -1,4 +1,4 @@
-//! Two replicas of the host: the elder stays, and the other one is killed and replaced again and again.
+//! Two replicas of the host. The elder one stays. The other one is killed and replaced again and again.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::net::SocketAddr;
@@ -18,17 +18,17 @@ use super::versions::{self, PLUGINS, Version};
 
 const KILL: i32 = 9;
 
-/// Metrics of keys in trouble: each is 0 on every replica soon after the weather.
+/// Metrics of keys in trouble. On every replica, each must be 0 soon after the weather.
 const KEYS_IN_TROUBLE: [&str; 3] =
     ["windlass_keys_given_up", "windlass_keys_in_slow_lane", "windlass_workqueue_parked"];
 
-/// The number of held keys that nothing would have run again. It is always 0.
+/// The metric that counts held keys that nothing would have run again. It must always be 0.
 const LOST_KEYS: &str = "windlass_keys_lost_total";
 
-/// The time limit for a version's takeover: it is compiled, and running calls end first.
+/// The time limit for the takeover of a version, which includes its compilation and the end of running calls.
 const TAKE_OVER_WAIT: Duration = Duration::from_secs(15);
 
-/// The log of a process that has ended, or of one that runs.
+/// The log of a process, which may have ended or still run.
 pub(crate) struct Log {
     pub(crate) of: String,
     pub(crate) text: String,
@@ -38,7 +38,7 @@ pub(crate) struct Log {
 pub(crate) struct Fleet {
     arguments: Vec<String>,
     plugins: tempfile::TempDir,
-    /// Never killed, so its memory can be compared.
+    /// The replica that is never killed, so that its memory can be compared.
     elder: Host,
     mortal: Host,
     started: usize,
@@ -52,11 +52,11 @@ pub(crate) struct Fleet {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Swaps {
     pub(crate) all: usize,
-    /// Swaps to a version whose calls trap.
+    /// The number of swaps to a version whose calls trap.
     pub(crate) bad: usize,
-    /// Swaps whose version took over while keys of the plugin were held.
+    /// The number of swaps whose version took over while keys of the plugin were held.
     pub(crate) while_held: usize,
-    /// The number of keys held at all of these.
+    /// The number of keys that were held at all of these swaps.
     pub(crate) keys_held: usize,
 }
 
@@ -69,7 +69,8 @@ impl Fleet {
         let versions = form.versions();
         compile(&versions, kubeconfig).await?;
         let arguments = arguments(kubeconfig, namespace, plugins.path(), form);
-        // At first it runs every plugin, so its memory includes what each plugin needs when it is measured.
+        // The elder runs every plugin at first, so that its memory already includes what each plugin needs when it is
+        // measured.
         let elder = Host::start_as("elder", &arguments)?;
         elder.says_times("lease won", PLUGINS.len()).await?;
         let mortal = Host::start_as("mortal-1", &arguments)?;
@@ -96,7 +97,7 @@ impl Fleet {
     }
 
     /// Installs the next version while `held` keys of its plugin are held, and waits until it has taken over. Returns
-    /// `held`, or 0 if it has not taken over in time because the plugin runs nowhere.
+    /// `held`, or 0 if the version has not taken over in time because no replica runs the plugin.
     pub(crate) async fn swap(&mut self, held: usize) -> anyhow::Result<usize> {
         let (plugin, version) = self.versions.pop_front().context("a version for each swap")?;
         let before = self.taken_over();
@@ -118,8 +119,8 @@ impl Fleet {
         of(&self.elder) + of(&self.mortal)
     }
 
-    /// Whether a replica runs the controllers of all present plugins, and no outcome of a write is unknown: a takeover
-    /// waits for such writes, and keys would be free by then.
+    /// Checks that a replica runs the controllers of each present plugin, and that no outcome of a write is unknown. A
+    /// takeover waits for such writes, and the held keys would be free by then.
     pub(crate) async fn is_at_work(&self) -> anyhow::Result<()> {
         let mut running = BTreeSet::new();
         for host in [&self.elder, &self.mortal] {
@@ -171,7 +172,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// Whether a metric is 0 on both replicas. A replica that runs no plugin may not report it, but one of the two
+    /// Checks that a metric is 0 on both replicas. A replica that runs no plugin may not report it, but one of the two
     /// must.
     async fn is_zero(&self, name: &str) -> anyhow::Result<()> {
         let mut reported = 0;
@@ -227,7 +228,7 @@ fn arguments(kubeconfig: &Path, namespace: &str, plugins: &Path, form: &Form) ->
         "--grants=manifest".to_owned(),
         "--log-format=json".to_owned(),
         "--admin-address=127.0.0.1:0".to_owned(),
-        // The test measures the weather, not the rate limiter.
+        // Allow many writes, because the test is not about the rate limiter.
         "--writes-per-second=1000".to_owned(),
         "--writes-burst=1000".to_owned(),
         "--leases=shards".to_owned(),
@@ -251,7 +252,8 @@ async fn gauge(host: &Host, name: &str) -> anyhow::Result<Vec<(String, String)>>
         .collect())
 }
 
-/// Compiles versions ahead, into the hosts' cache. Otherwise the watches would no longer lag when a swap takes place.
+/// Compiles the versions in advance, into the hosts' cache. Otherwise the watches would no longer lag when a swap takes
+/// place.
 async fn compile(versions: &[(&'static str, Version)], kubeconfig: &Path) -> anyhow::Result<()> {
     let directory = tempfile::tempdir()?;
     for (plugin, version) in versions {
@@ -261,7 +263,7 @@ async fn compile(versions: &[(&'static str, Version)], kubeconfig: &Path) -> any
         let inspected = inspect.arg(directory.path().join(format!("{plugin}.wasm"))).output();
         let inspected =
             tokio::time::timeout(CONDITION_TIMEOUT, inspected).await.context("windlass inspect takes too long")??;
-        // Exit code 1: it has no policy, and so lacks rights.
+        // The plugin has no policy and so lacks rights: exit code 1.
         let is_loaded = matches!(inspected.status.code(), Some(0 | 1));
         ensure!(is_loaded, "{plugin}, {version:?}: {}", String::from_utf8_lossy(&inspected.stderr));
     }

@@ -22,18 +22,18 @@ pub(crate) struct Form {
     pub(crate) swap_every: Duration,
     /// The delay of each watch event while watches lag.
     pub(crate) lag: RangeInclusive<Duration>,
-    /// How long watches lag: from a little before each swap, so that keys are held when it takes place.
+    /// How long watches lag. They begin to lag a little before each swap, so that keys are held when it takes place.
     pub(crate) lags_for: Duration,
     pub(crate) outages: u32,
-    /// The age of the backup that is restored to etcd in the middle of the weather. `None`: there is no restore.
+    /// The age of the backup that is restored to etcd in the middle of the weather. `None` for no restore.
     pub(crate) goes_back: Option<Duration>,
-    /// Whether throughput is measured. With few objects the figure means nothing.
+    /// Whether throughput is measured. With few objects, the figure would be meaningless.
     pub(crate) measures: bool,
-    /// When the memory is measured, for comparison with the end. `None`: it is not compared.
+    /// The time at which the memory is measured, for comparison with the end. `None` if it is not compared.
     pub(crate) settled: Option<Duration>,
-    /// How soon after the weather all objects must be as wanted.
+    /// The time after the weather within which all objects must be as wanted.
     pub(crate) patience: Duration,
-    /// How soon after that an edit of a primary must be reconciled.
+    /// The time after that within which an edit of a primary must be reconciled.
     pub(crate) follows: Duration,
     pub(crate) lease: Duration,
     pub(crate) renew: Duration,
@@ -41,7 +41,8 @@ pub(crate) struct Form {
     pub(crate) stability: Duration,
 }
 
-/// A scheduled fault, beside the faults that occur at a rate. The order breaks ties in time.
+/// A scheduled fault. Other faults occur at a rate. If two faults have the same time, the order of the variants
+/// decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Blow {
     /// Watches no longer lag.
@@ -52,7 +53,7 @@ pub(crate) enum Blow {
     Swap,
     /// The server is killed and started again.
     Outage,
-    /// The same, and etcd's data is backed up.
+    /// The server is killed and started again, and etcd's data is backed up.
     BackUp,
     /// The server is killed and restarted with that backup.
     Restore,
@@ -60,14 +61,16 @@ pub(crate) enum Blow {
     Look,
 }
 
-/// One in this many swaps of a plugin is to a bad version: the last of them.
+/// Of this many swaps of a plugin, the last one is to a bad version.
 const SWAPS_TO_A_BAD_VERSION: usize = 3;
 
-/// The most swaps after the weather. Two for each plugin: the replica that was started last wins its leases once.
+/// The maximum number of swaps after the weather: two for each plugin, because the replica that was started last may
+/// still win a lease once.
 pub(crate) const SWAPS_IN_CALM: usize = 2 * PLUGINS.len();
 
 impl Form {
-    /// As `WINDLASS_WEATHER` says: `full`, or a shorter full form of this many seconds; the short form if unset.
+    /// The form that `WINDLASS_WEATHER` selects: `full`, a full form of this many seconds, or the short form if it is
+    /// not set.
     pub(crate) fn chosen() -> anyhow::Result<Self> {
         Ok(match std::env::var("WINDLASS_WEATHER").as_deref() {
             Ok("full") => Self::full(Duration::from_mins(15)),
@@ -98,7 +101,8 @@ impl Form {
             lease: 15 * second,
             renew: 10 * second,
             retry: 2 * second,
-            // Less than the time between two kills, so that the other replica gets its share of plugins before it dies.
+            // This is less than the time between two kills, so that the other replica gets its share of plugins before
+            // it dies.
             stability: 10 * second,
         }
     }
@@ -146,13 +150,14 @@ impl Form {
         blows
     }
 
-    /// The plugin and the version of each swap, in order: of those in the weather, and of one of each plugin after it.
+    /// The plugin and the version of each swap, in order: first the swaps in the weather, then those in the calm after
+    /// it.
     pub(crate) fn versions(&self) -> Vec<(&'static str, Version)> {
         let all = self.blows().iter().filter(|(_, blow)| *blow == Blow::Swap).count() + SWAPS_IN_CALM;
         (0..all).map(|index| swapped_in(index, all)).collect()
     }
 
-    /// The backup and the restore. `None` if the weather is too short for them.
+    /// The backup and the restore. Empty if the weather is too short for them.
     fn going_back(&self) -> Vec<(Duration, Blow)> {
         let middle = self.lasts / 2;
         let backed_up = self.goes_back.and_then(|age| middle.checked_sub(age));
@@ -160,8 +165,8 @@ impl Form {
     }
 }
 
-/// The plugin of the swap with this `index`, of `all` swaps, and its new version. The plugins take turns, and the
-/// versions after the weather are good.
+/// The plugin and the new version of swap number `index`, of `all` swaps. The plugins take turns, and the versions
+/// after the weather are good.
 fn swapped_in(index: usize, all: usize) -> (&'static str, Version) {
     let number = index / PLUGINS.len() + 1;
     let is_in_calm = index + SWAPS_IN_CALM >= all;
@@ -170,7 +175,7 @@ fn swapped_in(index: usize, all: usize) -> (&'static str, Version) {
 }
 
 #[test]
-fn blows_come_in_order_and_within_the_weather() {
+fn scheduled_faults_are_in_order_and_within_the_weather() {
     let seconds = Duration::from_secs;
     let blows = Form::full(seconds(120)).blows();
     let expected = [

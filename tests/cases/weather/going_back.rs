@@ -1,5 +1,5 @@
-//! The effects of a restore of etcd: primaries vanish, and replicas whose caches still show them may go on writing
-//! their children.
+//! The effects of a restore of etcd: primaries vanish, and replicas whose caches still show them may keep writing their
+//! children.
 
 use std::collections::BTreeSet;
 use std::fmt;

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use windlass_proxy::{Fault, Match, Proxy, RuleHandle};
 
-/// The resources of children. If their watches lag, a key that is edited twice is held.
+/// The resources of children. While their watches lag, a key that is edited twice is held.
 pub(crate) const CHILDREN: &[&str] = &["deployments.apps", "services.", "pods."];
-/// The resources of primaries. If their watches lag, a key whose status was written is held.
+/// The resources of primaries. While their watches lag, a key whose status was written is held.
 const PRIMARIES: &[&str] = &["webapps.apps.kubedojo.io", "podsets.examples.windlass.dev"];
 
 /// The spells in which watches lag.
@@ -19,13 +19,13 @@ pub(crate) struct Lag {
 }
 
 impl Lag {
-    /// Alternates between the resources of children and of primaries.
+    /// The resources whose watches lag next: the children's and the primaries' in turn.
     pub(crate) fn by_turns(&mut self) -> &'static [&'static str] {
         self.turns += 1;
         if self.turns.is_multiple_of(2) { PRIMARIES } else { CHILDREN }
     }
 
-    /// Makes the watches of `resources` lag, and no others.
+    /// Makes the watches of `resources` lag, and ends the lag of all others.
     pub(crate) fn begin(&mut self, resources: &[&str], by: &RangeInclusive<Duration>, way: &Proxy) {
         self.end();
         let lagging = |resource: &&str| way.add(Fault::DelayEvents(by.clone()).on(Match::watches(resource)));

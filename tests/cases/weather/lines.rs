@@ -1,11 +1,11 @@
-//! Judges the replicas' WARN and ERROR lines: each says what has happened, where, and what follows or what to do; and
-//! repeated lines are summed up.
+//! Judges the replicas' WARN and ERROR lines. Each line must say what has happened, where, and what follows or what to
+//! do, and repeated lines must be summed up.
 //!
 //! A program cannot judge the meaning of a line, but it can check the form. *What* is the message. *Where* is a field,
-//! of the line or of its call, that names something an operator can look at, or an address in the message. *What
+//! of the line or of its call, that names something that an operator can look at, or an address in the message. *What
 //! follows* is a second clause of the message, as the host's messages are written: `cannot watch; it will be tried
 //! again until it works`. People judge whether that clause helps: the figures show an example of each message. *Summed
-//! up* means that a process logs a message about a place only so often in a minute, however many objects it concerns.
+//! up* means that a process logs a message about a place only a few times a minute, however many objects it concerns.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -14,22 +14,22 @@ use serde_json::Value;
 
 use super::fleet::Log;
 
-/// Fields that name a place, the best first. A key is not among them: lines that repeat for each key are the ones to
-/// sum up.
+/// The fields that name a place, the best first. A key is not a place: lines that repeat for each key must be summed
+/// up.
 const PLACES: [&str; 6] = ["lease", "watch", "controller", "plugin", "file", "server"];
 
 /// The characters that end a message's first clause.
 const CLAUSES: [&str; 3] = ["; ", ": ", ", so "];
 
-/// How often a process may log one message about one place in a minute: twice the limit given to
-/// [`windlass_core::repeats`], as its minutes do not start with the clock's.
+/// How often a process may log one message about one place in a minute. This is twice the limit that is given to
+/// [`windlass_core::repeats`], because the minutes of the two do not start together.
 const REPEATS_A_MINUTE_MAX: usize = 20;
 
 /// All lines of one message.
 #[derive(Debug, Default)]
-struct Said {
+struct MessageLines {
     times: usize,
-    /// The most lines by one process about one place in one minute.
+    /// The maximum number of lines by one process about one place in one minute.
     most: usize,
     example: String,
     faults: BTreeSet<String>,
@@ -37,7 +37,7 @@ struct Said {
 
 /// The messages, by level and text.
 #[derive(Debug, Default)]
-pub(crate) struct Judgement(BTreeMap<(String, String), Said>);
+pub(crate) struct Judgement(BTreeMap<(String, String), MessageLines>);
 
 /// A line that an operator should see.
 struct Line {
@@ -48,7 +48,7 @@ struct Line {
 }
 
 impl Line {
-    /// `None` for a line of another level, and for one that is not a log line.
+    /// Reads a line of a log. `None` for a line of another level, and for a line that does not belong to the log.
     fn read(line: &str) -> Option<Self> {
         let parsed: Value = serde_json::from_str(line).ok()?;
         let text = |field: &str| parsed[field].as_str().unwrap_or_default().to_owned();
@@ -92,19 +92,19 @@ pub(crate) fn judge(logs: &[Log]) -> Judgement {
         for text in log.text.lines() {
             let Some(line) = Line::read(text) else { continue };
             let faults = line.faults();
-            let said = judgement.0.entry((line.level, line.message.clone())).or_default();
+            let lines_of_message = judgement.0.entry((line.level, line.message.clone())).or_default();
             let in_minute = minutes.entry((line.message, line.place, line.minute)).or_insert(0_usize);
             *in_minute += 1;
-            said.times += 1;
-            said.most = said.most.max(*in_minute);
-            said.faults.extend(faults);
+            lines_of_message.times += 1;
+            lines_of_message.most = lines_of_message.most.max(*in_minute);
+            lines_of_message.faults.extend(faults);
             if *in_minute > REPEATS_A_MINUTE_MAX {
-                said.faults.insert(format!(
+                lines_of_message.faults.insert(format!(
                     "more than {REPEATS_A_MINUTE_MAX} in a minute about one place: it is not summed up"
                 ));
             }
-            if said.example.is_empty() {
-                text.clone_into(&mut said.example);
+            if lines_of_message.example.is_empty() {
+                text.clone_into(&mut lines_of_message.example);
             }
         }
     }
@@ -112,9 +112,11 @@ pub(crate) fn judge(logs: &[Log]) -> Judgement {
 }
 
 impl Judgement {
-    /// The faults, each with a line that has it.
+    /// The faults. Each is shown with a line that has it.
     pub(crate) fn faults(&self) -> Vec<String> {
-        let all = self.0.values().flat_map(|said| said.faults.iter().map(|fault| format!("{fault}: {}", said.example)));
+        let all = self.0.values().flat_map(|lines_of_message| {
+            lines_of_message.faults.iter().map(|fault| format!("{fault}: {}", lines_of_message.example))
+        });
         all.collect()
     }
 }
@@ -122,7 +124,7 @@ impl Judgement {
 /// A line for each message.
 impl fmt::Display for Judgement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for ((level, message), Said { times, most, .. }) in &self.0 {
+        for ((level, message), MessageLines { times, most, .. }) in &self.0 {
             writeln!(f, "figures: {times} times, at most {most} a minute: {level} {message}")?;
         }
         Ok(())
@@ -142,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_says_what_where_and_what_follows() {
+    fn a_line_names_what_happened_where_and_what_follows() {
         let good = [
             line("WARN", "cannot watch; it will be tried again", r#","watch":"v1 Pod""#),
             line("WARN", "the call failed; the key is tried again", r#","controller":"a","key":"b""#),
@@ -158,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_repeats_is_to_be_summed_up() {
+    fn repeated_lines_must_be_summed_up() {
         let of = |controller: &str| line("WARN", "failed; again", &format!(r#","controller":"{controller}""#));
         let (a, b) = (of("a"), of("b"));
         let each = [a.as_str(), b.as_str()].repeat(REPEATS_A_MINUTE_MAX);

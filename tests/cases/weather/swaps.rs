@@ -12,22 +12,24 @@ use windlass_tests::wait::until_within;
 use super::users::{USED_REPLICAS_MAX, scale};
 use super::{CONCURRENT_URGENT_CHANGES, Scene, form, lag, versions};
 
-/// The most users that hurry when a version is swapped, and for how long. If no key is held by then, they hurry again,
-/// this many times in all.
+/// The maximum number of users that hurry when a version is swapped, and how long they hurry. If no key is held by
+/// then, they hurry again, in this many rounds in all.
 const HASTY_USERS_MAX: usize = 40;
 const HELD_WAIT: Duration = Duration::from_secs(5);
 const HASTY_ROUNDS_MAX: usize = 3;
 
-/// How long a swap waits until all plugins run somewhere and all writes are over. In the weather this may never happen.
+/// How long a swap waits until all plugins run on some replica and all writes are over. In the weather, this may never
+/// happen.
 const WEATHER_WAIT: Duration = Duration::from_secs(2);
 const CALM_WAIT: Duration = Duration::from_mins(1);
 
 impl Scene {
-    /// Swaps each plugin once more after the weather, while watches lag. In the weather the next fault may bring back
-    /// the keys that a swap has lost: after a lost lease, for example, all keys are queued again.
+    /// Swaps each plugin once more after the weather, while watches lag. Only a swap in the calm shows whether keys are
+    /// lost: in the weather, the next fault may bring lost keys back. After a lost lease, for example, all keys are
+    /// queued again.
     ///
-    /// A plugin whose lease moves during its swap gets another version: the replica that was started last may still win
-    /// leases.
+    /// If the lease of a plugin moves during its swap, the plugin gets another version, because the replica that was
+    /// started last may still win leases.
     pub(super) async fn swap_in_calm(&mut self) -> anyhow::Result<()> {
         let mut to_swap = BTreeSet::from(versions::PLUGINS);
         for _ in 0..form::SWAPS_IN_CALM {
@@ -60,7 +62,7 @@ impl Scene {
     async fn swap(&mut self, lagging: &[&str], at_work_wait: Duration) -> anyhow::Result<usize> {
         let mut held = 0;
         for _ in 0..HASTY_ROUNDS_MAX {
-            // A controller that starts while watches lag cannot prove that its caches are fresh, so it makes no calls.
+            // While watches lag, a controller that starts cannot prove that its caches are fresh, so it makes no calls.
             self.lag.end();
             let at_work = until_within(at_work_wait, "all plugins run", || self.fleet.is_at_work()).await;
             self.lag.begin(lagging, &self.form.lag, &self.way);
@@ -72,8 +74,8 @@ impl Scene {
         self.fleet.swap(held).await
     }
 
-    /// Users change some primaries of the next plugin until half of their keys are held, or for [`HELD_WAIT`]. Returns
-    /// the number of held keys.
+    /// Users change some primaries of the next plugin until half of their keys are held, but no longer than
+    /// [`HELD_WAIT`]. Returns the number of held keys.
     async fn held_in_haste(&self) -> anyhow::Result<usize> {
         let plugin = self.fleet.swapped_next()?;
         let kind = versions::kind(plugin);
@@ -83,7 +85,7 @@ impl Scene {
         let held = until_within(HELD_WAIT, "keys are held", || async {
             let replicas = changes.fetch_add(1, Ordering::Relaxed) % USED_REPLICAS_MAX + 1;
             let edits = some.iter().map(|name| scale(objects, &self.watched, kind, name, replicas));
-            // Some may have been deleted meanwhile.
+            // Ignore errors: some of the primaries may have been deleted meanwhile.
             stream::iter(edits).buffer_unordered(CONCURRENT_URGENT_CHANGES).collect::<Vec<_>>().await;
             let held = self.fleet.held(plugin).await?;
             ensure!(held * 2 >= some.len(), "only {held} are");

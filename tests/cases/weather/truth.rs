@@ -1,5 +1,5 @@
-//! The wanted state: every primary has exactly the children that it asks for, with the right content, and no child is
-//! left without an owner.
+//! The wanted state: every primary has exactly the children that it asks for, with the right content, and every child
+//! has an owner.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,7 +24,7 @@ struct World {
     pods: Vec<Value>,
 }
 
-/// The first deviation from the wanted state, as an error.
+/// Checks that the objects are in the wanted state. The error describes the first deviation.
 pub(crate) async fn holds(objects: &Objects, known: &Known) -> anyhow::Result<()> {
     let world = World {
         apps: objects.list("WebApp", "").await?,
@@ -39,7 +39,7 @@ pub(crate) async fn holds(objects: &Objects, known: &Known) -> anyhow::Result<()
 }
 
 impl World {
-    /// Checks that the primaries are exactly those that users know.
+    /// Checks that the primaries are exactly the ones that users know.
     fn is_known(&self, known: &Known) -> anyhow::Result<()> {
         let mut there = BTreeSet::new();
         for (kind, objects) in [("WebApp", &self.apps), ("PodSet", &self.sets)] {
@@ -79,7 +79,7 @@ impl World {
     }
 }
 
-/// The objects that have a controller, without those being deleted.
+/// The objects that have a controller and are not being deleted.
 fn children(objects: &[Value]) -> anyhow::Result<Children> {
     let mut children = Children::new();
     for object in objects.iter().filter(|object| object["metadata"]["deletionTimestamp"].is_null()) {
@@ -145,7 +145,7 @@ mod tests {
         })
     }
 
-    /// A `WebApp` and a `PodSet`, each with the children that it asks for.
+    /// A world in the wanted state: a `WebApp` and a `PodSet`, each with the children that it asks for.
     fn right() -> World {
         let selector = json!({"app.kubernetes.io/name": "webapp", "app.kubernetes.io/instance": "app"});
         let container = json!({"image": "a", "ports": [{"containerPort": 8080}]});
@@ -163,7 +163,7 @@ mod tests {
     }
 
     /// The error for a world with one deviation.
-    fn said(spoil: impl FnOnce(&mut World)) -> String {
+    fn deviation(spoil: impl FnOnce(&mut World)) -> String {
         let mut world = right();
         spoil(&mut world);
         world.is_right().expect_err("it is not right").to_string()
@@ -176,33 +176,33 @@ mod tests {
             there: there.iter().map(|name| primary("WebApp", name)).chain([primary("PodSet", "set")]).collect(),
             doubtful: doubtful.iter().map(|name| primary("WebApp", name)).collect(),
         };
-        let said = |known: &Known| right().is_known(known).map_err(|error| error.to_string());
-        assert_eq!(said(&known(&["app"], &[])), Ok(()));
-        assert_eq!(said(&known(&[], &["app"])), Ok(()), "it may have been made");
-        assert_eq!(said(&known(&["app"], &["other"])), Ok(()), "it may have been deleted");
-        assert!(said(&known(&["app", "other"], &[])).is_err_and(|error| error.contains("gone")));
-        assert!(said(&known(&[], &[])).is_err_and(|error| error.contains("nobody made")));
+        let deviation = |known: &Known| right().is_known(known).map_err(|error| error.to_string());
+        assert_eq!(deviation(&known(&["app"], &[])), Ok(()));
+        assert_eq!(deviation(&known(&[], &["app"])), Ok(()), "it may have been made");
+        assert_eq!(deviation(&known(&["app"], &["other"])), Ok(()), "it may have been deleted");
+        assert!(deviation(&known(&["app", "other"], &[])).is_err_and(|error| error.contains("gone")));
+        assert!(deviation(&known(&[], &[])).is_err_and(|error| error.contains("nobody made")));
     }
 
     #[test]
     fn the_world_is_right_only_if_every_child_exists_once_and_as_wanted() {
         right().is_right().expect("as it should be");
         let doubled = |children: &mut Vec<Value>| children.push(children[0].clone());
-        assert!(said(|it| doubled(&mut it.deployments)).starts_with("2 children"));
-        assert!(said(|it| it.services.clear()).starts_with("0 children"));
-        assert!(said(|it| doubled(&mut it.pods)).starts_with("2 Pods"));
-        assert!(said(|it| it.pods[0]["metadata"]["deletionTimestamp"] = json!("now")).starts_with("0 Pods"));
-        assert!(said(|it| it.deployments[0]["spec"]["replicas"] = json!(4)).contains("is not what"));
-        assert!(said(|it| it.services[0]["spec"]["selector"] = json!({})).contains("is not what"));
+        assert!(deviation(|it| doubled(&mut it.deployments)).starts_with("2 children"));
+        assert!(deviation(|it| it.services.clear()).starts_with("0 children"));
+        assert!(deviation(|it| doubled(&mut it.pods)).starts_with("2 Pods"));
+        assert!(deviation(|it| it.pods[0]["metadata"]["deletionTimestamp"] = json!("now")).starts_with("0 Pods"));
+        assert!(deviation(|it| it.deployments[0]["spec"]["replicas"] = json!(4)).contains("is not what"));
+        assert!(deviation(|it| it.services[0]["spec"]["selector"] = json!({})).contains("is not what"));
     }
 
     #[test]
     fn the_world_is_wrong_while_unreconciled_or_with_orphaned_children() {
-        assert!(said(|it| it.apps[0]["metadata"]["generation"] = json!(3)).starts_with("not reconciled"));
-        assert!(said(|it| it.sets[0]["status"]["replicas"] = json!(2)).starts_with("1 Pods"));
+        assert!(deviation(|it| it.apps[0]["metadata"]["generation"] = json!(3)).starts_with("not reconciled"));
+        assert!(deviation(|it| it.sets[0]["status"]["replicas"] = json!(2)).starts_with("1 Pods"));
         let gone = |it: &mut World| it.services.push(object("old", Some("old"), &json!({})));
-        assert!(said(gone).starts_with("children of nobody"));
-        assert!(said(|it| it.replica_sets.clear()).starts_with("Pods of nobody"));
-        assert!(said(|it| it.pods.push(object("stray", None, &json!({})))).starts_with("nobody's"));
+        assert!(deviation(gone).starts_with("children of nobody"));
+        assert!(deviation(|it| it.replica_sets.clear()).starts_with("Pods of nobody"));
+        assert!(deviation(|it| it.pods.push(object("stray", None, &json!({})))).starts_with("nobody's"));
     }
 }

@@ -1,4 +1,4 @@
-//! Users who create, change and delete primaries, and people who edit children by hand, for as long as the weather
+//! Users who create, change and delete primaries, and meddlers who edit children by hand, for as long as the weather
 //! lasts.
 
 use std::collections::BTreeSet;
@@ -24,11 +24,11 @@ pub(crate) const KINDS: [&str; 2] = ["WebApp", "PodSet"];
 /// A primary: its kind and its name.
 pub(crate) type Primary = (&'static str, String);
 
-/// The primaries that exist, as far as users know. Locked during each action of a user.
+/// The primaries that exist, as far as users know. A user locks this during each action.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Known {
     pub(crate) there: BTreeSet<Primary>,
-    /// Primaries that may exist: a user got an error when creating or deleting them.
+    /// Primaries that may exist, because a user got an error when creating or deleting them.
     pub(crate) doubtful: BTreeSet<Primary>,
 }
 
@@ -122,7 +122,7 @@ impl Users {
         deeds
     }
 
-    /// A random primary: seven in ten times a `WebApp`.
+    /// A random primary. Seven times in ten it is a `WebApp`.
     fn any(&mut self, known: &Known) -> anyhow::Result<Primary> {
         let kind = KINDS[usize::from(!self.random.random_bool(0.7))];
         self.any_of(kind, known)

@@ -1,5 +1,5 @@
-//! Versions of the story's plugins. All do the same work, but two consecutive versions never have the same watches, so
-//! each swap builds a new gate.
+//! Versions of the story's plugins. All do the same work, but two consecutive versions always differ in their watches,
+//! so each swap builds a new gate.
 
 use std::path::Path;
 
@@ -35,7 +35,7 @@ pub(crate) fn write(plugin: &str, version: Version, plugins: &Path) -> anyhow::R
         Some(manifest) => altered::with_manifest(&built, &manifest)?,
     };
     if version.traps {
-        // A host never retries a file that it has rolled back, so each of these must be a different file.
+        // A host never retries a file that it has rolled back, so each trapping version must be a different file.
         bytes = numbered(altered::trapping(&bytes)?, version.number)?;
     }
     delivery::replace(&plugins.join(file), |next| Ok(std::fs::write(next, bytes)?))
@@ -51,7 +51,7 @@ fn numbered(mut component: Vec<u8>, number: usize) -> anyhow::Result<Vec<u8>> {
     Ok(component)
 }
 
-/// The manifest of a version. `None`: the plugin's own manifest.
+/// The manifest of a version. `None` for the plugin's own manifest.
 fn manifest(plugin: &str, number: usize) -> anyhow::Result<Option<Value>> {
     let (mut manifest, differences) = match plugin {
         "webapp" => (webapp(), webapp_differences()),
@@ -65,7 +65,7 @@ fn manifest(plugin: &str, number: usize) -> anyhow::Result<Option<Value>> {
     Ok(Some(manifest))
 }
 
-/// How the manifest of each version differs from the plugin's own: at which place, in which field, and by which value.
+/// How the manifest of each version differs from the plugin's own: the place, the field, and its value.
 type Differences = Vec<(&'static str, &'static str, Value)>;
 
 fn webapp_differences() -> Differences {
@@ -77,7 +77,7 @@ fn webapp_differences() -> Differences {
     ]
 }
 
-/// Pods are watched whole, because the plugin claims them.
+/// The differences for `replicaset`. Pods are always watched whole, because the plugin claims them.
 fn replicaset_differences() -> Differences {
     vec![
         ("/controllers/0", "watches", one_more_watch(None)),

@@ -1,5 +1,5 @@
-//! Measures the time from a user's change to its reconcile: until the primary's status reports the change's generation,
-//! as a watch without the proxy sees it.
+//! Measures the time from a user's change to its reconcile. A watch without the proxy shows when the primary's status
+//! reports the generation of the change.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -52,7 +52,7 @@ impl Watched {
         Ok((watched, watching))
     }
 
-    /// Lists and watches. After any error it starts again: only the newest state counts.
+    /// Lists and watches until dropped. After an error it starts again, because only the newest state counts.
     async fn follow(&self, kind: &'static str, api: Api<DynamicObject>) {
         let mut pace = tokio::time::interval(Duration::from_millis(100));
         loop {
@@ -135,7 +135,7 @@ impl Record {
     }
 }
 
-/// The value that this percentage of values does not exceed.
+/// The smallest value that this percentage of the values does not exceed.
 pub(crate) fn percentile(sorted: &[Duration], percent: usize) -> Duration {
     let at = (sorted.len() * percent).div_ceil(100).max(1) - 1;
     sorted.get(at).copied().unwrap_or_default()

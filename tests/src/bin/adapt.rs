@@ -1,4 +1,4 @@
-//! `adapt WIT MODULE COMPONENT` makes a component of a module for wasip1 with the standard adapter, as `wasm-tools
+//! `adapt WIT MODULE COMPONENT` turns a module for wasip1 into a component with the standard adapter, as `wasm-tools
 //! component embed` and `wasm-tools component new --adapt` do. `tools/build-stock` uses it.
 
 use std::path::PathBuf;

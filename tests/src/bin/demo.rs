@@ -1,6 +1,6 @@
-//! `make demo`: starts `windlass dev` with the `WebApp` plugin and plays the story of a `WebApp`, checking each step.
+//! `make demo`: starts `windlass dev` with the `WebApp` plugin, runs the story of a `WebApp`, and checks each step.
 //!
-//! It shows the lines of the host's log that belong to the story, shortened; a file has the whole log.
+//! It prints the lines of the host's log that belong to the story, shortened. The whole log goes to a file.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -13,7 +13,7 @@ use anyhow::{Context, ensure};
 use clap::Parser;
 use windlass_tests::host::Host;
 use windlass_tests::objects::Objects;
-use windlass_tests::story::{Story, Told};
+use windlass_tests::story::{StepResult, Story};
 use windlass_tests::{paths, server};
 
 /// Shows how a WebAssembly plugin reconciles, on the embedded API server.
@@ -47,19 +47,19 @@ async fn demo(arguments: &Arguments) -> anyhow::Result<()> {
     println!("\n$ kubectl apply -f examples/webapp/crd.yaml -f examples/webapp/webapp.yaml");
     server::install_webapp(&objects).await?;
     let story = Story::new(&objects);
-    tell(&story.create().await?);
-    tell(&story.run().await?);
+    print(&story.create().await?);
+    print(&story.run().await?);
     println!("\n$ kubectl patch webapp shop --type merge -p '{{\"spec\":{{\"replicas\":4}}}}'");
-    tell(&story.scale().await?);
+    print(&story.scale().await?);
     println!("\n$ kubectl delete deployment shop");
-    tell(&story.delete_deployment().await?);
+    print(&story.delete_deployment().await?);
     println!("\n$ kubectl patch service shop --type merge -p '{{\"spec\":{{\"selector\":…}}}}'");
-    tell(&story.edit_service().await?);
+    print(&story.edit_service().await?);
     if arguments.keep {
         return keep(host).await;
     }
     println!("\n$ kubectl delete webapp shop");
-    tell(&story.delete().await?);
+    print(&story.delete().await?);
     println!("\n$ kill -TERM windlass");
     let status = host.terminate().await?;
     ensure!(status.success(), "windlass stopped with {status}");
@@ -71,7 +71,7 @@ async fn demo(arguments: &Arguments) -> anyhow::Result<()> {
 
 fn start(kubeconfig: &Path) -> anyhow::Result<Host> {
     let plugins = paths::plugins()?;
-    // The audit lines repeat for machines what the plugin's own lines say.
+    // Hide the audit lines: they repeat for machines what the plugin's own lines report.
     let quiet = "info,windlass::audit=warn";
     let arguments: [&OsStr; 7] = [
         "dev".as_ref(),
@@ -88,7 +88,7 @@ fn start(kubeconfig: &Path) -> anyhow::Result<Host> {
     }
     let log = File::create(&log).with_context(|| format!("write {}", log.display()))?;
     let listener = move |line: &str| {
-        // A full disk must not stop the story.
+        // A failed write, such as to a full disk, must not stop the demo.
         let _ = writeln!(&log, "{line}");
         if let Some(short) = shorten(line) {
             println!("    {short}");
@@ -106,7 +106,8 @@ const SHOWN: [(&str, &[&str]); 5] = [
     ("stopped", &["clean", "took_ms"]),
 ];
 
-/// A line of the host's log as the story shows it: warnings and errors without their time, and the lines in [`SHOWN`].
+/// Shortens a line of the host's log for the demo. Keeps warnings and errors without their time, and the messages in
+/// [`SHOWN`] with some fields. Returns `None` for all other lines.
 fn shorten(line: &str) -> Option<String> {
     let (_time, rest) = line.split_once(' ')?;
     let (level, rest) = rest.trim_start().split_once(' ')?;
@@ -120,11 +121,12 @@ fn shorten(line: &str) -> Option<String> {
     }
 }
 
-/// The field ` name=value` of a log line, or nothing. The plugin's own fields begin with `fields.`.
+/// Returns the field ` name=value` of a log line, or an empty text if the line lacks it. In the log, the plugin's own
+/// fields begin with `fields.`.
 fn shown_field(line: &str, name: &str) -> String {
     let line = line.replace(" fields.", " ").replace('"', "");
     let Some((_, after)) = line.split_once(&format!(" {name}=")) else { return String::new() };
-    // A value may contain blanks: it ends before the next word with an equals sign.
+    // A value may contain blanks, so it ends before the next word with an equals sign.
     let value: Vec<&str> = after
         .split(' ')
         .enumerate()
@@ -134,13 +136,13 @@ fn shown_field(line: &str, name: &str) -> String {
     format!(" {name}={}", value.join(" "))
 }
 
-fn tell(told: &Told) {
-    println!("  ✓ {} ({} ms)", told.line, told.took.as_millis());
+fn print(result: &StepResult) {
+    println!("  ✓ {} ({} ms)", result.line, result.took.as_millis());
 }
 
 async fn keep(mut host: Host) -> anyhow::Result<()> {
     println!(
-        "\nIt goes on running until Ctrl-C. In another terminal, from this folder:\n\
+        "\nwindlass runs until Ctrl-C. In another terminal, from this folder:\n\
          \n  export KUBECONFIG=.windlass/kubeconfig\
          \n  kubectl get webapps,deployments,services\
          \n  kubectl describe webapp shop\
@@ -150,7 +152,7 @@ async fn keep(mut host: Host) -> anyhow::Result<()> {
     );
     let status = tokio::select! {
         status = host.ends_at_last() => status?,
-        // On a terminal, windlass receives the signal too and stops by itself. Otherwise it is stopped here.
+        // On a terminal, windlass receives the signal too and stops by itself. Otherwise, stop it here.
         interrupt = tokio::signal::ctrl_c() => {
             interrupt?;
             match tokio::time::timeout(Duration::from_secs(1), host.ends_at_last()).await {

@@ -73,7 +73,7 @@ function keyStory(controller) {
       ["The cache", cache || null],
       ["Loops", it.loopsOver && `it writes ${it.loopsOver} over and over`],
       ["Failures", it.failures > 0 ? `${count(it.failures)} in a row, ${count(it.attempts)} of them counted` : null],
-      ["Object", it.exists ? null : "it is not in the cache: it has gone, or was never there"],
+      ["Object", it.exists ? null : "it is not in the cache: it is gone, or never existed"],
       ["Last error", error && el("div", {}, el("p", { class: "quiet" }, ago(error.secondsAgo)), el("pre", {}, error.error), logged(error.log))],
     ]));
     calls.show(it.calls);
