@@ -1,9 +1,10 @@
-// The memory of the call: pieces are cut off a chunk, and all are given back at once.
+// The memory of the call. Allocations cut pieces off a chunk, and the end of the call frees all of them at once.
 //
-// The first chunk is part of the module, so that most calls ask nobody for memory. What the host passes comes to lie here too,
-// by `cabi_realloc`.
+// The first chunk is part of the module, so most calls need no memory from `malloc`. Values that the host passes are
+// stored here too, through `cabi_realloc`.
 //
-// What must outlive a release within the call lies in a second arena of the same kind: what failed, and what the host of tests keeps.
+// Data that must outlive a release within the call is in a second arena of the same kind: reported errors, and the
+// state of the unit tests' host.
 
 #include <stdlib.h>
 
@@ -28,7 +29,7 @@ typedef struct arena {
 
 static arena passing = {.base = first, .size = FIRST};
 static arena kept;
-// The one that is cut now.
+// The arena that allocations use now.
 static arena *in = &passing;
 
 // The header's size, rounded up so that the memory after it is aligned.
@@ -85,7 +86,7 @@ void *windlass_alloc_raw(size_t length) {
 void *windlass_regrow(void *piece, size_t before, size_t after) {
     unsigned char *old = piece;
     size_t whole = (before + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    // The last piece grows in place.
+    // The last piece can grow in place.
     if (old != NULL && in->base != NULL && old + whole == in->base + in->used && after <= SIZE_MAX - ALIGNMENT) {
         size_t wanted = (after + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
         if (wanted <= in->size - (size_t)(old - in->base)) {

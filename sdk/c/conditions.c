@@ -53,7 +53,7 @@ void windlass_conditions_set(windlass_json *conditions, const windlass_condition
         windlass_json_add(conditions, value);
         return;
     }
-    // In its place.
+    // The condition keeps its position in the list: only its members are replaced.
     while (known->first != NULL) {
         windlass_json_remove(known->first);
     }

@@ -9,7 +9,7 @@ const char *windlass_reason_name(windlass_reason reason) {
     return names[reason <= WINDLASS_OTHER ? reason : WINDLASS_OTHER];
 }
 
-// The interface's longest duration.
+// Limits a duration to the longest one that the interface can express.
 static uint32_t cut_ms(uint64_t milliseconds) {
     return milliseconds > INT32_MAX ? INT32_MAX : (uint32_t)milliseconds;
 }
@@ -61,7 +61,7 @@ const windlass_error *windlass_terminal(const char *format, ...) {
     return windlass_terminal_text(windlass_text_of(message));
 }
 
-// Such as `patch services Service prod/shop: Invalid: …`.
+// The text reads like `patch services Service prod/shop: Invalid: …`.
 const windlass_error *windlass_api(const windlass_api_error *api) {
     windlass_error *error = windlass_alloc(sizeof *error);
     error->kind = WINDLASS_ERROR_API;
@@ -102,7 +102,7 @@ const windlass_error *windlass_wrap(const windlass_error *error, const char *con
     windlass_error *wrapped = windlass_alloc(sizeof *wrapped);
     *wrapped = *error;
     wrapped->message = after(context, error->message);
-    // For an API error the host gets this text: it adds the request and the object itself.
+    // This is the text that the host receives of an API error: the host itself adds the request and the object.
     wrapped->api.message = after(context, error->api.message);
     return wrapped;
 }

@@ -1,8 +1,8 @@
-// Looks into JSON, and makes and changes it.
+// Reads, creates and changes JSON values.
 
 #include "windlass_internal.h"
 
-// --- Looking ---
+// --- Reading ---
 
 windlass_json *windlass_json_get_text(const windlass_json *object, windlass_text key) {
     windlass_json *found = NULL;
@@ -29,7 +29,7 @@ windlass_json *windlass_json_element(const windlass_json *array, size_t index) {
     return element;
 }
 
-// The next part of a pointer, behind its slash. False: there is none.
+// Reads the next part of a pointer, after its slash. Returns false at the end.
 static bool next_part(const char **pointer, windlass_text *part) {
     const char *from = *pointer;
     if (*from != '/') {
@@ -79,7 +79,8 @@ windlass_json *windlass_json_at(const windlass_json *value, const char *pointer)
     while (value != NULL && next_part(&pointer, &part)) {
         value = step(value, part);
     }
-    // A caller that may change the whole may also change its parts; the tree itself is never constant.
+    // Dropping `const` is safe: the tree itself is never constant, and a caller that may change all of it may change
+    // its parts.
     return *pointer == 0 ? (windlass_json *)(uintptr_t)value : NULL;
 }
 
@@ -153,7 +154,7 @@ bool windlass_has_fields(const windlass_json *object, const windlass_json *wante
     return windlass_json_equal(object, wanted);
 }
 
-// --- Making ---
+// --- Creating ---
 
 static windlass_json *make(windlass_json_type type) {
     windlass_json *value = windlass_alloc(sizeof *value);
@@ -247,7 +248,7 @@ windlass_json *windlass_json_copy(const windlass_json *root) {
     }
 }
 
-// Whether a value would contain itself.
+// Whether `place` is `value` or inside it. Adding `value` there would make it contain itself.
 static bool is_around(const windlass_json *value, const windlass_json *place) {
     while (place != NULL && place != value) {
         place = place->parent;
@@ -276,7 +277,7 @@ windlass_json *windlass_json_set_text(windlass_json *object, windlass_text key, 
         append(object, value);
         return value;
     }
-    // In the place of what was there.
+    // The new value takes the position of the old one.
     value->key = known->key;
     windlass_json **link = &object->first;
     while (*link != known) {

@@ -1,4 +1,4 @@
-// Numbers in JSON are kept as their digits. This turns them into numbers of C, and back.
+// JSON numbers are stored as their digits. This file converts them to numbers of C and back.
 
 #include <math.h>
 #include <stdlib.h>
@@ -88,8 +88,8 @@ static decimal decimal_of(uint64_t number, int scale) {
     return result;
 }
 
-// With at most 15 digits, if these and a power of ten that a double holds exactly give the number: then the quotient, being
-// rounded correctly, is what any reader makes of them.
+// Finds a form with at most 15 digits: a whole number which, divided by a power of ten, gives the number again. Both
+// are exact as doubles and the quotient is rounded correctly, so every reader of the text gets the same number.
 static bool short_decimal(double number, decimal *result) {
     static const double power[] = {1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
     for (int scale = 0; scale <= 15; scale++) {
@@ -108,7 +108,7 @@ static bool short_decimal(double number, decimal *result) {
 
 enum { LIMBS = 128, LIMB = 1000000000 };
 
-// Multiplies a number of many digits, lowest first, each below 10^9.
+// Multiplies a number of many digits. Each limb holds nine decimal digits, the lowest first.
 static void multiply(uint32_t *limbs, int *count, uint32_t factor) {
     uint64_t carry = 0;
     for (int i = 0; i < *count; i++) {
@@ -121,7 +121,7 @@ static void multiply(uint32_t *limbs, int *count, uint32_t factor) {
     }
 }
 
-// With 17 digits, by which any double can be told from all others.
+// A form with 17 digits, which are enough to identify any double.
 static decimal long_decimal(double number) {
     int exponent;
     uint64_t mantissa = (uint64_t)ldexp(frexp(number, &exponent), 53);
@@ -157,7 +157,7 @@ static decimal long_decimal(double number) {
     return decimal_of(leading, length - kept + (exponent < 0 ? exponent : 0));
 }
 
-// As JavaScript writes it: in full if it is neither very large nor very small.
+// Writes a number as JavaScript does: with an exponent only if it is very large or very small.
 static void put_decimal(windlass_buffer *out, const decimal *number) {
     int point = number->exponent;
     if (point > 21 || point < -5) {
@@ -202,10 +202,10 @@ windlass_json *windlass_double(double number) {
 
 typedef struct parts {
     bool is_negative;
-    // All digits, without zeros at the beginning and at the end, which hold a point perhaps.
+    // The digits, without zeros at the beginning and at the end. There may be a point among them.
     const char *from;
     const char *to;
-    // Of the digit before the point, if it stood behind the first digit.
+    // The exponent that applies if the point is put in front of the first digit.
     int64_t exponent;
 } parts;
 
@@ -229,7 +229,7 @@ static parts parts_of(windlass_text text) {
         result.exponent -= *at == '0';
         at++;
     }
-    // Zeros behind the point count for nothing, and neither does the point.
+    // Zeros at the end do not count, because only the digits and the exponent are compared.
     while (mark > at && (mark[-1] == '0' || mark[-1] == '.')) {
         mark--;
     }

@@ -1,4 +1,4 @@
-// Reads JSON (RFC 8259), without recursion: nothing that is read can exhaust the stack.
+// Parses JSON (RFC 8259) without recursion, so that no document can exhaust the stack.
 
 #include "windlass_internal.h"
 
@@ -70,7 +70,8 @@ static char *put_character(char *out, uint32_t character) {
     return out;
 }
 
-// What follows `\u`. A surrogate without its other half is kept as three bytes, and printed as an escape again.
+// Reads the digits after `\u`. A surrogate without its other half is kept as three bytes, and printed as an escape
+// again.
 static bool read_escaped_unit(reader *in, char **out) {
     uint32_t character;
     if (!read_unit(in, &character)) {
@@ -106,7 +107,7 @@ static bool read_escape(reader *in, char **out) {
     return true;
 }
 
-// Where the string ends that begins here; NULL: nowhere. Tells whether it holds escapes.
+// The end of the string that begins here; NULL if it has none. Sets whether the string has escapes.
 static const char *end_of_string(const reader *in, bool *has_escapes) {
     *has_escapes = false;
     for (const char *at = in->at; at < in->end; at++) {
@@ -121,14 +122,14 @@ static const char *end_of_string(const reader *in, bool *has_escapes) {
     return NULL;
 }
 
-// Behind the first quote.
+// Reads a string, starting after its opening quote.
 static bool read_string(reader *in, windlass_text *text) {
     bool has_escapes;
     const char *end = end_of_string(in, &has_escapes);
     if (end == NULL) {
         return fail(in, "a string has no end");
     }
-    // An escape is never shorter than what it stands for.
+    // An escape is never shorter than its character, so this is enough.
     size_t length = (size_t)(end - in->at);
     char *copy = windlass_alloc_raw(length + 1);
     char *out = copy;
@@ -201,7 +202,7 @@ static bool read_word(reader *in, const char *word) {
     return true;
 }
 
-// A value, of arrays and objects only the beginning.
+// Reads a value; of an array or object only the beginning.
 static windlass_json *read_value(reader *in) {
     windlass_json *value = windlass_alloc(sizeof *value);
     bool is_good = false;
@@ -257,7 +258,8 @@ static char closing(const windlass_json *container) {
     return container->type == WINDLASS_JSON_OBJECT ? '}' : ']';
 }
 
-// Goes up past all that ends here. What is left open needs one more member or element; NULL: the end, or a problem.
+// Closes all arrays and objects that end here. Returns the innermost one that stays open, which needs another member or
+// element; NULL at the end of the document, or after an error.
 static windlass_json *close_all(reader *in, windlass_json *open) {
     while (open != NULL) {
         skip_space(in);

@@ -1,4 +1,4 @@
-// Prints JSON, without recursion. What is printed is valid UTF-8 whatever the texts hold.
+// Prints JSON without recursion. The output is valid UTF-8, whatever bytes the texts contain.
 
 #include "windlass_internal.h"
 
@@ -21,7 +21,7 @@ static void put_ascii(windlass_buffer *out, char byte) {
     }
 }
 
-// A byte that cannot be copied as it is.
+// Whether a byte needs an escape or a check, so that it cannot simply be copied.
 static bool is_special(char byte) {
     unsigned char value = (unsigned char)byte;
     return value < 0x20 || value >= 0x80 || byte == '"' || byte == '\\';
@@ -61,7 +61,7 @@ static void put_word(windlass_buffer *out, const char *word) {
     windlass_buffer_add(out, word, strlen(word));
 }
 
-// A value, of arrays and objects only the beginning.
+// Prints a value; of an array or object only the beginning.
 static void put_begin(windlass_buffer *out, const windlass_json *value) {
     switch (value->type) {
         case WINDLASS_JSON_NULL: put_word(out, "null"); break;

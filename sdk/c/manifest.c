@@ -1,8 +1,8 @@
-// The manifest as the document that wit/manifest.schema.json describes.
+// Converts the manifest to the document that wit/manifest.schema.json describes.
 
 #include "windlass_internal.h"
 
-// Sets a member unless it has the value for left out.
+// These functions set a member, unless its value means that the author left it out.
 
 static void put_text(windlass_json *object, const char *key, const char *text) {
     if (text != NULL) {
@@ -32,7 +32,8 @@ static void put_switched_off(windlass_json *object, const char *key, bool is_off
     }
 }
 
-// A document that the author wrote as text. If it is not JSON, it is sent as a text, so that the host's message shows it.
+// Parses a JSON document that the author wrote as text. If it is not JSON, it is sent as a text, so that the host's
+// message shows it.
 static windlass_json *document(const char *text) {
     windlass_json *value = windlass_json_parse(windlass_text_of(text), NULL);
     return value ? value : windlass_string(text);
@@ -123,7 +124,7 @@ static windlass_json *predicate_of(const windlass_predicate *predicate) {
     if (inner == NULL) {
         return value;
     }
-    // More than one in a `not` are sent as they are, so that the host's message shows them.
+    // If a `not` has several predicates, all are sent, so that the host's message shows them.
     bool is_one = predicate->type == WINDLASS_PREDICATE_NOT && inner[0].type != WINDLASS_PREDICATE_UNSET
         && inner[1].type == WINDLASS_PREDICATE_UNSET;
     if (is_one) {

@@ -1,5 +1,5 @@
-// The results of mappers and customizers. They outlive a release of the memory of the call, so that the objects of one change can be freed
-// before the next.
+// The results of mappers and customizers. They outlive a release of memory within the call, so that the objects of one
+// change can be freed before the next change.
 
 #include "windlass_internal.h"
 

@@ -1,4 +1,4 @@
-// How objects are named, and who owns them.
+// References to objects, selectors and owners.
 
 #include "windlass_internal.h"
 
@@ -51,7 +51,7 @@ windlass_json *windlass_find(windlass_json *const *objects, size_t count, const 
     return NULL;
 }
 
-// Adds `key (a,b)`, with a word between, or a key alone. What Kubernetes does not have, the host refuses by name.
+// Adds a requirement: `key in (a,b)`, or only a key. The host refuses an unknown operator by its name.
 static void add_requirement(windlass_buffer *text, const windlass_json *requirement) {
     windlass_text key = windlass_json_text(windlass_json_get(requirement, "key"));
     windlass_text operator = windlass_json_text(windlass_json_get(requirement, "operator"));

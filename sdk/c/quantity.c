@@ -2,17 +2,17 @@
 
 #include "windlass_internal.h"
 
-// Wide enough for every intermediate amount. Not part of C11, but every compiler that builds components has it.
+// Wide enough for every intermediate amount. C11 lacks this type, but every compiler that builds components has it.
 __extension__ typedef unsigned __int128 wide;
 
-// Longer texts are not quantities.
+// The most characters of a quantity.
 enum { LONGEST = 64 };
 
 static bool is_digit(char it) {
     return it >= '0' && it <= '9';
 }
 
-// The power of ten, or of 1,024, of a suffix.
+// Reads a suffix as its power of ten, or of 1,024.
 static bool read_suffix(const char *at, size_t length, int *power, bool *is_binary) {
     static const char decimal[] = "num kMGTPE";
     static const char binary[] = "KMGTPE";
@@ -48,7 +48,8 @@ static bool read_suffix(const char *at, size_t length, int *power, bool *is_bina
     return true;
 }
 
-// Multiplies by a base so often, or, below zero, divides and rounds up. False: it is too large.
+// Multiplies the amount by a power of the base. A negative power divides, and rounds up. Returns false if the result is
+// too large.
 static bool scale(wide *amount, unsigned base, int power) {
     for (; power > 0; power -= 1) {
         if (__builtin_mul_overflow(*amount, base, amount)) {

@@ -1,5 +1,5 @@
-// The environment of a call within the host: time, randomness and output of the C library come from the host, and a call that cannot
-// continue logs the reason.
+// The environment of a call in the host. Time, randomness and output of the C library come from the host, and a call
+// that cannot continue logs the reason.
 
 #include "windlass_internal.h"
 
@@ -12,12 +12,13 @@
 ADAPTER("windlass_begin") extern void adapter_begin(int64_t time, int64_t seed, void *memory, uint32_t length);
 ADAPTER("windlass_end") extern void adapter_end(void);
 
-// Of the C library, where the plugin uses it: prints what is still in buffers; seeds `random`.
+// Functions of the C library that are linked only if the plugin uses them. The first prints what is left in buffers,
+// the second seeds `random`.
 extern void __stdio_exit(void) __attribute__((__weak__));
 extern void srandom(unsigned seed) __attribute__((__weak__));
 
 void windlass_call_begin(void) {
-    // For the adapter: unfinished lines of output.
+    // The adapter keeps unfinished lines of output in this buffer.
     static char lent[2048];
     windlass_instant now = windlass_host_now();
     uint64_t seed = (uint64_t)windlass_host_random_u32() << 32;
@@ -55,7 +56,7 @@ _Noreturn void windlass_assert_fail(const char *expression, const char *file, in
 
 #else
 
-// In a native build, test_runner.c ends calls, and there is nothing else to do.
+// A native build needs no code here, because test_runner.c ends its calls.
 typedef int windlass_nothing_to_do_natively;
 
 #endif

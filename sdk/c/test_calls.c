@@ -1,4 +1,4 @@
-// The calls of a plugin by a unit test.
+// Runs a plugin's functions for a unit test.
 
 #ifndef __wasm__
 
@@ -6,7 +6,7 @@
 
 windlass_failures windlass_test_failures;
 
-// A plugin has one of the two.
+// A plugin is a reconciler or a composer. These weak definitions replace the function that it does not have.
 __attribute__((weak)) windlass_outcome windlass_plugin_reconcile(const windlass_request *request, windlass_failures *failures) {
     (void)request;
     (void)failures;
@@ -77,7 +77,7 @@ static windlass_json **elements(const char *text, size_t *count) {
     return items;
 }
 
-// Ends the call if what was composed does not fit its kind, as the host would fail to write it.
+// Ends the call if a composed object does not fit its kind: the real host could not write it.
 static void judge(const windlass_json *object, bool is_about_status) {
     windlass_json *filled = windlass_json_copy(object);
     windlass_fake_fill(filled);

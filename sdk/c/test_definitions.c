@@ -1,4 +1,4 @@
-// Kinds that a unit test defines: validation and defaults.
+// Validation and defaults of the kinds that a unit test defines.
 
 #ifndef __wasm__
 
@@ -107,7 +107,7 @@ void windlass_fake_fill(windlass_json *object) {
 
 // --- Judging ---
 
-// A judgement of an object: how it is made, and the misfits so far.
+// The validation of one object: its options, and the errors so far.
 typedef struct judge {
     bool refuses_unknown;
     bool is_about_status;
@@ -132,7 +132,7 @@ static const char *type_of(const windlass_json *value) {
     return is_whole ? "a whole number" : names[value->type];
 }
 
-// The type that a schema admits; NULL: any.
+// The type that a schema allows; NULL: any.
 static const char *wanted_type(const windlass_json *schema) {
     static const char *const names[][2] = {{"boolean", "a boolean"}, {"integer", "a whole number"}, {"number", "a number"},
         {"string", "text"}, {"array", "a list"}, {"object", "an object"}};
@@ -166,7 +166,7 @@ static void judge_enum(judge *by, const windlass_json *allowed, const windlass_j
     say(by, path, windlass_concat(windlass_json_print(value).data, " is not one of ", windlass_buffer_text(&all).data));
 }
 
-// The bounds whose keywords end so: minLength and maxLength.
+// Checks the bounds whose keywords end in `keyword`, such as minLength and maxLength.
 static void judge_size(judge *by, const windlass_json *schema, const char *keyword, size_t size, const char *path) {
     static const char *const ends[] = {"min", "max"};
     for (int i = 0; i < 2; i++) {

@@ -1,4 +1,5 @@
-// The functions of the unit tests' host beside reads and writes: log, clock, randomness, configuration, triggers, events, metrics and HTTP.
+// The functions of the unit tests' host other than reads and writes: log, clock, randomness, configuration, triggers,
+// events, metrics and HTTP.
 
 #ifndef __wasm__
 

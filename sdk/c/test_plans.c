@@ -1,4 +1,4 @@
-// What a unit test has planned: requests that fail, what comes of patches, answers to HTTP requests, and why calls are made.
+// Responses that a unit test has set in advance: failing requests, results of patches, HTTP responses and triggers.
 
 #ifndef __wasm__
 

@@ -1,4 +1,4 @@
-// Reads, as the host of a unit test answers them.
+// The reads of the unit tests' host.
 
 #ifndef __wasm__
 
@@ -24,7 +24,7 @@ void windlass_host_cache_get_many(
     }
 }
 
-// The metadata alone, or all of it: this host selects no fields.
+// The object's metadata, or the whole object: this host does not select fields.
 static windlass_text viewed(const windlass_json *object, const windlass_view *view) {
     if (!view->metadata_only) {
         return windlass_json_print(object);
@@ -56,14 +56,14 @@ void windlass_host_live_get(const windlass_ref *target, const windlass_live_opti
     } else if (options->subresource.data != NULL && !windlass_text_is(options->subresource, "status")) {
         answer->failed = true;
         answer->error = windlass_fake_error(WINDLASS_NOT_FOUND, "get", target);
-        // Like the host: this is different from an object that does not exist.
+        // As on the real host, the error names no object, because the object itself exists.
         answer->error.has_object = false;
         return;
     }
     answer->object = viewed(object, &options->view);
 }
 
-// The beginning of so many of the last lines.
+// The start of the last `lines` lines.
 static const char *tail(const char *log, uint32_t lines) {
     const char *from = log + strlen(log);
     for (uint32_t left = lines; from > log; from--) {
@@ -115,7 +115,7 @@ bool windlass_host_live_served(
     return true;
 }
 
-// Objects of a kind, in a namespace perhaps, that the primary owns perhaps, with the labels of a selector.
+// Lists the objects of a kind with the selector's labels. A namespace and `owned` restrict the list further.
 static void list(
     const windlass_ref *kind, windlass_text selector, bool owned, const windlass_view *view, windlass_host_page *page) {
     windlass_fake.reads++;

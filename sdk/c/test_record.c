@@ -1,4 +1,4 @@
-// The record of what a plugin did in a unit test.
+// Records what a plugin did in a unit test.
 
 #ifndef __wasm__
 

@@ -1,4 +1,4 @@
-// The runner of unit tests, whose `main` is here, and the ends of calls and tests.
+// Runs unit tests: `main`, and the code that ends calls and tests.
 
 #ifndef __wasm__
 
@@ -10,7 +10,7 @@
 
 static windlass_test_case *tests;
 static jmp_buf end_of_test;
-// Where a call ends that is to end, and why it did.
+// The place where execution continues after a call is ended, and the reason.
 static jmp_buf end_of_call;
 static bool is_to_end;
 static const char *reason_of_end;
@@ -65,7 +65,7 @@ static bool passes(const windlass_test_case *test) {
     return true;
 }
 
-// All tests, or those whose name contains the argument.
+// Runs all tests, or those whose name contains the argument.
 int main(int count, char **arguments) {
     int failed = 0;
     int run = 0;

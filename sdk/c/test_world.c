@@ -109,7 +109,8 @@ static void disown(windlass_json *object, windlass_text uid) {
     }
 }
 
-// The next object that is deleted with its owner, or stays without it. Objects with finalizers are marked on the way.
+// The next child of a deleted owner: one to delete or, with `orphans`, to disown. Children with finalizers cannot be
+// deleted yet; they are only marked as being deleted.
 static windlass_json *next_child(windlass_text uid, bool orphans) {
     windlass_json_each(object, windlass_fake.objects) {
         if (!windlass_text_equal(windlass_controller_uid(object), uid)) {

@@ -1,10 +1,10 @@
-// Writes, as the host of a unit test carries them out, and claims.
+// The writes and claims of the unit tests' host.
 
 #ifndef __wasm__
 
 #include "windlass_test_internal.h"
 
-// As a merge patch does (RFC 7386).
+// Merges as a JSON merge patch does (RFC 7386).
 static void merge(windlass_json *into, const windlass_json *patch) {
     windlass_json_each(member, patch) {
         windlass_json *known = windlass_json_get_text(into, member->key);
@@ -34,7 +34,7 @@ static bool replaces(const windlass_test_write *write, const windlass_json *know
     return known == NULL || strcmp(write->verb, "update") == 0;
 }
 
-// The object as a write would make it, alone.
+// A copy of the object with the write's changes. The stored object stays as it is.
 static windlass_json *as_written(const windlass_test_write *write, const windlass_json *known) {
     windlass_json *object = windlass_json_copy(replaces(write, known) ? write->body : known);
     if (replaces(write, known)) {
@@ -65,7 +65,7 @@ static windlass_json *store(const windlass_test_write *write, windlass_json *kno
     return object;
 }
 
-// The object after a write, if it fits its kind.
+// The object after a write; NULL with an error if it does not fit its kind.
 static windlass_json *admit(const windlass_test_write *write, windlass_json *known, windlass_host_answer *answer) {
     bool is_about_status = windlass_text_is(write->options.subresource.name, "status");
     windlass_json *object = as_written(write, known);
@@ -80,7 +80,7 @@ static windlass_json *admit(const windlass_test_write *write, windlass_json *kno
     return write->options.dry_run ? object : store(write, known);
 }
 
-// Whether a write requires a version that the object does not have, or no longer has.
+// Whether a write requires another version than the object has.
 static bool is_stale(const windlass_test_write *write, const windlass_json *known) {
     windlass_text version = windlass_json_text_at(known, "/metadata/resourceVersion");
     const windlass_text wanted[] = {write->options.resource_version, write->delete_options.resource_version,
@@ -131,7 +131,7 @@ static windlass_json *carry_out(const windlass_operation *operation, windlass_te
     bool is_part = write->options.subresource.name.data != NULL;
     bool is_named = write->target.name.length > 0 || windlass_json_at(write->body, "/metadata/generateName") != NULL;
     if (operation->type == WINDLASS_CREATE && !is_part && !is_named) {
-        // Kinds that need no name are not stored.
+        // An object without a name is of a kind that is not stored.
         windlass_json *planned = windlass_fake_created(&write->target);
         return planned ? planned : write->body;
     }
@@ -199,7 +199,7 @@ bool windlass_host_delete_collection(const windlass_collection *collection, cons
     }
     bool before = windlass_memory_keep(true);
     for (size_t i = 0; i < deleted->count && !options->dry_run; i++) {
-        // An object may have been deleted with another one.
+        // The object may be gone already, deleted together with its owner.
         windlass_json *object = windlass_fake_lookup(&deleted->objects[i]);
         if (object != NULL) {
             windlass_fake_delete(object, options->propagation);

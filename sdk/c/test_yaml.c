@@ -1,6 +1,6 @@
-// YAML as definitions of kinds are written, for the host of unit tests: blocks and flows, quoted, plain and folded texts, comments,
-// several documents. It refuses what it does not know, such as anchors and tags, and says in which line. What spans lines is joined by
-// spaces, which matters to no definition.
+// Reads YAML as definitions of kinds use it, for the unit tests' host: blocks and flows, quoted, plain and folded
+// texts, comments, and several documents. It refuses other features, such as anchors and tags, and names the line. It
+// joins the lines of a text by spaces, which makes no difference to a definition.
 
 #ifndef __wasm__
 
@@ -8,7 +8,7 @@
 
 #include "windlass_test_internal.h"
 
-// The lines of one document, without white space at their ends. `at` counts from the beginning of the whole text.
+// The lines of one document, without white space at their ends. `at` counts lines from the beginning of the whole text.
 typedef struct reader {
     char **lines;
     size_t at;
@@ -17,14 +17,14 @@ typedef struct reader {
 
 static windlass_json *node(reader *in, int least);
 
-// An error in the line that was read last.
+// Reports an error in the line that was read last.
 static _Noreturn void refuse(const reader *in, const char *what, const char *text) {
     windlass_trap(windlass_format("the definitions are no YAML that this host knows: line %zu: %s%s", in->at, what, text));
 }
 
 static const char *behind_spaces(const char *text) { return text + strspn(text, " "); }
 
-// The next line that has any text, and how far it is indented; NULL: none has.
+// The next line that is not empty, and its indentation. NULL: there is none.
 static const char *peek(reader *in, int *indent) {
     for (; in->at < in->end; in->at++) {
         const char *text = behind_spaces(in->lines[in->at]);
@@ -38,7 +38,7 @@ static const char *peek(reader *in, int *indent) {
 
 static bool is_item(const char *text) { return text[0] == '-' && (text[1] == 0 || text[1] == ' '); }
 
-// It goes on in the next lines until it ends.
+// Reads further lines until the flow is complete.
 static windlass_json *flow_lines(reader *in, const char *text) {
     for (;;) {
         windlass_fake_flow from = {.at = text};
@@ -60,7 +60,7 @@ static windlass_json *flow_lines(reader *in, const char *text) {
 
 // --- Blocks ---
 
-// A text of lines.
+// Reads a text of several lines (`|` or `>`).
 static windlass_json *block(reader *in, const char *header, int parent) {
     size_t from = in->at;
     size_t depth = SIZE_MAX;
@@ -87,7 +87,7 @@ static windlass_json *block(reader *in, const char *header, int parent) {
     return windlass_json_string(windlass_buffer_text(&text));
 }
 
-// A value that begins with a text and goes on in the lines that are indented further than its parent.
+// Reads a value that begins with `text` and continues in the lines that are indented further than its parent.
 static windlass_json *value_of(reader *in, const char *text, int parent) {
     if (*text == '|' || *text == '>') {
         return block(in, text, parent);
@@ -113,14 +113,14 @@ static windlass_json *list(reader *in, int indent) {
     int at;
     const char *text;
     while ((text = peek(in, &at)) != NULL && at == indent && is_item(text)) {
-        // The text behind the dash is a line of its own, indented as it stands.
+        // The text after the dash counts as a line of its own, with its indentation.
         in->lines[in->at][indent] = ' ';
         windlass_json_add(items, node(in, indent + 1));
     }
     return items;
 }
 
-// A key, as it stands, and what is behind its colon. False: the line has none.
+// Splits a line into its key, which may be quoted, and the text after the colon. Returns false if the line has no key.
 static bool split_key(const char *line, windlass_text *key, const char **rest) {
     size_t colon = 1;
     if (*line == '"' || *line == '\'') {
@@ -171,7 +171,7 @@ static windlass_json *object(reader *in, int indent) {
     return fields;
 }
 
-// The value that begins at the next line, if that is indented so far at least; null if it is not.
+// Reads the value that starts at the next line. The value is null if that line is indented less than `least`.
 static windlass_json *node(reader *in, int least) {
     int indent;
     const char *text = peek(in, &indent);
@@ -203,7 +203,7 @@ static void add_document(windlass_json *documents, reader *in) {
     }
 }
 
-// A line without what it ends with: the text behind it, or NULL.
+// Copies the first line, without white space at its end. Returns the text after the line, or NULL.
 static const char *cut_line(const char *text, char **line) {
     size_t length = strcspn(text, "\n");
     const char *rest = text[length] != 0 ? text + length + 1 : NULL;

@@ -87,7 +87,7 @@ windlass_json *windlass_fake_yaml_scalar(windlass_text text) {
     if (is_number(text.data)) {
         windlass_json *number = windlass_number(text);
         double read = strtod(text.data, NULL);
-        // JSON has fewer ways to write a number, and keeps its digits.
+        // A number in JSON's notation keeps its digits. YAML has other notations too, which are converted.
         if (number->type == WINDLASS_JSON_NUMBER || isfinite(read)) {
             return number->type == WINDLASS_JSON_NUMBER ? number : windlass_double(read);
         }

@@ -1,4 +1,4 @@
-// Texts: comparing, checking, putting together.
+// Compares, checks and concatenates texts.
 
 #include "windlass_internal.h"
 
@@ -49,7 +49,7 @@ static bool is_white(const char *at, size_t length) {
     }
 }
 
-// How many bytes of white space there are at the beginning or at the end.
+// The number of bytes of the white-space character at the beginning or at the end; 0: there is none.
 static size_t white_at(windlass_text text, bool is_end) {
     for (size_t length = 1; length <= 3 && length <= text.length; length++) {
         if (is_white(is_end ? text.data + text.length - length : text.data, length)) {
@@ -69,7 +69,7 @@ windlass_text windlass_text_trimmed(windlass_text text) {
     while ((white = white_at((windlass_text){text.data, length}, true)) > 0) {
         length -= white;
     }
-    // A copy, for the null byte.
+    // The copy is needed for the null byte after its end.
     return length == text.length ? text : windlass_text_copy((windlass_text){text.data, length});
 }
 
@@ -95,7 +95,7 @@ size_t windlass_character(const char *at, size_t length, bool *is_surrogate) {
     return is_overlong || is_too_large ? 0 : size;
 }
 
-// Where the first byte is that may not be sent.
+// The length of the valid UTF-8 at the beginning of a text.
 static size_t valid_length(windlass_text text) {
     size_t at = 0;
     while (at < text.length) {
@@ -184,7 +184,7 @@ const char *windlass_concat_all(const char *const *texts, size_t count) {
     return windlass_buffer_text(&buffer).data;
 }
 
-// Makes room for so many more bytes, and the null byte behind them.
+// Makes room for this many more bytes, and the null byte after them.
 static void reserve(windlass_buffer *buffer, size_t more) {
     if (more > SIZE_MAX / 2 - buffer->length - 1) {
         windlass_trap("the call needs more memory than there is");

@@ -17,8 +17,8 @@
 //
 //     WINDLASS_RECONCILER(manifest, reconcile)
 //
-// Everything that a function returns lives until the call ends (windlass_text.h). A function that can fail returns the error, or
-// NULL. Functions that a composer does not have are missing when it is linked.
+// Everything that a function returns lives until the call ends (windlass_text.h). A function that can fail returns the
+// error, or NULL. A composer that uses a function of reconcilers does not link.
 #ifndef WINDLASS_H
 #define WINDLASS_H
 
@@ -32,7 +32,7 @@
 
 // --- Objects ---
 
-// One object. With a UID it does not match another object of the same name.
+// A reference to one object. With a UID it matches only the object with that UID, not another one of the same name.
 typedef struct windlass_ref {
     windlass_text api_version;
     windlass_text kind;
@@ -48,13 +48,13 @@ windlass_ref windlass_ref_of(const char *api_version, const char *kind, windlass
 windlass_ref windlass_ref_to(const windlass_json *object);
 // The object of another kind that has the same namespace and name.
 windlass_ref windlass_sibling(const windlass_json *object, const char *api_version, const char *kind);
-// In the form of messages: `Deployment prod/shop`.
+// The reference as it appears in messages: `Deployment prod/shop`.
 const char *windlass_ref_text(const windlass_ref *ref);
 // The object that a reference matches among several objects, or NULL.
 windlass_json *windlass_find(windlass_json *const *objects, size_t count, const windlass_ref *ref);
 
-// The text of a LabelSelector, such as `app=web,tier in (a,b)`, in the form for lists. An empty selector selects everything. NULL selects
-// nothing and has no text: then do not list.
+// The text of a LabelSelector for lists, such as `app=web,tier in (a,b)`. An empty selector selects everything. NULL
+// selects nothing and has no text, so do not list.
 windlass_text windlass_selector_text(const windlass_json *selector);
 
 // The amount of a resource quantity, such as `500m` or `1.5Gi`, in thousandths, rounded away from zero. Returns false if the text is not a
@@ -116,9 +116,9 @@ typedef struct windlass_api_error {
 // An error. Return it unchanged: the host decides by its class how to retry.
 typedef struct windlass_error {
     enum { WINDLASS_ERROR_API, WINDLASS_ERROR_TRANSIENT, WINDLASS_ERROR_TERMINAL } kind;
-    // The whole text for people.
+    // The whole error as a text for people.
     windlass_text message;
-    // Set for an error of the API.
+    // Set if `kind` is WINDLASS_ERROR_API.
     windlass_api_error api;
     // The minimum delay of the retry of a transient error.
     bool has_retry_after;
@@ -177,7 +177,7 @@ typedef struct windlass_request {
     windlass_text namespace;
     // The primary's name.
     windlass_text name;
-    // The last known UID, even if the primary is gone. Empty: the host has never seen it.
+    // The last known UID, even if the primary is deleted. Empty: the host has never seen the primary.
     windlass_text uid;
     // The primary as cached when the call began. NULL: it is not in the watch's scope, usually because it was deleted. In a composition
     // request, use the parent instead.
@@ -223,11 +223,11 @@ typedef struct windlass_event windlass_event;
 
 // A composer's response. Start with the given one, which is empty.
 typedef struct windlass_composition {
-    // Added by `windlass_compose_child`.
+    // `windlass_compose_child` adds to it.
     windlass_json *children;
     // The parent's new status. NULL leaves it as it is.
     windlass_json *status;
-    // Added by `windlass_compose_event`.
+    // `windlass_compose_event` adds to it.
     windlass_event *events;
     size_t event_count;
     // Compose again after this many milliseconds, even if nothing changes.
@@ -265,7 +265,7 @@ void windlass_compose_event(windlass_composition *composition, const windlass_ev
 // values.
 const windlass_error *windlass_cache_get(const windlass_ref *target, const char *const *fields, windlass_json **object) WINDLASS_MUST_USE;
 
-// An object, which may be NULL, or an error.
+// The result of one read or write: an error, or an object, which may be NULL.
 typedef struct windlass_result {
     windlass_json *object;
     const windlass_error *error;
@@ -375,14 +375,15 @@ typedef struct windlass_served_kind {
     size_t subresource_count;
 } windlass_served_kind;
 
-// For plugins that adapt to the cluster. It needs no right, and counts as a read.
+// Returns how the API server serves a kind, for plugins that adapt to the cluster. It needs no right, and counts as a
+// read.
 const windlass_error *windlass_live_served(
     windlass_text api_version, windlass_text kind, windlass_served_kind *served) WINDLASS_MUST_USE;
 
 // --- Changes to the API ---
 //
-// A conflict means that the object has changed since it was read: return the error, and the host runs the key again on a newer
-// cache. Options may be NULL, and so may the place for the object as the server returned it.
+// A conflict means that the object has changed since it was read: return the error, and the host runs the key again on
+// a newer cache. Options may be NULL. So may the pointer that receives the object that the server returned.
 
 typedef enum windlass_field_validation {
     // The server refuses unknown and duplicate fields.
@@ -405,7 +406,7 @@ typedef struct windlass_write_options {
     bool owned;
     // Apply only: take over fields that other managers own.
     bool force;
-    // The server checks the change and responds as if it was made, without making it.
+    // The server checks the change and responds as if it had made it.
     bool dry_run;
     windlass_field_validation field_validation;
     // Use another field manager: the plugin's, followed by `/` and this suffix of at most 32 lower-case letters, digits and dashes. This
@@ -423,7 +424,7 @@ typedef enum windlass_patch_type {
 } windlass_patch_type;
 
 typedef enum windlass_propagation {
-    // The object's dependents are deleted after it, before it, or stay.
+    // These values say what happens to the object's dependents: they are deleted after it, deleted before it, or kept.
     WINDLASS_PROPAGATE_BACKGROUND,
     WINDLASS_PROPAGATE_FOREGROUND,
     WINDLASS_PROPAGATE_ORPHAN
@@ -432,16 +433,17 @@ typedef enum windlass_propagation {
 typedef struct windlass_delete_options {
     windlass_text resource_version;
     windlass_propagation propagation;
-    // The grace period, rounded up to whole seconds. Without it, the kind's default.
+    // The grace period, rounded up to whole seconds. If unset, the kind's default applies.
     bool has_grace_period;
     uint32_t grace_period_ms;
     bool dry_run;
 } windlass_delete_options;
 
-// A kind that is not stored, such as a `SubjectAccessReview`, needs no name, and `created` is the server's response.
+// Creates an object. If the kind is not stored, such as a `SubjectAccessReview`, the object needs no name, and
+// `created` is the server's response.
 const windlass_error *windlass_writes_create(const windlass_json *object, const windlass_write_options *options, windlass_json **created) WINDLASS_MUST_USE;
 const windlass_error *windlass_writes_update(const windlass_json *object, const windlass_write_options *options, windlass_json **updated) WINDLASS_MUST_USE;
-// Server-side, as the plugin's field manager.
+// Applies an object, server-side, as the plugin's field manager.
 const windlass_error *windlass_writes_apply(const windlass_json *object, const windlass_write_options *options, windlass_json **applied) WINDLASS_MUST_USE;
 // The effect of `windlass_writes_ensure`, with the object as it is now.
 typedef struct windlass_ensured {
@@ -456,27 +458,29 @@ typedef struct windlass_ensured {
     windlass_json *object;
 } windlass_ensured;
 
-// Creates the object if the cache has none, or else sends the smallest merge patch that brings its fields about, or nothing if they are
-// there. The kind must be watched. `ensured` may be NULL.
+// Creates the object if it is not in the cache. Otherwise sends the smallest merge patch that gives the object the
+// desired fields, or nothing if it has them already. The kind must be watched. `ensured` may be NULL.
 //
-// Prefer `windlass_writes_apply`: it also removes the fields that the plugin applied before and no longer wants, and two writers of one
-// field find out about each other. This costs the server less, as a create is cheaper than an apply, and does neither:
+// Prefer `windlass_writes_apply`: it also removes fields that the plugin applied before and no longer wants, and it
+// detects another writer of the same field. This function does neither. Its advantage is that a create costs the server
+// less than an apply:
 //
-// - A field that is left out of the object stays as it is. Null removes a field.
-// - A list is the plugin's as a whole. It is as desired if it has as many elements, and each has the desired fields. An element that is
-//   written keeps its other fields if it has the same `name` as the one in its place.
-// - A patch that writes a list or removes a field fails with reason WINDLASS_CONFLICT if the object has changed since the cache showed
-//   it. Return the error, and the host runs the key again on a newer cache.
-// - Owners and finalizers are added to those of others; null in their place removes all. To own the object, put a
-//   `windlass_owner_reference` to the controller into it: then an object of another controller is an error with reason
-//   WINDLASS_ALREADY_EXISTS. Without one, the object is patched whoever owns it.
-// - `status` is not compared: write it with `windlass_writes_apply_status`. Neither is what the server sets in `metadata`: a
-//   `resourceVersion` is no lock, and the server creates no object that has one.
-// - Write values as the server stores them; others are sent at each call. It stores a quantity of `0.5` as `500m`, drops empty and zero
-//   values of built-in kinds such as `nodeSelector: {}`, `tolerations: []` and `paused: false`, and may have webhooks that add elements to
-//   lists.
+// - A field that the object leaves out stays as it is. Null removes a field.
+// - A list belongs to the plugin as a whole. It is as desired if it has as many elements, and each has the desired
+//   fields. When a list is written, an element keeps its other fields if the element at the same position has the same
+//   `name`.
+// - A patch that writes a list or removes a field fails with reason WINDLASS_CONFLICT if the object has changed since
+//   the cache showed it. Return the error, and the host runs the key again on a newer cache.
+// - Owners and finalizers are added to those of others; null instead of a list removes all of them. To own the object,
+//   give it a `windlass_owner_reference` to the controller: if the object has another controller, the call then fails
+//   with reason WINDLASS_ALREADY_EXISTS. Without such a reference the object is patched, whichever owner it has.
+// - `status` is not compared: write it with `windlass_writes_apply_status`. The fields of `metadata` that the server
+//   sets are not compared either. So a `resourceVersion` is no lock, and an object that has one cannot be created.
+// - Write values as the server stores them; any other value is sent again at each call. For example, the server stores
+//   a quantity of `0.5` as `500m`, and drops empty and zero values of built-in kinds such as `nodeSelector: {}`,
+//   `tolerations: []` and `paused: false`. Webhooks may add elements to lists.
 const windlass_error *windlass_writes_ensure(const windlass_json *object, windlass_ensured *ensured) WINDLASS_MUST_USE;
-// Applies the status of an object, forced: no other client writes it.
+// Applies the status of an object, with force, because no other client writes it.
 const windlass_error *windlass_writes_apply_status(const windlass_ref *target, windlass_json *status) WINDLASS_MUST_USE;
 const windlass_error *windlass_writes_patch(const windlass_ref *target, windlass_patch_type type, const windlass_json *patch,
     const windlass_write_options *options, windlass_json **patched) WINDLASS_MUST_USE;
@@ -515,12 +519,12 @@ const windlass_error *windlass_writes_delete_collection(const windlass_collectio
 // One operation of a batch.
 typedef struct windlass_operation {
     enum { WINDLASS_CREATE, WINDLASS_UPDATE, WINDLASS_PATCH, WINDLASS_APPLY, WINDLASS_DELETE } type;
-    // For all but a patch and a deletion; for a patch, the patch.
+    // The object; for a patch, the patch. Unused for a deletion.
     const windlass_json *object;
-    // For a patch and a deletion.
+    // The object to patch or to delete.
     windlass_ref target;
     windlass_patch_type patch_type;
-    // For all but a deletion.
+    // Unused for a deletion.
     windlass_write_options options;
     windlass_delete_options delete_options;
 } windlass_operation;
@@ -564,7 +568,7 @@ void windlass_events_warning(const char *reason, const char *action, const char 
 
 // --- The log ---
 //
-// What is printed to stdout and stderr goes there too, by whole lines.
+// Whole lines printed to stdout and stderr go to the log too.
 
 typedef enum windlass_level { WINDLASS_TRACE, WINDLASS_DEBUG, WINDLASS_INFO, WINDLASS_WARN, WINDLASS_ERROR } windlass_level;
 
@@ -574,7 +578,7 @@ typedef struct windlass_field {
     windlass_text value;
 } windlass_field;
 
-// Writes a line: the message, and names and values of fields in turn, all C strings.
+// Writes a line: the message, and then the names and values of its fields in turn. All arguments are C strings.
 // `windlass_log(WINDLASS_INFO, "scaled", "name", name, "replicas", windlass_decimal(replicas))`
 #define windlass_log(level, ...)                                                                                             \
     windlass_log_texts(level, (const char *const[]){__VA_ARGS__},                                                            \
@@ -584,7 +588,7 @@ typedef struct windlass_field {
             char one;                                                                                                        \
         }) * (sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *)))
 void windlass_log_texts(windlass_level level, const char *const *texts, size_t count);
-// The same with any texts.
+// Like `windlass_log`, with texts that may contain null bytes.
 void windlass_log_fields(windlass_level level, windlass_text message, const windlass_field *fields, size_t count);
 
 // --- Metrics ---
@@ -597,7 +601,7 @@ void windlass_log_fields(windlass_level level, windlass_text message, const wind
 void windlass_metrics_add_to(const windlass_metric *counter, double value, const char *const *labels);
 void windlass_metrics_set_of(const windlass_metric *gauge, double value, const char *const *labels);
 void windlass_metrics_observe_in(const windlass_metric *histogram, double value, const char *const *labels);
-// The same by name. A value that does not fit the manifest is counted and dropped.
+// Like the macros above, with the metric's name. A value that does not fit the manifest is counted and dropped.
 void windlass_metrics_add(windlass_text name, double value, const windlass_field *labels, size_t count);
 void windlass_metrics_set(windlass_text name, double value, const windlass_field *labels, size_t count);
 void windlass_metrics_observe(windlass_text name, double value, const windlass_field *labels, size_t count);
@@ -613,7 +617,7 @@ typedef struct windlass_instant {
     uint32_t nanoseconds;
 } windlass_instant;
 
-// The host's clock, so that a call can be replayed; `time` and `clock_gettime` start at its time in each call.
+// The host's time. A call can be replayed with it; `time` and `clock_gettime` start at it in each call.
 windlass_instant windlass_clock_now(void);
 // In Kubernetes' form: `2026-11-21T10:48:45Z`.
 const char *windlass_instant_text(windlass_instant instant);
@@ -622,7 +626,7 @@ const char *windlass_instant_text(windlass_instant instant);
 uint32_t windlass_random_u32(void);
 void windlass_random_bytes(void *bytes, uint32_t length);
 
-// --- Why a call is made now: for a line of the log and for people ---
+// --- Why the host makes this call now, for the log and for people ---
 //
 // A key is queued only once, however much happens, so the list may be incomplete: a plugin's actions must not depend on it. Only
 // reconcilers have this.
@@ -667,8 +671,9 @@ typedef struct windlass_condition {
 
 windlass_json *windlass_conditions_find(const windlass_json *conditions, const char *type);
 bool windlass_conditions_is_true(const windlass_json *conditions, const char *type);
-// Sets a condition in a list, in place of the one of its type. `lastTransitionTime` becomes `now` if the status changed, and otherwise
-// stays, so setting the same condition again changes nothing. If there is no list, it ends the call, like `windlass_panic`.
+// Sets a condition in a list, replacing the one of its type. `lastTransitionTime` becomes `now` if the status changed,
+// and otherwise stays, so setting the same condition again changes nothing. If `conditions` is not a list, the function
+// ends the call, like `windlass_panic`.
 void windlass_conditions_set(windlass_json *conditions, const windlass_condition *condition, windlass_instant now);
 void windlass_conditions_remove(windlass_json *conditions, const char *type);
 
@@ -718,10 +723,12 @@ typedef struct windlass_http_error {
     windlass_text message;
 } windlass_http_error;
 
-// Sends a request and reads the whole response. Any status is a response. Returns false if there is none; `error` has the reason.
+// Sends a request and reads the whole response. Any status is a response. Returns false if there is no response; then
+// `error` has the reason.
 bool windlass_http_fetch(const windlass_http_request *request, windlass_http_response *response, windlass_http_error *error) WINDLASS_MUST_USE;
-// The error of a call that failed because of it: terminal if the request is malformed, an API error with WINDLASS_NOT_GRANTED if it is not
-// granted (so that the key runs again when the policy changes), otherwise transient.
+// Converts the error of a request. It becomes a terminal error if the request is malformed, an API error with
+// WINDLASS_NOT_GRANTED if it is not granted (so that the key runs again when the policy changes), and otherwise a
+// transient error.
 const windlass_error *windlass_http_failure(const windlass_http_request *request, const windlass_http_error *error);
 
 // --- Mappings as code: WINDLASS_MAPPER for a reconciler, WINDLASS_CUSTOMIZER for a composer ---
@@ -730,13 +737,14 @@ const windlass_error *windlass_http_failure(const windlass_http_request *request
 
 // --- The end ---
 
-// Logs an error with the message and its causes, and ends the call: it fails, and its instance is dropped. For plain mistakes of the
-// plugin. `assert` and `abort` do the same.
+// Logs an error with the message and its causes, and ends the call. The call fails, and its instance is dropped. Use it
+// for bugs in the plugin. `assert` and `abort` do the same.
 #define windlass_panic(...) windlass_panic_at(__FILE__, __LINE__, __func__, windlass_format(__VA_ARGS__))
 _Noreturn void windlass_panic_at(const char *file, int line, const char *function, const char *message);
 
 #ifdef __wasm__
-// The C library's function would trap without a message. Its headers declare and call it by these names.
+// The C library's functions would trap without a message. Its headers call them by these names, so the macros redirect
+// those calls too.
 #define abort windlass_abort
 #define __assert_fail windlass_assert_fail
 _Noreturn void windlass_abort(void);

@@ -1,8 +1,10 @@
-// Between the SDK's types and those of the generated bindings, as far as both worlds have the same. Included by reconciler/wire.h and
-// composer/wire.h alone, each behind its generated header and these names for the types that are named after the world:
-// `wire_text`, `wire_option_text`, `wire_field`, `wire_fields`, `wire_bytes`, `wire_texts`.
+// Converts between the SDK's types and the types of the generated bindings that both worlds share. Only
+// reconciler/wire.h and composer/wire.h include it. Before that, they include their generated header, and define these
+// names for types whose generated names contain the world's name: `wire_text`, `wire_option_text`, `wire_field`,
+// `wire_fields`, `wire_bytes`, `wire_texts`.
 //
-// To lower is to give to the host, to lift to take from it. Nothing is copied but what is no valid UTF-8.
+// To lower a value is to convert it for the host; to lift it is to convert it for the SDK. Only texts that are not
+// valid UTF-8 are copied.
 
 #include "windlass_internal.h"
 
@@ -23,7 +25,7 @@ static inline windlass_text lift_option(wire_option_text text) {
     return text.is_some ? lift(text.val) : WINDLASS_NONE;
 }
 
-// `cluster` stays none, and is not lifted either: there is one, which the host works on.
+// `cluster` is never set, and ignored when lifting: the host works on one cluster.
 static inline windlass_plugin_types_object_ref_t lower_ref(const windlass_ref *ref) {
     return (windlass_plugin_types_object_ref_t){
         .api_version = lower(ref->api_version),
@@ -63,7 +65,7 @@ static inline windlass_plugin_types_api_error_t lower_error(const windlass_api_e
     };
 }
 
-// An error of the API has what was said around it in its own message, so there is nothing to say before it.
+// The context of an API error is already in its own message, so the failure needs no message in front.
 static inline windlass_plugin_types_failure_t lower_failure(const windlass_error *error) {
     bool is_api = error->kind == WINDLASS_ERROR_API;
     windlass_plugin_types_failure_t wire = {
@@ -98,7 +100,7 @@ static inline windlass_plugin_types_event_t lower_event(const windlass_event *ev
     };
 }
 
-// A document of the host. One that cannot be read is a failure, since it will not be better next time.
+// Parses a document from the host. A document that cannot be parsed is added to the failures.
 static inline windlass_json *lift_json(windlass_text text, const char *what, windlass_failures *failures) {
     windlass_json_error error;
     windlass_json *value = windlass_json_parse(text, &error);

@@ -1,5 +1,5 @@
-// The host's functions that both worlds have, by the bindings. Included by reconciler/host.c and composer/host.c alone, each behind its
-// wire.h.
+// The host's functions that both worlds have, called through the bindings. Only reconciler/host.c and composer/host.c
+// include this, after their wire.h.
 
 void windlass_host_log(windlass_level level, windlass_text message, const windlass_field *fields, size_t count) {
     wire_text text = lower(message);

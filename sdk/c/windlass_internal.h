@@ -1,4 +1,4 @@
-// Declarations that the SDK's files share, and no other code uses.
+// Declarations that the SDK's files share. Plugins do not use them.
 #ifndef WINDLASS_INTERNAL_H
 #define WINDLASS_INTERNAL_H
 
@@ -9,7 +9,8 @@
 // --- text.c ---
 
 const char *windlass_format_list(const char *format, va_list arguments);
-// The length in bytes of the character that starts here; 0: it is not one. Surrogates count as characters: JSON may contain them.
+// The length in bytes of the character that starts here; 0: there is no valid character. Surrogates count as
+// characters: JSON may contain them.
 size_t windlass_character(const char *at, size_t length, bool *is_surrogate);
 
 // --- json_number.c ---
@@ -45,14 +46,14 @@ windlass_text windlass_manifest_text(const windlass_manifest *manifest);
 
 // --- reconciler/ensure.c ---
 
-// The merge patch that brings the fields of `desired` about. NULL: they are there.
+// The merge patch that gives the cached object the fields of `desired`. NULL: it has them.
 windlass_json *windlass_ensure_patch(const windlass_json *cached, const windlass_json *desired);
-// The version that was compared, if the patch must not reach a later one.
+// The version that `cached` has, if the patch must not be applied to a later one.
 windlass_text windlass_ensure_version(const windlass_json *cached, const windlass_json *patch);
-// Kind and name of the controller of `cached`, if `desired` names another one.
+// Kind and name of the controller of `cached`, if `desired` has another one.
 const char *windlass_ensure_other_controller(const windlass_json *cached, const windlass_json *desired);
 
-// --- What the macros WINDLASS_RECONCILER, WINDLASS_COMPOSER, WINDLASS_MAPPER and WINDLASS_CUSTOMIZER define ---
+// --- Defined by the macros WINDLASS_RECONCILER, WINDLASS_COMPOSER, WINDLASS_MAPPER and WINDLASS_CUSTOMIZER ---
 
 const windlass_manifest *windlass_plugin_manifest(void);
 windlass_outcome windlass_plugin_reconcile(const windlass_request *request, windlass_failures *failures);
@@ -60,7 +61,7 @@ void windlass_plugin_compose(const windlass_composition_request *request, windla
 void windlass_plugin_map(const windlass_change *change, windlass_targets *targets, windlass_failures *failures);
 void windlass_plugin_customize(const windlass_request *request, windlass_related_rules *rules, windlass_failures *failures);
 
-// --- The host, by the bindings (reconciler/host.c, composer/host.c) or by the host of unit tests (test_*.c) ---
+// --- The host: through the bindings (reconciler/host.c, composer/host.c), or the host of unit tests (test_*.c) ---
 
 // A result: the object, which may be missing, or an error.
 typedef struct windlass_host_answer {
@@ -90,15 +91,15 @@ void windlass_host_cache_get_many(const windlass_ref *targets, size_t count, con
 void windlass_host_cache_list(const windlass_cache_query *query, windlass_host_page *page);
 void windlass_host_live_get(const windlass_ref *target, const windlass_live_options *options, windlass_host_answer *answer);
 void windlass_host_live_list(const windlass_live_query *query, windlass_host_page *page);
-// The log is the object of the result.
+// The log is returned as the object of the result.
 void windlass_host_live_log(const windlass_ref *pod, const windlass_log_query *query, windlass_host_answer *answer);
-// Returns false if it failed.
+// Returns false on failure; `error` has the reason.
 bool windlass_host_live_served(windlass_text api_version, windlass_text kind, windlass_served_kind *served, windlass_api_error *error);
 bool windlass_host_delete_collection(const windlass_collection *collection, const windlass_delete_options *options,
     windlass_deleted *deleted, windlass_api_error *error);
 void windlass_host_write(const windlass_operation *operation, windlass_text body, windlass_host_answer *answer);
 void windlass_host_batch(const windlass_operation *operations, const windlass_text *bodies, size_t count, windlass_host_answer *answers);
-// The number of errors, which are put into an array in the memory of the call.
+// Returns the number of errors, and sets `errors` to an array in the memory of the call.
 size_t windlass_host_claim(windlass_text api_version, windlass_text kind, windlass_text selector, windlass_claimed *claimed, windlass_api_error **errors);
 windlass_triggers windlass_host_triggers(void);
 void windlass_host_emit(const windlass_event *event);

@@ -7,8 +7,9 @@
 //         {"data", windlass_object({"currency", windlass_string("EUR")})});
 //     windlass_text currency = windlass_json_text_at(settings, "/data/currency");
 //
-// Reading needs no checks on the way: whatever is not there is NULL, and every function takes NULL. Numbers keep the text that
-// they had, so that no digit is lost. Objects keep the order of their members; of members with one name the last one counts.
+// Reading needs no checks on the way: a missing value is NULL, and every function accepts NULL. Numbers keep their
+// text, so no digit is lost. Objects keep the order of their members; if several members have the same name, the last
+// one counts.
 #ifndef WINDLASS_JSON_H
 #define WINDLASS_JSON_H
 
@@ -44,9 +45,9 @@ typedef struct windlass_json {
 // How deep arrays and objects may nest.
 #define WINDLASS_JSON_DEPTH 1000
 
-// --- Reading and writing ---
+// --- Parsing and printing ---
 
-// The place where a text is not JSON, and the reason.
+// Where and why a text is not JSON.
 typedef struct windlass_json_error {
     size_t offset;
     const char *message;
@@ -56,7 +57,7 @@ typedef struct windlass_json_error {
 windlass_json *windlass_json_parse(windlass_text text, windlass_json_error *error);
 windlass_text windlass_json_print(const windlass_json *value);
 
-// --- Looking ---
+// --- Reading values ---
 
 // A member of an object.
 windlass_json *windlass_json_get(const windlass_json *object, const char *key);
@@ -94,14 +95,15 @@ bool windlass_json_read_double(const windlass_json *value, double *number);
 // The whole number at a pointer, or `otherwise`.
 int64_t windlass_json_int_at(const windlass_json *value, const char *pointer, int64_t otherwise);
 
-// Whether two values are equal: the order of members does not count, nor how a number is written.
+// Whether two values are equal. The order of members and the notation of numbers do not matter.
 bool windlass_json_equal(const windlass_json *one, const windlass_json *other);
-// Whether an object has every wanted field with the wanted value. Fields that the server or others have added do not count, just as an
-// apply leaves them. A list must contain each wanted element, at any position. Do not use it to decide whether to apply: it does not notice
-// a field that is no longer wanted, nor a missing owner. The host itself skips an apply that would change nothing.
+// Whether an object has every wanted field with the wanted value. Fields that the server or other clients have added
+// are ignored, as in an apply. A list must contain each wanted element, at any position. Do not use this function to
+// decide whether to apply: it does not notice a field that is no longer wanted, or a missing owner. The host itself
+// skips an apply that would change nothing.
 bool windlass_has_fields(const windlass_json *object, const windlass_json *wanted);
 
-// --- Making ---
+// --- Creating ---
 
 windlass_json *windlass_null(void);
 windlass_json *windlass_bool(bool value);
@@ -137,8 +139,8 @@ windlass_json *windlass_json_copy(const windlass_json *value);
 
 // --- Changing ---
 //
-// A value that is part of something already is copied into its new place. They return the value in its place. Changing what is
-// no object or no array, or NULL, does nothing and returns NULL.
+// These functions copy a value that already is part of another one, and return the value in its new place. If the
+// value to change is NULL or of the wrong type, they do nothing and return NULL.
 
 windlass_json *windlass_json_set(windlass_json *object, const char *key, windlass_json *value);
 windlass_json *windlass_json_set_text(windlass_json *object, windlass_text key, windlass_json *value);

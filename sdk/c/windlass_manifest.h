@@ -1,4 +1,4 @@
-// The manifest: what a plugin watches, and what it may do beyond that. Constants, as initialisers:
+// The manifest: what a plugin watches, and which other rights it needs. Write it as a constant with initialisers:
 //
 //     static const windlass_manifest manifest = {
 //         .name = "shop",
@@ -10,7 +10,8 @@
 //         }),
 //     };
 //
-// What is left out has the host's default. The host checks the whole, and says in `windlass inspect` what is wrong.
+// A field that is left out has the host's default. The host checks the manifest, and `windlass inspect` shows its
+// errors.
 #ifndef WINDLASS_MANIFEST_H
 #define WINDLASS_MANIFEST_H
 
@@ -18,7 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Lists of these end with an empty element, which the macros add.
+// These lists end with an empty element, which the macros add.
 #define WINDLASS_TEXTS(...) ((const char *const[]){__VA_ARGS__, NULL})
 #define WINDLASS_NUMBERS(...) \
     {.values = (const double[]){__VA_ARGS__}, .count = sizeof((const double[]){__VA_ARGS__}) / sizeof(double)}
@@ -34,25 +35,26 @@
 // A JSON document, verbatim: `WINDLASS_JSON({"type": "object"})`.
 #define WINDLASS_JSON(...) #__VA_ARGS__
 
-// A condition on an annotation or a field, which the host evaluates. Of `annotation`, `field` and `any` it has one; beside the first
-// two, one of the others.
+// A condition on an annotation or a field, which the host evaluates. Set exactly one of `annotation`, `field` and
+// `any`. With `annotation` or `field`, also set one of the fields after `any`.
 typedef struct windlass_where {
     // The annotation's key. Annotations are texts.
     const char *annotation;
-    // A JSON pointer. With a `*`, which stands for each element of a list, one value that fits is enough.
+    // A JSON pointer. If it contains a `*`, which stands for each element of a list, one matching value is enough.
     const char *field;
-    // At least one of these holds: `.any = WINDLASS_WHERE({.annotation = "a", .exists = true}, {.annotation = "b", .is = "c"})`.
+    // At least one of these conditions holds: `.any = WINDLASS_WHERE({.annotation = "a", .exists = true}, {.annotation
+    // = "b", .is = "c"})`.
     const struct windlass_where *any;
-    // It is this text.
+    // The value is this text.
     const char *is;
-    // It is one of these texts.
+    // The value is one of these texts.
     const char *const *in;
-    // It is none of these texts, or absent.
+    // The value is absent, or another text than these.
     const char *const *not_in;
-    // It is this number or boolean, written as in JSON. Not for annotations.
+    // The value is this number or boolean, written as in JSON. Not for annotations.
     const char *is_json;
     bool exists;
-    // It has no value, or null.
+    // There is no value, or it is null.
     bool absent;
 } windlass_where;
 
@@ -81,22 +83,24 @@ typedef struct windlass_reference {
 // The value that an index contains.
 typedef struct windlass_index {
     const char *name;
-    // By a text, or each element of a list of texts. With a `*`, as in `/spec/sources/*/name`, by all that it leads to.
+    // Indexes a text, or each element of a list of texts. If the pointer contains a `*`, as in `/spec/sources/*/name`,
+    // it indexes every value that matches.
     const char *pointer;
-    // By a label.
+    // Indexes a label.
     const char *label;
-    // By references: each value is `namespace/name`.
+    // Indexes references: each value is `namespace/name`.
     windlass_reference reference;
-    // By LabelSelectors, for WINDLASS_MAP_SELECTED_BY; an empty selector selects everything. A list finds an object by labels that it
-    // selects, such as `app=web,tier=front`.
+    // Indexes LabelSelectors, for WINDLASS_MAP_SELECTED_BY. An empty selector selects everything. A list finds an
+    // object by labels that its selector matches, such as `app=web,tier=front`.
     const char *selector;
-    // The same for maps of labels, as in a Service; an empty one selects nothing.
+    // Indexes maps of labels, as in a Service, like selectors. An empty map selects nothing.
     const char *selected_labels;
-    // The same by texts, such as `app in (web,api)`; an empty one selects everything.
+    // Indexes selectors that are texts, such as `app in (web,api)`. An empty text selects everything.
     const char *selector_text;
-    // By an annotation.
+    // Indexes an annotation.
     const char *annotation;
-    // The character between the parts of an annotation that is a list, as a text: each part is a value. NULL: the whole is.
+    // The separator, if the annotation is a list: a text of one character. Each part is a value. NULL: the whole
+    // annotation is one value.
     const char *split;
 } windlass_index;
 #define WINDLASS_INDEX_FIELD(index, json_pointer) {.name = index, .pointer = json_pointer}
@@ -107,10 +111,11 @@ typedef struct windlass_index {
 #define WINDLASS_INDEX_SELECTED_LABELS(index, json_pointer) {.name = index, .selected_labels = json_pointer}
 #define WINDLASS_INDEX_SELECTOR_TEXT(index, json_pointer) {.name = index, .selector_text = json_pointer}
 #define WINDLASS_INDEX_ANNOTATION(index, key) {.name = index, .annotation = key}
-// By each part of an annotation such as `a, b`, without the space around it: the separator is ",".
+// Indexes each part of an annotation such as `a, b`, without the space around it. The separator in this example is ",".
 #define WINDLASS_INDEX_ANNOTATION_LIST(index, key, separator) {.name = index, .annotation = key, .split = separator}
 
-// The updates of an object that count; with several, any of them. Creations, deletions, and the beginning of a deletion always count.
+// Selects the updates of an object that count. If there are several predicates, one that accepts the update is enough.
+// Creations, deletions, and the beginning of a deletion always count.
 typedef struct windlass_predicate {
     enum {
         WINDLASS_PREDICATE_UNSET,
@@ -125,15 +130,15 @@ typedef struct windlass_predicate {
     // The inner predicates.
     const struct windlass_predicate *predicates;
 } windlass_predicate;
-// The desired state, if the kind has a generation.
+// Accepts a change of the desired state, if the kind has a generation.
 #define WINDLASS_WHEN_GENERATION {.type = WINDLASS_PREDICATE_GENERATION}
 #define WINDLASS_WHEN_LABELS {.type = WINDLASS_PREDICATE_LABELS}
 #define WINDLASS_WHEN_ANNOTATIONS {.type = WINDLASS_PREDICATE_ANNOTATIONS}
-// The values at JSON pointers. A segment `*` stands for each element of a list.
+// Accepts a change of the values at JSON pointers. A segment `*` stands for each element of a list.
 #define WINDLASS_WHEN_FIELDS(...) {.type = WINDLASS_PREDICATE_FIELDS, .pointers = WINDLASS_TEXTS(__VA_ARGS__)}
-// Updates that the other predicate rejects: `WINDLASS_WHEN_NOT(WINDLASS_WHEN_LABELS)`.
+// Accepts the updates that the inner predicate rejects: `WINDLASS_WHEN_NOT(WINDLASS_WHEN_LABELS)`.
 #define WINDLASS_WHEN_NOT(...) {.type = WINDLASS_PREDICATE_NOT, .predicates = WINDLASS_PREDICATES(__VA_ARGS__)}
-// Updates that all of the others accept.
+// Accepts the updates that all inner predicates accept.
 #define WINDLASS_WHEN_AND(...) {.type = WINDLASS_PREDICATE_AND, .predicates = WINDLASS_PREDICATES(__VA_ARGS__)}
 
 // How a composer's children of a kind are updated.
@@ -152,13 +157,14 @@ typedef struct windlass_watch {
     // Such as `apps/v1`.
     const char *api_version;
     const char *kind;
-    // Only objects in these; none: in all.
+    // Only objects in these namespaces; NULL: in all.
     const char *const *namespaces;
     // In Kubernetes' syntax.
     const char *label_selector;
     // In Kubernetes' syntax, where the API supports it.
     const char *field_selector;
-    // All must hold. The server still sends all objects. An object for which they stop holding counts as gone.
+    // Only objects that meet all of these conditions. The server still sends all objects. An object that no longer
+    // meets them counts as deleted.
     const windlass_where *where;
     windlass_projection projection;
     // Whether the cache keeps `metadata.managedFields`, which are left out otherwise.
@@ -169,7 +175,7 @@ typedef struct windlass_watch {
     windlass_update_strategy update_strategy;
     // A DNS label that no other watch of the controller has. Only WINDLASS_MAP_MAPPER and WINDLASS_MAP_CUSTOMIZE need it.
     const char *name;
-    // Whether to ignore the deletion of an object and its beginning. Not for a primary.
+    // Whether to ignore the beginning and the end of an object's deletion. Not for a primary.
     bool ignore_deletions;
     // Whether to send even a write that would provably change nothing, for webhooks that must run at each write.
     bool without_no_op_skip;
@@ -199,14 +205,15 @@ typedef struct windlass_mapping {
 #define WINDLASS_MAP_OWNER {.type = WINDLASS_MAPPING_OWNER}
 // Each primary that owns the object, whether it is its controller or not.
 #define WINDLASS_MAP_ANY_OWNER {.type = WINDLASS_MAPPING_ANY_OWNER}
-// The primary that a label, an annotation or a field names; with a `*` in the field's pointer, each that it leads to.
+// The primary that a label, an annotation or a field names. If the field's pointer contains a `*`, every primary that
+// it leads to.
 #define WINDLASS_MAP_LABEL(key) {.type = WINDLASS_MAPPING_LABEL, .value = key}
 #define WINDLASS_MAP_ANNOTATION(key) {.type = WINDLASS_MAPPING_ANNOTATION, .value = key}
 #define WINDLASS_MAP_FIELD(pointer) {.type = WINDLASS_MAPPING_FIELD, .value = pointer}
 // The primaries that references name, with the namespace and the name in two fields.
 #define WINDLASS_MAP_REFERENCE(base_pointer, namespace_pointer, name_pointer) \
     {.type = WINDLASS_MAPPING_REFERENCE, .reference = {base_pointer, namespace_pointer, name_pointer}}
-// Every primary with a selector, in this index, that selects the object's labels.
+// Every primary whose selector in this index matches the object's labels.
 #define WINDLASS_MAP_SELECTED_BY(index) {.type = WINDLASS_MAPPING_SELECTED_BY, .value = index}
 // Every primary whose index contains the object's name, or its namespace and name.
 #define WINDLASS_MAP_REFERENCED_BY(index) {.type = WINDLASS_MAPPING_REFERENCED_BY, .value = index}
@@ -249,10 +256,10 @@ typedef struct windlass_options {
     uint32_t resync_ms;
     // How long a call may take. Default: 30 seconds.
     uint32_t deadline_ms;
-    // Whether objects get the plugin's finalizer, so that the plugin can clean up before they are deleted. It keeps an object that is being
-    // deleted until a call with `deleting` has ended without failure and without asking for another.
+    // Whether objects get the plugin's finalizer, so that the plugin can clean up before they are deleted. The
+    // finalizer stays until a call with `deleting` succeeds and does not ask for another call.
     bool finalizer;
-    // The controller does not write the status of its primaries: the manifest asks for no right to.
+    // The controller does not write the status of its primaries, so the manifest does not ask for that right.
     bool without_status;
     // How to treat an object whose writes do not appear in the caches for too long. Default: probe.
     enum { WINDLASS_EXPECTATION_DEFAULT, WINDLASS_EXPECTATION_PROBE, WINDLASS_EXPECTATION_RUN } expectation_timeout;
@@ -280,7 +287,8 @@ typedef struct windlass_permission {
     const char *const *names;
 } windlass_permission;
 
-// A metric that the plugin may set: a constant that the manifest declares and the code uses, so that the two cannot differ.
+// A metric that the plugin may set. Define it as a constant that both the manifest and the code use, so that the two
+// cannot differ.
 typedef struct windlass_metric {
     const char *name;
     enum { WINDLASS_COUNTER, WINDLASS_GAUGE, WINDLASS_HISTOGRAM } type;
@@ -315,7 +323,7 @@ typedef struct windlass_manifest {
     const char *const *crds;
     // Rights beyond those that the watches imply: to read watched objects, to change owned ones, and to write the status of primaries.
     const windlass_permission *permissions;
-    // Finalizers other than the plugin's that it adds or removes; `*` for any.
+    // Finalizers, other than its own, that the plugin adds or removes; `*` for any.
     const char *const *finalizers;
     const windlass_metric *const *metrics;
     const windlass_http_access *http;

@@ -1,9 +1,11 @@
-// Mappings as code, for what no mapping of the manifest can say. A reconciler may have a mapper, and a composer a customizer: one
-// function more, named in a macro beside WINDLASS_RECONCILER or WINDLASS_COMPOSER. The host calls it for the watches that the manifest
-// maps by WINDLASS_MAP_MAPPER or WINDLASS_MAP_CUSTOMIZE, each of which needs a name. Part of windlass.h.
+// Mappings as code, for relations that no mapping of the manifest can express. A reconciler may have a mapper, and a
+// composer a customizer: a second function, named in a macro beside WINDLASS_RECONCILER or WINDLASS_COMPOSER. The host
+// calls it for the watches that the manifest maps by WINDLASS_MAP_MAPPER or WINDLASS_MAP_CUSTOMIZE, each of which needs
+// a name. windlass.h includes this file.
 //
-// They have the log, the clock, random numbers and the configuration. A mapper may also read the cache: map the objects that it reads,
-// too, because each change is mapped only once. A plugin without them neither exports nor contains anything of this.
+// Both may use the log, the clock, random numbers and the configuration. A mapper may also read the cache: map the
+// objects that it reads, too, because each change is mapped only once. Plugins without a mapper or customizer neither
+// export nor contain this code.
 #ifndef WINDLASS_MAPPING_H
 #define WINDLASS_MAPPING_H
 
@@ -23,12 +25,12 @@ typedef struct windlass_change {
     windlass_json *new;
 } windlass_change;
 
-// Primaries that a change concerns: one by its key, or all with a value in an index.
+// Selects primaries that a change concerns: one primary by its key, or all that have a value in an index.
 typedef struct windlass_target {
     // None for a cluster-scoped primary.
     windlass_text namespace;
     windlass_text name;
-    // Empty: the key counts.
+    // If `index` is empty, the key above selects the primary.
     windlass_text index;
     windlass_text value;
 } windlass_target;
@@ -41,8 +43,9 @@ typedef struct windlass_targets {
 
 // Adds the primary with this key, which need not exist.
 void windlass_map_primary(windlass_targets *targets, windlass_text namespace, windlass_text name);
-// Adds all primaries with this value in an index that the manifest declares for the primary, in any namespace. The value for an index of
-// selectors is labels, such as `app=web,tier=front`: they find the selectors that match them.
+// Adds all primaries with this value in an index that the manifest declares for the primary, in any namespace. The
+// value for an index of selectors is a set of labels, such as `app=web,tier=front`: they find the selectors that match
+// them.
 void windlass_map_indexed(windlass_targets *targets, const char *index, windlass_text value);
 
 // After an error, which is logged, every primary runs at low priority.
@@ -64,7 +67,8 @@ typedef void windlass_map(const windlass_change *change, windlass_targets *targe
 typedef struct windlass_related_rule {
     // The name of the watch in the manifest.
     const char *watch;
-    // Empty: the parent's namespace or none; for a cluster-scoped parent: any namespace.
+    // Empty: objects in the parent's namespace and cluster-scoped objects; for a cluster-scoped parent, objects
+    // anywhere.
     windlass_text namespace;
     // Their names; empty: any. Add no rule for a parent that names no object.
     const windlass_text *names;
@@ -98,7 +102,7 @@ typedef void windlass_customize(const windlass_request *request, windlass_relate
     WINDLASS_EXPORT_CUSTOMIZER                                                                                                \
     typedef int windlass_there_is_one_customizer
 
-// --- The exports, which the two macros bring into being: the call, and what the host calls when it has read the answer ---
+// --- The exports of the two macros: the call, and the function that the host calls once it has read the answer ---
 
 #ifdef __wasm__
 

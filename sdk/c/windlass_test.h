@@ -12,7 +12,8 @@
 //
 //     cc -std=c11 -I sdk -o build/tests *.c tests/*.c sdk/*.c sdk/reconciler/*.c -lm && build/tests
 //
-// The memory of the call lasts as long as the test; the world and the record stay when the plugin releases some. Each test begins with an empty world, at 2026-01-01T00:00:00Z.
+// The memory of the call lasts until the test ends. The objects and the record stay, even if the plugin releases
+// memory. Each test begins without objects, at 2026-01-01T00:00:00Z.
 #ifndef WINDLASS_TEST_H
 #define WINDLASS_TEST_H
 
@@ -60,7 +61,7 @@ windlass_outcome windlass_test_reconcile(const char *object);
 windlass_outcome windlass_test_reconcile_request(const windlass_request *request);
 // Composes for a parent, with the children and the related objects of two JSON arrays, which may be NULL.
 windlass_composition windlass_test_compose(const char *parent, const char *children, const char *related);
-// Calls the plugin's mapper for a change of an object in a watch of this name; a state that does not exist is NULL.
+// Calls the plugin's mapper for a change of an object in a watch of this name. A missing state is NULL.
 windlass_targets windlass_test_map(const char *watch, const char *old, const char *new);
 // Calls the plugin's customizer for a parent.
 windlass_related_rules windlass_test_customize(const char *parent);
@@ -69,18 +70,20 @@ windlass_json *windlass_test_describe(void);
 
 // --- The world ---
 
-// Defines kinds by the CustomResourceDefinitions of a file in YAML, which is read from the folder that the test runs in:
+// Defines kinds by the CustomResourceDefinitions of a file in YAML, which is read from the folder that the test runs
+// in:
 //
 //     windlass_test_define("crd.yaml");
 //
-// From now on objects of these kinds get their defaults, and a write of one that does not fit fails as WINDLASS_INVALID, with the paths
-// in its message. A field that the kind does not have does not fit, as for an API server with strict field validation; a write with
-// another field validation keeps it. A composition that does not fit ends the call. Not checked are pattern, format, allOf and its
-// like, list types, and rules in CEL. A file without definitions, or with YAML that this host does not know, ends the call.
+// From now on objects of these kinds get their defaults, and a write of an invalid object fails with WINDLASS_INVALID,
+// with the paths in its message. An unknown field is invalid, as for an API server with strict field validation; a
+// write with another field validation keeps it. An invalid composition ends the call. The host does not check pattern,
+// format, allOf and similar keywords, list types, and rules in CEL. A file without definitions, or with YAML that this
+// host does not know, ends the call.
 void windlass_test_define(const char *path);
-// The same from a text.
+// Defines kinds by a text instead of a file.
 void windlass_test_define_text(const char *yaml);
-// Adds an object to the server and the caches. It gets its defaults.
+// Adds an object to the server and the caches, with its defaults.
 windlass_json *windlass_test_put(const char *object);
 // An object of the world, or NULL; the namespace may be NULL.
 windlass_json *windlass_test_object(const char *api_version, const char *kind, const char *namespace, const char *name);
@@ -91,8 +94,8 @@ void windlass_test_set_now(windlass_instant now);
 void windlass_test_set_config(const char *config);
 // Adds to the result of `windlass_triggers_list` in every call of the test, which is empty otherwise.
 void windlass_test_add_trigger(const windlass_trigger *trigger);
-// Sets the result of the next JSON or strategic merge patch of this kind, as JSON: this host cannot apply these two itself, and ends the
-// call if the test has not set it.
+// Sets the result of the next JSON or strategic merge patch of this kind, as JSON. This host cannot apply such patches,
+// so a patch without a result ends the call.
 void windlass_test_answer_patch(const char *kind, const char *object);
 // Sets the log of a Pod, for all its containers. Without it, the log is not found.
 void windlass_test_set_log(const char *namespace, const char *name, const char *log);
@@ -137,7 +140,7 @@ typedef struct windlass_test_metric {
 
 // The number of all writes so far, including failed ones.
 size_t windlass_test_write_count(void);
-// Ends the test if there is none with that number; the other functions do the same.
+// Ends the test if there is no write with that number. The other functions that take a number do the same.
 const windlass_test_write *windlass_test_write_at(size_t index);
 size_t windlass_test_event_count(void);
 const windlass_event *windlass_test_event_at(size_t index);

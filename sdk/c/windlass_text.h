@@ -1,8 +1,8 @@
-// Texts and the memory that they live in.
+// Texts, and the memory that contains them.
 //
-// Everything that the SDK returns lives in the memory of the call, which is emptied when the call has ended: there is nothing to
-// free, and nothing may be kept. Every text that the SDK returns has a null byte behind its end, so that `text.data` is a C string
-// wherever the text holds no null byte itself.
+// Everything that the SDK returns lives in the memory of the call, which is emptied when the call has ended: free
+// nothing, and keep nothing. Every text that the SDK returns has a null byte after its end, so `text.data` is a C
+// string unless the text itself contains a null byte.
 #ifndef WINDLASS_TEXT_H
 #define WINDLASS_TEXT_H
 
@@ -44,13 +44,13 @@ static inline windlass_text windlass_text_same(windlass_text text) { return text
         char *: windlass_text_of,           \
         const char *: windlass_text_of)(value)
 
-// A missing text only equals a missing text.
+// A missing text equals only another missing text.
 bool windlass_text_equal(windlass_text one, windlass_text other);
 bool windlass_text_is(windlass_text text, const char *other);
 bool windlass_text_ends_with(windlass_text text, const char *end);
-// Negative, zero or positive, by bytes.
+// Negative, zero or positive: the order of the bytes.
 int windlass_text_compare(windlass_text one, windlass_text other);
-// Trims white space at both ends: everything that is White_Space in Unicode, as in Rust and Go.
+// Trims white space at both ends: all White_Space characters of Unicode, as in Rust and Go.
 windlass_text windlass_text_trimmed(windlass_text text);
 
 // The text as valid UTF-8, so that it can be sent. U+FFFD replaces invalid bytes.
@@ -58,16 +58,16 @@ windlass_text windlass_text_valid(windlass_text text);
 
 // --- The memory of the call ---
 
-// Memory for this call, all zero. It ends the call if there is none left.
+// Memory for this call, all zero. If there is no memory left, the call ends.
 void *windlass_alloc(size_t size);
-// The same for an array.
+// Like `windlass_alloc`, for an array.
 void *windlass_alloc_array(size_t count, size_t size);
-// A copy, followed by a null byte.
+// A copy with a null byte after its end.
 windlass_text windlass_text_copy(windlass_text text);
 
 // Like `sprintf`.
 const char *windlass_format(const char *format, ...) WINDLASS_PRINTF(1, 2);
-// A decimal number, without the size of `sprintf`.
+// Formats a decimal number. It adds less code than `sprintf`.
 const char *windlass_decimal(int64_t number);
 // All C strings concatenated: `windlass_concat("a ", kind, " of ", name)`.
 #define windlass_concat(...) \
@@ -87,8 +87,8 @@ void windlass_buffer_add_byte(windlass_buffer *buffer, char byte);
 // The content so far. It does not change until something is added.
 windlass_text windlass_buffer_text(windlass_buffer *buffer);
 
-// A mark in the memory of the call, for loops that need much memory: releasing it frees everything allocated since. Only errors reported by
-// `windlass_fail` are kept.
+// A mark in the memory of the call, for loops that need much memory. Releasing a mark frees everything allocated since;
+// only errors reported by `windlass_fail` stay.
 typedef struct windlass_mark {
     void *chunk;
     size_t used;

@@ -32,8 +32,8 @@ func state(document json.RawMessage, value any) (bool, error) {
 	return true, host.Expect("the changed object", string(document), value)
 }
 
-// States decodes both states of a change, as far as they exist, the old one first. An update has both, and both count:
-// it also concerns the primaries that the old state concerned.
+// States decodes the states of a change that exist, the old one first. An update has two states. Handle both: the
+// change also concerns the primaries that the old state concerned.
 func States[T any](change Change) ([]*T, error) {
 	var states []*T
 	for _, document := range []json.RawMessage{change.RawOld, change.RawNew} {
@@ -58,18 +58,18 @@ func (change Change) String() string {
 	if len(document) == 0 {
 		document = change.RawOld
 	}
-	// A state that does not fit has its own error.
+	// An object that cannot be decoded has no name here. Decoding its state returns the error.
 	_, _ = state(document, &object)
 	return Ref{Kind: object.Kind, Namespace: object.Metadata.Namespace, Name: object.Metadata.Name}.String()
 }
 
-// Target selects primaries that a change concerns. Primary and Indexed create one; two can be compared by ==.
+// Target selects primaries that a change concerns. Primary and Indexed create one. Targets can be compared with ==.
 type Target = host.Target
 
-// Primary is the primary with this key, which need not exist. A cluster-scoped one has no namespace.
+// Primary selects the primary with this key, which need not exist. The namespace of a cluster-scoped primary is empty.
 func Primary(namespace, name string) Target { return Target{Namespace: namespace, Name: name} }
 
 // Indexed selects all primaries with this value in an index that the manifest declares for the primary, in any
-// namespace. The value for an index of selectors is labels: "app=web,tier=front" finds the selectors that match them.
-// Package labels writes it.
+// namespace. The value for an index of selectors is a set of labels: "app=web,tier=front" finds the selectors that
+// match them. Package labels writes this form.
 func Indexed(index, value string) Target { return Target{Index: index, Value: value} }

@@ -41,13 +41,13 @@ func Is(err error, reason Reason) bool {
 	return errors.As(err, &api) && api.Reason == reason
 }
 
-// IsNotFound reports whether the object, its kind or its namespace does not exist.
+// IsNotFound reports whether err says that the object, its kind or its namespace does not exist.
 func IsNotFound(err error) bool { return Is(err, NotFound) }
 
-// IsConflict reports whether another writer was faster: the retry sees a newer state.
+// IsConflict reports whether err says that another writer was faster. The retry sees a newer state.
 func IsConflict(err error) bool { return Is(err, Conflict) }
 
-// IsAlreadyExists reports whether the name of the object to create is taken.
+// IsAlreadyExists reports whether err says that the name of the object to create is taken.
 func IsAlreadyExists(err error) bool { return Is(err, AlreadyExists) }
 
 // Terminal marks an error that is not retried until something changes. Nil stays nil.
@@ -68,7 +68,7 @@ func IsTerminal(err error) bool {
 	return false
 }
 
-// RetryAfter marks an error that is retried after this time, or after the backoff if that is longer. The time is
+// RetryAfter marks an error so that it is retried after this time, or after the backoff if that is longer. The time is
 // limited to ten minutes. Nil stays nil.
 func RetryAfter(cause error, after time.Duration) error {
 	if cause == nil {
@@ -77,8 +77,8 @@ func RetryAfter(cause error, after time.Duration) error {
 	return &host.Marked{Cause: cause, RetryAfter: after}
 }
 
-// Delay is the longest time that RetryAfter has set for err, or for an error that it wraps or joins; zero if there is
-// none.
+// Delay returns the longest time that RetryAfter has set for err, or for an error that it wraps or joins; zero if there
+// is none.
 func Delay(err error) (delay time.Duration) {
 	for _, failure := range host.Failures(err) {
 		delay = max(delay, failure.RetryAfter)

@@ -7,17 +7,17 @@ import (
 )
 
 // Object is an object of any kind, as JSON. When this SDK decodes it, whole numbers become int64 (uint64 if they are
-// larger) and all others float64.
+// larger) and all other numbers float64.
 type Object = map[string]any
 
-// Metadata is the part of an object that all kinds share, as far as most plugins need it. A plugin that needs more
-// embeds it in its own struct, for example with OwnerReferences: fields that are not decoded cost a new instance no
-// time.
+// Metadata has the fields of an object's metadata that most plugins need. A plugin that needs more embeds it in its own
+// struct, for example with OwnerReferences. It has no more fields, because decoding each field takes time in a new
+// instance.
 type Metadata struct {
 	Name string `json:"name,omitempty"`
 	// Namespace is empty for a cluster-scoped object.
 	Namespace string `json:"namespace,omitempty"`
-	// UID identifies the object, as opposed to a later one of the same name.
+	// UID identifies the object. A later object of the same name has another UID.
 	UID string `json:"uid,omitempty"`
 	// ResourceVersion is the version, an opaque text.
 	ResourceVersion string `json:"resourceVersion,omitempty"`
@@ -36,27 +36,27 @@ func (metadata Metadata) Beside(apiVersion, kind string) Ref {
 	return Ref{APIVersion: apiVersion, Kind: kind, Namespace: metadata.Namespace, Name: metadata.Name}
 }
 
-// OwnerReference names an owner of an object, in its metadata.ownerReferences. Function owners.Reference creates one;
-// with writes.Owned the host does.
+// OwnerReference names an owner of an object, in its metadata.ownerReferences. Function owners.Reference creates one.
+// With writes.Owned, the host does so.
 type OwnerReference struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	Name       string `json:"name"`
 	UID        string `json:"uid"`
-	// Controller is true for one owner at most.
+	// Controller is true for at most one owner.
 	Controller         bool `json:"controller,omitempty"`
 	BlockOwnerDeletion bool `json:"blockOwnerDeletion,omitempty"`
 }
 
-// Decode decodes a JSON document into a value, with exact whole numbers: if the type does not say otherwise, they
-// become int64, or uint64 if they are larger.
+// Decode decodes a JSON document into a value, with exact whole numbers. Where the type leaves it open, they become
+// int64, or uint64 if they are larger.
 func Decode(document []byte, into any) error { return host.Decode(string(document), into) }
 
-// HasFields reports whether an object has every wanted field with the wanted value. Fields that the server or others
-// have added do not count, just as an apply leaves them. A list must contain each wanted element, at any position. Both
-// may be anything that JSON can represent.
+// HasFields reports whether an object has every wanted field with the wanted value. Fields that the server or other
+// clients have added are ignored, as in an apply. A list must contain each wanted element, at any position. Both
+// arguments may be any values that JSON can represent.
 //
-// Do not use it to decide whether to apply: it does not notice a field that is no longer wanted, nor a missing owner.
+// Do not use it to decide whether to apply: it does not notice a field that is no longer wanted, or a missing owner.
 // The host itself skips an apply that would change nothing.
 func HasFields(object, wanted any) bool {
 	switch wanted := wanted.(type) {
@@ -128,7 +128,7 @@ func plainly(value any) any {
 	return plain
 }
 
-// equal compares values that are neither objects nor lists. Numbers are compared by value: 2 and 2.0 are equal.
+// equal compares values that are neither objects nor lists. It compares numbers by value: 2 and 2.0 are equal.
 func equal(one, other any) bool {
 	if number, is := one.(float64); is {
 		one = whole(number)
@@ -139,7 +139,7 @@ func equal(one, other any) bool {
 	return one == other
 }
 
-// whole is an int64 or a uint64 if that is the same number.
+// whole returns an int64 or a uint64 of the same value, if there is one, and otherwise the number itself.
 func whole(number float64) any {
 	if number >= -1<<63 && number < 1<<63 && number == float64(int64(number)) {
 		return int64(number)

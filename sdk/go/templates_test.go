@@ -26,15 +26,15 @@ func TestTheTestsOfTheTemplatesPass(t *testing.T) {
 			for _, arguments := range [][]string{{"vet", "."}, {"test", "."}} {
 				command := exec.Command("go", arguments...)
 				command.Dir = folder
-				if said, err := command.CombinedOutput(); err != nil {
-					t.Errorf("go %s: %v\n%s", strings.Join(arguments, " "), err, said)
+				if output, err := command.CombinedOutput(); err != nil {
+					t.Errorf("go %s: %v\n%s", strings.Join(arguments, " "), err, output)
 				}
 			}
 		})
 	}
 }
 
-// filled writes a template as a folder, with this SDK beside it.
+// filled writes a template as a folder, with this SDK inside.
 func filled(t *testing.T, template, sdk string) string {
 	t.Helper()
 	folder := t.TempDir()
@@ -63,7 +63,7 @@ func filled(t *testing.T, template, sdk string) string {
 		}
 		write(filepath.Join(template, file.Name()), name)
 	}
-	// Files that the folders of all languages have.
+	// The folders of all languages share these files.
 	write("../../host/author/src/new/common/crd.yaml", "crd.yaml")
 	return folder
 }

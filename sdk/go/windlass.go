@@ -36,9 +36,9 @@ type Request struct {
 	Controller string
 	// Namespace is empty for a cluster-scoped primary.
 	Namespace string
-	// Name is the primary's.
+	// Name is the primary's name.
 	Name string
-	// UID is the last known UID, even if the primary is gone; empty if the host has never seen it.
+	// UID is the last known UID, even if the primary is deleted. It is empty if the host has never seen the primary.
 	UID string
 	// Deleting is true if the primary is being deleted and waits for its finalizers.
 	Deleting bool
@@ -61,7 +61,7 @@ func (request Request) Object(value any) (bool, error) {
 	return true, host.Expect("the primary", string(request.Raw), value)
 }
 
-// Outcome is the result of a reconcile without a failure. The zero value is Done.
+// Outcome is the result of a reconcile without a failure. Its zero value is Done.
 type Outcome struct {
 	again time.Duration
 }
@@ -69,7 +69,7 @@ type Outcome struct {
 // Done means that nothing is left to do until something changes.
 var Done = Outcome{}
 
-// RequeueAfter asks for another call after a time; this is not a failure. The time is at least a millisecond and at
+// RequeueAfter asks for another call after a time, which is not a failure. The time is at least a millisecond and at
 // most 24 days.
 func RequeueAfter(after time.Duration) Outcome {
 	return Outcome{again: min(max(after, time.Millisecond), longest)}
@@ -77,7 +77,7 @@ func RequeueAfter(after time.Duration) Outcome {
 
 const longest = (1<<31 - 1) * time.Millisecond
 
-// After is the time given to RequeueAfter; zero: none.
+// After is the time given to RequeueAfter; zero if there is none.
 func (outcome Outcome) After() time.Duration { return outcome.again }
 
 // Ref names one object. With a UID it does not match a later object of the same name.

@@ -31,10 +31,10 @@ func TestAPrimaryIsDecodedAndOneThatDoesNotFitIsTerminal(t *testing.T) {
 }
 
 func TestADelayIsAtLeastAMillisecondAndAtMost24Days(t *testing.T) {
-	for asked, told := range map[time.Duration]time.Duration{
+	for asked, returned := range map[time.Duration]time.Duration{
 		0: time.Millisecond, -1: time.Millisecond, time.Second: time.Second, math.MaxInt64: (1<<31 - 1) * time.Millisecond,
 	} {
-		if after := windlass.RequeueAfter(asked).After(); after != told {
+		if after := windlass.RequeueAfter(asked).After(); after != returned {
 			t.Errorf("%s is %s", asked, after)
 		}
 	}

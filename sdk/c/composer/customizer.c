@@ -1,4 +1,4 @@
-// The host's call of a customizer. A plugin without one contains none of this, since nothing there calls it.
+// The host's call of a customizer. In a plugin without a customizer nothing calls this code, so the linker drops it.
 
 #ifdef __wasm__
 
@@ -38,7 +38,7 @@ bool exports_windlass_plugin_customize_customize(exports_windlass_plugin_customi
     return failures.count == 0;
 }
 
-// Called when the host has read the result. Replaces the bindings' function.
+// The host calls this once it has read the result. It replaces the bindings' function.
 void __wasm_export_exports_windlass_plugin_customize_customize_post_return(uint8_t *answer) {
     (void)answer;
     windlass_memory_clear();

@@ -1,4 +1,4 @@
-// The host's functions by the bindings, and the functions that the host calls, for composers.
+// For composers: the host's functions, called through the bindings, and the functions that the host calls.
 
 #ifdef __wasm__
 
@@ -69,7 +69,7 @@ bool exports_windlass_plugin_composer_compose(exports_windlass_plugin_composer_c
     return failures.count == 0;
 }
 
-// Called when the host has read the result. Replaces the bindings' function.
+// The host calls this once it has read the result. It replaces the bindings' function.
 
 void __wasm_export_exports_windlass_plugin_composer_describe_post_return(uint8_t *answer);
 void __wasm_export_exports_windlass_plugin_composer_compose_post_return(uint8_t *answer);

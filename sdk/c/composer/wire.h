@@ -1,4 +1,4 @@
-// The types of the generated bindings, by the names that the bridge has for them. Included by this folder's files alone.
+// The bridge's names for the types of the generated bindings. Only the files of this folder include it.
 #ifndef WINDLASS_COMPOSER_WIRE_H
 #define WINDLASS_COMPOSER_WIRE_H
 

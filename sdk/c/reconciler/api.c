@@ -1,4 +1,4 @@
-// Reads and writes of the API, over the host's functions: texts become objects, and failures become errors.
+// Reads and writes of the API through the host's functions. Texts become objects, and failures become errors.
 
 #include "../windlass_internal.h"
 

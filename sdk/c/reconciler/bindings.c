@@ -1,5 +1,5 @@
-// The generated bindings of the world, with two changes. The host's data is not freed piece by piece, since it is in the memory of the call
-// (arena.c). And they only export the functions that every plugin of the world has.
+// The world's generated bindings, with two changes. They do not free the host's data piece by piece, because it is in
+// the memory of the call (arena.c). And they export only the functions that every plugin of the world has.
 
 #ifdef __wasm__
 
@@ -13,14 +13,15 @@ __attribute__((__export_name__("windlass:plugin/reconciler@0.2.0#describe"))) ui
 __wasm_export_exports_windlass_plugin_reconciler_describe(void);
 __attribute__((__export_name__("windlass:plugin/reconciler@0.2.0#reconcile"))) uint8_t *
 __wasm_export_exports_windlass_plugin_reconciler_reconcile(uint8_t *request);
-// A plugin without a mapper does not export one: without WINDLASS_MAPPER nothing calls it, and the linker leaves it out.
+// Exports a mapper only where WINDLASS_MAPPER does. In other plugins nothing calls the mapper's functions, so the
+// linker drops them.
 #define __export_name__(name) __unused__
 
 // The style of generated code is not checked.
 #pragma GCC diagnostic ignored "-Wpedantic"
 #include "generated/reconciler_plugin.c"
 
-// This would link the world's description, which the componentizer adds.
+// The generated function would link the world's description, but the componentizer adds that.
 void __component_type_object_force_link_reconciler_plugin(void) {}
 
 #else

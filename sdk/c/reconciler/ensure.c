@@ -2,12 +2,12 @@
 
 #include "../windlass_internal.h"
 
-// --- What differs ---
+// --- The difference ---
 
 static void remove_nulls(windlass_json *value) {
     for (windlass_json *next, *part = value->first; part != NULL; part = next) {
         next = part->next;
-        // Elements of an array stay in their places.
+        // A null in an array stays, because the other elements must keep their positions.
         if (part->type == WINDLASS_JSON_NULL && value->type == WINDLASS_JSON_OBJECT) {
             windlass_json_remove(part);
         } else {
@@ -16,15 +16,15 @@ static void remove_nulls(windlass_json *value) {
     }
 }
 
-// A copy without the members of objects that are null.
+// A copy without the nulls in its objects.
 static windlass_json *without_nulls(const windlass_json *value) {
     windlass_json *copy = windlass_json_copy(value);
     remove_nulls(copy);
     return copy;
 }
 
-// Whether a value, which may be NULL, has all that is wanted. Null, and an object of nothing but nulls, want nothing. An empty object or
-// array is wanted for itself, as `emptyDir: {}` is.
+// Whether a value, which may be NULL, has all wanted fields. A missing value is enough for a wanted null, and for a
+// wanted object that contains only nulls. It is not enough for an empty object or array, such as `emptyDir: {}`.
 static bool shows(const windlass_json *value, const windlass_json *wanted) {
     if (wanted->type == WINDLASS_JSON_NULL) {
         return windlass_json_is_null(value);
@@ -50,7 +50,7 @@ static bool shows(const windlass_json *value, const windlass_json *wanted) {
     return true;
 }
 
-// Gives an object the wanted members, as a merge patch would.
+// Sets the wanted members of an object, as a merge patch would.
 static void overlay(windlass_json *object, const windlass_json *wanted) {
     windlass_json_each(member, wanted) {
         windlass_json *known = windlass_json_get_text(object, member->key);
@@ -66,7 +66,7 @@ static void overlay(windlass_json *object, const windlass_json *wanted) {
     }
 }
 
-// The wanted elements, which keep the other members of those of the same name in their places.
+// The wanted elements. Each keeps its other members if the known element at its position has the same name.
 static windlass_json *list_of(const windlass_json *known, const windlass_json *wanted) {
     windlass_json *list = windlass_empty_array();
     const windlass_json *old = known->first;
@@ -82,7 +82,7 @@ static windlass_json *list_of(const windlass_json *known, const windlass_json *w
     return list;
 }
 
-// What a merge patch must have to make what is wanted of a value, which may be NULL. NULL: nothing.
+// The merge patch that changes a value, which may be NULL, into the wanted one. NULL: nothing differs.
 static windlass_json *difference(const windlass_json *value, const windlass_json *wanted) {
     if (windlass_json_is(value, WINDLASS_JSON_OBJECT) && wanted->type == WINDLASS_JSON_OBJECT) {
         windlass_json *differing = windlass_empty_object();
@@ -103,20 +103,21 @@ static windlass_json *difference(const windlass_json *value, const windlass_json
     if (value->type == WINDLASS_JSON_ARRAY && wanted->type == WINDLASS_JSON_ARRAY) {
         return list_of(value, wanted);
     }
-    // Of what a merge patch puts in the place of something else, it removes the nulls.
+    // Nulls may stay in this copy: a merge patch drops them when it replaces a value of another type.
     return windlass_json_copy(wanted);
 }
 
 // --- The patch ---
 
-// Whether two owners are one, or two finalizers.
+// Whether two entries are the same owner, or the same finalizer.
 static bool is_same(const windlass_json *one, const windlass_json *other) {
     windlass_text uid = windlass_json_text(windlass_json_get(one, "uid"));
     return uid.data != NULL ? windlass_text_equal(uid, windlass_json_text(windlass_json_get(other, "uid")))
                             : windlass_json_equal(one, other);
 }
 
-// A copy of what is there, in which the owners or finalizers that are wanted replace those that are the same, or are added.
+// A copy of the known owners or finalizers with the wanted ones. A wanted entry replaces the known one that is the
+// same, or is appended.
 static windlass_json *joined(const windlass_json *known, const windlass_json *wanted) {
     windlass_json *all = windlass_json_copy(known);
     windlass_json_each(element, wanted) {
@@ -133,7 +134,8 @@ static windlass_json *joined(const windlass_json *known, const windlass_json *wa
     return all;
 }
 
-// The metadata that are compared: without what the server sets, and with the owners and finalizers of others.
+// The metadata to compare: without the fields that the server sets, and with the owners and finalizers that others have
+// added.
 static windlass_json *metadata_of(const windlass_json *cached, const windlass_json *desired) {
     static const char *const set_by_server[] = {"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp",
         "deletionGracePeriodSeconds", "managedFields", "selfLink"};
@@ -142,7 +144,7 @@ static windlass_json *metadata_of(const windlass_json *cached, const windlass_js
     for (size_t i = 0; i < sizeof set_by_server / sizeof *set_by_server; i++) {
         windlass_json_remove(windlass_json_get(wanted, set_by_server[i]));
     }
-    // The server stores no empty map or list in metadata.
+    // The server drops empty maps and lists in metadata.
     for (windlass_json *next, *field = wanted->first; field != NULL; field = next) {
         next = field->next;
         bool is_collection = field->type == WINDLASS_JSON_OBJECT || field->type == WINDLASS_JSON_ARRAY;
@@ -177,7 +179,7 @@ windlass_json *windlass_ensure_patch(const windlass_json *cached, const windlass
     return patch->count > 0 ? patch : NULL;
 }
 
-// Whether a merge patch may undo what others have written since: it replaces lists whole, and a null removes all that is in its place.
+// Whether a merge patch may undo newer writes of others: it replaces whole lists, and a null removes a whole field.
 static bool may_undo(const windlass_json *patch) {
     if (!windlass_json_is(patch, WINDLASS_JSON_OBJECT)) {
         return windlass_json_is(patch, WINDLASS_JSON_ARRAY) || windlass_json_is(patch, WINDLASS_JSON_NULL);
@@ -217,7 +219,7 @@ const char *windlass_ensure_other_controller(const windlass_json *cached, const 
 
 static const windlass_error *find_target(const windlass_json *object, windlass_ref *target) {
     *target = windlass_ref_to(object);
-    // The server sets it: it is not compared either.
+    // The server sets the UID, so it is not compared.
     target->uid = WINDLASS_NONE;
     const char *missing = target->api_version.length == 0 ? "apiVersion"
                           : target->kind.length == 0      ? "kind"
@@ -251,7 +253,7 @@ const windlass_error *windlass_writes_ensure(const windlass_json *object, windla
     if (error != NULL) {
         return error;
     }
-    // What came of the write is read only if it is wanted.
+    // The result of the write is parsed only if the caller wants it.
     windlass_json **now = ensured == &nowhere ? NULL : &ensured->object;
     if (cached == NULL) {
         ensured->effect = WINDLASS_CREATED;

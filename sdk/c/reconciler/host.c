@@ -1,4 +1,4 @@
-// The host's functions by the bindings, and the functions that the host calls, for reconcilers.
+// For reconcilers: the host's functions, called through the bindings, and the functions that the host calls.
 
 #ifdef __wasm__
 
@@ -459,7 +459,7 @@ bool exports_windlass_plugin_reconciler_reconcile(exports_windlass_plugin_reconc
     return failures.count == 0;
 }
 
-// Called when the host has read the result. Replaces the bindings' function.
+// The host calls this once it has read the result. It replaces the bindings' function.
 
 void __wasm_export_exports_windlass_plugin_reconciler_describe_post_return(uint8_t *answer);
 void __wasm_export_exports_windlass_plugin_reconciler_reconcile_post_return(uint8_t *answer);

@@ -1,4 +1,4 @@
-// The host's call of a mapper. A plugin without one contains none of this, since nothing there calls it.
+// The host's call of a mapper. In a plugin without a mapper nothing calls this code, so the linker drops it.
 
 #ifdef __wasm__
 
@@ -31,7 +31,7 @@ static windlass_json *lift_state(const exports_windlass_plugin_mapper_option_jso
     return wire->is_some ? lift_json(lift(wire->val), "the changed object", failures) : NULL;
 }
 
-// Adds to the error the object whose change could not be mapped.
+// Adds the object whose change could not be mapped to the text of the error.
 static void name_object(const windlass_change *change, windlass_failures *failures) {
     windlass_ref ref = windlass_ref_to(change->new ? change->new : change->old);
     for (size_t i = 0; i < failures->count && ref.name.data != NULL; i++) {
@@ -59,7 +59,7 @@ static windlass_targets map_change(const exports_windlass_plugin_mapper_change_b
     return targets;
 }
 
-// The host takes only one text.
+// Joins the messages of all failures, because the host takes only one text.
 static windlass_text all_messages(const windlass_failures *failures) {
     windlass_buffer text = {0};
     for (size_t i = 0; i < failures->count; i++) {
@@ -85,7 +85,7 @@ bool exports_windlass_plugin_mapper_map(
     return failures.count == 0;
 }
 
-// Called when the host has read the result. Replaces the bindings' function.
+// The host calls this once it has read the result. It replaces the bindings' function.
 void __wasm_export_exports_windlass_plugin_mapper_map_post_return(uint8_t *answer) {
     (void)answer;
     windlass_memory_clear();

@@ -68,7 +68,7 @@ bool windlass_http_fetch(const windlass_http_request *request, windlass_http_res
 
 const windlass_error *windlass_http_failure(const windlass_http_request *request, const windlass_http_error *error) {
     if (error->reason == WINDLASS_HTTP_NOT_GRANTED) {
-        // A denial like any other: the host runs the key again when the policy changes.
+        // Reported like a denial of the API: the host runs the key again when the policy changes.
         return windlass_api(&(windlass_api_error){
             .code = 403,
             .reason = WINDLASS_NOT_GRANTED,
@@ -78,7 +78,7 @@ const windlass_error *windlass_http_failure(const windlass_http_request *request
             .resource = windlass_text("http"),
         });
     }
-    // Without the query, which is the part most likely to contain secrets.
+    // The message leaves out the query, which is the part most likely to contain secrets.
     size_t length = 0;
     while (length < request->url.length && request->url.data[length] != '?' && request->url.data[length] != '#') {
         length++;

@@ -1,10 +1,10 @@
-// Kinds that a test defines: what the host refuses, fills in and collects. Run in the SDK's folder.
+// Kinds that a test defines: validation, defaults and garbage collection. Run this in the SDK's folder.
 
 #include <windlass_test.h>
 
 #include "../windlass_test_internal.h"
 
-// The same for the tests of all SDKs.
+// The tests of all SDKs share these files.
 static const char *const DEFINITION = "../cases/shop.crd.yaml";
 static const char *const MISFITS = "../cases/misfits.json";
 
@@ -23,7 +23,7 @@ static windlass_ref shop_ref(void) {
 
 static windlass_json *shop(void) { return windlass_test_object("example.com/v1", "Shop", "prod", "a"); }
 
-// --- What fits ---
+// --- Validation ---
 
 WINDLASS_TEST(an_object_that_does_not_fit_its_definition_is_refused_with_the_paths) {
     windlass_test_define(DEFINITION);
@@ -92,7 +92,7 @@ WINDLASS_TEST(a_status_write_is_validated_by_the_status_alone) {
     WINDLASS_CHECK_TEXT(error->api.message, "the object does not fit its definition: .status.redy: there is no such field");
 }
 
-// A composer that answers what its parent says.
+// A composer that returns the children and the status that its parent's spec contains.
 void windlass_plugin_compose(const windlass_composition_request *request, windlass_composition *composition, windlass_failures *failures) {
     (void)failures;
     windlass_json_each(child, windlass_json_at(request->parent, "/spec/extra/children")) {

@@ -1,10 +1,10 @@
-// What `windlass_writes_ensure` sends. Run in the SDK's folder.
+// The requests that `windlass_writes_ensure` sends. Run this in the SDK's folder.
 
 #include <windlass_test.h>
 
 #include "../windlass_test_internal.h"
 
-// The same for the tests of all SDKs.
+// The tests of all SDKs share this file.
 static const char *const CASES = "../cases/ensure.json";
 
 static const char *text_of(const windlass_json *value) { return value ? windlass_json_print(value).data : "nothing"; }

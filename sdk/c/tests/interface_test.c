@@ -1,10 +1,11 @@
-// The bindings were made from the interface as it is. In this repository only: an author's copy of the SDK has no interface beside it.
+// Checks that the bindings were generated from the current interface. This works only in Windlass's repository: an
+// author's copy of the SDK has no interface beside it.
 
 #include <stdio.h>
 
 #include <windlass_test.h>
 
-// What follows from all files of wit/ by FNV-1a, one behind the other.
+// The FNV-1a digest of all files of wit/, in the order of the test's list.
 static const uint64_t BINDINGS_ARE_OF = 17451958761655582649u;
 
 // The tests may be run from this repository's root, or from the SDK's folder.

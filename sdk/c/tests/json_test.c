@@ -1,4 +1,4 @@
-// JSON: reading, printing, looking, making, changing.
+// Parsing, printing, reading, creating and changing JSON.
 
 #include <stdlib.h>
 
@@ -64,7 +64,7 @@ WINDLASS_TEST(what_is_no_json_is_refused_with_its_place) {
 WINDLASS_TEST(every_beginning_of_a_document_is_refused) {
     const char *text = "{\"a\":[1.5e-3,\"\\ud83d\\ude00\\n\",true,{\"b\":null}]}";
     for (size_t length = 0; length < strlen(text); length++) {
-        // In memory of its own, so that a sanitizer sees what is read behind it.
+        // The text gets its own memory, so that a sanitizer notices reads past its end.
         windlass_text part = windlass_text_copy((windlass_text){text, length});
         WINDLASS_CHECK(windlass_json_parse(part, NULL) == NULL);
     }
@@ -228,7 +228,7 @@ WINDLASS_TEST(an_object_has_the_wanted_fields_whatever_else_it_has) {
     WINDLASS_CHECK(!windlass_has_fields(NULL, windlass_test_json("{}")));
 }
 
-// A generator of its own, so that every run is the same.
+// A fixed generator, so that every run is the same.
 static uint32_t drawn(uint32_t *state, uint32_t below) {
     *state = *state * 1664525u + 1013904223u;
     return (*state >> 8) % below;
@@ -241,7 +241,7 @@ WINDLASS_TEST(damaged_documents_are_refused_or_read_as_what_they_have_become) {
     windlass_mark mark = windlass_memory_mark();
     for (int turn = 0; turn < 20000; turn++) {
         windlass_memory_release(mark);
-        // The last ones are cut off as often as not, in memory that a sanitizer watches.
+        // Half of the documents are cut off, in memory whose bounds a sanitizer checks.
         size_t length = sizeof document - 1 - drawn(&state, 2) * drawn(&state, sizeof document - 1);
         char *damaged = malloc(length);
         memcpy(damaged, document, length);

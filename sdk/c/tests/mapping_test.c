@@ -4,7 +4,7 @@
 
 #include "../windlass_internal.h"
 
-// A Pod concerns the Services that select it, before or now, and the object of its own name.
+// Maps a Pod to the Services whose selector matches it, before or now, and to the Service of its own name.
 static void to_services(const windlass_change *change, windlass_targets *targets, windlass_failures *failures) {
     WINDLASS_CHECK_TEXT(change->watch, "pods");
     windlass_json *states[] = {change->old, change->new};
@@ -69,7 +69,7 @@ WINDLASS_TEST(targets_and_rules_outlive_a_release) {
     WINDLASS_CHECK(rules.items[99].label_selector.data == NULL);
 }
 
-// The ConfigMap that a shop names, if it names one.
+// Relates the ConfigMap that a shop names, if it names one.
 static void relate_settings(const windlass_request *request, windlass_related_rules *rules, windlass_failures *failures) {
     windlass_json *named = windlass_json_at(request->object, "/spec/settings");
     windlass_text name = windlass_json_text(named);

@@ -1,4 +1,4 @@
-// The rest of the SDK: memory, texts, errors, conditions, owners, the manifest; and the host of tests itself.
+// Memory, texts, errors, conditions, owners, the manifest, and the unit tests' host itself.
 
 #include <stdlib.h>
 
@@ -6,7 +6,7 @@
 
 #include "../windlass_internal.h"
 
-// --- A plugin to call: carries out what its primary's `spec.do` says ---
+// --- The plugin under test, which does what its primary's `spec.do` says ---
 
 static const windlass_metric counted = {
     .name = "counted_total", .type = WINDLASS_COUNTER, .help = "What was counted.", .labels = WINDLASS_TEXTS("color", "size")};
@@ -110,7 +110,7 @@ WINDLASS_TEST(texts_are_compared_and_trimmed) {
     WINDLASS_CHECK(windlass_text_compare(windlass_text("b"), windlass_text("abc")) > 0);
     WINDLASS_CHECK_TEXT(windlass_text_trimmed(windlass_text(" \t a b\n")), "a b");
     WINDLASS_CHECK(windlass_text_trimmed(windlass_text(" \n")).length == 0);
-    // All of Unicode's, and nothing else: U+FEFF and the separators among the control characters are none.
+    // All white space of Unicode. U+FEFF and the separators U+001C to U+001F are not white space.
     const char *const white = "\t\n\v\f\r \xc2\x85\u00a0\u1680\u2000\u200a\u2028\u2029\u202f\u205f\u3000";
     WINDLASS_CHECK_TEXT(windlass_text_trimmed(windlass_text(windlass_format("%s\ufeffa%sb\x1c%s", white, white, white))),
         windlass_format("\ufeffa%sb\x1c", white));

@@ -47,9 +47,9 @@ type Query struct {
 	Fields []string
 	// PageSize is how many objects the host reads at once; zero: 500.
 	PageSize int
-	// PageBytes is how many bytes a page may hold; zero: the host's limit.
+	// PageBytes is the most bytes of a page; zero: the host's limit.
 	PageBytes int
-	// PageToken is the token that Page returned in this call, for the same conditions; empty: start at the beginning.
+	// PageToken is the token of an earlier Page in this call, for the same conditions; empty: start at the beginning.
 	PageToken string
 }
 

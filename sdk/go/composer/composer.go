@@ -130,7 +130,7 @@ type Composition struct {
 	Status any
 	// Events are sent each time they are returned, so only return events about something new.
 	Events []Event
-	// RequeueAfter asks for another call after a time, even if nothing changes; zero: none.
+	// RequeueAfter asks for another call after this time, even if nothing changes; zero: no other call.
 	RequeueAfter time.Duration
 	// AllowEmpty declares that having no children is intended, so that existing children may be pruned.
 	AllowEmpty bool
@@ -174,7 +174,7 @@ func needed() {
 	}
 }
 
-// answer converts a composition to documents.
+// answer is a composition, with its objects as documents.
 type answer struct {
 	children []string
 	status   string

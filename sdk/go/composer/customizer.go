@@ -9,29 +9,29 @@ import (
 	"windlass.dev/sdk/manifest"
 )
 
-// CustomizeFunc returns rules for the objects that are related to a parent, the object of the request: those that meet
-// one of the rules. The host calls it before each composition for the watches that the manifest maps by
-// manifest.ToRelated, each of which needs a name. When one of these objects is created, changed or deleted, the parent
+// CustomizeFunc returns rules that select the objects related to a parent, the object of the request. An object needs
+// to match only one rule. The host calls the function before each composition, for the watches that the manifest maps
+// by manifest.ToRelated, each of which needs a name. When a related object is created, changed or deleted, the parent
 // is composed again.
 //
-// It must depend only on the request and the configuration. Its errors are reported like those of a Func.
+// The result must depend only on the request and the configuration. Errors are reported like those of a Func.
 type CustomizeFunc func(ctx context.Context, request windlass.Request) ([]RelatedRule, error)
 
 // RelatedRule selects objects of one watch: those that meet all conditions.
 type RelatedRule struct {
 	// Watch is the name of the watch in the manifest.
 	Watch string
-	// Namespace is the objects' namespace. Empty: the parent's namespace or none; for a cluster-scoped parent: any
-	// namespace.
+	// Namespace is the objects' namespace. Empty: the parent's namespace, and cluster-scoped objects; for a
+	// cluster-scoped parent: any namespace.
 	Namespace string
-	// Names are the objects' names. Empty: any. So return no rule for a parent that names no object, rather than a rule
+	// Names are the objects' names. Empty: any name. If a parent names no object, return no rule, rather than a rule
 	// without names.
 	Names []string
 	// LabelSelector restricts the objects, in Kubernetes' syntax, such as "app=web,tier in (front,back)". Empty: any.
 	LabelSelector string
 }
 
-// Option adds to a plugin's function.
+// Option adds a further function to a plugin.
 type Option func()
 
 var customizer CustomizeFunc
@@ -53,7 +53,7 @@ func customized(request windlass.Request) (rules []RelatedRule, failures []host.
 	return rules, failures
 }
 
-// uncustomized is the error of a call without a customizer, and of a manifest that needs one.
+// uncustomized is the error if the host calls a customizer, or the manifest needs one, and the plugin has none.
 func uncustomized() string {
 	name := ""
 	if watch := entry.MappedBy(&plugin, manifest.ToRelated()); watch != nil {

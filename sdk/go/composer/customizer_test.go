@@ -21,7 +21,7 @@ var relating = manifest.Manifest{Controllers: []manifest.Controller{{
 	},
 }}}
 
-// settings are the ConfigMap that a shop names, if it names one.
+// settings selects the ConfigMap that a shop names, if it names one.
 func settings(_ context.Context, request windlass.Request) ([]RelatedRule, error) {
 	var shop struct{ Spec struct{ Settings string } }
 	if _, err := request.Object(&shop); err != nil || shop.Spec.Settings == "" {

@@ -27,7 +27,7 @@ func init() {
 	export_windlass_plugin_composer.Composer = func(
 		of windlass_plugin_composer.CompositionRequest,
 	) (result export_windlass_plugin_composer.Result) {
-		guest.Call(func() { result = told(run(request(of))) })
+		guest.Call(func() { result = resultOf(run(request(of))) })
 		return result
 	}
 	export_windlass_plugin_customize.Customizer = func(windlass_plugin_types.Request) export_windlass_plugin_customize.Result {
@@ -36,8 +36,7 @@ func init() {
 	}
 }
 
-// exportCustomizer replaces the response of a plugin without a customizer. A component without one does not contain
-// this code.
+// exportCustomizer exports the plugin's customizer. The linker drops this code from a plugin without one.
 func exportCustomizer() {
 	export_windlass_plugin_customize.Customizer = func(
 		of windlass_plugin_types.Request,
@@ -64,7 +63,7 @@ func documents(texts []string) []json.RawMessage {
 	return all
 }
 
-func told(written answer, failures []host.Failure) export_windlass_plugin_composer.Result {
+func resultOf(written answer, failures []host.Failure) export_windlass_plugin_composer.Result {
 	if failures != nil {
 		return wt.Err[windlass_plugin_composer.Composition](guest.Failures(failures))
 	}

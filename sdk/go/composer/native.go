@@ -2,5 +2,5 @@
 
 package composer
 
-// There are no calls by a host in a unit test.
+// In a unit test no host calls the plugin, so nothing is exported.
 func exportCustomizer() {}

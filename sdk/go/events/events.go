@@ -16,7 +16,7 @@ func About(object windlass.Ref) Option { return func(event *host.Event) { event.
 // With adds a second, related object.
 func With(object windlass.Ref) Option { return func(event *host.Event) { event.Related = &object } }
 
-// Normal reports an action: why and what in CamelCase for machines, and a note for people.
+// Normal reports an action: reason and action in CamelCase for machines, and a note for people.
 func Normal(reason, action, note string, options ...Option) {
 	emit(host.Event{Reason: reason, Action: action, Note: note}, options)
 }

@@ -1,7 +1,7 @@
 // Package http sends requests to hosts that the manifest asks for and the operator grants.
 //
-// It is small. Package windlass.dev/sdk/http/client wraps it in a net/http client, for libraries that need one; that
-// makes a component six mebibytes larger, and its build slower.
+// For libraries that need a net/http client, package windlass.dev/sdk/http/client wraps this package in one. That makes
+// a component six mebibytes larger, and its build slower.
 package http
 
 import (
@@ -17,10 +17,10 @@ type Request struct {
 	// Method is GET by default.
 	Method string
 	URL    string
-	// Headers may have a name more than once.
+	// Headers may contain a name more than once.
 	Headers []Header
-	// Text is a UTF-8 body, Body any other body. At most one of them is set; a Text that is not UTF-8 is sent as its
-	// bytes.
+	// Text is a UTF-8 body, and Body is any other body. Set at most one of them. A Text that is not UTF-8 is sent byte
+	// by byte, like a Body.
 	Text string
 	Body []byte
 	// Timeout limits the whole exchange; zero: the host's limit.
@@ -33,9 +33,9 @@ type Header = host.Pair
 // Response is the whole response. Names of headers are in lower case.
 type Response = host.Response
 
-// Error is a request that got no response. When a reconcile returns it, it is retried after a backoff, with two
-// exceptions. The Reason "invalid-request" is a terminal failure, as a malformed request stays malformed. The Reason
-// "not-granted" becomes an APIError of the class NotGranted: the key runs again when the policy changes.
+// Error is a request that got no response. A reconcile that returns it is retried after a backoff, with two exceptions.
+// The Reason "invalid-request" is a terminal failure, as a malformed request stays malformed. The Reason "not-granted"
+// becomes an APIError of the class NotGranted: the key runs again when the policy changes.
 type Error = host.HTTPError
 
 // Fetch sends a request and reads the whole response. Any status is a response, not an error. Redirects are not followed.

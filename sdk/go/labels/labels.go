@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// Selector is a LabelSelector, such as the spec.selector of a Deployment: metav1.LabelSelector without its packages. An
-// empty selector selects everything. If an object has no selector, it selects nothing: then do not list.
+// Selector is a LabelSelector, such as the spec.selector of a Deployment. It is metav1.LabelSelector without that
+// type's dependencies. An empty selector selects everything. If an object has no selector, it selects nothing, so do
+// not list.
 type Selector struct {
 	// MatchLabels are labels that an object must have, with their values.
 	MatchLabels map[string]string `json:"matchLabels,omitempty"`
@@ -20,7 +21,7 @@ type Requirement struct {
 	Key string `json:"key"`
 	// Operator is In, NotIn, Exists or DoesNotExist.
 	Operator Operator `json:"operator"`
-	// Values are for In and NotIn, at least one.
+	// Values are the operands of In and NotIn, at least one.
 	Values []string `json:"values,omitempty"`
 }
 
@@ -38,7 +39,7 @@ const (
 	DoesNotExist Operator = "DoesNotExist"
 )
 
-// String is the selector as cache.Query and live.Query take it, such as "app=web,tier in (a,b)".
+// String returns the selector in the form for cache.Query and live.Query, such as "app=web,tier in (a,b)".
 func (selector Selector) String() string {
 	parts := make([]string, 0, len(selector.MatchLabels)+len(selector.MatchExpressions))
 	for key, value := range selector.MatchLabels {
@@ -51,7 +52,7 @@ func (selector Selector) String() string {
 	return strings.Join(parts, ",")
 }
 
-// String is the requirement as a part of a selector's text. The host refuses unknown operators by name.
+// String returns the requirement as a part of a selector's text. The host refuses unknown operators by name.
 func (requirement Requirement) String() string {
 	values := slices.Sorted(slices.Values(requirement.Values))
 	set := " (" + strings.Join(slices.Compact(values), ",") + ")"

@@ -1,5 +1,5 @@
-// Package live reads from the API server itself. Each read sends a request and counts against the plugin's budget.
-// Package cache is better if a watch can be declared. A read needs a right in the manifest.
+// Package live reads from the API server itself. Each read sends a request and counts against the plugin's budget, and
+// needs a right in the manifest. If a watch can be declared, prefer package cache.
 package live
 
 import (
@@ -51,13 +51,14 @@ type Query struct {
 	PageToken string
 }
 
-// List lists objects, one page at a time as the loop continues. It ends after the first error. cache.All collects it.
+// List lists objects, one page at a time as the loop continues. It ends after the first error. cache.All collects the
+// objects.
 func List[T any](query Query) iter.Seq2[*T, error] {
 	return host.Pages[T](query.PageToken, query.read)
 }
 
-// Page reads one page of a list, and returns the token of the next page, to continue later, even in another call: the
-// server keeps it for some minutes. The token of the last page is empty.
+// Page reads one page of a list, and returns the token of the next page. The server keeps that page for some minutes,
+// so even another call can continue. The token of the last page is empty.
 func Page[T any](query Query) (objects []*T, next string, err error) {
 	return host.OnePage[T](query.PageToken, query.read)
 }
@@ -104,8 +105,8 @@ func Log(pod windlass.Ref, query LogQuery) (string, error) {
 // ServedKind describes how the API server serves a kind.
 type ServedKind = host.Served
 
-// Served returns how the API server serves a kind, for plugins that adapt to the cluster; nil if it does not serve it.
-// It needs no right, and counts as a read.
+// Served returns how the API server serves a kind, for plugins that adapt to the cluster. It returns nil if the server
+// does not serve the kind. It needs no right, and counts as a read.
 func Served(kind windlass.Kind) (*ServedKind, error) {
 	served, failed := guest.Host().LiveServed(kind)
 	if failed != nil {

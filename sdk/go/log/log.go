@@ -40,12 +40,12 @@ func Write(level Level, message string, fields ...Field) {
 	guest.Host().Log(int(min(level, Error)), message, fields)
 }
 
-// Handler forwards the records of log/slog: the level, the message and the attributes, with the groups in their names,
-// as in "request.method". Every level is enabled: the host decides which ones are shown.
+// Handler forwards the records of log/slog: the level, the message and the attributes. An attribute's name includes its
+// groups, as in "request.method". Every level is enabled, because the host decides which levels are shown.
 func Handler() slog.Handler { return handler{} }
 
 type handler struct {
-	// group is the prefix of further attributes' names: empty, or ending with a dot.
+	// group is the prefix of the names of further attributes. It is empty or ends with a dot.
 	group  string
 	fields []Field
 }
@@ -60,7 +60,7 @@ func (handler handler) WithGroup(name string) slog.Handler {
 }
 
 func (handler handler) WithAttrs(attributes []slog.Attr) slog.Handler {
-	// Appends to a copy, because other handlers may extend the same fields.
+	// The fields are copied, because other handlers may append to the same slice.
 	fields := append([]Field(nil), handler.fields...)
 	for _, attribute := range attributes {
 		fields = add(fields, handler.group, attribute)

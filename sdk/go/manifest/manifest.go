@@ -1,5 +1,5 @@
-// Package manifest describes a plugin's watches and rights. A Manifest becomes the document that manifest.schema.json
-// describes, in which durations are in milliseconds.
+// Package manifest describes a plugin's watches and rights. A Manifest is encoded as the document that
+// manifest.schema.json describes, in which durations are in milliseconds.
 package manifest
 
 import (
@@ -7,25 +7,25 @@ import (
 	"time"
 )
 
-// Manifest is the whole document. It must be constant: the host asks twice, with different clocks and seeds, and
-// compares.
+// Manifest is the whole document. It must not change: the host asks for it twice, with different clocks and seeds, and
+// compares the answers.
 type Manifest struct {
 	// Name is the stem of the file that the plugin is installed as.
 	Name string `json:"name"`
 	// Version is the plugin's own, by semver.org.
 	Version string `json:"version"`
-	// Description is the plugin's purpose in a sentence.
+	// Version is the version of the plugin, by semver.org.
 	Description string `json:"description,omitempty"`
 	// Controllers are the reconcile loops, at least one.
 	Controllers []Controller `json:"controllers"`
-	// CRDs are CustomResourceDefinitions that the plugin brings, whole.
+	// CRDs are the complete CustomResourceDefinitions that the plugin installs.
 	CRDs []json.RawMessage `json:"crds,omitempty"`
 	// Permissions are rights beyond those that the watches imply. Watches imply the rights to read watched objects, to
 	// change owned ones, and to write the status of primaries.
 	Permissions []Permission `json:"permissions,omitempty"`
-	// Finalizers are those, other than the plugin's, that it adds and removes; "*" for any.
+	// Finalizers are the finalizers, other than its own, that the plugin adds and removes; "*" for any.
 	Finalizers []string `json:"finalizers,omitempty"`
-	// Metrics that the plugin may set.
+	// Metrics are the metrics that the plugin may set.
 	Metrics []Metric `json:"metrics,omitempty"`
 	// Config is the configuration that an operator may give.
 	Config *Config `json:"config,omitempty"`
@@ -63,13 +63,13 @@ type Watch struct {
 	Name       string `json:"name,omitempty"`
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
-	// Namespaces: only objects in these; none: all.
+	// Namespaces restricts the objects to these namespaces; empty: all.
 	Namespaces []string `json:"namespaces,omitempty"`
 	// LabelSelector and FieldSelector are in Kubernetes' syntax.
 	LabelSelector string `json:"labelSelector,omitempty"`
 	FieldSelector string `json:"fieldSelector,omitempty"`
-	// Where are conditions that the host evaluates; all must hold. The server still sends all objects. An object for which
-	// they stop holding counts as gone.
+	// Where are conditions that the host evaluates, and an object must meet all of them. The server still sends all
+	// objects. An object that no longer meets them counts as deleted.
 	Where []Where `json:"where,omitempty"`
 	// Projection is how much of an object the cache keeps; nil: all but managedFields.
 	Projection *Projection `json:"projection,omitempty"`
@@ -77,13 +77,13 @@ type Watch struct {
 	ManagedFields bool `json:"managedFields,omitempty"`
 	// Indexes let cache.List find objects quickly.
 	Indexes []Index `json:"indexes,omitempty"`
-	// Predicates are the updates that count, any of them; empty: all updates. Creations, deletions, and the beginning of a
-	// deletion always count.
+	// Predicates select the updates that count. An update counts if at least one predicate accepts it; empty: all
+	// updates. Creations, deletions, and the beginning of a deletion always count.
 	Predicates []Predicate `json:"predicates,omitempty"`
-	// Deleted is new(false) to ignore the deletion of an object and its beginning. Not for a Primary.
+	// Deleted is new(false) to ignore the beginning and the end of an object's deletion. Not for a Primary.
 	Deleted *bool `json:"deleted,omitempty"`
-	// NoOpSkip is new(false) to send even a write that would provably change nothing, for webhooks that must run at each
-	// write.
+	// NoOpSkip is new(false) to send even a write that would provably change nothing, for webhooks that must run at
+	// each write.
 	NoOpSkip *bool `json:"noOpSkip,omitempty"`
 	// UpdateStrategy is only for kinds that a composer owns.
 	UpdateStrategy UpdateStrategy `json:"updateStrategy,omitempty"`
@@ -104,7 +104,7 @@ const (
 	OnDelete UpdateStrategy = "onDelete"
 )
 
-// choice is one of a fixed set, with its arguments, as JSON: code outside this package cannot create others.
+// choice is one of a fixed set, with its arguments, as JSON. Code outside this package cannot create other values.
 type choice struct{ document []byte }
 
 // MarshalJSON writes it as an object.
@@ -115,7 +115,7 @@ func (choice choice) MarshalJSON() ([]byte, error) {
 	return choice.document, nil
 }
 
-// chosen is a choice with arguments. It leaves out members that are "" or nil.
+// chosen is a choice with arguments. Members that are "" or nil are left out.
 func chosen(kind string, members map[string]any) choice {
 	for name, value := range members {
 		if value == "" || value == nil {
@@ -172,8 +172,8 @@ func ByAnnotation(name, key string) Index {
 	return Index{name, IndexSource{chosen("annotation", map[string]any{"key": key})}}
 }
 
-// ByAnnotationList is an index over each part of an annotation, without the space around it: of "a, b", with the
-// separator ',', over "a" and "b".
+// ByAnnotationList is an index over each part of an annotation, without the space around it. With the separator ',',
+// the annotation "a, b" has the values "a" and "b".
 func ByAnnotationList(name, key string, separator rune) Index {
 	return Index{name, IndexSource{chosen("annotation", map[string]any{"key": key, "split": string(separator)})}}
 }
@@ -185,27 +185,29 @@ func ByReference(name string, path ReferencePath) Index {
 }
 
 // BySelector is an index over LabelSelectors, for ToSelecting. An empty selector selects everything. cache.List finds
-// an object by labels that it selects, such as "app=web,tier=front".
+// an object by labels that its selector matches, such as "app=web,tier=front".
 func BySelector(name, pointer string) Index {
 	return Index{name, IndexSource{chosen("selector", map[string]any{"pointer": pointer})}}
 }
 
-// BySelectedLabels is the same for maps of labels, as in a Service. An empty one selects nothing.
+// BySelectedLabels is like BySelector, for maps of labels, as in a Service. An empty map selects nothing.
 func BySelectedLabels(name, pointer string) Index {
 	return Index{name, IndexSource{chosen("selector", map[string]any{"pointer": pointer, "form": "labels"})}}
 }
 
-// BySelectorText is the same over selectors as texts, such as "app in (web,api)". An empty one selects everything.
+// BySelectorText is like BySelector, for selectors that are texts, such as "app in (web,api)". An empty text selects
+// everything.
 func BySelectorText(name, pointer string) Index {
 	return Index{name, IndexSource{chosen("selector", map[string]any{"pointer": pointer, "form": "text"})}}
 }
 
 // ReferencePath is where to find references with the namespace and the name in two fields.
 type ReferencePath struct {
-	// Base leads to the references, such as "/spec/refs/*" to a list of them; empty: to the object itself.
+	// Base leads to the references, such as "/spec/refs/*" for a list of them. Empty: the object itself has the two
+	// fields.
 	Base string
-	// Namespace and Name lead to the two fields, below Base. If Namespace is empty, or the field is missing, it is the
-	// object's namespace.
+	// Namespace and Name lead to the two fields, below Base. If Namespace is empty, or the field is missing, the
+	// reference is to the object's own namespace.
 	Namespace, Name string
 }
 
@@ -230,7 +232,8 @@ func ToAnnotation(key string) *Mapping {
 	return &Mapping{chosen("annotation", map[string]any{"key": key})}
 }
 
-// ToField runs the primary that a field names; with a "*" in the pointer, each that it leads to.
+// ToField runs the primary that a field names. If the pointer contains "*", it runs every primary that the matching
+// fields name.
 func ToField(pointer string) *Mapping {
 	return &Mapping{chosen("field", map[string]any{"pointer": pointer})}
 }
@@ -243,7 +246,7 @@ func ToReferrers(index string) *Mapping {
 	return &Mapping{chosen("referencedBy", map[string]any{"index": index})}
 }
 
-// ToSelecting runs every primary with a selector, in this index, that selects the object's labels.
+// ToSelecting runs every primary whose selector in this index matches the object's labels.
 func ToSelecting(index string) *Mapping {
 	return &Mapping{chosen("selectedBy", map[string]any{"index": index})}
 }
@@ -264,17 +267,18 @@ func ToRelated() *Mapping { return &Mapping{choice{[]byte(`{"type":"customize"}`
 // Predicate selects updates that count.
 type Predicate struct{ choice }
 
-// The updates that count.
+// These predicates need no arguments.
 var (
-	// GenerationChanged: the desired state has changed, if the kind has a generation.
+	// GenerationChanged accepts a change of the desired state, if the kind has a generation.
 	GenerationChanged = Predicate{choice{[]byte(`{"type":"generation"}`)}}
-	// LabelsChanged: a label has changed.
+	// LabelsChanged accepts a change of a label.
 	LabelsChanged = Predicate{choice{[]byte(`{"type":"labels"}`)}}
-	// AnnotationsChanged: an annotation has changed.
+	// AnnotationsChanged accepts a change of an annotation.
 	AnnotationsChanged = Predicate{choice{[]byte(`{"type":"annotations"}`)}}
 )
 
-// FieldsChanged counts a change of a value at one of these JSON pointers, in which "*" stands for each element of a list.
+// FieldsChanged accepts a change of a value at one of these JSON pointers, in which "*" stands for each element of a
+// list.
 func FieldsChanged(pointers ...string) Predicate {
 	return Predicate{chosen("fields", map[string]any{"pointers": pointers})}
 }
@@ -297,7 +301,7 @@ const (
 	Exponential Limiter = "exponential"
 	// TokenBucket makes the retries of all objects share a rate.
 	TokenBucket Limiter = "tokenBucket"
-	// MaxOf is the longer of both delays.
+	// MaxOf takes the longer of both delays.
 	MaxOf Limiter = "maxOf"
 )
 
@@ -305,9 +309,10 @@ const (
 type Options struct {
 	// Workers is how many objects are reconciled at once, at most 64; zero: 16.
 	Workers int
-	// MaxRetries is how many counted retries an object gets before it is left to the slow lane; nil: 15, new(0): none.
+	// MaxRetries is how many counted retries an object gets before it runs only in the slow lane; nil: 15, new(0):
+	// none.
 	MaxRetries *int
-	// BackoffBase, doubled n times and at most BackoffMax, is the delay before the n-th retry.
+	// BackoffBase, doubled n times, is the delay before the n-th retry. BackoffMax limits it.
 	BackoffBase, BackoffMax time.Duration
 	// RetryLimiter is how the delay is computed; zero: Exponential.
 	RetryLimiter Limiter
@@ -319,13 +324,14 @@ type Options struct {
 	Deadline time.Duration
 	// Finalizer gives objects the finalizer windlass.dev/NAME, so that the plugin can clean up before they are deleted.
 	Finalizer bool
-	// WithoutStatus says that the controller does not write the status of its primaries: the manifest asks for no right to.
+	// WithoutStatus is true if the controller does not write the status of its primaries. The manifest then does not
+	// ask for that right.
 	WithoutStatus bool
-	// RunUnseen runs an object even if its own writes do not appear in the caches for too long.
+	// RunUnseen runs an object again even if its own writes have not appeared in the caches for too long.
 	RunUnseen bool
 }
 
-// MarshalJSON leaves out zero fields, and counts in milliseconds.
+// MarshalJSON leaves out zero fields, and writes durations in milliseconds.
 func (options Options) MarshalJSON() ([]byte, error) {
 	type backoff struct {
 		Limiter   string `json:"limiter,omitempty"`
@@ -362,14 +368,14 @@ func (options Options) MarshalJSON() ([]byte, error) {
 
 // Permission is rights to resources of the API, as in a rule of a Kubernetes Role.
 type Permission struct {
-	// APIGroups: the core group is the empty text.
+	// APIGroups are the API groups; the core group is "".
 	APIGroups []string `json:"apiGroups"`
 	// Resources are resources and subresources, such as "deployments" and "deployments/scale".
 	Resources []string `json:"resources"`
 	Verbs     []string `json:"verbs"`
-	// Namespaces: only in these; none: in all.
+	// Namespaces restricts the rights to these namespaces; empty: all.
 	Namespaces []string `json:"namespaces,omitempty"`
-	// Names: only objects with these; none: all.
+	// Names restricts the rights to objects with these names; empty: all.
 	Names []string `json:"names,omitempty"`
 }
 
@@ -379,7 +385,7 @@ type Metric struct {
 	Name string `json:"name"`
 	// Type is Counter, Gauge or Histogram.
 	Type MetricType `json:"type"`
-	// Help says what it counts, in which unit, for people.
+	// Help describes the metric and its unit, for people.
 	Help   string   `json:"help"`
 	Labels []string `json:"labels,omitempty"`
 	// Buckets are a histogram's upper bounds, in ascending order.

@@ -11,29 +11,29 @@ func (where Where) MarshalJSON() ([]byte, error) { return choice{where.document}
 // WhereSubject is the annotation or field of a Where.
 type WhereSubject struct{ name, value string }
 
-// Annotation is the subject of a condition: the annotation with this key. Annotations are texts.
+// Annotation is a condition's subject: the annotation with this key. Annotations are texts.
 func Annotation(key string) WhereSubject { return WhereSubject{"annotation", key} }
 
-// Field is the subject of a condition: the values at this JSON pointer, such as "/spec/type". With a "*", which stands for
-// each element of a list, one value that fits is enough.
+// Field is a condition's subject: the values at this JSON pointer, such as "/spec/type". A "*" stands for each element
+// of a list; then one matching value is enough.
 func Field(pointer string) WhereSubject { return WhereSubject{"field", pointer} }
 
 // Is holds if the subject is this text, number or boolean.
 func (subject WhereSubject) Is(value any) Where { return subject.where("is", value) }
 
-// In holds if the subject is one of these.
+// In holds if the subject is one of these values.
 func (subject WhereSubject) In(values ...any) Where { return subject.where("in", values) }
 
-// NotIn holds if the subject is none of these, or absent.
+// NotIn holds if the subject is absent, or has another value than these.
 func (subject WhereSubject) NotIn(values ...any) Where { return subject.where("notIn", values) }
 
-// Exists holds if the subject has a value.
+// Exists holds if the subject has a value other than null.
 func (subject WhereSubject) Exists() Where { return subject.where("exists", true) }
 
-// Absent holds if the subject has no value, or null.
+// Absent holds if the subject has no value, or is null.
 func (subject WhereSubject) Absent() Where { return subject.where("exists", false) }
 
-// AnyOf holds if at least one of the conditions does. None of them may be an AnyOf itself.
+// AnyOf holds if at least one of the conditions holds. The conditions must not be AnyOf themselves.
 func AnyOf(conditions ...Where) Where { return whereOf(map[string]any{"any": conditions}) }
 
 func (subject WhereSubject) where(test string, wanted any) Where {

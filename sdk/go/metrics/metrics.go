@@ -27,7 +27,7 @@ func Observe(name string, value float64, labels Labels) {
 	guest.Host().MetricObserve(name, value, pairs(labels))
 }
 
-// pairs are sorted, so that the same call sends the same values.
+// pairs sorts the labels, so that the same call sends the same values.
 func pairs(labels Labels) []host.Pair {
 	all := make([]host.Pair, 0, len(labels))
 	for name, value := range labels {

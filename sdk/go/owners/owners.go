@@ -17,10 +17,10 @@ type Claimed struct {
 }
 
 // Claim makes the primary the controller of all matching objects of its namespace that have no controller, and releases
-// objects that it controls and that no longer match. Objects of other controllers are left alone. It attempts all
+// objects that it controls and that no longer match. It does not touch objects of other controllers. It attempts all
 // changes and joins the errors. Afterwards cache.List with Owned finds the objects.
 //
-// The selector must not be empty. A declared watch of the kind must have no selectors, because these would hide the
+// The selector must not be empty. A declared watch of the kind must have no selectors, because they would hide the
 // objects to release.
 func Claim(kind windlass.Kind, labelSelector string) (Claimed, error) {
 	adopted, released, failed := guest.Host().Claim(kind, labelSelector)

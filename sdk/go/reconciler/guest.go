@@ -36,12 +36,12 @@ func init() {
 	}
 }
 
-// exportMapper replaces the response of a plugin without a mapper. A component without one does not contain this code.
+// exportMapper exports the plugin's mapper. The linker drops this code from a plugin without one.
 func exportMapper() {
 	export_windlass_plugin_mapper.Mapper = func(
 		of windlass_plugin_mapper.ChangeBatch,
 	) (result export_windlass_plugin_mapper.Result) {
-		guest.Call(func() { result = told(mapped(changes(of))) })
+		guest.Call(func() { result = resultOf(mapped(changes(of))) })
 		return result
 	}
 }
@@ -50,8 +50,8 @@ func answer(outcome windlass.Outcome, failures []host.Failure) export_windlass_p
 	if failures != nil {
 		return wt.Err[windlass_plugin_reconciler.Outcome](guest.Failures(failures))
 	}
-	told := windlass_plugin_reconciler.Outcome{RequeueAfterMs: guest.Milliseconds(outcome.After())}
-	return wt.Ok[windlass_plugin_reconciler.Outcome, []windlass_plugin_types.Failure](told)
+	converted := windlass_plugin_reconciler.Outcome{RequeueAfterMs: guest.Milliseconds(outcome.After())}
+	return wt.Ok[windlass_plugin_reconciler.Outcome, []windlass_plugin_types.Failure](converted)
 }
 
 func changes(of windlass_plugin_mapper.ChangeBatch) []windlass.Change {
@@ -65,7 +65,7 @@ func changes(of windlass_plugin_mapper.ChangeBatch) []windlass.Change {
 	return all
 }
 
-func told(targets [][]windlass.Target, failed string) export_windlass_plugin_mapper.Result {
+func resultOf(targets [][]windlass.Target, failed string) export_windlass_plugin_mapper.Result {
 	if failed != "" {
 		host.Clean(&failed)
 		return wt.Err[[][]windlass_plugin_mapper.Target](failed)

@@ -13,11 +13,11 @@ import (
 // MapFunc returns the primaries that a change concerns, possibly none. The host calls it for the watches that the
 // manifest maps by manifest.ToMapped, each of which needs a name.
 //
-// It may use the packages log, clock, random and config, and read with package cache. Each change is mapped only once, so map the
-// objects that it reads, too. After an error, which is logged, every primary runs at low priority.
+// It may use the packages log, clock, random and config, and read with package cache. Each change is mapped only once,
+// so also map the objects that it reads. After an error, which is logged, every primary runs at low priority.
 type MapFunc func(ctx context.Context, change windlass.Change) ([]windlass.Target, error)
 
-// Option adds to a plugin's function.
+// Option adds a further function to a plugin.
 type Option func()
 
 var mapper MapFunc
@@ -30,7 +30,7 @@ func Mapper(by MapFunc) Option {
 	}
 }
 
-// mapped calls the plugin's mapper for changes of a watch, one by one: the targets of each, or its error.
+// mapped calls the plugin's mapper for each change of a watch. It returns the targets of each change, or the error.
 func mapped(changes []windlass.Change) (targets [][]windlass.Target, failed string) {
 	failures := entry.Run(func(ctx context.Context) error {
 		targets = make([][]windlass.Target, len(changes))
@@ -43,10 +43,10 @@ func mapped(changes []windlass.Change) (targets [][]windlass.Target, failed stri
 		}
 		return nil
 	})
-	return targets, host.Told(failures)
+	return targets, host.Messages(failures)
 }
 
-// unmapped is the error of a call without a mapper, and of a manifest that needs one.
+// unmapped is the error if the host calls a mapper, or the manifest needs one, and the plugin has none.
 func unmapped(watch string) string {
 	return "the manifest maps the watch " + watch + " by `mapper`, and the plugin has none: give reconciler.Register a reconciler.Mapper"
 }

@@ -2,8 +2,8 @@
 //
 //	slog.Info("reconciling", "because", triggers.List())
 //
-// A key is queued only once, however much happens. So the list may be incomplete, and a plugin's actions must not
-// depend on it. It exists only for reconcilers.
+// A key is queued only once, even if many events occur. So the list may be incomplete, and a plugin's actions must not
+// depend on it. Only reconcilers can use this package.
 package triggers
 
 import (

@@ -13,17 +13,17 @@ import (
 // definitions are the schemas of the kinds that a test defines.
 type definitions map[windlass.Kind]windlass.Object
 
-// Define defines kinds by CustomResourceDefinitions in YAML, usually the folder's:
+// Define defines kinds by CustomResourceDefinitions in YAML, usually those of crd.yaml:
 //
 //	//go:embed crd.yaml
 //	var crd string
 //	…
 //	host.Define(crd)
 //
-// From now on objects of these kinds get their defaults, and a write of an invalid object fails as windlass.Invalid,
+// From now on objects of these kinds get their defaults, and a write of an invalid object fails with windlass.Invalid,
 // with the paths in its message. An unknown field is invalid, as for an API server with strict field validation; a
-// write with writes.Warn or writes.Ignore keeps it. It does not check pattern, format, allOf and similar keywords, list
-// types, and rules in CEL. Define panics if the text has no definition.
+// write with writes.Warn or writes.Ignore keeps it. Define does not check pattern, format, allOf and similar keywords,
+// list types, and rules in CEL. It panics if the text has no definition.
 func (host *Host) Define(yaml string) {
 	host.mutex.Lock()
 	defer host.mutex.Unlock()
@@ -45,7 +45,7 @@ func (host *Host) Define(yaml string) {
 	}
 }
 
-// child is a field that is an object; empty if it is missing.
+// child returns a field that is an object; empty if it is missing.
 func child(of any, name string) windlass.Object {
 	object, _ := of.(windlass.Object)
 	field, _ := object[name].(windlass.Object)
@@ -57,15 +57,15 @@ func (definitions definitions) schema(object windlass.Object) windlass.Object {
 	return definitions[windlass.Kind{APIVersion: ref.APIVersion, Kind: ref.Kind}]
 }
 
-// misfits returns the errors of an object, as an API server reports them. For a write to the status, only the errors of
-// the status.
+// misfits returns the errors of an object, as an API server reports them. For a write to the status, it returns only
+// the errors of the status.
 func (definitions definitions) misfits(object windlass.Object, subresource string, refusesUnknown bool) []string {
 	judge := judge{refusesUnknown: refusesUnknown}
 	if schema := definitions.schema(object); schema != nil {
 		judge.value(schema, object, "")
 	}
 	if subresource == "status" {
-		judge.found = slices.DeleteFunc(judge.found, func(said string) bool { return !strings.HasPrefix(said, ".status") })
+		judge.found = slices.DeleteFunc(judge.found, func(text string) bool { return !strings.HasPrefix(text, ".status") })
 	}
 	return judge.found
 }
@@ -176,7 +176,7 @@ func (judge *judge) number(schema windlass.Object, number float64, path string) 
 	}
 }
 
-// size checks the limits whose keywords end so: minLength and maxLength.
+// size checks the limits whose keywords end in keyword, such as minLength and maxLength.
 func (judge *judge) size(schema windlass.Object, keyword string, size int, path string) {
 	least, hasLeast := float(schema["min"+keyword])
 	most, hasMost := float(schema["max"+keyword])
@@ -188,7 +188,7 @@ func (judge *judge) size(schema windlass.Object, keyword string, size int, path 
 	}
 }
 
-// float is a number of any type.
+// float converts a number of any type.
 func float(value any) (number float64, is bool) {
 	switch value := value.(type) {
 	case int64:

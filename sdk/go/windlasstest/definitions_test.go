@@ -11,7 +11,7 @@ import (
 	"windlass.dev/sdk/writes"
 )
 
-// shared reads a file that the tests of all SDKs have in common.
+// shared reads a file that the tests of all SDKs share.
 func shared(t *testing.T, name string) string {
 	text, err := os.ReadFile("../../cases/" + name)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"windlass.dev/sdk"
 )
 
-// text is a value as a document.
+// text encodes a value as a document.
 func text(value any) string {
 	document, err := json.Marshal(value)
 	if err != nil {
@@ -20,7 +20,7 @@ func text(value any) string {
 	return string(document)
 }
 
-// parsed is a document as maps and lists.
+// parsed decodes a document into maps and lists.
 func parsed(document string) any {
 	var value any
 	if err := windlass.Decode([]byte(document), &value); err != nil {
@@ -29,7 +29,7 @@ func parsed(document string) any {
 	return value
 }
 
-// plain is a copy of a value as maps and lists.
+// plain copies a value as maps and lists.
 func plain(value any) any { return parsed(text(value)) }
 
 // metadata returns an object's metadata, and adds it if it is missing.
@@ -61,14 +61,14 @@ func refOf(object windlass.Object) windlass.Ref {
 	}
 }
 
-// key is the key of a stored object.
+// key is the reference under which an object is stored.
 func key(ref windlass.Ref) windlass.Ref {
 	ref.UID = ""
 	return ref
 }
 
-// merged is a value with fields merged over it: objects field by field, other values as a whole. As in a merge patch,
-// null removes a field.
+// merged returns a value with fields merged over it: objects field by field, other values as a whole. As in a merge
+// patch, null removes a field if nullRemoves is set.
 func merged(value, over any, nullRemoves bool) any {
 	fields, is := over.(windlass.Object)
 	if !is {
@@ -208,7 +208,7 @@ func edit(root *any, path string, value *any, adds bool) error {
 	return fmt.Errorf("%w %s", errNotThere, path)
 }
 
-// projected is an object with its identity and the values at some pointers; the whole object if there are none.
+// projected returns an object's identity and the values at some pointers. Without pointers it returns the whole object.
 func projected(object windlass.Object, fields []string) windlass.Object {
 	if fields == nil {
 		return object

@@ -22,8 +22,8 @@ func (host *Host) Unserve(kind windlass.Kind) {
 	host.unserved[kind] = true
 }
 
-// Answer sets the response to each create of an object of this kind without a name, such as a SubjectAccessReview,
-// which is not stored. Without it, the response is the object that was sent.
+// Answer sets the response to each create of an object of this kind without a name, such as a SubjectAccessReview. Such
+// an object is not stored. Without Answer, the response is the object that was sent.
 func (host *Host) Answer(kind string, answer any) {
 	host.mutex.Lock()
 	defer host.mutex.Unlock()
@@ -52,7 +52,7 @@ func (memory *memory) LiveGet(target host.Ref, subresource string, view host.Vie
 	case "scale":
 		object = scale(object)
 	default:
-		// Like the host: this is different from an object that does not exist.
+		// As on the real host, the error names no object, because the object itself exists.
 		failed := memory.notFound("get", target)
 		failed.Object = nil
 		return host.Read{Err: failed}
@@ -154,7 +154,7 @@ func asError(failed *windlass.APIError) error {
 	return failed
 }
 
-// viewed is the part of an object that a live read returns.
+// viewed returns the part of an object that a live read selects.
 func viewed(object windlass.Object, view host.View) windlass.Object {
 	if view.Metadata {
 		return windlass.Object{"apiVersion": object["apiVersion"], "kind": object["kind"], "metadata": object["metadata"]}
@@ -162,7 +162,7 @@ func viewed(object windlass.Object, view host.View) windlass.Object {
 	return projected(object, view.Fields)
 }
 
-// scale is the subresource of an object that has replicas.
+// scale returns the scale subresource of an object that has replicas.
 func scale(object windlass.Object) windlass.Object {
 	replicas := func(part string) windlass.Object {
 		fields, _ := object[part].(windlass.Object)

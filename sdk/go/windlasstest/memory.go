@@ -12,10 +12,10 @@ import (
 	"windlass.dev/sdk/internal/host"
 )
 
-// memory is a Host in the form that the SDK calls.
+// memory gives a Host the methods that the SDK calls.
 type memory struct{ *Host }
 
-// refused is the failure that the test has set for a request, or nil.
+// refused returns the failure that the test has set for a request, or nil.
 func (memory *memory) refused(verb string, target windlass.Ref) *windlass.APIError {
 	for place := range memory.failures {
 		failure := &memory.failures[place]

@@ -38,11 +38,11 @@ type Host struct {
 	Time time.Time
 	// Seed is the seed of random numbers, which are the same in each test.
 	Seed uint64
-	// Primary is the owner of objects that are written with writes.Owned. Reconcile sets it.
+	// Primary is the controller of objects that are written with writes.Owned. Reconcile sets it.
 	Primary windlass.Ref
-	// HTTP responds to requests; if nil, each request is refused as not granted.
+	// HTTP responds to requests. If it is nil, no request is granted.
 	HTTP func(http.Request) (http.Response, error)
-	// Triggers are what triggers.List returns.
+	// Triggers are the triggers that triggers.List returns.
 	Triggers []triggers.Trigger
 
 	mutex       sync.Mutex
@@ -64,14 +64,15 @@ type Host struct {
 type Write struct {
 	// Verb is "create", "update", "apply", "patch", "delete" or "deletecollection".
 	Verb string
-	// Target is the object, which the body names if it has a body. A collection has no name.
+	// Target is the written object. A collection has no name.
 	Target windlass.Ref
-	// Body is the object, the fields or the patch; nil for a deletion; for a collection its labelSelector and all.
+	// Body is the object, the fields or the patch. It is nil for a deletion. For a collection it has the labelSelector
+	// and all.
 	Body any
-	// Options are those of a write, Deletion those of a deletion.
+	// Options are set for a write, Deletion for a deletion.
 	Options  host.WriteOptions
 	Deletion host.DeleteOptions
-	// Err is the error that the plugin got.
+	// Err is the error that the plugin received.
 	Err error
 }
 
@@ -86,7 +87,7 @@ type Line struct {
 	Fields  map[string]string
 }
 
-// Metric is a value that a metric got.
+// Metric is a value that the plugin reported for a metric.
 type Metric struct {
 	// Verb is "add", "set" or "observe".
 	Verb   string
@@ -101,8 +102,8 @@ type failure struct {
 	times      int
 }
 
-// New is a host without objects, whose clock shows 2026-01-01T00:00:00Z. The SDK uses it until the test ends, or the
-// next one is made.
+// New returns a host without objects, whose clock shows 2026-01-01T00:00:00Z. The SDK uses it until the test ends, or
+// until New is called again.
 func New(t testing.TB) *Host {
 	t.Helper()
 	double := &Host{
@@ -110,7 +111,7 @@ func New(t testing.TB) *Host {
 		objects: map[windlass.Ref]windlass.Object{}, logs: map[windlass.Ref]string{}, unserved: map[windlass.Kind]bool{},
 		answers: map[string]windlass.Object{},
 	}
-	// Setenv fails in parallel tests.
+	// Setenv fails in a parallel test, which must not use this package.
 	t.Setenv("WINDLASSTEST", "1")
 	before := guest.Current
 	guest.Current = &memory{double}
@@ -150,8 +151,8 @@ func (host *Host) Remove(target windlass.Ref) {
 func (host *Host) Configure(config any) { host.config = text(config) }
 
 // Fail makes the next request with a verb for a kind fail: "get", "list", "create", "update", "apply", "patch",
-// "delete", "deletecollection", "claim" or "served". An empty verb or kind matches any. It may be called again, for
-// further requests.
+// "delete", "deletecollection", "claim" or "served". An empty verb or kind matches any. Each call of Fail is for one
+// request.
 func (host *Host) Fail(verb, kind string, reason windlass.Reason) {
 	host.FailWith(verb, kind, 1, &windlass.APIError{
 		Code: codes[reason], Reason: reason, StatusReason: reason.String(), Message: "the test wants it so",
@@ -173,28 +174,28 @@ var codes = map[windlass.Reason]int{
 	windlass.ServerError: 500, windlass.TooLarge: 413, windlass.Other: 400,
 }
 
-// Writes are the writes that the plugin requested, in order.
+// Writes returns the writes that the plugin requested, in order.
 func (host *Host) Writes() []Write {
 	host.mutex.Lock()
 	defer host.mutex.Unlock()
 	return append([]Write(nil), host.writes...)
 }
 
-// Events are the events that were sent, in order.
+// Events returns the events that were sent, in order.
 func (host *Host) Events() []Event {
 	host.mutex.Lock()
 	defer host.mutex.Unlock()
 	return append([]Event(nil), host.events...)
 }
 
-// Lines are the lines of the log, in order.
+// Lines returns the lines of the log, in order.
 func (host *Host) Lines() []Line {
 	host.mutex.Lock()
 	defer host.mutex.Unlock()
 	return append([]Line(nil), host.lines...)
 }
 
-// Metrics are the values that metrics were given, in order.
+// Metrics returns the values that the plugin reported for metrics, in order.
 func (host *Host) Metrics() []Metric {
 	host.mutex.Lock()
 	defer host.mutex.Unlock()
@@ -241,7 +242,7 @@ func (host *Host) Reconcile(
 	return function(ctx, host.Request(primary))
 }
 
-// Request is the host's request about an object.
+// Request returns the request that the host would send about an object.
 func (host *Host) Request(primary windlass.Ref) windlass.Request {
 	request := windlass.Request{
 		Controller: strings.ToLower(primary.Kind), Namespace: primary.Namespace, Name: primary.Name, UID: primary.UID, TraceID: "trace-1",
@@ -254,8 +255,8 @@ func (host *Host) Request(primary windlass.Ref) windlass.Request {
 	return request
 }
 
-// Change is a change of an object, a struct or a map, as a mapper gets it. The object is new if before is nil, and
-// deleted if now is nil.
+// Change returns a change of an object, a struct or a map, as a mapper receives it. The object is new if before is nil,
+// and deleted if now is nil.
 func Change(watch string, before, now any) windlass.Change {
 	return windlass.Change{Watch: watch, RawOld: state(before), RawNew: state(now)}
 }
@@ -267,7 +268,7 @@ func state(object any) json.RawMessage {
 	return json.RawMessage(text(object))
 }
 
-// sorted are the references of a kind's objects, in the order of a list.
+// sorted returns the references of a kind's objects, in the order of a list.
 func (host *Host) sorted(kind windlass.Kind, namespace string) []windlass.Ref {
 	var refs []windlass.Ref
 	for ref := range host.objects {

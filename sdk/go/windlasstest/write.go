@@ -73,7 +73,7 @@ func (memory *memory) carryOut(write Write, operation host.Operation) (windlass.
 	}
 	creates := operation.Verb == host.Create && subresource == ""
 	if body, is := write.Body.(windlass.Object); is && creates && target.Name == "" && metadata(body)["generateName"] == nil {
-		// Kinds that need no name are not stored.
+		// An object without a name is of a kind that is not stored.
 		if answer, has := memory.answers[target.Kind]; has {
 			return answer, nil
 		}
@@ -108,7 +108,7 @@ func (memory *memory) carryOut(write Write, operation host.Operation) (windlass.
 	return memory.keep(target, kept, object, write.Options), nil
 }
 
-// remove returns the deleted object if finalizers still hold it.
+// remove deletes an object. It returns the object if finalizers still hold it.
 func (memory *memory) remove(target windlass.Ref, kept windlass.Object, orphans, dryRun bool) windlass.Object {
 	finalizers, _ := metadata(kept)["finalizers"].([]any)
 	if len(finalizers) == 0 {
@@ -153,7 +153,7 @@ func (host *Host) drop(target windlass.Ref, orphans bool) {
 	}
 }
 
-// changed is the result of a write on an object.
+// changed returns the object after a write.
 func changed(kept windlass.Object, write Write, operation host.Operation) (windlass.Object, error) {
 	body := plain(write.Body)
 	if subresource := write.Options.Subresource; subresource != "" {
@@ -177,7 +177,7 @@ func changed(kept windlass.Object, write Write, operation host.Operation) (windl
 	return merged(kept, body, true).(windlass.Object), nil
 }
 
-// subresourced changes a part of an object: its status, or the number of its replicas.
+// subresourced changes a subresource of an object: its status, or its scale.
 func subresourced(kept windlass.Object, body any, subresource string, operation host.Operation) (windlass.Object, error) {
 	if operation.Verb == host.Patch && operation.PatchType == host.JSON {
 		return patched(plain(kept).(windlass.Object), body.([]any))

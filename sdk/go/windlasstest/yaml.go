@@ -12,8 +12,8 @@ import (
 )
 
 // yaml reads YAML as definitions of kinds use it, so that a plugin's tests need no module for it: blocks and flows,
-// quoted, plain and folded texts, comments, several documents. It refuses other features, such as anchors and tags. It
-// joins the lines of a text by spaces, which makes no difference to a definition.
+// quoted, plain and folded texts, comments, and several documents. It refuses other features, such as anchors and tags.
+// It joins the lines of a text by spaces, which makes no difference to a definition.
 type yaml struct {
 	lines []string
 	at    int
@@ -29,7 +29,7 @@ var (
 
 var errUnfinished = errors.New("it does not end")
 
-// yamlDocuments are the documents of a text. JSON is YAML, too.
+// yamlDocuments parses the documents of a text. JSON is YAML, too.
 func yamlDocuments(text string) []any {
 	if strings.HasPrefix(strings.TrimSpace(text), "{") {
 		return []any{parsed(text)}
@@ -46,7 +46,7 @@ func yamlDocuments(text string) []any {
 		if _, _, is := reader.peek(); is {
 			found = append(found, reader.document())
 		}
-		// Lines are counted from the beginning of the text.
+		// Line numbers count from the beginning of the text, so the lines before this document are empty.
 		lines = make([]string, number+1)
 	}
 	return found
@@ -61,7 +61,7 @@ func (yaml *yaml) document() any {
 	return value
 }
 
-// wrong is an error at the line read last.
+// wrong returns an error at the line that was read last.
 func (yaml *yaml) wrong(what string) string {
 	return fmt.Sprintf("windlasstest: the definitions are no YAML that this host knows: line %d: %s", yaml.at, what)
 }
@@ -78,7 +78,7 @@ func (yaml *yaml) peek() (indent int, text string, is bool) {
 	return 0, "", false
 }
 
-// node is the value that starts at the next line, if that is indented at least this far.
+// node reads the value that starts at the next line, if that is indented at least this far.
 func (yaml *yaml) node(least int) any {
 	indent, text, is := yaml.peek()
 	switch {
@@ -131,7 +131,7 @@ func (yaml *yaml) field(text string, indent int) any {
 	return yaml.node(indent + 1)
 }
 
-// value is a value that starts with a text and continues in the lines that are indented further than its parent.
+// value reads a value that starts with a text and continues in the lines that are indented further than its parent.
 func (yaml *yaml) value(text string, parent int) any {
 	switch text[0] {
 	case '|', '>':
@@ -152,7 +152,7 @@ func (yaml *yaml) value(text string, parent int) any {
 	}
 }
 
-// block is a text of several lines.
+// block reads a text of several lines.
 func (yaml *yaml) block(header string, parent int) string {
 	var lines []string
 	depth := -1
@@ -181,7 +181,7 @@ func (yaml *yaml) block(header string, parent int) string {
 	return text
 }
 
-// flow is a value in brackets, braces or quotes.
+// flow reads a value in brackets, braces or quotes.
 func (yaml *yaml) flow(text string) any {
 	for {
 		value, rest, err := flow(text)
@@ -265,7 +265,7 @@ func flowObject(text string) (any, string, error) {
 	}
 }
 
-// unquoted is a key or a text without its quotes, if it has any.
+// unquoted removes the quotes of a key or a text, if it has any.
 func unquoted(text string) string {
 	switch text[0] {
 	case '\'':
@@ -280,7 +280,7 @@ func unquoted(text string) string {
 	return text
 }
 
-// scalar is the value of a plain text.
+// scalar converts a plain text to its value.
 func scalar(text string) any {
 	switch text {
 	case "", "~", "null", "Null", "NULL":

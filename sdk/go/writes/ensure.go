@@ -32,30 +32,32 @@ type Ensured struct {
 	Object json.RawMessage
 }
 
-// Into decodes the object.
+// Into decodes the object into a struct or a map.
 func (ensured Ensured) Into(object any) error {
 	return host.Expect("an ensured object", string(ensured.Object), object)
 }
 
-// Ensure creates the object, a struct or a map, if the cache has none, or else sends the smallest merge patch that brings its
-// fields about, or nothing if they are there. The kind must be watched.
+// Ensure creates the object, a struct or a map, if it is not in the cache. Otherwise it sends the smallest merge patch
+// that gives the object the desired fields, or nothing if it has them already. The kind must be watched.
 //
-// Prefer Apply: it also removes the fields that the plugin applied before and no longer wants, and two writers of one field find
-// out about each other. Ensure costs the server less, as a create is cheaper than an apply, and does neither:
+// Prefer Apply: it also removes fields that the plugin applied before and no longer wants, and it detects another
+// writer of the same field. Ensure does neither. Its advantage is that a create costs the server less than an apply:
 //
-//   - A field that is left out of the object stays as it is. Null removes a field. A zero value is a field too, as in Apply.
-//   - A list is the plugin's as a whole. It is as desired if it has as many elements, and each has the desired fields. An element
-//     that is written keeps its other fields if it has the same "name" as the one in its place.
-//   - A patch that writes a list or removes a field fails as windlass.Conflict if the object has changed since the cache showed it.
-//     Return the error, and the host runs the key again on a newer cache.
-//   - Owners and finalizers are added to those of others; null in their place removes all. To own the object, put a reference to the
-//     controller into it (owners.Reference): then an object of another controller is an error of the class windlass.AlreadyExists.
-//     Without one, the object is patched whoever owns it.
-//   - The status is not compared: write it with ApplyStatus. Neither is what the server sets in metadata: a "resourceVersion" is no
-//     lock, and the server creates no object that has one.
-//   - Write values as the server stores them; others are sent at each call. It stores a quantity of "0.5" as "500m", drops empty and zero
-//     values of built-in kinds such as "nodeSelector": {}, "tolerations": [] and "paused": false, and may have webhooks that add elements
-//     to lists.
+//   - A field that the object leaves out stays as it is. Null removes a field. A zero value is a field too, as in
+//     Apply.
+//   - A list belongs to the plugin as a whole. It is as desired if it has as many elements, and each has the desired
+//     fields. When a list is written, an element keeps its other fields if the element at the same position has the
+//     same "name".
+//   - A patch that writes a list or removes a field fails with windlass.Conflict if the object has changed since the
+//     cache showed it. Return the error, and the host runs the key again on a newer cache.
+//   - Owners and finalizers are added to those of others; null instead of a list removes all of them. To own the
+//     object, give it a reference to the controller (owners.Reference): if the object has another controller, Ensure
+//     then fails with windlass.AlreadyExists. Without such a reference the object is patched, whichever owner it has.
+//   - The status is not compared: write it with ApplyStatus. The fields of metadata that the server sets are not
+//     compared either. So a "resourceVersion" is no lock, and an object that has one cannot be created.
+//   - Write values as the server stores them; any other value is sent again at each call. For example, the server
+//     stores a quantity of "0.5" as "500m", and drops empty and zero values of built-in kinds such as an empty
+//     nodeSelector or "paused": false. Webhooks may add elements to lists.
 func Ensure(object any) (Ensured, error) {
 	creation := operation(host.Create, object, nil)
 	if creation.err != nil {
@@ -124,7 +126,7 @@ func textAt(object windlass.Object, field string) string {
 	return value
 }
 
-// otherController is the controller of cached, if desired names another one; empty: it does not.
+// otherController names the controller of cached, if desired has another one; otherwise it is empty.
 func otherController(cached, desired windlass.Object) string {
 	has, wants := controllerOf(cached), controllerOf(desired)
 	if has == nil || wants == nil || has["uid"] == wants["uid"] {
@@ -150,7 +152,7 @@ func taken(target windlass.Ref, controller string) error {
 	}
 }
 
-// versionOf is the version that was compared, if the patch must not reach a later one; empty if it may.
+// versionOf returns the version of cached, if the patch must not be applied to a later one; otherwise it is empty.
 func versionOf(cached, patch windlass.Object) string {
 	if patch == nil || !mayUndo(patch) {
 		return ""
@@ -158,8 +160,8 @@ func versionOf(cached, patch windlass.Object) string {
 	return textAt(objectAt(cached, "metadata"), "resourceVersion")
 }
 
-// mayUndo says whether a merge patch may undo what others have written since: it replaces lists whole, and a null removes all
-// that is in its place.
+// mayUndo reports whether a merge patch may undo newer writes of others: it replaces whole lists, and a null removes a
+// whole field.
 func mayUndo(patch any) bool {
 	switch patch := patch.(type) {
 	case windlass.Object:
@@ -180,7 +182,7 @@ var setByServer = []string{
 	"selfLink",
 }
 
-// patchOf is the merge patch that brings the fields of desired about. Nil: they are there.
+// patchOf returns the merge patch that gives cached the fields of desired. It returns nil if cached has them.
 func patchOf(cached, desired windlass.Object) windlass.Object {
 	wanted := maps.Clone(desired)
 	for _, field := range []string{"apiVersion", "kind", "status"} {
@@ -194,7 +196,7 @@ func patchOf(cached, desired windlass.Object) windlass.Object {
 
 func metadataOf(cached, desired windlass.Object) windlass.Object {
 	wanted := maps.Clone(desired)
-	// The server stores no empty map or list in metadata.
+	// The server drops empty maps and lists in metadata.
 	maps.DeleteFunc(wanted, func(field string, value any) bool { return slices.Contains(setByServer, field) || isEmpty(value) })
 	for _, list := range []string{"ownerReferences", "finalizers"} {
 		has, areThere := cached[list].([]any)
@@ -216,7 +218,7 @@ func isEmpty(value any) bool {
 	return false
 }
 
-// areSame says whether two owners are one, or two finalizers.
+// areSame reports whether two entries are the same owner, or the same finalizer.
 func areSame(one, other any) bool {
 	owner, is := one.(windlass.Object)
 	if !is {
@@ -226,7 +228,8 @@ func areSame(one, other any) bool {
 	return is && owner["uid"] == wanted["uid"]
 }
 
-// joined is has, in which the owners or finalizers of wanted replace those that are the same, or are added.
+// joined returns has with the owners or finalizers of wanted. A wanted entry replaces the one that is the same, or is
+// appended.
 func joined(has, wanted []any) []any {
 	all := slices.Clone(has)
 	for _, wanted := range wanted {
@@ -240,7 +243,7 @@ func joined(has, wanted []any) []any {
 	return all
 }
 
-// difference is what a merge patch must have to make wanted of has, which is nil if there is nothing. False: nothing.
+// difference returns the merge patch that changes has into wanted, and whether they differ. A missing value is nil.
 func difference(has, wanted any) (any, bool) {
 	fields, are := wanted.(windlass.Object)
 	if known, is := has.(windlass.Object); is && are {
@@ -258,11 +261,11 @@ func difference(has, wanted any) (any, bool) {
 	if areWanted && areThere {
 		return listOf(elements, wants), true
 	}
-	// Of what a merge patch puts in the place of something else, it removes the nulls.
+	// Nulls may stay in this value: a merge patch drops them when it replaces a value of another type.
 	return wanted, true
 }
 
-// differingFields is the difference of two objects. Nil: there is none.
+// differingFields returns the difference of two objects; nil if there is none.
 func differingFields(has, wanted windlass.Object) windlass.Object {
 	var differing windlass.Object
 	for field, wanted := range wanted {
@@ -278,7 +281,8 @@ func differingFields(has, wanted windlass.Object) windlass.Object {
 	return differing
 }
 
-// listOf is a list of the wanted elements, which keep the other fields of those of the same name in their places.
+// listOf returns the wanted elements. Each keeps its other fields if the element at the same position of has has the
+// same name.
 func listOf(has, wanted []any) []any {
 	elements := make([]any, len(wanted))
 	for place, wanted := range wanted {
@@ -298,8 +302,8 @@ func areNamedAlike(has, wanted any) bool {
 	return is && other["name"] == name
 }
 
-// shows says whether has, which is nil if there is nothing, has all that is wanted. Null, and an object of nothing but nulls, want
-// nothing. An empty object or list is wanted for itself, as "emptyDir": {} is.
+// shows reports whether has, nil if missing, has all wanted fields. A missing value is enough for a wanted null, and
+// for a wanted object that contains only nulls. It is not enough for an empty object or list, such as "emptyDir": {}.
 func shows(has, wanted any) bool {
 	switch wanted := wanted.(type) {
 	case windlass.Object:
@@ -320,7 +324,7 @@ func shows(has, wanted any) bool {
 	return windlass.HasFields(has, wanted)
 }
 
-// overlaid is has with the wanted fields, as a merge patch would leave it.
+// overlaid returns has with the wanted fields, as a merge patch would leave it.
 func overlaid(has, wanted any) any {
 	fields, is := wanted.(windlass.Object)
 	known, areThere := has.(windlass.Object)
@@ -339,7 +343,7 @@ func overlaid(has, wanted any) any {
 	return all
 }
 
-// withoutNulls is a value without the fields of objects that are null. Nil: it is null itself.
+// withoutNulls returns a value without the nulls in its objects; nil if the value itself is null.
 func withoutNulls(value any) any {
 	switch value := value.(type) {
 	case windlass.Object:

@@ -12,7 +12,7 @@ import (
 	"windlass.dev/sdk/internal/host"
 )
 
-// Operation is one write, for Batch. The functions that create one take the options of the write.
+// Operation is one write, for Batch. Create it with a function such as Creation, which takes the options of the write.
 type Operation struct {
 	host.Operation
 	err error
@@ -27,22 +27,22 @@ func Owned() Option { return func(it *host.Operation) { it.Options.Owned = true 
 // Force takes over fields that other managers own. Apply only.
 func Force() Option { return func(it *host.Operation) { it.Options.Force = true } }
 
-// DryRun makes the server check the change and respond as if it was made, without making it.
+// DryRun makes the server check the change and respond as if it had made it.
 func DryRun() Option {
 	return func(it *host.Operation) { it.Options.DryRun, it.Delete.DryRun = true, true }
 }
 
-// IfVersion fails with windlass.Conflict unless the object still has this resourceVersion.
+// IfVersion makes the write fail with windlass.Conflict unless the object still has this resourceVersion.
 func IfVersion(version string) Option {
 	return func(it *host.Operation) { it.Options.ResourceVersion, it.Delete.ResourceVersion = version, version }
 }
 
-// Subresource writes to a subresource, such as "status", "scale" or "eviction".
+// Subresource makes the write change a subresource, such as "status", "scale" or "eviction".
 func Subresource(name string) Option {
 	return func(it *host.Operation) { it.Options.Subresource = name }
 }
 
-// Of names the object of a subresource whose body is of another kind, as for "scale" and "eviction".
+// Of names the object whose subresource is written, if the body has another kind, as for "scale" and "eviction".
 func Of(parent windlass.Ref) Option {
 	return func(it *host.Operation) { it.Options.Parent = &parent }
 }
@@ -54,23 +54,23 @@ func ManagerSuffix(suffix string) Option {
 	return func(it *host.Operation) { it.Options.ManagerSuffix = suffix }
 }
 
-// These options set how the server treats unknown fields. By default it refuses the object.
+// These options set how the server treats unknown fields. By default it refuses an object that has some.
 var (
-	// Warn makes the server drop them, and the host log its warning.
+	// Warn makes the server drop unknown fields. The host logs its warning.
 	Warn Option = func(it *host.Operation) { it.Options.FieldValidation = host.Warn }
-	// Ignore makes the server drop them.
+	// Ignore makes the server drop unknown fields.
 	Ignore Option = func(it *host.Operation) { it.Options.FieldValidation = host.Ignore }
 )
 
-// These options set how the dependents of a deleted object are treated. By default they are deleted after it.
+// These options set what happens to the dependents of a deleted object. By default they are deleted after it.
 var (
-	// Foreground deletes them before it.
+	// Foreground deletes the dependents first.
 	Foreground Option = func(it *host.Operation) { it.Delete.Propagation = host.Foreground }
-	// Orphan keeps them, without this owner.
+	// Orphan keeps the dependents, and removes the owner from them.
 	Orphan Option = func(it *host.Operation) { it.Delete.Propagation = host.Orphan }
 )
 
-// GracePeriod is the grace period of a deleted object, rounded up to whole seconds. By default it is the kind's.
+// GracePeriod sets the grace period of a deletion, rounded up to whole seconds. By default it is that of the kind.
 func GracePeriod(period time.Duration) Option {
 	return func(it *host.Operation) { it.Delete.GracePeriod = period }
 }
@@ -86,13 +86,13 @@ func Update[T any](object T, options ...Option) (T, error) {
 	return returned[T](operation(host.Update, object, options), guest.Imports.Update)
 }
 
-// Apply applies a set of fields, server-side and as the plugin's field manager, and returns the whole object. Give only
-// the fields that should be set: a field with a zero value is a field too (use `omitempty`, `omitzero`, or a map).
+// Apply applies a set of fields, server-side and as the plugin's field manager, and returns the whole object. Include
+// only fields that should be set: a field with a zero value is sent too (use `omitempty`, `omitzero`, or a map).
 func Apply[T any](fields T, options ...Option) (T, error) {
 	return returned[T](operation(host.Apply, fields, options), guest.Imports.Apply)
 }
 
-// ApplyStatus applies the status of an object, forced: no other client writes it.
+// ApplyStatus applies the status of an object, with force, because no other client writes it.
 func ApplyStatus(target windlass.Ref, status any, options ...Option) error {
 	return send(Status(target, status, options...), guest.Imports.Apply).Err
 }
@@ -122,7 +122,7 @@ func Evict(pod windlass.Ref, options ...Option) error {
 	return err
 }
 
-// named is the metadata of an object with only a name.
+// named returns the metadata of an object with only its name.
 func named(object windlass.Ref) windlass.Object {
 	metadata := windlass.Object{"name": object.Name}
 	if object.Namespace != "" {
@@ -147,7 +147,7 @@ type Step struct {
 	Op   string `json:"op"`
 	Path string `json:"path"`
 	From string `json:"from,omitempty"`
-	// Value is left out if it is nil: for a null, give json.RawMessage("null").
+	// Value is left out if it is nil. To send a null, use json.RawMessage("null").
 	Value any `json:"value,omitempty"`
 }
 
@@ -156,8 +156,8 @@ func StrategicPatch[T any](target windlass.Ref, patch any, options ...Option) (T
 	return returned[T](patched(target, host.Strategic, patch, options), guest.Imports.Patch)
 }
 
-// Delete deletes an object. It returns the object if it still exists because it waits for finalizers or its grace
-// period, and an empty one if it is deleted.
+// Delete deletes an object. If the object still exists, because it waits for finalizers or its grace period, Delete
+// returns it; otherwise the result is empty.
 func Delete(target windlass.Ref, options ...Option) (json.RawMessage, error) {
 	result := send(Deletion(target, options...), guest.Imports.Delete)
 	return result.Object, result.Err
@@ -177,8 +177,8 @@ type Collection struct {
 	All bool
 }
 
-// DeleteCollection deletes the objects of a collection with one request, with the options of a deletion. It returns
-// them: each is deleted, or waits for finalizers or its grace period. It returns nil if the server does not report
+// DeleteCollection deletes the objects of a collection with one request, with the options of a deletion. It returns the
+// objects: each is deleted, or waits for finalizers or its grace period. It returns nil if the server does not report
 // them. After an error, some may be deleted.
 func DeleteCollection(collection Collection, options ...Option) ([]windlass.Ref, error) {
 	how := Deletion(windlass.Ref{}, options...).Delete
@@ -233,18 +233,18 @@ func Deletion(target windlass.Ref, options ...Option) Operation {
 
 // Result is the outcome of an operation of a Batch.
 type Result struct {
-	// Object is the object's new state; empty after a deletion that has removed it. Into decodes it.
+	// Object is the object's new state. It is empty after a deletion that has removed the object. Into decodes it.
 	Object json.RawMessage
 	Err    error
 }
 
-// Into decodes the object.
+// Into decodes the object into a struct or a map.
 func (result Result) Into(object any) error {
 	return host.Expect("a written object", string(result.Object), object)
 }
 
-// Batch carries operations out concurrently, in no order, and returns their results in the order given. It starts slowly
-// and speeds up while they succeed.
+// Batch runs operations concurrently, in no order, and returns their results in the given order. It starts slowly, and
+// speeds up while they succeed.
 func Batch(operations ...Operation) []Result {
 	results := make([]Result, len(operations))
 	var sent []host.Operation
@@ -283,7 +283,7 @@ func with(it host.Operation, options []Option) Operation {
 	return Operation{Operation: it}
 }
 
-// send sends an operation by the host function of its verb.
+// send sends an operation through the host function of its verb.
 func send(operation Operation, by func(guest.Imports, host.Operation) host.Read) Result {
 	if operation.err != nil {
 		return Result{Err: operation.err}
@@ -298,7 +298,7 @@ func result(read host.Read) Result {
 	return Result{Object: json.RawMessage(read.Object)}
 }
 
-// returned is an object's state after an operation.
+// returned decodes an object's state after an operation.
 func returned[T any](operation Operation, by func(guest.Imports, host.Operation) host.Read) (object T, err error) {
 	result := send(operation, by)
 	if result.Err == nil {

@@ -1,12 +1,12 @@
-// The language's own clock, randomness and console, answered by the host, so that a call can be replayed. In a component this is always so,
-// in a test while a plugin is called.
+// Replaces the language's own clock, randomness and console with the host's, so that a call can be replayed: in a
+// component always, in a test while a plugin is called.
 
 import * as clock from '#host/clock';
 import * as random from '#host/random';
 import { console } from './console.js';
 
-// There is no host while the modules load, to be stored in the component. The clock then stands at 1970, and randomness is a fixed
-// sequence: the results are the same in every build.
+// There is no host while the modules load, before the component is stored. The clock then stands at 1970, and
+// randomness is a fixed sequence, so every build has the same result.
 let hasHost = false;
 let step = 0;
 
@@ -55,7 +55,7 @@ const crypto = {
   },
 };
 
-/** 53 random bits as a fraction, as many as a double holds. */
+/** 53 random bits, as many as a double has, as a fraction. */
 function fraction() {
   return ((u32() >>> 5) * 2 ** 26 + (u32() >>> 6)) / 2 ** 53;
 }

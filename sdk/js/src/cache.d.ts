@@ -3,7 +3,7 @@ import type { KubernetesObject, ObjectKind, ObjectRef, Page, Settled } from './t
 
 /** Options of a read. */
 export interface ReadOptions {
-  /** Read only the values at these JSON pointers (RFC 6901), in their places, beside what identifies the object. */
+  /** Read only the object's identity and the values at these JSON pointers (RFC 6901), which keep their places. */
   fields?: string[];
 }
 
@@ -13,15 +13,15 @@ export interface Query extends ObjectKind, ReadOptions {
   namespace?: string | undefined;
   /** In Kubernetes' syntax, such as `app=web,tier in (front,back)`. */
   labelSelector?: string | undefined;
-  /** Only objects whose declared index holds a value. */
+  /** Only objects whose declared index contains a value. */
   index?: { name: string; value: string } | undefined;
   /** Only objects whose controller is the primary. */
   owned?: boolean;
-  /** How many objects a page may hold. Default: 500. */
+  /** The most objects of a page. Default: 500. */
   limit?: number;
-  /** Where to start: the `nextToken` of an earlier page for the same conditions. */
+  /** The `nextToken` of an earlier page for the same conditions. Left out: start at the beginning. */
   pageToken?: string | undefined;
-  /** How many bytes a page may hold. */
+  /** The most bytes of a page. */
   maxBytes?: number | undefined;
 }
 
@@ -39,7 +39,7 @@ export function getMany<T = KubernetesObject>(
   options?: ReadOptions,
 ): Array<Settled<T | undefined, ApiError>>;
 
-/** Lists objects, from all pages. */
+/** Lists objects from all pages. */
 export function list<T = KubernetesObject>(query: Query): T[];
 
 /** Reads one page of a list. */

@@ -2,7 +2,7 @@
 export interface Instant {
   /** Whole seconds. */
   seconds: number;
-  /** Nanoseconds within that second. */
+  /** Nanoseconds within the second. */
   nanoseconds: number;
 }
 

@@ -19,7 +19,7 @@ export interface Condition {
 /** A condition to set. */
 export interface NewCondition {
   type: string;
-  /** `true` and `false` are `True` and `False`. */
+  /** `true` stands for `True`, and `false` for `False`. */
   status: boolean | Condition['status'];
   reason: string;
   message?: string;
@@ -27,8 +27,9 @@ export interface NewCondition {
 }
 
 /**
- * A list with conditions set. Each replaces the one of its type or is appended. `lastTransitionTime` becomes the current time if the status
- * changed, and otherwise stays, so setting the same condition again changes nothing. The given list is not modified.
+ * Returns a list with conditions set. Each replaces the condition of its type, or is appended. `lastTransitionTime`
+ * becomes the current time if the status changed, and otherwise stays, so setting the same condition again changes
+ * nothing. The given list is not modified.
  */
 export function set(
   conditions: readonly Condition[] | undefined,
@@ -41,11 +42,11 @@ export function set(
   },
 ): Condition[];
 
-/** The condition of a type. */
+/** Returns the condition of a type. */
 export function find(conditions: readonly Condition[] | undefined, type: string): Condition | undefined;
 
 /** Whether a condition exists and is true. */
 export function isTrue(conditions: readonly Condition[] | undefined, type: string): boolean;
 
-/** A list without the condition of a type. The others keep their order. */
+/** Returns a list without the condition of a type. The others keep their order. */
 export function remove(conditions: readonly Condition[] | undefined, type: string): Condition[];

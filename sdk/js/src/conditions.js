@@ -14,10 +14,10 @@ export function set(conditions, entered, options) {
   return changed;
 }
 
-// The fields are in the order in which Kubernetes writes them.
+// The fields are in Kubernetes' order.
 function complete({ type, status, reason, message = '' }, before, observedGeneration, time) {
-  const said = typeof status === 'boolean' ? (status ? 'True' : 'False') : status;
-  const condition = { type, status: oneOf(said, ['True', 'False', 'Unknown'], 'status'), reason, message };
+  const text = typeof status === 'boolean' ? (status ? 'True' : 'False') : status;
+  const condition = { type, status: oneOf(text, ['True', 'False', 'Unknown'], 'status'), reason, message };
   if (observedGeneration !== undefined && observedGeneration !== null) condition.observedGeneration = observedGeneration;
   const since = before?.status === condition.status ? before.lastTransitionTime : undefined;
   condition.lastTransitionTime = since || time;

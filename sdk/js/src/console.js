@@ -1,4 +1,4 @@
-// The language's own logger. A plain object as the last argument becomes the line's fields.
+// The language's own console. A plain object as the last argument becomes the line's fields.
 
 import * as host from '#host/log';
 import { pairs, shown } from './wire.js';
@@ -12,7 +12,7 @@ function logger(level) {
 
 let isOpen = false;
 
-/** Declares that there is a log: there is none while modules load, nor in `describe`. */
+/** Starts output. There is no log while modules load, or in `describe`. */
 export function open() {
   isOpen = true;
 }

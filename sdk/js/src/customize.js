@@ -1,4 +1,4 @@
-// The objects that are related to a parent, according to the plugin.
+// Calls the plugin's function that returns the objects related to a parent.
 
 import { known, listFrom, optionalText, text, texts } from './wire.js';
 

@@ -1,4 +1,4 @@
-// What brings the fields of an object about. Pure.
+// Computes the patch that gives an object the desired fields. Pure.
 
 import { areEqual, controllerOf } from './objects.js';
 
@@ -8,30 +8,27 @@ const SET_BY_SERVER = [
   'selfLink',
 ];
 
-/** The controller of `cached`, if `desired` names another one. */
+/** The controller of `cached`, if `desired` has another one. */
 export function otherController(cached, desired) {
   const [has, wants] = [cached, desired].map((object) => (isObject(object.metadata) ? controllerOf(object) : undefined));
   return has !== undefined && wants !== undefined && has.uid !== wants.uid ? `${has.kind} ${has.name}` : undefined;
 }
 
-/** The version that was compared, if the patch must not reach a later one. */
+/** The version of `cached`, if the patch must not be applied to a later one. */
 export function versionOf(cached, patch) {
   return mayUndo(patch) ? cached.metadata?.resourceVersion : undefined;
 }
 
-/**
- * Whether a merge patch may undo what others have written since: it replaces lists whole, and a null removes all that is in its
- * place.
- */
+/** Whether a merge patch may undo newer writes of others: it replaces whole lists, and a null removes a whole field. */
 function mayUndo(patch) {
   return isObject(patch) ? Object.values(patch).some(mayUndo) : patch === null || Array.isArray(patch);
 }
 
-/** The merge patch that brings the fields of `desired` about. Undefined: they are there. */
+/** The merge patch that gives `cached` the fields of `desired`. Undefined: it has them. */
 export function patchOf(cached, desired) {
   const wanted = without(desired, ['apiVersion', 'kind', 'status']);
   if (isObject(wanted.metadata)) {
-    // The server stores no empty map or list in metadata.
+    // The server drops empty maps and lists in metadata.
     const empty = Object.keys(wanted.metadata).filter((field) => isEmpty(wanted.metadata[field]));
     wanted.metadata = without(wanted.metadata, [...SET_BY_SERVER, ...empty]);
     for (const list of ['ownerReferences', 'finalizers']) {
@@ -50,7 +47,10 @@ function isEmpty(value) {
   return typeof value === 'object' && value !== null && Object.keys(value).length === 0;
 }
 
-/** `has`, in which the owners or finalizers of `wanted` replace those that are the same, or are added. */
+/**
+ * Returns `has` with the owners or finalizers of `wanted`. A wanted entry replaces the one that is the same, or is
+ * appended.
+ */
 function joined(has, wanted) {
   const all = [...has];
   for (const element of wanted) {
@@ -61,7 +61,7 @@ function joined(has, wanted) {
   return all;
 }
 
-/** What a merge patch must have to make `wanted` of `has`, which is null if there is nothing. Undefined: nothing. */
+/** The merge patch that changes `has`, null if missing, into `wanted`. Undefined: nothing differs. */
 function difference(has, wanted) {
   if (isObject(has) && isObject(wanted)) {
     const fields = Object.entries(wanted).map(([field, value]) => [field, difference(fieldOf(has, field), value)]);
@@ -75,13 +75,13 @@ function difference(has, wanted) {
       areNamedAlike(has[place], element) ? overlaid(has[place], element) : (withoutNulls(element) ?? null),
     );
   }
-  // Of what a merge patch puts in the place of something else, it removes the nulls.
+  // Nulls may stay in this value: a merge patch drops them when it replaces a value of another type.
   return wanted;
 }
 
 /**
- * Whether `has`, which is null if there is nothing, has all that is `wanted`. Null, and an object of nothing but nulls, want
- * nothing. An empty object or list is wanted for itself, as `emptyDir: {}` is.
+ * Whether `has`, null if missing, has all `wanted` fields. A missing value is enough for a wanted null, and for a
+ * wanted object that contains only nulls. It is not enough for an empty object or list, such as `emptyDir: {}`.
  */
 function shows(has, wanted) {
   if (isObject(wanted)) {
@@ -103,7 +103,7 @@ function areNamedAlike(has, wanted) {
   return isObject(has) && isObject(wanted) && typeof has.name === 'string' && has.name === wanted.name;
 }
 
-/** `has` with the `wanted` fields, as a merge patch would leave it. */
+/** Returns `has` with the `wanted` fields, as a merge patch would leave it. */
 function overlaid(has, wanted) {
   if (!isObject(has) || !isObject(wanted)) return withoutNulls(wanted) ?? null;
   const all = new Map(Object.entries(has));
@@ -115,7 +115,7 @@ function overlaid(has, wanted) {
   return Object.fromEntries(all);
 }
 
-/** A value without the fields of objects that are null. Undefined: it is null itself. */
+/** Returns a value without the nulls in its objects. Undefined: the value itself is null. */
 function withoutNulls(value) {
   if (value === null) return undefined;
   if (Array.isArray(value)) return value.map((element) => withoutNulls(element) ?? null);

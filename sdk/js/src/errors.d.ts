@@ -34,7 +34,7 @@ export type ApiReason =
   | 'server-error'
   /** The request or the response exceeds a limit. */
   | 'too-large'
-  /** A reason without a case here: see `statusReason`. */
+  /** A reason that is newer than this SDK: see `statusReason`. */
   | 'other';
 
 /** The properties of an {@link ApiError}. */
@@ -45,7 +45,7 @@ export interface ApiErrorInit {
   reason: ApiReason;
   /** The reason as in Kubernetes' `Status.reason`, such as `Conflict`. */
   statusReason: string;
-  /** The text for people. */
+  /** The message for people. */
   message: string;
   /** The milliseconds to wait before a retry, if the server has set them. */
   retryAfterMs?: number | undefined;
@@ -54,15 +54,15 @@ export interface ApiErrorInit {
   /** Resource, group and subresource, such as `deployments.apps/scale`. */
   resource: string;
   /**
-   * The object, if the request was about a single one. An error of `not-found` names it only if the object itself does not exist, not if
-   * its kind, its namespace or a subresource is missing.
+   * The object, if the request was about a single object. An error of `not-found` names it only if the object itself
+   * does not exist, not if its kind, its namespace or a subresource is missing.
    */
   object?: ObjectRef | undefined;
 }
 
 /**
- * A failed request to the API server, or to the host's cache. Do not catch it, or make it the `cause` of another error: the host decides by
- * its reason how to retry. `String(error)` includes all details.
+ * A failed request to the API server, or to the host's cache. Let it leave `reconcile` unchanged, or as the `cause` of
+ * another error: the host decides by its reason how to retry. `String(error)` includes all details.
  */
 export class ApiError extends Error {
   constructor(init: ApiErrorInit, options?: ErrorOptions);
@@ -79,8 +79,8 @@ export class ApiError extends Error {
   /** Resource, group and subresource, such as `deployments.apps/scale`. */
   resource: string;
   /**
-   * The object, if the request was about a single one. An error of `not-found` names it only if the object itself does not exist, not if
-   * its kind, its namespace or a subresource is missing.
+   * The object, if the request was about a single object. An error of `not-found` names it only if the object itself
+   * does not exist, not if its kind, its namespace or a subresource is missing.
    */
   object?: ObjectRef | undefined;
 }
@@ -91,14 +91,14 @@ export class Terminal extends Error {}
 /** Options of a {@link Transient}. */
 export interface TransientOptions extends ErrorOptions {
   /**
-   * The minimum delay of the retry in milliseconds. The backoff may be longer, and the delay is limited to ten minutes. Left out: the
-   * backoff alone decides.
+   * The minimum delay of the retry in milliseconds, limited to ten minutes. The backoff may be longer. Left out: only
+   * the backoff counts.
    */
   retryAfterMs?: number | undefined;
 }
 
 /**
- * Worth another attempt after a backoff, as any error is, but expected: its stack is not logged.
+ * A failure that is retried after a backoff, like any other error. But it is expected, so its stack is not logged.
  *
  * ```js
  * throw new Transient('a backup runs', { retryAfterMs: 30_000 });
@@ -110,17 +110,18 @@ export class Transient extends Error {
   retryAfterMs?: number | undefined;
 }
 
-/** Why an HTTP request got no response, or (`status`) not the wanted one. */
+/** The reason why an HTTP request got no response or, as `status`, not the wanted response. */
 export type HttpReason =
   | 'not-granted' | 'invalid-request' | 'dns' | 'connect' | 'tls' | 'timeout' | 'too-large' | 'protocol' | 'other' | 'status';
 
 /**
- * An HTTP request that got no response. Rethrown, it is retried, unless the request was malformed. A request that is not granted fails the
- * call like an {@link ApiError} of `not-granted`: the key runs again when the policy changes.
+ * An HTTP request that got no response. If `reconcile` throws it, the call is retried, unless the request was
+ * malformed. A request that is not granted fails the call like an {@link ApiError} of `not-granted`: the key runs again
+ * when the policy changes.
  */
 export class HttpError extends Error {
   constructor(target: string, reason: HttpReason, detail: string, options?: ErrorOptions);
-  /** Method and URL, without the query. */
+  /** The request's method and URL, without the query. */
   target: string;
   /** The class of the failure. */
   reason: HttpReason;
@@ -132,7 +133,7 @@ export class HttpError extends Error {
 export function isApiError(error: unknown, ...reasons: ApiReason[]): boolean;
 
 /**
- * Throws the errors that a call has collected: nothing if there are none, otherwise the single error or an `AggregateError`. A call
- * attempts all its operations and reports all failures.
+ * Throws the errors that a call has collected: a single error, or an `AggregateError` of several. Without errors it
+ * throws nothing. A call should attempt all its operations and report all failures.
  */
 export function throwAll(errors: readonly unknown[]): void;

@@ -1,7 +1,7 @@
 // The errors by which the host decides how to continue.
 
 import { formatRef } from './objects.js';
-// The imported file imports this one too. Neither calls the other while it loads.
+// The imported file imports this one, too. Neither calls the other while it loads.
 import { optionalMilliseconds } from './wire.js';
 
 export class ApiError extends Error {
@@ -41,11 +41,11 @@ export class HttpError extends Error {
 }
 
 for (const type of [ApiError, Terminal, Transient, HttpError]) {
-  // Not enumerable, like the names of the language's own errors.
+  // The property is not enumerable, like the names of the language's own errors.
   Object.defineProperty(type.prototype, 'name', { value: type.name, writable: true, configurable: true });
 }
 
-/** Thrown by this package if several operations failed. Its message adds nothing, so it is not reported. */
+/** Thrown by this package if several operations failed. Its own message is not reported, because it adds nothing. */
 export class Collected extends AggregateError {}
 
 /** Whether an error is, wraps or joins an ApiError of one of these classes. */
@@ -60,7 +60,7 @@ export function isApiError(error, ...reasons) {
   return search(error);
 }
 
-/** Throws what a call has collected: nothing, the one error, or an AggregateError of all. */
+/** Throws the errors that a call has collected: a single error, or an AggregateError of several. */
 export function throwAll(errors) {
   if (errors.length === 1) throw errors[0];
   if (errors.length > 1) throw new Collected(errors, `${errors.length} things went wrong`);

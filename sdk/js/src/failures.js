@@ -1,4 +1,4 @@
-// How an error is reported to the host: its parts, each with its class.
+// Converts an error to the failures that the host receives: its parts, each with its class.
 
 import { ApiError, Collected, HttpError, Terminal, Transient } from './errors.js';
 import { nameOf, optionalMilliseconds, optionalReference, shown, text } from './wire.js';
@@ -6,11 +6,11 @@ import { nameOf, optionalMilliseconds, optionalReference, shown, text } from './
 export const SILENT = 'an error without a message';
 export const UNREADABLE = 'an error that cannot be read';
 
-/** The failures of an error, and the uncaught exceptions among them, whose stacks belong in the log. */
+/** Returns the failures of an error, and the uncaught exceptions among them, whose stacks belong in the log. */
 export function failuresOf(error) {
   const uncaught = [];
   const failures = collect(error, uncaught, []);
-  // Only an AggregateError that contains itself has no failures, and the host needs at least one.
+  // The host needs at least one failure. There is none only if an AggregateError contains itself.
   if (failures.length === 0) failures.push(failureOf(messageOf(error)));
   for (const failure of failures) {
     if (failure.api === undefined) failure.message ||= SILENT;
@@ -18,12 +18,15 @@ export function failuresOf(error) {
   return { failures, uncaught };
 }
 
-/** A failure as the interface has it: worth another attempt after a backoff, unless `more` says otherwise. */
+/** Creates a failure of the interface. It is transient, unless `more` says otherwise. */
 export function failureOf(message, more) {
   return { message, api: undefined, terminal: false, retryAfterMs: undefined, ...more };
 }
 
-/** The failures of an error, with the texts of the errors that wrap it. The errors above it, of which it is a part, are skipped. */
+/**
+ * Returns the failures of an error, with the texts of the errors that wrap it. It skips the errors in `above`, which
+ * contain this one.
+ */
 function collect(error, uncaught, above) {
   const chain = classified(error, above);
   const failures = failuresWithin(chain, uncaught, above);
@@ -47,19 +50,22 @@ function failuresWithin(chain, uncaught, above) {
   return [failureOf(message, { retryAfterMs: delayOf(inner) })];
 }
 
-/** An HTTP request that is not granted is a denial like any other: the host runs the key again when the policy changes. */
+/**
+ * An HTTP request that is not granted is reported as a denial of the API: the host runs the key again when the policy
+ * changes.
+ */
 function denial({ detail }) {
   return { code: 403, reason: 'not-granted', statusReason: 'NotGranted', message: detail, verb: 'fetch', resource: 'http' };
 }
 
-/** The minimum delay of the retry. A plugin may have changed it, so it is checked. */
+/** The minimum delay of the retry. It is checked, because a plugin may have changed it. */
 function delayOf(error) {
   return error instanceof Transient ? optionalMilliseconds(error.retryAfterMs, 'the retryAfterMs of a Transient') : undefined;
 }
 
 /**
- * The failures of one of several joined errors. If its getters throw, that error is reported in its place, once, and the others keep their
- * classes.
+ * The failures of one part of a joined error. If the part's getters throw, the thrown error is reported once instead,
+ * and the other parts keep their classes.
  */
 function partOf(part, uncaught, above, message, isFirst = true) {
   try {
@@ -69,18 +75,21 @@ function partOf(part, uncaught, above, message, isFirst = true) {
   }
 }
 
-/** An error and its causes down to the first that has a class; if none has one, only the error, whose text includes all causes. */
+/**
+ * Returns an error and its causes down to the first that has a class. If none has a class, it returns only the error,
+ * whose text includes all causes.
+ */
 function classified(error, above) {
   const chain = withCauses(error, above);
   const last = chain.findIndex((part) => hasClass(part) || isJoined(part));
   return last < 0 ? [error] : chain.slice(0, last + 1);
 }
 
-/** Puts failures into the text of the error that wraps theirs. For an API error the error's own text is used. */
+/** Adds the text of a wrapping error to failures. For an API error it uses the error's own text. */
 function surround(failures, outer, inner) {
   for (const failure of failures) {
-    const told = failure.api ?? failure;
-    told.message = around(outer, inner, told.message);
+    const target = failure.api ?? failure;
+    target.message = around(outer, inner, target.message);
   }
   return failures;
 }
@@ -89,38 +98,39 @@ function surround(failures, outer, inner) {
 // host itself adds the request and the object.
 function around(outer, inner, message) {
   if (outer === '' || message === '') return outer + message;
-  for (const said of [...textsOf(inner), message]) {
-    const place = placeOf(said, outer);
-    if (place >= 0) return outer.slice(0, place) + message + outer.slice(place + said.length);
+  for (const text of [...textsOf(inner), message]) {
+    const place = placeOf(text, outer);
+    if (place >= 0) return outer.slice(0, place) + message + outer.slice(place + text.length);
   }
   return `${outer}: ${message}`;
 }
 
 /**
- * The place where one text contains another as a separate part: at its beginning or end, or separated from the words around it by
- * punctuation (by spaces, if it has several words itself), and not as a part of a name such as "shop-1". Anywhere else it occurs by chance:
- * then it is -1. The last such place counts, because context mostly comes before an error. Non-ASCII characters count as letters.
+ * Finds one text as a separate part of another: at its beginning or end, or separated from the words around it by
+ * punctuation (by spaces, if it has several words itself), and not inside a name such as "shop-1". Any other occurrence
+ * is taken for chance: the result is then -1. The last such place counts, because context mostly comes before an error.
+ * Non-ASCII characters count as letters.
  */
-function placeOf(said, outer) {
-  const touched = said.includes(' ')
+function placeOf(text, outer) {
+  const touched = text.includes(' ')
     ? /[0-9A-Za-z\u0080-\uffff][-_./]?\0|\0[-_./]?[0-9A-Za-z\u0080-\uffff]/
     : /[0-9A-Za-z\u0080-\uffff](?: +|[-_./]?)\0|\0(?: +|[-_./]?)[0-9A-Za-z\u0080-\uffff]/;
-  let place = said === '' ? -1 : outer.lastIndexOf(said);
-  // Only a very long run of spaces could be longer than this.
+  let place = text === '' ? -1 : outer.lastIndexOf(text);
+  // 99 characters are enough, unless there is a very long run of spaces.
   while (
     place >= 0 &&
-    touched.test(`${outer.slice(Math.max(place - 99, 0), place)}\0${outer.slice(place + said.length, place + said.length + 99)}`)
+    touched.test(`${outer.slice(Math.max(place - 99, 0), place)}\0${outer.slice(place + text.length, place + text.length + 99)}`)
   ) {
-    place = place === 0 ? -1 : outer.lastIndexOf(said, place - 1);
+    place = place === 0 ? -1 : outer.lastIndexOf(text, place - 1);
   }
   return place;
 }
 
-/** The forms in which an error may be quoted, the longest first. */
+/** The forms in which a message may quote an error, the longest first. */
 function textsOf(error) {
   if (!(error instanceof Error)) return [shown(error)];
   // Without a message, no form is specific enough: "Error" could occur by chance.
-  return error.message === '' ? [] : [`${error}`, ownMessage(error), `${error.message}`].map((said) => said.toWellFormed());
+  return error.message === '' ? [] : [`${error}`, ownMessage(error), `${error.message}`].map((text) => text.toWellFormed());
 }
 
 function hasClass(error) {
@@ -141,10 +151,10 @@ function ownMessage(error) {
   if (!(error instanceof Error)) return shown(error);
   if (error instanceof Collected) return '';
   const isPlain = error.name === 'Error' || error.name === 'AggregateError' || hasClass(error);
-  return [isPlain ? '' : error.name, error.message].filter((said) => said !== '').join(': ').toWellFormed();
+  return [isPlain ? '' : error.name, error.message].filter((text) => text !== '').join(': ').toWellFormed();
 }
 
-/** The text of an error and of all its causes, without those above it. */
+/** The text of an error and of its causes, without the errors in `above`. */
 export function messageOf(error, above) {
   const parts = withCauses(error, above);
   return parts.reduceRight((message, part, place) => around(ownMessage(part), parts[place + 1], message), '');
@@ -160,7 +170,7 @@ function withCauses(error, above = []) {
   return parts;
 }
 
-/** The error in the interface's form. A plugin may have created or changed it, so it is checked. */
+/** Converts an error to the interface's form. It is checked, because a plugin may have created or changed it. */
 function apiFailure(error) {
   return {
     code: error.code & 0xffff,
@@ -180,7 +190,7 @@ export const API_REASONS = [
   'server-error', 'too-large', 'other',
 ];
 
-/** An error with its stack and those of its causes, as Node.js shows it. */
+/** An error and its causes, each with its stack, in Node.js's form. */
 export function stackOf(error) {
   const parts = withCauses(error).map((part) =>
     part instanceof Error ? oneStack(part) : `${shown(part)} (${nameOf(part)}, which has no stack)`,

@@ -4,13 +4,13 @@ import type { Fields } from './types.js';
 export interface RequestInit {
   /** Default: `GET`. */
   method?: string;
-  /** Names and values. The host sets the headers about the connection. */
+  /** Names and values. The host itself sets headers such as `Host` and `Content-Length`. */
   headers?: Fields;
   /** A text or bytes. */
   body?: string | Uint8Array | null | undefined;
   /** A value to send as JSON, instead of `body`. */
   json?: unknown;
-  /** For the whole exchange, in milliseconds. Left out: the host's limit. */
+  /** The limit of the whole exchange in milliseconds. Left out: the host's limit. */
   timeoutMs?: number | undefined;
 }
 
@@ -22,7 +22,7 @@ export interface Response {
   readonly ok: boolean;
   /** Names, in lower case, and values. */
   readonly headers: ReadonlyArray<readonly [string, string]>;
-  /** The first value of a header. Case does not matter. */
+  /** Returns the first value of a header. The case of the name does not matter. */
   header(name: string): string | undefined;
   /** The body as received: a text if it is UTF-8. */
   readonly body: string | Uint8Array;
@@ -37,11 +37,11 @@ export interface Response {
 }
 
 /**
- * Sends a request to a granted host and returns the whole response, at once and without a promise. Any status is a response,
- * not an error. Redirects are not followed.
+ * Sends a request to a granted host and returns the whole response, without a promise. Any status is a response, not an
+ * error. Redirects are not followed.
  *
- * A call may run again at any time, so make requests that do no harm twice: with an idempotency key (the primary's UID,
- * say), or after asking what is there.
+ * A call may run again at any time, so a repeated request must do no harm. Use an idempotency key (such as the
+ * primary's UID), or first ask for the current state.
  *
  * @throws {HttpError} if there is no response.
  */

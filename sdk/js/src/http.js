@@ -19,7 +19,7 @@ export function fetch(url, init) {
     request.body = { tag: 'text', val: stringify(json, 'the body of an HTTP request') };
     request.headers.push(['content-type', 'application/json']);
   }
-  // For messages: secrets are more often in the query than before it.
+  // The target in messages omits the query, which is the part most likely to contain secrets.
   const target = `${request.method} ${request.url.split(/[?#]/, 1)[0]}`;
   try {
     return new Response(host.fetch(request), target);

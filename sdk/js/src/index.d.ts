@@ -15,13 +15,13 @@ export type { Condition, NewCondition } from './conditions.js';
 export type { EventInput } from './events.js';
 export type { Instant } from './clock.js';
 export type { Trigger } from './triggers.js';
-/** Reads from the caches of the declared watches, which send no request: for nearly all reads. */
+/** Reads from the caches of the declared watches. They send no request, so use them for nearly all reads. */
 export * as cache from './cache.js';
 /** The host's clock. */
 export * as clock from './clock.js';
 /** Lists of status conditions. */
 export * as conditions from './conditions.js';
-/** The operator's configuration. */
+/** The operator's configuration of the plugin. */
 export * as config from './config.js';
 /** Kubernetes Events, which people see in `kubectl describe`. */
 export * as events from './events.js';

@@ -2,8 +2,8 @@
 export function parse(text: string): any;
 
 /**
- * The JSON text of a value. It may contain `BigInt`, but not `NaN`, `Infinity`, or an object of the language's own such as a `Map`, a
- * `Promise` or a `RegExp`. Values that are `undefined`, functions or symbols are left out, and `null` in an array. `what` names the value
- * in errors.
+ * The JSON text of a value. The value may contain `BigInt`, but not `NaN`, `Infinity`, or one of the language's own
+ * objects, such as a `Map`, a `Promise` or a `RegExp`. Values that are `undefined`, functions or symbols are left out,
+ * and become `null` in an array. `what` names the value in errors.
  */
 export function stringify(value: unknown, what?: string): string;

@@ -1,4 +1,5 @@
-// JSON as it crosses the interface. Whole numbers that a double cannot hold exactly are BigInt, both ways.
+// JSON in the interface's texts. Whole numbers that a double cannot represent exactly are BigInt, when reading and when
+// writing.
 
 import { shown } from './wire.js';
 
@@ -22,7 +23,7 @@ export function stringify(value, what = 'the value') {
   return text;
 }
 
-// Not an Error: its stack would take space in each component.
+// This is not an Error, because its stack would take space in each component.
 const REFUSED = { message: 'it holds what is no JSON' };
 
 function written(value) {
@@ -30,14 +31,15 @@ function written(value) {
     return JSON.stringify(value, checked);
   } catch (error) {
     if (error === REFUSED) throw error;
-    // It contains a BigInt, or a cycle: then this fails too, with an error that says so.
+    // The value contains a BigInt or a cycle. With a cycle this call fails too, with an error that names it.
     return stringifyWithBigInts(value);
   }
 }
 
-// JSON silently converts each of these: NaN to null, by which a patch deletes the field; a Map or a Promise to {}; a Number object to a
-// number that equals no Number object, so that its parent would be written again at each call. The engine calls this for each value. It
-// takes a tenth of the writing time, as long as usual values are recognised at once and no place is recorded.
+// JSON.stringify silently converts these values: NaN to null, which deletes the field in a patch; a Map or a Promise to
+// {}; a Number object to a number that never equals the object, so that its parent would be written again at each call.
+// The engine calls this function for each value. It takes a tenth of the writing time, because usual values return at
+// once and no path is recorded.
 function checked(key, inner) {
   const isUsual =
     typeof inner === 'object'
@@ -47,7 +49,7 @@ function checked(key, inner) {
   return inner;
 }
 
-/** Names the part of a refused value that cannot be written, and its place. */
+/** Throws an error that names the part of the value that cannot be written, and its path. */
 function refuse(value, what) {
   const paths = new Map();
   JSON.stringify(value, function (key, inner) {
@@ -60,7 +62,7 @@ function refuse(value, what) {
   });
 }
 
-/** The reason why a value must not be written, although JSON would write `inner` for it. */
+/** The reason why a value is refused, although JSON would write `inner` for it. */
 function reasonAgainst(value, inner) {
   if (inner instanceof Number) return 'an object of Number: make it a number, as by Number(value) without new';
   if (inner instanceof Map) return 'a Map: make it an object, as by Object.fromEntries(map)';
@@ -72,11 +74,12 @@ function reasonAgainst(value, inner) {
   return kind === 'Object' || kind === 'Array' ? undefined : `an object of ${kind}, which JSON has nothing for: make it what JSON has`;
 }
 
-/** As many digits as the first unsafe number has: 9007199254740992. */
+/** The number of digits of the first unsafe integer, 9007199254740992. */
 const LONG = 16;
 
-// A run of this many digits covers a multiple of its length. Looking only at these places costs a sixteenth of looking at all: in QuickJS
-// that is a quarter of a regular expression, and as much as a walk over the parsed value of a usual object.
+// A run of this many digits covers a multiple of its length, so only those places are checked. That costs a sixteenth
+// of checking every place: in QuickJS, a quarter of a regular expression, and as much as a walk over the parsed value
+// of a usual object.
 function hasLongNumber(text) {
   for (let place = LONG - 1, length = text.length; place < length; place += LONG) {
     const character = text[place];
@@ -94,8 +97,8 @@ function isInLongRun(text, place) {
   return last - first + 1 >= LONG;
 }
 
-// BigInts pass through the engine's own parser and writer as texts that begin with a mark. Texts that begin with the mark anyway get one
-// more, so that both ways are exact.
+// BigInts pass through the engine's own parser and writer as texts that begin with a mark. A text that already begins
+// with the mark gets another one, so that both directions are exact.
 const MARK = '#';
 const TOKEN = /("[^"\\]*(?:\\.[^"\\]*)*")(\s*:)?|-?\d[\d.eE+-]*/g;
 const WHOLE = /^-?\d+$/;

@@ -15,7 +15,7 @@ export function query({ namespace, labelSelector, limit = 500, pageToken }) {
   };
 }
 
-/** One page; `fetch` reads the page that the query's token names. */
+/** Returns one page. `fetch` reads the page that the query's token names. */
 export function one(fetch, asked) {
   const { items, nextToken } = fetch(asked);
   const page = { items: items.map(parse) };
@@ -23,7 +23,7 @@ export function one(fetch, asked) {
   return page;
 }
 
-/** The objects of this page and all later ones. */
+/** Yields the objects of this page and all later ones. */
 export function* each(fetch, asked) {
   let pageToken = asked.pageToken;
   do {
@@ -33,7 +33,7 @@ export function* each(fetch, asked) {
   } while (pageToken !== undefined);
 }
 
-/** The same objects as a list. */
+/** Returns the objects of this page and all later ones as a list. */
 export function all(fetch, asked) {
   const objects = [];
   let pageToken = asked.pageToken;
@@ -45,7 +45,7 @@ export function all(fetch, asked) {
   return objects;
 }
 
-/** An object that may be missing. */
+/** Parses an object that may be missing. */
 export function read(text) {
   return text === undefined || text === null ? undefined : parse(text);
 }

@@ -2,7 +2,7 @@ import type { KubernetesObject, ObjectKind, ObjectRef, Page } from './types.js';
 
 /** The part of an object to read. */
 export interface View {
-  /** Read only the values at these JSON pointers (RFC 6901), in their places, beside what identifies the object. */
+  /** Read only the object's identity and the values at these JSON pointers (RFC 6901), which keep their places. */
   fields?: string[] | undefined;
   /** Read only its `apiVersion`, `kind` and `metadata`. The server sends no more. */
   metadataOnly?: boolean | undefined;
@@ -48,19 +48,19 @@ export interface Query extends ObjectKind, View {
   labelSelector?: string | undefined;
   /** In Kubernetes' syntax, such as `spec.nodeName=n1`, as far as the API supports it for the kind. */
   fieldSelector?: string | undefined;
-  /** How many objects a page may hold. Default: 500. */
+  /** The most objects of a page. Default: 500. */
   limit?: number;
-  /** Where to start: the `nextToken` of an earlier page for the same conditions. */
+  /** The `nextToken` of an earlier page for the same conditions. Left out: start at the beginning. */
   pageToken?: string | undefined;
 }
 
 /**
- * Reads one object from the API server itself, which sends a request. Undefined: it does not exist. Without a namespace, the primary's is
- * used.
+ * Reads one object from the API server itself, which sends a request. Undefined: the object does not exist. Without a
+ * namespace, it reads in the primary's namespace.
  */
 export function get<T = KubernetesObject>(target: ObjectRef, options?: ReadOptions): T | undefined;
 
-/** Lists objects, from all pages; each page sends a request. */
+/** Lists objects from all pages. Each page sends a request. */
 export function list<T = KubernetesObject>(query: Query): T[];
 
 /** Reads one page of a list. */
@@ -73,7 +73,7 @@ export function iterate<T = KubernetesObject>(query: Query): Generator<T, void, 
 export function log(pod: ObjectRef, options?: LogOptions): string;
 
 /**
- * Returns how the API server serves a kind, for plugins that adapt to the cluster. Undefined: it does not serve it. It needs no right, and
- * counts as a read.
+ * Returns how the API server serves a kind, for plugins that adapt to the cluster. Undefined: the server does not serve
+ * the kind. It needs no right, and counts as a read.
  */
 export function served(kind: ObjectKind): ServedKind | undefined;

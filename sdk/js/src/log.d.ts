@@ -9,7 +9,7 @@ export type Level = 'trace' | 'debug' | 'info' | 'warn' | 'error';
  */
 export function log(level: Level, message: string, fields?: Fields): void;
 
-/** Writes a line of every detail. */
+/** Writes a line about a detail. */
 export function trace(message: string, fields?: Fields): void;
 /** Writes a line for finding faults. */
 export function debug(message: string, fields?: Fields): void;

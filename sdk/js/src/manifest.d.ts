@@ -2,7 +2,7 @@ import type { Counter, Gauge, Histogram } from './metrics.js';
 
 /** A plugin's watches and rights. A field that is left out has the host's default. */
 export interface Manifest {
-  /** The version of this schema. Left out: the one that this SDK is for. */
+  /** The version of this schema. Left out: the SDK's version. */
   apiVersion?: 'windlass.dev/v1alpha1';
   /** The kind of this document. */
   kind?: 'PluginManifest';
@@ -14,7 +14,7 @@ export interface Manifest {
   description?: string;
   /** The reconcile loops. */
   controllers: Controller[];
-  /** CustomResourceDefinitions that the plugin brings, whole. */
+  /** The complete CustomResourceDefinitions that the plugin installs. */
   crds?: object[];
   /** Rights beyond those that the watches imply: to read watched objects, to change owned ones, and to write the status of primaries. */
   permissions?: Permission[];
@@ -22,7 +22,7 @@ export interface Manifest {
   metrics?: Array<Metric | Counter | Gauge | Histogram>;
   /** The configuration that an operator may give. */
   config?: { /** A JSON schema, which the configuration must fit. */ schema: object };
-  /** Finalizers other than the plugin's that its writes add or remove; `*` for all. */
+  /** Finalizers, other than its own, that the plugin adds or removes; `*` for all. */
   finalizers?: string[];
   /** HTTP hosts that the plugin may call. */
   http?: HttpAccess[];
@@ -57,8 +57,8 @@ export interface Watch {
   /** Only objects with these fields, in Kubernetes' syntax, as far as the API supports them for the kind. */
   fieldSelector?: string;
   /**
-   * Only objects for which all of these conditions hold. The host evaluates them, so the server still sends all objects. An object
-   * for which they stop holding counts as gone.
+   * Only objects that meet all of these conditions. The host evaluates them, so the server still sends all objects. An
+   * object that no longer meets them counts as deleted.
    */
   where?: Array<WhereTest | { /** At least one of these holds. */ any: WhereTest[] }>;
   /** How much of an object the cache keeps. Left out: all but `managedFields`. */
@@ -67,7 +67,10 @@ export interface Watch {
   managedFields?: boolean;
   /** Indexes, by which `cache.list` finds objects quickly. */
   indexes?: Index[];
-  /** The updates that count: any of these. Left out: all updates. Creations, deletions, and the beginning of a deletion always count. */
+  /**
+   * Selects the updates that count: those that at least one predicate accepts. Left out: all updates. Creations,
+   * deletions, and the beginning of a deletion always count.
+   */
   predicates?: Predicate[];
   /** `false`: sends even a write that would provably change nothing, for webhooks that must run at each write. */
   noOpSkip?: boolean;
@@ -75,7 +78,7 @@ export interface Watch {
 
 /** Children of one kind. */
 export interface OwnedWatch extends Watch {
-  /** `false`: ignores the deletion of a child and its beginning. */
+  /** `false`: ignores the beginning and the end of a child's deletion. */
   deleted?: boolean;
   /** How a composer's children of this kind are updated. */
   updateStrategy?: 'inPlace' | 'recreate' | 'onDelete';
@@ -83,24 +86,24 @@ export interface OwnedWatch extends Watch {
 
 /** Other objects of one kind. */
 export interface MappedWatch extends Watch {
-  /** `false`: ignores the deletion of an object and its beginning. */
+  /** `false`: ignores the beginning and the end of an object's deletion. */
   deleted?: boolean;
   /** How a changed object maps to the primaries that run. On an update, both the old and the new object count. */
   mapping: Mapping;
 }
 
-/** A condition on an annotation, which is a text, or on the values at a JSON pointer, of which one that fits is enough. */
+/** A condition on an annotation, which is a text, or on the values at a JSON pointer, of which one must match. */
 export type WhereTest =
   | ({ /** The annotation's key. */ annotation: string } & WantedValue<string>)
   | ({ /** A JSON pointer; `*` in it stands for each element of a list. */ field: string } & WantedValue<string | number | boolean>);
 
-/** What the subject of a condition has to be. */
+/** The condition's requirement on a value. */
 export type WantedValue<Value> =
   | { is: Value }
   | { in: Value[] }
-  /** None of these, or absent. */
+  /** Absent, or another value than these. */
   | { notIn: Value[] }
-  /** `false`: it has no value, or null. */
+  /** `true`: has a value other than null. `false`: has no value, or null. */
   | { exists: boolean };
 
 /** How much of an object the cache keeps. */
@@ -109,7 +112,7 @@ export type Projection =
   | { type: 'full' }
   /** The object's identity and its metadata. */
   | { type: 'metadata' }
-  /** The metadata, and the values at these JSON pointers; `*` in one stands for each element of a list. */
+  /** The metadata, and the values at these JSON pointers. In a pointer, `*` stands for each element of a list. */
   | { type: 'fields'; pointers: string[] }
   /**
    * The metadata, and in the field `digest` a digest of the values at these JSON pointers, which are not kept themselves. With the
@@ -127,19 +130,23 @@ export interface Index {
 
 /** The value that an index contains. */
 export type IndexSource =
-  /** A text, or each element of a list of texts. With a `*` in the pointer, all that it leads to. */
+  /** A text, or each element of a list of texts. In the pointer, `*` stands for each element of a list. */
   | { type: 'field'; pointer: string }
   /** A label. */
   | { type: 'label'; key: string }
-  /** An annotation. With `split`, the character between the parts of a list such as `a, b`: each part. */
+  /**
+   * An annotation. With `split`, each part of an annotation that is a list such as `a, b`; `split` is the separator.
+   */
   | { type: 'annotation'; key: string; split?: string }
   /** References with the namespace and the name in two fields: each value is `namespace/name`. */
   | ({ type: 'reference' } & ReferencePath)
   /**
-   * Label selectors, for `selectedBy`. `cache.list` finds an object by labels that it selects, such as `app=web,tier=front`.
-   * `labelSelector`: with `matchLabels` and `matchExpressions`; an empty one selects everything. `labels`: a map of labels, as a
-   * Service has it; an empty one selects nothing. `text`: such as `app in (web,api)`; an empty one selects everything.
-   * Default: `labelSelector`.
+   * Label selectors, for `selectedBy`. `cache.list` finds an object by labels that its selector matches, such as
+   * `app=web,tier=front`.
+   *
+   * `form` is `labelSelector` for selectors with `matchLabels` and `matchExpressions`, the default; `labels` for maps
+   * of labels, as in a Service; `text` for texts such as `app in (web,api)`. An empty map of labels selects nothing. An
+   * empty selector of the other forms selects everything.
    */
   | { type: 'selector'; pointer: string; form?: 'labelSelector' | 'labels' | 'text' };
 
@@ -147,7 +154,10 @@ export type IndexSource =
 export interface ReferencePath {
   /** Leads to the references; for a list of them its last segment is `*`. Left out: the object itself. */
   base?: string;
-  /** Leads to the namespace, below the base. If it is left out, or the field is missing, it is the object's namespace. */
+  /**
+   * Leads to the namespace, below the base. If it is left out, or the field is missing, the reference is to the
+   * object's own namespace.
+   */
   namespace?: string;
   /** Leads to the name, below the base. */
   name: string;
@@ -163,13 +173,13 @@ export type Mapping =
   | { type: 'label'; key: string }
   /** The primary that an annotation names. */
   | { type: 'annotation'; key: string }
-  /** The primary that a field names; with a `*` in the pointer, each that it leads to. */
+  /** The primary that a field names. If the pointer contains `*`, every primary that the matching fields name. */
   | { type: 'field'; pointer: string }
   /** The primaries that references name, with the namespace and the name in two fields. */
   | ({ type: 'reference' } & ReferencePath)
   /** Every primary whose index contains the object's name, or its namespace and name. */
   | { type: 'referencedBy'; index: string }
-  /** Every primary with a selector, in this index, that selects the object's labels. */
+  /** Every primary whose selector in this index matches the object's labels. */
   | { type: 'selectedBy'; index: string }
   /** The primary with the object's own name. */
   | { type: 'sameName' }
@@ -188,7 +198,7 @@ export type Predicate =
   | { type: 'labels' }
   /** An annotation has changed. */
   | { type: 'annotations' }
-  /** A value at one of these JSON pointers has changed; `*` in one stands for each element of a list. */
+  /** A value at one of these JSON pointers has changed. In a pointer, `*` stands for each element of a list. */
   | { type: 'fields'; pointers: string[] }
   /** The inner predicate rejects the update. */
   | { type: 'not'; predicate: Predicate }
@@ -199,7 +209,7 @@ export type Predicate =
 export interface Options {
   /** How many objects are reconciled at once, at most 64. Default: 16. */
   workers?: number;
-  /** How many counted retries an object gets before it is left to the slow lane. Default: 15. */
+  /** How many counted retries an object gets before it runs only in the slow lane. Default: 15. */
   maxRetries?: number;
   /**
    * The delay before the n-th retry: `baseMs` (default 5) doubled n times, at most `maxMs` (default 1000000). With the
@@ -219,11 +229,14 @@ export interface Options {
   deadlineMs?: number;
   /** Whether objects get the finalizer `windlass.dev/NAME`, so that the plugin can clean up before they are deleted. */
   finalizer?: boolean;
-  /** Whether the controller writes the status of its primaries. `false`: the manifest asks for no right to. Default: true. */
+  /**
+   * Whether the controller writes the status of its primaries. With `false`, the manifest does not ask for that right.
+   * Default: true.
+   */
   status?: boolean;
   /**
-   * How to treat an object whose writes do not appear in the caches for too long. `probe`: it is held until the caches are known to be new
-   * enough. `run`: it runs nevertheless. Default: `probe`.
+   * How to treat an object whose writes do not appear in the caches for too long. `probe` holds it until the caches are
+   * known to be new enough. `run` runs it nevertheless. Default: `probe`.
    */
   expectationTimeout?: 'probe' | 'run';
 }
@@ -234,9 +247,9 @@ export interface Permission {
   apiGroups: string[];
   /** Resources and subresources, such as `deployments` and `deployments/scale`. */
   resources: string[];
-  /** API verbs. An apply needs `patch`, and `create` too unless it names a `uid` or a `resourceVersion`. */
+  /** API verbs. An apply needs `patch`. It also needs `create`, unless it has a `uid` or a `resourceVersion`. */
   verbs: Array<'get' | 'list' | 'watch' | 'create' | 'update' | 'patch' | 'delete' | 'deletecollection' | '*'>;
-  /** Only in these namespaces. Left out or empty: in all, and objects without one. */
+  /** Only in these namespaces. Left out or empty: in all namespaces, and for cluster-scoped objects. */
   namespaces?: string[];
   /** Only objects with these names. Left out or empty: all. */
   names?: string[];
@@ -248,7 +261,7 @@ export interface Metric {
   name: string;
   /** A counter only grows, a gauge goes up and down, a histogram counts values by size. */
   type: 'counter' | 'gauge' | 'histogram';
-  /** What it counts, in which unit, for people. */
+  /** A description of the metric and its unit, for people. */
   help: string;
   /** The labels that each value carries. */
   labels?: string[];

@@ -1,4 +1,4 @@
-// The manifest in the form that the host reads. Unknown fields are refused while the plugin is built.
+// Converts the manifest to the host's form. An unknown field fails the build.
 
 import { stringify } from './json.js';
 import { known, list } from './wire.js';
@@ -8,8 +8,8 @@ const WHERE = 'annotation field any is in notIn exists';
 const PREDICATE = 'type pointers predicate predicates';
 const REFERENCE = 'base namespace name';
 
-// The fields of each part, by the field that contains the part. They are in texts, as these are stored in each component. A field without a
-// part is not checked further.
+// The fields of each part of the manifest, by the name of the field that contains the part. They are written as texts,
+// which take less space in a component. The value of any other field is not checked.
 const PARTS = {
   manifest: 'apiVersion kind name version description controllers crds permissions metrics config finalizers http',
   controllers: 'name primary owns watches options',
@@ -32,10 +32,10 @@ const PARTS = {
   http: 'scheme host port methods',
 };
 const LISTS = ['controllers', 'owns', 'watches', 'where', 'any', 'indexes', 'predicates', 'permissions', 'metrics', 'http'];
-// The plugin's own functions, by the type of the mapping that calls them.
+// The plugin functions that a mapping calls, by the mapping's type.
 const MAPPERS = { mapper: 'map', customize: 'customize' };
 
-/** The text of the manifest of a plugin's definition, which holds its functions too. */
+/** Returns the text of the manifest of a plugin's definition, which also contains the plugin's functions. */
 export function manifestText(definition) {
   const { manifest } = definition;
   check(manifest ?? null, 'manifest', 'the manifest', definition);

@@ -1,9 +1,9 @@
-// The primaries that a change concerns, according to the plugin.
+// Calls the plugin's function that returns the primaries that a change concerns.
 
 import { parse } from './json.js';
 import { known, listFrom, optionalText, text } from './wire.js';
 
-/** The targets of each change of a batch. Calls `map` once per change. */
+/** Returns the targets of each change of a batch. Calls `map` once per change. */
 export function targetsOf({ watch, changes }, map) {
   const answers = [];
   for (const change of changes) {

@@ -11,7 +11,7 @@ export function observe(name: string, value: number, labels?: Fields): void;
 
 /** The description of a metric. */
 export interface About<Label extends string = string> {
-  /** What it counts, in which unit, for people. */
+  /** A description of the metric and its unit, for people. */
   help: string;
   /** The labels that each value carries. */
   labels?: readonly Label[];
@@ -23,7 +23,7 @@ interface Declared<Label extends string> {
   readonly labels?: Label[];
 }
 
-/** The labels of a value: all that were declared. */
+/** The labels of a value: exactly the declared labels. */
 type Values<Label extends string> = [Label] extends [never] ? [labels?: Record<string, never>] : [labels: Record<Label, string>];
 
 /** A value that only grows. List it in the manifest's `metrics`. */
@@ -46,7 +46,7 @@ export interface Histogram<Label extends string = any> extends Declared<Label> {
 }
 
 /**
- * A counter that the manifest lists and the code uses, so that the two cannot differ:
+ * A counter that both the manifest and the code use, so that the two cannot differ:
  *
  * ```js
  * const BACKUPS = metrics.counter('backups_total', { help: 'Backups that were begun.', labels: ['result'] });
@@ -56,10 +56,10 @@ export interface Histogram<Label extends string = any> extends Declared<Label> {
  */
 export function counter<const Label extends string = never>(name: string, about: About<Label>): Counter<Label>;
 
-/** A gauge that the manifest lists and the code uses. */
+/** A gauge that both the manifest and the code use. */
 export function gauge<const Label extends string = never>(name: string, about: About<Label>): Gauge<Label>;
 
-/** A histogram that the manifest lists and the code uses. Without `buckets` it has the host's. */
+/** A histogram that both the manifest and the code use. Without `buckets` it has the host's default buckets. */
 export function histogram<const Label extends string = never>(
   name: string,
   about: About<Label> & { buckets?: number[] },

@@ -13,7 +13,7 @@ export function observe(name, value, labels) {
   host.observe(text(name, 'name'), number(value, 'value'), pairs(labels, 'labels'));
 }
 
-// A metric that a manifest lists and the code uses. Its enumerable fields are those of the manifest.
+// A metric that both the manifest and the code use. Its enumerable fields are those of the manifest.
 class Metric {
   constructor(type, name, { help, labels, buckets }) {
     this.name = text(name, 'name');

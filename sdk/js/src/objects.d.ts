@@ -1,6 +1,6 @@
 import type { ObjectMeta, ObjectRef, OwnerReference } from './types.js';
 
-/** Anything that identifies an object. */
+/** The fields that identify an object. */
 interface Named {
   apiVersion: string;
   kind: string;
@@ -22,7 +22,7 @@ export function controllerOf(object: { metadata: ObjectMeta }): OwnerReference |
 /** Whether an object's controller is this owner. */
 export function isControlledBy(object: { metadata: ObjectMeta }, owner: { metadata: ObjectMeta }): boolean;
 
-/** The reference that makes `owner` the controller of another object. Writes with `owned` add it themselves. */
+/** The reference that makes `owner` the controller of another object. With the option `owned`, the host adds it. */
 export function ownerReference(owner: Named): OwnerReference;
 
 /** A LabelSelector, such as the `spec.selector` of a Deployment. */
@@ -32,20 +32,20 @@ export interface LabelSelector {
 }
 
 /**
- * The text of a LabelSelector, such as `app=web,tier in (a,b)`, for `cache.list`, `live.list` and `owners.claim`. An empty selector selects
- * everything. If an object has no selector, it selects nothing: then do not list.
+ * The text of a LabelSelector, such as `app=web,tier in (a,b)`, for `cache.list`, `live.list` and `owners.claim`. An
+ * empty selector selects everything. If an object has no selector, it selects nothing, so do not list.
  */
 export function selectorText(selector: LabelSelector): string;
 
 /**
- * Whether an object has every wanted field with the wanted value. Fields that the server or others have added do not count, just as an
- * apply leaves them. A list must contain each wanted element, at any position.
+ * Whether an object has every wanted field with the wanted value. Fields that the server or other clients have added
+ * are ignored, as in an apply. A list must contain each wanted element, at any position.
  *
- * Do not use it to decide whether to apply: it does not notice a field that is no longer wanted, nor a missing owner. The host itself skips
- * an apply that would change nothing.
+ * Do not use it to decide whether to apply: it does not notice a field that is no longer wanted, or a missing owner.
+ * The host itself skips an apply that would change nothing.
  */
 export function hasFields(object: unknown, wanted: unknown): boolean;
 
-/** Whether two JSON values are the same. A field that is undefined counts as left out. */
+/** Whether two JSON values are equal. A field that is undefined counts as missing. */
 export function deepEqual(a: unknown, b: unknown): boolean;
 

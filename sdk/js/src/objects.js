@@ -66,7 +66,7 @@ export function hasFields(object, wanted) {
 
 /** Whether two values that are neither objects nor lists are equal. A BigInt equals the number of the same value. */
 export function areEqual(one, other) {
-  // Of these two types, `==` compares exact values.
+  // `==` compares a number and a BigInt by their exact values.
   return one === other || (isNumber(one) && isNumber(other) && one == other);
 }
 

@@ -9,8 +9,9 @@ export interface Claimed {
 }
 
 /**
- * Makes the primary the controller of all matching objects of its namespace that have no controller, and releases objects that it controls
- * and that no longer match. Objects of other controllers are left alone. Afterwards `cache.list` with `owned` returns the objects.
+ * Makes the primary the controller of all matching objects of its namespace that have no controller, and releases
+ * objects that it controls and that no longer match. It does not touch objects of other controllers. Afterwards
+ * `cache.list` with `owned` returns the objects.
  *
  * @throws {AggregateError} of every `ApiError`, after all changes were attempted.
  */

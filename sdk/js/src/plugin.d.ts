@@ -10,11 +10,11 @@ export interface Request<T = KubernetesObject> {
   readonly namespace?: string;
   /** The primary's name. */
   readonly name: string;
-  /** The last known UID, even if the primary is gone. Left out: the host has never seen it. */
+  /** The last known UID, even if the primary is deleted. Left out: the host has never seen the primary. */
   readonly uid?: string;
   /**
-   * The primary as cached when the call began. Undefined: it is not in the watch's scope, usually because it was deleted. Nothing checks
-   * that it has the type `T`: that is left to the CRD's schema.
+   * The primary as cached when the call began. Undefined: it is not in the watch's scope, usually because it was
+   * deleted. Only the CRD's schema checks that it has the type `T`.
    */
   readonly object: T | undefined;
   /** Whether the primary is being deleted and waits for its finalizers. */
@@ -31,7 +31,7 @@ export interface Outcome {
   requeueAfterMs?: number;
 }
 
-/** The outcome that asks for another call after a time, in milliseconds; at most 24 days, longer times are cut to that. */
+/** The outcome that asks for another call after a time in milliseconds, which is limited to 24 days. */
 export function requeueAfter(milliseconds: number): Outcome;
 
 /** A change of an object of a watch. */
@@ -47,8 +47,9 @@ export type Target =
   /** The primary with this key, which need not exist. Without a namespace it is cluster-scoped. */
   | { namespace?: string | undefined; name: string; index?: never; value?: never }
   /**
-   * All primaries with this value in an index that the manifest declares for the primary, in any namespace. The value for an index of
-   * selectors is labels, as in `app=web,tier=front`: they find the selectors that match them.
+   * All primaries with this value in an index that the manifest declares for the primary, in any namespace. The value
+   * for an index of selectors is a set of labels, such as `app=web,tier=front`: they find the selectors that match
+   * them.
    */
   | { index: string; value: string; namespace?: never; name?: never };
 
@@ -57,22 +58,23 @@ export interface ReconcilerDefinition<T> {
   /** The watches and the rights of the plugin. */
   manifest: Manifest;
   /**
-   * Brings the world to the state that the object asks for. It is called again whenever something changes, so it must do
-   * nothing when there is nothing to do. Nothing is kept between calls.
+   * Brings the cluster to the state that the object specifies. The host calls it again whenever something changes, so
+   * it must change nothing if everything is as desired. Nothing is kept between calls.
    *
-   * What it throws tells the host how to go on: an {@link ApiError} by its class, also as the `cause` of another error;
-   * a {@link Terminal} not until something changes; a {@link Transient} after a backoff, but not before its
-   * `retryAfterMs`; an `AggregateError` each of its errors; anything else after a backoff, with its stack in the log.
+   * If it throws, the host retries according to the error: an {@link ApiError} by its class, even as the `cause` of
+   * another error; a {@link Terminal} when something changes; a {@link Transient} after a backoff, but not before its
+   * `retryAfterMs`; each of the errors of an `AggregateError` by itself; any other error after a backoff, with its
+   * stack in the log.
    *
-   * It must not be `async`: nothing waits for a promise.
+   * It must not be `async`, because the host does not wait for a promise.
    */
   reconcile(request: Request<T>): Outcome | void;
   /**
-   * Says which primaries a change concerns, of the watches that the manifest maps by `mapper`: by `watch`, their name. An empty
-   * list: none. It may use `log`, `clock`, `random` and `config`, and read `cache`. Each change is mapped only once, so map the
-   * objects that it reads, too.
+   * Returns the primaries that a change concerns, possibly none. It is called for the watches that the manifest maps by
+   * `mapper`; `watch` is the watch's name. It may use `log`, `clock`, `random` and `config`, and read `cache`. Each
+   * change is mapped only once, so also map the objects that it reads.
    *
-   * If it throws, the text is logged, and every primary runs at low priority. It must not be `async`.
+   * If it throws, the error is logged, and every primary runs at low priority. It must not be `async`.
    */
   map?(watch: string, change: Change): Target[];
 }
@@ -81,15 +83,15 @@ export interface ReconcilerDefinition<T> {
 export interface ReconcilerPlugin {
   /** The manifest as JSON. */
   describe(): string;
-  /** For the host. In a test, use `TestHost`. */
+  /** Only the host calls this. In a test, use `TestHost`. */
   reconcile(request: never): unknown;
-  /** For the host. In a test, use `TestHost`. */
+  /** Only the host calls this. In a test, use `TestHost`. */
   map(batch: never): unknown;
 }
 
 /**
- * Makes a plugin that brings the world to the state that an object asks for, with any calls it needs. The module exports
- * it under this name:
+ * Makes a plugin that brings the cluster to the state that an object specifies, with any calls it needs. The module
+ * exports the plugin under this name:
  *
  * ```js
  * export const reconciler = defineReconciler({ manifest, reconcile });
@@ -97,9 +99,9 @@ export interface ReconcilerPlugin {
  */
 export function defineReconciler<T = KubernetesObject>(definition: ReconcilerDefinition<T>): ReconcilerPlugin;
 
-/** The input of a composition, which may depend on nothing else. */
+/** The input of a composition, which must not depend on anything else. */
 export interface CompositionRequest<T = KubernetesObject, Config = Record<string, unknown>> extends Omit<Request<T>, 'object'> {
-  /** The primary, as cached when the call began. */
+  /** The primary as cached when the call began. */
   readonly parent: T;
   /** The objects of the owned kinds whose controller is the parent. */
   readonly children: KubernetesObject[];
@@ -116,8 +118,8 @@ export interface CompositionRequest<T = KubernetesObject, Config = Record<string
 /** A composer's response. */
 export interface Composition {
   /**
-   * Every child that should exist, each as a set of fields to apply: of an owned kind, with a name, and where the parent
-   * can own it. A child that is left out is pruned.
+   * Every child that should exist, as a set of fields to apply. Each has an owned kind and a name, and is in a place
+   * where the parent can own it. A child that is left out is pruned.
    */
   children: Writable[];
   /** The parent's new status. Left out: the status stays as it is. */
@@ -132,11 +134,14 @@ export interface Composition {
   finalized?: boolean;
 }
 
-/** Objects of one watch that are related to a parent: those that meet all conditions. */
+/** Selects objects of one watch that are related to a parent: those that meet all conditions. */
 export interface RelatedRule {
   /** The name of the watch in the manifest, which maps it by `customize`. */
   watch: string;
-  /** Their namespace. Left out: the parent's namespace or none; for a cluster-scoped parent: any namespace. */
+  /**
+   * Their namespace. Left out: the parent's namespace, and cluster-scoped objects; for a cluster-scoped parent: any
+   * namespace.
+   */
   namespace?: string | undefined;
   /** Their names. Left out or empty: any. */
   names?: string[] | undefined;
@@ -149,13 +154,15 @@ export interface ComposerDefinition<T, Config> {
   /** The watches and the rights of the plugin. */
   manifest: Manifest;
   /**
-   * Computes the children. It must depend only on its argument, and may only use `log`, `clock`, `random` and `config`: the host refuses a
-   * composer that imports more. If it throws, everything stays as it is, and the error counts as a reconciler's. It must not be `async`.
+   * Computes the children. It must depend only on its argument, and may only use `log`, `clock`, `random` and `config`:
+   * the host refuses a composer that imports more. If it throws, nothing is changed, and the error is treated like a
+   * reconciler's. It must not be `async`.
    */
   compose(request: CompositionRequest<T, Config>): Composition;
   /**
-   * Returns the objects that `compose` gets as related to the parent, for the watches that the manifest maps by `customize`. The host calls
-   * it before each `compose`, and composes again when one of them is created, changed or deleted. The rules for `compose` apply here too.
+   * Returns rules that select the related objects of the parent, for the watches that the manifest maps by `customize`.
+   * The host calls it before each `compose`. When a related object is created, changed or deleted, the parent is
+   * composed again. The rules for `compose` apply here too.
    */
   customize?(request: Request<T> & { readonly object: T }): RelatedRule[];
 }
@@ -164,15 +171,15 @@ export interface ComposerDefinition<T, Config> {
 export interface ComposerPlugin {
   /** The manifest as JSON. */
   describe(): string;
-  /** For the host. In a test, use `TestHost`. */
+  /** Only the host calls this. In a test, use `TestHost`. */
   compose(request: never): unknown;
-  /** For the host. In a test, use `TestHost`. */
+  /** Only the host calls this. In a test, use `TestHost`. */
   customize(request: never): unknown;
 }
 
 /**
- * Makes a plugin that computes the desired children of an object: a pure function. The host applies the children, makes
- * the parent their owner, prunes those that are gone from the answer, and writes the status.
+ * Makes a plugin that computes the desired children of an object with a pure function. The host applies the children,
+ * makes the parent their owner, prunes children that are no longer returned, and writes the status.
  *
  * ```js
  * export const composer = defineComposer({ manifest, compose });

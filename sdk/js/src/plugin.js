@@ -48,24 +48,27 @@ function callable(value, name) {
   return value;
 }
 
-/** Makes one call. Its exception becomes the failures that the interface expects, in the form of `shape`. */
+/** Makes one call. It throws the failures of an exception as the interface expects them, converted by `shape`. */
 function run(call, shape = (failures) => failures) {
   begin();
   open();
   try {
     return call();
   } catch (error) {
-    throw shape(told(error, true));
+    throw shape(reported(error, true));
   }
 }
 
-/** Failures as one text, as a mapper's error has nothing else. */
+/** Joins failures to one text: a mapper's error is only a text. */
 function textOf(failures) {
   return failures.map(({ message, api }) => message || api.message).join('; ');
 }
 
-/** The failures of an exception, which is also logged. If its getters throw, that error is reported in its place, once. */
-function told(error, isFirst) {
+/**
+ * Logs an exception and returns its failures. If the exception's getters throw, the thrown error is reported once
+ * instead.
+ */
+function reported(error, isFirst) {
   let failures;
   try {
     const found = failuresOf(error);
@@ -74,7 +77,7 @@ function told(error, isFirst) {
       host.log('error', messageOf(exception) || SILENT, [['stack', stackOf(exception)]]);
     }
   } catch (wrong) {
-    failures ??= isFirst ? told(wrong) : [failureOf(UNREADABLE)];
+    failures ??= isFirst ? reported(wrong) : [failureOf(UNREADABLE)];
   }
   return failures;
 }

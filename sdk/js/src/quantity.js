@@ -9,6 +9,6 @@ export function quantityToScalar(quantity) {
   }
   const power = BINARY.indexOf(suffix) + 1;
   if (power > 0) return Number(number) * 1024 ** power;
-  // Via a text: 500 * 0.001 would not be the closest number.
+  // The conversion uses a text, because 500 * 0.001 would not be the closest number.
   return Number(`${number}e${DECIMAL[suffix] ?? suffix.slice(1)}`);
 }

@@ -1,4 +1,4 @@
-/** Four random bytes as a number. `Math.random()` and `crypto` draw on the same source, which is the host's. */
+/** Four random bytes as a number. `Math.random()` and `crypto` use the same source, the host's. */
 export function u32(): number;
 
 /** This many random bytes. Cryptographically secure in `reconcile`. */

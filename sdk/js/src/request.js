@@ -1,4 +1,4 @@
-// The request of a call, as the plugin sees it.
+// The request of a call, in the form for the plugin.
 
 import { parse } from './json.js';
 
@@ -17,7 +17,7 @@ export class Request {
     this.#text = object ?? undefined;
   }
 
-  /** Parsed at its first use. */
+  /** The object is parsed at its first use. */
   get object() {
     if (this.#text !== undefined) {
       this.#object = parse(this.#text);

@@ -44,13 +44,13 @@ export interface TestHttpResponse {
   body?: string | Uint8Array;
 }
 
-/** The request gets no response. */
+/** A test's answer if the request gets no response. */
 export interface TestHttpFailure {
   reason: Exclude<HttpReason, 'status'>;
   message?: string;
 }
 
-/** A test's request. Fields that are left out are taken from the object. */
+/** A test's request. Fields that are left out come from the object. */
 export interface TestRequest {
   /** The primary. Left out: it was deleted. */
   object?: TestObject | undefined;
@@ -82,12 +82,12 @@ export interface TestChange {
   controller?: string | undefined;
 }
 
-/** A test's question which objects are related to a parent. */
+/** A test's request for the rules of a customizer. */
 export interface TestCustomizeRequest extends Omit<TestRequest, 'object'> {
   parent: TestObject;
 }
 
-/** One failure, as the host gets it. One of the first three fields is set. */
+/** One failure, as the host receives it. One of the first three fields is set. */
 export interface Failure {
   api?: ApiError;
   transient?: string;
@@ -98,32 +98,32 @@ export interface Failure {
 
 /** The result of a call. */
 export interface Result extends Outcome {
-  /** Empty if nothing failed. */
+  /** The failures; empty if the call succeeded. */
   failures: Failure[];
 }
 
 /** The result of a composer's call. If it failed, only the failures are set. */
 export interface CompositionResult extends Partial<Omit<Composition, 'children' | 'status'>> {
-  /** Empty if it failed. */
+  /** The children; empty if the call failed. */
   children: KubernetesObject[];
   status?: any;
-  /** Empty if nothing failed. */
+  /** The failures; empty if the call succeeded. */
   failures: Failure[];
 }
 
 /** The result of a mapper's call. */
 export interface MapResult {
-  /** Empty if it failed. */
+  /** The targets; empty if the call failed. */
   targets: Target[];
-  /** The error's text. Left out: nothing failed. */
+  /** The error's text. Left out: the call succeeded. */
   error?: string;
 }
 
-/** The result of the question which objects are related. */
+/** The result of a customizer's call. */
 export interface CustomizeResult {
-  /** Empty if it failed. */
+  /** The rules; empty if the call failed. */
   rules: RelatedRule[];
-  /** Empty if nothing failed. */
+  /** The failures; empty if the call succeeded. */
   failures: Failure[];
 }
 
@@ -141,7 +141,7 @@ export interface Write {
   options: Omit<WriteOptions, 'subresource'> & DeleteOptions & { subresource?: { name: string; parent?: ObjectRef } };
 }
 
-/** The request to fail: the next one that meets all conditions. */
+/** Selects the request to fail: the next one that meets all conditions. */
 export interface Failing {
   /** The function, such as `writes.apply` or `cache.get`. */
   call?: string;
@@ -152,8 +152,8 @@ export interface Failing {
 }
 
 /**
- * A host in memory, for unit tests. While it calls a plugin, `Date`, `Math.random`, `crypto` and `console` are the host's,
- * as they are in a component.
+ * A host in memory, for unit tests. While it calls a plugin, it replaces `Date`, `Math.random`, `crypto` and `console`,
+ * as in a component.
  *
  * ```js
  * const host = new TestHost();
@@ -162,9 +162,9 @@ export interface Failing {
  * assert.equal(host.writes[0].object.kind, 'ConfigMap');
  * ```
  *
- * It is no API server: an apply merges and replaces lists whole, and nothing but the plugin's own writes changes an
- * object. Objects are validated and defaulted if the test defines their kind. With an object goes what it controls. What
- * the manifest does not watch, the cache does not hold, as in the host.
+ * It is not an API server: an apply merges objects and replaces lists as a whole, and only the plugin's own writes
+ * change an object. Objects are validated and defaulted if the test defines their kind. Deleting an object also deletes
+ * the objects that it controls. As in the real host, the cache contains only objects that the manifest watches.
  */
 export class TestHost {
   constructor(options?: TestHostOptions);
@@ -186,11 +186,16 @@ export class TestHost {
   metrics: Array<{ type: 'counter' | 'gauge' | 'histogram'; name: string; value: number; labels: Record<string, string> }>;
   /** All HTTP requests. */
   requests: TestHttpRequest[];
-  /** The logs of Pods, by `NAMESPACE/NAME`, for all their containers. The log of any other Pod is not found. */
+  /**
+   * The logs of Pods, by `NAMESPACE/NAME`, for all their containers. For any other Pod, a read fails with `not-found`.
+   */
   podLogs: Record<string, string>;
   /** The kinds that the API server does not serve, according to `live.served`. It serves all others. */
   unserved: ObjectKind[];
-  /** The responses to creates of objects without a name, such as a `SubjectAccessReview`, by kind. These are not stored. */
+  /**
+   * The responses to creates of objects without a name, by kind, such as a `SubjectAccessReview`. Such objects are not
+   * stored.
+   */
   answers: Record<string, object>;
   /**
    * Defines kinds by CustomResourceDefinitions in YAML, usually the folder's `crd.yaml`.
@@ -201,15 +206,18 @@ export class TestHost {
    * list types, and rules in CEL.
    */
   define(yaml: string): void;
-  /** Puts an object into the cluster, replacing one of the same name, whose uid it keeps if it has none. */
+  /**
+   * Puts an object into the cluster. It replaces an object of the same name, and keeps that object's uid if it has
+   * none.
+   */
   put(object: TestObject): KubernetesObject;
-  /** An object of the cluster. */
+  /** Returns an object of the cluster. */
   get<T = any>(target: ObjectRef): T | undefined;
-  /** The objects of a kind. */
+  /** Returns the objects of a kind. */
   list<T = any>(kind: ObjectKind): T[];
   /** Removes an object from the cluster, and the objects that it controls. */
   remove(target: ObjectRef): void;
-  /** Makes the next matching request fail. Each call of this is for one request. */
+  /** Makes the next matching request fail. Each call of `failNext` is for one request. */
   failNext(
     what: Failing,
     error: { reason: ApiReason; message?: string; code?: number; statusReason?: string; retryAfterMs?: number },
@@ -218,9 +226,9 @@ export class TestHost {
   reconcile(plugin: ReconcilerPlugin, request?: TestRequest): Result;
   /** Calls a composer. */
   compose(plugin: ComposerPlugin, request: TestCompositionRequest): CompositionResult;
-  /** Asks a reconciler's `map` which primaries a change concerns. */
+  /** Calls a reconciler's `map` for a change. */
   map(plugin: ReconcilerPlugin, change: TestChange): MapResult;
-  /** Asks a composer's `customize` which objects are related to a parent. */
+  /** Calls a composer's `customize` for a parent. */
   customize(plugin: ComposerPlugin, request: TestCustomizeRequest): CustomizeResult;
   /**
    * Runs any function that uses the SDK, such as a part of a plugin, and returns its result. There is no primary, so `owned` cannot be

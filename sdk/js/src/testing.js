@@ -1,5 +1,5 @@
-// A host in memory, for unit tests of plugins on Node.js. It implements the interface itself, so that a plugin's calls go through the whole
-// SDK.
+// A host in memory, for unit tests of plugins on Node.js. It implements the interface itself, so that the tests run the
+// whole SDK.
 
 import { install } from './ambient.js';
 import { use } from './host/node/double.js';
@@ -19,7 +19,7 @@ export class TestHost {
   logs = [];
   metrics = [];
   requests = [];
-  /** A test's description of the cluster. */
+  /** A test's settings of the cluster. */
   podLogs = {};
   unserved = [];
   answers = {};
@@ -117,7 +117,7 @@ export class TestHost {
     return this.#during(undefined, undefined, call);
   }
 
-  /** Throws if a composer's response does not fit the definitions: the host's write of it would be refused. */
+  /** Throws if a composer's response does not fit the definitions, because the real host could not write it. */
   #judge({ children, status }, parent) {
     for (const child of children) this.#store.admitted(child);
     if (status !== undefined) this.#store.admitted({ ...parent, status }, { subresource: { name: 'status' } });

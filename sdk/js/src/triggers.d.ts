@@ -5,11 +5,11 @@ export interface Trigger {
   /**
    * The kind of event, in CamelCase; later hosts may have other ones.
    *
-   * - `Changed`: `object` is new or has changed, `Deleted`: it was deleted;
-   * - `Start`: the controller has started, or the first list of a watch has arrived;
-   * - `Resync`: the resync interval has passed;
-   * - `RequeueAfter`: the previous call has asked for it; `Retry`: the previous call has failed;
-   * - `Swap`: this is another build of the plugin; `Configuration`: its configuration or its grants have changed.
+   * - `Changed`: `object` is new or has changed. `Deleted`: it was deleted.
+   * - `Start`: the controller has started, or the first list of a watch has arrived.
+   * - `Resync`: the resync interval has passed.
+   * - `RequeueAfter`: the previous call has asked for it. `Retry`: the previous call has failed.
+   * - `Swap`: this is another build of the plugin. `Configuration`: its configuration or its grants have changed.
    */
   reason: string;
   /** The name of the watch, if the manifest gives it one. */
@@ -19,9 +19,10 @@ export interface Trigger {
 }
 
 /**
- * Why the call is made now: the events that have queued the key since its previous call, oldest first, and at most eight.
+ * Returns why the call is made now: the events that have queued the key since its previous call, oldest first, and at
+ * most eight.
  *
- * It is for the log and for people. A key is queued only once, however much happens, so the list may be incomplete: a plugin's actions must
- * not depend on it. Only reconcilers have it.
+ * The list is for the log and for people. A key is queued only once, even if many events occur, so the list may be
+ * incomplete: a plugin's actions must not depend on it. Only reconcilers can call this.
  */
 export function list(): Trigger[];

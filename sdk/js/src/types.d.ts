@@ -2,12 +2,13 @@
 export interface ObjectKind {
   /** Group and version; the core group is left out, as in `v1`. */
   apiVersion: string;
-  /** In CamelCase and the singular. */
+  /** The kind's name, in CamelCase and singular. */
   kind: string;
 }
 
 /**
- * One object. With a `uid`, it does not match another object of the same name: then a read finds nothing and a write fails with `conflict`.
+ * A reference to one object. With a `uid`, it does not match another object of the same name: then a read finds nothing
+ * and a write fails with `conflict`.
  */
 export interface ObjectRef extends ObjectKind {
   /** Left out for a cluster-scoped object. */
@@ -24,7 +25,7 @@ export interface OwnerReference {
   kind: string;
   name: string;
   uid: string;
-  /** Whether the owner is the object's controller, of which there is at most one. */
+  /** Whether the owner is the object's controller. An object has at most one. */
   controller?: boolean;
   /** Whether foreground deletion of the owner waits until the object is deleted. */
   blockOwnerDeletion?: boolean;
@@ -37,7 +38,7 @@ export interface ObjectMeta {
   generateName?: string | undefined;
   /** Left out for a cluster-scoped object. */
   namespace?: string | undefined;
-  /** The UID, as opposed to that of a later object of the same name. */
+  /** Identifies the object. A later object of the same name has another UID. */
   uid?: string | undefined;
   /** The version, an opaque text. */
   resourceVersion?: string | undefined;
@@ -50,19 +51,20 @@ export interface ObjectMeta {
   annotations?: Record<string, string> | undefined;
   ownerReferences?: OwnerReference[] | undefined;
   finalizers?: string[] | undefined;
-  // Any, since an interface of a plugin or of another package does not fit an index signature of `unknown`.
+  // The type is `any`, because an interface of a plugin or of another package does not fit an index signature of
+  // `unknown`.
   [field: string]: any;
 }
 
 /**
- * Any object, of any kind. To read one as a type of your own, name the type: `cache.get<Deployment>(…)`. Types of other packages also work,
- * such as those of `kubernetes-types`.
+ * Any object, of any kind. To read one as a type of your own, name the type: `cache.get<Deployment>(…)`. Types of other
+ * packages also work, such as `kubernetes-types`.
  */
 export interface KubernetesObject {
   apiVersion: string;
   kind: string;
   metadata: ObjectMeta;
-  // Any, since its content depends on the kind.
+  // The type is `any`, because the content depends on the kind.
   [field: string]: any;
 }
 
@@ -72,22 +74,22 @@ export interface CustomObject<Spec, Status = unknown> {
   kind: string;
   metadata: ObjectMeta & { name: string };
   spec: Spec;
-  /** The status as last written. Left out before it was first written. */
+  /** The status as last written. Left out: it has not been written yet. */
   status?: Status | undefined;
 }
 
-/** A value that can be written: an object, or fields of one. */
+/** A value that can be written: an object, or some fields of an object. */
 export type Writable = object;
 
 /** A part of a list. */
 export interface Page<T> {
   items: T[];
-  /** The `pageToken` of the next page. Left out: this is the last one. */
+  /** The `pageToken` of the next page. Left out: this is the last page. */
   nextToken?: string;
 }
 
 /** The result of one of several reads or writes: the object (or none), or the error. */
 export type Settled<T, E> = { object: T; error?: undefined } | { object?: undefined; error: E };
 
-/** Names and values; a name may occur twice in the list of pairs. Values become text. */
+/** Names and values. In a list of pairs, a name may occur twice. Values are converted to texts. */
 export type Fields = Record<string, unknown> | ReadonlyArray<readonly [string, unknown]>;

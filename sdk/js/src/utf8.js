@@ -1,4 +1,4 @@
-// UTF-8, as QuickJS has no TextEncoder and TextDecoder.
+// UTF-8, because QuickJS has no TextEncoder and TextDecoder.
 
 export function encode(text) {
   const bytes = [];
@@ -16,7 +16,7 @@ function tail(code) {
   return 0x80 | (code & 0x3f);
 }
 
-/** Bytes that are not UTF-8 become U+FFFD. */
+/** Decodes UTF-8. Invalid bytes become U+FFFD. */
 export function decode(bytes) {
   let text = '';
   for (let place = 0; place < bytes.length; ) {

@@ -1,10 +1,11 @@
-// Checks the values that are passed to the interface: the engine traps on a value of a wrong type, without a message.
+// Checks values before they are passed to the interface. The engine would trap on a value of a wrong type, without a
+// message.
 
 import { ApiError } from './errors.js';
 
 const LONGEST = 2 ** 31 - 1;
 
-/** A text. A lone surrogate, which UTF-8 cannot represent, becomes U+FFFD. */
+/** Checks a text. A lone surrogate, which UTF-8 cannot represent, becomes U+FFFD. */
 export function text(value, what) {
   if (typeof value !== 'string') throw new TypeError(`${what} must be a string, not ${nameOf(value)}`);
   return value.toWellFormed();
@@ -14,7 +15,7 @@ export function optionalText(value, what) {
   return value === undefined || value === null ? undefined : text(value, what);
 }
 
-/** A whole number for the interface's u32, which the engine treats as signed. */
+/** Checks a whole number for the interface's u32, which the engine treats as signed. */
 export function u32(value, what) {
   if (!Number.isInteger(value) || value < 0 || value > 0xffffffff) {
     throw new TypeError(`${what} must be a whole number from 0 to 4294967295, not ${nameOf(value)}`);
@@ -26,7 +27,9 @@ export function optionalU32(value, what) {
   return value === undefined || value === null ? undefined : u32(value, what);
 }
 
-/** A duration. It is cut to the longest that the interface allows; a fraction of a millisecond is rounded up to one. */
+/**
+ * Checks a duration. It is limited to the longest that the interface allows. A fraction of a millisecond is rounded up.
+ */
 export function milliseconds(value, what) {
   if (typeof value !== 'number' || !(value >= 0)) {
     throw new TypeError(`${what} must be a number of milliseconds, not ${nameOf(value)}`);
@@ -55,7 +58,7 @@ export function list(value, what) {
   return value;
 }
 
-/** The list that a function of the plugin returned. */
+/** Checks the list that a function of the plugin returned. */
 export function listFrom(answer, name) {
   refusePromise(answer, name);
   return list(answer, `what ${name} returned`);
@@ -72,13 +75,13 @@ export function texts(value, what) {
   return list(value, what).map((element, place) => text(element, `${what}[${place}]`));
 }
 
-/** Names and values as pairs, from an object or from a list of pairs, in which a name may repeat. */
+/** Converts names and values to pairs, from an object or from a list of pairs, in which a name may occur twice. */
 export function pairs(value, what) {
   const entries = Array.isArray(value) ? value : Object.entries(value ?? {});
   return entries.map(([name, held]) => [text(name, `a name in ${what}`), shown(held)]);
 }
 
-/** A value as people read it in a log line. */
+/** Converts a value to a text for a log line. */
 export function shown(value) {
   if (typeof value === 'string') return value.toWellFormed();
   if (value instanceof Error) return String(value).toWellFormed();
@@ -92,7 +95,7 @@ export function shown(value) {
   return String(value).toWellFormed();
 }
 
-/** Refuses unknown properties of a plain object. A misspelt option would otherwise be ignored silently. */
+/** Refuses unknown properties of a plain object. Otherwise a misspelt option would be ignored silently. */
 export function known(value, keys, what) {
   if (value === undefined) return {};
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
@@ -146,7 +149,7 @@ export function optionalReference(value, what) {
   return value === undefined || value === null ? undefined : reference(value, what);
 }
 
-/** A reference from the host, without the fields that are none, and without the cluster, of which there is only one. */
+/** Converts a reference from the host, without empty fields and without the cluster. There is only one cluster. */
 export function referenceFrom({ apiVersion, kind, namespace, name, uid }) {
   const found = { apiVersion, kind };
   if (namespace != null) found.namespace = namespace;
@@ -164,7 +167,7 @@ export function apiErrorFrom(payload) {
   });
 }
 
-/** Calls the host, and turns its error into an ApiError. */
+/** Calls the host, and throws its error as an ApiError. */
 export function ask(call) {
   try {
     return call();
@@ -173,7 +176,7 @@ export function ask(call) {
   }
 }
 
-/** An import that returns an error throws an Error with the error as its payload. */
+/** Whether an import threw this error because the host returned an error, which is then the payload. */
 export function isRefusal(error) {
   return error !== null && typeof error === 'object' && error.payload !== undefined;
 }

@@ -4,7 +4,7 @@ import type { KubernetesObject, ObjectKind, ObjectMeta, ObjectRef, Settled, Writ
 /** The options of a write. */
 export interface WriteOptions {
   /**
-   * Write to a subresource, such as `status`. With `parent` where the body is of another kind than the object, as for
+   * Write to a subresource, such as `status`. Set `parent` if the body has another kind than the object, as for
    * `scale`, `eviction`, `binding` and `token`.
    */
   subresource?: string | { name: string; parent?: ObjectRef | undefined } | undefined;
@@ -14,7 +14,7 @@ export interface WriteOptions {
   owned?: boolean;
   /** Apply only: take over fields that other managers own. */
   force?: boolean;
-  /** The server checks the change and responds as if it was made, without making it. */
+  /** The server checks the change and responds as if it had made it. */
   dryRun?: boolean;
   /** How the server treats unknown and duplicate fields. Default: `strict`, which refuses them. */
   fieldValidation?: 'strict' | 'warn' | 'ignore';
@@ -45,7 +45,7 @@ export interface DeleteOptions {
   propagation?: 'background' | 'foreground' | 'orphan';
   /** The grace period in milliseconds, rounded up to whole seconds. */
   gracePeriodMs?: number | undefined;
-  /** The server checks the deletion and responds as if it was made, without making it. */
+  /** The server checks the deletion and responds as if it had made it. */
   dryRun?: boolean;
 }
 
@@ -59,8 +59,8 @@ export interface Written<T = KubernetesObject> {
 }
 
 /**
- * Creates an object and returns it. `metadata.generateName` is allowed. A kind that is not stored, such as a `SubjectAccessReview`, needs
- * no name, and the server's response is returned.
+ * Creates an object and returns it. `metadata.generateName` is allowed. If the kind is not stored, such as a
+ * `SubjectAccessReview`, the object needs no name, and the result is the server's response.
  */
 export function create<T = KubernetesObject>(object: Writable, options?: WriteOptions): Written<T>;
 
@@ -79,33 +79,34 @@ export function apply<T = KubernetesObject>(object: Writable, options?: WriteOpt
 /** The effect of {@link ensure}, with the object as it is now. */
 export interface Ensured<T = KubernetesObject> extends Written<T> {
   /**
-   * `unchanged`: the cache shows the object with all desired fields, and nothing was sent. `created`: it did not exist.
-   * `patched`: it lacked some of the desired fields.
+   * `unchanged`: the cache shows the object with all desired fields, and nothing was sent. `created`: the object did
+   * not exist. `patched`: the object lacked some of the desired fields.
    */
   readonly effect: 'unchanged' | 'created' | 'patched';
 }
 
 /**
- * Creates the object if the cache has none, or else sends the smallest merge patch that brings its fields about, or
- * nothing if they are there. The kind must be watched.
+ * Creates the object if it is not in the cache. Otherwise sends the smallest merge patch that gives the object the
+ * desired fields, or nothing if it has them already. The kind must be watched.
  *
- * Prefer {@link apply}: it also removes the fields that the plugin applied before and no longer wants, and two writers of
- * one field find out about each other. `ensure` costs the server less, as a create is cheaper than an apply, and does
- * neither:
+ * Prefer {@link apply}: it also removes fields that the plugin applied before and no longer wants, and it detects
+ * another writer of the same field. `ensure` does neither. Its advantage is that a create costs the server less than an
+ * apply:
  *
- * - A field that is left out of the object stays as it is. Null removes a field.
- * - A list is the plugin's as a whole. It is as desired if it has as many elements, and each has the desired fields. An
- *   element that is written keeps its other fields if it has the same `name` as the one in its place.
- * - A patch that writes a list or removes a field fails with reason `conflict` if the object has changed since the cache
- *   showed it. Let the error go, and the host runs the key again on a newer cache.
- * - Owners and finalizers are added to those of others; null in their place removes all. To own the object, put an
- *   `ownerReference` to the controller into it: then an object of another controller is an error with reason
- *   `already-exists`. Without one, the object is patched whoever owns it.
- * - `status` is not compared: write it with {@link applyStatus}. Neither is what the server sets in `metadata`: a
- *   `resourceVersion` is no lock, and the server creates no object that has one.
- * - Write values as the server stores them; others are sent at each call. It stores a quantity of `0.5` as `500m`,
- *   drops empty and zero values of built-in kinds such as `nodeSelector: {}`, `tolerations: []` and `paused: false`,
- *   and may have webhooks that add elements to lists.
+ * - A field that the object leaves out stays as it is. Null removes a field.
+ * - A list belongs to the plugin as a whole. It is as desired if it has as many elements, and each has the desired
+ *   fields. When a list is written, an element keeps its other fields if the element at the same position has the same
+ *   `name`.
+ * - A patch that writes a list or removes a field fails with reason `conflict` if the object has changed since the
+ *   cache showed it. Do not catch the error, and the host runs the key again on a newer cache.
+ * - Owners and finalizers are added to those of others; null instead of a list removes all of them. To own the object,
+ *   give it an `ownerReference` to the controller: if the object has another controller, `ensure` then fails with
+ *   reason `already-exists`. Without such a reference the object is patched, whichever owner it has.
+ * - `status` is not compared: write it with {@link applyStatus}. The fields of `metadata` that the server sets are not
+ *   compared either. So a `resourceVersion` is no lock, and an object that has one cannot be created.
+ * - Write values as the server stores them; any other value is sent again at each call. For example, the server stores
+ *   a quantity of `0.5` as `500m`, and drops empty and zero values of built-in kinds such as `nodeSelector: {}`,
+ *   `tolerations: []` and `paused: false`. Webhooks may add elements to lists.
  */
 export function ensure<T = KubernetesObject>(object: Writable): Ensured<T>;
 
@@ -114,17 +115,17 @@ export function patch<T = KubernetesObject>(target: ObjectRef, patchType: PatchT
 
 declare function remove<T = KubernetesObject>(target: ObjectRef, options?: DeleteOptions): Written<T> | undefined;
 export {
-  /** Deletes an object. Returns it if it still exists, waiting for finalizers or its grace period. */
+  /** Deletes an object. Returns the object if it still exists, because it waits for finalizers or its grace period. */
   remove as delete,
 };
 
 /**
- * Deletes the objects of a collection with one request, and returns them: each is deleted, or waits for finalizers or its grace period.
- * Undefined: the server does not report them. After an error, some may be deleted.
+ * Deletes the objects of a collection with one request, and returns them: each is deleted, or waits for finalizers or
+ * its grace period. Undefined: the server does not report the objects. After an error, some may be deleted.
  */
 export function deleteCollection(collection: Collection, options?: Omit<DeleteOptions, 'resourceVersion'>): ObjectRef[] | undefined;
 
-/** Applies the status of an object, forced: no other client writes it. */
+/** Applies the status of an object, with force, because no other client writes it. */
 export function applyStatus<T = KubernetesObject>(
   target: ObjectRef | { apiVersion: string; kind: string; metadata: ObjectMeta },
   status: object,
@@ -147,8 +148,8 @@ export type Operation =
   | { op: 'delete'; target: ObjectRef; options?: DeleteOptions };
 
 /**
- * Runs operations concurrently, in no order, and returns what came of each in the order of the argument. The host starts
- * slowly and speeds up while they succeed.
+ * Runs operations concurrently, in no order, and returns their results in the order of the argument. The host starts
+ * slowly, and speeds up while they succeed.
  *
  * ```js
  * const results = writes.batch(pods.map((pod) => ({ op: 'create', object: pod, options: { owned: true } })));

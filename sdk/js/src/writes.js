@@ -8,7 +8,7 @@ import {
   apiErrorFrom, ask, kind, known, list, oneOf, optionalMilliseconds, optionalReference, optionalText, reference, referenceFrom, text, u32,
 } from './wire.js';
 
-// Most plugins do not look at the result, and parsing it costs more than writing it. So it is parsed at its first use.
+// Most plugins ignore the result, and parsing it costs more than writing it. So it is parsed at its first use.
 class Written {
   #text;
   #object;
@@ -47,7 +47,7 @@ export function apply(object, options) {
 
 export function ensure(object) {
   const body = bodyOf(object);
-  // As the server would read it: without fields that are undefined, and with texts for dates.
+  // Parsing the body gives the object as the server would read it: without undefined fields, and with texts for dates.
   const desired = parse(body);
   const target = targetOf(desired);
   const cached = get(target);

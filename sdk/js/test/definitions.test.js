@@ -5,7 +5,7 @@ import { defineComposer, isApiError, writes } from 'windlass';
 import { TestHost } from 'windlass/testing';
 import { documents } from '../src/testing/yaml.js';
 
-// The same for the tests of all SDKs.
+// The tests of all SDKs share these files.
 const cases = (file) => readFileSync(new URL(`../../cases/${file}`, import.meta.url), 'utf8');
 const CRD = cases('shop.crd.yaml');
 const WRONG = JSON.parse(cases('misfits.json'));

@@ -6,7 +6,7 @@ import { TestHost } from 'windlass/testing';
 import { otherController, patchOf, versionOf } from '../src/ensure.js';
 import { parse } from '../src/json.js';
 
-/** The same for the tests of all SDKs. */
+/** The tests of all SDKs share this file. */
 const CASES = parse(readFileSync(new URL('../../cases/ensure.json', import.meta.url), 'utf8'));
 
 const map = (data) => ({ apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'm', namespace: 'prod' }, data });

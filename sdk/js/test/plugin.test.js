@@ -118,7 +118,7 @@ test('a transient failure may have a delay, which it keeps when it is wrapped an
 
 test('a delay that is none is told, not trapped', () => {
   assert.throws(() => new Transient('later', { retryAfterMs: -1 }), /^TypeError: retryAfterMs must be a number of milliseconds, not number -1$/);
-  // A subclass may have options of its own, or none.
+  // The second argument of a Transient may have other options, or be null.
   assert.deepEqual(failuresOf(new Transient('later', { code: 7 })), [{ transient: 'later' }]);
   assert.deepEqual(failuresOf(new Transient('later', null)), [{ transient: 'later' }]);
   const changed = Object.assign(new Transient('later'), { retryAfterMs: '5 s' });

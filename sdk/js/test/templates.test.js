@@ -1,4 +1,5 @@
-// What `windlass new` writes: the tests of the templates pass, and those in TypeScript compile in strict mode against the shipped types.
+// Tests the templates of `windlass new`: their own tests pass, and the TypeScript templates compile in strict mode with
+// this SDK's types.
 
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
@@ -10,9 +11,9 @@ import { fileURLToPath } from 'node:url';
 
 const sdk = fileURLToPath(new URL('..', import.meta.url));
 const templates = join(sdk, 'templates');
-// A folder that an author has made has none of them.
+// A copy of the SDK in an author's folder has no templates.
 const names = existsSync(templates) ? readdirSync(templates) : [];
-// What folders of all languages have.
+// The folders of all languages share these files.
 const crd = join(sdk, '../../host/author/src/new/common/crd.yaml');
 
 const PLACES = {
@@ -29,7 +30,7 @@ function filled(text) {
   return text.replace(/\{\{(\w+)\}\}/g, (place, name) => PLACES[name] ?? place);
 }
 
-/** A template as a folder, with this SDK among its packages. */
+/** Writes a template as a folder, with this SDK among its packages. */
 function made(name, from) {
   const folder = mkdtempSync(join(tmpdir(), 'windlass-'));
   from.after(() => rmSync(folder, { recursive: true }));
@@ -44,7 +45,7 @@ function made(name, from) {
 }
 
 function run(folder, ...command) {
-  // It is no part of this run of tests, as its parent would tell it.
+  // Without this, the template's tests would take themselves for a part of this test run.
   const { NODE_TEST_CONTEXT: _, ...env } = process.env;
   const { status, stdout, stderr } = spawnSync(process.execPath, command, { cwd: folder, env, encoding: 'utf8' });
   assert.equal(status, 0, stdout + stderr);

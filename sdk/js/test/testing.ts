@@ -1,4 +1,4 @@
-// Compiled by tsc, never run: tests as authors write them, in strict mode.
+// Tests as authors write them, in strict mode. This file is compiled by tsc, but never run.
 
 import {
   type CustomObject, defineComposer, defineReconciler, type KubernetesObject, type Manifest, type RelatedRule, sibling, type Target,
@@ -7,7 +7,7 @@ import { type CompositionResult, TestHost, type TestObject } from 'windlass/test
 
 type Shop = CustomObject<{ message: string }, { ready: boolean }>;
 
-/** Types of the author's own, which say nothing of other fields. */
+/** An author's own types, which do not mention other fields. */
 interface Metadata {
   name: string;
   namespace?: string;
@@ -30,14 +30,14 @@ const deployment: Deployment = { apiVersion: 'apps/v1', kind: 'Deployment', meta
 const host = new TestHost({ crds: '', objects: [shop, deployment], now: new Date(0), triggers: [{ reason: 'Resync' }] });
 host.triggers = [{ reason: 'Changed', watch: 'shops', object: sibling(shop, shop.apiVersion, shop.kind) }];
 
-// What names another object may have no namespace.
+// A reference may have no namespace.
 const { apiVersion, kind, ...metadata } = sibling(shop, 'v1', 'ConfigMap');
 const child: TestObject = { apiVersion, kind, metadata };
 host.put(child);
 host.reconcile(reconciler, { object: shop, namespace: shop.metadata.namespace, uid: shop.metadata.uid });
 host.reconcile(reconciler, { object: { ...shop, status: host.get<Shop>(sibling(shop, shop.apiVersion, shop.kind))?.status } });
 
-// The children are there without a question, and empty if the composer failed.
+// The children always exist; they are empty if the composer failed.
 const composed: CompositionResult = host.compose(composer, { parent: shop, children: [child], related: [deployment] });
 export const kinds: string[] = composed.children.map((each) => each.kind);
 export const [first]: KubernetesObject[] = composed.children;
@@ -47,7 +47,7 @@ export const reasons: Array<string | undefined> = composed.failures.map(({ api }
 export const delays: Array<number | undefined> = composed.failures.map(({ retryAfterMs }) => retryAfterMs);
 export const written: unknown[] = host.writes.map(({ object, target }) => object?.kind ?? target?.kind);
 
-// A mapper and a composer's rules are asked by the host, too.
+// The host also calls mappers and customizers.
 export const targets: Target[] = host.map(reconciler, { watch: 'pods', old: deployment, new: child }).targets;
 export const noText: string | undefined = host.map(reconciler, { watch: 'pods', new: null }).error;
 export const rules: RelatedRule[] = host.customize(composer, { parent: shop, deleting: true }).rules;

@@ -1,4 +1,4 @@
-// Compiled by tsc, never run: what must type-check, and what must not.
+// Code that must type-check, and code that must not. This file is compiled by tsc, but never run.
 
 import {
   cache, type Change, conditions, type CustomObject, defineComposer, defineReconciler, http, type Manifest, metrics, type ObjectRef,
@@ -57,7 +57,7 @@ export const reconciler = defineReconciler<Shop>({
     writes.applyStatus(object, { conditions: conditions.set([], { type: 'Ready', status: true, reason: 'Applied' }) });
     const { effect, object: ensured } = writes.ensure<Shop>({ ...object, metadata: { ...object.metadata, ownerReferences: [] } });
     if (effect === 'created') console.info(ensured.spec.message);
-    // @ts-expect-error: ensure has no such effect
+    // @ts-expect-error: `ensure` has no such effect
     if (effect === 'applied') return;
     RUNS.add(1, { result: 'ok' });
     DEPTH.set(1);
@@ -71,7 +71,7 @@ export const composer = defineComposer<Shop, { replicas: number }>({
   compose: ({ parent, config }) => ({ children: [{ replicas: config.replicas, text: parent.spec.message }] }),
 });
 
-/** A type of the author's own, as one may have it for what changes. */
+/** An author's own type for the objects of a change. */
 interface Claim {
   apiVersion: string;
   kind: string;
@@ -93,7 +93,7 @@ export const customizing = defineComposer<Shop>({
   customize: ({ object, namespace }) => [{ watch: 'settings', names: [object.spec.message], namespace }, { watch: 'settings' }],
 });
 
-// @ts-expect-error A target is one or the other.
+// @ts-expect-error A target has either a name or an index.
 export const both: Target = { name: 'a', index: 'by-volume', value: 'b' };
 
 // @ts-expect-error An index without a value finds nothing.
@@ -102,7 +102,7 @@ export const half: Target = { index: 'by-volume' };
 // @ts-expect-error Names are a list.
 export const rule: RelatedRule = { watch: 'settings', names: 'a' };
 
-// @ts-expect-error Nothing waits for a promise.
+// @ts-expect-error The host does not wait for a promise.
 export const later = defineReconciler({ manifest, reconcile() {}, async map() { return []; } });
 
 // @ts-expect-error A manifest has no such field.
@@ -126,7 +126,7 @@ export const ignoredPrimary: Manifest = {
   controllers: [{ name: 'a', primary: { apiVersion: 'v1', kind: 'Pod', deleted: false } }],
 };
 
-// @ts-expect-error Nothing waits for a promise.
+// @ts-expect-error The host does not wait for a promise.
 export const asynchronous = defineReconciler({ manifest, async reconcile() { return requeueAfter(1); } });
 
 // @ts-expect-error An option is misspelt.

@@ -5,7 +5,7 @@ import { test } from 'node:test';
 
 const wit = new URL('../../../wit/', import.meta.url);
 const host = new URL('../src/host/', import.meta.url);
-// The interface is not beside an SDK that is a copy in a plugin's folder.
+// A copy of the SDK in a plugin's folder has no interface beside it.
 const skip = !existsSync(new URL('cache.wit', wit));
 const camelCase = (name) => name.replace(/-(.)/g, (_, letter) => letter.toUpperCase());
 
@@ -20,7 +20,7 @@ test('the SDK is for the interface as it is', { skip }, () => {
 test('each function of an import is there, for the component and for tests', { skip }, () => {
   const text = readFileSync(new URL('world.wit', wit), 'utf8');
   const named = new Set([...text.matchAll(/import ([a-z]+);/g)].map(([, name]) => name));
-  // An interpreter reads its script by it.
+  // Only an interpreter imports `script`, to read its script.
   named.delete('script');
   const imports = [...named];
   assert.ok(imports.length > 5);

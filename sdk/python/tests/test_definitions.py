@@ -9,7 +9,7 @@ from pathlib import Path
 from windlass import ApiError, Object, ObjectRef, Reason, testing, writes
 from windlass.testing._yaml import documents
 
-#: The same for the tests of all SDKs.
+#: The tests of all SDKs share these files.
 CASES = Path(__file__).parents[2] / "cases"
 CRD = (CASES / "shop.crd.yaml").read_text()
 WRONG = json.loads((CASES / "misfits.json").read_text())

@@ -1,4 +1,4 @@
-"""What `writes.ensure` sends, as the tests of all SDKs have it."""
+"""The requests that `writes.ensure` sends, for the cases that the tests of all SDKs share."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from windlass._ensure import other_controller, patch_of, version_of
 
-#: The same for the tests of all SDKs.
+#: The tests of all SDKs share this file.
 CASES = json.loads((Path(__file__).parents[2] / "cases" / "ensure.json").read_text())
 
 

@@ -246,7 +246,7 @@ class FailuresOfTest(unittest.TestCase):
         class MuteTerminal(Mute, Terminal):
             pass
 
-        unknown = "(its text cannot be had)"
+        unknown = "(its text cannot be read)"
         self.assertEqual(failures_of(Mute())[0].message, f"{Mute.__qualname__}: {unknown}")
         self.assertEqual((failures_of(MuteTerminal())[0].kind, failures_of(MuteTerminal())[0].message), ("terminal", unknown))
         wrapping = Mute()
@@ -263,7 +263,7 @@ class FailuresOfTest(unittest.TestCase):
         odd = Rootless("odd")
         failures = failures_of(ExceptionGroup("all", [conflict(), because("inner", odd), Terminal("never")]))
         self.assertEqual([failure.kind for failure in failures], ["api", "transient", "terminal"])
-        self.assertEqual(failures[1].message, "all: ValueError: inner (the host cannot be told more: KeyError: 'no cause')")
+        self.assertEqual(failures[1].message, "all: ValueError: inner (the rest cannot be reported: KeyError: 'no cause')")
         self.assertIsInstance(failures[1].uncaught, KeyError)
         self.assertEqual(failures[2].message, "all: never")
 

@@ -141,7 +141,8 @@ class ManifestTest(unittest.TestCase):
 
 
 def check(value: Any, schema: dict[str, Any], definitions: dict[str, Any]) -> None:
-    """As much of JSON schema as the manifest's schema needs: names, required properties, types, enumerations."""
+    """Checks a value by the parts of JSON schema that the manifest's schema uses: names, required properties, types,
+    enumerations."""
     if "$ref" in schema:
         schema = {**definitions[schema["$ref"].removeprefix("#/$defs/")], **schema}
     if "oneOf" in schema:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 SDK = Path(__file__).parent.parent
 READMES = sorted((SDK / "templates").glob("*/README.md.tmpl"))
-#: Files that the folders of all languages have.
+#: The folders of all languages share these files.
 CRD = SDK / "../../host/author/src/new/common/crd.yaml"
 PLACES = {
     "name": "my-shop", "Kind": "MyShop", "plural": "myshops", "singular": "myshop", "module": "my_shop",

@@ -1,4 +1,4 @@
-"""JSON, conditions, references, requests: everything that needs no host."""
+"""JSON, conditions, references, requests: the values that need no host."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The values that cross to the host: `_wit` and `_entry`, over bindings that record their arguments."""
+"""The values that are passed to the host: `_wit` and `_entry`, on bindings that record their arguments."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ class Err(Exception):
 
 
 class Bindings(ModuleType):
-    """An interface of the bindings: its functions record, its records keep their fields by position."""
+    """An interface of the bindings. Its functions record their arguments, and its records keep their fields by
+    position."""
 
     def __init__(self, name: str, calls: list[Any], **members: Any) -> None:
         super().__init__(name)
@@ -184,7 +185,7 @@ class InTest(WitTest):
 
 class CallTest(WitTest):
     def failures(self, error: BaseException) -> list[Any]:
-        """The failures that the host gets for an exception of a reconcile."""
+        """The failures that the host receives for an exception of a reconcile."""
 
         def reconcile(request: windlass.Request) -> windlass.Outcome:
             raise error
@@ -251,7 +252,7 @@ class CallTest(WitTest):
         told = self.failures(ExceptionGroup("all", [odd, windlass.Terminal("never"), ApiError(Reason.INVALID, "bad")]))
         classes = [(api is not None, terminal) for _, _, api, terminal, _ in told]
         self.assertEqual(classes, [(False, False), (False, True), (True, False)])
-        self.assertRegex(told[0][1], "^all: changed .the host cannot be told more: ValueError: code of an ApiError")
+        self.assertRegex(told[0][1], "^all: changed .the rest cannot be reported: ValueError: code of an ApiError")
         self.assertEqual(told[1][1], "all: never")
 
     def test_an_exception_that_cannot_describe_itself_fails_the_call_alone(self) -> None:
@@ -261,11 +262,11 @@ class CallTest(WitTest):
 
         [(_, message, *rest)] = self.failures(Mute())
         self.assertEqual(rest, [None, False, None])
-        self.assertIn("Mute: (its text cannot be had)", message)
+        self.assertIn("Mute: (its text cannot be read)", message)
 
 
 class OptionalTest(WitTest):
-    """The optional exports beside those that every plugin has."""
+    """The optional exports of a mapper and a customizer."""
 
     def map(self, function: Map, *changes: tuple[str | None, str | None]) -> Any:
         @windlass.reconciler(mapped_by(Mapping.mapper()), map=function)

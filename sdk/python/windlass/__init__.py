@@ -1,7 +1,7 @@
 """The Python SDK for Windlass plugins.
 
-A plugin is one function that the host calls with the name of one object, whenever that object or anything around it may have
-changed, and a manifest that says what it watches:
+A plugin is one function that the host calls with the name of one object, whenever that object or anything around it may
+have changed, and a manifest that says what it watches:
 
     import windlass
     from windlass import writes
@@ -17,12 +17,13 @@ changed, and a manifest that says what it watches:
     def reconcile(request: windlass.Request) -> windlass.Outcome:
         shop = request.object
         if shop is None or request.deleting:
-            return windlass.DONE  # the garbage collector takes what it owned
+            return windlass.DONE  # the garbage collector deletes the objects that it owned
         ...
 
-What a plugin may do is in the modules `cache`, `live`, `writes`, `owners`, `events`, `metrics`, `config`, `clock`, `random`, `http`,
-`triggers` and `log`, named as the host's interfaces are. Logging is the standard `logging` and `print`. Nothing is kept between
-calls: each one may get a fresh instance. `windlass.testing` has a host for unit tests.
+A plugin calls the host through the modules `cache`, `live`, `writes`, `owners`, `events`, `metrics`, `config`, `clock`,
+`random`, `http`, `triggers` and `log`, named after the host's interfaces. It logs by the standard `logging` and
+`print`. Keep nothing between calls: each call may get a fresh instance. `windlass.testing` has a host for unit tests.
+
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ class Request:
         self.name = name
         #: None for a cluster-scoped primary.
         self.namespace = namespace
-        #: The last known UID, even if the primary is gone. None: the host has never seen it.
+        #: The last known UID, even if the primary is deleted. None: the host has never seen the primary.
         self.uid = uid
         #: Whether the primary is being deleted and waits for its finalizers.
         self.deleting = deleting
@@ -53,12 +53,12 @@ class Request:
         return self._object
 
     def beside(self, api_version: str, kind: str, name: str | None = None) -> ObjectRef:
-        """Names an object in the primary's namespace, by the primary's name unless another is given."""
+        """Returns a reference to an object in the primary's namespace. The default for `name` is the primary's name."""
         return ObjectRef(api_version, kind, self.name if name is None else name, self.namespace)
 
 
 class Done:
-    """Nothing is left to do until something changes. The same as returning nothing."""
+    """Nothing is left to do until something changes. Returning None means the same."""
 
     def __repr__(self) -> str:
         return "windlass.DONE"
@@ -81,17 +81,17 @@ Outcome = Done | RequeueAfter | None
 
 
 def requeue_after(delay: float | datetime.timedelta) -> RequeueAfter:
-    """Asks for another call after this many seconds, which is not a failure. At most 24 days; longer times are cut to that."""
+    """Asks for another call after this many seconds, which is not a failure. The time is limited to 24 days."""
     return RequeueAfter(milliseconds(delay))
 
 
 class CompositionRequest:
-    """A composer's request: an object and its surroundings. A composition may depend on nothing else."""
+    """A composer's request: an object and its surroundings. A composition must not depend on anything else."""
 
     __slots__ = ("_children", "_config", "_parent", "_related", "_texts", "request")
 
     def __init__(self, request: Request, parent: str, children: Sequence[str], related: Sequence[str], config: str) -> None:
-        #: The object that the call is about. Its own `object` is None: the primary is the `parent`.
+        #: The object that the call is about. Its own `object` is None: use `parent`.
         self.request = request
         self._texts = (parent, children, related, config)
         self._parent: Object | None = None
@@ -101,7 +101,7 @@ class CompositionRequest:
 
     @property
     def parent(self) -> Object:
-        """The parent, as cached when the call began."""
+        """The parent as cached when the call began."""
         if self._parent is None:
             self._parent = decode(self._texts[0])
         return self._parent
@@ -128,12 +128,13 @@ class CompositionRequest:
         return self._config
 
     def child(self, api_version: str, kind: str, name: str | None = None) -> Object | None:
-        """The child of this kind and name, by default the parent's. None: it does not exist, or the parent does not control it."""
+        """The child of this kind and name (default: the parent's name). None: it does not exist, or the parent does not
+        control it."""
         return self._named(self.children, api_version, kind, name)
 
     def related_object(self, api_version: str, kind: str, name: str | None = None, namespace: str | None = None) -> Object | None:
-        """The related object of this kind and name, by default the parent's, in its namespace unless another is given. None: it does
-        not exist, or does not map to the parent."""
+        """The related object of this kind, name (default: the parent's name) and namespace (default: the parent's).
+        None: it does not exist, or does not map to the parent."""
         return self._named(self.related, api_version, kind, name, namespace)
 
     def _named(
@@ -154,7 +155,8 @@ class CompositionRequest:
 class Composition:
     """A composer's response: the children that should exist, and the parent's status and events."""
 
-    #: Every child that should exist, each as a set of fields to apply: of an owned kind, with a name. One that is left out is pruned.
+    #: Every child that should exist, as a set of fields to apply. Each has an owned kind and a name. A child that is
+    #: left out is pruned.
     children: Sequence[Mapping[str, Any]] = ()
     #: The parent's new status. None leaves it as it is.
     status: Mapping[str, Any] | None = None
@@ -162,7 +164,8 @@ class Composition:
     events: Sequence[Event] = field(default_factory=list)
     #: Call again after this many seconds, even if nothing changes.
     requeue_after: float | datetime.timedelta | None = None
-    #: Declares that having no children is intended, so that existing children may be pruned. Without it, the host deletes none.
+    #: Declares that having no children is intended, so that existing children may be pruned. Without it, the host
+    #: prunes no children if there are none here.
     allow_empty: bool = False
     #: Releases a parent that is being deleted. Only with the option `finalizer`.
     finalized: bool = False

@@ -1,4 +1,4 @@
-"""The parts of a manifest that have one of several forms, created by class methods. Plugins import them from `manifest`."""
+"""Parts of a manifest that have one of several forms, which class methods create. Plugins import them from `manifest`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ._text import encode
 
 
 class Tagged:
-    """One of several forms, made by the class methods of its kind."""
+    """One of several forms, created by a class method."""
 
     def __init__(self, type: str, **fields: Any) -> None:
         self._document = {"type": type, **fields}
@@ -40,7 +40,7 @@ class Projection(Tagged):
 
     @classmethod
     def full(cls) -> Projection:
-        """All but `managedFields`: the default."""
+        """All but `managedFields`, which is the default."""
         return cls("full")
 
     @classmethod
@@ -50,7 +50,7 @@ class Projection(Tagged):
 
     @classmethod
     def fields(cls, *pointers: str) -> Projection:
-        """The metadata, and the values at these JSON pointers; `*` in one stands for each element of a list."""
+        """The metadata, and the values at these JSON pointers. In a pointer, `*` stands for each element of a list."""
         return cls("fields", pointers=_pointers(pointers))
 
     @classmethod
@@ -68,21 +68,22 @@ class Where:
 
     @classmethod
     def annotation(cls, key: str) -> WhereSubject:
-        """Of the annotation with this key. Annotations are texts."""
+        """Starts a condition on the annotation with this key. Annotations are texts."""
         return WhereSubject("annotation", key)
 
     @classmethod
     def field(cls, pointer: str) -> WhereSubject:
-        """Of the values at a JSON pointer. With a `*`, which stands for each element of a list, one that fits is enough."""
+        """Starts a condition on the values at a JSON pointer. If it contains a `*`, which stands for each element of a
+        list, one matching value is enough."""
         return WhereSubject("field", _pointers((pointer,))[0])
 
     @classmethod
     def any(cls, *conditions: Where) -> Where:
-        """At least one of these holds. None of them may be an `any` itself."""
+        """At least one of these conditions holds. The conditions must not be created by `any` themselves."""
         return cls(any=[condition.document() for condition in conditions])
 
     def document(self) -> Object:
-        """The condition as JSON has it."""
+        """The condition as JSON."""
         return dict(self._document)
 
     def __eq__(self, other: object) -> bool:
@@ -96,68 +97,69 @@ class Where:
 
 
 class WhereSubject:
-    """The annotation or field of a condition, which says what it has to be."""
+    """The annotation or field of a condition. A method states the condition's requirement."""
 
     def __init__(self, name: str, value: str) -> None:
         self._members = {name: value}
 
     def is_(self, value: str | float | bool) -> Where:
-        """It has this value."""
+        """The value is this one."""
         return Where(**self._members, **{"is": value})
 
     def in_(self, *values: str | float | bool) -> Where:
-        """It has one of these values."""
+        """The value is one of these."""
         return Where(**self._members, **{"in": list(values)})
 
     def not_in(self, *values: str | float | bool) -> Where:
-        """It has none of these values, or is absent."""
+        """There is no value, or it is another than these."""
         return Where(**self._members, notIn=list(values))
 
     def exists(self) -> Where:
-        """It has a value."""
+        """There is a value other than null."""
         return Where(**self._members, exists=True)
 
     def absent(self) -> Where:
-        """It has no value, or null."""
+        """There is no value, or it is null."""
         return Where(**self._members, exists=False)
 
 
 class Predicate(Tagged):
-    """An update of an object that counts. Creations, deletions, and the beginning of a deletion always count."""
+    """Accepts some updates of an object. Creations, deletions, and the beginning of a deletion always count."""
 
     @classmethod
     def generation(cls) -> Predicate:
-        """The desired state has changed, if the kind has a generation."""
+        """Accepts a change of the desired state, if the kind has a generation."""
         return cls("generation")
 
     @classmethod
     def labels(cls) -> Predicate:
-        """A label has changed."""
+        """Accepts a change of a label."""
         return cls("labels")
 
     @classmethod
     def annotations(cls) -> Predicate:
-        """An annotation has changed."""
+        """Accepts a change of an annotation."""
         return cls("annotations")
 
     @classmethod
     def fields(cls, *pointers: str) -> Predicate:
-        """A value at one of these JSON pointers has changed; `*` in one stands for each element of a list."""
+        """Accepts a change of a value at one of these JSON pointers. In a pointer, `*` stands for each element of a
+        list."""
         return cls("fields", pointers=_pointers(pointers))
 
     @classmethod
     def not_(cls, predicate: Predicate) -> Predicate:
-        """The update counts unless the other predicate accepts it."""
+        """Accepts the updates that the predicate rejects."""
         return cls("not", predicate=predicate.document())
 
     @classmethod
     def and_(cls, *predicates: Predicate) -> Predicate:
-        """The update counts if all other predicates, at least one, accept it."""
+        """Accepts the updates that all predicates, at least one, accept."""
         return cls("and", predicates=[predicate.document() for predicate in predicates])
 
 
 def _reference(base: str, namespace: str | None, name: str) -> dict[str, str]:
-    """Where to find references. Members that are not given are left out."""
+    """The members of a reference path. Members that are None or empty are left out."""
     members = {"base": base or None, "namespace": namespace, "name": name}
     return {member: _pointers((pointer,))[0] for member, pointer in members.items() if pointer is not None}
 
@@ -187,26 +189,31 @@ class Mapping(Tagged):
 
     @classmethod
     def field(cls, pointer: str) -> Mapping:
-        """The primary that the value at a JSON pointer names; with a `*` in it, each that it leads to."""
+        """The primary that the value at a JSON pointer names. If the pointer contains a `*`, every primary that the
+        matching values name."""
         return cls("field", pointer=_pointers((pointer,))[0])
 
     @classmethod
     def reference(cls, name: str, namespace: str | None = None, base: str = "") -> Mapping:
-        """The primaries that references name, each of which says namespace and name in two fields.
+        """The primaries that references name, with the namespace and the name in two fields.
 
-        `base` leads to them, such as `/spec/refs/*`; without it the object itself is the reference. `name` and `namespace` are
-        JSON pointers below it. Where there is no namespace, it is the object's own.
+        `base` leads to the references, such as `/spec/refs/*`; without it the object itself is the reference. `name`
+        and `namespace` are JSON pointers below it. If the namespace is missing, the reference is to the object's own
+        namespace.
+
         """
         return cls("reference", **_reference(base, namespace, name))
 
     @classmethod
     def referenced_by(cls, index: str) -> Mapping:
-        """Every primary whose index contains the object's name, or its namespace and name. The primary's watch declares the index."""
+        """Every primary whose index contains the object's name, or its namespace and name. The primary's watch declares
+        the index."""
         return cls("referencedBy", index=index)
 
     @classmethod
     def selected_by(cls, index: str) -> Mapping:
-        """Every primary with a selector that selects the object's labels. The primary's watch declares the index, of selectors."""
+        """Every primary whose selector matches the object's labels. The primary's watch declares the index of
+        selectors."""
         return cls("selectedBy", index=index)
 
     @classmethod
@@ -238,29 +245,35 @@ class Index(Tagged):
 
     @classmethod
     def field(cls, name: str, pointer: str) -> Index:
-        """By the text at a JSON pointer, or each element of a list of texts. With a `*` in it, by all that it leads to."""
+        """Indexes the text at a JSON pointer, or each element of a list of texts. In the pointer, `*` stands for each
+        element of a list."""
         return cls(name, {"type": "field", "pointer": _pointers((pointer,))[0]})
 
     @classmethod
     def label(cls, name: str, key: str) -> Index:
-        """By a label."""
+        """Indexes a label."""
         return cls(name, {"type": "label", "key": key})
 
     @classmethod
     def annotation(cls, name: str, key: str, split: str | None = None) -> Index:
-        """By an annotation. With `split`, the character between the parts of a list such as `a, b`, by each part."""
+        """Indexes an annotation. With `split`, the separator of an annotation that is a list such as `a, b`, it indexes
+        each part."""
         return cls(name, {"type": "annotation", "key": key} | ({} if split is None else {"split": split}))
 
     @classmethod
     def reference(cls, index: str, name: str, namespace: str | None = None, base: str = "") -> Index:
-        """By references that say namespace and name in two fields, each as `namespace/name`: see `Mapping.reference`."""
+        """Indexes references with the namespace and the name in two fields, each as `namespace/name`: see
+        `Mapping.reference`."""
         return cls(index, {"type": "reference", **_reference(base, namespace, name)})
 
     @classmethod
     def selector(cls, name: str, pointer: str, form: Literal["labelSelector", "labels", "text"] = "labelSelector") -> Index:
-        """By label selectors, for `Mapping.selected_by`. `windlass.cache.list` finds an object by labels that it selects.
+        """Indexes label selectors, for `Mapping.selected_by`. `windlass.cache.list` finds an object by labels that its
+        selector matches.
 
-        `labelSelector`: with `matchLabels` and `matchExpressions`; an empty one selects everything. `labels`: a map of labels, as
-        a Service has one; an empty one selects nothing. `text`: such as `app in (web,api)`; an empty one selects everything.
+        `form` is `labelSelector` for selectors with `matchLabels` and `matchExpressions`; `labels` for maps of labels,
+        as in a Service; `text` for texts such as `app in (web,api)`. An empty map of labels selects nothing. An empty
+        selector of the other forms selects everything.
+
         """
         return cls(name, {"type": "selector", "pointer": _pointers((pointer,))[0], "form": form})

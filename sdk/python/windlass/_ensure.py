@@ -1,4 +1,4 @@
-"""What brings the fields of an object about, for `writes.ensure`. Nothing here asks the host."""
+"""Computes the patch that gives an object the desired fields, for `writes.ensure`. This module does not call the host."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _SET_BY_SERVER = (
     "selfLink",
 )  # fmt: skip
 
-#: There is nothing, where None would be a null.
+#: Marks a missing value, as None stands for a null.
 _NOTHING: Any = object()
 
 
 def other_controller(cached: Object, desired: Object) -> str | None:
-    """The controller of `cached`, if `desired` names another one."""
+    """The controller of `cached`, if `desired` has another one."""
     has, wants = controller_of(cached), controller_of(desired)
     if has is None or wants is None or has.get("uid") == wants.get("uid"):
         return None
@@ -25,7 +25,7 @@ def other_controller(cached: Object, desired: Object) -> str | None:
 
 
 def version_of(cached: Object, patch: Object) -> str | None:
-    """The version that was compared, if the patch must not reach a later one."""
+    """The version of `cached`, if the patch must not be applied to a later one."""
     if not _may_undo(patch):
         return None
     version: str | None = (cached.get("metadata") or {}).get("resourceVersion")
@@ -33,19 +33,18 @@ def version_of(cached: Object, patch: Object) -> str | None:
 
 
 def _may_undo(patch: Any) -> bool:
-    """Whether a merge patch may undo what others have written since: it replaces lists whole, and a null removes all that is in its
-    place."""
+    """Whether a merge patch may undo newer writes of others: it replaces whole lists, and a null removes a whole field."""
     if isinstance(patch, dict):
         return any(_may_undo(value) for value in patch.values())
     return patch is None or isinstance(patch, list)
 
 
 def patch_of(cached: Object, desired: Object) -> Object | None:
-    """The merge patch that brings the fields of `desired` about. None: they are there."""
+    """The merge patch that gives `cached` the fields of `desired`. None: it has them."""
     wanted = {field: value for field, value in desired.items() if field not in ("apiVersion", "kind", "status")}
     metadata = wanted.get("metadata")
     if isinstance(metadata, dict):
-        # The server stores no empty map or list in metadata.
+        # The server drops empty maps and lists in metadata.
         metadata = {field: value for field, value in metadata.items() if field not in _SET_BY_SERVER and value not in ({}, [])}
         for name in ("ownerReferences", "finalizers"):
             has, wants = (cached.get("metadata") or {}).get(name), metadata.get(name)
@@ -57,7 +56,8 @@ def patch_of(cached: Object, desired: Object) -> Object | None:
 
 
 def _joined(has: list[Any], wanted: list[Any]) -> list[Any]:
-    """`has`, in which the owners or finalizers of `wanted` replace those that are the same, or are added."""
+    """Returns `has` with the owners or finalizers of `wanted`. A wanted entry replaces the one that is the same, or is
+    appended."""
     joined = list(has)
     for element in wanted:
         place = next((place for place, known in enumerate(joined) if _is_same(known, element)), None)
@@ -69,14 +69,14 @@ def _joined(has: list[Any], wanted: list[Any]) -> list[Any]:
 
 
 def _is_same(known: Any, wanted: Any) -> bool:
-    """Whether two owners are one, or two finalizers."""
+    """Whether two entries are the same owner, or the same finalizer."""
     if isinstance(known, dict):
         return isinstance(wanted, dict) and known.get("uid") == wanted.get("uid")
     return bool(known == wanted)
 
 
 def _difference(has: Any, wanted: Any) -> Any:
-    """What a merge patch must have to make `wanted` of `has`, which is None if there is nothing."""
+    """The merge patch that changes `has`, None if missing, into `wanted`."""
     if isinstance(has, dict) and isinstance(wanted, dict):
         differing = {}
         for field, value in wanted.items():
@@ -93,13 +93,13 @@ def _difference(has: Any, wanted: Any) -> Any:
             _overlaid(has[place], element) if place < len(has) and _are_named_alike(has[place], element) else _element(element)
             for place, element in enumerate(wanted)
         ]
-    # Of what a merge patch puts in the place of something else, it removes the nulls.
+    # Nulls may stay in this value: a merge patch drops them when it replaces a value of another type.
     return wanted
 
 
 def _shows(has: Any, wanted: Any) -> bool:
-    """Whether `has`, which is None if there is nothing, has all that is `wanted`. None, and a dict of nothing but None, want
-    nothing. An empty dict or list is wanted for itself, as `emptyDir: {}` is."""
+    """Whether `has`, None if missing, has all `wanted` fields. A missing value is enough for a wanted None, and for a
+    wanted dict that contains only None. It is not enough for an empty dict or list, such as `emptyDir: {}`."""
     # Plain loops: `all` and generators cost three times as much, and this runs at each reconcile.
     if isinstance(wanted, dict):
         if has is None and wanted:
@@ -117,7 +117,7 @@ def _shows(has: Any, wanted: Any) -> bool:
             if not _shows(known, value):
                 return False
         return True
-    # JSON tells true from 1, which Python's `==` does not.
+    # JSON distinguishes true from 1, Python's `==` does not.
     return isinstance(has, bool) == isinstance(wanted, bool) and bool(has == wanted)
 
 
@@ -127,7 +127,7 @@ def _are_named_alike(has: Any, wanted: Any) -> bool:
 
 
 def _overlaid(has: Any, wanted: Any) -> Any:
-    """`has` with the `wanted` fields, as a merge patch would leave it."""
+    """Returns `has` with the `wanted` fields, as a merge patch would leave it."""
     if not isinstance(has, dict) or not isinstance(wanted, dict):
         return _element(wanted)
     overlaid = dict(has)
@@ -140,7 +140,8 @@ def _overlaid(has: Any, wanted: Any) -> Any:
 
 
 def _without_nulls(value: Any) -> Any:
-    """A value without the fields of objects that are null. Nothing, if it is null itself."""
+    """Returns a value without the nulls in its objects. If the value itself is null, it returns the mark for a missing
+    value."""
     if value is None:
         return _NOTHING
     if isinstance(value, dict):
@@ -152,5 +153,5 @@ def _without_nulls(value: Any) -> Any:
 
 
 def _element(value: Any) -> Any:
-    """The same of an element of a list, which may be null."""
+    """Like `_without_nulls`, for an element of a list, which may be null."""
     return None if value is None else _without_nulls(value)

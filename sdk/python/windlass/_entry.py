@@ -1,6 +1,8 @@
-"""Where the host's calls come in: the registration of a plugin's function, and the classes that the component exports.
+"""The entry points of a component: the registration of a plugin's function, and the classes that the component exports.
 
-Called by plugins once, as a decorator, and by componentize-py's bindings for each call. Natively the decorators only check.
+A plugin uses a decorator of this module once. componentize-py's bindings call the exported classes for each call.
+Outside a component the decorators only check their arguments.
+
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from typing import Any, TypeVar
 
 from . import _host
 from ._calls import Composition, CompositionRequest, Outcome, Request
-from ._errors import Failure, failures_of, summary, untold
+from ._errors import Failure, failures_of, summary, unreported
 from ._mapping import Customize, Map
 from ._text import plain
 from .manifest import Manifest
@@ -33,15 +35,17 @@ _APP = "app"
 
 
 def reconciler(manifest: Manifest, *, map: Map | None = None) -> Callable[[Reconcile], Reconcile]:
-    """Makes the decorated function the plugin's reconciler: it brings the world to the state that an object asks for.
+    """Makes the decorated function the plugin's reconciler: it brings the cluster to the state that an object
+    specifies.
 
-    It is called with a `Request`, and returns nothing, or `windlass.requeue_after(…)`. The function stays as it is, for tests to
-    call. The module with the decorator must be `app.py` or imported by it.
+    The host calls it with a `Request`. It returns None, or `windlass.requeue_after(…)`. The decorator returns the
+    function unchanged, so that tests can call it. The module with the decorator must be `app.py` or imported by it.
 
-    `map` is for the watches that the manifest maps by `Mapping.mapper()`. It is called with the name of the watch and a `Change`,
-    and returns a list of the primaries that the change concerns, each as a `Primary` or an `Indexed`. It may use `log`, `clock`,
-    `random` and `config`, and read `windlass.cache`. Each change is mapped only once, so map the objects that it reads, too. After
-    an exception, which is logged, every primary runs at low priority.
+    `map` is for the watches that the manifest maps by `Mapping.mapper()`. It is called with the name of the watch and a
+    `Change`, and returns a list of the primaries that the change concerns, each as a `Primary` or an `Indexed`. It may
+    use `log`, `clock`, `random` and `config`, and read `windlass.cache`. Each change is mapped only once, so also map
+    the objects that it reads. After an exception, which is logged, every primary runs at low priority.
+
     """
     _check(manifest, "reconciler")
     _check_mapping(manifest, "mapper", map, "map", "reconciler")
@@ -56,15 +60,16 @@ def reconciler(manifest: Manifest, *, map: Map | None = None) -> Callable[[Recon
 
 
 def composer(manifest: Manifest, *, customize: Customize | None = None) -> Callable[[Compose], Compose]:
-    """Makes the decorated function the plugin's composer: a pure function from an object and its children to the children that
-    should be.
+    """Makes the decorated function the plugin's composer: a pure function that computes the children that an object
+    should have.
 
-    It is called with a `CompositionRequest`, and returns a `Composition`. The function stays as it is, for tests to call. The module
-    with the decorator must be `app.py` or imported by it.
+    The host calls it with a `CompositionRequest`, and it returns a `Composition`. The decorator returns the function
+    unchanged, so that tests can call it. The module with the decorator must be `app.py` or imported by it.
 
-    `customize` is for the watches that the manifest maps by `Mapping.customize()`. It is called before each composition with a
-    `Request`, whose object is the parent, and returns a list of `RelatedRule`: the objects that the composition is to find as
-    related. It must depend on nothing but its argument and `windlass.config`.
+    `customize` is for the watches that the manifest maps by `Mapping.customize()`. It is called before each composition
+    with a `Request`, whose object is the parent, and returns a list of `RelatedRule`, which select the related objects
+    of the composition. It must depend only on its argument and `windlass.config`.
+
     """
     _check(manifest, "composer")
     _check_mapping(manifest, "customize", customize, "customize", "composer")
@@ -87,7 +92,7 @@ def _check(manifest: object, what: str) -> None:
 
 
 def _check_mapping(manifest: Manifest, mapping: str, function: object, name: str, decorator: str) -> None:
-    """Refuses a manifest that maps a watch by a function that is missing."""
+    """Refuses a manifest that maps a watch by a function that the plugin does not have."""
     where = f"@windlass.{decorator}(MANIFEST, {name}=…)"
     if callable(function):
         return
@@ -96,8 +101,8 @@ def _check_mapping(manifest: Manifest, mapping: str, function: object, name: str
     for controller in manifest.controllers:
         for watch in controller.watches:
             if watch.document().get("mapping") == {"type": mapping}:
-                told = f"the manifest maps the watch {watch.name!r} by `{mapping}`, and the plugin has no `{name}`"
-                raise TypeError(f"{told}: {where} takes it")
+                missing = f"the manifest maps the watch {watch.name!r} by `{mapping}`, and the plugin has no `{name}`"
+                raise TypeError(f"{missing}: {where} takes it")
 
 
 class _Export:
@@ -128,8 +133,8 @@ def _export(interface: str, method: str, manifest: Manifest, answer: Callable[[A
 
 
 def _export_optional(interface: str, method: str, is_there: bool, call: Callable[[Any, Any], Any]) -> None:
-    """The same for the interface beside it, which the larger world of its kind always exports. The host only calls it if the manifest uses
-    it."""
+    """Adds the class of an optional interface, which the bindings always export. The host only calls it if the manifest
+    uses it."""
     if _wit_exports.has_export(interface):
         _put(interface, {method: call})
     elif is_there:
@@ -140,8 +145,8 @@ def _put(interface: str, methods: dict[str, Any]) -> None:
     setattr(sys.modules[_APP], interface, type(interface, (_Export,), methods))
 
 
-def _method(answer: Callable[[Any], Any], told: Callable[[BaseException], Exception]) -> Callable[[Any, Any], Any]:
-    """A method of an export. It returns the result of a call, or raises the failures of an exception."""
+def _method(answer: Callable[[Any], Any], raised_as: Callable[[BaseException], Exception]) -> Callable[[Any, Any], Any]:
+    """Creates the method of an export. It returns the result of a call, or raises the failures of an exception."""
 
     def call(self: _Export, asked: Any) -> Any:
         from_host = sys.modules["windlass._runtime"]
@@ -150,7 +155,7 @@ def _method(answer: Callable[[Any], Any], told: Callable[[BaseException], Except
         try:
             return answer(asked)
         except BaseException as error:  # only this call has failed: the instance continues
-            raise told(error) from None
+            raise raised_as(error) from None
         finally:
             from_host.end()
 
@@ -166,15 +171,16 @@ def _rules(function: Any, request: Any) -> list[Any]:
 
 
 def raised(error: BaseException) -> Exception:
-    """The failures of an exception, in the form of the bindings. It never fails itself: the instance would be lost."""
-    return _wit_exports.raised([_as_told(failure) for failure in _failures(error)])
+    """Converts an exception to the failures of the bindings. This function must never raise, because the instance would
+    be lost."""
+    return _wit_exports.raised([_reported(failure) for failure in _failures(error)])
 
 
 def raised_as_text(error: BaseException) -> Exception:
-    """The same for a mapper, whose error is only a text."""
+    """Like `raised`, for a mapper, whose error is only a text."""
     texts = []
     for failure in _failures(error):
-        _as_told(failure)
+        _reported(failure)
         texts.append(plain(failure.message or summary(error)))
     return _wit_exports.raised("; ".join(texts))
 
@@ -183,35 +189,35 @@ def _failures(error: BaseException) -> list[Failure]:
     try:
         return failures_of(error)
     except BaseException as failed:
-        return [untold(summary(error), failed)]
+        return [unreported(summary(error), failed)]
 
 
-def _as_told(failure: Failure) -> Any:
+def _reported(failure: Failure) -> Any:
     try:
         if failure.uncaught is not None:
             report(failure.uncaught)
         return _wit_exports.failure(failure)
-    except BaseException as failed:  # such as an ApiError with fields that cannot be passed on: the others keep their class
+    except BaseException as failed:  # such as an ApiError with invalid fields; the other failures keep their class
         try:
-            report(failed)  # its stack has that of the exception above it
+            report(failed)  # its stack includes that of the exception above
         except BaseException:
             pass
         text = failure.message if failure.message or failure.error is None else summary(failure.error)
-        return _wit_exports.failure(untold(text, failed))
+        return _wit_exports.failure(unreported(text, failed))
 
 
 def report(error: BaseException) -> None:
-    """Logs an unexpected exception with its stack. Its first frames are this module's."""
+    """Logs an unexpected exception with its stack. The first frames are this module's, so they are left out."""
     _host.current.log(_host.ERROR, plain(summary(error)), [("stack", plain(stack(error, skip=2)))])
 
 
 def stack(error: BaseException, skip: int = 0) -> str:
-    """The traceback of an exception as text, as far as possible."""
+    """The traceback of an exception as text. It also works if the exception cannot be formatted."""
     frames = error.__traceback__
     while skip and frames is not None and frames.tb_next is not None:
         frames, skip = frames.tb_next, skip - 1
     try:
         lines = traceback.format_exception(type(error), error, frames)
     except Exception as failed:  # an exception class of the plugin may fail to format itself
-        lines = [f"{type(error).__qualname__} (its stack cannot be had: {failed!r})"]
+        lines = [f"{type(error).__qualname__} (its stack cannot be read: {failed!r})"]
     return "".join(lines).strip().replace('File "/0/', 'File "').replace('File "/1/', 'File "')

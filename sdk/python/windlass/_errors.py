@@ -39,7 +39,8 @@ class Reason(str, Enum):
     EXPIRED = "expired"
     """The page token or the version is too old (410)."""
     TIMEOUT = "timeout"
-    """The request took too long. For a write that may have been carried out see `UNKNOWN_OUTCOME`."""
+    """The request took too long. If it was a write that may have been carried out, the reason is `UNKNOWN_OUTCOME`
+    instead."""
     UNKNOWN_OUTCOME = "unknown-outcome"
     """The write was sent and its result is unknown. The host finds it out before the key runs again."""
     LEASE_LOST = "lease-lost"
@@ -51,7 +52,7 @@ class Reason(str, Enum):
     TOO_LARGE = "too-large"
     """The request or the response exceeds a limit of the server (413) or of the host."""
     OTHER = "other"
-    """A reason without a member here: see `ApiError.status_reason`."""
+    """A reason that is newer than this SDK: see `ApiError.status_reason`."""
 
     def __str__(self) -> str:
         return str(self.value)
@@ -77,14 +78,15 @@ _CODES = {
 class ApiError(Exception):
     """A failed request to the API, or to the host's cache of it.
 
-    Raised out of a reconcile, also as the cause of another exception (`raise … from error`) or within an `ExceptionGroup`, it
-    tells the host by its `reason` how to retry. So leave it alone unless you know better:
+    If a reconcile raises it, the host decides by its `reason` how to retry. This also works if the error is the cause
+    of another exception (`raise … from error`) or a member of an `ExceptionGroup`. So catch it only if you know better:
 
         try:
             writes.create(pod)
         except windlass.ApiError as error:
             if error.reason is not windlass.Reason.ALREADY_EXISTS:
                 raise
+
     """
 
     def __init__(
@@ -114,8 +116,8 @@ class ApiError(Exception):
         self.verb = verb
         #: Resource, group and subresource, such as `deployments.apps/scale`.
         self.resource = resource
-        #: The object, if the request was about a single one. An error of `NOT_FOUND` names it only if the object itself does not exist, not
-        #: if its kind, its namespace or a subresource is missing.
+        #: The object, if the request was about a single object. An error of `NOT_FOUND` names it only if the object
+        #: itself does not exist, not if its kind, its namespace or a subresource is missing.
         self.object = object
 
     def __str__(self) -> str:
@@ -128,18 +130,19 @@ class ApiError(Exception):
 
 
 class Transient(Exception):
-    """Something that is worth another attempt, after a backoff. Any other exception is that too, but is logged with its stack,
-    as a mistake of the plugin.
+    """A failure that is retried after a backoff. Any other exception is retried too, but it is logged with its stack,
+    as a bug in the plugin.
 
-    With `retry_after`, in seconds or as a `timedelta`, it is not worth one before so long has passed. The backoff may be longer,
-    and at most ten minutes count:
+    With `retry_after`, in seconds or as a `timedelta`, it is not retried before this time, which is limited to ten
+    minutes. The backoff may be longer:
 
         raise windlass.Transient("a backup runs", retry_after=30)
+
     """
 
     #: The minimum delay of the retry in milliseconds. None: the backoff alone decides.
     retry_after_ms: int | None = None  # of the class, as a subclass need not call `__init__`
-    #: Reported to the host instead, if this stands for a denial that has a class of its own.
+    #: An error to report instead of this one, such as a denial by the host.
     _api: ApiError | None = None
 
     def __init__(self, *args: object, retry_after: float | datetime.timedelta | None = None) -> None:
@@ -153,69 +156,73 @@ class Terminal(Exception):
 
 
 class NotAvailable(OSError, RuntimeError):
-    """A facility that plugins do not have: files, sockets, threads, sleep. The message says what to do instead."""
+    """A facility that plugins do not have: files, sockets, threads, sleep. The message names an alternative."""
 
 
 @dataclass(frozen=True)
 class Failure:
-    """One failure in a call, as the host gets it."""
+    """One failure in a call, as the host receives it."""
 
     #: `api`: passed on unchanged. `transient`: retried. `terminal`: not retried until something changes.
     kind: Literal["api", "transient", "terminal"]
     #: The text for people.
     message: str
-    #: The error, if the kind is `api`. Its message is the one above.
+    #: The error, if the kind is `api`. It is reported with `message` instead of its own message.
     error: ApiError | None = None
-    #: The exception, if it is a mistake of the plugin rather than one of this package's errors.
+    #: The exception, if it is a bug in the plugin rather than one of this package's errors.
     uncaught: BaseException | None = None
     #: The minimum delay of a retry in milliseconds, if the kind is `transient` and the plugin has set it.
     retry_after_ms: int | None = None
 
 
 def failures_of(error: BaseException) -> list[Failure]:
-    """What the host is told of an exception: its parts, each with its class and with what was said around it on the way up.
+    """The failures that the host receives for an exception: its parts, each with its class and the texts of the
+    exceptions that wrap it.
 
-    The members of an `ExceptionGroup` are told one by one, each with the text of the group and of its causes. An `ApiError`,
-    `Transient` or `Terminal` counts also where it is the cause of another exception, but not where it merely was being handled.
+    The members of an `ExceptionGroup` are reported one by one, each with the text of the group and of its causes. An
+    `ApiError`, `Transient` or `Terminal` also counts as the cause of another exception, but not if it was only being
+    handled when the other one was raised.
+
     """
-    return _told(error, [])
+    return _failures_in(error, [])
 
 
-def _told(error: BaseException, above: list[BaseException]) -> list[Failure]:
-    """The failures of an exception. Those above it are skipped: a member may be raised from its own group."""
+def _failures_in(error: BaseException, above: list[BaseException]) -> list[Failure]:
+    """The failures of an exception. It skips the exceptions in `above`, because a member may be raised from its own
+    group."""
     chain = _with_causes(error, above, (ApiError, Terminal, Transient, BaseExceptionGroup))
     link = chain[-1]
     if isinstance(link, BaseExceptionGroup) and not _is_among(link, above):
         outer = "" if isinstance(link, Collected) else text_of(link.message)
         outer, above = _whole_text(link, _noted(outer, link), above), [*above, *chain]
-        failures = [_within(outer, member, failure) for member in link.exceptions for failure in _told_of_member(member, above)]
+        failures = [_within(outer, member, failure) for member in link.exceptions for failure in _failures_of_member(member, above)]
     elif isinstance(link, ApiError):
-        # The host itself adds the request and the object.
+        # The message is enough: the host itself adds the request and the object.
         failures = [Failure("api", _noted(text_of(link.message), link), link)]
     elif isinstance(link, Terminal):  # even if it is a Transient as well, as `http.InvalidRequest` is
-        failures = [Failure("terminal", _whole_text(link, _said(link), above))]
+        failures = [Failure("terminal", _whole_text(link, _text_with_notes(link), above))]
     elif isinstance(link, Transient) and link._api is not None:
         failures = [Failure("api", _noted(text_of(link._api.message), link), link._api)]
     elif isinstance(link, Transient):
-        failures = [Failure("transient", _whole_text(link, _said(link), above), retry_after_ms=link.retry_after_ms)]
+        failures = [Failure("transient", _whole_text(link, _text_with_notes(link), above), retry_after_ms=link.retry_after_ms)]
     else:
         return [Failure("transient", _whole_text(error, summary(error), above), uncaught=error)]
     for outer_link, inner in reversed(list(pairwise(chain))):
-        failures = [_within(_said(outer_link), inner, failure) for failure in failures]
+        failures = [_within(_text_with_notes(outer_link), inner, failure) for failure in failures]
     return failures
 
 
-def _told_of_member(error: BaseException, above: list[BaseException]) -> list[Failure]:
-    """The same for a member of a group. If that fails, the other members keep their class and text."""
+def _failures_of_member(error: BaseException, above: list[BaseException]) -> list[Failure]:
+    """Like `_failures_in`, for a member of a group. If it raises, the other members keep their class and text."""
     try:
-        return _told(error, above)
+        return _failures_in(error, above)
     except BaseException as failed:
-        return [untold(summary(error), failed)]
+        return [unreported(summary(error), failed)]
 
 
-def untold(text: str, why: BaseException) -> Failure:
-    """The failure in place of one that cannot be reported."""
-    return Failure("transient", f"{text} (the host cannot be told more: {summary(why)})", uncaught=why)
+def unreported(text: str, why: BaseException) -> Failure:
+    """The failure that replaces one that cannot be reported."""
+    return Failure("transient", f"{text} (the rest cannot be reported: {summary(why)})", uncaught=why)
 
 
 def _with_causes(
@@ -237,9 +244,9 @@ def _is_among(error: BaseException, some: list[BaseException]) -> bool:
 
 
 def _whole_text(error: BaseException, text: str, above: list[BaseException]) -> str:
-    """The text of an exception, which is `text`, and of all its causes."""
+    """The text of an exception, which is `text`, with the texts of all its causes."""
     chain = _with_causes(error, above)
-    texts = [text, *map(_said, chain[1:])]
+    texts = [text, *map(_text_with_notes, chain[1:])]
     message = texts.pop()
     for outer, inner in zip(reversed(texts), reversed(chain)):
         message = _around(outer, inner, message)
@@ -247,23 +254,25 @@ def _whole_text(error: BaseException, text: str, above: list[BaseException]) -> 
 
 
 def _within(outer: str, inner: BaseException, failure: Failure) -> Failure:
-    """A failure as the text of the exception that wraps it shows it."""
+    """Adds the text of the exception that wraps a failure's exception."""
     return replace(failure, message=_around(outer, inner, failure.message))
 
 
 def _around(outer: str, inner: BaseException, message: str) -> str:
-    """Many exceptions include the text of the error that they wrap; it is not repeated."""
-    for said in (text_of(inner), message):
-        place = _place_of(said, outer)
+    """Combines the texts of an exception and its cause. Many exceptions include the text of their cause, which is not
+    repeated."""
+    for text in (text_of(inner), message):
+        place = _place_of(text, outer)
         if place >= 0:
-            return outer[:place] + message + outer[place + len(said) :]
+            return outer[:place] + message + outer[place + len(text) :]
     return f"{outer}: {message}" if outer and message else outer or message
 
 
 def _place_of(text: str, outer: str) -> int:
-    """Where a text stands in another on its own: at its beginning or end, or set off from the words around it by punctuation (by
-    spaces, if it has several words itself), and not as a part of a name such as "shop-1". Anywhere else it is by chance, which is -1.
-    Of several such places it is the last one, for what is said around an exception mostly stands before it."""
+    """Finds a text as a separate part of another: at its beginning or end, or set off from the words around it by
+    punctuation (by spaces, if it has several words itself), and not inside a name such as "shop-1". Any other
+    occurrence is taken for chance: the result is then -1. The last such place counts, because context mostly comes
+    before an error."""
     touches = _NAME if " " in text else _WORD
     backwards, place = outer[::-1], outer.rfind(text) if text else -1
     while place >= 0 and (touches.match(backwards, len(outer) - place) or touches.match(outer, place + len(text))):
@@ -271,26 +280,27 @@ def _place_of(text: str, outer: str) -> int:
     return place
 
 
-#: Characters that make the text they touch a part of a name, or only separate words. Non-ASCII characters count as letters.
+#: Characters that make the text next to them a part of a name, or that only separate words. Non-ASCII characters count
+#: as letters.
 _NAME = re.compile(r"[-_./]?[0-9A-Za-z\u0080-\U0010ffff]")
 _WORD = re.compile(rf" +[0-9A-Za-z\u0080-\U0010ffff]|{_NAME.pattern}")
 
 
 def text_of(value: object) -> str:
-    """The text of an exception, as far as possible: an exception class of the plugin may fail to describe itself in any way."""
+    """The text of an exception. It also works if an exception class of the plugin fails to return a text."""
     try:
         return str(value)
     except BaseException:
-        return "(its text cannot be had)"
+        return "(its text cannot be read)"
 
 
-def _said(error: BaseException) -> str:
-    """The same with its notes."""
+def _text_with_notes(error: BaseException) -> str:
+    """The text of an exception with its notes."""
     return _noted(text_of(error), error)
 
 
 def _noted(text: str, error: BaseException) -> str:
-    """A text with the notes that `add_note` has added to its exception, in one line."""
+    """Adds the notes of an exception (`add_note`) to a text, in one line."""
     try:
         notes = "; ".join([" ".join(text_of(note).split()) for note in error.__notes__])
     except BaseException:  # there are none
@@ -301,29 +311,30 @@ def _noted(text: str, error: BaseException) -> str:
 def summary(error: BaseException) -> str:
     """An exception in one line, like the last line of a traceback."""
     name = type(error).__qualname__
-    text = _said(error)
+    text = _text_with_notes(error)
     return f"{name}: {text}" if text else name
 
 
 class Collected(ExceptionGroup[Exception]):
-    """Raised by this package if several operations failed. Its message only counts them, so it is not reported."""
+    """Raised by this package if several operations failed. Its own message only counts them, so it is not reported."""
 
     def derive(self, exceptions: Sequence[Exception]) -> Collected:  # type: ignore[override]
         return Collected(self.message, exceptions)
 
 
 class Failures:
-    """Collects what fails, so that one failure does not keep the rest from being tried.
+    """Collects exceptions, so that all operations are attempted even if some fail.
 
         failures = windlass.Failures()
         for child in children:
             with failures:
                 writes.apply(child, owned=True)
         failures.raise_any()
+
     """
 
     def __init__(self, errors: Iterable[object] = ()) -> None:
-        #: What has failed, in order.
+        #: The collected exceptions, in order.
         self.errors: list[Exception] = [error for error in errors if isinstance(error, Exception)]
 
     def add(self, error: Exception) -> None:
@@ -346,7 +357,8 @@ class Failures:
         return True
 
     def raise_any(self) -> None:
-        """Raises the collected exceptions: a single one as it is, several as an `ExceptionGroup`. Does nothing if there is none."""
+        """Raises the collected exceptions: a single one unchanged, several as an `ExceptionGroup`. Without exceptions
+        it does nothing."""
         if len(self.errors) == 1:
             raise self.errors[0]
         if self.errors:

@@ -1,6 +1,9 @@
-"""The host as this package sees it, and which one is there: the real one in a component, a double in a test, none else.
+"""The host's interface in this package, and the current host: the real one in a component, a double in a test, and
+otherwise none.
 
-For the modules of this package; plugins use those. Objects are JSON texts here, as they cross. A failed request raises `ApiError`.
+The modules of this package use it, and plugins use those modules. Objects are passed as JSON texts. A failed request
+raises `ApiError`.
+
 """
 
 from __future__ import annotations
@@ -23,7 +26,8 @@ TRACE, DEBUG, INFO, WARN, ERROR = range(5)
 
 @dataclass(frozen=True)
 class Query:
-    """The conditions of a list. Only `live` lists have the field selector; the other conditions are for cache lists."""
+    """The conditions of a list. `field_selector` is only for `live` lists; `index` and `owned` are only for cache
+    lists."""
 
     api_version: str
     kind: str
@@ -67,7 +71,7 @@ class ServedKind:
 
 @dataclass(frozen=True)
 class Collection:
-    """Some objects of a kind."""
+    """Selects objects of a kind."""
 
     api_version: str
     kind: str
@@ -103,7 +107,7 @@ class DeleteOptions:
 
 @dataclass(slots=True)
 class Operation:
-    """A write. `body` is the object or the patch; a deletion has a `deletion`, the others `options`."""
+    """A write. `body` is the object or the patch. A deletion has `deletion`, and all other writes have `options`."""
 
     verb: str
     body: str = ""
@@ -139,8 +143,8 @@ class Host(Protocol):
 
 
 class NoHost:
-    """Outside of the host: lines go to stderr, time and randomness are the system's, metrics are dropped, and all other functions raise an
-    error that names the missing host."""
+    """Outside of the host, lines go to stderr, time and randomness are the system's, metrics are dropped, and all other
+    functions raise an error about the missing host."""
 
     def _lacks(self, what: str) -> NoReturn:
         raise RuntimeError(f"{what} needs the Windlass host; in a test, use windlass.testing.Host")

@@ -11,7 +11,7 @@ from . import _host
 from ._text import plain
 
 def level_of(number: int) -> int:
-    """The host's level for a level of `logging`."""
+    """Converts a level of `logging` to the host's level."""
     if number >= logging.ERROR:
         return _host.ERROR
     if number >= logging.WARNING:
@@ -21,14 +21,15 @@ def level_of(number: int) -> int:
     return _host.DEBUG if number >= logging.DEBUG else _host.TRACE
 
 
-#: The attributes of the standard library's records. All others are `extra`.
+#: The attributes of the standard library's records. All other attributes come from `extra`.
 _OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 
 class Record(logging.LogRecord):
-    """A record that asks for the time only if a formatter does, and knows nothing of processes and threads.
+    """A record that asks for the time only if a formatter uses it, and that has no data about processes and threads.
 
-    What is its own is in slots, so that `extra` may use any name: what is in its dict is `extra`, and nothing else.
+    Its own attributes are in slots, so that `extra` may use any name: its dict contains only `extra`.
+
     """
 
     __slots__ = (
@@ -56,17 +57,18 @@ class Record(logging.LogRecord):
 
     @property
     def msecs(self) -> float:  # type: ignore[override]
-        """The milliseconds of that time."""
+        """The milliseconds within the second."""
         return self.created % 1 * 1000
 
     @property
     def relativeCreated(self) -> float:  # type: ignore[override]
-        """The milliseconds since the call began; always 0, as they are not counted."""
+        """Always 0: the time since the call began is not measured."""
         return 0.0
 
 
 class Handler(logging.Handler):
-    """Sends each record to the host: its message, what `extra` holds as fields, and an exception as the field `stack`."""
+    """Sends each record to the host: its message, the values of `extra` as fields, and an exception as the field
+    `stack`."""
 
     def _extra(self, record: logging.LogRecord) -> list[tuple[str, Any]]:
         if isinstance(record, Record):
@@ -94,7 +96,8 @@ def _log(
     self: logging.Logger, level: int, msg: object, args: Any, exc_info: Any = None, extra: Any = None, stack_info: bool = False,
     stacklevel: int = 1,
 ) -> None:  # fmt: skip
-    """What `logging` does for a line, in a third of its time where nobody has added handlers or filters: most lines of a plugin."""
+    """Logs a line as `logging` does, but in a third of the time, if there are no additional handlers or filters. That
+    is the usual case in a plugin."""
     logger: logging.Logger | None = self
     if exc_info or stack_info or self.filters or not isinstance(msg, str):
         logger = None
@@ -115,7 +118,7 @@ def _log(
 
 
 def install(module: Any = logging) -> None:
-    """Sends all log records to the host, which decides which ones it keeps."""
+    """Sends all log records to the host, which decides which of them it keeps."""
     logging.addLevelName(5, "TRACE")
     root = logging.getLogger()
     root.handlers[:] = [Handler()]
@@ -123,7 +126,7 @@ def install(module: Any = logging) -> None:
     logging.Logger._log = _log  # type: ignore[method-assign]
     if root.level == logging.WARNING:  # the level was not changed
         root.setLevel(1)
-    # What no field shows need not be found out.
+    # No field shows these values, so `logging` need not look for them.
     for name in ("logThreads", "logProcesses", "logMultiprocessing", "logAsyncioTasks"):
         setattr(logging, name, False)
     logging.raiseExceptions = False

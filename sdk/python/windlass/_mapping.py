@@ -1,6 +1,8 @@
 """Mappings by a plugin's own code: which primaries a change concerns, and which objects are related to a parent.
 
-The records that plugins take and answer, and what is wrong with an answer. For `_wit_exports` and `testing`.
+This module has the records that plugins receive and return, and checks what they return. `_wit_exports` and `testing`
+use it.
+
 """
 
 from __future__ import annotations
@@ -25,28 +27,29 @@ class Change:
 
     @property
     def states(self) -> list[Object]:
-        """The states that there are, the old one first. Mostly both count: an object that refers to another primary than before
-        concerns both."""
+        """The states that exist, the old one first. Usually both count: if an object now refers to another primary than
+        before, the change concerns both."""
         return [state for state in (self.old, self.new) if state is not None]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Primary:
-    """The primary with a key. It need not exist."""
+    """Selects the primary with this key, which need not exist."""
 
     #: None for a cluster-scoped primary.
     namespace: str | None = None
-    #: Its name.
+    #: The primary's name.
     name: str
 
 
 @dataclass(frozen=True)
 class Indexed:
-    """All primaries with a value in an index, in any namespace."""
+    """Selects all primaries with this value in an index, in any namespace."""
 
     #: The name of an index that the manifest declares for the primary.
     index: str
-    #: The value. For an index of selectors: labels, as in `app=web,tier=front`, which find the selectors that match them.
+    #: The value. For an index of selectors it is a set of labels, such as `app=web,tier=front`: they find the selectors
+    #: that match them.
     value: str
 
 
@@ -56,11 +59,12 @@ Target = Primary | Indexed
 
 @dataclass(frozen=True)
 class RelatedRule:
-    """Objects of one watch that are related to a parent: those that meet all conditions."""
+    """Selects objects of one watch that are related to a parent: those that meet all conditions."""
 
     #: The name of the watch in the manifest, which maps it by `Mapping.customize()`.
     watch: str
-    #: Their namespace. None: the parent's namespace or none; for a cluster-scoped parent: any namespace.
+    #: Their namespace. None: the parent's namespace, and cluster-scoped objects; for a cluster-scoped parent: any
+    #: namespace.
     namespace: str | None = None
     #: Their names. Empty: any.
     names: Sequence[str] = ()

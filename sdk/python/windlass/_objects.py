@@ -18,10 +18,11 @@ class ObjectKind:
     kind: str
 
 
-# Not frozen, as that would make creating one take three times as long; but hashable: treat it as a value.
+# The class is not frozen, because creating an instance would take three times as long. But it is hashable, so treat it
+# as a value.
 @dataclass(slots=True, unsafe_hash=True)
 class ObjectRef:
-    """One object. With a `uid` it is that incarnation of the name only: when the name belongs to another one, a read finds
+    """A reference to one object. With a `uid` it does not match another object of the same name: then a read finds
     nothing and a write fails with `Reason.CONFLICT`."""
 
     api_version: str
@@ -30,7 +31,7 @@ class ObjectRef:
     namespace: str | None = None
     uid: str | None = None
 
-    # Not a field: the bindings take a reference as it is, and read this attribute. There is only one cluster.
+    # This is not a field. The bindings use a reference unchanged, and read this attribute. There is only one cluster.
     cluster = None
 
     @classmethod
@@ -48,7 +49,7 @@ class ObjectRef:
 
 
 def sibling(obj: Mapping[str, Any], api_version: str, kind: str, name: str | None = None) -> ObjectRef:
-    """A reference to an object of another kind in the same namespace, with the same name unless another is given."""
+    """A reference to an object of another kind in the same namespace. The default for `name` is the object's name."""
     metadata = obj["metadata"]
     return ObjectRef(api_version, kind, metadata["name"] if name is None else name, metadata.get("namespace"))
 
@@ -56,7 +57,8 @@ def sibling(obj: Mapping[str, Any], api_version: str, kind: str, name: str | Non
 def owner_reference(owner: Mapping[str, Any]) -> Object:
     """The entry for `metadata.ownerReferences` that makes `owner` the controller of an object.
 
-    Writes take `owned=True` for the primary, which is the usual way. This is for owners that are not the primary.
+    Use it for owners other than the primary. For the primary, the usual way is to write with `owned=True`.
+
     """
     metadata = owner["metadata"]
     return {
@@ -76,7 +78,7 @@ def controller_of(obj: Mapping[str, Any]) -> Object | None:
 
 
 def is_controlled_by(obj: Mapping[str, Any], owner: Mapping[str, Any]) -> bool:
-    """Whether `owner`, with this UID, is the controller of an object."""
+    """Whether `owner` is the controller of an object. The UIDs are compared."""
     controller = controller_of(obj)
     uid = (owner.get("metadata") or {}).get("uid")
     return uid is not None and controller is not None and controller.get("uid") == uid
@@ -85,11 +87,12 @@ def is_controlled_by(obj: Mapping[str, Any], owner: Mapping[str, Any]) -> bool:
 def has_fields(actual: Any, wanted: Any) -> bool:
     """Whether an object has every wanted field with the wanted value.
 
-    What the server and others added does not count, just as an apply leaves it: of a list, each wanted element must be
-    there, wherever it stands.
+    Fields that the server or other clients have added are ignored, as in an apply. A list must contain each wanted
+    element, at any position.
 
-    Do not skip an apply by it: it does not see a field that is no longer wanted, nor a missing owner. The host itself
-    skips an apply that would change nothing.
+    Do not use it to decide whether to apply: it does not notice a field that is no longer wanted, or a missing owner.
+    The host itself skips an apply that would change nothing.
+
     """
     # Plain loops: `all` and generators cost three times as much, and this runs at each reconcile.
     if isinstance(wanted, dict):

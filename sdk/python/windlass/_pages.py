@@ -1,4 +1,4 @@
-"""Lists from the cache or the API server, which come in pages."""
+"""Lists from the cache or the API server, which are read page by page."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Page:
 
 
 def checked(query: Query) -> Query:
-    """The same query, if it is valid."""
+    """Checks a query and returns it."""
     number(query.limit, "the limit of a list")
     if query.max_bytes is not None:
         number(query.max_bytes, "max_bytes of a list")

@@ -11,7 +11,8 @@ _OPERATORS = {"In": "{key} in ({values})", "NotIn": "{key} notin ({values})", "E
 def selector_text(selector: Mapping[str, Any]) -> str:
     """The text of a LabelSelector, such as `app=web,tier in (a,b)`, for `cache.list`, `live.list` and `owners.claim`.
 
-    An empty selector selects everything. One that an object does not have selects nothing: make no list for it.
+    An empty selector selects everything. If an object has no selector, it selects nothing, so do not list.
+
     """
     parts = [f"{key}={value}" for key, value in sorted((selector.get("matchLabels") or {}).items())]
     for requirement in selector.get("matchExpressions") or ():

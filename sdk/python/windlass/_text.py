@@ -1,7 +1,8 @@
-"""Texts on their way to and from the host: JSON, and what WebAssembly cannot carry.
+"""Converts texts for the host: JSON, and texts that WebAssembly cannot represent.
 
-For the modules of this package. Objects cross as JSON text; everything else is plain Unicode, which unlike a Python `str`
-holds no lone surrogates.
+The modules of this package use it. Objects are passed as JSON text. All other texts are Unicode without lone
+surrogates, which a Python `str` may contain.
+
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 _encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 _make: Any = json.encoder.c_make_encoder  # type: ignore[attr-defined]
 if _make is not None:
-    # What `encode` makes anew at each call. Without marks of what was visited: a circle ends as a RecursionError.
+    # `encode` would create this for each call. It does not mark visited values, so a cycle ends as a RecursionError.
     _chunks = _make(
         None, _encoder.default, json.encoder.encode_basestring, None, ":", ",", False, False, False
     )
@@ -65,18 +66,20 @@ def encode(value: object) -> str:
     return text
 
 
-#: A key that may have been a number, a truth value or None. These are written as texts, which equal no such key when they come back:
-#: what holds one would be written again at each call. The search goes from one end of a key to the next, whose last letter it looks at.
+#: Finds keys that may have been a number, a truth value or None. JSON turns such a key into a text, which does not
+#: equal the key when it is read back, so the object would be written again at each call. The expression looks only at
+#: the last letter of each key.
 _another_key = re.compile(r'":(?<=[0-9el]":)(?:(?<=[0-9]":)|(?<="true":)|(?<="false":)|(?<="null":))').search
 
 
-#: What holds other values in JSON.
+#: The types that contain other values in JSON.
 _HOLDERS = (dict, list, tuple)
 
 
 def _has_another_key(value: object) -> bool:
-    """Whether something that could be written has such a key. Most have only one that ends as one would, such as "port-1", and are not
-    to cost the time in which `_refuse` looks at everything. That a value is a text, as most are, is seen the fastest by its class."""
+    """Whether a value has a key that is not a text. Most values that match the expression have only keys such as
+    "port-1"; this check avoids the slow `_refuse` for them. Most values are texts, and comparing the class is the
+    fastest way to see that."""
     within: list[Any] = [value]
     for outer in within:
         if isinstance(outer, dict):
@@ -91,8 +94,8 @@ def _has_another_key(value: object) -> bool:
 
 
 def _refuse(value: object, path: str) -> None:
-    """Names a value that cannot be JSON, and its place, if there is one. Called only if writing failed, or may have to: checking each value
-    takes longer than writing it."""
+    """Raises an error that names a value that JSON cannot represent, and its path. It returns if there is none. It is
+    called only if writing failed or may fail, because checking each value takes longer than writing it."""
     where = path or "the value"
     if isinstance(value, dict):
         for key, inner in value.items():
@@ -112,7 +115,7 @@ def _refuse(value: object, path: str) -> None:
 
 
 def plain(value: object) -> str:
-    """A text that can be passed to the host: lone surrogates are written out as escapes."""
+    """Converts a value to a text for the host. Lone surrogates are written as escapes."""
     text = value if type(value) is str else str(value)
     if text.isascii():
         return text
@@ -124,7 +127,7 @@ def plain(value: object) -> str:
 
 
 def text(value: object, what: str) -> str:
-    """A text argument in a form that can be passed to the host: U+FFFD replaces lone surrogates. `TypeError` if it is not a text."""
+    """Checks a text argument, and replaces lone surrogates with U+FFFD. Raises `TypeError` if it is not a text."""
     if not isinstance(value, str):
         raise TypeError(f"{what} must be a text, and is of type {type(value).__name__}")
     if value.isascii():
@@ -137,12 +140,12 @@ def text(value: object, what: str) -> str:
 
 
 def text_or_none(value: object, what: str) -> str | None:
-    """The same for an optional argument."""
+    """Like `text`, for an optional argument."""
     return None if value is None else text(value, what)
 
 
 def number(value: int, what: str, largest: int = LARGEST) -> int:
-    """A whole number that the interface allows, or a `TypeError` or `ValueError` that calls it `what`."""
+    """Checks a whole number of the interface. Raises `TypeError` or `ValueError`, which calls it `what`."""
     if not isinstance(value, int):
         raise TypeError(f"{what} must be a whole number, and is {value!r}")
     if not 0 <= value <= largest:
@@ -151,18 +154,19 @@ def number(value: int, what: str, largest: int = LARGEST) -> int:
 
 
 def number_or_none(value: int | None, what: str) -> int | None:
-    """The same for an optional argument."""
+    """Like `number`, for an optional argument."""
     return None if value is None else number(value, what)
 
 
 def milliseconds(delay: float | datetime.timedelta) -> int:
-    """A duration in the interface's form, from seconds or a `timedelta`. Durations that are too long are cut."""
+    """Converts a duration, in seconds or as a `timedelta`, to milliseconds. It is limited to the longest duration of
+    the interface."""
     seconds = delay.total_seconds() if isinstance(delay, datetime.timedelta) else delay
     return min(max(round(seconds * 1000), 0), LONGEST_MS) if seconds < LONGEST_MS else LONGEST_MS
 
 
 def camel(name: str) -> str:
-    """`api_version` as Kubernetes writes it: `apiVersion`."""
+    """Converts `api_version` to Kubernetes' form, `apiVersion`."""
     first, *rest = name.split("_")
     return first + "".join(part.capitalize() for part in rest)
 

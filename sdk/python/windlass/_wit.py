@@ -1,7 +1,9 @@
-"""The host of a component, over the bindings that componentize-py generates (`wit_world`). Importing it fails anywhere else.
+"""The host of a component, through the bindings that componentize-py generates (`wit_world`). It can be imported only
+in a component.
 
-For `_entry`, which is why nothing here is kept from call to call. Both kinds of plugins: a composer has only some of the imports. The
-exports are in `_wit_exports`.
+Only `_entry` uses it, so this module must not keep state between calls. It serves both kinds of plugins, although a
+composer has only some of the imports. The exports are in `_wit_exports`.
+
 """
 
 # The bindings have types only in a build.
@@ -70,7 +72,7 @@ def _error(error: Any) -> ApiError:
     )
 
 
-# The values are checked here: the bindings end the instance, without a message, if a value has the wrong type.
+# The values are checked here, because the bindings end the instance without a message if a value has the wrong type.
 
 
 def _ref(target: Any, what: str = "the target") -> Any:
@@ -357,7 +359,7 @@ class WitHost:
 
 
 class BuildHost(_host.NoHost):
-    """Used while the component is built: its module runs, but there is no host yet."""
+    """The host while the component is built: the plugin's module runs, but there is no real host yet."""
 
     def _lacks(self, what: str) -> NoReturn:
         raise RuntimeError(f"{what} is called while the plugin is built: call it within reconcile or compose")
@@ -381,7 +383,7 @@ class BuildHost(_host.NoHost):
         self._lacks("windlass.log")
 
 
-#: The host within calls.
+#: The host that calls use.
 HOST = WitHost()
 
 _host.current = BuildHost()

@@ -20,15 +20,16 @@ __all__ = ["Page", "get", "get_many", "list", "page"]
 def get(target: ObjectRef, *, fields: Sequence[str] | None = None) -> Object | None:
     """Reads one object. None: it is not in the cache.
 
-    With `fields`, only the values at these JSON pointers are read, in their places, beside what identifies the object.
+    With `fields`, it reads only the object's identity and the values at these JSON pointers, which keep their places.
+
     """
     text = _host.current.cache_get(target, fields)
     return None if text is None else decode(text)
 
 
 def get_many(targets: Iterable[ObjectRef], *, fields: Sequence[str] | None = None) -> builtins.list[Object | ApiError | None]:
-    """Reads several objects in one call to the host, in the order of the argument. A read that failed is an `ApiError` in its place: give
-    the list to `windlass.Failures` to raise them."""
+    """Reads several objects in one call to the host, in the order of the argument. The result of a failed read is an
+    `ApiError`: pass the list to `windlass.Failures` to raise the errors."""
     answers = _host.current.cache_get_many(builtins.list(targets), fields)
     return [decode(answer) if isinstance(answer, str) else answer for answer in answers]
 
@@ -46,11 +47,12 @@ def list(
     max_bytes: int | None = None,
     page_token: str | None = None,
 ) -> Iterator[Object]:
-    """The objects of a kind for which all conditions hold, fetched a page at a time while the iteration goes on.
+    """Yields the objects of a kind for which all conditions hold. The pages are read while the iteration continues.
 
-    `index` is the name of an index that the manifest declares, and the value that it must hold. `owned`: only those whose
-    controller is the primary. `fields`: only the values at these JSON pointers. `limit` and `max_bytes` bound a page.
-    `page_token` begins behind the page that it came with.
+    `index` is the name of an index that the manifest declares, and a value that it must contain. With `owned`, it lists
+    only objects whose controller is the primary. With `fields`, it reads only the values at these JSON pointers.
+    `limit` and `max_bytes` bound a page. With `page_token`, the list continues after the page that had this token.
+
     """
     query = Query(api_version, kind, namespace, label_selector, None, index, owned, fields, limit, max_bytes, page_token)
     return _pages(_host.current.cache_list, checked(query))
@@ -69,6 +71,6 @@ def page(
     max_bytes: int | None = None,
     page_token: str | None = None,
 ) -> Page:
-    """One page of the objects that `list` returns: the first, or the one for the token of the previous page."""
+    """Reads one page of the objects that `list` yields: the first page, or the page after the one with this token."""
     query = Query(api_version, kind, namespace, label_selector, None, index, owned, fields, limit, max_bytes, page_token)
     return _page(_host.current.cache_list, query)

@@ -1,4 +1,4 @@
-"""The host's clock, so that a call can be replayed. `time` and `datetime` show the same within a call."""
+"""The host's clock, so that a call can be replayed. `time` and `datetime` show the same time within a call."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class Timestamp(NamedTuple):
 
     #: Seconds since 1970-01-01T00:00:00Z.
     seconds: int
-    #: Nanoseconds within that second.
+    #: Nanoseconds within the second.
     nanoseconds: int
 
     def datetime(self) -> datetime.datetime:
-        """The same as an aware datetime, to the microsecond."""
+        """The point in time as an aware datetime, to the microsecond."""
         return _EPOCH + datetime.timedelta(seconds=self.seconds, microseconds=self.nanoseconds // 1000)
 
     def __str__(self) -> str:

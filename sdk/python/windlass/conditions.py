@@ -12,7 +12,7 @@ __all__ = ["condition", "find", "is_true", "removed", "updated"]
 
 
 def condition(type: str, status: bool | str, reason: str, message: str = "") -> Object:
-    """A condition for `updated`. `status` is whether it holds: True, False, or the text `Unknown`. `reason` is the reason in CamelCase for
+    """Creates a condition for `updated`. `status` is True, False, or the text `Unknown`. `reason` is in CamelCase for
     machines, `message` for people."""
     text = ("True" if status else "False") if isinstance(status, bool) else status
     if text not in ("True", "False", "Unknown"):
@@ -26,10 +26,12 @@ def updated(
     generation: int | None,
     now: clock.Timestamp | None = None,
 ) -> list[Object]:
-    """A list with conditions entered, as said about this generation of the object.
+    """Returns a list with conditions set, all about this generation of the object.
 
-    What was in the list keeps its place, what is new comes behind it. `lastTransitionTime` becomes `now` (the host's time unless
-    said otherwise) if the status is another, and stays otherwise, so that entering the same again changes nothing.
+    A condition of a known type keeps its position in the list, and others are appended. `lastTransitionTime` becomes
+    `now` (default: the host's time) if the status changed, and otherwise stays, so setting the same condition again
+    changes nothing.
+
     """
     conditions = [dict(condition) for condition in known or ()]
     places = {condition.get("type"): place for place, condition in enumerate(conditions)}
@@ -54,7 +56,7 @@ def updated(
 
 
 def find(conditions: Iterable[Mapping[str, Any]] | None, type: str) -> Mapping[str, Any] | None:
-    """The condition of a type, or None."""
+    """Returns the condition of a type, or None."""
     return next((condition for condition in conditions or () if condition.get("type") == type), None)
 
 
@@ -65,5 +67,5 @@ def is_true(conditions: Iterable[Mapping[str, Any]] | None, type: str) -> bool:
 
 
 def removed(conditions: Iterable[Mapping[str, Any]] | None, type: str) -> list[Object]:
-    """A list without the condition of a type. The others keep their order."""
+    """Returns a list without the condition of a type. The others keep their order."""
     return [dict(condition) for condition in conditions or () if condition.get("type") != type]

@@ -10,7 +10,7 @@ __all__ = ["get"]
 
 
 def get() -> Object:
-    """The document, which is valid by the manifest's `config_schema`; `{}` if there is none. It contains values of Secrets: do not log
-    them."""
+    """The configuration, which is valid by the manifest's `config_schema`; `{}` if there is none. It may contain values
+    of Secrets, so do not log it."""
     document: Object = decode(_host.current.config())
     return document

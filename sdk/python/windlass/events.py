@@ -1,7 +1,9 @@
-"""Kubernetes events: for people, in `kubectl describe`. Sent later, perhaps merged with others or dropped; they never fail a call.
+"""Kubernetes Events, which people see in `kubectl describe`. They are sent later, and may be merged with others or
+dropped. They never make a call fail.
 
-Emit one when you did something or when a problem is new, not at each call. `reason` (why) and `action` (what) are CamelCase words
-for machines, `note` is the text for people.
+Emit an event about an action or a new problem, not at each call. `reason` (why) and `action` (what) are in CamelCase
+for machines, and `note` is the text for people.
+
 """
 
 from __future__ import annotations
@@ -48,8 +50,8 @@ def warning(
 
 
 def emit(event: Event) -> None:
-    """Sends any event. One about an object in another namespace than the primary's is dropped, unless the primary is
-    cluster-scoped."""
+    """Sends an event. An event about an object in another namespace than the primary's is dropped, unless the primary
+    is cluster-scoped."""
     if event.event_type not in ("normal", "warning"):
         raise ValueError(f"the type of an event is normal or warning, and not {event.event_type!r}")
     _host.current.emit(event)

@@ -1,10 +1,12 @@
-"""HTTP requests to granted hosts. The manifest names the hosts (`windlass.manifest.HttpAccess`), and the operator grants them.
+"""HTTP requests to granted hosts. The manifest names the hosts (`windlass.manifest.HttpAccess`), and the operator
+grants them.
 
     response = http.post("https://api.example.com/v1/volumes", json={"size": 10}, headers={"authorization": f"Bearer {token}"})
     volume = response.raise_for_status().json()
 
-Redirects are not followed, bodies are not decompressed. A call may run again at any time, so make requests that do no harm twice:
-with an idempotency key (the primary's UID, say), or after asking what is there.
+Redirects are not followed, and bodies are not decompressed. A call may run again at any time, so a repeated request
+must do no harm. Use an idempotency key (such as the primary's UID), or first ask for the current state.
+
 """
 
 from __future__ import annotations
@@ -43,16 +45,16 @@ class HttpReason(str, Enum):
     PROTOCOL = "protocol"
     """The peer broke the protocol or the connection."""
     OTHER = "other"
-    """A reason without a member here: see the message."""
+    """A reason that is newer than this SDK: see the message."""
 
     def __str__(self) -> str:
         return str(self.value)
 
 
 class HttpError(Transient):
-    """A request that got no response, or a status other than 200 to 299. It is retried: its cause (the network, the server) can change
-    without the plugin noticing. A request that is not granted fails the call like an `ApiError` of `NOT_GRANTED`: the key runs again when
-    the policy changes."""
+    """A request that got no response, or a status other than 200 to 299. It is retried, because the network or the
+    server may recover. A request that is not granted fails the call like an `ApiError` of `NOT_GRANTED`: the key runs
+    again when the policy changes."""
 
     def __init__(self, target: str, message: str, reason: HttpReason | None = None, status: int | None = None) -> None:
         super().__init__(f"{target}: {reason}: {message}" if reason is not None else f"{target}: {message}")
@@ -69,7 +71,7 @@ class HttpError(Transient):
 
 
 class InvalidRequest(HttpError, Terminal):
-    """A malformed request: sending it again would not help."""
+    """A malformed request. It is not retried, because it would stay malformed."""
 
 
 @dataclass(frozen=True)
@@ -112,12 +114,12 @@ class Response:
         return self.body.encode() if isinstance(self.body, str) else self.body
 
     def header(self, name: str) -> str | None:
-        """The first value of a header. Case does not matter."""
+        """Returns the first value of a header. The case of the name does not matter."""
         wanted = name.lower()
         return next((value for key, value in self.headers if key.lower() == wanted), None)
 
     def json(self) -> Any:
-        """The JSON body. Raises `HttpError` if it is not JSON."""
+        """Parses the JSON body. Raises `HttpError` if it is not JSON."""
         try:
             return decode(self.text)
         except ValueError as error:
@@ -139,9 +141,12 @@ def request(
     json: Any = None,
     timeout: float | None = None,
 ) -> Response:
-    """Sends a request and reads the whole response. Any status is a response, not an error: see `Response.raise_for_status`.
+    """Sends a request and reads the whole response. Any status is a response, not an error: see
+    `Response.raise_for_status`.
 
-    `json` is sent as a body with its content type. `timeout` is in seconds, for the whole exchange; None: the host's limit.
+    `json` is sent as the body, with the content type of JSON. `timeout` limits the whole exchange, in seconds; None:
+    the host's limit.
+
     """
     pairs = list(headers.items() if isinstance(headers, Mapping) else headers)
     if json is not None:
@@ -187,6 +192,6 @@ def delete(url: str, *, headers: Headers = (), timeout: float | None = None) -> 
 
 
 def failed(request: Request, reason: HttpReason, message: str) -> HttpError:
-    """The error of a request that got no response."""
+    """Creates the error of a request that got no response."""
     target = f"{request.method} {request.url.partition('?')[0].partition('#')[0]}"
     return (InvalidRequest if reason is HttpReason.INVALID_REQUEST else HttpError)(target, message, reason)

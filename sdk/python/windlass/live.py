@@ -1,11 +1,12 @@
-"""Reads from the API server itself. Each costs a request and counts against the plugin's budget: read from `windlass.cache` what
-a watch shows, and from here what no watch is worth declaring for.
+"""Reads from the API server itself. Each read sends a request and counts against the plugin's budget. Read from
+`windlass.cache` if a watch covers the object. Use this module if a watch would not be worth its cost.
 
-A live read needs a permission in the manifest, to `get` or `list` the resource; a subresource needs its own, such as
-`deployments/scale` or `pods/log`. Options, where a function has them:
+A live read needs a permission in the manifest, to `get` or `list` the resource. A subresource needs its own, such as
+for `deployments/scale` or `pods/log`. Some functions have these options:
 
-- `fields` reads only the values at these JSON pointers, in their places, beside what identifies an object;
+- `fields` reads only the object's identity and the values at these JSON pointers, which keep their places;
 - `metadata_only` reads only its `apiVersion`, `kind` and `metadata`: the server sends no more.
+
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ def get(
     fields: Sequence[str] | None = None,
     metadata_only: bool = False,
 ) -> Object | None:
-    """Reads one object, or a subresource of it, such as `scale` or `status`. None: it does not exist. Without a namespace, the primary's is
-    used."""
+    """Reads one object, or a subresource of it, such as `scale` or `status`. None: it does not exist. Without a
+    namespace, it reads in the primary's namespace."""
     text = _host.current.live_get(target, subresource, fields, metadata_only)
     return None if text is None else decode(text)
 
@@ -46,10 +47,12 @@ def log(
     since_ms: int | None = None,
     limit_bytes: int | None = None,
 ) -> str:
-    """Reads the log of a Pod's container, by default the only one, from the first line that is meant.
+    """Reads the log of a Pod's container. If the Pod has only one, `container` is not needed.
 
-    `previous` is that of the container before, which has ended. `tail_lines`: only so many of the last lines. `since_ms`: only what is
-    no older, rounded up to whole seconds. `limit_bytes`: no more, instead of as much as the host returns. What is not UTF-8 is U+FFFD.
+    With `previous`, it reads the log of the container's previous, terminated run. `tail_lines` selects only this many
+    of the last lines. `since_ms` selects only lines up to this age, rounded up to whole seconds. `limit_bytes` is the
+    number of bytes to read; without it, as many as the host returns. Bytes that are not UTF-8 become U+FFFD.
+
     """
     for name, value in (("tail_lines", tail_lines), ("since_ms", since_ms), ("limit_bytes", limit_bytes)):
         number_or_none(value, name)
@@ -58,8 +61,8 @@ def log(
 
 
 def served(api_version: str, kind: str) -> ServedKind | None:
-    """How the API server serves a kind, for plugins that adapt to the cluster. None: it does not serve it. It needs no right, and counts as
-    a read."""
+    """Returns how the API server serves a kind, for plugins that adapt to the cluster. None: the server does not serve
+    the kind. It needs no right, and counts as a read."""
     return _host.current.live_served(api_version, kind)
 
 
@@ -75,9 +78,10 @@ def list(
     limit: int = 500,
     page_token: str | None = None,
 ) -> Iterator[Object]:
-    """The objects of a kind for which all conditions hold, fetched a page at a time while the iteration goes on.
+    """Yields the objects of a kind for which all conditions hold. The pages are read while the iteration continues.
 
-    `page_token` begins behind the page that it came with.
+    With `page_token`, the list continues after the page that had this token.
+
     """
     query = Query(api_version, kind, namespace, label_selector, field_selector, None, False, fields, limit, None, page_token, metadata_only)
     return _pages(_host.current.live_list, checked(query))
@@ -95,6 +99,6 @@ def page(
     limit: int = 500,
     page_token: str | None = None,
 ) -> Page:
-    """One page of the objects that `list` returns: the first, or the one for the token of the previous page."""
+    """Reads one page of the objects that `list` yields: the first page, or the page after the one with this token."""
     query = Query(api_version, kind, namespace, label_selector, field_selector, None, False, fields, limit, None, page_token, metadata_only)
     return _page(_host.current.live_list, query)

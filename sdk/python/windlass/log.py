@@ -1,8 +1,9 @@
 """The plugin's log. The host adds the plugin, the controller, the object and the trace to each line.
 
-The standard `logging` module leads here as well, and is the usual way: levels are kept, `extra` becomes fields, and an exception
-(`log.exception`, `exc_info`) the field `stack`. So do `print` (as information) and `sys.stderr` (as warnings), by whole lines.
-Never log what came from a Secret.
+The usual way to log is the standard `logging` module, whose records go to this log: levels are kept, `extra` becomes
+fields, and an exception (`log.exception`, `exc_info`) becomes the field `stack`. Whole lines from `print` are logged as
+`info`, and lines to `sys.stderr` as `warn`. Never log values of a Secret.
+
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def write(level: Level, message: str, fields: Mapping[str, object] | Iterable[tu
 
 
 def trace(message: str, /, **fields: object) -> None:
-    """Writes a line of every detail."""
+    """Writes a line about a detail."""
     write("trace", message, fields)
 
 

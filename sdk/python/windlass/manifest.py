@@ -1,6 +1,8 @@
-"""The manifest: what a plugin watches, and what it may do. Dataclasses, so that what the host does not know does not construct.
+"""The manifest: what a plugin watches, and which other rights it needs. It consists of dataclasses, so a field that the
+host does not know raises an error.
 
-Durations are in milliseconds, at most 2^31 - 1. What is left out has the host's default.
+Durations are in milliseconds, at most 2^31 - 1. A field that is left out has the host's default.
+
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ __all__ = [
 
 
 class _Part:
-    """A dataclass that becomes a part of the document: names in camelCase, without fields that are left out."""
+    """A dataclass that becomes a part of the document. The names become camelCase, and fields that are not set are left
+    out."""
 
     def __post_init__(self) -> None:
         for field in fields(self):  # type: ignore[arg-type]
@@ -52,7 +55,7 @@ class Watch(_Part):
     api_version: str
     #: The kind, such as `Deployment`.
     kind: str
-    #: Only objects in these namespaces, one cache each. Empty: all namespaces, and objects without one.
+    #: Only objects in these namespaces, with a cache for each. Empty: all namespaces, and cluster-scoped objects.
     namespaces: Sequence[str] = ()
     #: Only objects with these labels, such as `app=web,tier in (front,back)`.
     label_selector: str | None = None
@@ -62,16 +65,16 @@ class Watch(_Part):
     projection: Projection | None = None
     #: Indexes, by which `windlass.cache.list` finds objects quickly.
     indexes: Sequence[Index] = ()
-    #: The updates that count: any of these. Empty: all updates.
+    #: Selects the updates that count: those that at least one predicate accepts. Empty: all updates.
     predicates: Sequence[Predicate] = ()
     #: A DNS label that no other watch of the controller has.
     name: str | None = None
-    #: False: ignores the deletion of an object and its beginning. Not for a primary.
+    #: False: ignores the beginning and the end of an object's deletion. Not for a primary.
     deleted: bool | None = None
     #: False: sends even a write that would provably change nothing, for webhooks that must run at each write.
     no_op_skip: bool | None = None
-    #: Only objects for which all of these conditions hold. The host evaluates them, so the server still sends all objects. An object
-    #: for which they stop holding counts as gone.
+    #: Only objects that meet all of these conditions. The host evaluates them, so the server still sends all objects.
+    #: An object that no longer meets them counts as deleted.
     where: Sequence[Where] = ()
     #: True: the cache keeps `metadata.managedFields`, which are left out otherwise.
     managed_fields: bool | None = None
@@ -79,10 +82,10 @@ class Watch(_Part):
 
 @dataclass(frozen=True)
 class OwnedWatch(Watch):
-    """Children of one kind. A plain `Watch` also works, unless a composer sets how they are updated."""
+    """Children of one kind. A plain `Watch` also works, unless a composer sets an update strategy."""
 
-    #: How a composer's children are updated: by applying, by deleting and creating them again, or not until someone else deletes them. Not
-    #: for a reconciler.
+    #: How a composer's children are updated: by applying, by deleting and creating them again, or only after someone
+    #: else has deleted them. Not for a reconciler.
     update_strategy: Literal["inPlace", "recreate", "onDelete"] | None = None
 
 
@@ -103,13 +106,14 @@ class MappedWatch(Watch):
 
 @dataclass(frozen=True)
 class Backoff(_Part):
-    """The delay before the n-th retry: `base_ms` doubled n times, at most `max_ms`, unless `limiter` says otherwise."""
+    """The delay before the n-th retry: `base_ms` doubled n times, at most `max_ms`. Another `limiter` changes that."""
 
     #: Default: 5.
     base_ms: int | None = None
     #: Default: 1,000,000.
     max_ms: int | None = None
-    #: Default: `exponential`. `tokenBucket`: the retries of all objects share a rate. `maxOf`: the longer of both.
+    #: Default: `exponential`. With `tokenBucket`, the retries of all objects share a rate. `maxOf` takes the longer of
+    #: both delays.
     limiter: Literal["exponential", "tokenBucket", "maxOf"] | None = None
     #: Retries per second of all objects together, for a token bucket. Default: 10.
     per_second: int | None = None
@@ -123,7 +127,7 @@ class Options(_Part):
 
     #: How many objects are reconciled at once, at most 64. Default: 16.
     workers: int | None = None
-    #: How many counted retries an object gets before the slow lane. Default: 15.
+    #: How many counted retries an object gets before it runs only in the slow lane. Default: 15.
     max_retries: int | None = None
     #: The delays of retries.
     backoff: Backoff | None = None
@@ -131,13 +135,13 @@ class Options(_Part):
     resync_ms: int | None = None
     #: How long a call may take. Default: 30 seconds.
     deadline_ms: int | None = None
-    #: Whether objects get the finalizer `windlass.dev/NAME`, so that the plugin can clean up before they are deleted: a call with
-    #: `deleting` that ends without an error removes it.
+    #: Whether objects get the finalizer `windlass.dev/NAME`, so that the plugin can clean up before they are deleted. A
+    #: call with `deleting` that succeeds removes it.
     finalizer: bool | None = None
-    #: How to treat an object whose writes do not appear in the caches for too long. Default: `probe`, which holds it until they do. `run`:
-    #: it runs nevertheless.
+    #: How to treat an object whose writes do not appear in the caches for too long. `probe` holds it until they appear;
+    #: `run` runs it nevertheless. Default: `probe`.
     expectation_timeout: Literal["probe", "run"] | None = None
-    #: Whether the controller writes the status of its primaries. False: the manifest asks for no right to.
+    #: Whether the controller writes the status of its primaries. If False, the manifest does not ask for that right.
     status: bool | None = None
 
 
@@ -167,7 +171,7 @@ class Permission(_Part):
     resources: Sequence[str]
     #: API verbs. An apply needs `create` and `patch`.
     verbs: Sequence[str]
-    #: Only in these namespaces. Empty: in all, and objects without one.
+    #: Only in these namespaces. Empty: in all namespaces, and for cluster-scoped objects.
     namespaces: Sequence[str] = ()
     #: Only objects with these names. Empty: all.
     names: Sequence[str] = ()
@@ -202,7 +206,7 @@ class Manifest(_Part):
     controllers: Sequence[Controller]
     #: The plugin's purpose in a sentence.
     description: str | None = None
-    #: CustomResourceDefinitions that the plugin brings, whole.
+    #: The complete CustomResourceDefinitions that the plugin installs.
     crds: Sequence[MappingType[str, Any]] = ()
     #: Rights beyond those that the watches imply: to read watched objects, to change owned ones, and to write the status of primaries.
     permissions: Sequence[Permission] = ()
@@ -210,7 +214,8 @@ class Manifest(_Part):
     metrics: Sequence[Metric] = ()
     #: A JSON schema of the configuration that an operator may give. None: there is no configuration.
     config_schema: MappingType[str, Any] | None = None
-    #: Finalizers other than the plugin's that its writes add or remove; `*` for all. The host manages the plugin's finalizer.
+    #: Finalizers, other than its own, that the plugin adds or removes; `*` for all. The host manages the plugin's own
+    #: finalizer.
     finalizers: Sequence[str] = ()
     #: HTTP hosts that the plugin may call.
     http: Sequence[HttpAccess] = ()

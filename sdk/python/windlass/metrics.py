@@ -1,6 +1,6 @@
 """Metrics of the plugin. The host adds a prefix to the names.
 
-A metric is a constant that the manifest declares and the code uses, so that the two cannot differ:
+A metric is a constant that both the manifest and the code use, so that the two cannot differ:
 
     ROLLOUTS = metrics.Counter("rollouts_total", "Rollouts that ended.", labels=["result"])
 
@@ -8,7 +8,8 @@ A metric is a constant that the manifest declares and the code uses, so that the
 
     ROLLOUTS.add(1, result="success")
 
-Values never fail a call. One whose labels are not those of the manifest is counted by the host and dropped.
+Metrics never make a call fail. The host counts and drops a value whose labels are not those of the manifest.
+
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class Counter:
 
     #: Unique in the plugin.
     name: str
-    #: What it counts, in which unit, for people.
+    #: A description of the metric and its unit, for people.
     help: str
     #: The names of the labels that each value carries.
     labels: Sequence[str] = ()
@@ -60,7 +61,7 @@ class Gauge:
 
     #: Unique in the plugin.
     name: str
-    #: What it measures, in which unit, for people.
+    #: A description of the metric and its unit, for people.
     help: str
     #: The names of the labels that each value carries.
     labels: Sequence[str] = ()
@@ -76,7 +77,7 @@ class Histogram:
 
     #: Unique in the plugin.
     name: str
-    #: What it measures, in which unit, for people.
+    #: A description of the metric and its unit, for people.
     help: str
     #: The names of the labels that each value carries.
     labels: Sequence[str] = ()

@@ -21,11 +21,13 @@ class Claimed:
 
 
 def claim(api_version: str, kind: str, label_selector: str) -> Claimed:
-    """Makes the primary the controller of all matching objects of its namespace that have none, and gives up those that it
-    controls and that no longer match. Objects of other controllers are left alone.
+    """Makes the primary the controller of all matching objects of its namespace that have no controller, and releases
+    objects that it controls and that no longer match. It does not touch objects of other controllers.
 
-    It attempts all, and raises every error, in an `ExceptionGroup` of `ApiError`. Afterwards `windlass.cache.list` with `owned`
-    returns the objects. The selector must not be empty, and a declared watch of the kind must have no selectors.
+    It attempts all changes, and raises the errors in an `ExceptionGroup` of `ApiError`. Afterwards
+    `windlass.cache.list` with `owned` returns the objects. The selector must not be empty, and a declared watch of the
+    kind must have no selectors.
+
     """
     adopted, released = _host.current.claim(api_version, kind, label_selector)
     return Claimed(adopted, released)

@@ -1,4 +1,4 @@
-"""Quantities of resources, such as `500m` and `1.5Gi`, with the names that Kubernetes' own client has for them."""
+"""Quantities of resources, such as `500m` and `1.5Gi`. The functions have the names of Kubernetes' own Python client."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["format_quantity", "parse_quantity"]
 _FORM = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(n|u|m|k|M|G|T|P|E|[KMGTPE]i|[eE][+-]?[0-9]{1,2})?", re.ASCII)
 _DECIMAL = {suffix: Decimal(1000) ** power for suffix, power in zip(["n", "u", "m", "", "k", "M", "G", "T", "P", "E"], range(-3, 7))}
 _BINARY = {suffix: Decimal(1024) ** power for power, suffix in enumerate(["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"])}
-# Longer texts are not quantities, and no amount needs more digits.
+# Longer texts are not quantities, and the precision is enough for every shorter one.
 _LONGEST = 64
 _EXACT = Context(prec=2 * _LONGEST)
 
@@ -31,10 +31,11 @@ def parse_quantity(quantity: str | int | float | Decimal) -> Decimal:
 
 
 def format_quantity(amount: Decimal | int, suffix: str = "", quantize: Decimal | None = None) -> str:
-    """The quantity that says an amount with a suffix: `format_quantity(Decimal("0.5"), "m")` is `500m`.
+    """Formats an amount with a suffix: `format_quantity(Decimal("0.5"), "m")` is `500m`.
 
-    What is left of the last digit is rounded away from nothing; without `quantize`, to a whole number, as the API server writes
-    quantities.
+    The number is rounded away from zero to the digits of `quantize`; without it, to a whole number, as the API server
+    does.
+
     """
     scale = _BINARY.get(suffix) if suffix.endswith("i") else _DECIMAL.get(suffix)
     if scale is None:

@@ -1,7 +1,8 @@
-"""The host's randomness, so that a call can be replayed: cryptographically secure for a reconciler; for a composer the same in each
-call about a parent, and no secret.
+"""The host's randomness, so that a call can be replayed. It is cryptographically secure for a reconciler. For a
+composer it is the same in each call about a parent, and not secret.
 
-The standard `random`, `secrets`, `uuid` and `os.urandom` draw from it as well.
+The standard `random`, `secrets`, `uuid` and `os.urandom` use it as well.
+
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""Why this call is made now, for a line of the log and for people.
+"""Why the host makes this call now, for the log and for people.
 
     log.info("reconciling", because=", ".join(map(str, triggers.list())))
 
-A key is queued once, however much happens, so these are not all things that have happened: what a plugin does must not depend on
-them. For reconcilers only.
+A key is queued only once, even if many events occur, so the list may be incomplete: a plugin's actions must not depend
+on it. Only reconcilers can use this module.
+
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ class Trigger:
 
     #: The kind of event, in CamelCase; later hosts may have other ones.
     #:
-    #: - `Changed`: the object is new or has changed, `Deleted`: it has gone;
-    #: - `Start`: the controller has begun, or the first list of a watch has come;
-    #: - `Resync`: its time has come round;
-    #: - `RequeueAfter`: the call before has asked for it, `Retry`: it has failed;
-    #: - `Swap`: this is another build of the plugin, `Configuration`: its configuration or its grants have changed.
+    #: - `Changed`: the object is new or has changed. `Deleted`: it was deleted.
+    #: - `Start`: the controller has started, or the first list of a watch has arrived.
+    #: - `Resync`: the resync interval has passed.
+    #: - `RequeueAfter`: the previous call has asked for it. `Retry`: the previous call has failed.
+    #: - `Swap`: this is another build of the plugin. `Configuration`: its configuration or its grants have changed.
     reason: str
     #: The name of the watch, if the manifest gives it one.
     watch: str | None = None
@@ -39,6 +40,6 @@ class Trigger:
 
 
 def list() -> builtins.list[Trigger]:
-    """The events that have queued the key since its previous call, oldest first, and at most eight. In a test it is empty unless the test
-    sets `windlass.testing.Host.triggers`."""
+    """Returns the events that have queued the key since its previous call, oldest first, and at most eight. In a test
+    it is empty unless the test sets `windlass.testing.Host.triggers`."""
     return [Trigger(reason, watch, target) for reason, watch, target in _host.current.triggers_list()]

@@ -1,17 +1,21 @@
-"""Changes to the API. The host settles each one, and holds the primary until its caches have seen it.
+"""Changes to the API. The host resolves the outcome of each change, and holds the key until its caches show it.
 
-Every function but `delete` and `ensure` returns the object as the server has it now: use that instead of reading it again.
-Options, where a function has them:
+Every function but `delete` and `ensure` returns the current object on the server: use it instead of reading the object
+again. Some functions have these options:
 
 - `owned` makes the primary the controller of the object;
 - `force` (apply only) takes over fields that other managers own;
-- `resource_version` is the optimistic lock: `Reason.CONFLICT` unless the object still has this version;
-- `subresource` changes a part with a path of its own, such as `status`; `parent` says of which object, where the body is of another
-  kind, as an `Eviction` is;
-- `dry_run` has the server check the change and answer as if it were made;
-- `field_validation` is what happens to fields that the kind does not have: `strict` refuses, `warn` and `ignore` drop them;
-- `manager_suffix` writes as a field manager of its own, the plugin's with `/` and this behind it: at most 32 lower-case letters, digits
-  and dashes. So two controllers can apply two parts of one object, and neither drops what the other has applied.
+- `resource_version` is the optimistic lock: the write fails with `Reason.CONFLICT` unless the object still has this
+  version;
+- `subresource` writes to a subresource, such as `status`; `parent` names the object if the body has another kind, such
+  as `Eviction`;
+- `dry_run` makes the server check the change and respond as if it had made it;
+- `field_validation` sets how the server treats unknown fields: `strict` refuses the object, `warn` and `ignore` drop
+  the fields;
+- `manager_suffix` uses another field manager: the plugin's, followed by `/` and this suffix of at most 32 lower-case
+  letters, digits and dashes. This way two controllers can apply two parts of one object, and neither drops what the
+  other has applied.
+
 """
 
 from __future__ import annotations
@@ -50,8 +54,8 @@ def apply(
     field_validation: FieldValidation = "strict",
     manager_suffix: str | None = None,
 ) -> Object:
-    """Applies a set of fields, server-side and as the plugin's field manager: pass the fields that you want; those of other managers
-    stay."""
+    """Applies a set of fields, server-side and as the plugin's field manager. Include only the fields that you want;
+    fields of other managers stay."""
     options = WriteOptions(subresource, parent, resource_version, owned, force, dry_run, field_validation, manager_suffix)
     return _written(Operation("apply", encode(obj), options=options))
 
@@ -68,8 +72,8 @@ def create(
     field_validation: FieldValidation = "strict",
     manager_suffix: str | None = None,
 ) -> Object:
-    """Creates an object. `metadata.generateName` is allowed. A kind that is not stored, such as a `SubjectAccessReview`, needs no name, and
-    the server's response is returned."""
+    """Creates an object. `metadata.generateName` is allowed. If the kind is not stored, such as a
+    `SubjectAccessReview`, the object needs no name, and the result is the server's response."""
     options = WriteOptions(subresource, parent, resource_version, owned, force, dry_run, field_validation, manager_suffix)
     return _written(Operation("create", encode(obj), options=options))
 
@@ -86,7 +90,8 @@ def update(
     field_validation: FieldValidation = "strict",
     manager_suffix: str | None = None,
 ) -> Object:
-    """Replaces an object. The version in it is the optimistic lock; without one it overwrites the changes of others."""
+    """Replaces an object. Its `resourceVersion` is the optimistic lock; without one, the write overwrites the changes
+    of others."""
     options = WriteOptions(subresource, parent, resource_version, owned, force, dry_run, field_validation, manager_suffix)
     return _written(Operation("update", encode(obj), options=options))
 
@@ -105,8 +110,8 @@ def patch(
     field_validation: FieldValidation = "strict",
     manager_suffix: str | None = None,
 ) -> Object:
-    """Changes a part of an object, by a JSON merge patch (RFC 7386), a JSON patch (RFC 6902, a list of operations), or, for built-in
-    kinds, a strategic merge patch."""
+    """Changes an object by a JSON merge patch (RFC 7386), a JSON patch (RFC 6902, a list of operations), or, for
+    built-in kinds, a strategic merge patch."""
     options = WriteOptions(subresource, parent, resource_version, owned, force, dry_run, field_validation, manager_suffix)
     return _written(Operation("patch", encode(patch), target, patch_type, options))
 
@@ -116,34 +121,36 @@ class Ensured(NamedTuple):
 
     object: Object
     effect: Effect
-    """`unchanged`: the cache shows the object with all desired fields, and nothing was sent. `created`: it did not exist. `patched`:
-    it lacked some of the desired fields."""
+    """`unchanged`: the cache shows the object with all desired fields, and nothing was sent. `created`: the object did
+    not exist. `patched`: the object lacked some of the desired fields."""
 
 
 def ensure(obj: Mapping[str, Any]) -> Ensured:
-    """Creates the object if the cache has none, or else sends the smallest merge patch that brings its fields about, or nothing if they
-    are there. The kind must be watched.
+    """Creates the object if it is not in the cache. Otherwise sends the smallest merge patch that gives the object the
+    desired fields, or nothing if it has them already. The kind must be watched.
 
         deployment, effect = writes.ensure(wanted)
 
-    Prefer `apply`: it also removes the fields that the plugin applied before and no longer wants, and two writers of one field find out
-    about each other. `ensure` costs the server less, as a create is cheaper than an apply, and does neither:
+    Prefer `apply`: it also removes fields that the plugin applied before and no longer wants, and it detects another
+    writer of the same field. `ensure` does neither. Its advantage is that a create costs the server less than an apply:
 
-    - A field that is left out of `obj` stays as it is. None removes a field.
-    - A list is the plugin's as a whole. It is as desired if it has as many elements, and each has the desired fields. An element that is
-      written keeps its other fields if it has the same `name` as the one in its place.
-    - A patch that writes a list or removes a field fails with `Reason.CONFLICT` if the object has changed since the cache showed it. Let
-      the error go, and the host runs the key again on a newer cache.
-    - Owners and finalizers are added to those of others; None in their place removes all. To own the object, put an `owner_reference` to
-      the controller into it: then an object of another controller is an error with `Reason.ALREADY_EXISTS`. Without one, the object is
-      patched whoever owns it.
-    - `status` is not compared: write it with `apply_status`. Neither is what the server sets in `metadata`: a `resourceVersion` is no
-      lock, and the server creates no object that has one.
-    - Write values as the server stores them; others are sent at each call. It stores a quantity of `0.5` as `500m`, drops empty and zero
-      values of built-in kinds such as `nodeSelector: {}`, `tolerations: []` and `paused: false`, and may have webhooks that add elements to
-      lists.
+    - A field that `obj` leaves out stays as it is. None removes a field.
+    - A list belongs to the plugin as a whole. It is as desired if it has as many elements, and each has the desired
+      fields. When a list is written, an element keeps its other fields if the element at the same position has the same
+      `name`.
+    - A patch that writes a list or removes a field fails with `Reason.CONFLICT` if the object has changed since the
+      cache showed it. Do not catch the error, and the host runs the key again on a newer cache.
+    - Owners and finalizers are added to those of others; None instead of a list removes all of them. To own the object,
+      give it an `owner_reference` to the controller: if the object has another controller, `ensure` then fails with
+      `Reason.ALREADY_EXISTS`. Without such a reference the object is patched, whichever owner it has.
+    - `status` is not compared: write it with `apply_status`. The fields of `metadata` that the server sets are not
+      compared either. So a `resourceVersion` is no lock, and an object that has one cannot be created.
+    - Write values as the server stores them; any other value is sent again at each call. For example, the server stores
+      a quantity of `0.5` as `500m`, and drops empty and zero values of built-in kinds such as `nodeSelector: {}`,
+      `tolerations: []` and `paused: false`. Webhooks may add elements to lists.
+
     """
-    # As the server would read it: tuples are lists.
+    # JSON has only lists, so tuples become lists.
     desired = decode(encode(obj))
     target = _target_of(desired)
     cached = cache.get(target)
@@ -177,9 +184,12 @@ def delete(
     grace_period_ms: int | None = None,
     dry_run: bool = False,
 ) -> Object | None:
-    """Deletes an object. Returns it if it still exists, waiting for finalizers or its grace period; None: it is gone.
+    """Deletes an object. Returns the object if it still exists, because it waits for finalizers or its grace period.
+    None: it is deleted.
 
-    `propagation` is what happens to what it owns: deleted after it (`background`), before it (`foreground`), or left (`orphan`).
+    `propagation` sets what happens to the object's dependents: they are deleted after it (`background`), deleted before
+    it (`foreground`), or kept (`orphan`).
+
     """
     text = _host.current.write(op_delete(target, resource_version, propagation, grace_period_ms, dry_run))
     return None if text is None else decode(text)
@@ -197,11 +207,12 @@ def delete_collection(
     grace_period_ms: int | None = None,
     dry_run: bool = False,
 ) -> list[ObjectRef] | None:
-    """Deletes the objects of a kind for which all conditions hold, with one request. One of the selectors must select, unless `all` are
-    meant. Without a namespace, those beside the primary.
+    """Deletes the objects of a kind for which all conditions hold, with one request. At least one selector is required,
+    unless `all` is set. Without a namespace, it deletes in the primary's namespace.
 
-    Returns them: each is gone, or waits for finalizers or its grace period. None: the server does not say which. After an error, some
-    may be deleted.
+    Returns the objects: each is deleted, or waits for finalizers or its grace period. None: the server does not report
+    them. After an error, some may be deleted.
+
     """
     if grace_period_ms is not None:
         number(grace_period_ms, "grace_period_ms")
@@ -210,7 +221,8 @@ def delete_collection(
 
 
 def apply_status(target: ObjectRef, status: Mapping[str, Any]) -> None:
-    """Applies the status of an object, forced: no other client writes it. Write it only if it has changed."""
+    """Applies the status of an object, with force, because no other client writes it. Call it only if the status has
+    changed."""
     metadata: Object = {"name": target.name}
     if target.namespace is not None:
         metadata["namespace"] = target.namespace
@@ -224,11 +236,12 @@ def scale(target: ObjectRef, replicas: int) -> Object:
 
 
 def evict(pod: ObjectRef) -> None:
-    """Evicts a Pod: deletes it unless a disruption budget forbids it now, which is `Reason.TOO_MANY_REQUESTS`. A Pod that has gone is
-    evicted.
+    """Evicts a Pod: deletes it unless a disruption budget forbids it now, which is an error with
+    `Reason.TOO_MANY_REQUESTS`. Evicting a deleted Pod succeeds.
 
-    Name it with its UID: without one the host cannot tell
-    which incarnation is to go, and holds the primary for a second or two.
+    Set the UID in the reference. Without it the host cannot know which Pod of this name is deleted, and holds the
+    primary for a second or two.
+
     """
     metadata: Object = {"name": pod.name}
     if pod.namespace is not None:
@@ -248,12 +261,13 @@ def evict(pod: ObjectRef) -> None:
 def batch(operations: Iterable[Operation]) -> list[Object | ApiError | None]:
     """Runs operations concurrently, in no order, and returns their results in the order of the argument.
 
-    What failed is an `ApiError` in its place, so that one failure does not hide the others:
+    The result of a failed operation is an `ApiError`, so that one failure does not hide the others:
 
         results = writes.batch(writes.op_create(pod, owned=True) for pod in pods)
         windlass.Failures(results).raise_any()
 
-    The host starts slowly and speeds up while they succeed. Only a deletion returns None.
+    The host starts slowly, and speeds up while they succeed. Only a deletion returns None.
+
     """
     answers = _host.current.batch(list(operations))
     return [decode(answer) if isinstance(answer, str) else answer for answer in answers]

@@ -1,6 +1,6 @@
 //! The code that wit-bindgen generates from `wit/`, for what the SDK does not wrap. Plugins rarely need it.
 
-// The style of this code is wit-bindgen's, and it documents only what the WIT files document.
+// This code has wit-bindgen's style, and is documented only as far as the WIT files are.
 #![allow(missing_docs, clippy::all, clippy::pedantic)]
 
 wit_bindgen::generate!({

@@ -22,7 +22,7 @@ pub fn get<T: DeserializeOwned>(target: &ObjectRef) -> Result<Option<T>, Error> 
     read(host::get(target, None))
 }
 
-/// Reads one object, but only its identity and the values at these JSON pointers, in their places.
+/// Reads one object, but only its identity and the values at these JSON pointers, which keep their places.
 pub fn get_fields<T: DeserializeOwned>(target: &ObjectRef, pointers: &[&str]) -> Result<Option<T>, Error> {
     read(host::get(target, Some(&owned(pointers))))
 }
@@ -43,7 +43,7 @@ fn read<T: DeserializeOwned>(answer: Result<Option<String>, types::ApiError>) ->
     Ok(answer?.map(|text| json::read(WHAT, &text)).transpose()?)
 }
 
-/// Lists the objects of a kind, by default all objects that the watch selects.
+/// Lists the objects of a kind, by default all that the watch selects.
 ///
 /// ```no_run
 /// # use windlass_sdk::{Error, cache};
@@ -87,7 +87,7 @@ impl Query {
         self
     }
 
-    /// Only objects whose index, declared in the manifest, holds this value.
+    /// Only objects whose index, declared in the manifest, contains this value.
     pub fn index(mut self, index: impl Into<String>, value: impl Into<String>) -> Self {
         self.0.index = Some(cache::IndexMatch { index: index.into(), value: value.into() });
         self
@@ -99,7 +99,7 @@ impl Query {
         self
     }
 
-    /// Only the object's identity and the values at these JSON pointers, in their places.
+    /// Only the object's identity and the values at these JSON pointers, which keep their places.
     pub fn fields(mut self, pointers: &[&str]) -> Self {
         self.0.fields = Some(owned(pointers));
         self
@@ -117,13 +117,13 @@ impl Query {
         self
     }
 
-    /// Starts after the page that this token came with.
+    /// Starts after the page that had this token.
     pub fn after(mut self, next_token: impl Into<String>) -> Self {
         self.set_token(next_token.into());
         self
     }
 
-    /// The objects, fetched a page at a time while the iteration goes on. It ends after the first error.
+    /// The objects. The pages are read while the iteration continues. It ends after the first error.
     #[must_use]
     pub fn iter<T: DeserializeOwned>(self) -> Objects<T> {
         Objects::new(self)

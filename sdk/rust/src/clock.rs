@@ -7,7 +7,7 @@ use std::fmt;
 pub struct Timestamp {
     /// Seconds since 1970-01-01T00:00:00Z.
     pub seconds: u32,
-    /// Nanoseconds within that second.
+    /// Nanoseconds within the second.
     pub nanoseconds: u32,
 }
 

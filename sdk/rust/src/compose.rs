@@ -169,8 +169,8 @@ pub struct Composition {
 }
 
 impl Composition {
-    /// A response without children. The host takes that for a mistake and deletes nothing, unless
-    /// [`allow_empty`](Self::allow_empty) says that it is intended.
+    /// A response without children. The host takes that for a mistake and deletes no children, unless
+    /// [`allow_empty`](Self::allow_empty) declares that it is intended.
     pub fn new() -> Self {
         Self::default()
     }
@@ -200,8 +200,7 @@ impl Composition {
         self
     }
 
-    /// Calls the composer again after this time, even if nothing changes. At most 24 days; longer times are cut to
-    /// that.
+    /// Calls the composer again after this time, even if nothing changes. The time is limited to 24 days.
     pub fn requeue_after(mut self, delay: Duration) -> Self {
         self.requeue_after_ms = Some(milliseconds(delay));
         self

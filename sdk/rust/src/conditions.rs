@@ -80,8 +80,8 @@ pub fn is_condition_true(conditions: &[Condition], condition_type: &str) -> bool
     find_condition(conditions, condition_type).is_some_and(|condition| condition.status == ConditionStatus::True)
 }
 
-/// A list with several conditions set as by [`set_condition`], all for this generation of the object. Conditions that
-/// were in the list keep their places; new ones follow in the order given.
+/// A list with several conditions set as by [`set_condition`], all for this generation of the object. Conditions of a
+/// known type keep their places, and new ones follow in the given order.
 #[must_use]
 pub fn updated_conditions(
     known: &[Condition],

@@ -4,7 +4,7 @@ use serde::de::DeserializeOwned;
 
 use crate::error::JsonError;
 
-/// The configuration, which is valid by the manifest's schema. If the operator has given none, it is an empty document.
+/// The configuration, which is valid by the manifest's schema. Without a configuration it is an empty document.
 pub fn get<T: DeserializeOwned>() -> Result<T, JsonError> {
     crate::json::read("the configuration", &crate::native::config::get())
 }

@@ -1,5 +1,5 @@
-//! The entry points of a plugin, between the generated exports and the plugin's own code. Called by `plugin!` and
-//! `composer!`.
+//! The entry points of a plugin, between the generated exports and the plugin's own code. `plugin!` and `composer!`
+//! call them.
 
 use std::panic;
 use std::sync::Once;
@@ -61,13 +61,13 @@ pub fn customize<P: Customize>(request: types::Request) -> Result<Vec<customize:
 }
 
 fn to_json(manifest: &Manifest) -> String {
-    // Cannot fail: the manifest contains only texts, numbers and lists.
+    // This cannot fail: the manifest contains only texts, numbers and lists.
     serde_json::to_string(manifest).expect("a manifest serializes")
 }
 
-/// Sends panics to the log, because a trap shows the host neither its reason nor its place.
+/// Sends panics to the log, because a trap shows the host neither the reason nor the place.
 ///
-/// Called at the start of each call, because instances may or may not be reused.
+/// Each call calls this first, because an instance may serve one call or several.
 fn report_panics() {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {

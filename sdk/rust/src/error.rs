@@ -91,7 +91,7 @@ pub struct ApiError {
     pub verb: String,
     /// Resource, group and subresource, such as `deployments.apps/scale`.
     pub resource: String,
-    /// The object, if the request was about a single one. An error of [`ApiReason::NotFound`] names it only if the
+    /// The object, if the request was about a single object. An error of [`ApiReason::NotFound`] names it only if the
     /// object itself does not exist, not if its kind, its namespace or a subresource is missing.
     pub object: Option<ObjectRef>,
 }
@@ -130,8 +130,8 @@ pub struct JsonError {
     source: Misfit,
 }
 
-/// Marks serde's error as a mismatch with a plugin's types. This also works for a transparent error, which shows only
-/// the source of a [`JsonError`].
+/// Marks serde's error as a mismatch with a plugin's types. The mark is also found through a transparent error, which
+/// shows only the source of a [`JsonError`].
 #[derive(Debug)]
 pub(crate) struct Misfit {
     message: String,
@@ -151,12 +151,12 @@ impl std::error::Error for Misfit {
 }
 
 impl JsonError {
-    /// A value that cannot be written.
+    /// The error for a value that cannot be written.
     pub(crate) fn new(what: &'static str, cause: serde_json::Error) -> Self {
         Self { what, source: Misfit { message: cause.to_string(), cause } }
     }
 
-    /// A document that cannot be read; the message calls it by this name.
+    /// The error for a document that cannot be read. The message calls the document `what`.
     pub(crate) fn reading(what: &'static str, message: String, cause: serde_json::Error) -> Self {
         Self { what, source: Misfit { message, cause } }
     }

@@ -5,8 +5,8 @@ use crate::object::ObjectRef;
 pub use crate::bindings::windlass::plugin::types::{Event, EventType};
 
 impl Event {
-    /// A normal event about the primary. `reason` (why) and `action` (what was done) are CamelCase words for machines,
-    /// `note` is the text for people.
+    /// A normal event about the primary. `reason` (why) and `action` (what) are in CamelCase for machines, and `note`
+    /// is the text for people.
     pub fn normal(reason: impl Into<String>, action: impl Into<String>, note: impl Into<String>) -> Self {
         Self {
             regarding: None,

@@ -21,7 +21,7 @@ pub enum Failure {
     TransientAfter {
         /// The text for people.
         message: String,
-        /// At most ten minutes; longer times are cut to that.
+        /// The minimum delay of the retry, limited to ten minutes.
         after: Duration,
     },
     /// A failure that is not retried until something changes.
@@ -39,7 +39,7 @@ impl Failure {
 
 /// All failures of a call: a reconcile attempts all its operations, and reports all that failed.
 ///
-/// `?` turns the SDK's errors into it. To go on after a failure, collect:
+/// `?` converts the SDK's errors to this type. To continue after a failure, collect the failures:
 ///
 /// ```
 /// use windlass_sdk::{Failures, Outcome};
@@ -72,8 +72,7 @@ impl Failures {
         Self::one(Failure::Transient(message.into()))
     }
 
-    /// A failure to retry after this time, or after the backoff if that is longer. At most ten minutes; longer times
-    /// are cut to that.
+    /// A failure to retry after this time, which is limited to ten minutes, or after the backoff if that is longer.
     pub fn transient_after(message: impl Into<String>, after: Duration) -> Self {
         Self::one(Failure::TransientAfter { message: message.into(), after })
     }
@@ -99,17 +98,17 @@ impl Failures {
     #[must_use]
     pub fn context(self, text: impl fmt::Display) -> Self {
         let text = text.to_string();
-        self.said(|message| texts::before(&text, message))
+        self.with_messages(|message| texts::before(&text, message))
     }
 
-    /// The failures as the text of a wrapping error shows them. Most errors include the text of the error that they
-    /// wrap, which is not repeated. For an API error only the message appears, because the host itself adds the request
-    /// and the object.
+    /// The failures with the text of an error that wraps theirs. Most wrapping errors include the text of the error
+    /// that they wrap, which is not repeated. For an API error only the message appears, because the host itself adds
+    /// the request and the object.
     fn within(self, outer: &str, whole: &str) -> Self {
-        self.said(|message| texts::around(outer, whole, message))
+        self.with_messages(|message| texts::around(outer, whole, message))
     }
 
-    fn said(mut self, otherwise: impl Fn(&str) -> String) -> Self {
+    fn with_messages(mut self, otherwise: impl Fn(&str) -> String) -> Self {
         for failure in &mut self.0.0 {
             let message = failure.message_mut();
             *message = otherwise(message);
@@ -117,7 +116,7 @@ impl Failures {
         self
     }
 
-    /// Adds a failure, unless the same one is there already.
+    /// Adds a failure, unless it is already in the list.
     pub fn push(&mut self, failure: impl Into<Failures>) {
         for failure in failure.into().0.0 {
             if !self.0.0.contains(&failure) {
@@ -126,7 +125,7 @@ impl Failures {
         }
     }
 
-    /// Whether one of them is an API error with this reason.
+    /// Whether one of the failures is an API error with this reason.
     ///
     /// ```
     /// # use windlass_sdk::{ApiReason, Failures};
@@ -140,7 +139,7 @@ impl Failures {
         self.iter().any(|failure| matches!(failure, Failure::Api(error) if error.reason == reason))
     }
 
-    /// Whether nothing has failed.
+    /// Whether there is no failure.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.0.is_empty()
@@ -186,7 +185,7 @@ impl From<ApiError> for Failures {
     }
 }
 
-/// Terminal: an object that does not fit the plugin's types stays so until someone changes it.
+/// Terminal: an object that does not fit the plugin's types needs a change to fit them.
 impl From<JsonError> for Failures {
     fn from(error: JsonError) -> Self {
         Self::terminal(error.to_string())
@@ -203,28 +202,28 @@ impl From<Error> for Failures {
 }
 
 /// An error of any type, such as one that wraps the SDK's. The first of its sources that the SDK knows decides how it
-/// is retried; without one, it is transient. The texts of the other errors come first, without repeats: a text counts
-/// as repeated if it is at the beginning or end of another text, or is separated by punctuation from the words around
-/// it (by spaces, if it has several words).
+/// is retried; without one, it is transient. The texts of the wrapping errors come first, without repeats. A text
+/// counts as repeated if it is at the beginning or end of another text, or is separated by punctuation from the words
+/// around it (by spaces, if it has several words).
 impl From<Box<dyn std::error::Error + Send + Sync>> for Failures {
     fn from(error: Box<dyn std::error::Error + Send + Sync>) -> Self {
-        told(&*error)
+        failures_of(&*error)
     }
 }
 
-/// The same as for an error that may be sent to other threads.
+/// Converts an error that cannot be sent to other threads like one that can.
 impl From<Box<dyn std::error::Error>> for Failures {
     fn from(error: Box<dyn std::error::Error>) -> Self {
-        told(&*error)
+        failures_of(&*error)
     }
 }
 
-fn told(error: &(dyn std::error::Error + 'static)) -> Failures {
+fn failures_of(error: &(dyn std::error::Error + 'static)) -> Failures {
     if let Some(known) = known(error) {
         return known;
     }
     match error.source() {
-        Some(source) => told(source).within(&error.to_string(), &source.to_string()),
+        Some(source) => failures_of(source).within(&error.to_string(), &source.to_string()),
         None => Failures::transient(error.to_string()),
     }
 }
@@ -256,8 +255,7 @@ fn known(error: &(dyn std::error::Error + 'static)) -> Option<Failures> {
     }
 }
 
-/// The error as this type, even if it is in a box of that type: such a box is also an error, with the source of its
-/// content.
+/// Finds an error of this type, even in a box. A box is an error itself, with the source of its content.
 fn find<'a, E: std::error::Error + 'static>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a E> {
     let shared = || error.downcast_ref::<Arc<E>>().map(Arc::as_ref);
     error.downcast_ref().or_else(|| error.downcast_ref::<Box<E>>().map(Box::as_ref)).or_else(shared)
@@ -350,8 +348,8 @@ mod tests {
         assert_eq!(failures.iter().count(), 2);
     }
 
-    /// Includes the text of the error that it wraps, as many errors do, or leaves that to the code that prints its
-    /// source.
+    /// An error that includes the text of the error that it wraps, as many do, or leaves that to the code that prints
+    /// its source.
     #[derive(Debug)]
     struct Wrapped {
         text: String,
@@ -370,7 +368,7 @@ mod tests {
         }
     }
 
-    fn saying(text: &str, source: impl Into<Box<dyn std::error::Error>>) -> Box<dyn std::error::Error> {
+    fn including(text: &str, source: impl Into<Box<dyn std::error::Error>>) -> Box<dyn std::error::Error> {
         let source = source.into();
         Box::new(Wrapped { text: format!("{text}: {source}"), source })
     }
@@ -386,13 +384,13 @@ mod tests {
     #[test]
     fn a_wrapped_api_error_keeps_its_class_and_the_wrappers_messages() {
         let expected = Failures::from(conflict("the settings: the shop: changed"));
-        assert_eq!(Failures::from(saying("the settings", saying("the shop", conflict("changed")))), expected);
+        assert_eq!(Failures::from(including("the settings", including("the shop", conflict("changed")))), expected);
         assert_eq!(
             Failures::from(silent("the settings", silent("the shop", Error::from(conflict("changed"))))),
             expected
         );
-        assert_eq!(Failures::from(saying("the settings", silent("the shop", conflict("changed")))), expected);
-        assert_eq!(Failures::from(silent("the settings", saying("the shop", conflict("changed")))), expected);
+        assert_eq!(Failures::from(including("the settings", silent("the shop", conflict("changed")))), expected);
+        assert_eq!(Failures::from(silent("the settings", including("the shop", conflict("changed")))), expected);
         assert_eq!(Failures::from(conflict("changed")).context("the shop").context("the settings"), expected);
         assert_eq!(Failures::from(silent("", conflict("changed"))), conflict("changed").into());
     }
@@ -403,7 +401,7 @@ mod tests {
         both.push(conflict("changed"));
         let mut expected = Failures::terminal("both: never");
         expected.push(conflict("both: changed"));
-        assert_eq!(Failures::from(saying("both", both.clone())), expected);
+        assert_eq!(Failures::from(including("both", both.clone())), expected);
         assert_eq!(Failures::from(silent("both", both.clone())), expected);
         assert_eq!(both.context("both"), expected);
     }
@@ -471,7 +469,7 @@ mod tests {
             through(failed(crate::http::HttpReason::NotGranted)),
             http::not_granted("GET x: not-granted: no scheme".to_owned())
         );
-        // Another response may fit the type.
+        // The failure is transient, because another response may fit the type.
         assert_eq!(through(HttpError::from(misfit())), Failures::transient(misfit().to_string()));
         let mut both = Failures::terminal("never");
         both.push(conflict("changed"));

@@ -149,7 +149,7 @@ impl Response {
         (200..300).contains(&self.status)
     }
 
-    /// The first value of a header. Case does not matter.
+    /// The first value of a header. The case of the name does not matter.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
@@ -186,7 +186,7 @@ impl Response {
             .map_err(|error| JsonError::reading("the body of an HTTP response", misfit(text, &error), error).into())
     }
 
-    /// Makes a status other than 200 to 299 an error.
+    /// Turns a status other than 200 to 299 into an error.
     pub fn error_for_status(self) -> Result<Self, HttpError> {
         if self.is_success() {
             return Ok(self);
@@ -197,12 +197,12 @@ impl Response {
 
 /// The error of an HTTP request.
 ///
-/// As a [`Failures`] it is transient: its cause (the network, the server) can change without the plugin noticing.
-/// A malformed request is terminal. One that is not granted is an [`ApiError`] of [`ApiReason::NotGranted`], so that
-/// the key runs again when the policy changes.
+/// As a [`Failures`] it is transient, because the network or the server may recover. A malformed request is terminal. A
+/// request that is not granted is an [`ApiError`] of [`ApiReason::NotGranted`], so that the key runs again when the
+/// policy changes.
 #[derive(Debug)]
 pub enum HttpError {
-    /// The request was not sent, or not answered.
+    /// The request was not sent, or got no response.
     Failed {
         /// Method and URL, without the query.
         target: String,
@@ -211,7 +211,7 @@ pub enum HttpError {
         /// The text for people.
         message: String,
     },
-    /// The server answered with a status other than 200 to 299.
+    /// The response has a status other than 200 to 299.
     Status {
         /// Method and URL, without the query.
         target: String,
@@ -255,7 +255,7 @@ impl std::error::Error for HttpError {
         match self {
             Self::Failed { reason, .. } => Some(reason),
             Self::Status { .. } => None,
-            // Not the JSON error itself, which would be terminal: another response may fit.
+            // The source is not the JSON error itself, which would make the failure terminal: another response may fit.
             Self::Json(error) => Some(error.cause()),
         }
     }
@@ -267,8 +267,7 @@ impl fmt::Display for HttpReason {
     }
 }
 
-/// The source of an [`HttpError`], so that its class is found even through a transparent error, which shows only its
-/// source.
+/// The source of an [`HttpError`]. It lets the class be found through a transparent error, which shows only its source.
 impl std::error::Error for HttpReason {}
 
 impl From<JsonError> for HttpError {

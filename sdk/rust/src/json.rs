@@ -1,14 +1,14 @@
-//! Reads JSON into a plugin's types, and says where it does not fit them.
+//! Reads JSON into a plugin's types, and names the value that does not fit them.
 //!
-//! `serde_json` reports a line and a column of a document that the author never sees. This module turns them into the
-//! value's path, which is only searched for once a document does not fit: so reading costs no more, and a plugin's
-//! types add no code.
+//! `serde_json` reports a line and a column of a document that the author never sees. This module converts them to the
+//! value's path. It searches for the path only if a document does not fit, so a successful read costs no more, and a
+//! plugin's types add no code.
 
 use serde::de::DeserializeOwned;
 
 use crate::error::JsonError;
 
-/// Reads a document, which errors name by `what`.
+/// Reads a document, which errors call `what`.
 pub(crate) fn read<T: DeserializeOwned>(what: &'static str, text: &str) -> Result<T, JsonError> {
     serde_json::from_str(text).map_err(|error| refused(what, text, error))
 }
@@ -29,28 +29,28 @@ pub(crate) fn misfit(text: &str, error: &serde_json::Error) -> String {
     let (line, column) = (error.line(), error.column());
     let place = format!(" at line {line} column {column}").len();
     reason.truncate(reason.len().saturating_sub(place));
-    let mut said = path_at(text, line_start(text, line) + column);
-    if !said.is_empty() {
-        said.push_str(": ");
+    let mut found = path_at(text, line_start(text, line) + column);
+    if !found.is_empty() {
+        found.push_str(": ");
     }
     let words = match type_mismatch(&reason) {
         Some((found, wanted)) => [found, " where ", wanted, " is wanted"],
         None => [&*reason, "", "", ""],
     };
     for word in words {
-        said.push_str(word);
+        found.push_str(word);
     }
-    said
+    found
 }
 
-/// Where a line begins; lines count from 1.
+/// The offset at which a line begins. Lines count from 1.
 fn line_start(text: &str, line: usize) -> usize {
     let ends = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1);
     ends.take(line - 1).last().unwrap_or(0)
 }
 
-/// The actual type and the wanted one, if they differ: serde's words translated to JSON's, and without the value, which
-/// may come from a Secret. (Searching for a text would make each component a kilobyte larger.)
+/// The actual type and the wanted one, if they differ, in JSON's terms instead of serde's. The value is left out,
+/// because it may come from a Secret. (Searching for a text would make each component a kilobyte larger.)
 fn type_mismatch(reason: &str) -> Option<(&str, &str)> {
     const EXPECTED: &str = ", expected ";
     const FOUND: [(&str, &str); 6] = [
@@ -77,7 +77,7 @@ fn type_mismatch(reason: &str) -> Option<(&str, &str)> {
     Some((found, wanted))
 }
 
-/// An object or a list that the reader is inside of, with its position in it.
+/// An object or a list that contains the reader's position, and the place within it.
 enum Step<'a> {
     /// The current key in its quotes; empty before the next key.
     Field(&'a str),
@@ -85,7 +85,7 @@ enum Step<'a> {
     Item(usize),
 }
 
-/// The path of the value that a reader is at, or has just read, after `end` bytes. Empty means the whole document.
+/// The path of the value that a reader is at, or has just read, after `end` bytes. It is empty for the whole document.
 fn path_at(text: &str, end: usize) -> String {
     let text = text.get(..end).unwrap_or(text);
     let mut steps: Vec<Step> = Vec::new();
@@ -177,7 +177,7 @@ mod tests {
         _spec: Spec,
     }
 
-    fn said(document: &serde_json::Value) -> String {
+    fn error_of(document: &serde_json::Value) -> String {
         let compact = read::<Shop>("the primary", &document.to_string()).unwrap_err().to_string();
         let pretty = read::<Shop>("the primary", &serde_json::to_string_pretty(document).unwrap()).unwrap_err();
         assert_eq!(compact, pretty.to_string(), "the layout does not matter");
@@ -207,20 +207,23 @@ mod tests {
                 r#".spec.labels["app.kubernetes.io/name"]: a number where text is wanted"#,
             ),
         ] {
-            assert_eq!(said(&json!({"kind": "a {\\\" shop", "spec": spec})), expected);
+            assert_eq!(error_of(&json!({"kind": "a {\\\" shop", "spec": spec})), expected);
         }
     }
 
     #[test]
     fn other_mistakes_are_named_by_their_path_too() {
         let ports = json!({"spec": {"ports": [{"number": 1}, {}], "message": ""}});
-        assert_eq!(said(&ports), ".spec.ports[1]: missing field `number`");
-        assert_eq!(said(&json!({"kind": "Shop"})), "missing field `spec`");
+        assert_eq!(error_of(&ports), ".spec.ports[1]: missing field `number`");
+        assert_eq!(error_of(&json!({"kind": "Shop"})), "missing field `spec`");
         assert!(
-            said(&json!({"spec": {"size": 300}})).starts_with(".spec.size: invalid value: integer `300`, expected u8")
+            error_of(&json!({"spec": {"size": 300}}))
+                .starts_with(".spec.size: invalid value: integer `300`, expected u8")
         );
-        assert!(said(&json!({"spec": {"mesage": 1}})).starts_with(".spec.mesage: unknown field `mesage`, expected"));
-        assert_eq!(said(&json!(7)), "a number where an object is wanted");
+        assert!(
+            error_of(&json!({"spec": {"mesage": 1}})).starts_with(".spec.mesage: unknown field `mesage`, expected")
+        );
+        assert_eq!(error_of(&json!(7)), "a number where an object is wanted");
     }
 
     #[test]

@@ -91,8 +91,8 @@ pub trait Reconciler {
     /// clocks and random seeds, and refuses a plugin whose answers differ.
     fn manifest() -> manifest::Manifest;
 
-    /// Reconciles one object. The host calls it again whenever something changes, so it must write nothing if there is
-    /// nothing to do. An error must contain at least one failure.
+    /// Reconciles one object. The host calls it again whenever something changes, so it must write nothing if
+    /// everything is as desired. An error must contain at least one failure.
     fn reconcile(request: Request) -> Result<Outcome, Failures>;
 }
 
@@ -133,16 +133,16 @@ pub trait Composer {
     /// Describes the watches and the rights of the plugin. It must be constant, like a [`Reconciler`]'s.
     fn manifest() -> manifest::Manifest;
 
-    /// Computes the composition. It must depend only on its argument. An error must contain at least one failure, and
-    /// leaves everything as it is.
+    /// Computes the composition. It must depend only on its argument. If it fails, nothing is changed. An error must
+    /// contain at least one failure.
     fn compose(request: CompositionRequest) -> Result<Composition, Failures>;
 }
 
-/// A mapping in a reconciler's code, for watches that no mapping of the manifest fits.
+/// A mapping in a reconciler's code, for relations that no mapping of the manifest can express.
 ///
-/// It may read [`cache`] and [`config`](mod@config), and call [`log`], [`clock`] and [`random`] besides. The host maps
-/// each change once, so give the objects that the mapper reads a mapping, too. A mapper has no primary: it names the
-/// namespace of what it reads, and lists nothing that is owned.
+/// It may use [`config`](mod@config), [`log`], [`clock`] and [`random`], and read [`cache`]. Each change is mapped only
+/// once, so also map the objects that the mapper reads. A mapper has no primary, so its reads must name the namespace,
+/// and must not select owned objects.
 ///
 /// ```
 /// use serde_json::Value;
@@ -165,7 +165,7 @@ pub trait Composer {
 /// }
 ///
 /// impl Mapper for Endpoints {
-///     // The Services whose selector matches the Pod.
+///     // Selects the Services whose selector matches the Pod.
 ///     fn map(_watch: &str, change: &Change) -> Result<Vec<Target>, Failures> {
 ///         let labels = |pod: &Value| {
 ///             let labels = pod["metadata"]["labels"].as_object().into_iter().flatten();
@@ -181,11 +181,12 @@ pub trait Composer {
 /// # fn main() {}
 /// ```
 pub trait Mapper: Reconciler {
-    /// The primaries that a change in the watch of this name concerns. After an error or a panic every primary runs.
+    /// Returns the primaries that a change in the watch of this name concerns. After an error or a panic, every primary
+    /// runs.
     fn map(watch: &str, change: &Change) -> Result<Vec<Target>, Failures>;
 }
 
-/// Relations in a composer's code, for watches that no mapping of the manifest fits.
+/// Relations in a composer's code, for relations that no mapping of the manifest can express.
 ///
 /// ```
 /// # use serde_json::Value;
@@ -209,7 +210,7 @@ pub trait Mapper: Reconciler {
 /// }
 ///
 /// impl Customize for Shops {
-///     // The ConfigMap that the shop names.
+///     // Selects the ConfigMap that the shop names.
 ///     fn customize(shop: Request) -> Result<Vec<RelatedRule>, Failures> {
 ///         let shop: Value = shop.object()?.unwrap_or_default();
 ///         let name = shop["spec"]["settings"].as_str();
@@ -222,9 +223,10 @@ pub trait Mapper: Reconciler {
 /// # fn main() {}
 /// ```
 pub trait Customize: Composer {
-    /// The objects that [`compose`](Composer::compose) gets as related to this parent, which is the object of the
-    /// request. When one of them changes, the parent is composed again. It must depend only on its argument and
-    /// [`config`](mod@config). An error must contain at least one failure.
+    /// Returns rules that select the related objects of a parent, which is the object of the request.
+    /// [`compose`](Composer::compose) receives these objects. When one of them changes, the parent is composed again.
+    /// The rules must depend only on the argument and [`config`](mod@config). An error must contain at least one
+    /// failure.
     fn customize(request: Request) -> Result<Vec<RelatedRule>, Failures>;
 }
 
@@ -290,7 +292,7 @@ macro_rules! export_guest {
         #[cfg(target_arch = "wasm32")]
         $crate::bindings::export!($guest with_types_in $crate::bindings);
 
-        // A native linker does not know the exports by name. This keeps the compiler from reporting the plugin as dead
+        // A native linker does not keep the exports. This line prevents the compiler from reporting the plugin as dead
         // code there.
         #[cfg(not(target_arch = "wasm32"))]
         const _: &dyn ::std::any::Any = &(

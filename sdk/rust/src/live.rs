@@ -1,8 +1,8 @@
-//! Reads from the API server itself. Each read sends a request and counts against the plugin's budget. So read from the
-//! [`cache`](crate::cache) what a watch covers, and read live only what is not worth a watch.
+//! Reads from the API server itself. Each read sends a request and counts against the plugin's budget. Read from the
+//! [`cache`](crate::cache) if a watch covers the object. Use this module if a watch would not be worth its cost.
 //!
-//! A live read needs a permission in the manifest, to `get` or `list` the resource; a subresource needs its own, such
-//! as `deployments/scale` or `pods/log`.
+//! A live read needs a permission in the manifest, to `get` or `list` the resource. A subresource needs its own, such
+//! as for `deployments/scale` or `pods/log`.
 
 mod log;
 
@@ -36,7 +36,7 @@ pub fn get_metadata<T: DeserializeOwned>(target: &ObjectRef) -> Result<Option<T>
     read(target, None, &live::View::Metadata)
 }
 
-/// Reads one object, but only its identity and the values at these JSON pointers, in their places.
+/// Reads one object, but only its identity and the values at these JSON pointers, which keep their places.
 pub fn get_fields<T: DeserializeOwned>(target: &ObjectRef, pointers: &[&str]) -> Result<Option<T>, Error> {
     read(target, None, &live::View::Fields(owned(pointers)))
 }
@@ -54,7 +54,8 @@ fn owned(pointers: &[&str]) -> Vec<String> {
     pointers.iter().map(|&pointer| pointer.to_owned()).collect()
 }
 
-/// The log of a Pod, by default of its only container. Without a namespace, it is a Pod in the primary's namespace.
+/// Selects the log of a Pod, by default of its only container. Without a namespace, the Pod is in the primary's
+/// namespace.
 ///
 /// ```no_run
 /// # use windlass_sdk::{Error, ObjectRef, live};
@@ -67,7 +68,7 @@ pub fn log(pod: ObjectRef) -> Log {
     Log::of(pod)
 }
 
-/// How the API server serves a kind, for plugins that adapt to the cluster. `None` if it does not serve the kind. It
+/// How the API server serves a kind, for plugins that adapt to the cluster. `None` if the server does not serve it. It
 /// needs no right, and counts as a read.
 pub fn served(api_version: &str, kind: &str) -> Result<Option<ServedKind>, Error> {
     Ok(host::served(&ObjectKind::new(api_version, kind))?)
@@ -127,7 +128,7 @@ impl Query {
         self
     }
 
-    /// Only the identity of each object and the values at these JSON pointers, in their places.
+    /// Only the identity of each object and the values at these JSON pointers, which keep their places.
     pub fn only(mut self, pointers: &[&str]) -> Self {
         self.0.view = live::View::Fields(owned(pointers));
         self
@@ -139,14 +140,14 @@ impl Query {
         self
     }
 
-    /// Starts after the page that this token came with. A token that is too old is an error with the reason `Expired`:
-    /// start the list again.
+    /// Starts after the page that had this token. A token that is too old is an error with the reason `Expired`: start
+    /// the list again.
     pub fn after(mut self, next_token: impl Into<String>) -> Self {
         self.set_token(next_token.into());
         self
     }
 
-    /// The objects, fetched a page at a time while the iteration goes on. It ends after the first error.
+    /// The objects. The pages are read while the iteration continues. It ends after the first error.
     #[must_use]
     pub fn iter<T: DeserializeOwned>(self) -> Objects<T> {
         Objects::new(self)

@@ -28,7 +28,7 @@ macro_rules! log_at {
     };
 }
 
-/// Writes a line with every detail.
+/// Writes a line about a detail.
 #[macro_export]
 macro_rules! trace {
     ($($line:tt)*) => { $crate::log_at!($crate::log::Level::Trace, $($line)*) };

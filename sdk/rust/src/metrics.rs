@@ -1,6 +1,6 @@
 //! Metrics of the plugin. The host adds a prefix to the names.
 //!
-//! A metric is a constant that the manifest declares and the code uses, so that the two cannot differ:
+//! A metric is a constant that both the manifest and the code use, so that the two cannot differ:
 //!
 //! ```
 //! use windlass_sdk::manifest::Manifest;
@@ -48,33 +48,33 @@ struct Declared<const N: usize> {
 }
 
 impl<const N: usize> Counter<N> {
-    /// A counter. `help` says what it counts and in which unit, for people.
+    /// A counter. `help` describes the metric and its unit, for people.
     #[must_use]
     pub const fn new(name: &'static str, help: &'static str, labels: [&'static str; N]) -> Self {
         Self(Declared { name, help, labels })
     }
 
-    /// Adds to the counter. `values` are the labels' values, in the labels' order.
+    /// Adds to the counter. `labels` are the labels' values, in the labels' order.
     pub fn add(&self, value: f64, labels: [&str; N]) {
         self.0.send(host::add, value, labels);
     }
 }
 
 impl<const N: usize> Gauge<N> {
-    /// A gauge. `help` says what it measures and in which unit, for people.
+    /// A gauge. `help` describes the metric and its unit, for people.
     #[must_use]
     pub const fn new(name: &'static str, help: &'static str, labels: [&'static str; N]) -> Self {
         Self(Declared { name, help, labels })
     }
 
-    /// Sets the gauge. `values` are the labels' values, in the labels' order.
+    /// Sets the gauge. `labels` are the labels' values, in the labels' order.
     pub fn set(&self, value: f64, labels: [&str; N]) {
         self.0.send(host::set, value, labels);
     }
 }
 
 impl<const N: usize> Histogram<N> {
-    /// A histogram with the host's buckets. `help` says what it measures and in which unit, for people.
+    /// A histogram with the host's buckets. `help` describes the metric and its unit, for people.
     #[must_use]
     pub const fn new(name: &'static str, help: &'static str, labels: [&'static str; N]) -> Self {
         Self { declared: Declared { name, help, labels }, buckets: &[] }
@@ -86,7 +86,7 @@ impl<const N: usize> Histogram<N> {
         Self { buckets: bounds, ..self }
     }
 
-    /// Adds a value. The texts are the labels' values, in the labels' order.
+    /// Adds a value. `labels` are the labels' values, in the labels' order.
     pub fn observe(&self, value: f64, labels: [&str; N]) {
         self.declared.send(host::observe, value, labels);
     }

@@ -31,7 +31,7 @@ impl ObjectRef {
         Self { cluster: None, api_version, kind, namespace: None, name, uid: None }
     }
 
-    /// Restricts the reference to the object with this UID, not a later object of the same name.
+    /// Restricts the reference to the object with this UID. A later object of the same name does not match.
     #[must_use]
     pub fn with_uid(self, uid: impl Into<String>) -> Self {
         Self { uid: Some(uid.into()), ..self }
@@ -47,8 +47,8 @@ impl fmt::Display for ObjectRef {
     }
 }
 
-/// The part of `metadata` that identifies an object and its state. A plugin that needs more (labels, for example)
-/// declares its own struct: fields that a plugin does not read cost no code.
+/// The fields of `metadata` that identify an object and its state. A plugin that needs more (labels, for example)
+/// declares its own struct. This one has no more fields, because each field costs code.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Metadata {
@@ -68,8 +68,8 @@ pub struct Metadata {
     pub generation: Option<i64>,
 }
 
-/// An entry of `metadata.ownerReferences`. For a primary, the host adds the entry itself if a write is
-/// [`owned`](crate::writes::Write::owned), and for a composer's children. Use this type for other owners.
+/// An entry of `metadata.ownerReferences`. The host adds the entry for the primary if a write is
+/// [`owned`](crate::writes::Write::owned), and for the children of a composer. Use this type for other owners.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OwnerReference {
@@ -77,11 +77,11 @@ pub struct OwnerReference {
     pub api_version: String,
     /// Its kind.
     pub kind: String,
-    /// Its name. The owner is in the namespace of the object that it owns, or cluster-scoped.
+    /// The owner's name. The owner is in the namespace of the object that it owns, or cluster-scoped.
     pub name: String,
     /// Its UID.
     pub uid: String,
-    /// Whether it is the object's controller, of which there is one.
+    /// Whether the owner is the object's controller. An object has at most one.
     #[serde(default)]
     pub controller: bool,
     /// Whether foreground deletion of the owner waits until the object is deleted.
@@ -90,7 +90,8 @@ pub struct OwnerReference {
 }
 
 impl OwnerReference {
-    /// The reference to an object as the controller of others. `None` before the object is created, as it has no UID.
+    /// The reference that makes an object the controller of another. `None` before the object is created, because it
+    /// has no UID yet.
     #[must_use]
     pub fn to_controller(api_version: impl Into<String>, kind: impl Into<String>, owner: &Metadata) -> Option<Self> {
         Some(Self {
@@ -126,10 +127,10 @@ impl Metadata {
     }
 }
 
-/// Whether an object has every wanted field with the wanted value. Fields that the server or others have added do not
-/// count, just as an apply leaves them. A list must contain each wanted element, at any position.
+/// Whether an object has every wanted field with the wanted value. Fields that the server or other clients have added
+/// are ignored, as in an apply. A list must contain each wanted element, at any position.
 ///
-/// Do not use it to decide whether to apply: it does not notice a field that is no longer wanted, nor a missing owner.
+/// Do not use it to decide whether to apply: it does not notice a field that is no longer wanted, or a missing owner.
 /// The host itself skips an apply that would change nothing.
 #[must_use]
 pub fn has_fields(object: &Value, wanted: &Value) -> bool {
@@ -144,11 +145,11 @@ pub fn has_fields(object: &Value, wanted: &Value) -> bool {
     }
 }
 
-/// Whether two values that are neither objects nor lists are equal. Numbers are compared by value and exactly: `1`
+/// Whether two values that are neither objects nor lists are equal. Numbers are compared by their exact values: `1`
 /// equals `1.0`, and two integers above 2^53 are equal only if all their digits are.
 pub(crate) fn are_equal(one: &Value, other: &Value) -> bool {
     let (Value::Number(a), Value::Number(b)) = (one, other) else { return one == other };
-    // serde_json compares by type, or by text if some crate asks it for arbitrary precision, as Starlark does.
+    // serde_json compares the types too. With arbitrary precision, which Starlark asks for, it compares texts.
     one == other
         || match (whole(a), whole(b)) {
             (None, None) => a.as_f64() == b.as_f64(),
@@ -156,7 +157,7 @@ pub(crate) fn are_equal(one: &Value, other: &Value) -> bool {
         }
 }
 
-/// The number as an integer, if it is one of at most 64 bits, signed or not.
+/// The number as an integer, if it is an integer of at most 64 bits, signed or unsigned.
 fn whole(number: &Number) -> Option<i128> {
     const TWO_POW_64: f64 = 18_446_744_073_709_551_616.0;
     let integer = number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from));

@@ -1,4 +1,4 @@
-//! Lists from the cache or the API server, which come in pages.
+//! Lists from the cache or the API server, which are read page by page.
 
 use std::collections::VecDeque;
 use std::marker::PhantomData;
@@ -9,10 +9,10 @@ use crate::bindings::windlass::plugin::types;
 use crate::error::Error;
 use crate::json;
 
-/// A query that is answered in pages. Each source has its own type, so that a plugin imports only the functions it
-/// uses.
+/// A query whose objects are read page by page. Each source has its own type, so that a plugin imports only the
+/// functions that it uses.
 pub trait Pages {
-    /// The name of the objects in the message when one does not parse.
+    /// The name of the objects in the error for one that does not parse.
     #[doc(hidden)]
     const WHAT: &'static str;
 
@@ -20,7 +20,7 @@ pub trait Pages {
     #[doc(hidden)]
     fn fetch(&self) -> Result<types::Page, Error>;
 
-    /// Turns the query into that for a later page.
+    /// Makes this the query for a later page.
     #[doc(hidden)]
     fn set_token(&mut self, token: String);
 }
@@ -30,7 +30,7 @@ pub trait Pages {
 pub struct Page<T> {
     /// The objects.
     pub items: Vec<T>,
-    /// The token for the query of the next page. `None` on the last page.
+    /// The token of the next page, for its query. `None` on the last page.
     pub next_token: Option<String>,
 }
 
@@ -40,7 +40,7 @@ pub(crate) fn page<Q: Pages, T: DeserializeOwned>(query: &Q) -> Result<Page<T>, 
     Ok(Page { items, next_token })
 }
 
-/// The objects that a query finds, fetched a page at a time while the iteration goes on. It ends after the first error.
+/// The objects that a query finds. The pages are read while the iteration continues. It ends after the first error.
 #[derive(Debug)]
 pub struct Objects<Q, T> {
     /// `None` if the last page was fetched, or an error ended the list.
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
     use crate::error::ApiReason;
 
-    /// Pages of two numbers, which the token counts up. The third page fails.
+    /// Pages of two numbers. The token counts the pages. The third page fails.
     #[derive(Debug, Clone)]
     struct Numbers(u8);
 

@@ -6,17 +6,18 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// A billionth: Kubernetes supports nothing smaller, and rounds smaller parts away from zero.
+/// The number of billionths in one. A billionth is the smallest amount of Kubernetes, which rounds smaller parts away
+/// from zero.
 const NANO: i128 = 1_000_000_000;
-/// The powers of 1,000 from a billionth up, and of 1,024 from one up.
+/// The suffixes for the powers of 1,000 from a billionth up, and for the powers of 1,024 from one up.
 const DECIMAL: [&str; 10] = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
 const BINARY: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
-/// Longer texts are not quantities.
+/// The most bytes of a quantity.
 const QUANTITY_BYTES_MAX: usize = 64;
 
-/// An amount of a resource, as `resources.requests` has it: exact, to a billionth.
+/// An amount of a resource, as in `resources.requests`, exact to a billionth.
 ///
-/// Its text is the canonical one, as the API server returns it; but powers of ten, as in `1e3`, get a suffix. Two
+/// Its text is in the canonical form, as the API server returns it. But a power of ten, as in `1e3`, gets a suffix. Two
 /// quantities are equal if their amounts are:
 ///
 /// ```
@@ -32,7 +33,7 @@ const QUANTITY_BYTES_MAX: usize = 64;
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Quantity {
     nanos: i128,
-    /// It is written in powers of 1,024.
+    /// Whether the quantity is written in powers of 1,024.
     is_binary: bool,
 }
 
@@ -124,7 +125,7 @@ fn power(base: i128, exponent: u32) -> Option<i128> {
     base.checked_pow(exponent)
 }
 
-/// Rounded away from zero.
+/// Divides, and rounds away from zero.
 fn divided(amount: i128, by: i128) -> i128 {
     amount / by + amount.signum() * i128::from(amount % by != 0)
 }
@@ -144,7 +145,7 @@ impl FromStr for Quantity {
     }
 }
 
-/// The canonical form: a whole number, with the largest suffix for which it is whole.
+/// The canonical form: a whole number with the largest suffix that leaves it whole.
 impl fmt::Display for Quantity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (mut amount, mut at) = (self.nanos, 0);
@@ -243,7 +244,7 @@ impl Serialize for Quantity {
     }
 }
 
-/// Reads a text, or a number, as people write in YAML.
+/// Reads a text, or a number as in `cpu: 2`.
 impl<'de> Deserialize<'de> for Quantity {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]

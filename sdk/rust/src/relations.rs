@@ -16,7 +16,7 @@ pub struct Change {
 }
 
 impl Change {
-    /// A change between two states, either of which may be `None`; for tests.
+    /// A change between two states, for tests. Either state may be `None`.
     pub fn between<T: Serialize>(old: Option<&T>, new: Option<&T>) -> Result<Self, JsonError> {
         let text = |object: Option<&T>| {
             object.map(|object| serde_json::to_string(object).map_err(|error| JsonError::new("an object", error)))
@@ -34,8 +34,8 @@ impl Change {
         self.new.as_deref().map(|text| read("the new object", text)).transpose()
     }
 
-    /// Both states, as far as they exist, the old one first: a change also concerns the primaries that the old state
-    /// concerned.
+    /// Both states, as far as they exist, the old one first. Handle both: a change also concerns the primaries that the
+    /// old state concerned.
     pub fn states<T: DeserializeOwned>(&self) -> Result<Vec<T>, JsonError> {
         Ok(self.old()?.into_iter().chain(self.current()?).collect())
     }
@@ -48,7 +48,7 @@ impl From<mapper::Change> for Change {
     }
 }
 
-/// Primaries that a change concerns.
+/// Selects primaries that a change concerns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
     /// The primary with this key, which need not exist.
@@ -62,8 +62,8 @@ pub enum Target {
     Indexed {
         /// The name of an index that the manifest declares for the primary.
         index: String,
-        /// The value. For an index of selectors these are labels, as in `app=web,tier=front`, which find the selectors
-        /// that match them.
+        /// The value. For an index of selectors it is a set of labels, such as `app=web,tier=front`: they find the
+        /// selectors that match them.
         value: String,
     },
 }
@@ -94,7 +94,7 @@ impl From<Target> for mapper::Target {
     }
 }
 
-/// Objects of one watch that are related to a parent: those that meet all conditions.
+/// Selects objects of one watch that are related to a parent: those that meet all conditions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use]
 pub struct RelatedRule {
@@ -105,8 +105,8 @@ pub struct RelatedRule {
 }
 
 impl RelatedRule {
-    /// The objects of the watch of this name, in the parent's namespace or cluster-scoped; for a cluster-scoped parent:
-    /// in any namespace.
+    /// The objects of the watch of this name: those in the parent's namespace and cluster-scoped ones; for a
+    /// cluster-scoped parent, those in any namespace.
     pub fn new(watch: impl Into<String>) -> Self {
         Self { watch: watch.into(), namespace: None, names: Vec::new(), labels: None }
     }

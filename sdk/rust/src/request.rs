@@ -10,17 +10,17 @@ use crate::bindings::windlass::plugin::types;
 use crate::error::JsonError;
 use crate::json;
 
-/// How a reconcile ended without a failure.
+/// The result of a reconcile without a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// Nothing is left to do until something changes.
     Done,
-    /// Run again after this many milliseconds; this is not a failure.
+    /// Run again after this many milliseconds, which is not a failure.
     RequeueAfter(u32),
 }
 
 impl Outcome {
-    /// Run again after this time; this is not a failure. At most 24 days; longer times are cut to that.
+    /// Run again after this time, which is not a failure. The time is limited to 24 days.
     #[must_use]
     pub fn requeue_after(delay: Duration) -> Self {
         Self::RequeueAfter(milliseconds(delay))
@@ -37,7 +37,7 @@ impl From<Outcome> for reconciler::Outcome {
     }
 }
 
-/// 2³¹−1, which every guest language can hold.
+/// 2³¹−1, which every guest language can represent.
 const DURATION_MILLIS_MAX: u32 = i32::MAX.cast_unsigned();
 
 /// A duration in milliseconds, as the interface represents it.
@@ -54,7 +54,7 @@ pub struct Request {
     pub namespace: Option<String>,
     /// The primary's name.
     pub name: String,
-    /// The last known UID, even if the primary is gone.
+    /// The last known UID, even if the primary is deleted.
     pub uid: Option<String>,
     /// Whether the primary is being deleted and waits for its finalizers.
     pub deleting: bool,
@@ -84,7 +84,7 @@ impl Request {
     }
 
     /// Whether the primary is missing: it is not in the watch's scope, usually because it was deleted. The garbage
-    /// collector deletes the objects that it owned, so a plugin only has to clean up things that are not owned.
+    /// collector deletes the objects that it owned, so a plugin only has to clean up things that it did not own.
     #[must_use]
     pub fn is_gone(&self) -> bool {
         self.object.is_none()

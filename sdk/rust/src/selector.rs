@@ -5,8 +5,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A `LabelSelector`, such as the `spec.selector` of a Deployment. Its text is what
-/// [`cache::list`](crate::cache::list) and [`live::list`](crate::live::list) take:
+/// A `LabelSelector`, such as the `spec.selector` of a Deployment. Its text is in the form for
+/// [`cache::list`](crate::cache::list) and [`live::list`](crate::live::list):
 ///
 /// ```
 /// use windlass_sdk::LabelSelector;
@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 /// # Ok::<_, serde_json::Error>(())
 /// ```
 ///
-/// An empty selector selects everything. If an object has no selector, it selects nothing: then do not list.
+/// An empty selector selects everything. If an object has no selector, it selects nothing, so do not list.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct LabelSelector {
@@ -47,7 +47,7 @@ pub struct LabelSelectorRequirement {
 pub enum LabelSelectorOperator {
     /// The label has one of the values.
     In,
-    /// The label is missing, or has none of the values.
+    /// The label is missing, or has another value than these.
     NotIn,
     /// The label exists.
     Exists,

@@ -2,23 +2,24 @@
 
 use std::ops::Range;
 
-/// The text to report for an error whose whole text is `inner`, given the text of an error that wraps it.
-pub(crate) fn around(outer: &str, inner: &str, told: &str) -> String {
-    match find(outer, inner).or_else(|| find(outer, told)) {
-        Some(place) => [&outer[..place.start], told, &outer[place.end..]].concat(),
-        None => before(outer, told),
+/// Puts `message`, the text to report for an error, into the text of the error that wraps it (`outer`), in place of the
+/// error's whole text (`inner`).
+pub(crate) fn around(outer: &str, inner: &str, message: &str) -> String {
+    match find(outer, inner).or_else(|| find(outer, message)) {
+        Some(place) => [&outer[..place.start], message, &outer[place.end..]].concat(),
+        None => before(outer, message),
     }
 }
 
-/// Joins two texts, if neither is empty.
-pub(crate) fn before(outer: &str, told: &str) -> String {
-    let colon = if outer.is_empty() || told.is_empty() { "" } else { ": " };
-    [outer, colon, told].concat()
+/// Joins two texts with a colon, unless one of them is empty.
+pub(crate) fn before(outer: &str, message: &str) -> String {
+    let colon = if outer.is_empty() || message.is_empty() { "" } else { ": " };
+    [outer, colon, message].concat()
 }
 
-/// The place where one text contains another as a separate part: at its beginning or end, or separated from the words
-/// around it by punctuation (by spaces, if it has several words itself), and not as a part of a name such as `shop-1`.
-/// Anywhere else it occurs by chance. The last such place counts, because context mostly comes before an error.
+/// Finds one text as a separate part of another: at its beginning or end, or separated from the words around it by
+/// punctuation (by spaces, if it has several words itself), and not inside a name such as `shop-1`. Any other
+/// occurrence is taken for chance. The last such place counts, because context mostly comes before an error.
 fn find(outer: &str, inner: &str) -> Option<Range<usize>> {
     if inner.is_empty() {
         return None;
@@ -40,11 +41,11 @@ fn is_set_off(before: &str, after: &str, by_spaces: bool) -> bool {
     !left.ends_with(is_of_word) && !right.starts_with(is_of_word)
 }
 
-/// The characters of names, beside letters and digits.
+/// The characters that names contain besides letters and digits.
 const OF_NAMES: [char; 4] = ['-', '_', '.', '/'];
 
-/// Non-ASCII characters count as letters. A repeated text is better than a missing one, and Unicode's tables would
-/// enlarge the component.
+/// Whether a character belongs to a word. Every non-ASCII character counts as a letter, because Unicode's tables would
+/// enlarge the component. At worst a text is repeated.
 fn is_of_word(letter: char) -> bool {
     letter.is_ascii_alphanumeric() || !letter.is_ascii()
 }

@@ -1,7 +1,7 @@
 //! Why the host makes this call now, for the log and for people.
 //!
-//! A key is queued only once, however much happens, so the list may be incomplete: a plugin's actions must not depend
-//! on it.
+//! A key is queued only once, even if many events occur, so the list may be incomplete: a plugin's actions must not
+//! depend on it.
 //!
 //! ```no_run
 //! # use windlass_sdk::{info, triggers};
@@ -15,7 +15,7 @@ use crate::native::triggers;
 
 pub use crate::bindings::windlass::plugin::triggers::Trigger;
 
-/// The reasons that have queued the key since its previous call, oldest first, and at most eight. In a test it is empty
+/// The events that have queued the key since its previous call, oldest first, and at most eight. In a test it is empty
 /// unless the test adds some ([`testing::Host::trigger`](crate::testing::Host::trigger)).
 #[must_use]
 pub fn list() -> Vec<Trigger> {

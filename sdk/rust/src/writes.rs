@@ -38,7 +38,7 @@ pub fn apply<T: Serialize + ?Sized>(object: &T) -> Write {
     Write::new(Change::Apply, object)
 }
 
-/// Applies the status of an object, forced: no other client writes it.
+/// Applies the status of an object, with force, because no other client writes it.
 pub fn apply_status<T: Serialize>(target: &ObjectRef, status: &T) -> Write {
     let object = StatusOf {
         api_version: &target.api_version,
@@ -65,8 +65,8 @@ struct Name<'a> {
     namespace: Option<&'a str>,
 }
 
-/// Creates an object. `metadata.generateName` is allowed. A kind that is not stored, such as a `SubjectAccessReview`,
-/// needs no name, and the server's response is returned.
+/// Creates an object. `metadata.generateName` is allowed. If the kind is not stored, such as a `SubjectAccessReview`,
+/// the object needs no name, and the result is the server's response.
 pub fn create<T: Serialize + ?Sized>(object: &T) -> Write {
     Write::new(Change::Create, object)
 }
@@ -76,7 +76,7 @@ pub fn update<T: Serialize + ?Sized>(object: &T) -> Write {
     Write::new(Change::Update, object)
 }
 
-/// Patches an object with a JSON merge patch (RFC 7386): a null removes its field, lists are replaced as a whole.
+/// Patches an object with a JSON merge patch (RFC 7386): a null removes its field, and lists are replaced as a whole.
 pub fn merge<T: Serialize + ?Sized>(target: ObjectRef, patch: &T) -> Write {
     Write::new(Change::Patch(target, writes::PatchType::Merge), patch)
 }
@@ -188,7 +188,7 @@ impl Write {
         self
     }
 
-    /// Changes a subresource whose body is of another kind, such as `scale`.
+    /// Changes a subresource whose body has another kind, such as `scale`.
     pub fn subresource_of(mut self, parent: ObjectRef, name: impl Into<String>) -> Self {
         self.options.subresource = Some(writes::Subresource { name: name.into(), parent: Some(parent) });
         self
@@ -200,7 +200,7 @@ impl Write {
         self
     }
 
-    /// Makes the server check the change and respond as if it was made, without making it.
+    /// Makes the server check the change and respond as if it had made it.
     pub fn dry_run(mut self) -> Self {
         self.options.dry_run = true;
         self
@@ -242,7 +242,7 @@ pub struct Delete {
 }
 
 impl Delete {
-    /// Sets how the object's dependents are deleted.
+    /// Sets what happens to the object's dependents.
     pub fn propagation(mut self, propagation: Propagation) -> Self {
         self.options.propagation = propagation;
         self
@@ -260,13 +260,13 @@ impl Delete {
         self
     }
 
-    /// Makes the server check the deletion and respond as if it was made, without making it.
+    /// Makes the server check the deletion and respond as if it had made it.
     pub fn dry_run(mut self) -> Self {
         self.options.dry_run = true;
         self
     }
 
-    /// Sends the deletion. Returns the object if it still exists because it waits for finalizers or its grace period.
+    /// Sends the deletion. Returns the object if it still exists, because it waits for finalizers or its grace period.
     pub fn send(self) -> Result<Option<Written>, Error> {
         Ok(host::delete(&self.target, &self.options)?.map(Written))
     }
@@ -287,7 +287,7 @@ impl Delete {
 /// ```
 ///
 /// # Panics
-/// Never in the host, which answers each operation.
+/// Never in the real host, which returns a result for each operation.
 #[must_use = "each operation may have failed"]
 pub fn batch(operations: impl IntoIterator<Item = Operation>) -> Vec<Result<Option<Written>, Error>> {
     let mut sent = Vec::new();
@@ -298,7 +298,7 @@ pub fn batch(operations: impl IntoIterator<Item = Operation>) -> Vec<Result<Opti
     in_order(results, host::batch(&sent))
 }
 
-/// Pairs each operation that was sent with its result. Operations that failed to serialize were not sent, and have no
+/// Pairs each operation that was sent with its result. An operation that failed to serialize was not sent, and has no
 /// result.
 fn in_order(
     sent: Vec<Result<(), JsonError>>,

@@ -35,8 +35,8 @@ fn snippets() -> Vec<Snippet> {
 #[test]
 fn every_snippet_is_covered_by_a_test() {
     for Snippet { info, line, .. } in snippets() {
-        // tests/docs checks the commands. The interpreter's tests read the Starlark scripts, whose fences name the
-        // language that they look like.
+        // tests/docs checks the commands, and the interpreter's tests check the Starlark scripts, which the fences call
+        // `python`.
         assert!(
             ["rust", "json manifest", "console", "python"].contains(&info),
             "line {line}: nothing checks ```{info}"
@@ -55,7 +55,7 @@ fn the_manifests_fit_the_schema() {
     }
 }
 
-/// Each SDK documents the option in its own words, and the host's default has changed before.
+/// Each SDK documents this default in its own words. When the host's default changes, all of them must follow.
 #[test]
 fn every_sdk_documents_the_default_of_workers() {
     let schema = schema();

@@ -143,7 +143,7 @@ fn the_schema_describes_every_property_and_closes_every_object() {
     }
 }
 
-/// Visits the properties of all objects in the schema. The properties of a CRD are Kubernetes' own.
+/// Visits the properties of all objects in the schema, except those of a CRD, which are Kubernetes' own.
 fn for_each_property(schema: &Value, visit: &mut impl FnMut(&str, &Value)) {
     match schema {
         Value::Object(keywords) => {

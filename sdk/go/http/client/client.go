@@ -1,4 +1,4 @@
-// Package client has the host's HTTP as a client of net/http.
+// Package client wraps the host's HTTP in a net/http client.
 package client
 
 import (
@@ -23,8 +23,8 @@ type Error = host.HTTPError
 // Client is the standard library's client over the host. It follows redirects, and the host checks each one. The host
 // enforces a Timeout, or the deadline of a request's context.
 //
-// Its errors, each a *url.Error, contain only scheme, host and path: the rest of a URL is more likely to contain
-// secrets. The errors of its http.Client, for a library that takes no other, contain the whole URL: log and return only
+// Its errors, each a *url.Error, contain only scheme, host and path, because the rest of a URL may contain secrets. If
+// a library takes only an http.Client, pass the embedded one: its errors contain the whole URL, so log and return only
 // the errors that they wrap.
 type Client struct{ http.Client }
 
@@ -61,7 +61,8 @@ func hidden(response *http.Response, err error) (*http.Response, error) {
 	return response, err
 }
 
-// public is scheme, host and path of a URL. The text may not be a URL; that may be the error.
+// public returns the scheme, host and path of a URL. The text may be something else, because an invalid URL may be the
+// error.
 func public(whole string) string {
 	shown, _, _ := strings.Cut(whole, "#")
 	shown, _, _ = strings.Cut(shown, "?")
@@ -95,7 +96,7 @@ func (Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 			asked.Body, asked.IsText = body, utf8.Valid(body)
 		}
 	}
-	// Sorted, so that the same call makes the same request.
+	// The names are sorted, so that the same call sends the same request.
 	for _, name := range slices.Sorted(maps.Keys(request.Header)) {
 		for _, value := range request.Header[name] {
 			asked.Headers = append(asked.Headers, host.Pair{Name: name, Value: value})

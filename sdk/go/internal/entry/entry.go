@@ -22,7 +22,7 @@ import (
 // Ready connects log/slog, and with it package log, to the plugin's log.
 func Ready() { slog.SetDefault(slog.New(log.Handler())) }
 
-// Logged does the same for a test, and returns a function that undoes it.
+// Logged connects log/slog like Ready, for a test. It returns a function that restores the previous state.
 func Logged() (restore func()) {
 	before, output, flags := slog.Default(), standard.Writer(), standard.Flags()
 	Ready()
@@ -33,7 +33,7 @@ func Logged() (restore func()) {
 	}
 }
 
-// Describe is the manifest as a document.
+// Describe returns the manifest as a document.
 func Describe(of manifest.Manifest) string {
 	document, err := json.Marshal(of)
 	if err != nil {
@@ -69,14 +69,14 @@ func Run(function func(ctx context.Context) error) (failures []host.Failure) {
 	err := guard(func() error { return function(ctx) })
 	cancel()
 	settle(others)
-	// The error's methods may panic as well, for example those of a nil pointer.
-	tell := func() error {
+	// The error's methods may panic too, for example if they have a nil receiver.
+	report := func() error {
 		failures = host.Failures(err)
 		return nil
 	}
-	if panicked := guard(tell); panicked != nil {
+	if panicked := guard(report); panicked != nil {
 		err = panicked
-		tell()
+		report()
 	}
 	return failures
 }
@@ -92,8 +92,8 @@ func guard(run func() error) (err error) {
 	return run()
 }
 
-// settle gives goroutines time to end after their context has ended. Otherwise they would continue in another call,
-// about another object.
+// settle lets the goroutines of a call run until they end, once their context has ended. Otherwise they would continue
+// in another call, about another object.
 func settle(others int) {
 	for turn := 0; runtime.NumGoroutine() > others; turn++ {
 		if turn == 100 {

@@ -4,13 +4,13 @@ package guest
 
 import "windlass.dev/sdk/internal/host"
 
-// Imports are the host's functions. A unit test has a double of them.
+// Imports are the host's functions. A unit test replaces them with a double.
 type Imports = host.Host
 
-// Current is the double of the running test; nil elsewhere.
+// Current is the double of the running test. Outside a test it is nil.
 var Current Imports
 
-// Host is that double.
+// Host returns the double of the running test.
 func Host() Imports {
 	if Current == nil {
 		panic("there is no Windlass host here: in a unit test, begin with windlasstest.New(t)")

@@ -17,7 +17,8 @@ import (
 	"windlass.dev/sdk/internal/wit/imports/windlass_plugin_types"
 )
 
-// The adapter that `windlass build` adds to the plugin: time, randomness and output of the Go runtime.
+// The adapter that `windlass build` adds to the plugin has this function. The adapter provides the Go runtime's time,
+// randomness and output.
 
 //go:wasmimport wasi_snapshot_preview1 windlass_begin
 func begin(time, seed int64, memory unsafe.Pointer, length uint32)
@@ -28,8 +29,8 @@ func end()
 // lent is the buffer in which the adapter keeps unfinished lines of output.
 var lent [8192]byte
 
-// Call runs one call by the host: Go's clock starts at the host's time, its randomness at the host's seed, and its
-// output is in the log when the call ends.
+// Call runs one call by the host. Go's clock starts at the host's time, and its randomness at the host's seed. When the
+// call ends, all its output is in the log.
 func Call(run func()) {
 	seed := uint64(windlass_plugin_random.GetU32())<<32 | uint64(windlass_plugin_random.GetU32())
 	begin(now().UnixNano(), int64(seed), unsafe.Pointer(&lent), uint32(len(lent)))
@@ -52,7 +53,7 @@ func tuples(pairs []host.Pair) []wt.Tuple2[string, string] {
 	return all
 }
 
-// Some is an option that is none for an empty text.
+// Some converts a text to an option, which is none for an empty text.
 func Some(text string) wt.Option[string] {
 	if text == "" {
 		return wt.None[string]()
@@ -75,7 +76,8 @@ func someFields(fields []string) wt.Option[[]string] {
 	return wt.Some(host.Cleaned(fields))
 }
 
-// Milliseconds is none for zero, and otherwise at least one and at most what every language can represent.
+// Milliseconds converts a duration to an option, which is none for zero. Otherwise it is at least one, and at most what
+// every language can represent.
 func Milliseconds(duration time.Duration) wt.Option[uint32] {
 	if duration <= 0 {
 		return wt.None[uint32]()
@@ -88,7 +90,7 @@ func kind(of host.Kind) windlass_plugin_types.ObjectKind {
 	return windlass_plugin_types.ObjectKind{ApiVersion: of.APIVersion, Kind: of.Kind}
 }
 
-// ref sets no cluster: there is only one.
+// ref leaves the cluster unset: there is only one.
 func ref(of host.Ref) windlass_plugin_types.ObjectRef {
 	host.Clean(&of.APIVersion, &of.Kind, &of.Name)
 	return windlass_plugin_types.ObjectRef{
@@ -129,17 +131,17 @@ func Failures(of []host.Failure) []windlass_plugin_types.Failure {
 	all := make([]windlass_plugin_types.Failure, len(of))
 	for place, failure := range of {
 		host.Clean(&failure.Message)
-		told := windlass_plugin_types.Failure{
+		converted := windlass_plugin_types.Failure{
 			Message: failure.Message, Terminal: failure.Terminal, RetryAfterMs: Milliseconds(failure.RetryAfter),
 		}
 		if err := failure.API; err != nil {
 			host.Clean(&err.StatusReason, &err.Message, &err.Verb, &err.Resource)
-			told.Api = wt.Some(windlass_plugin_types.ApiError{
+			converted.Api = wt.Some(windlass_plugin_types.ApiError{
 				Code: uint16(err.Code), Reason: uint8(err.Reason), StatusReason: err.StatusReason, Message: err.Message,
 				RetryAfterMs: Milliseconds(err.RetryAfter), Verb: err.Verb, Resource: err.Resource, Object: optionalRef(err.Object),
 			})
 		}
-		all[place] = told
+		all[place] = converted
 	}
 	return all
 }

@@ -29,7 +29,7 @@ type Imports struct{}
 
 var _ host.Host = Imports{}
 
-// Host is the host that the plugin runs in.
+// Host returns the host that the plugin runs in.
 func Host() Imports { return Imports{} }
 
 func (Imports) Now() time.Time                { return now() }
@@ -270,7 +270,7 @@ func (Imports) MetricObserve(name string, value float64, labels []host.Pair) {
 	windlass_plugin_metrics.Observe(name, value, tuples(labels))
 }
 
-// In the order of http.wit.
+// The reasons are in the order of http.wit.
 var httpReasons = [...]string{
 	"not-granted", "invalid-request", "dns", "connect", "tls", "timeout", "too-large", "protocol", "other",
 }

@@ -21,7 +21,7 @@ func random() uint64
 //go:linkname initialize internal/chacha8rand.(*State).Init64
 func initialize(state unsafe.Pointer, seed [4]uint64)
 
-// The generator's state, as internal/chacha8rand has it.
+// state is the generator's state, with the layout of internal/chacha8rand.
 type state struct {
 	buffer  [32]uint64
 	seed    [4]uint64
@@ -30,11 +30,11 @@ type state struct {
 	counter uint32
 }
 
-// generator is the generator of the only thread; nil if this Go release stores it differently.
+// generator is the generator of the only thread; nil if this Go release stores it elsewhere.
 var generator = find()
 
-// find looks for the generator in the runtime's thread, at an offset that differs between releases of Go: the last
-// random number came from it, and so must the next one.
+// find looks for the generator in the runtime's thread, at an offset that differs between releases of Go. It is found
+// if the last random number came from it, and the next one does too.
 func find() *state {
 	thread := acquirem()
 	releasem(thread)

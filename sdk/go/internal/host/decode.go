@@ -9,9 +9,9 @@ import (
 	"sync"
 )
 
-// Decode decodes a JSON document into a value. If the value's type does not say otherwise, a whole number becomes an
-// int64, or a uint64 if it is larger, and any other number a float64: as in apimachinery, and unlike encoding/json,
-// whose whole numbers are not exact above 2⁵³.
+// Decode decodes a JSON document into a value. Where the value's type leaves the type of a number open, a whole number
+// becomes an int64, or a uint64 if it is larger, and any other number a float64. apimachinery does the same.
+// encoding/json does not: its whole numbers are not exact above 2⁵³.
 func Decode(document string, into any) error {
 	decoder := json.NewDecoder(strings.NewReader(document))
 	kind := reflect.TypeOf(into)
@@ -31,8 +31,8 @@ func Decode(document string, into any) error {
 	return settle(reflect.ValueOf(into))
 }
 
-// Expect decodes a document that should fit a type. If it does not fit, the error is terminal, as only a change of the
-// document can help.
+// Expect decodes a document that should fit a type. If it does not fit, the error is terminal, because only a change of
+// the document can help.
 func Expect(what, document string, into any) error {
 	if err := Decode(document, into); err != nil {
 		return &Marked{Cause: fmt.Errorf("%s is not as the plugin expects: %w", what, err), Terminal: true}
@@ -40,7 +40,7 @@ func Expect(what, document string, into any) error {
 	return nil
 }
 
-// number converts a json.Number to Go.
+// number converts a json.Number to an int64, a uint64 or a float64.
 func number(text json.Number) (any, error) {
 	if whole, err := strconv.ParseInt(string(text), 10, 64); err == nil {
 		return whole, nil
@@ -51,7 +51,7 @@ func number(text json.Number) (any, error) {
 	return strconv.ParseFloat(string(text), 64)
 }
 
-// replace replaces a json.Number, or those within a value.
+// replace replaces the value if it is a json.Number, and every json.Number inside it.
 func replace(value *any) (err error) {
 	switch held := (*value).(type) {
 	case json.Number:
@@ -110,8 +110,8 @@ func mayHold(kind reflect.Type) bool {
 	return may
 }
 
-// filled reports whether encoding/json fills a field: one that is exported, or an embedded struct, whose exported
-// fields are filled even if its type is not exported.
+// filled reports whether encoding/json fills a field. It fills exported fields, and the exported fields of an embedded
+// struct even if the struct's type is not exported.
 func filled(of reflect.Type, place int) bool {
 	field := of.Field(place)
 	kind := field.Type
@@ -121,7 +121,7 @@ func filled(of reflect.Type, place int) bool {
 	return field.IsExported() || field.Anonymous && kind.Kind() == reflect.Struct
 }
 
-// settle replaces each json.Number in an interface within a value.
+// settle replaces each json.Number that an interface inside a value contains.
 func settle(value reflect.Value) error {
 	if !mayHold(value.Type()) {
 		return nil
@@ -169,7 +169,7 @@ func settle(value reflect.Value) error {
 	return nil
 }
 
-// Object decodes a document into a T; nil if there is no document.
+// Object decodes the document of a read into a T. It returns nil if there is no document.
 func Object[T any](read Read) (*T, error) {
 	if read.Err != nil {
 		return nil, read.Err
@@ -184,7 +184,7 @@ func Object[T any](read Read) (*T, error) {
 	return object, nil
 }
 
-// Pages iterates over a list from a token on. It calls read with the token of each page.
+// Pages iterates over a list, starting at a token. It calls read with the token of each page.
 func Pages[T any](first string, read func(token string) (Page, *APIError)) func(yield func(*T, error) bool) {
 	return func(yield func(*T, error) bool) {
 		for token := first; ; {

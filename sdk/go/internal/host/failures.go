@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Marked is an error that determines its own retry, whatever it wraps.
+// Marked is an error that sets its own retry, whichever error it wraps.
 type Marked struct {
 	Cause error
 	// Terminal reports whether the error is not retried until something changes.
@@ -19,13 +19,13 @@ type Marked struct {
 func (err *Marked) Error() string { return err.Cause.Error() }
 func (err *Marked) Unwrap() error { return err.Cause }
 
-// Failures is the report of an error to the host: its parts, each with its class and the context that was added on the
-// way up. Joined errors are reported one by one, even below an error that wraps their join. An error that is neither an
-// APIError nor Marked is retried.
-func Failures(err error) []Failure { return tell(nil, err) }
+// Failures splits an error into the failures to report to the host, each with its class and with the context from the
+// errors that wrap it. Joined errors are reported one by one, even if an error wraps their join. An error that is
+// neither an APIError nor Marked is retried.
+func Failures(err error) []Failure { return collect(nil, err) }
 
-// Told is the report as one text, for host functions that take only one; empty if nothing failed.
-func Told(failures []Failure) string {
+// Messages joins the texts of failures, for host functions that take only one text. It is empty if nothing failed.
+func Messages(failures []Failure) string {
 	texts := make([]string, len(failures))
 	for place, failure := range failures {
 		texts[place] = failure.Message
@@ -36,31 +36,31 @@ func Told(failures []Failure) string {
 	return strings.Join(texts, "; ")
 }
 
-func tell(all []Failure, err error) []Failure {
+func collect(all []Failure, err error) []Failure {
 	if err == nil {
 		return all
 	}
 	parts, kind := partsOf(err), nameOf(err)
 	switch {
 	case kind == "*errors.joinError":
-		// A join has no text of its own. Its Error is not called: it would contain all texts below it, so that errors joined
-		// one after another in a loop would cost the cube of their number.
+		// A join has no text of its own. Calling its Error would return all texts below it; for errors joined one after
+		// another in a loop, the cost would grow with the cube of their number.
 		for _, part := range parts {
-			all = tell(all, part)
+			all = collect(all, part)
 		}
 		return all
 	// An error of fmt.Errorf with several %w counts as one.
 	case parts != nil && kind != "*fmt.wrapErrors":
 		before := len(all)
-		all = tellSum(all, said(err), parts)
+		all = collectParts(all, textOf(err), parts)
 		if len(all) > before {
 			return all
 		}
 	}
-	return tellOne(all, err)
+	return collectOne(all, err)
 }
 
-// partsOf returns the errors that an error joins, also in the ways of hashicorp/go-multierror and apimachinery.
+// partsOf returns the errors that an error joins. It also supports hashicorp/go-multierror and apimachinery.
 func partsOf(err error) []error {
 	switch sum := err.(type) {
 	case interface{ Unwrap() []error }:
@@ -73,32 +73,33 @@ func partsOf(err error) []error {
 	return nil
 }
 
-// tellSum reports the parts of an author's type of joined errors. Its own text is added to each.
-func tellSum(all []Failure, outer string, parts []error) []Failure {
+// collectParts adds the failures of an author's type of joined errors. The text of the joined error is added to each
+// failure.
+func collectParts(all []Failure, outer string, parts []error) []Failure {
 	start, end := frame(outer, parts)
 	for _, part := range parts {
 		before := len(all)
-		all = tell(all, part)
+		all = collect(all, part)
 		if start >= 0 {
 			enclose(all[before:], outer, start, end)
 		} else {
-			surround(all[before:], outer, said(part))
+			surround(all[before:], outer, textOf(part))
 		}
 	}
 	return all
 }
 
-func tellOne(all []Failure, err error) []Failure {
+func collectOne(all []Failure, err error) []Failure {
 	inner, before := errors.Unwrap(err), len(all)
 	marked, api := own(err, inner)
-	text := said(err)
+	text := textOf(err)
 	if inner != nil && marked == nil && api == nil {
-		all = tell(all, inner)
-		surround(all[before:], text, said(inner))
+		all = collect(all, inner)
+		surround(all[before:], text, textOf(inner))
 		return all
 	}
-	// It is one error, whatever it is made of.
-	text = around(text, said(inner), none, none)
+	// The error becomes one failure, even if it joins others.
+	text = around(text, textOf(inner), none, none)
 	if api != nil && marked == nil {
 		copied := *api
 		all = append(all, Failure{API: &copied})
@@ -119,8 +120,9 @@ func tellOne(all []Failure, err error) []Failure {
 // nameOf is the name of an error's type.
 func nameOf(err error) string { return reflect.TypeOf(err).String() }
 
-// own returns the error that decides the class: itself, or the one that its As returns, unless As only looks it up
-// among the wrapped errors. An error without a class that wraps others has the class of the first of them that has one.
+// own returns the error that decides the class: err itself, or the error that its As method returns, unless As only
+// looks it up among the wrapped errors. If err has no class but joins other errors, the first of them that has a class
+// decides.
 func own(err, inner error) (marked *Marked, api *APIError) {
 	as, can := err.(interface{ As(any) bool })
 	marked, isMarked := err.(*Marked)
@@ -158,9 +160,9 @@ func first(err error) (marked *Marked, api *APIError) {
 	return marked, api
 }
 
-// surround puts failures into the text of an error that wraps theirs. Most errors include the text of the error that
-// they wrap, which is not repeated. For an APIError only the message appears, because the host itself adds the request
-// and the object.
+// surround adds the text of a wrapping error to failures. Most wrapping errors include the text of the error that they
+// wrap, which is not repeated. For an APIError only the message appears, because the host itself adds the request and
+// the object.
 func surround(all []Failure, outer, inner string) {
 	start, end := find(outer, inner)
 	enclose(all, outer, start, end)
@@ -180,8 +182,8 @@ func (failure *Failure) text() *string {
 	return &failure.Message
 }
 
-// said is the text of an error; empty for a nil pointer.
-func said(err error) string {
+// textOf returns the text of an error; empty for a nil pointer.
+func textOf(err error) string {
 	if api, is := err.(*APIError); err == nil || is && api == nil {
 		return ""
 	}

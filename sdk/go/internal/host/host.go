@@ -1,4 +1,4 @@
-// Package host has the host's interface in the types of Go.
+// Package host has the host's interface as Go types.
 package host
 
 import (
@@ -15,7 +15,7 @@ type Ref struct {
 	// Namespace is empty for a cluster-scoped object.
 	Namespace string
 	Name      string
-	// UID restricts the reference to the object with this UID; empty: the object that has the name now.
+	// UID restricts the reference to the object with this UID. Empty: the object that has the name now.
 	UID string
 }
 
@@ -36,7 +36,7 @@ type Kind struct {
 // Reason is the class of an APIError, in the order of the interface.
 type Reason uint8
 
-// The classes of API errors, each as `types.wit` says.
+// The classes of API errors. `types.wit` describes each.
 const (
 	NotFound Reason = iota
 	AlreadyExists
@@ -75,7 +75,7 @@ type APIError struct {
 	// Code is the HTTP status, or the closest one if the request never reached the server.
 	Code   int
 	Reason Reason
-	// StatusReason is the reason as in Kubernetes' Status.reason, also if Reason is Other.
+	// StatusReason is the reason as in Kubernetes' Status.reason, even if Reason is Other.
 	StatusReason string
 	Message      string
 	// RetryAfter is zero if the server did not set it.
@@ -84,8 +84,8 @@ type APIError struct {
 	Verb string
 	// Resource is resource, group and subresource, such as "deployments.apps/scale".
 	Resource string
-	// Object is nil if the request was not about a single one. An error of the class NotFound names it only if the object
-	// itself does not exist, not if its kind, its namespace or a subresource is missing.
+	// Object is nil if the request was not about a single object. An error of the class NotFound names it only if the
+	// object itself does not exist, not if its kind, its namespace or a subresource is missing.
 	Object *Ref
 }
 
@@ -102,9 +102,9 @@ func (err *APIError) Error() string {
 
 // Failure is one failure in a call.
 type Failure struct {
-	// API is the API error, with its text; nil if there is none.
+	// API is the API error, whose message is the text; nil if there is none.
 	API *APIError
-	// Message is the text if there is no API error.
+	// Message is the text if API is nil.
 	Message string
 	// Terminal means no retry until something changes.
 	Terminal bool
@@ -112,7 +112,7 @@ type Failure struct {
 	RetryAfter time.Duration
 }
 
-// CacheQuery is `cache.list-query`. Empty strings and nil are none.
+// CacheQuery is `cache.list-query`. Empty strings and nil mean none.
 type CacheQuery struct {
 	Kind          Kind
 	Namespace     string
@@ -131,7 +131,7 @@ type View struct {
 	Fields   []string
 }
 
-// LiveQuery is `live.list-query`. Empty strings are none.
+// LiveQuery is `live.list-query`. Empty strings mean none.
 type LiveQuery struct {
 	Kind          Kind
 	Namespace     string
@@ -142,7 +142,7 @@ type LiveQuery struct {
 	PageToken     string
 }
 
-// LogQuery is `live.log-query`. Empty strings and zeros are none.
+// LogQuery is `live.log-query`. Empty strings and zeros mean none.
 type LogQuery struct {
 	Target     Ref
 	Container  string
@@ -156,15 +156,15 @@ type LogQuery struct {
 type Served struct {
 	// Resource is the plural name of the kind in paths and rules, such as "deployments".
 	Resource string
-	// Namespaced says that its objects are in namespaces.
+	// Namespaced is true if its objects are in namespaces.
 	Namespaced bool
-	// Verbs are those that the API server supports for it, such as "get" and "watch".
+	// Verbs are the verbs that the API server supports for it, such as "get" and "watch".
 	Verbs []string
-	// Subresources are for example "status" and "scale".
+	// Subresources are its subresources, such as "status" and "scale".
 	Subresources []string
 }
 
-// Collection is `writes.collection`. Empty strings are none.
+// Collection is `writes.collection`. Empty strings mean none.
 type Collection struct {
 	Kind          Kind
 	Namespace     string
@@ -189,7 +189,7 @@ type Read struct {
 // FieldValidation is how the server treats unknown fields.
 type FieldValidation uint8
 
-// In the order of the interface.
+// The values are in the order of the interface.
 const (
 	Strict FieldValidation = iota
 	Warn
@@ -199,7 +199,7 @@ const (
 // PatchType is the form of a patch.
 type PatchType uint8
 
-// In the order of the interface.
+// The values are in the order of the interface.
 const (
 	Merge PatchType = iota
 	JSON
@@ -209,7 +209,7 @@ const (
 // Propagation is how the dependents of a deleted object are treated.
 type Propagation uint8
 
-// In the order of the interface.
+// The values are in the order of the interface.
 const (
 	Background Propagation = iota
 	Foreground
@@ -239,7 +239,7 @@ type DeleteOptions struct {
 // Verb is the verb of an operation, in the order of the interface.
 type Verb uint8
 
-// In the order of the interface.
+// The values are in the order of the interface.
 const (
 	Create Verb = iota
 	Update
@@ -277,7 +277,7 @@ type Request struct {
 	Method  string
 	URL     string
 	Headers []Pair
-	// Body is nil if there is none. IsText means that it is UTF-8, and sent as text.
+	// Body is nil if there is none. IsText means that it is UTF-8 and sent as text.
 	Body   []byte
 	IsText bool
 	// Timeout is zero for the host's limit.
@@ -293,7 +293,7 @@ type Response struct {
 
 // HTTPError is a request that got no response.
 type HTTPError struct {
-	// Reason is one of http.wit's, such as "dns" or "not-granted".
+	// Reason is a reason of http.wit, such as "dns" or "not-granted".
 	Reason  string
 	Message string
 }
@@ -305,8 +305,8 @@ func (err *HTTPError) Error() string {
 	return err.Message + " (" + err.Reason + ")"
 }
 
-// As makes a malformed request terminal, as it would stay malformed, and turns a request that is not granted into an
-// API denial: the host runs the key again when the policy changes.
+// As makes a malformed request terminal, as it would stay malformed. A request that is not granted becomes an API
+// error: the host runs the key again when the policy changes.
 func (err *HTTPError) As(target any) bool {
 	if err == nil {
 		return false
@@ -364,7 +364,7 @@ type Host interface {
 	LiveGet(target Ref, subresource string, view View) Read
 	LiveList(query LiveQuery) (Page, *APIError)
 	LiveLog(query LogQuery) (string, *APIError)
-	// LiveServed is nil for a kind that is not served.
+	// LiveServed returns nil for a kind that is not served.
 	LiveServed(kind Kind) (*Served, *APIError)
 	// One function for each verb, so that a component contains only those it uses.
 	Create(operation Operation) Read
@@ -391,21 +391,21 @@ type Host interface {
 	Triggers() []Trigger
 }
 
-// Clean makes texts valid UTF-8: any other text would end the call, and the instance with it. It replaces them in
-// place, and avoids strings.ToValidUTF8, which the SDK uses nowhere else: both make a smaller component.
+// Clean makes texts valid UTF-8 in place: any other text would end the call, and the instance with it. It does not use
+// strings.ToValidUTF8, which no other code of the SDK uses, because this makes a smaller component.
 //
 //go:noinline
 func Clean(texts ...*string) {
 	for _, text := range texts {
 		if !utf8.ValidString(*text) {
-			// Map yields U+FFFD for invalid bytes.
+			// Map passes U+FFFD for invalid bytes.
 			*text = strings.Map(func(letter rune) rune { return letter }, *text)
 		}
 	}
 }
 
-// Cleaned cleans a list in place and returns it: no caller needs the original, and a copy would make a larger
-// component.
+// Cleaned cleans a list in place and returns it. A copy would make a larger component, and no caller needs the
+// original.
 func Cleaned(texts []string) []string {
 	for place := range texts {
 		Clean(&texts[place])

@@ -104,7 +104,7 @@ func TestNumbersWithinEmbeddedStructsAreExactToo(t *testing.T) {
 	type whole struct {
 		embedded
 		*pointed
-		// encoding/json leaves these as they are, and so must the rest.
+		// encoding/json leaves these values as they are, and so must the rest of the decoding.
 		objects
 		error
 	}
@@ -122,7 +122,7 @@ func TestNumbersWithinEmbeddedStructsAreExactToo(t *testing.T) {
 	if !reflect.DeepEqual(value, wanted) {
 		t.Errorf("%+v", value)
 	}
-	// The number is only in the embedded struct, so the type must be known to hold one.
+	// Only the embedded struct contains the number, so Decode must find it by the type.
 	var only struct{ embedded }
 	if err := Decode(`{"Any": 9007199254740993}`, &only); err != nil || only.Any != exact {
 		t.Error(only, err)
@@ -155,11 +155,11 @@ func TestADocumentThatDoesNotFitIsAnError(t *testing.T) {
 
 func TestAFailureHasTheClassOfItsErrorAndJoinedOnesAreToldOneByOne(t *testing.T) {
 	conflict := &APIError{Code: 409, Reason: Conflict, StatusReason: "Conflict", Message: "changed", Verb: "patch", Resource: "pods"}
-	told := *conflict
-	wrapped := told
+	copied := *conflict
+	wrapped := copied
 	wrapped.Message = "while: changed"
 	sentinel := errors.New("sentinel")
-	both := told
+	both := copied
 	both.Message = "sentinel: changed"
 	final := terminal(errors.New("no"))
 	for _, each := range []struct {
@@ -171,10 +171,10 @@ func TestAFailureHasTheClassOfItsErrorAndJoinedOnesAreToldOneByOne(t *testing.T)
 		{errors.New(""), []Failure{{Message: "an error of type *errors.errorString without a text"}}},
 		{final, []Failure{never("no")}},
 		{fmt.Errorf("so: %w", final), []Failure{never("so: no")}},
-		{conflict, []Failure{{API: &told}}},
+		{conflict, []Failure{{API: &copied}}},
 		{fmt.Errorf("while: %w", conflict), []Failure{{API: &wrapped}}},
 		{fmt.Errorf("%w: %w", sentinel, conflict), []Failure{{API: &both}}},
-		{errors.Join(conflict, nil, final, sentinel), []Failure{{API: &told}, never("no"), {Message: "sentinel"}}},
+		{errors.Join(conflict, nil, final, sentinel), []Failure{{API: &copied}, never("no"), {Message: "sentinel"}}},
 		{&HTTPError{Reason: "dns", Message: "oh"}, []Failure{{Message: "oh (dns)"}}},
 		{fmt.Errorf("so: %w", &HTTPError{Reason: "invalid-request", Message: "no"}), []Failure{never("so: no (invalid-request)")}},
 		{&HTTPError{Reason: "not-granted", Message: "no"}, []Failure{denied("no")}},
@@ -182,33 +182,33 @@ func TestAFailureHasTheClassOfItsErrorAndJoinedOnesAreToldOneByOne(t *testing.T)
 		{terminal(errors.Join(errors.New("a"), conflict)), []Failure{never("a\n" + conflict.Error())}},
 	} {
 		if got := Failures(each.err); !reflect.DeepEqual(got, each.wanted) {
-			t.Errorf("%v is told as %+v", each.err, got)
+			t.Errorf("%v is reported as %+v", each.err, got)
 		}
 	}
 }
 
 func TestAReportIsOneTextWhereTheHostTakesNoMore(t *testing.T) {
 	report := Failures(errors.Join(errors.New("one"), fmt.Errorf("while: %w", conflict), terminal(errors.New("no"))))
-	if text := Told(report); text != "one; patch pods: Conflict: while: changed; no" {
+	if text := Messages(report); text != "one; patch pods: Conflict: while: changed; no" {
 		t.Error(text)
 	}
-	if text := Told(nil); text != "" {
+	if text := Messages(nil); text != "" {
 		t.Error(text)
 	}
 }
 
 var conflict = &APIError{Reason: Conflict, StatusReason: "Conflict", Message: "changed", Verb: "patch", Resource: "pods"}
 
-// api is conflict, as it is told with another text.
-func api(message string) Failure { return told(conflict, message) }
+// api is the failure of conflict with another message.
+func api(message string) Failure { return failureOf(conflict, message) }
 
-func told(err *APIError, message string) Failure {
+func failureOf(err *APIError, message string) Failure {
 	copied := *err
 	copied.Message = message
 	return Failure{API: &copied}
 }
 
-// terminal is an error that is not retried, and never how it is told.
+// terminal marks an error as terminal.
 func terminal(cause error) *Marked { return &Marked{Cause: cause, Terminal: true} }
 
 func never(message string) Failure { return Failure{Message: message, Terminal: true} }
@@ -219,7 +219,7 @@ func denied(message string) Failure {
 	}}
 }
 
-// silent wraps errors and says nothing of them.
+// silent wraps errors without including their texts.
 type silent struct {
 	text   string
 	causes []error
@@ -259,7 +259,7 @@ func TestAFailureSaysWhatWasSaidAroundItsErrorAndNothingTwice(t *testing.T) {
 		{settings{(*APIError)(nil)}, []Failure{{Message: "cannot read the settings: an error of type *host.APIError without a text"}}},
 	} {
 		if got := Failures(each.err); !reflect.DeepEqual(got, each.wanted) {
-			t.Errorf("%v is told as %+v", each.err, shown(got))
+			t.Errorf("%v is reported as %+v", each.err, shown(got))
 		}
 	}
 }
@@ -287,10 +287,10 @@ func TestWhatIsWrappedCountsAsSaidOnlyWhereItStandsOnItsOwn(t *testing.T) {
 	} {
 		got := Failures(one{each.outer, errors.New(each.inner)})
 		if wanted := []Failure{{Message: each.wanted}}; !reflect.DeepEqual(got, wanted) {
-			t.Errorf("%q around %q is told as %q", each.outer, each.inner, shown(got))
+			t.Errorf("%q around %q is reported as %q", each.outer, each.inner, shown(got))
 		}
 	}
-	// Where it is said more than once, the last is the one that is wrapped: what is said around stands before.
+	// If the text of the wrapped error occurs more than once, the last place counts: context comes first.
 	got := Failures(one{"shop: shop", one{"shop", errors.New("closed")}})
 	if wanted := []Failure{{Message: "shop: shop: closed"}}; !reflect.DeepEqual(got, wanted) {
 		t.Error(shown(got))
@@ -306,16 +306,16 @@ type one struct {
 func (err one) Error() string { return err.text }
 func (err one) Unwrap() error { return err.cause }
 
-func TestWhatASumSaysOfItsOwnIsSaidOfEachPart(t *testing.T) {
+func TestTheTextOfJoinedErrorsIsAddedToEachPart(t *testing.T) {
 	final := terminal(errors.New("no"))
 	parts := []error{conflict, nil, final}
 	for text, wanted := range map[string][]Failure{
 		"two things: " + conflict.Error() + "; no":               {api("two things: changed"), never("two things: no")},
 		"two things:\n* " + conflict.Error() + "\n* no\nas ever": {api("two things:\n* changed\nas ever"), never("two things:\n* no\nas ever")},
-		// Nothing but the parts.
+		// The text consists only of the parts.
 		"[" + conflict.Error() + ", no]": {api("changed"), never("no")},
 		conflict.Error() + "\nno":        {api("changed"), never("no")},
-		// Words between the parts may be said of either.
+		// Words between the parts may be about either part.
 		"the one: " + conflict.Error() + "; the other: no": {
 			api("the one: changed; the other: no"), never("the one: " + conflict.Error() + "; the other: no"),
 		},
@@ -324,12 +324,12 @@ func TestWhatASumSaysOfItsOwnIsSaidOfEachPart(t *testing.T) {
 		"no: it has changed": {api("no: it has changed: changed"), never("no: it has changed")},
 	} {
 		if got := Failures(silent{text, parts}); !reflect.DeepEqual(got, wanted) {
-			t.Errorf("%q is told as %q", text, shown(got))
+			t.Errorf("%q is reported as %q", text, shown(got))
 		}
 	}
 }
 
-// multi and aggregate are sums as hashicorp/go-multierror and apimachinery have them.
+// multi and aggregate join errors like hashicorp/go-multierror and apimachinery.
 type multi struct{ causes []error }
 
 func (err *multi) Error() string {
@@ -355,13 +355,13 @@ func TestTheSumsOfLibrariesInUseAreToldPartByPart(t *testing.T) {
 		{aggregate{}, []Failure{{Message: "[]"}}},
 	} {
 		if got := Failures(each.err); !reflect.DeepEqual(got, each.wanted) {
-			t.Errorf("%v is told as %q", each.err, shown(got))
+			t.Errorf("%v is reported as %q", each.err, shown(got))
 		}
 	}
 }
 
-// A text of each join for each error that it joins would be gigabytes at a few hundred, and hours for these.
-func TestErrorsJoinedInALoopAreToldWithoutATextOfEachJoin(t *testing.T) {
+// If each join produced its text, a few hundred errors would need gigabytes, and these would take hours.
+func TestErrorsJoinedInALoopAreReportedInLinearTime(t *testing.T) {
 	var errs error
 	var wanted, around []Failure
 	for number := range 5_000 {
@@ -381,7 +381,7 @@ func TestErrorsJoinedInALoopAreToldWithoutATextOfEachJoin(t *testing.T) {
 	}
 }
 
-// translated wraps an error of somebody else's, and says by As what that is here.
+// translated wraps another package's error. Its As method returns the equivalent error of this SDK.
 type translated struct {
 	one
 	as error
@@ -399,7 +399,7 @@ func (err translated) As(target any) bool {
 	return false
 }
 
-// asking wraps an error, and hands on what As asks it.
+// asking wraps an error. Its As method asks the wrapped error.
 type asking struct{ one }
 
 func (err asking) As(target any) bool { return errors.As(err.cause, target) }
@@ -411,18 +411,18 @@ func TestAnErrorIsWhatItSaysByAsThatItIs(t *testing.T) {
 		err    error
 		wanted []Failure
 	}{
-		{translated{one{"quota: status 429", status}, busy}, []Failure{told(busy, "quota: status 429: busy")}},
-		{translated{one{"quota", status}, busy}, []Failure{told(busy, "quota: status 429: busy")}},
-		{fmt.Errorf("so: %w", translated{one{"quota", status}, busy}), []Failure{told(busy, "so: quota: status 429: busy")}},
-		{translated{one{"quota", conflict}, busy}, []Failure{told(busy, "quota: "+conflict.Error()+": busy")}},
-		{translated{one{"quota", final}, busy}, []Failure{told(busy, "quota: no: busy")}},
+		{translated{one{"quota: status 429", status}, busy}, []Failure{failureOf(busy, "quota: status 429: busy")}},
+		{translated{one{"quota", status}, busy}, []Failure{failureOf(busy, "quota: status 429: busy")}},
+		{fmt.Errorf("so: %w", translated{one{"quota", status}, busy}), []Failure{failureOf(busy, "so: quota: status 429: busy")}},
+		{translated{one{"quota", conflict}, busy}, []Failure{failureOf(busy, "quota: "+conflict.Error()+": busy")}},
+		{translated{one{"quota", final}, busy}, []Failure{failureOf(busy, "quota: no: busy")}},
 		{translated{one{"quota", conflict}, final}, []Failure{never("quota: " + conflict.Error())}},
 		{translated{one{"quota", conflict}, nil}, []Failure{api("quota: changed")}},
-		{translated{one{"quota", nil}, busy}, []Failure{told(busy, "quota: busy")}},
+		{translated{one{"quota", nil}, busy}, []Failure{failureOf(busy, "quota: busy")}},
 		{asking{one{"both", errors.Join(one{"the shop", conflict}, final)}}, []Failure{api("both: the shop: changed"), never("both: no")}},
 	} {
 		if got := Failures(each.err); !reflect.DeepEqual(got, each.wanted) {
-			t.Errorf("%v is told as %q", each.err, shown(got))
+			t.Errorf("%v is reported as %q", each.err, shown(got))
 		}
 	}
 }
@@ -441,13 +441,13 @@ func TestADelayIsKeptWhateverIsSaidAroundIt(t *testing.T) {
 		{silent{"two things", []error{delayed, terminal(sentinel)}}, []Failure{later("two things: a backup runs"), never("two things: sentinel")}},
 		{fmt.Errorf("%w: %w", sentinel, delayed), []Failure{later("sentinel: a backup runs")}},
 		{translated{one{"quota", sentinel}, delayed}, []Failure{later("quota: sentinel")}},
-		// It takes the place of the class of what it marks, and another mark takes its place.
+		// A mark replaces the class of the error that it marks, even if that is a mark too.
 		{&Marked{Cause: conflict, RetryAfter: time.Minute}, []Failure{later(conflict.Error())}},
 		{&Marked{Cause: terminal(sentinel), RetryAfter: time.Minute}, []Failure{later("sentinel")}},
 		{terminal(delayed), []Failure{never("a backup runs")}},
 	} {
 		if got := Failures(each.err); !reflect.DeepEqual(got, each.wanted) {
-			t.Errorf("%v is told as %+v", each.err, got)
+			t.Errorf("%v is reported as %+v", each.err, got)
 		}
 	}
 }
@@ -470,7 +470,7 @@ func TestAnErrorOfSeveralHasTheClassOfTheFirstThatHasOne(t *testing.T) {
 	} {
 		got := Failures(each.err)
 		if len(got) != 1 || (got[0].API != nil) != each.isAPI || got[0].Terminal == each.isAPI {
-			t.Errorf("%v is told as %+v", each.err, got)
+			t.Errorf("%v is reported as %+v", each.err, got)
 		}
 	}
 }

@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// misfit describes a value that does not fit the plugin's type, in the words of JSON: encoding/json names Go types, and
-// the struct in place of the path.
+// misfit says how a value does not fit the plugin's type, in JSON's terms. The error of encoding/json names Go types,
+// and the struct instead of the path.
 type misfit struct {
-	said  string
+	text  string
 	cause error
 }
 
-func (err *misfit) Error() string { return err.said }
+func (err *misfit) Error() string { return err.text }
 func (err *misfit) Unwrap() error { return err.cause }
 
-// placed is an error of encoding/json that names a value by its path.
+// placed replaces an error of encoding/json by one that names the value by its path.
 func placed(err error) error {
 	mismatch, is := err.(*json.UnmarshalTypeError)
 	if !is {
@@ -25,20 +25,20 @@ func placed(err error) error {
 	found, wanted := words[kindOf(mismatch.Value)], words[mismatch.Type.Kind()]
 	number, isNumber := strings.CutPrefix(mismatch.Value, "number ")
 	if isNumber {
-		// A number that is out of range for the type.
+		// The number is out of range for the type.
 		found = number
 	}
 	if isNumber || wanted == "" {
 		wanted = mismatch.Type.String()
 	}
-	said := found + " where " + wanted + " is wanted"
+	text := found + " where " + wanted + " is wanted"
 	if mismatch.Field != "" {
-		said = "." + mismatch.Field + ": " + said
+		text = "." + mismatch.Field + ": " + text
 	}
-	return &misfit{said, err}
+	return &misfit{text, err}
 }
 
-// kindOf is the reflect.Kind for encoding/json's name of a value.
+// kindOf converts encoding/json's description of a value to a reflect.Kind.
 func kindOf(value string) reflect.Kind {
 	switch value[0] {
 	case 's':

@@ -2,9 +2,9 @@ package host
 
 // Target selects primaries that a change concerns: one by its key, or all with a value in an index.
 type Target struct {
-	// Namespace and Name are the key of one primary. Namespace is empty for a cluster-scoped one.
+	// Namespace and Name are the key of one primary. Namespace is empty for a cluster-scoped primary.
 	Namespace, Name string
-	// Index and Value are an index of the primary, and a value in it. If Index is empty, the key counts.
+	// Index and Value name an index of the primary, and a value in it. If Index is empty, the key selects the primary.
 	Index, Value string
 }
 

@@ -2,30 +2,31 @@ package host
 
 import "strings"
 
-// around puts the reported text of an error into the text of the error that wraps it: in place of the error's own text;
-// if the wrapping text does not contain that, or contains the reported text already, unchanged or after it.
-func around(outer, told string, start, end int) string {
+// around puts the reported text of an error (inner) into the text of the error that wraps it (outer). The reported text
+// replaces outer[start:end], the wrapped error's own text. If start is none, it replaces the same text in outer, if
+// there is one, and otherwise follows outer.
+func around(outer, inner string, start, end int) string {
 	if start < 0 {
-		start, end = find(outer, told)
+		start, end = find(outer, inner)
 	}
 	switch {
 	case start >= 0:
-		return outer[:start] + told + outer[end:]
-	case outer == "" || told == "":
-		return outer + told
+		return outer[:start] + inner + outer[end:]
+	case outer == "" || inner == "":
+		return outer + inner
 	default:
-		return outer + ": " + told
+		return outer + ": " + inner
 	}
 }
 
-// frame finds the texts of all parts in the text of joined errors, if they follow one another without words in between.
-// Without words around them either, they are the whole text.
+// frame finds the part of a joined error's text that contains the texts of all parts, one after another and without
+// words in between. If there are no words around them either, it returns the whole text.
 func frame(outer string, parts []error) (start, end int) {
 	for _, part := range parts {
 		if part == nil {
 			continue
 		}
-		from, to := findFrom(end, outer, said(part))
+		from, to := findFrom(end, outer, textOf(part))
 		if from < 0 || end > 0 && hasWord(outer[end:from]) {
 			return none, none
 		}
@@ -40,12 +41,12 @@ func frame(outer string, parts []error) (start, end int) {
 	return start, end
 }
 
-// No place in a text.
+// none means that a text was not found.
 const none = -1
 
 // find finds one text as a separate part of another: at its beginning or end, or separated from the words around it by
-// punctuation (by spaces, if it has several words itself), and not as a part of a name such as "shop-1". Anywhere else
-// it occurs by chance. The last such place counts, because context mostly comes before an error.
+// punctuation (by spaces, if it has several words itself), and not inside a name such as "shop-1". Any other occurrence
+// is taken for chance. The last such place counts, because context mostly comes before an error.
 func find(outer, inner string) (start, end int) {
 	start = none
 	for from, to := findFrom(0, outer, inner); from >= 0; from, to = findFrom(to, outer, inner) {
@@ -54,7 +55,7 @@ func find(outer, inner string) (start, end int) {
 	return start, end
 }
 
-// findFrom finds the first such place from an offset on.
+// findFrom finds the first such place at or after an offset.
 func findFrom(end int, outer, inner string) (from, to int) {
 	bySpaces := strings.Contains(inner, " ")
 	for inner != "" {
@@ -88,11 +89,11 @@ func isSetOff(outer string, start, end int, bySpaces bool) bool {
 	return !hasWord(outer[max(left-1, 0):left]) && !hasWord(outer[right:min(right+1, len(outer))])
 }
 
-// isOfName reports whether a character is one of names, beside letters and digits.
+// isOfName reports whether names contain a character, in addition to letters and digits.
 func isOfName(letter byte) bool { return strings.IndexByte("-_./", letter) >= 0 }
 
-// hasWord reports whether a text has a letter or a digit. Non-ASCII characters count as letters: a repeated text is
-// better than a missing one, and Unicode's tables make a larger component.
+// hasWord reports whether a text has a letter or a digit. It counts every non-ASCII character as a letter, because
+// Unicode's tables would make a larger component. At worst a text is repeated.
 func hasWord(text string) bool {
 	for _, letter := range []byte(text) {
 		if lower := letter | 0x20; letter >= 0x80 || letter >= '0' && letter <= '9' || lower >= 'a' && lower <= 'z' {

@@ -1,8 +1,8 @@
-// The memory that is stored in the component: everything but zeros, as it is after the modules have been loaded.
+// The component contains the memory as it is after the modules have been loaded, except for zeros.
 
 /**
- * Overwrites leftovers in free memory with zeros; they would be a twentieth of a component. It allocates blocks of the free sizes, and no
- * more of them, or memory would grow.
+ * Overwrites unused data in free memory with zeros, because it would be a twentieth of a component. It allocates only
+ * blocks of the sizes that are free, so that memory does not grow.
  */
 export function clearFreeMemory() {
   const pieces = [];

@@ -1,4 +1,4 @@
-// `windlass build` makes the component from this module, with the plugin's module in place of `windlass-plugin`.
+// The entry module of a component. `windlass build` replaces `windlass-plugin` with the plugin's module.
 
 import { clearFreeMemory } from './memory.js';
 

@@ -122,7 +122,7 @@ export function answers({ host, store, failing, manifest, primary }) {
 
 const SERVED = ['create', 'delete', 'deletecollection', 'get', 'list', 'patch', 'update', 'watch'];
 
-/** The part of an object that a live read returns. */
+/** Returns the part of an object that a live read selects. */
 function viewed(object, { tag, val }) {
   const { apiVersion, kind, metadata } = object;
   if (tag === 'metadata') return { apiVersion, kind, metadata };
@@ -146,7 +146,7 @@ function projected({ apiVersion, kind, metadata, ...rest }, pointers) {
 function partOf(object, subresource, view) {
   if (subresource == null || subresource === 'status') return viewed(object, view);
   if (subresource === 'scale') return viewed(scaleOf(object), view);
-  // Like the host: this is different from an object that does not exist.
+  // As on the real host, the error names no object, because the object itself exists.
   const error = apiError({ reason: 'not-found', message: `there is no ${subresource}` }, 'get', identity(object));
   throw refusal({ ...error, object: undefined });
 }
@@ -164,7 +164,7 @@ function logOf(host, { target, tailLines, limitBytes }) {
   if (found === undefined) throw refusal(apiError({ reason: 'not-found', message: 'there is no log' }, 'get', target));
   const lines = found.split(/(?<=\n)/);
   const text = lines.slice(tailLines == null ? 0 : Math.max(lines.length - tailLines, 0)).join('');
-  // A character that is cut is dropped.
+  // A character that the limit cuts is dropped.
   return limitBytes == null ? text : Buffer.from(text).subarray(0, limitBytes).toString().replace(/\ufffd$/, '');
 }
 
@@ -179,7 +179,7 @@ function answered(verb, target, call) {
   }
 }
 
-/** The watch of a kind. The host refuses cache reads that no watch covers. */
+/** Returns the watch of a kind. Without one, a cache read is refused, as by the real host. */
 function watchOf(manifest, { apiVersion, kind }, verb) {
   if (manifest === undefined) return undefined;
   for (const { primary, owns = [], watches = [] } of manifest.controllers) {
@@ -213,12 +213,12 @@ function apiError({ reason, message = 'failed by the test', code, statusReason, 
   };
 }
 
-/** A refusal as an import throws it. */
+/** Creates the error that an import throws when the host refuses a call. */
 function refusal(payload) {
   return Object.assign(new Error('refused'), { payload });
 }
 
-/** A record without the fields that are none. */
+/** Copies a record without its empty fields. */
 export function withoutNone(record) {
   const entries = Object.entries(record).filter(([, value]) => value !== undefined && value !== null);
   return Object.fromEntries(entries.map(([key, value]) => [key, isRecord(value) ? withoutNone(value) : value]));
@@ -233,7 +233,7 @@ function instant(date) {
   return { seconds: Math.floor(milliseconds / 1000), nanoseconds: (milliseconds % 1000) * 1e6 };
 }
 
-/** The same numbers for the same seed (mulberry32). */
+/** Generates the same numbers for the same seed (mulberry32). */
 function generator(seed) {
   let state = seed >>> 0;
   return () => {

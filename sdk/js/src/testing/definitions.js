@@ -35,7 +35,7 @@ export class Definitions {
     if (schema === undefined) return [];
     const judge = new Judge(isStrict);
     judge.value(schema, object, '');
-    return judge.found.filter((told) => subresource !== 'status' || told.startsWith('.status'));
+    return judge.found.filter((text) => subresource !== 'status' || text.startsWith('.status'));
   }
 }
 
@@ -110,7 +110,7 @@ class Judge {
     if (number > maximum || (exclusiveMaximum && number == maximum)) this.#say(path, `${number} is too large for the maximum ${maximum}`);
   }
 
-  /** Checks the limits whose keywords end so: minLength and maxLength. */
+  /** Checks the limits whose keywords end in `keyword`, such as minLength and maxLength. */
   #size(schema, keyword, size, path) {
     const [least, most] = [schema[`min${keyword}`], schema[`max${keyword}`]];
     if (size < least) this.#say(path, `its size is ${size}, and min${keyword} is ${least}`);

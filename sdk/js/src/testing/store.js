@@ -56,7 +56,7 @@ export class Store {
     }
   }
 
-  /** A copy of an object with its defaults. It is refused if it does not fit its definition. */
+  /** Returns a copy of an object with its defaults. Refuses an object that does not fit its definition. */
   admitted(object, { subresource, fieldValidation = 'strict' } = {}) {
     const admitted = structuredClone(object);
     this.#definitions.fill(admitted);
@@ -106,7 +106,7 @@ export class Store {
   write({ op, object, target, patchType, patch, options }, primary, answers) {
     const isNamed = object?.metadata?.name !== undefined || object?.metadata?.generateName !== undefined;
     if (op === 'create' && options.subresource === undefined && !isNamed) {
-      // Kinds that need no name are not stored.
+      // An object without a name is of a kind that is not stored.
       return answers[object.kind] ?? object;
     }
     const parent = options.subresource?.parent;
@@ -175,7 +175,7 @@ function indexed(object, source) {
   throw new Error(`the test host has no indexes of the type "${source.type}": test what is made of the objects by itself`);
 }
 
-/** The values at a pointer, in which `*` stands for each element of a list. */
+/** Returns the values at a pointer, in which `*` stands for each element of a list. */
 function at(object, pointer) {
   const below = (key) => (within) => (key === '*' && Array.isArray(within) ? within : [within?.[unescaped(key)]]);
   return pointer.slice(1).split('/').reduce((found, key) => found.flatMap(below(key)), [object]);
@@ -188,7 +188,7 @@ function changed({ op, object, patchType, patch }, before) {
   return patchType === 'json' ? patch.reduce(operated, structuredClone(before)) : merged(before, patch);
 }
 
-/** By RFC 7386. */
+/** Merges as RFC 7386 says. */
 function merged(before, patch) {
   if (typeof patch !== 'object' || patch === null || Array.isArray(patch)) return patch;
   const after = typeof before === 'object' && before !== null && !Array.isArray(before) ? { ...before } : {};
@@ -199,7 +199,7 @@ function merged(before, patch) {
   return after;
 }
 
-/** One operation of a JSON patch: those that change. */
+/** Carries out one operation of a JSON patch that changes something. */
 function operated(document, { op, path, value }) {
   const keys = path.slice(1).split('/').map(unescaped);
   const last = keys.pop();

@@ -1,6 +1,6 @@
-// Reads YAML as definitions of kinds use it, so that a plugin's tests need no package for it: blocks and flows, quoted, plain and folded
-// texts, comments, several documents. It refuses other features, such as anchors and tags. It joins the lines of a text by spaces, which
-// makes no difference to a definition.
+// Reads YAML as definitions of kinds use it, so that a plugin's tests need no package for it: blocks and flows, quoted,
+// plain and folded texts, comments, and several documents. It refuses other features, such as anchors and tags. It
+// joins the lines of a text by spaces, which makes no difference to a definition.
 
 const KEY = /^("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[^\s"'[\]{}&*!|>%@#`].*?)\s*:(?:\s+(.*))?$/;
 const QUOTED = /^(?:"(?:[^"\\]|\\.)*"|'(?:[^']|'')*')/;
@@ -15,7 +15,7 @@ const PLAIN = new Map([
 
 class Unfinished extends Error {}
 
-/** The documents of a text. JSON is YAML, too. */
+/** Parses the documents of a text. JSON is YAML, too. */
 export function documents(text) {
   if (text.trimStart().startsWith('{')) return [JSON.parse(text)];
   const found = [];
@@ -27,7 +27,7 @@ export function documents(text) {
     }
     const reader = new Reader(lines);
     if (reader.peek() !== undefined) found.push(reader.document());
-    // Lines are counted from the beginning of the text.
+    // Line numbers count from the beginning of the text, so the lines before this document are empty.
     lines = new Array(number + 1).fill('');
   }
   return found;
@@ -49,7 +49,7 @@ class Reader {
     throw this.#wrong(`${rest.text} does not belong to what is above it`);
   }
 
-  /** The indentation and the text of the next line that is not empty. */
+  /** Returns the indentation and the text of the next line that is not empty. */
   peek() {
     for (; this.#at < this.#lines.length; this.#at += 1) {
       const line = this.#lines[this.#at];
@@ -59,12 +59,12 @@ class Reader {
     return undefined;
   }
 
-  /** An error at the line read last. */
+  /** Creates an error at the line that was read last. */
   #wrong(what) {
     return new SyntaxError(`this is no YAML that the test's host knows: line ${this.#at}: ${what}`);
   }
 
-  /** The value that starts at the next line, if that is indented at least this far. */
+  /** Reads the value that starts at the next line, if that is indented at least this far. */
   #node(least) {
     const line = this.peek();
     if (line === undefined || line.indent < least) return null;
@@ -101,7 +101,7 @@ class Reader {
     return line?.indent === indent && isItem(line.text) ? this.#list(indent) : this.#node(indent + 1);
   }
 
-  /** A value that starts with a text and continues in the lines that are indented further than its parent. */
+  /** Reads a value that starts with a text and continues in the lines that are indented further than its parent. */
   #value(text, parent) {
     if ('|>'.includes(text[0])) return this.#block(text, parent);
     if ('&*!%@`'.includes(text[0])) throw this.#wrong(`anchors, aliases and tags are not known: ${text}`);
@@ -111,7 +111,7 @@ class Reader {
     return scalar(plain);
   }
 
-  /** A text of several lines. */
+  /** Reads a text of several lines. */
   #block(header, parent) {
     const lines = [];
     for (; this.#at < this.#lines.length; this.#at += 1) {
@@ -124,7 +124,7 @@ class Reader {
     return header.includes('-') ? text : `${text}\n`;
   }
 
-  /** A value in brackets, braces or quotes. */
+  /** Reads a value in brackets, braces or quotes. */
   #flow(text) {
     for (let whole = text; ;) {
       try {
@@ -148,7 +148,7 @@ function indentation(line) {
   return line.length - line.trimStart().length;
 }
 
-/** The value at the start of a text, and the rest. */
+/** Reads the value at the start of a text, and returns it with the rest. */
 function flow(text) {
   const begin = text.trimStart();
   if (begin === '') throw new Unfinished('a value does not end');
@@ -192,13 +192,13 @@ function flowObject(text) {
   return [fields, rest.slice(1)];
 }
 
-/** A key or a text without its quotes, if it has any. */
+/** Removes the quotes of a key or a text, if it has any. */
 function unquoted(text) {
   if (text.startsWith("'")) return text.slice(1, -1).replaceAll("''", "'");
   return text.startsWith('"') ? JSON.parse(text) : text;
 }
 
-/** The value of a plain text. */
+/** Converts a plain text to its value. */
 function scalar(text) {
   if (PLAIN.has(text)) return PLAIN.get(text);
   return NUMBER.test(text) ? Number(text) : text;

@@ -1,9 +1,11 @@
-"""Makes the interpreter of a component behave: time and randomness are the host's, output and logging lead to its log, and what a
-plugin has not (files, sockets, threads, sleep, late imports) says so.
+"""Adapts the interpreter of a component. Time and randomness come from the host, and output and logging go to its log.
+Facilities that a plugin does not have (files, sockets, threads, sleep, late imports) raise an error that says so.
 
-componentize-py runs the interpreter up to the end of the application's imports, and keeps what it finds in memory: its clock, its
-seeds and its open files would be those of the build, and each system call afterwards ends the instance. So `seal` replaces, as the
-last act of the build, whatever would make one. Nothing of this happens natively. Called by `_entry` alone.
+componentize-py runs the interpreter up to the end of the application's imports, and stores its memory. Its clock, its
+seeds and its open files would be those of the build, and a later system call would end the instance. So `seal` replaces
+everything that makes system calls, as the last step of the build. Outside a component nothing is replaced. Only
+`_entry` uses this package.
+
 """
 
 from __future__ import annotations
@@ -52,7 +54,8 @@ def seal() -> None:
     _sealed = True
     warm_up()
     if "random" not in sys.modules:
-        # componentize-py imports it at the very end of the build. No other code may use it, as it would not have the host's seed.
+        # componentize-py imports this module at the very end of the build. Other code must not use it before, because
+        # it would not have the host's seed.
         import random  # noqa: F401
 
         _chance.at_begin.append(_forget_random)
@@ -68,7 +71,8 @@ def seal() -> None:
     sys.path_importer_cache.clear()
     sys.meta_path[:] = [finder for finder in sys.meta_path if getattr(finder, "__name__", "") in ("BuiltinImporter", "FrozenImporter")]
     sys.meta_path.append(_absent.NoLateImports())
-    # The objects that exist now live for ever: a collection over them would copy their memory into each instance.
+    # The objects that exist now are never freed. Without this, each garbage collection would copy their memory into the
+    # instance.
     gc.collect()
     gc.freeze()
 

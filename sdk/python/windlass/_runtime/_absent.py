@@ -1,4 +1,4 @@
-"""Facilities that plugins do not have raise an error with an alternative: files, sockets, threads, processes, waiting, late imports."""
+"""Files, sockets, threads, processes, waiting, late imports: these facilities raise an error that names an alternative."""
 
 from __future__ import annotations
 
@@ -79,7 +79,8 @@ def subprocess_module(subprocess: Any, replaced: Replaced) -> None:
 
 
 def asyncio_module(asyncio: Any, replaced: Replaced) -> None:
-    """An event loop for callbacks that are ready: tasks, gathering, timeouts. A plugin has nothing else to wait for."""
+    """An event loop that only runs callbacks that are ready: tasks, gathering, timeouts. A plugin has nothing to wait
+    for."""
     from asyncio import base_events, events
 
     class Selector:
@@ -110,7 +111,7 @@ def asyncio_module(asyncio: Any, replaced: Replaced) -> None:
 
 
 class NoLateImports:
-    """The last finder of modules: by now, every module that a plugin can use is imported."""
+    """The last finder of modules. All modules that a plugin can use are imported already, so it raises an error."""
 
     __name__ = "NoLateImports"
 

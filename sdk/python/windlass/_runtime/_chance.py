@@ -14,7 +14,7 @@ at_begin: list[Callable[[], None]] = []
 
 
 def _urandom(size: int, /) -> bytes:
-    # As numbers, whose count is unlimited: bytes come in pieces of at most 64 KiB.
+    # The bytes are drawn as numbers, because a call for bytes returns at most 64 KiB.
     numbers = b"".join(_host.current.random_u32().to_bytes(4, "little") for _ in range((size + 3) // 4))
     return numbers[:size]
 
@@ -41,7 +41,7 @@ def random_module(random: Any, replaced: Replaced) -> None:
 
 
 def uuid_module(uuid: Any, replaced: Replaced) -> None:
-    """Any state from earlier calls would make results depend on which instance runs the next call."""
+    """Removes state of `uuid`, which would make results depend on earlier calls of the instance."""
     uuid.getnode = lambda: int.from_bytes(_urandom(6), "big") | 1 << 40
     initial = {name: value for name, value in vars(uuid).items() if name.startswith("_last_")}
     at_begin.append(lambda: vars(uuid).update(initial))

@@ -1,6 +1,7 @@
-"""Replaces what the interpreter has: what is known to be one thing becomes another, wherever somebody has it already.
+"""Replaces objects of the interpreter with others, wherever other code already refers to them.
 
-Only this package keeps the originals, of which it makes the replacements.
+Only this package keeps the originals, because its replacements use them.
+
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from typing import Any
 
 
 class Replaced:
-    """A map from originals to replacements, by identity. It keeps the originals: the address of a freed object is soon reused."""
+    """A map from originals to replacements, by identity. It keeps the originals alive, because the address of a freed
+    object is soon reused."""
 
     def __init__(self) -> None:
         self._by_id: dict[int, tuple[Any, Any]] = {}
@@ -27,8 +29,8 @@ class Replaced:
 
 
 def replace(replaced: Replaced) -> None:
-    """Puts replacements wherever somebody has the originals already: `from time import sleep` in another module, a default value of
-    a function, a closure, an attribute of a class."""
+    """Replaces all references to the originals, such as `from time import sleep` in another module, a default value of
+    a function, a closure, or an attribute of a class."""
     new = replaced.new
     for module in list(sys.modules.values()):
         members = getattr(module, "__dict__", None)

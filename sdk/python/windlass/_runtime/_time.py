@@ -62,8 +62,8 @@ def clocks(replaced: Replaced) -> None:
 
 
 def calendar(replaced: Replaced) -> None:
-    """`datetime.now` asks the system below Python. The type can only be changed through its dict, which also reaches modules that have
-    imported it before."""
+    """Replaces `datetime.now`, which asks the system from C code. The type can only be changed through its dict. This
+    also reaches modules that have imported it before."""
 
     def now(cls: Any, tz: Any = None) -> Any:
         seconds, nanoseconds = _host.current.now()

@@ -1,4 +1,4 @@
-"""The build's last imports and look-ups: nothing can be read during a call."""
+"""Imports and look-ups at the end of the build, because nothing can be read during a call."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 
 
 def warm_up() -> None:
-    """Makes the library import modules now that it would import at first use, and reads the sources for tracebacks."""
+    """Imports the modules that the standard library would import at first use, and reads the sources for tracebacks."""
     import _strptime  # type: ignore[import-not-found]  # noqa: F401  `strptime` imports it
     import traceback
 
@@ -22,7 +22,7 @@ def warm_up() -> None:
             eval(broken, {"defined_name": 1})
         except Exception as error:
             traceback.format_exception(ExceptionGroup("group", [error]))
-    # The marks below a line of a traceback need a parse of it, whose failure would look for a file.
+    # To draw the marks below a line of a traceback, the library parses the line. If that fails, it looks for a file.
     if hasattr(traceback, "_extract_caret_anchors_from_line_segment"):
         traceback._extract_caret_anchors_from_line_segment = lambda segment: None
         traceback.StackSummary._should_show_carets = lambda self, *args: False  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""A host for unit tests, which answers from memory and records what a plugin does.
+"""A host in memory for unit tests, which records what a plugin does.
 
     class ShopTest(unittest.TestCase):
         def test_a_shop_gets_its_settings(self) -> None:
@@ -12,8 +12,10 @@
                 with self.assertRaises(windlass.ApiError):
                     host.reconcile(app.reconcile, shop)
 
-It is no API server: an apply merges, and every declared or undeclared kind is in the cache. Objects are validated and defaulted if the test
-defines their kind: `Host(crds=…)`. With an object goes what it controls. For the whole, `windlass dev` runs the plugin on a real one.
+It is not an API server: an apply merges fields, and the cache contains every kind, even if it is not declared. Objects
+are validated and defaulted if the test defines their kind: `Host(crds=…)`. Deleting an object also deletes the objects
+that it controls. `windlass dev` runs the plugin on a real API server.
+
 """
 
 from __future__ import annotations

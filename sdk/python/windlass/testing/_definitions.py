@@ -1,6 +1,8 @@
-"""Kinds that a test defines, and what is wrong with objects of them.
+"""Validation and defaults of the kinds that a test defines.
 
-It reads structural schemas as far as unit tests need, and does not know `format`, `allOf` and the like, list types, nor rules in CEL.
+It supports structural schemas as far as unit tests need them, but not `format`, `allOf` and similar keywords, list
+types, and rules in CEL.
+
 """
 
 from __future__ import annotations
@@ -59,7 +61,7 @@ class Definitions:
             return []
         judge = _Judge(strict)
         judge.value(schema, obj, "")
-        return [told for told in judge.found if subresource != "status" or told.startswith(".status")]
+        return [text for text in judge.found if subresource != "status" or text.startswith(".status")]
 
 
 def _fill(schema: Object, value: Any) -> None:
@@ -138,7 +140,7 @@ class _Judge:
             self.say(path, f"{number} is too large for the maximum {most}")
 
     def size(self, schema: Object, keyword: str, size: int, path: str) -> None:
-        """Checks the limits whose keywords end so: minLength and maxLength."""
+        """Checks the limits whose keywords end in `keyword`, such as minLength and maxLength."""
         least, most = schema.get(f"min{keyword}"), schema.get(f"max{keyword}")
         if least is not None and size < least:
             self.say(path, f"its size is {size}, and min{keyword} is {least}")

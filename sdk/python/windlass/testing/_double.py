@@ -1,4 +1,4 @@
-"""The host in memory: its setup and calls by a test, and its answers to a plugin."""
+"""The host in memory: the test's setup and calls, and the responses to a plugin."""
 
 from __future__ import annotations
 
@@ -37,25 +37,26 @@ class Host(Store):
         super().__init__()
         if crds is not None:
             self.define(crds)
-        #: Every requested write, in order; those of a batch one by one.
+        #: Every requested write, in order. The writes of a batch are listed one by one.
         self.writes: list[Write] = []
         #: Every event that was emitted.
         self.events: list[Event] = []
-        #: Every line that was logged, also by `logging`.
+        #: Every line that was logged, including those of `logging`.
         self.logs: list[LogLine] = []
         #: Every value of a metric.
         self.metrics: list[MetricValue] = []
         #: Every HTTP request that was sent.
         self.requests: list[HttpRequest] = []
-        #: What `windlass.config.get` returns.
+        #: The result of `windlass.config.get`.
         self.configuration: Object = dict(config or {})
-        #: The logs of Pods, by `ObjectRef`, for all their containers. The log of any other Pod is not found.
+        #: The logs of Pods, by `ObjectRef`, for all their containers. For any other Pod, a read fails with `NOT_FOUND`.
         self.pod_logs: dict[ObjectRef, str] = {}
         #: The kinds that the API server does not serve, as `apiVersion` and `kind`. It serves all others.
         self.unserved: set[tuple[str, str]] = set()
-        #: The responses to creates of objects without a name, such as a `SubjectAccessReview`, by kind. These are not stored.
+        #: The responses to creates of objects without a name, by kind, such as a `SubjectAccessReview`. Such objects
+        #: are not stored.
         self.answers: dict[str, Object] = {}
-        #: What `windlass.triggers.list` returns.
+        #: The result of `windlass.triggers.list`.
         self.triggers: list[Trigger] = []
         self._faults: list[Fault] = []
         self._responses: list[tuple[str, str, Response | HttpReason]] = []
@@ -84,7 +85,7 @@ class Host(Store):
         logging.setLogRecordFactory(self._factory)
         root.setLevel(self._level)
 
-    # --- What a test arranges ---
+    # --- Setup by a test ---
 
     def add(self, *objects: Mapping[str, Any]) -> None:
         """Adds objects unchanged, except for the fields that a server would add: UID, version, generation."""
@@ -92,11 +93,13 @@ class Host(Store):
             self._store(copy.deepcopy(dict(obj)))
 
     def define(self, crds: str) -> None:
-        """Defines kinds by CustomResourceDefinitions in YAML, usually the folder's: `Path("crd.yaml").read_text()`.
+        """Defines kinds by CustomResourceDefinitions in YAML, usually those of crd.yaml:
+        `Path("crd.yaml").read_text()`.
 
-        From now on objects of these kinds get their defaults, and a write of one that does not fit fails as `Reason.INVALID`, with the
-        paths in its message. A field that the kind does not have does not fit, as for an API server with strict field validation; a
-        write with another `field_validation` keeps it. Not checked are `format`, `allOf` and its like, list types, and rules in CEL."""
+        From now on objects of these kinds get their defaults, and a write of an invalid object fails with
+        `Reason.INVALID`, with the paths in its message. An unknown field is invalid, as for an API server with strict
+        field validation; a write with another `field_validation` keeps it. It does not check `format`, `allOf` and
+        similar keywords, list types, and rules in CEL."""
         self._definitions.add(crds)
 
     def remove(self, api_version: str, kind: str, name: str, namespace: str | None = None) -> None:
@@ -104,29 +107,29 @@ class Host(Store):
         self._drop((api_version, kind, namespace, name))
 
     def get(self, api_version: str, kind: str, name: str, namespace: str | None = None) -> Object:
-        """The current state of an object; `KeyError` if it does not exist."""
+        """Returns the current state of an object. Raises `KeyError` if it does not exist."""
         return self.objects[api_version, kind, namespace, name]
 
     def fail(
         self,
         verb: str,
         reason: Reason = Reason.SERVER_ERROR,
-        message: str = "the test lets it fail",
+        message: str = "the test makes this request fail",
         *,
         kind: str | None = None,
         name: str | None = None,
         times: int | None = None,
         error: ApiError | None = None,
     ) -> None:
-        """Lets requests fail: those of a verb (`get`, `list`, `apply`, `create`, `update`, `patch`, `delete`, `deletecollection`, `claim`,
-        `served`), about objects of a kind or of a name if these are given, and so many times, or each time. `error` is raised as it is,
-        in place of one with this reason and message."""
+        """Makes requests with a verb fail (`get`, `list`, `apply`, `create`, `update`, `patch`, `delete`,
+        `deletecollection`, `claim`, `served`). `kind` and `name` restrict the requests. `times` is how many of them
+        fail; without it, all do. `error` is raised unchanged, instead of an error with this reason and message."""
         made = error or ApiError(reason, message, verb=verb)
         self._faults.append(Fault(verb, made, kind, name, times))
 
     def respond(self, method: str, url: str, response: Response | HttpReason) -> None:
-        """Responds to HTTP requests of this method to this URL; the latest response counts. Without one, the error is
-        `HttpReason.NOT_GRANTED`."""
+        """Sets the response to HTTP requests of this method to this URL; the latest call counts. A request without a
+        response fails with `HttpReason.NOT_GRANTED`."""
         self._responses.insert(0, (method, url, response))
 
     def advance(self, seconds: int) -> None:
@@ -144,8 +147,8 @@ class Host(Store):
         deleting: bool | None = None,
         attempt: int = 0,
     ) -> Outcome:
-        """Adds an object as the primary, and reconciles it. Exceptions of the function are raised: `windlass.failures_of` returns what the
-        host would get for them."""
+        """Adds an object as the primary, and reconciles it. Exceptions of the function are raised.
+        `windlass.failures_of` returns the failures that the host would receive for them."""
         if obj is not None:
             self.primary = self._store(copy.deepcopy(dict(obj)))
         return function(request(self.primary if obj is not None else None, controller=controller, deleting=deleting, attempt=attempt))
@@ -160,8 +163,8 @@ class Host(Store):
         deleting: bool | None = None,
         controller: str = "test",
     ) -> Composition:
-        """Composes a parent, with this host's configuration. A child that does not fit a defined kind is refused as a write of it would
-        be."""
+        """Composes a parent, with this host's configuration. A child that does not fit a defined kind is refused, as
+        its write would be."""
         asked = composition_request(
             parent, children=children, related=related, config=self.configuration, deleting=deleting, controller=controller
         )
@@ -176,17 +179,18 @@ class Host(Store):
     def map(
         self, function: Map, watch: str, *, old: Mapping[str, Any] | None = None, new: Mapping[str, Any] | None = None
     ) -> list[Target]:
-        """Asks a mapper which primaries a change in this watch concerns. Raises invalid results, and the function's exceptions."""
+        """Calls a mapper for a change in this watch. Raises the function's exceptions, and an error for an invalid
+        result."""
         old, new = (None if state is None else copy.deepcopy(dict(state)) for state in (old, new))
         return targets_of(function(watch, Change(old, new)))
 
     def customize(
         self, function: Customize, parent: Mapping[str, Any], *, deleting: bool | None = None, controller: str = "test"
     ) -> list[RelatedRule]:
-        """Asks which objects are related to a parent. Raises invalid results, and the function's exceptions."""
+        """Calls a customizer for a parent. Raises the function's exceptions, and an error for an invalid result."""
         return rules_of(function(request(parent, controller=controller, deleting=deleting)))
 
-    # --- What a plugin asks for: see `_host.Host` ---
+    # --- The functions of `_host.Host` ---
 
     def cache_get(self, target: ObjectRef, fields: Sequence[str] | None) -> str | None:
         self._may_fail("get", target.kind, target.name, target)
@@ -217,7 +221,7 @@ class Host(Store):
             found = scale(found)
         elif subresource not in (None, "status"):
             error = self._error(Reason.NOT_FOUND, f"there is no {subresource}", "get", target)
-            error.object = None  # Like the host: this is different from an object that does not exist.
+            error.object = None  # as on the real host: the object itself exists
             raise error
         return encode(viewed(found, fields, metadata_only))
 
@@ -275,7 +279,7 @@ class Host(Store):
         if operation.verb == "delete":
             return self._delete(known, target, operation)
         if operation.verb == "create" and not target.name and "subresource" not in options:
-            # Kinds that need no name are not stored.
+            # An object without a name is of a kind that is not stored.
             return encode(self.answers.get(target.kind, body or {}))
         return encode(self._write(operation, target, body, known))
 
@@ -314,7 +318,7 @@ class Host(Store):
         return self.clock.seconds, self.clock.nanoseconds
 
     def random_u32(self) -> int:
-        # The generator of Numerical Recipes: the same in each test.
+        # The generator of Numerical Recipes. Its numbers are the same in each test.
         self._random = (self._random * 1_664_525 + 1_013_904_223) % (1 << 32)
         return self._random
 
@@ -329,12 +333,12 @@ class Host(Store):
         for method, url, response in self._responses:
             if (method, url) == (request.method, request.url):
                 if isinstance(response, HttpReason):
-                    raise failed(request, response, "the test lets it fail")
+                    raise failed(request, response, "the test makes this request fail")
                 return response.status, response.headers, response.body
-        error: HttpError = failed(request, HttpReason.NOT_GRANTED, "the test has no answer: Host.respond gives one")
+        error: HttpError = failed(request, HttpReason.NOT_GRANTED, "the test has set no response: set one with Host.respond")
         raise error
 
-    # --- How it is done ---
+    # --- Implementation ---
 
     def _may_fail(self, verb: str, kind: str, name: str | None, target: ObjectRef | None) -> None:
         for fault in self._faults:

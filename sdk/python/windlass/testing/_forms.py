@@ -1,4 +1,4 @@
-"""Selectors, projections and patches, as a server applies them; independent of the stored objects."""
+"""Selectors, projections and patches, as a server applies them. This module does not access the stored objects."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .._objects import Object
 
 
 def selected(labels: Mapping[str, str], selector: str) -> bool:
-    """Equality and existence: `a=b,c!=d,e,!f`."""
+    """Whether labels match a selector of equality and existence: `a=b,c!=d,e,!f`."""
     for term in filter(None, (term.strip() for term in selector.split(","))):
         if "!=" in term:
             key, value = term.split("!=", 1)
@@ -29,14 +29,14 @@ def selected(labels: Mapping[str, str], selector: str) -> bool:
 
 
 def viewed(obj: Object, fields: Sequence[str] | None, metadata_only: bool) -> Object:
-    """The part of an object that a live read returns."""
+    """Returns the part of an object that a live read selects."""
     if metadata_only:
         return {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": obj["metadata"]}
     return obj if fields is None else projection(obj, fields)
 
 
 def scale(obj: Object) -> Object:
-    """The subresource of an object that has replicas."""
+    """Returns the scale subresource of an object that has replicas."""
     metadata = {key: value for key, value in obj["metadata"].items() if key in ("name", "namespace", "uid", "resourceVersion")}
     replicas = {part: {"replicas": (obj.get(part) or {}).get("replicas", 0)} for part in ("spec", "status")}
     return {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": metadata, **replicas}
@@ -63,7 +63,7 @@ def _path(pointer: str) -> list[str]:
 
 
 def merge_patched(known: Any, patch: Any) -> Any:
-    """A JSON merge patch."""
+    """Applies a JSON merge patch."""
     if not isinstance(patch, dict):
         return copy.deepcopy(patch)
     merged = dict(known) if isinstance(known, dict) else {}
@@ -76,7 +76,7 @@ def merge_patched(known: Any, patch: Any) -> Any:
 
 
 def applied(known: Any, fields: Any) -> Any:
-    """Approximates an apply: maps are merged, lists of named things are merged by name, other lists are replaced."""
+    """Approximates an apply: maps are merged, lists of named elements are merged by name, and other lists are replaced."""
     if isinstance(known, dict) and isinstance(fields, dict):
         return {**copy.deepcopy(known), **{key: applied(known.get(key), value) for key, value in fields.items()}}
     if isinstance(known, list) and isinstance(fields, list) and fields and all(_has_name(one) for one in [*known, *fields]):
@@ -92,7 +92,7 @@ def _has_name(element: Any) -> bool:
 
 
 def json_patched(known: Any, operations: list[dict[str, Any]]) -> Any:
-    """A JSON patch of `add`, `replace`, `remove` and `test`."""
+    """Applies a JSON patch of `add`, `replace`, `remove` and `test`."""
     patched = copy.deepcopy(known)
     for operation in operations:
         *path, last = _path(operation["path"])

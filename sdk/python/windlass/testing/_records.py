@@ -1,4 +1,4 @@
-"""The records that a test looks at."""
+"""Records of what a plugin did, for a test to check."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ class Write:
 
     #: `apply`, `create`, `update`, `patch`, `delete` or `deletecollection`.
     verb: str
-    #: The object; a collection has no name.
+    #: The written object. A collection has no name.
     target: ObjectRef
     #: The object, the fields to apply, or the patch. None: a deletion.
     body: Any
-    #: The options, as the function of `windlass.writes` takes them, without those that were left out.
+    #: The options that were set, as the function of `windlass.writes` takes them.
     options: dict[str, Any] = field(default_factory=dict)
 
 

@@ -24,7 +24,7 @@ class Store:
         self.objects: dict[Key, Object] = {}
         #: The time that `windlass.clock.now` returns. It does not advance.
         self.clock = Timestamp(1_795_258_125, 0)
-        #: The object that is reconciled: the owner of objects written with `owned`.
+        #: The object that is reconciled. It becomes the controller of objects written with `owned`.
         self.primary: Object | None = None
         self._version = 0
         self._definitions = Definitions()
@@ -46,7 +46,7 @@ class Store:
         return obj
 
     def _admitted(self, obj: Any, verb: str, target: ObjectRef, options: WriteOptions) -> Object:
-        """A copy of an object with its defaults. It is refused if it does not fit its definition."""
+        """Returns a copy of an object with its defaults. Refuses an object that does not fit its definition."""
         admitted: Object = copy.deepcopy(obj)
         self._definitions.fill(admitted)
         misfits = self._definitions.misfits(admitted, options.subresource, strict=options.field_validation == "strict")

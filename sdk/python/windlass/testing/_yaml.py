@@ -1,7 +1,8 @@
-"""Reads YAML as definitions of kinds are written, so that a plugin's tests need no package for it.
+"""Reads YAML as definitions of kinds use it, so that a plugin's tests need no package for it.
 
-Blocks and flows, quoted, plain and folded texts, comments, several documents. What it does not know, such as anchors and tags, is
-refused. What spans lines is joined by spaces, which matters to no definition.
+It supports blocks and flows, quoted, plain and folded texts, comments, and several documents. It refuses other
+features, such as anchors and tags. It joins the lines of a text by spaces, which makes no difference to a definition.
+
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ _PLAIN |= {word: True for word in ("true", "True", "TRUE")} | {word: False for w
 
 
 class _Unfinished(ValueError):
-    """A value continues in the next line."""
+    """Raised if a value continues in the next line."""
 
 
 def documents(text: str) -> list[Any]:
-    """The documents of a text. JSON is YAML, too."""
+    """Parses the documents of a text. JSON is YAML, too."""
     if text.lstrip().startswith("{"):
         return [json.loads(text)]
     found: list[Any] = []
@@ -37,7 +38,7 @@ def documents(text: str) -> list[Any]:
         reader = _Reader(lines)
         if reader.peek() is not None:
             found.append(reader.document())
-        # Lines are counted from the beginning of the text.
+        # Line numbers count from the beginning of the text, so the lines before this document are empty.
         lines = [""] * number
     return found
 
@@ -56,11 +57,11 @@ class _Reader:
         return value
 
     def wrong(self, what: object) -> ValueError:
-        """An error at the line read last."""
+        """Creates an error at the line that was read last."""
         return ValueError(f"this is no YAML that the test's host knows: line {self.at}: {what}")
 
     def peek(self) -> tuple[int, str] | None:
-        """The indentation and the text of the next line that is not empty."""
+        """Returns the indentation and the text of the next line that is not empty."""
         while self.at < len(self.lines):
             line = self.lines[self.at]
             text = line.lstrip(" ")
@@ -70,7 +71,7 @@ class _Reader:
         return None
 
     def node(self, least: int) -> Any:
-        """The value that starts at the next line, if that is indented at least this far."""
+        """Reads the value that starts at the next line, if that is indented at least this far."""
         line = self.peek()
         if line is None or line[0] < least:
             return None
@@ -109,7 +110,7 @@ class _Reader:
         return self.node(indent + 1)
 
     def value(self, text: str, parent: int) -> Any:
-        """A value that starts with a text and continues in the lines that are indented further than its parent."""
+        """Reads a value that starts with a text and continues in the lines that are indented further than its parent."""
         if text[0] in "|>":
             return self.block(text, parent)
         if text[0] in "&*!%@`":
@@ -123,7 +124,7 @@ class _Reader:
         return _scalar(text)
 
     def block(self, header: str, parent: int) -> str:
-        """A text of several lines."""
+        """Reads a text of several lines."""
         lines = []
         while self.at < len(self.lines):
             line = self.lines[self.at]
@@ -136,7 +137,7 @@ class _Reader:
         return text if "-" in header else text + "\n"
 
     def flow(self, text: str) -> Any:
-        """A value in brackets, braces or quotes."""
+        """Reads a value in brackets, braces or quotes."""
         while True:
             try:
                 value, rest = _flow(text)
@@ -158,7 +159,7 @@ def _is_item(text: str) -> bool:
 
 
 def _flow(text: str) -> tuple[Any, str]:
-    """The value at the start of a text, and the rest."""
+    """Reads the value at the start of a text, and returns it with the rest."""
     text = text.lstrip(" ")
     if not text:
         raise _Unfinished("a value does not end")
@@ -199,14 +200,14 @@ def _flow_object(text: str) -> tuple[dict[str, Any], str]:
 
 
 def _unquoted(text: str) -> str:
-    """A key or a text without its quotes, if it has any."""
+    """Removes the quotes of a key or a text, if it has any."""
     if text.startswith("'"):
         return text[1:-1].replace("''", "'")
     return str(json.loads(text)) if text.startswith('"') else text
 
 
 def _scalar(text: str) -> Any:
-    """The value of a plain text."""
+    """Converts a plain text to its value."""
     if text in _PLAIN:
         return _PLAIN[text]
     if _WHOLE.fullmatch(text):

@@ -32,7 +32,7 @@ pub struct Where {
     exists: Option<bool>,
 }
 
-/// The annotation or field of a [`Where`], which says what it has to be.
+/// The annotation or field of a [`Where`]. A method states the condition's requirement.
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct WhereSubject(Where);
@@ -43,40 +43,40 @@ impl Where {
         WhereSubject(Self { annotation: Some(key.into()), ..Self::default() })
     }
 
-    /// A condition on the values at this JSON pointer, such as `/spec/type`. With a `*`, which stands for each element
-    /// of a list, one value that fits is enough.
+    /// A condition on the values at this JSON pointer, such as `/spec/type`. If it contains a `*`, which stands for
+    /// each element of a list, one matching value is enough.
     pub fn field(pointer: impl Into<String>) -> WhereSubject {
         WhereSubject(Self { field: Some(pointer.into()), ..Self::default() })
     }
 
-    /// At least one of these holds. None of them may be an `any` itself.
+    /// At least one of these conditions holds. The conditions must not be created by `any` themselves.
     pub fn any(conditions: impl IntoIterator<Item = Self>) -> Self {
         Self { any: Some(conditions.into_iter().collect()), ..Self::default() }
     }
 }
 
 impl WhereSubject {
-    /// It is this text, number or boolean.
+    /// The value is this text, number or boolean.
     pub fn is(self, value: impl Into<Value>) -> Where {
         Where { is: Some(value.into()), ..self.0 }
     }
 
-    /// It is one of these.
+    /// The value is one of these.
     pub fn is_in<V: Into<Value>>(self, values: impl IntoIterator<Item = V>) -> Where {
         Where { r#in: Some(values.into_iter().map(Into::into).collect()), ..self.0 }
     }
 
-    /// It is none of these, or absent.
+    /// There is no value, or it is another than these.
     pub fn not_in<V: Into<Value>>(self, values: impl IntoIterator<Item = V>) -> Where {
         Where { not_in: Some(values.into_iter().map(Into::into).collect()), ..self.0 }
     }
 
-    /// It has a value.
+    /// There is a value other than null.
     pub fn exists(self) -> Where {
         Where { exists: Some(true), ..self.0 }
     }
 
-    /// It has no value, or null.
+    /// There is no value, or it is null.
     pub fn is_absent(self) -> Where {
         Where { exists: Some(false), ..self.0 }
     }

@@ -44,7 +44,7 @@ pub struct Manifest {
 
 impl Manifest {
     /// A manifest of a plugin without controllers yet. `name` is the stem of the file that the plugin is installed as,
-    /// `version` is the plugin's own.
+    /// and `version` is the plugin's own version.
     pub fn new(name: impl Into<String>, version: impl Into<String>) -> Self {
         Self {
             api_version: "windlass.dev/v1alpha1",
@@ -74,7 +74,7 @@ impl Manifest {
         self
     }
 
-    /// Adds a `CustomResourceDefinition`, whole.
+    /// Adds a complete `CustomResourceDefinition`, which the plugin installs.
     pub fn crd(mut self, crd: Value) -> Self {
         self.crds.push(crd);
         self
@@ -87,14 +87,14 @@ impl Manifest {
         self
     }
 
-    /// Asks for the right to add and remove a finalizer other than the plugin's; `*` for any. The host manages the
-    /// plugin's finalizer.
+    /// Asks for the right to add and remove a finalizer other than its own; `*` for any. The host manages the plugin's
+    /// own finalizer.
     pub fn finalizer(mut self, name: impl Into<String>) -> Self {
         self.finalizers.push(name.into());
         self
     }
 
-    /// Declares a metric of [`metrics`](crate::metrics), or one by its description alone.
+    /// Declares a metric: one of [`metrics`](crate::metrics), or only its description.
     pub fn metric(mut self, metric: impl Into<Metric>) -> Self {
         self.metrics.push(metric.into());
         self
@@ -141,7 +141,7 @@ struct MappedWatch {
 }
 
 impl Controller {
-    /// A controller of the objects that `primary` sees. The name is a DNS label, unique in the plugin.
+    /// A controller of the objects that `primary` selects. The name is a DNS label, unique in the plugin.
     pub fn new(name: impl Into<String>, primary: Watch) -> Self {
         Self { name: name.into(), primary, owns: Vec::new(), watches: Vec::new(), options: None }
     }
@@ -165,7 +165,7 @@ impl Controller {
         self
     }
 
-    /// Changes how the loop runs. This replaces what [`finalizer`](Self::finalizer) and an earlier call set.
+    /// Changes how the loop runs. This replaces the options that [`finalizer`](Self::finalizer) or an earlier call set.
     pub fn options(mut self, options: Options) -> Self {
         self.options = Some(options);
         self
@@ -179,7 +179,7 @@ pub struct Options {
     /// How many objects are reconciled at once, from 1 to 64. Default: 16.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workers: Option<u32>,
-    /// How many counted retries an object gets before the slow lane. Default: 15.
+    /// How many counted retries an object gets before it runs only in the slow lane. Default: 15.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_retries: Option<u32>,
     /// The delays of retries.
@@ -195,8 +195,8 @@ pub struct Options {
     /// no.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub finalizer: Option<bool>,
-    /// Whether the controller writes the status of its primaries. If not, the manifest asks for no right to. Default:
-    /// yes.
+    /// Whether the controller writes the status of its primaries. If not, the manifest does not ask for that right.
+    /// Default: yes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<bool>,
     /// How to treat an object whose writes do not appear in the caches for too long. Default: probe.
@@ -204,7 +204,7 @@ pub struct Options {
     pub expectation_timeout: Option<ExpectationTimeout>,
 }
 
-/// The delay before the n-th retry: `base` doubled n times, at most `max`, unless `limiter` says otherwise.
+/// The delay before the n-th retry: `base` doubled n times, at most `max`. Another `limiter` changes that.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Backoff {
@@ -229,7 +229,7 @@ pub struct Backoff {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Limiter {
-    /// It doubles with each failure of the object.
+    /// The delay doubles with each failure of the object.
     Exponential,
     /// The retries of all objects share a rate.
     TokenBucket,

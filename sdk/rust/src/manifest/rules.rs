@@ -18,7 +18,7 @@ pub struct Permission {
 
 impl Permission {
     /// The right to use `verbs` on a resource or a subresource, such as `deployments` or `deployments/scale`. The core
-    /// group is the empty text. An apply needs `create` and `patch`.
+    /// group is "". An apply needs `create` and `patch`.
     pub fn new(api_group: &str, resource: &str, verbs: &[&str]) -> Self {
         Self {
             api_groups: vec![api_group.to_owned()],
@@ -29,12 +29,12 @@ impl Permission {
         }
     }
 
-    /// Only in these namespaces.
+    /// Restricts the rights to these namespaces.
     pub fn in_namespaces(self, namespaces: &[&str]) -> Self {
         Self { namespaces: texts(namespaces), ..self }
     }
 
-    /// Only objects with these names.
+    /// Restricts the rights to objects with these names.
     pub fn named(self, names: &[&str]) -> Self {
         Self { names: texts(names), ..self }
     }
@@ -60,7 +60,7 @@ pub struct Metric {
 pub enum MetricType {
     /// Only grows.
     Counter,
-    /// Can go up and down.
+    /// Goes up and down.
     Gauge,
     /// Counts values by size.
     Histogram,
@@ -72,12 +72,12 @@ impl Metric {
         Self { name: name.to_owned(), r#type, help: help.to_owned(), labels: Vec::new(), buckets: Vec::new() }
     }
 
-    /// The labels of each value.
+    /// Sets the labels of each value.
     pub fn labels(self, labels: &[&str]) -> Self {
         Self { labels: texts(labels), ..self }
     }
 
-    /// A histogram's upper bounds, in ascending order.
+    /// Sets a histogram's upper bounds, in ascending order.
     pub fn buckets(self, bounds: &[f64]) -> Self {
         Self { buckets: bounds.to_vec(), ..self }
     }
@@ -106,12 +106,13 @@ pub enum HttpScheme {
 }
 
 impl HttpAccess {
-    /// The right to send requests with these methods to a host; `*.` at its start stands for one label.
+    /// The right to send requests with these methods to a host. A `*` at its start stands for one label, as in
+    /// `*.example.com`.
     pub fn new(scheme: HttpScheme, host: &str, methods: &[&str]) -> Self {
         Self { scheme, host: host.to_owned(), port: None, methods: texts(methods) }
     }
 
-    /// At a port other than the scheme's default.
+    /// Sets a port other than the scheme's default.
     pub fn port(self, port: u16) -> Self {
         Self { port: Some(port), ..self }
     }

@@ -38,7 +38,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// All objects of a kind, such as `apps/v1` and `Deployment`, whole.
+    /// All objects of a kind, such as `apps/v1` and `Deployment`, with all their fields.
     pub fn of(api_version: impl Into<String>, kind: impl Into<String>) -> Self {
         Self {
             name: None,
@@ -82,8 +82,9 @@ impl Watch {
         self
     }
 
-    /// Only objects for which this condition holds. A further call adds a condition that must hold too. The host
-    /// evaluates them, so the server still sends all objects. An object for which they stop holding counts as gone.
+    /// Only objects that meet this condition. A further call adds a condition, and an object must meet all of them. The
+    /// host evaluates the conditions, so the server still sends all objects. An object that no longer meets them counts
+    /// as deleted.
     pub fn only(mut self, condition: Where) -> Self {
         self.conditions.push(condition);
         self
@@ -107,14 +108,14 @@ impl Watch {
         self
     }
 
-    /// Runs the primary only for updates that this predicate accepts. A further call adds an alternative. Creations,
-    /// deletions, and the beginning of a deletion always count.
+    /// Runs the primary only for updates that this predicate accepts. After a further call, it is enough that one of
+    /// the predicates accepts the update. Creations, deletions, and the beginning of a deletion always count.
     pub fn predicate(mut self, predicate: Predicate) -> Self {
         self.predicates.push(predicate);
         self
     }
 
-    /// Ignores the deletion of an object and its beginning. Not for a primary.
+    /// Ignores the beginning and the end of an object's deletion. Not for a primary.
     pub fn ignore_deletions(mut self) -> Self {
         self.deleted = Some(false);
         self
@@ -126,14 +127,14 @@ impl Watch {
         self
     }
 
-    /// Says how a composer's children change. Only for kinds that a composer owns.
+    /// Sets how a composer's children are updated. Only for kinds that a composer owns.
     pub fn update_strategy(mut self, strategy: UpdateStrategy) -> Self {
         self.update_strategy = Some(strategy);
         self
     }
 }
 
-/// How a composer's children of a kind change.
+/// How a composer's children of a kind are updated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum UpdateStrategy {
@@ -155,13 +156,13 @@ pub enum Projection {
     Metadata,
     /// The metadata, and the values at these JSON pointers.
     Fields {
-        /// Such as `/spec/image`; `*` stands for each element of a list.
+        /// The pointers, such as `/spec/image`; `*` stands for each element of a list.
         pointers: Vec<String>,
     },
     /// The metadata, and in the field `digest` a digest of the values at these JSON pointers, which are not kept
     /// themselves. With the predicate `Fields` of `/digest`, only a change of the values counts.
     Digest {
-        /// Such as `/data`; `*` stands for each element of a list.
+        /// The pointers, such as `/data`; `*` stands for each element of a list.
         pointers: Vec<String>,
     },
 }
@@ -179,7 +180,7 @@ pub struct Index {
 pub enum IndexSource {
     /// A text, or each element of a list of texts.
     Field {
-        /// Such as `/spec/secretName`, or `/spec/sources/*/name` for each element of a list.
+        /// The pointer, such as `/spec/secretName`, or `/spec/sources/*/name` for each element of a list.
         pointer: String,
     },
     /// A label.
@@ -191,17 +192,17 @@ pub enum IndexSource {
     Annotation {
         /// The annotation's key.
         key: String,
-        /// The character between the parts of a list, such as the comma in `a, b`: each part, without the space around
-        /// it, is a value. None: the whole text is one value.
+        /// The separator of an annotation that is a list, such as the comma in `a, b`: each part, without the space
+        /// around it, is a value. None: the whole text is one value.
         #[serde(skip_serializing_if = "Option::is_none")]
         split: Option<char>,
     },
-    /// References that say namespace and name in two fields: each as `namespace/name`.
+    /// References with the namespace and the name in two fields, each as `namespace/name`.
     Reference(ReferencePath),
-    /// Label selectors, for [`Mapping::SelectedBy`]. `cache::list` finds an object by labels that it selects, such as
-    /// `app=web,tier=front`.
+    /// Label selectors, for [`Mapping::SelectedBy`]. `cache::list` finds an object by labels that its selector matches,
+    /// such as `app=web,tier=front`.
     Selector {
-        /// Such as `/spec/selector`.
+        /// The pointer, such as `/spec/selector`.
         pointer: String,
         /// The form of the selectors.
         form: SelectorForm,
@@ -220,14 +221,14 @@ pub struct ReferencePath {
 }
 
 impl ReferencePath {
-    /// The references at `base`, such as `/spec/refs/*` for a list of them, or the empty text for the object itself.
-    /// Each has the name at `name` below, such as `/name`.
+    /// References at `base`, such as `/spec/refs/*` for a list of them. If `base` is empty, the object itself has the
+    /// two fields. `name` is the pointer of the name below `base`, such as `/name`.
     pub fn new(base: impl Into<String>, name: impl Into<String>) -> Self {
         Self { base: base.into(), namespace: None, name: name.into() }
     }
 
-    /// Each reference has its namespace at this pointer below the base, such as `/namespace`. Without this call, or if
-    /// the field is missing, a reference means the object's namespace.
+    /// Sets the pointer of the namespace below the base, such as `/namespace`. Without this call, or if the field is
+    /// missing, the reference is to the object's own namespace.
     pub fn namespace(mut self, pointer: impl Into<String>) -> Self {
         self.namespace = Some(pointer.into());
         self
@@ -238,11 +239,11 @@ impl ReferencePath {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum SelectorForm {
-    /// With `matchLabels` and `matchExpressions`. An empty selector selects everything.
+    /// An object with `matchLabels` and `matchExpressions`. An empty selector selects everything.
     LabelSelector,
-    /// A map of labels, as in a Service. An empty selector selects nothing.
+    /// A map of labels, as in a Service. An empty map selects nothing.
     Labels,
-    /// As a text, such as `app in (web,api)`. An empty one selects everything.
+    /// A text, such as `app in (web,api)`. An empty text selects everything.
     Text,
 }
 
@@ -266,7 +267,7 @@ pub enum Mapping {
     },
     /// The primary that a field names.
     Field {
-        /// Such as `/spec/target`, or `/spec/targets/*` for each element of a list.
+        /// The pointer, such as `/spec/target`, or `/spec/targets/*` for each element of a list.
         pointer: String,
     },
     /// The primaries that references name, with the namespace and the name in two fields.
@@ -276,7 +277,7 @@ pub enum Mapping {
         /// An index that the primary's watch declares.
         index: String,
     },
-    /// Every primary with a selector that selects the object's labels.
+    /// Every primary whose selector matches the object's labels.
     SelectedBy {
         /// An index of selectors that the primary's watch declares.
         index: String,
@@ -296,15 +297,15 @@ pub enum Mapping {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "type", rename_all = "camelCase")]
 pub enum Predicate {
-    /// The desired state, if the kind has a generation.
+    /// A change of the desired state, if the kind has a generation.
     Generation,
     /// The labels.
     Labels,
     /// The annotations.
     Annotations,
-    /// The values at these JSON pointers.
+    /// A change of the values at these JSON pointers.
     Fields {
-        /// Such as `/data`; `*` stands for each element of a list.
+        /// The pointers, such as `/data`; `*` stands for each element of a list.
         pointers: Vec<String>,
     },
     /// Updates that the inner predicate rejects.
@@ -326,7 +327,7 @@ impl Predicate {
         Self::Not { predicate: Box::new(self) }
     }
 
-    /// Accepts the updates that all of these accept.
+    /// Accepts the updates that all of these predicates accept.
     #[must_use]
     pub fn and(predicates: impl IntoIterator<Item = Self>) -> Self {
         Self::And { predicates: predicates.into_iter().collect() }

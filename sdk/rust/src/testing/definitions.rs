@@ -1,7 +1,8 @@
 //! Kinds that a test defines, and the validation of their objects.
 //!
 //! It supports structural schemas as far as unit tests need them: types, fields, items, `required`, `enum`, `default`,
-//! `nullable` and bounds. It does not know `pattern`, `format`, `allOf` and the like, list types, nor rules in CEL.
+//! `nullable` and bounds. It does not check `pattern`, `format`, `allOf` and similar keywords, list types, and rules in
+//! CEL.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +15,7 @@ pub(super) struct Definitions(BTreeMap<(String, String), Value>);
 impl Definitions {
     /// Adds the kinds that `CustomResourceDefinitions` in YAML define.
     pub(super) fn add(&mut self, yaml: &str) {
-        // As Kubernetes reads YAML: `n` and `on` are strings.
+        // Kubernetes reads YAML like this too: `n` and `on` are strings.
         let options = serde_saphyr::options! { strict_booleans: true };
         let documents: Vec<Value> = serde_saphyr::from_multiple_with_options(yaml, options)
             .unwrap_or_else(|error| panic!("`define` wants CustomResourceDefinitions as YAML: {error}"));
@@ -42,8 +43,8 @@ impl Definitions {
         }
     }
 
-    /// The errors of an object, as an API server with strict field validation reports them. For a write to the status,
-    /// only the errors of the status.
+    /// The errors of an object, as an API server reports them. For a write to the status, only the errors of the
+    /// status.
     pub(super) fn misfits(&self, object: &Value, subresource: Option<&str>, refuses_unknown: bool) -> Vec<String> {
         let mut found = Misfits { refuses_unknown, texts: Vec::new() };
         if let Some(schema) = self.schema(object) {
@@ -188,7 +189,7 @@ fn type_of(value: &Value) -> &'static str {
     }
 }
 
-/// A type as the SDK's other errors name it.
+/// The name of a type in the SDK's errors.
 fn in_words(name: &str) -> &str {
     match name {
         "boolean" => "a boolean",

@@ -1,4 +1,4 @@
-//! Patches and projections, as a server applies them; independent of the stored objects.
+//! Patches and projections, as a server applies them. This module does not access the stored objects.
 
 use serde_json::{Map, Value, json};
 

@@ -25,7 +25,7 @@ impl State {
         let part = match subresource {
             None | Some("status") => object.clone(),
             Some("scale") => scale(object),
-            // Like the host: this is different from an object that does not exist.
+            // As on the real host, the error names no object, because the object itself exists.
             Some(_) => return Err(ApiError { object: None, ..refused(ApiReason::NotFound, &asked) }),
         };
         Ok(Some(viewed(&part, view).to_string()))
@@ -36,7 +36,7 @@ impl State {
             kind: query.kind.clone(),
             namespace: query.namespace.clone(),
             label_selector: query.label_selector.clone(),
-            // Like an index: the test says which field it stands for.
+            // A field selector is handled like an index: the test sets the field that its name stands for.
             index: query.field_selector.as_ref().map(|selector| {
                 let (field, value) = selector.split_once('=').unwrap_or((selector, ""));
                 cache::IndexMatch { index: field.to_owned(), value: value.to_owned() }

@@ -115,7 +115,7 @@ struct State {
     logs: BTreeMap<Key, String>,
     /// Kinds that the API server does not serve.
     unserved: Vec<ObjectKind>,
-    /// The responses to creates that store nothing, by kind.
+    /// The responses to creates of objects that are not stored, by kind.
     answers: HashMap<String, serde_json::Value>,
     responses: Vec<(String, Result<wit::Response, wit::HttpError>)>,
     requests: Vec<wit::Request>,
@@ -158,7 +158,7 @@ impl Default for State {
 }
 
 impl State {
-    /// Random enough for a test, and the same in each run: xorshift of a counter.
+    /// A random number that is the same in each run: xorshift of a counter.
     fn draw(&mut self) -> u32 {
         self.drawn = self.drawn.wrapping_add(0x9e37_79b9);
         let mut number = self.drawn;
@@ -205,7 +205,7 @@ impl Host {
         current(act).expect("a host is that of its thread until it is dropped")
     }
 
-    /// Puts an object into the cluster, replacing one of the same name. An object without a UID gets one.
+    /// Puts an object into the cluster. It replaces an object of the same name. An object without a UID gets one.
     ///
     /// # Panics
     /// If it has no `apiVersion`, `kind` and `metadata.name`.
@@ -214,7 +214,8 @@ impl Host {
         self.with(|state| state.put(object));
     }
 
-    /// Puts the primary into the cluster, and creates a request for it, as a controller of the manifest gets it.
+    /// Puts the primary into the cluster, and creates the request that a controller of the manifest would receive for
+    /// it.
     ///
     /// # Panics
     /// As [`put`](Self::put).
@@ -244,32 +245,32 @@ impl Host {
         self.with(|state| state.remove(target, Propagation::Background));
     }
 
-    /// Defines kinds by `CustomResourceDefinitions` in YAML, usually the folder's:
+    /// Defines kinds by `CustomResourceDefinitions` in YAML, usually those of crd.yaml:
     /// `host.define(include_str!("../crd.yaml"))`.
     ///
-    /// From now on objects of these kinds get their defaults, and a write of an invalid object fails as
+    /// From now on objects of these kinds get their defaults, and a write of an invalid object fails with
     /// [`ApiReason::Invalid`], with the paths in its message. An unknown field is invalid, as for an API server with
     /// strict field validation; a write with another `field_validation` keeps it. It does not check `pattern`,
     /// `format`, `allOf` and similar keywords, list types, and rules in CEL.
     ///
     /// # Panics
-    /// If there is no definition in it.
+    /// If the text has no definition.
     pub fn define(&mut self, yaml: &str) {
         self.with(|state| state.definitions.add(yaml));
     }
 
-    /// From now on, every request with this verb for objects of this kind fails. Verbs are `get`, `list`,
-    /// `create`, `update`, `patch`, `apply`, `delete`, `deletecollection`, `claim` and `served`.
+    /// Makes every request with this verb for objects of this kind fail, until [`recover`](Self::recover). The verbs
+    /// are `get`, `list`, `create`, `update`, `patch`, `apply`, `delete`, `deletecollection`, `claim` and `served`.
     pub fn fail(&mut self, verb: &str, kind: &str, reason: ApiReason) {
         self.with(|state| state.failing.push((verb.to_owned(), kind.to_owned(), reason)));
     }
 
-    /// Ends all failures.
+    /// Ends the failures that [`fail`](Self::fail) has set.
     pub fn recover(&mut self) {
         self.with(|state| state.failing.clear());
     }
 
-    /// Sets the field of an index of the manifest, or of a field selector: `("secrets", "/spec/secrets")`.
+    /// Sets the field that an index of the manifest, or a field selector, stands for: `("secrets", "/spec/secrets")`.
     pub fn index(&mut self, name: &str, pointer: &str) {
         self.with(|state| state.indexes.insert(name.to_owned(), pointer.to_owned()));
     }
@@ -285,8 +286,8 @@ impl Host {
         self.with(|state| state.unserved.push(ObjectKind::new(api_version, kind)));
     }
 
-    /// Sets the response to each create of an object of this kind without a name, such as a `SubjectAccessReview`,
-    /// which is not stored. Without it, the response is the object that was sent.
+    /// Sets the response to each create of an object of this kind without a name, such as a `SubjectAccessReview`. Such
+    /// an object is not stored. Without this call, the response is the object that was sent.
     ///
     /// # Panics
     /// If it is not JSON.
@@ -316,7 +317,7 @@ impl Host {
         self.with(|state| state.config = config);
     }
 
-    /// Adds a trigger to those of the call: a reason, such as `Changed`, and the object if there is one.
+    /// Adds a trigger of the call: a reason, such as `Changed`, and its object, if it has one.
     pub fn trigger(&mut self, reason: &str, object: Option<ObjectRef>) {
         self.with(|state| state.triggers.push(Trigger { reason: reason.to_owned(), watch: None, object }));
     }
@@ -356,7 +357,7 @@ impl Host {
         self.with(|state| state.requests.iter().map(|sent| (sent.method.clone(), sent.url.clone())).collect())
     }
 
-    /// Drops the records, and keeps the objects.
+    /// Clears the records, but keeps the objects.
     pub fn forget(&mut self) {
         self.with(|state| {
             state.writes.clear();

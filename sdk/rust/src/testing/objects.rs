@@ -18,9 +18,11 @@ use crate::object::{ObjectKind, ObjectRef};
 pub struct Write {
     /// `create`, `update`, `patch`, `apply`, `delete` or `deletecollection`.
     pub verb: &'static str,
-    /// The object. Its name is empty if the server generates one, if the object needs none, and for a collection.
+    /// The written object. Its name is empty if the server generates the name, if the object needs none, and for a
+    /// collection.
     pub target: ObjectRef,
-    /// The object or the patch; null for a deletion. For a collection its `labelSelector`, `fieldSelector` and `all`.
+    /// The object or the patch. It is null for a deletion. For a collection it has `labelSelector`, `fieldSelector` and
+    /// `all`.
     pub body: Value,
     /// The subresource, such as `status`.
     pub subresource: Option<String>,
@@ -274,7 +276,7 @@ impl State {
         };
         let metadata = &object["metadata"];
         if verb == "create" && target.name.is_empty() && metadata["generateName"].is_null() {
-            // Kinds that need no name are not stored.
+            // An object without a name is of a kind that is not stored.
             return Ok(Some(self.answers.get(&target.kind).unwrap_or(&object).to_string()));
         }
         if target.name.is_empty() {

@@ -72,7 +72,7 @@ fn ensure_creates_patches_and_leaves_alone_what_the_cache_shows() {
     assert_eq!(verbs, ["create", "patch", "patch"]);
 }
 
-/// A kind in YAML as authors write it, with comments, blocks and flows.
+/// A kind in an author's YAML, with comments, blocks and flows.
 const CRD: &str = "
 # The kind Shop.
 apiVersion: apiextensions.k8s.io/v1

@@ -52,7 +52,7 @@ impl DeleteCollection {
         self
     }
 
-    /// Sets how the dependents of these objects are deleted.
+    /// Sets what happens to the dependents of these objects.
     pub fn propagation(mut self, propagation: Propagation) -> Self {
         self.options.propagation = propagation;
         self
@@ -64,7 +64,7 @@ impl DeleteCollection {
         self
     }
 
-    /// Makes the server check the deletion and respond as if it was made, without making it.
+    /// Makes the server check the deletion and respond as if it had made it.
     pub fn dry_run(mut self) -> Self {
         self.options.dry_run = true;
         self

@@ -41,26 +41,30 @@ impl Ensured {
     }
 }
 
-/// Creates the object if the cache has none, or else sends the smallest merge patch that brings its fields about, or
-/// nothing if they are there. The kind must be watched, and whole: fields that a projection hides differ each time.
+/// Creates the object if it is not in the cache. Otherwise sends the smallest merge patch that gives the object the
+/// desired fields, or nothing if it has them already. The kind must be watched without a projection: fields that it
+/// hides would be sent each time.
 ///
-/// Prefer [`apply`](super::apply): it also removes the fields that the plugin applied before and no longer wants, and
-/// two writers of one field find out about each other. `ensure` costs the server less, as a create is cheaper than an
-/// apply, and does neither:
+/// Prefer [`apply`](super::apply): it also removes fields that the plugin applied before and no longer wants, and it
+/// detects another writer of the same field. `ensure` does neither. Its advantage is that a create costs the server
+/// less than an apply:
 ///
-/// - A field that is left out of `object` stays as it is. Null removes a field.
-/// - A list is the plugin's as a whole. It is as desired if it has as many elements, and each has the desired fields.
-///   An element that is written keeps its other fields if it has the same `name` as the one in its place.
+/// - A field that `object` leaves out stays as it is. Null removes a field.
+/// - A list belongs to the plugin as a whole. It is as desired if it has as many elements, and each has the desired
+///   fields. When a list is written, an element keeps its other fields if the element at the same position has the same
+///   `name`.
 /// - A patch that writes a list or removes a field fails with reason [`Conflict`](ApiReason::Conflict) if the object
 ///   has changed since the cache showed it. Return the error, and the host runs the key again on a newer cache.
-/// - Owners and finalizers are added to those of others; null in their place removes all. To own the object, put an
-///   [`OwnerReference`](crate::OwnerReference) to the controller into it: then an object of another controller is an
-///   error with reason [`AlreadyExists`](ApiReason::AlreadyExists). Without one, the object is patched whoever owns it.
-/// - `status` is not compared: write it with [`apply_status`](super::apply_status). Neither is what the server sets in
-///   `metadata`: a `resourceVersion` is no lock, and the server creates no object that has one.
-/// - Write values as the server stores them; others are sent at each call. It stores a quantity of `0.5` as `500m`,
-///   drops empty and zero values of built-in kinds such as `nodeSelector: {}`, `tolerations: []` and `paused: false`,
-///   and may have webhooks that add elements to lists.
+/// - Owners and finalizers are added to those of others; null instead of a list removes all of them. To own the object,
+///   give it an [`OwnerReference`](crate::OwnerReference) to the controller: if the object has another controller,
+///   `ensure` then fails with reason [`AlreadyExists`](ApiReason::AlreadyExists). Without such a reference the object
+///   is patched, whichever owner it has.
+/// - `status` is not compared: write it with [`apply_status`](super::apply_status). The fields of `metadata` that the
+///   server sets are not compared either. So a `resourceVersion` is no lock, and an object that has one cannot be
+///   created.
+/// - Write values as the server stores them; any other value is sent again at each call. For example, the server stores
+///   a quantity of `0.5` as `500m`, and drops empty and zero values of built-in kinds such as `nodeSelector: {}`,
+///   `tolerations: []` and `paused: false`. Webhooks may add elements to lists.
 ///
 /// ```no_run
 /// # use windlass_sdk::{Error, writes};
@@ -99,7 +103,7 @@ fn target(object: &Value) -> Result<ObjectRef, JsonError> {
     Ok(ObjectRef { namespace: text("/metadata/namespace"), ..target })
 }
 
-/// The controller of `cached`, if `desired` names another one.
+/// The controller of `cached`, if `desired` has another one.
 fn other_controller(cached: &Value, desired: &Value) -> Option<String> {
     let of = |object: &Value| {
         let owners = object.pointer("/metadata/ownerReferences")?.as_array()?;
@@ -123,14 +127,13 @@ fn taken(target: &ObjectRef, controller: &str) -> ApiError {
     }
 }
 
-/// The version that was compared, if the patch must not reach a later one.
+/// The version of `cached`, if the patch must not be applied to a later one.
 fn version(cached: &Value, patch: &Value) -> Option<String> {
     let version = cached.pointer("/metadata/resourceVersion").and_then(Value::as_str);
     version.filter(|_| may_undo(patch)).map(str::to_owned)
 }
 
-/// Whether a merge patch may undo what others have written since: it replaces lists whole, and a null removes all that
-/// is in its place.
+/// Whether a merge patch may undo newer writes of others: it replaces whole lists, and a null removes a whole field.
 fn may_undo(patch: &Value) -> bool {
     match patch {
         Value::Object(fields) => fields.values().any(may_undo),
@@ -138,14 +141,14 @@ fn may_undo(patch: &Value) -> bool {
     }
 }
 
-/// The merge patch that brings the fields of `desired` about. None: they are there.
+/// The merge patch that gives `cached` the fields of `desired`. `None` if it has them.
 fn patch(cached: &Value, desired: &Value) -> Option<Value> {
     let mut desired = desired.as_object().cloned().unwrap_or_default();
     for field in ["apiVersion", "kind", "status"] {
         desired.remove(field);
     }
     if let Some(Value::Object(metadata)) = desired.get_mut("metadata") {
-        // The server stores no empty map or list in metadata.
+        // The server drops empty maps and lists in metadata.
         metadata.retain(|field, value| !SET_BY_SERVER.contains(&&**field) && !is_empty(value));
         for (list, id) in [("ownerReferences", "uid"), ("finalizers", "")] {
             let cached = &cached["metadata"][list];
@@ -161,8 +164,8 @@ fn is_empty(value: &Value) -> bool {
     value.as_object().is_some_and(Map::is_empty) || value.as_array().is_some_and(Vec::is_empty)
 }
 
-/// `has`, in which the elements of `wanted` replace those with the same `id`, or are added. Without an `id`, an element
-/// is the same if it is equal.
+/// Returns `has` with the elements of `wanted`. A wanted element replaces the one with the same `id`, or is appended.
+/// Without an `id`, elements are the same if they are equal.
 fn joined(has: &[Value], wanted: &[Value], id: &str) -> Vec<Value> {
     let mut all = has.to_vec();
     for wanted in wanted {
@@ -174,7 +177,7 @@ fn joined(has: &[Value], wanted: &[Value], id: &str) -> Vec<Value> {
     all
 }
 
-/// The part of a merge patch that makes `wanted` of `has`, which is null if there is nothing. None: no part is needed.
+/// The merge patch that changes `has`, null if missing, into `wanted`. `None` if nothing differs.
 fn difference(has: &Value, wanted: &Value) -> Option<Value> {
     match (has, wanted) {
         (Value::Object(has), Value::Object(wanted)) => {
@@ -194,13 +197,13 @@ fn difference(has: &Value, wanted: &Value) -> Option<Value> {
             });
             Some(elements.collect())
         }
-        // Of what a merge patch puts in the place of something else, it removes the nulls.
+        // Nulls may stay in this value: a merge patch drops them when it replaces a value of another type.
         _ => Some(wanted.clone()),
     }
 }
 
-/// Whether `has`, which is null if there is nothing, has all that is `wanted`. Null, and an object of nothing but
-/// nulls, want nothing. An empty object or list is wanted for itself, as `emptyDir: {}` is.
+/// Whether `has`, null if missing, has all `wanted` fields. A missing value is enough for a wanted null, and for a
+/// wanted object that contains only nulls. It is not enough for an empty object or list, such as `emptyDir: {}`.
 fn shows(has: &Value, wanted: &Value) -> bool {
     match (has, wanted) {
         (Value::Null, Value::Object(wanted)) => !wanted.is_empty() && wanted.values().all(|wanted| shows(has, wanted)),
@@ -218,7 +221,7 @@ fn is_named_alike(has: &Value, wanted: &Value) -> bool {
     has["name"].is_string() && has["name"] == wanted["name"]
 }
 
-/// `has` with the `wanted` fields, as a merge patch would leave it.
+/// Returns `has` with the `wanted` fields, as a merge patch would leave it.
 fn overlaid(has: &Value, wanted: &Value) -> Value {
     let (Value::Object(has), Value::Object(wanted)) = (has, wanted) else {
         return without_nulls(wanted).unwrap_or_default();
@@ -235,7 +238,7 @@ fn overlaid(has: &Value, wanted: &Value) -> Value {
     Value::Object(all)
 }
 
-/// `value` without the fields of objects that are null. None: it is null itself.
+/// Returns `value` without the nulls in its objects. `None` if `value` itself is null.
 fn without_nulls(value: &Value) -> Option<Value> {
     match value {
         Value::Null => None,

@@ -1,9 +1,9 @@
-//! The manifest's schema, and a checker that supports only the keywords that the schema uses: an unknown one fails the
-//! test.
+//! Checks documents against the manifest's schema. The checker supports only the keywords that the schema uses: an
+//! unknown keyword fails the test.
 
 use serde_json::Value;
 
-/// Keywords that limit a value. The host checks these too; the test only compares the shape.
+/// Keywords that limit a value. This checker ignores them, because the host checks them.
 const BOUNDS: [&str; 9] =
     ["default", "pattern", "minimum", "maximum", "minItems", "maxItems", "minLength", "maxLength", "uniqueItems"];
 

@@ -11,12 +11,12 @@ use windlass_sdk::bindings::windlass::plugin::types::{ObjectKind, ObjectRef};
 use crate::options;
 use crate::values::to_json;
 
-/// A mistake in the script; the place is added to it.
+/// The error for a mistake in the script. Its place is added later.
 pub(crate) fn wrong(message: impl std::fmt::Display) -> starlark::Error {
     starlark::Error::new_value(anyhow::anyhow!("{message}"))
 }
 
-/// A value has the wrong type.
+/// The error for a value of the wrong type.
 pub(crate) fn misfit(what: &str, value: Value<'_>, wanted: &str) -> starlark::Error {
     wrong(format!("{what} is of type {}, and {wanted} is wanted", value.get_type()))
 }
@@ -50,7 +50,7 @@ pub(crate) fn elements<'v>(value: Value<'v>, what: &str) -> starlark::Result<Vec
     elements.ok_or_else(|| misfit(what, value, "a list"))
 }
 
-/// Names and values: a dict, or a list of pairs in which a name may repeat.
+/// Names and values: a dict, or a list of pairs, in which a name may occur twice.
 pub(crate) fn pairs(value: Value<'_>, what: &str) -> starlark::Result<Vec<(String, String)>> {
     if let Some(dict) = DictRef::from_value(value) {
         return dict.iter().map(|(name, value)| Ok((text(name, what)?, shown(value)))).collect();
@@ -62,7 +62,7 @@ pub(crate) fn pairs(value: Value<'_>, what: &str) -> starlark::Result<Vec<(Strin
     elements(value, what)?.into_iter().map(pair).collect()
 }
 
-/// A value in a line of the log.
+/// Converts a value to a text for a log line.
 pub(crate) fn shown(value: Value<'_>) -> String {
     match value.unpack_str() {
         Some(text) => text.to_owned(),
@@ -118,7 +118,7 @@ pub(crate) fn reference_value<'v>(heap: Heap<'v>, target: &ObjectRef) -> Value<'
     heap.alloc(AllocDict(fields.into_iter().map(|(name, value)| (name, value.as_str()))))
 }
 
-/// The named arguments of a function. Each is taken once; those left over are mistakes.
+/// The named arguments of a function. Each is read once; the remaining ones are mistakes.
 pub(crate) struct Options<'v> {
     function: &'static str,
     given: Vec<(String, Value<'v>)>,
@@ -130,14 +130,14 @@ impl<'v> Options<'v> {
         Self { function, given: given.into_iter().collect(), known: Vec::new() }
     }
 
-    /// From a dict that `writes.op_apply` or a similar function returned.
+    /// The options in a dict that `writes.op_apply` or a similar function returned.
     pub(crate) fn of(function: &'static str, dict: &DictRef<'v>) -> starlark::Result<Self> {
         let given: starlark::Result<Vec<_>> =
             dict.iter().map(|(name, value)| Ok((text(name, function)?, value))).collect();
         Ok(Self { function, given: given?, known: Vec::new() })
     }
 
-    /// The argument. Starlark's None counts as not given.
+    /// Returns the argument. Starlark's None counts as not given.
     pub(crate) fn value(&mut self, name: &'static str) -> Option<Value<'v>> {
         self.known.push(name);
         let place = self.given.iter().position(|(given, _)| given == name)?;
@@ -187,7 +187,7 @@ impl<'v> Options<'v> {
         Ok(self.read(name, pairs)?.unwrap_or_default())
     }
 
-    /// One of these words; the first one if the argument is not given.
+    /// Returns the value for one of these words; the first value if the argument is not given.
     pub(crate) fn one_of<T: Copy>(&mut self, name: &'static str, words: &[(&str, T)]) -> starlark::Result<T> {
         let Some(given) = self.text(name)? else { return Ok(words[0].1) };
         let found = words.iter().find(|(word, _)| *word == given).map(|(_, meaning)| *meaning);
@@ -197,9 +197,9 @@ impl<'v> Options<'v> {
         })
     }
 
-    /// Refuses arguments that were not taken.
+    /// Refuses arguments that were not read.
     pub(crate) fn end(self) -> starlark::Result<()> {
-        // What is found wrong while the script is read must be what is refused here.
+        // The check while the script is read must know the same options.
         debug_assert!(options::of(self.function).is_none_or(|known| known == self.known), "{}", self.function);
         match self.given.first() {
             None => Ok(()),

@@ -1,6 +1,6 @@
-//! Finds what a script takes of the host's interfaces that they do not have, such as `writes.aply`, and arguments that
-//! its functions do not have, such as `forse = True`. Starlark itself finds that only when the line runs, which may be
-//! in a cluster, on the day that something fails.
+//! Finds misspelt attributes of the host's interfaces, such as `writes.aply`, and misspelt arguments of their
+//! functions, such as `forse = True`. Starlark itself reports them only when the line runs, which may be in a cluster,
+//! on the day that something fails.
 
 use std::collections::BTreeSet;
 
@@ -17,8 +17,8 @@ use crate::arguments::wrong;
 use crate::options;
 use crate::script::FILE;
 
-/// Refuses the first attribute that the interface of its name does not have, and the first argument that its function
-/// does not have.
+/// Refuses the first attribute that its interface does not have, and the first argument that its function does not
+/// have.
 pub(crate) fn check(script: &AstModule, globals: &Globals, heap: Heap<'_>) -> starlark::Result<()> {
     let mut seen = Seen::default();
     seen.statement(script.statement());
@@ -54,14 +54,14 @@ pub(crate) fn check(script: &AstModule, globals: &Globals, heap: Heap<'_>) -> st
 
 /// A call with arguments by name.
 struct Call {
-    /// The interface that the function is of. `None`: of none.
+    /// The interface of the function. `None` if it belongs to no interface.
     interface: Option<String>,
     name: String,
     named: Vec<(String, Span)>,
 }
 
 impl Call {
-    /// The name that the script may give to something of its own.
+    /// The first name of the call, which the script may have assigned itself.
     fn root(&self) -> &str {
         self.interface.as_ref().unwrap_or(&self.name)
     }
@@ -73,7 +73,7 @@ impl Call {
         }
     }
 
-    /// The arguments that can be given by name. `None`: any can, or it is no function that a script finds.
+    /// The arguments that can be given by name. `None` if the function takes any, or is unknown.
     fn arguments_of(&self, globals: &Globals, heap: Heap<'_>) -> Option<Vec<String>> {
         if let Some(known) = options::of(&self.function()) {
             return Some(known.iter().map(|&name| name.to_owned()).collect());
@@ -98,12 +98,12 @@ struct Seen {
     /// A name, the attribute that is read from it, and the place.
     attributes: Vec<(String, String, Span)>,
     calls: Vec<Call>,
-    /// The names that the script gives to something of its own, anywhere.
+    /// The names that the script itself assigns, anywhere.
     own: BTreeSet<String>,
 }
 
 impl Seen {
-    /// Collects the names that a statement assigns, also in nested statements.
+    /// Collects the names that a statement assigns, including nested statements.
     fn statement(&mut self, statement: &AstStmt) {
         match &statement.node {
             StmtP::Assign(assign) => self.target(&assign.lhs.node),

@@ -1,4 +1,4 @@
-//! The script, which the host passes to the component that carries it (`wit/script.wit`).
+//! The script, which the component contains and the host passes to it (`wit/script.wit`).
 
 // wit-bindgen's generated code.
 #![allow(missing_docs, unsafe_code, unreachable_pub, clippy::all, clippy::pedantic)]

@@ -7,7 +7,7 @@ use windlass_sdk::bindings::windlass::plugin::log::{self, Level};
 use windlass_sdk::bindings::windlass::plugin::types::Failure;
 
 use crate::arguments::wrong;
-use crate::failures::{problems, told};
+use crate::failures::{problems, reported};
 use crate::kind::{KINDS, RELATION};
 use crate::script::{self, FILE};
 use crate::{answers, relations};
@@ -56,7 +56,8 @@ mod reconciler {
         })
     }
 
-    /// A mapper fails with a text alone: of an error of the host's, with that error's.
+    /// Returns the text of a failure, because a mapper's error is only a text. For a host error it is the host's
+    /// message.
     fn text(failure: Failure) -> String {
         failure.api.map_or(failure.message, |error| error.message)
     }
@@ -100,8 +101,8 @@ mod composer {
     windlass_sdk::bindings::customize::export!(Component with_types_in windlass_sdk::bindings::customize);
 }
 
-/// The manifest. If a script has no valid manifest, the call ends with the reason in the log, where the host looks for
-/// it.
+/// Returns the manifest. Without a valid manifest, the call ends, and the reason is in the log, where the host looks
+/// for it.
 fn describe() -> String {
     match script::with(manifest) {
         Ok(manifest) => manifest,
@@ -145,7 +146,7 @@ fn function(script: &FrozenModule) -> starlark::Result<OwnedFrozenValue> {
     defined(script, name, "request", &format!("a {kind} has"))
 }
 
-/// The script's function for watches that no mapping of the manifest fits.
+/// The script's function for relations that no mapping of the manifest can express.
 fn relation(script: &FrozenModule) -> starlark::Result<OwnedFrozenValue> {
     let (name, arguments, mapping) = RELATION;
     defined(script, name, arguments, &format!("a manifest with a watch that is mapped by `{mapping}` wants"))
@@ -191,13 +192,13 @@ fn answered<T>(
     arguments: impl for<'v> FnOnce(Heap<'v>) -> starlark::Result<Vec<Value<'v>>>,
     answer: impl for<'v> FnOnce(Value<'v>) -> starlark::Result<T>,
 ) -> Result<T, Vec<Failure>> {
-    // An invalid response has no place, so the place of the function is reported.
+    // The value of an invalid response has no place in the script, so the place of the function is reported.
     let answer = |value: Value<'_>| answer(value).map_err(|error| script::placed(called.name(), &error));
     let call = || {
         let function = script::with(|script| called.find(script))?;
         script::in_call(|| script::call(&function, arguments, answer))
     };
     call().map_err(|error| {
-        told(&error, |message, stack| log::log(Level::Error, message, &[("stack".to_owned(), stack.to_owned())]))
+        reported(&error, |message, stack| log::log(Level::Error, message, &[("stack".to_owned(), stack.to_owned())]))
     })
 }

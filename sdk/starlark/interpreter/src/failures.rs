@@ -1,7 +1,7 @@
-//! How calls fail: errors that a script raises or catches, and the failures that the host gets.
+//! The errors that a script raises or catches, and the failures that the host receives.
 //!
 //! A host error passes through Starlark unchanged as a [`Thrown`], so that the host knows how to retry. Any other error
-//! is the script's: it becomes a transient failure, and its stack goes to the log.
+//! comes from the script itself: it becomes a transient failure, and its stack goes to the log.
 
 use std::fmt;
 
@@ -77,7 +77,7 @@ impl Problem {
         *message = if message.is_empty() { context.to_owned() } else { format!("{context}: {message}") };
     }
 
-    /// The error as a script sees it.
+    /// The error as a struct for the script.
     pub(crate) fn value<'v>(&self, heap: Heap<'v>) -> Value<'v> {
         let optional = |text: Option<&str>| text.map_or_else(Value::new_none, |text| heap.alloc(text));
         let number = |number: Option<u32>| number.map_or_else(Value::new_none, |number| heap.alloc(number));
@@ -133,7 +133,7 @@ impl Problem {
     }
 }
 
-/// Names that only reconcilers have, as Starlark quotes them if they are missing.
+/// Names that only reconcilers have, in the quotes of Starlark's error for an unknown name.
 const OF_RECONCILERS: [&str; 8] =
     ["`cache`", "`live`", "`writes`", "`owners`", "`events`", "`metrics`", "`http`", "`requeue_after`"];
 
@@ -166,22 +166,22 @@ pub(crate) fn problems(error: &starlark::Error) -> Vec<Problem> {
     };
     let frames = stack::frames(error);
     let message = match frames.first() {
-        Some(frame) => format!("{}: {message}", frame.told()),
+        Some(frame) => format!("{}: {message}", frame.text()),
         None => message,
     };
     let frames: Vec<_> = frames.iter().map(ToString::to_string).collect();
     vec![Problem { stack: Some(frames.join("\n")), ..Problem::own(message, false, None) }]
 }
 
-/// The failures for the host. Writes the script's own mistakes to the log first.
-pub(crate) fn told(error: &starlark::Error, log: impl Fn(&str, &str)) -> Vec<Failure> {
-    let tell = |problem: Problem| {
+/// Returns the failures for the host, and writes the script's own mistakes to the log.
+pub(crate) fn reported(error: &starlark::Error, log: impl Fn(&str, &str)) -> Vec<Failure> {
+    let report = |problem: Problem| {
         if let Some(stack) = problem.stack.filter(|stack| !stack.is_empty()) {
             log(&problem.failure.message, &stack);
         }
         problem.failure
     };
-    problems(error).into_iter().map(tell).collect()
+    problems(error).into_iter().map(report).collect()
 }
 
 /// The errors of an `attempt`, and the other arguments of `fail` and `fail_all`: errors, lists of errors, and None,
@@ -194,7 +194,7 @@ pub(crate) fn collected<'v>(values: impl IntoIterator<Item = Value<'v>>, what: &
     Ok(problems)
 }
 
-/// Flattens nested lists of errors; a list may contain itself.
+/// The most levels of nested lists of errors. The limit is needed because a list may contain itself.
 const ERROR_LIST_DEPTH_MAX: usize = 8;
 
 fn collect(value: Value<'_>, what: &str, deepest: usize, problems: &mut Vec<Problem>) -> starlark::Result<()> {
@@ -211,7 +211,7 @@ fn collect(value: Value<'_>, what: &str, deepest: usize, problems: &mut Vec<Prob
     Ok(())
 }
 
-/// A list of errors as a script sees it.
+/// A list of errors for the script.
 pub(crate) fn values<'v>(heap: Heap<'v>, problems: &[Problem]) -> Value<'v> {
     heap.alloc(AllocList(problems.iter().map(|problem| problem.value(heap))))
 }

@@ -2,20 +2,20 @@
 
 use crate::script::FILE;
 
-/// The function that the host calls, and the kind that has it; then those of the other kind.
+/// The function that the host calls, and the name of its kind; then the same for the other kind.
 #[cfg(feature = "reconciler")]
 pub(crate) const KINDS: [(&str, &str); 2] = [("reconcile", "reconciler"), ("compose", "composer")];
 #[cfg(feature = "composer")]
 pub(crate) const KINDS: [(&str, &str); 2] = [("compose", "composer"), ("reconcile", "reconciler")];
 
-/// The optional function beside it, its arguments, and the manifest's mapping that uses it.
+/// The optional function of this kind, its arguments, and the manifest's mapping that uses it.
 #[cfg(feature = "reconciler")]
 pub(crate) const RELATION: (&str, &str, &str) = ("map", "watch, change", "mapper");
 #[cfg(feature = "composer")]
 pub(crate) const RELATION: (&str, &str, &str) = ("customize", "request", "customize");
 
-/// Refuses a script of the other kind before it is read: it may call functions that this kind does not have, and then
-/// that error would be reported instead.
+/// Refuses a script of the other kind before it is read. Such a script may call functions that this kind does not have,
+/// and that error would be misleading.
 pub(crate) fn check(script: &str) -> Result<(), String> {
     let [(name, kind), (other, other_kind)] = KINDS;
     let defines = |name: &str| {

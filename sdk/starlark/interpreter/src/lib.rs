@@ -1,8 +1,8 @@
-//! The interpreter from which `windlass build` makes a plugin in Starlark: `plugin.star` → a component.
+//! The interpreter from which `windlass build` makes a plugin in Starlark.
 //!
-//! The module exports Windlass's interface. The component carries the script ([`carried`]). It is read once per
-//! instance ([`script`]), and its functions handle each call ([`entry`]). [`api`] has the functions that a script may
-//! call, one module per interface; [`values`] and [`arguments`] convert, and [`failures`] reports how a call failed.
+//! The module exports Windlass's interface. The component contains the script ([`carried`]). An instance reads it once
+//! ([`script`]), and its functions handle each call ([`entry`]). [`api`] has the functions that a script may call, with
+//! a module for each interface; [`values`] and [`arguments`] convert, and [`failures`] reports how a call failed.
 
 #[cfg(all(feature = "reconciler", feature = "composer"))]
 compile_error!("a module is of one world: give one of the features `reconciler` and `composer`");

@@ -1,7 +1,7 @@
 //! Limits how deeply a script may nest. The parser recurses for each level, and would overflow its stack without a
 //! message.
 
-/// Nested brackets and blocks. Real scripts never have a hundred levels.
+/// The most levels of nested brackets and blocks. Real scripts never have a hundred.
 const SOURCE_DEPTH_MAX: usize = 100;
 
 /// The place in the script that is nested too deeply, counted from 1.
@@ -11,7 +11,7 @@ pub(crate) struct TooDeep {
     pub(crate) column: usize,
 }
 
-/// A string literal that has begun.
+/// A string literal that is being read.
 struct Quote {
     mark: char,
     /// Whether it has three quotes at each end.
@@ -21,7 +21,7 @@ struct Quote {
 }
 
 impl Quote {
-    /// How deep it is in an expression after `letter`.
+    /// Reads a letter of an f-string, and returns how deep the expression is nested after it.
     fn expression(&mut self, letter: char) -> usize {
         let Some(depth) = &mut self.expressions else { return 0 };
         match letter {
@@ -34,8 +34,8 @@ impl Quote {
     }
 }
 
-/// Looks for brackets and blocks that nest too deeply. Strings and comments are skipped, but not the expressions in the
-/// braces of an f-string.
+/// Finds brackets and blocks that nest too deeply. It skips strings and comments, but not the expressions in the braces
+/// of an f-string.
 pub(crate) fn check(script: &str) -> Result<(), TooDeep> {
     let mut letters = script.chars().peekable();
     let (mut line, mut column, mut depth, mut at_begin, mut indent) = (1, 0, 0_usize, true, 0_usize);
@@ -45,7 +45,7 @@ pub(crate) fn check(script: &str) -> Result<(), TooDeep> {
         column += 1;
         if letter == '\n' {
             (line, column, at_begin, indent) = (line + 1, 0, true, 0);
-            // A string literal of one line ends with the line, even if that is a mistake.
+            // A short string literal ends with its line, even if the closing quote is missing.
             quote = quote.filter(|quote| quote.is_long);
             continue;
         }
@@ -87,7 +87,7 @@ pub(crate) fn check(script: &str) -> Result<(), TooDeep> {
     Ok(())
 }
 
-/// Takes two more of `mark`, if they follow.
+/// Reads two more of `mark`, if they follow.
 fn twice(letters: &mut std::iter::Peekable<std::str::Chars<'_>>, mark: char) -> bool {
     let mut ahead = letters.clone();
     if ahead.next() == Some(mark) && ahead.next() == Some(mark) {

@@ -1,4 +1,4 @@
-//! The names of the options of the host's functions: of the arguments that Starlark itself does not know by name.
+//! The options of the host's functions: the arguments that Starlark itself does not know by name.
 
 const WRITE: [&str; 8] =
     ["subresource", "parent", "resource_version", "owned", "force", "dry_run", "field_validation", "manager_suffix"];
@@ -15,8 +15,8 @@ const PATCH: [&str; 9] = [
 ];
 const DELETE: [&str; 4] = ["resource_version", "propagation", "grace_period_ms", "dry_run"];
 
-/// The options of `function`, in the order in which it reads them. `None` if they are not in this table: Starlark knows
-/// them, or the function takes any.
+/// The options of `function`, in the order in which it reads them. `None` if the function is not in this table:
+/// Starlark knows its arguments, or it takes any.
 pub(crate) fn of(function: &str) -> Option<&'static [&'static str]> {
     Some(match function {
         "cache.get" | "cache.get_many" => &["fields"],

@@ -8,7 +8,7 @@ pub(crate) use self::of_composers::rules;
 pub(crate) use self::of_reconcilers::{change, targets};
 use crate::kind::RELATION;
 
-/// Whether a manifest has a watch that uses the script's function.
+/// Whether a manifest has a watch that uses the script's mapping function.
 pub(crate) fn are_by_code(manifest: &Json) -> bool {
     let (_, _, mapping) = RELATION;
     let mut watches = list(manifest, "controllers").flat_map(|controller| list(controller, "watches"));

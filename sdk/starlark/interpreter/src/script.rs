@@ -1,5 +1,5 @@
-//! The script: read once per instance, and then frozen. So a call cannot leave state in it, and a reused instance
-//! handles each call like a new one.
+//! The script. An instance reads it once, and then freezes it. So a call cannot leave state in it, and a reused
+//! instance handles each call like a new one.
 
 use std::cell::{Cell, OnceCell};
 
@@ -13,7 +13,7 @@ use crate::{api, attributes, carried, kind, nesting};
 
 /// The name of the script's file.
 pub(crate) const FILE: &str = "plugin.star";
-/// The maximum depth of function calls. A frame takes some 2 KiB of a plugin's stack of 512 KiB.
+/// The maximum depth of function calls. A frame takes about 2 KiB of a plugin's stack of 512 KiB.
 const CALL_DEPTH_MAX: usize = 60;
 
 /// Standard Starlark with the common extensions of its dialects, and without `load`: a plugin is one file.
@@ -40,7 +40,7 @@ pub(crate) fn is_in_call() -> bool {
     IS_IN_CALL.get()
 }
 
-/// The names that the script defines, with their values.
+/// Calls `then` with the names that the script defines, and their values.
 pub(crate) fn with<T>(then: impl FnOnce(&FrozenModule) -> starlark::Result<T>) -> starlark::Result<T> {
     SCRIPT.with(|script| {
         if let Some(script) = script.get() {
@@ -93,7 +93,7 @@ fn line_of(text: &str, name: &str) -> Option<usize> {
     text.lines().position(is_it).map(|line| line + 1)
 }
 
-/// Whether a text parses, whatever its names mean.
+/// Whether a text parses, even if its names are unknown.
 #[cfg(all(test, feature = "reconciler"))]
 pub(crate) fn is_syntax(text: &str) -> bool {
     AstModule::parse(FILE, text.to_owned(), &DIALECT).is_ok()

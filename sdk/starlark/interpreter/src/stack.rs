@@ -4,7 +4,7 @@ use std::fmt;
 
 use starlark::codemap::FileSpan;
 
-/// A place, and its function. `None` at the top level of the script.
+/// A place, and the function that contains it. The function is `None` at the top level of the script.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct StackFrame {
     function: Option<String>,
@@ -18,14 +18,14 @@ impl StackFrame {
         Self { function: function.map(str::to_owned), place }
     }
 
-    /// In the form of compilers: `plugin.star:12:5 in scale`.
-    pub(crate) fn told(&self) -> String {
+    /// The frame in the form of compilers: `plugin.star:12:5 in scale`.
+    pub(crate) fn text(&self) -> String {
         let within = self.function.as_ref().map(|function| format!(" in {function}"));
         format!("{}{}", self.place, within.unwrap_or_default())
     }
 }
 
-/// In the form of a JavaScript stack: `at scale (plugin.star:12:5)`.
+/// The frame in the form of a JavaScript stack: `at scale (plugin.star:12:5)`.
 impl fmt::Display for StackFrame {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.function {
@@ -38,10 +38,10 @@ impl fmt::Display for StackFrame {
 /// The call stack of an error, innermost frame first.
 pub(crate) fn frames(error: &starlark::Error) -> Vec<StackFrame> {
     let calls = &error.call_stack().frames;
-    // Each frame has the place of the call; the previous frame has the function that contains the place.
+    // A frame has the place of the call. The function that contains this place is in the previous frame.
     let function = |place: Option<usize>| place.map(|place| calls[place].name.as_str());
     let last = calls.len().checked_sub(1);
-    // A host function has no lines: the error is at the place of its call.
+    // A host function has no lines, so the error is reported at the place of its call.
     let is_called_there = |span: &&FileSpan| last.and_then(|last| calls[last].location.as_ref()) == Some(span);
     let own = error.span().filter(|span| !is_called_there(span)).map(|span| (function(last), span));
     let made = (0..calls.len()).rev();

@@ -1,4 +1,4 @@
-//! Wrong scripts, and the messages that their authors get.
+//! Wrong scripts, and the messages that their authors see.
 
 use starlark::environment::FrozenModule;
 use starlark::values::Value;
@@ -288,7 +288,7 @@ def run():
     assert_eq!(verbs, ["create", "patch", "patch"]);
 }
 
-/// The same cases as for the SDKs, each with the names that they leave out.
+/// The tests of all SDKs share these cases, which leave out the kind and the name of the object.
 #[test]
 fn ensure_sends_the_smallest_patch() {
     let cases: Vec<serde_json::Value> = serde_json::from_str(include_str!("../../../cases/ensure.json")).expect("JSON");
@@ -309,7 +309,7 @@ fn ensure_sends_the_smallest_patch() {
         };
         assert_eq!(ended, effect, "{}", case["name"]);
         let sent = host.writes().into_iter().next().map(|write| write.body);
-        // By value: the interpreter writes numbers in its own form.
+        // The patches are compared by value, because the interpreter writes numbers in its own form.
         let are_same = match (&sent, &patch) {
             (Some(sent), Some(patch)) => has_fields(sent, patch) && has_fields(patch, sent),
             (sent, patch) => sent == patch,

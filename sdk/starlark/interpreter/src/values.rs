@@ -11,13 +11,13 @@ use starlark::values::{Heap, Value, ValueLike as _};
 
 use crate::arguments::wrong;
 
-/// The most levels of nested lists and dicts: as many as the reader accepts.
+/// The most levels of nested lists and dicts, which is also the parser's limit.
 const VALUE_DEPTH_MAX: usize = 128;
 
-/// A value that cannot be JSON.
+/// A value that JSON cannot represent.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct NoJson {
-    /// A JSON pointer.
+    /// The place, as a JSON pointer.
     place: String,
     /// A description of the value.
     found: String,
@@ -32,7 +32,7 @@ impl fmt::Display for NoJson {
 
 impl std::error::Error for NoJson {}
 
-/// A value as JSON. Structs become objects, tuples become lists.
+/// Converts a value to JSON. Structs become objects, and tuples become lists.
 pub(crate) fn to_json(value: Value<'_>) -> Result<String, NoJson> {
     let mut writer = Writer { text: String::new(), place: Vec::new() };
     writer.value(value)?;
@@ -41,7 +41,7 @@ pub(crate) fn to_json(value: Value<'_>) -> Result<String, NoJson> {
 
 struct Writer {
     text: String,
-    /// The path in the whole value, outermost first.
+    /// The path of the current value in the whole value, outermost first.
     place: Vec<String>,
 }
 
@@ -120,7 +120,7 @@ impl Writer {
 }
 
 fn quoted(text: &str, out: &mut String) {
-    // Cannot fail: a text can always be written as JSON.
+    // This cannot fail: a text can always be written as JSON.
     out.push_str(&serde_json::to_string(text).unwrap_or_default());
 }
 
@@ -155,7 +155,7 @@ fn number_of<'v>(heap: Heap<'v>, number: &serde_json::Number) -> anyhow::Result<
     let written = number.to_string();
     let is_whole = !written.contains(['.', 'e', 'E']);
     match number.as_f64() {
-        // The largest allowed.
+        // A whole number may have any size.
         _ if is_whole => Ok(heap.alloc(number)),
         Some(number) if number.is_finite() => Ok(heap.alloc(number)),
         _ => Err(anyhow::anyhow!("the number {written} is too large")),

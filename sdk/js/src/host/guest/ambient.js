@@ -1,4 +1,4 @@
-// In a component the language's own clock, randomness and console are the host's from the start.
+// In a component the host's clock, randomness and console replace the language's own from the start.
 import { install } from '../../ambient.js';
 
 install();

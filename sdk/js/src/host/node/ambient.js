@@ -1,1 +1,1 @@
-// On Node.js the globals are Node's. `windlass/testing` replaces them while a plugin is called.
+// On Node.js the globals are Node.js's own. `windlass/testing` replaces them while a plugin is called.

@@ -1,8 +1,8 @@
-// On Node.js there is no host: a plugin's calls go to the double of the running test, see ../../testing.js.
+// On Node.js there is no host. A plugin's calls go to the double of the running test, see ../../testing.js.
 
 let double;
 
-/** Makes `host` answer from now on, and returns its predecessor. */
+/** Uses `host` as the double from now on, and returns the previous one. */
 export function use(host) {
   const before = double;
   double = host;

@@ -55,7 +55,7 @@ mod nothing {
     }
 
     impl Regex {
-        /// Takes any pattern.
+        /// Accepts any pattern.
         pub fn new(pattern: &str) -> Result<Self, Error> {
             Ok(Self(pattern.to_owned()))
         }
@@ -78,14 +78,14 @@ mod nothing {
             None
         }
 
-        /// The text as it is.
+        /// Returns the text unchanged.
         pub fn replace_all<'h, R>(&self, text: &'h str, _: R) -> Cow<'h, str> {
             Cow::Borrowed(text)
         }
     }
 
     impl RegexBuilder {
-        /// Takes any pattern.
+        /// Accepts any pattern.
         #[must_use]
         pub fn new(pattern: &str) -> Self {
             Self(pattern.to_owned())

@@ -104,7 +104,7 @@ pub(super) fn all_pages(
     }
 }
 
-/// For each of several requests, a struct of its `value` and its `errors`.
+/// The results of several requests: for each a struct of its `value` and its `errors`.
 pub(super) fn settled(heap: Heap<'_>, answers: Vec<Result<Option<String>, ApiError>>) -> starlark::Result<Value<'_>> {
     let mut settled = Vec::with_capacity(answers.len());
     for answer in answers {

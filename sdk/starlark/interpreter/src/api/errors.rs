@@ -111,13 +111,13 @@ pub(crate) fn values(builder: &mut GlobalsBuilder) {
     }
 }
 
-/// An HTTP status.
+/// Checks an HTTP status.
 fn code(given: Option<u32>) -> starlark::Result<u16> {
     let Some(given) = given else { return Err(wrong("errors.api has no `code`: the status of HTTP, such as 409")) };
     u16::try_from(given).map_err(|_| wrong(format!("`code` of errors.api is {given}, which is no status of HTTP")))
 }
 
-/// All reasons by name; the first one means no reason.
+/// All reasons by name. The first one stands for no reason.
 fn reasons() -> Vec<(&'static str, ApiReason)> {
     let others = ApiReason::ALL.into_iter().filter(|reason| *reason != ApiReason::Other);
     std::iter::once(ApiReason::Other).chain(others).map(|reason| (reason.as_str(), reason)).collect()

@@ -32,7 +32,7 @@ pub(crate) fn functions(builder: &mut GlobalsBuilder) {
         .into_iter()
         .collect();
         let event = heap.alloc(AllocStruct(fields));
-        // A mistake is reported where the event is created.
+        // A mistake is reported at the line that creates the event.
         event_of(event, "event")?;
         Ok(event)
     }
@@ -48,7 +48,7 @@ pub(crate) fn emitting(builder: &mut GlobalsBuilder) {
     }
 }
 
-/// An event that a script has created.
+/// Reads an event that a script has created.
 pub(crate) fn event_of(value: Value<'_>, what: &str) -> starlark::Result<Event> {
     let wanted = "what event(…) returns";
     let fields = StructRef::from_value(value).ok_or_else(|| misfit(what, value, wanted))?;

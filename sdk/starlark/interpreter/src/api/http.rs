@@ -30,7 +30,7 @@ pub(crate) fn functions(builder: &mut GlobalsBuilder) {
             timeout_ms: options.milliseconds("timeout_ms")?,
         };
         options.end()?;
-        // A query may contain secrets.
+        // Messages leave out the query, which may contain secrets.
         let target = format!("{} {}", request.method, url.split(['?', '#']).next().unwrap_or_default());
         let response = http::fetch(&request).map_err(|error| failed(&target, error.reason, &error.message))?;
         let headers = response.headers.into_iter().map(|(name, value)| heap.alloc((name, value)));
@@ -57,7 +57,7 @@ fn body(value: Value<'_>) -> starlark::Result<Body> {
 
 fn failed(target: &str, reason: HttpReason, message: &str) -> starlark::Error {
     if reason == HttpReason::NotGranted {
-        // The host runs the key again when the policy changes, as after any denial.
+        // Reported like a denial of the API: the host runs the key again when the policy changes.
         return throw(ApiError {
             code: 403,
             reason: ApiReason::NotGranted,

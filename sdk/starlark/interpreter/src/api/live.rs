@@ -59,7 +59,7 @@ pub(crate) fn functions(builder: &mut GlobalsBuilder) {
         let mut options = Options::new("live.log", options);
         let target = reference(pod, "the Pod of live.log")?;
         let query = LogQuery {
-            // The log of the Pod that has the name now.
+            // The UID is left out, so the log is that of the Pod that has the name now.
             target: windlass_sdk::ObjectRef { uid: None, ..target },
             container: options.text("container")?,
             previous: options.flag("previous")?,

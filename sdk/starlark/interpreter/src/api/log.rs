@@ -78,7 +78,8 @@ fn line(level: Level, message: Value<'_>, fields: SmallMap<String, Value<'_>>) -
     NoneType
 }
 
-/// There is no log while the script is read and while the host asks for the manifest.
+/// Writes a line. It is dropped while the script is read and while the host asks for the manifest, because there is no
+/// log then.
 pub(crate) fn write(level: Level, message: &str, fields: &[(String, String)]) {
     if script::is_in_call() {
         log::log(level, message, fields);

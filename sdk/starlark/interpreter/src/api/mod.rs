@@ -1,6 +1,6 @@
-//! The functions that a script may call: the host's interfaces by name, and some functions outside of these.
+//! The functions that a script may call: the host's interfaces by name, and some functions that belong to no interface.
 //!
-//! A composer only has the imports of its world, so the other functions are not compiled into it.
+//! A composer has only the imports of its world, so the other functions are not compiled into it.
 
 mod basics;
 #[cfg(feature = "reconciler")]
@@ -30,7 +30,7 @@ use starlark::values::{Heap, Value};
 use crate::arguments::wrong;
 use crate::script;
 
-/// All names that a script finds.
+/// All names that a script may use.
 pub(crate) fn globals() -> Globals {
     let standard = [LibraryExtension::StructType, LibraryExtension::Filter, LibraryExtension::Print];
     let globals = GlobalsBuilder::extended_by(&standard)

@@ -85,7 +85,7 @@ pub(crate) fn functions(builder: &mut GlobalsBuilder) {
         Ok(Value::new_none())
     }
 
-    // A text, or a whole number; it counts bytes if it is to be written in powers of 1,024.
+    // The amount is a text or a whole number. `binary` writes a number in powers of 1,024.
     fn quantity<'v>(
         #[starlark(require = pos)] amount: Value<'v>,
         #[starlark(require = named, default = false)] binary: bool,
@@ -111,7 +111,7 @@ pub(crate) fn functions(builder: &mut GlobalsBuilder) {
         let what = "what selector_text is given";
         let wrong_with = |error| wrong(format!("{what}: {error}"));
         let mut given: serde_json::Value = serde_json::from_str(&json(selector, what)?).map_err(wrong_with)?;
-        // An object without labels has None here.
+        // The field is None if the object has no labels.
         if let serde_json::Value::Object(fields) = &mut given {
             fields.retain(|_, value| !value.is_null());
         }

@@ -1,5 +1,5 @@
-// Package export_windlass_plugin_composer is what the generated bindings call. The SDK says what by its variables, since
-// it imports the bindings and not the other way round.
+// Package export_windlass_plugin_composer has the functions that the generated bindings call. The SDK sets them through
+// the variables, because the SDK imports the bindings and not the other way round.
 package export_windlass_plugin_composer
 
 import (
@@ -9,17 +9,17 @@ import (
 	"windlass.dev/sdk/internal/wit/imports/windlass_plugin_types"
 )
 
-// Result is how a composition ended.
+// Result is a composition, or the failures.
 type Result = wt.Result[windlass_plugin_composer.Composition, []windlass_plugin_types.Failure]
 
-// What the plugin does.
+// The plugin's functions.
 var (
 	Description func() string
 	Composer    func(windlass_plugin_composer.CompositionRequest) Result
 )
 
-// Describe answers with the manifest.
+// Describe returns the manifest.
 func Describe() string { return Description() }
 
-// Compose answers with the children of one object.
+// Compose returns the children of one object.
 func Compose(request windlass_plugin_composer.CompositionRequest) Result { return Composer(request) }

@@ -1,5 +1,5 @@
-// Package export_windlass_plugin_mapper is what the generated bindings call. The SDK says what by its variable, since it
-// imports the bindings and not the other way round.
+// Package export_windlass_plugin_mapper has the functions that the generated bindings call. The SDK sets them through
+// the variable, because the SDK imports the bindings and not the other way round.
 package export_windlass_plugin_mapper
 
 import (
@@ -8,11 +8,11 @@ import (
 	"windlass.dev/sdk/internal/wit/imports/windlass_plugin_mapper"
 )
 
-// Result is the targets of each change, or why there are none.
+// Result is the targets of each change, or the error.
 type Result = wt.Result[[][]windlass_plugin_mapper.Target, string]
 
-// Mapper is the plugin's.
+// Mapper is the plugin's mapper.
 var Mapper func(windlass_plugin_mapper.ChangeBatch) Result
 
-// Map says which primaries each change concerns.
+// Map returns the primaries that each change concerns.
 func Map(batch windlass_plugin_mapper.ChangeBatch) Result { return Mapper(batch) }

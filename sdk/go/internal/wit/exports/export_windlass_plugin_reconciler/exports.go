@@ -1,5 +1,5 @@
-// Package export_windlass_plugin_reconciler is what the generated bindings call. The SDK says what by its variables, since
-// it imports the bindings and not the other way round.
+// Package export_windlass_plugin_reconciler has the functions that the generated bindings call. The SDK sets them
+// through the variables, because the SDK imports the bindings and not the other way round.
 package export_windlass_plugin_reconciler
 
 import (
@@ -9,16 +9,16 @@ import (
 	"windlass.dev/sdk/internal/wit/imports/windlass_plugin_types"
 )
 
-// Result is how a reconcile ended.
+// Result is the outcome of a reconcile, or the failures.
 type Result = wt.Result[windlass_plugin_reconciler.Outcome, []windlass_plugin_types.Failure]
 
-// What the plugin does.
+// The plugin's functions.
 var (
 	Description func() string
 	Reconciler  func(windlass_plugin_types.Request) Result
 )
 
-// Describe answers with the manifest.
+// Describe returns the manifest.
 func Describe() string { return Description() }
 
 // Reconcile reconciles one object.
