@@ -1,5 +1,5 @@
-//! Optional HTTPS: a given or a self-made certificate for the server, and users by client certificate. `server/listen`
-//! does the handshake before HTTP; the code behind it is the same as without TLS.
+//! Optional HTTPS. The server's certificate is given or created by the server, and client certificates name users.
+//! `server/listen` makes the handshake; all other code is the same as without TLS.
 
 mod certificates;
 mod handshake;
