@@ -382,7 +382,7 @@ impl ApiServer {
             && let Err(error) = self.write_state(path)
         {
             let error = &error as &dyn std::error::Error;
-            tracing::error!(error, "the last state is not kept; the next start has the one before");
+            tracing::error!(error, "cannot save the last state; the next start uses the previous one");
         }
     }
 }

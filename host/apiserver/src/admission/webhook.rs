@@ -125,7 +125,7 @@ impl Webhook {
             Ok(answer) if answer.allowed => Ok(Some(answer)),
             Ok(answer) => Err(ApiError::denied_by_webhook(&self.name, &answer.status)),
             Err(why) if self.is_ignored => {
-                tracing::warn!(webhook = self.name, why, "a webhook failed; its failure policy lets the request go on");
+                tracing::warn!(webhook = self.name, why, "a webhook failed; its failure policy allows the request");
                 Ok(None)
             }
             Err(why) => Err(ApiError::internal_error(&format!("failed calling webhook {:?}: {why}", self.name))),

@@ -237,8 +237,8 @@ fn invalid_raw_json_is_refused_and_valid_raw_json_is_kept() {
     let place = bytes.windows(2).position(|pair| pair == b"[\"").expect("the list");
     let mut broken = bytes.clone();
     broken[place] = b'(';
-    let error = decode(&broken).expect_err("this is no JSON").to_string();
-    assert!(error.starts_with("ControllerRevision.data is no JSON: "), "{error}");
+    let error = decode(&broken).expect_err("invalid JSON").to_string();
+    assert!(error.starts_with("ControllerRevision.data is not valid JSON: "), "{error}");
 }
 
 /// Uses the pod spec, because it has the most fields.

@@ -109,11 +109,7 @@ async fn before(
             Reaction::Jump(leap) => context.shared.lock().time.leap(leap.signed()),
             Reaction::Edit(edit) => {
                 if let Err(why) = write(&mut context.shared.lock(), asked, edit) {
-                    tracing::warn!(
-                        rule,
-                        why,
-                        "the edit of a reactor could not be made; the request is served without it"
-                    );
+                    tracing::warn!(rule, why, "a reactor's edit failed; the request is served without it");
                 }
             }
             Reaction::Older(older) => {

@@ -24,7 +24,7 @@ pub struct ApiService {
 /// The error if the server has sent no response, as if the connection was lost. The request may or may not have been
 /// carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the connection was closed before an answer came")]
+#[error("the connection was closed before a response arrived")]
 pub struct ConnectionDropped;
 
 impl ApiService {
