@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_holds_in_its_time_and_for_its_audience() {
+    fn a_token_is_valid_in_its_period_and_for_its_audiences() {
         let key = TokenKey::new([1; 64]);
         let token = key.issue(&claims());
         assert_eq!(key.verify(&token, 200, &here()), Err(TokenError::Expired));

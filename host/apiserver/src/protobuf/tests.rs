@@ -182,7 +182,7 @@ fn a_value_of_the_wrong_type_is_named() {
 }
 
 #[test]
-fn the_same_object_is_the_same_bytes() {
+fn an_object_is_always_encoded_to_the_same_bytes() {
     let entries: Map<String, Value> = (0..50).map(|number| (format!("key-{number:02}"), json!("a"))).collect();
     let object = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "labels": entries }, "data": entries });
     let bytes = encode(&object).expect("it can be written");
@@ -194,7 +194,7 @@ fn the_same_object_is_the_same_bytes() {
 }
 
 #[test]
-fn a_small_body_is_no_large_object() {
+fn a_small_body_cannot_expand_to_a_large_object() {
     let body_of = |containers: usize| {
         // `spec` is field 2 of a pod, and `containers` is field 2 of the spec. An empty container has no bytes.
         let spec = [18u8, 0].repeat(containers);

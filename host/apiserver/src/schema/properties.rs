@@ -67,7 +67,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn properties_are_a_map(fields in vec(("[a-c]{0,2}", any::<u8>()), 0..20), asked in "[a-d]{0,2}") {
+        fn properties_behave_like_a_map(fields in vec(("[a-c]{0,2}", any::<u8>()), 0..20), asked in "[a-d]{0,2}") {
             let expected: BTreeMap<String, u8> = fields.iter().cloned().collect();
             let mut found: Properties<u8> = fields.into_iter().map(|(name, field)| (name.into(), field)).collect();
             prop_assert_eq!(found.get(&asked), expected.get(&asked));

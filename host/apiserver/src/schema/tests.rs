@@ -227,7 +227,7 @@ fn errors_of_lists_objects_and_operators_read_as_in_kubernetes() {
 }
 
 #[test]
-fn acceptable_values_pass() {
+fn valid_values_are_accepted() {
     for (field, value) in [
         (json!({"type": "number"}), json!(1)),
         (json!({"type": "integer"}), json!(1.0)),
@@ -374,7 +374,7 @@ fn a_null_is_kept_if_nullable_and_dropped_otherwise() {
 }
 
 #[test]
-fn unknown_fields_go_and_are_named() {
+fn unknown_fields_are_removed_and_reported() {
     let schema = schema(&json!({"type": "object", "properties": {
         "known": {"type": "string"},
         "list": {"type": "array", "items": {"type": "object", "properties": {"a": {"type": "string"}}}},

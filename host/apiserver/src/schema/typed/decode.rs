@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_of_another_type_is_refused_in_gos_words() {
+    fn mistyped_values_are_refused_with_gos_messages() {
         for (spec, error) in [
             (json!({"replicas": "two"}), "string into Go struct field DeploymentSpec.spec.replicas of type int32"),
             (json!({"replicas": 1.5}), "number 1.5 into Go struct field DeploymentSpec.spec.replicas of type int32"),

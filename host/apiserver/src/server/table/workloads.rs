@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_says_how_far_it_got() {
+    fn a_job_shows_its_completions_and_state() {
         let job = |spec: Value| json!({ "spec": spec, "status": { "succeeded": 1 } });
         assert_eq!(completions(&job(json!({ "completions": 3 }))), "1/3");
         assert_eq!(completions(&job(json!({ "parallelism": 2 }))), "1/1 of 2");
