@@ -146,7 +146,7 @@ pub(super) enum Asked<'c> {
     Now(Box<Question>),
 }
 
-/// Gives up a request until these questions are answered. The returned error never reaches a client.
+/// Stops processing a request until these questions are answered. The returned error never reaches a client.
 pub(super) fn give_up(consultation: &Consultation, questions: Vec<Question>) -> ApiError {
     consultation.leave(questions);
     ApiError::internal("a webhook is still to be asked")

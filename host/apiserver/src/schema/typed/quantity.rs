@@ -24,8 +24,9 @@ enum Style {
     Binary,
 }
 
-/// The largest quantity, and the power of ten of the smallest unit, a billionth.
+/// The largest quantity.
 const QUANTITY_MAX: i128 = i64::MAX as i128;
+/// The smallest unit is a billionth, the power -9 of ten.
 const QUANTITY_EXPONENT_MIN: i32 = -9;
 
 const DECIMAL: [(&str, i32); 10] =

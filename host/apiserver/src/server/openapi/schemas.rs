@@ -147,7 +147,7 @@ fn collect_references(schema: &Value, found: &mut Vec<String>) {
     }
 }
 
-/// Rewrites a schema in the older form: references stand alone, and alternatives and defaults are left out.
+/// Rewrites a schema for OpenAPI v2: unwraps references from `allOf`, and removes alternatives and defaults.
 pub(super) fn to_v2(schema: &mut Value) {
     match schema {
         Value::Object(fields) => {
