@@ -316,7 +316,7 @@ impl ApiServer {
         Ok(())
     }
 
-    /// From now on, UIDs and generated names follow from another seed.
+    /// Sets another seed for UIDs and generated names from now on.
     pub fn reseed(&self, seed: u64) {
         self.context.shared.lock().chance = Chance::new(Some(seed));
     }

@@ -41,7 +41,7 @@ pub enum StateFileError {
     Foreign {
         /// The file.
         path: PathBuf,
-        /// How it differs from a state file.
+        /// The difference from a valid state file.
         message: String,
     },
     /// The file is truncated, or was modified by another program.

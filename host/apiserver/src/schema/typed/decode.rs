@@ -24,7 +24,7 @@ impl From<Cause> for TypeError {
     }
 }
 
-/// The reader in a real server whose error messages are used.
+/// The decoder of a real server whose error messages are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reading {
     /// The JSON decoder. It reads bodies.
