@@ -316,7 +316,7 @@ impl ApiServer {
         Ok(())
     }
 
-    /// From now on, UIDs and generated names follow from another seed.
+    /// Sets another seed for UIDs and generated names from now on.
     pub fn reseed(&self, seed: u64) {
         self.context.shared.lock().chance = Chance::new(Some(seed));
     }
@@ -382,7 +382,7 @@ impl ApiServer {
             && let Err(error) = self.write_state(path)
         {
             let error = &error as &dyn std::error::Error;
-            tracing::error!(error, "the last state is not kept; the next start has the one before");
+            tracing::error!(error, "cannot save the last state; the next start uses the previous one");
         }
     }
 }

@@ -55,7 +55,7 @@ impl Pattern {
             let Some(left) = budget.left.get().checked_sub(limit) else {
                 // Uses up the budget. Otherwise the failed attempts with smaller limits would be free, again and again.
                 budget.left.set(0);
-                return Err("the patterns of this definition are too large together".to_owned());
+                return Err("the patterns of this definition are too large in total".to_owned());
             };
             match RegexBuilder::new(&translated).size_limit(limit).build() {
                 Ok(regex) => {

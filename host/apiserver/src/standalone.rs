@@ -1,4 +1,4 @@
-//! The server as a standalone program: `windlass apiserver` and the example `serve` use it.
+//! The server as a standalone program, for `windlass apiserver` and the example `serve`.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,15 +11,15 @@ use crate::{ApiServer, Config, StartError};
 pub struct StandaloneOptions {
     /// The options of the server itself.
     pub config: Config,
-    /// The file for the port, written once the server is ready.
+    /// The file to which the port is written when the server is ready.
     pub port_file: Option<PathBuf>,
-    /// The file for the kubeconfig, written before the port.
+    /// The file to which the kubeconfig is written, before the port.
     pub kubeconfig: Option<PathBuf>,
-    /// Manifests to create at the start.
+    /// The manifests that are applied at the start.
     pub load: Option<PathBuf>,
     /// The file that keeps the state across restarts.
     pub state: Option<PathBuf>,
-    /// A file of reactors; the server follows its changes.
+    /// The file of reactors. The server follows its changes.
     pub reactors: Option<PathBuf>,
 }
 
@@ -35,10 +35,10 @@ pub enum StandaloneError {
     /// The stored state cannot be used.
     #[error(transparent)]
     State(#[from] StateFileError),
-    /// The reactors cannot be used.
+    /// The file of reactors cannot be used.
     #[error(transparent)]
     Reactors(#[from] ReactorFileError),
-    /// A file for its clients cannot be written.
+    /// The port or the kubeconfig cannot be written.
     #[error("cannot write {path}")]
     Write {
         /// The file.
@@ -52,7 +52,7 @@ pub enum StandaloneError {
 /// Starts a server with these options. When this returns, the server is ready and its files are written.
 ///
 /// # Errors
-/// Names the option that cannot be carried out; then nothing runs.
+/// If an option cannot be carried out. The error names it, and nothing runs.
 pub async fn serve(options: StandaloneOptions) -> Result<ApiServer, StandaloneError> {
     let mut server = ApiServer::start(options.config).await?;
     if let Some(path) = &options.state {
@@ -73,7 +73,7 @@ pub async fn serve(options: StandaloneOptions) -> Result<ApiServer, StandaloneEr
     Ok(server)
 }
 
-/// Another process may wait for this file.
+/// Writes a file atomically, because another process may wait for it.
 fn write(path: &Path, text: &str) -> Result<(), StandaloneError> {
     files::replace(path, text.as_bytes()).map_err(|source| StandaloneError::Write { path: path.to_owned(), source })
 }

@@ -1,7 +1,7 @@
-//! Errors in Kubernetes' form: they become the `Status` object of a failed request.
+//! The errors of requests. Each becomes the `Status` object of a failed request.
 //!
-//! Each constructor is named after what happened and writes a real server's message, because clients and people match
-//! on it. Every module that can refuse a request creates these; only `respond` turns them into HTTP.
+//! Each constructor is named after its cause, and has a real server's message, because programs and people search for
+//! it. All modules that can refuse a request create these errors. Only `respond` turns them into HTTP.
 
 use std::borrow::Cow;
 
@@ -20,9 +20,9 @@ pub(crate) struct ApiError {
     reason: Cow<'static, str>,
     message: String,
     details: Option<Value>,
-    /// A token with which the client can continue the list.
+    /// The token with which the client can continue the list.
     continuation: Option<String>,
-    /// The message is the whole response body; there is no Status.
+    /// True if there is no Status, and the message is the whole body.
     is_text: bool,
 }
 
@@ -54,13 +54,13 @@ impl ApiError {
         ApiError::new(StatusCode::NOT_FOUND, "NotFound", message).about(target, name)
     }
 
-    /// The path or kind does not exist, as opposed to the object.
+    /// The path or the kind does not exist. (If only the object is missing, the error is another.)
     pub(crate) fn no_such_resource() -> ApiError {
         let message = "the server could not find the requested resource";
         ApiError::new(StatusCode::NOT_FOUND, "NotFound", message).with_details()
     }
 
-    /// Nothing serves the path. Go's multiplexer responds so, without a Status.
+    /// The path does not exist. This is the response of Go's multiplexer, without a Status.
     pub(crate) fn no_such_page() -> ApiError {
         ApiError { is_text: true, ..ApiError::new(StatusCode::NOT_FOUND, "NotFound", "404 page not found\n") }
     }
@@ -70,7 +70,7 @@ impl ApiError {
         ApiError::new(StatusCode::CONFLICT, "AlreadyExists", message).about(target, name)
     }
 
-    /// The name becomes free only when the object that has it is deleted.
+    /// The name is in use by an object that is being deleted.
     pub(crate) fn still_terminating(target: &GroupResource, name: &str) -> ApiError {
         let message = format!("object is being deleted: {target} \"{name}\" already exists");
         ApiError::new(StatusCode::CONFLICT, "AlreadyExists", message).about(target, name)
@@ -87,24 +87,25 @@ impl ApiError {
         ApiError::conflict(target, name, why)
     }
 
-    /// A deletion's precondition does not hold. The message names the kind, not the resource.
+    /// A precondition of a deletion is not met. The message names the kind instead of the resource.
     pub(crate) fn precondition_of_delete(resource: &ResourceType, name: &str, why: &str) -> ApiError {
         let kind = GroupResource { plural: resource.kind.clone(), ..resource.id.clone() };
         ApiError::conflict(&kind, name, why)
     }
 
-    /// A server-side apply conflicts with fields of other managers; one cause per field.
+    /// A server-side apply conflicts with fields of other managers. There is one cause per field.
     pub(crate) fn apply_conflict(message: String, causes: &[Cause]) -> ApiError {
         ApiError::new(StatusCode::CONFLICT, "Conflict", message).with_causes(json!(causes))
     }
 
-    /// The object is invalid, for these causes (at least one).
+    /// The object is invalid, for at least one cause.
     pub(crate) fn invalid(resource: &ResourceType, name: &str, causes: &[Cause]) -> ApiError {
-        // Events count as the core group's, whichever group they are written through.
+        // Events belong to the core group here, even if they are written through `events.k8s.io`.
         ApiError::invalid_kind(&GroupResource::new(&resource.storage.group, &resource.kind), name, causes)
     }
 
-    /// The same for a kind that is not a resource: `kind` has its group, and its name in place of the plural.
+    /// Like [`ApiError::invalid`], for a kind without a resource. `kind` has its group, and its name in place of the
+    /// plural.
     pub(crate) fn invalid_kind(kind: &GroupResource, name: &str, causes: &[Cause]) -> ApiError {
         let what = joined(causes);
         let message = format!("{kind} \"{name}\" is invalid: {what}");
@@ -112,7 +113,7 @@ impl ApiError {
         error.about(kind, name).with_causes(json!(causes))
     }
 
-    /// An access review lacks a question that can be answered. A real server names no kind here.
+    /// An access review has no question that can be answered. As in a real server, the message does not name a kind.
     pub(crate) fn invalid_review(group: &str, causes: &[Cause]) -> ApiError {
         let message = format!(".{group} \"\" is invalid: {}", joined(causes));
         let mut error = ApiError::unprocessable(message);
@@ -120,7 +121,7 @@ impl ApiError {
         error
     }
 
-    /// A patch is well-formed but cannot be applied. A real server does not say why.
+    /// A patch is well-formed but cannot be applied. As in a real server, the message does not say why.
     pub(crate) fn unfit_patch() -> ApiError {
         ApiError::unprocessable("the server rejected our request due to an error in our request").with_details()
     }
@@ -129,17 +130,17 @@ impl ApiError {
         ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message)
     }
 
-    /// The result of a patch is not an object of the kind. A real server names neither kind nor object here.
+    /// The result of a patch is not an object of the kind. As in a real server, the message names neither of them.
     pub(crate) fn invalid_patch(cause: &Cause) -> ApiError {
         ApiError::unprocessable(format!(" \"\" is invalid: {cause}")).with_causes(json!([cause]))
     }
 
-    /// An option of the request is invalid; `kind` is `ListOptions` or similar.
+    /// An option of the request is invalid. `kind` is `ListOptions` or similar.
     pub(crate) fn invalid_options(kind: &str, cause: &Cause) -> ApiError {
         ApiError::invalid_option_list(kind, std::slice::from_ref(cause))
     }
 
-    /// Several options are invalid (at least one).
+    /// At least one option is invalid.
     pub(crate) fn invalid_option_list(kind: &str, causes: &[Cause]) -> ApiError {
         let message = format!("{kind}.meta.k8s.io \"\" is invalid: {}", in_one_line(causes));
         let mut error = ApiError::unprocessable(message);
@@ -147,7 +148,7 @@ impl ApiError {
         error
     }
 
-    /// A failure that a real server reports without a reason.
+    /// A failure for which a real server's error has no reason.
     pub(crate) fn internal(message: impl Into<String>) -> ApiError {
         ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "", message)
     }
@@ -159,7 +160,7 @@ impl ApiError {
         error.with_causes(json!([{ "message": why }]))
     }
 
-    /// A webhook denied the request with this `Status`, or with null.
+    /// A webhook denied the request. Its answer had this `Status`, or null.
     pub(crate) fn denied_by_webhook(webhook: &str, status: &Value) -> ApiError {
         let text = |key: &str| status[key].as_str().unwrap_or_default();
         let denied = format!("admission webhook {webhook:?} denied the request");
@@ -198,7 +199,7 @@ impl ApiError {
         ApiError::new(StatusCode::FORBIDDEN, "Forbidden", message).about(target, name)
     }
 
-    /// The user may not do this to `target`. Its plural is empty for a path.
+    /// The user may not make this request to `target`. For a path, the plural of `target` is empty.
     pub(crate) fn unauthorized_action(target: &GroupResource, name: &str, why: &str) -> ApiError {
         if target.plural.is_empty() {
             let message = format!("forbidden: {why}");
@@ -216,7 +217,7 @@ impl ApiError {
         ApiError::new(StatusCode::UNAUTHORIZED, "Unauthorized", "Unauthorized")
     }
 
-    /// The request comes from a client that the server does not serve.
+    /// The request may come from a web page, which the server does not serve.
     pub(crate) fn stranger(why: &str) -> ApiError {
         ApiError::new(StatusCode::FORBIDDEN, "Forbidden", why)
     }
@@ -240,18 +241,18 @@ impl ApiError {
         ApiError::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message)
     }
 
-    /// The OpenAPI documents give this response without a body.
+    /// The client accepts no available form of an OpenAPI document. This response has no body.
     pub(crate) fn not_acceptable_silently() -> ApiError {
         ApiError { is_text: true, ..ApiError::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", "") }
     }
 
-    /// The router of the built-in kinds does not know the media type; it decides before the request is parsed.
+    /// The router of the built-in kinds does not know the media type. It decides this before the request is parsed.
     pub(crate) fn no_representation(available: &str) -> ApiError {
         let message = format!("406: Not Acceptable\n\nAvailable representations: {available}");
         ApiError::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message).with_details()
     }
 
-    /// The same for the media type of a body.
+    /// The router of the built-in kinds does not know the media type of the body.
     pub(crate) fn no_such_body() -> ApiError {
         let message = "415: Unsupported Media Type";
         ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message).with_details()
@@ -263,7 +264,7 @@ impl ApiError {
         ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message)
     }
 
-    /// The server gave up after the time limit of a request.
+    /// The request took longer than its time limit.
     pub(crate) fn timeout(why: &str) -> ApiError {
         ApiError::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", format!("Timeout: {why}"))
     }
@@ -272,7 +273,7 @@ impl ApiError {
         ApiError::too_much(&format!("limit is {limit}"))
     }
 
-    /// The request wants more than one request may.
+    /// The request exceeds a limit for single requests.
     pub(crate) fn too_much(why: &str) -> ApiError {
         let message = format!("Request entity too large: {why}");
         ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", message)
@@ -283,7 +284,8 @@ impl ApiError {
         ApiError::new(StatusCode::GONE, "Expired", message)
     }
 
-    /// The history that the next page of a list needs has expired; `token` continues with the current state.
+    /// The history that the next page of a list needs has expired. With `token`, the client can continue with the
+    /// current state.
     pub(crate) fn expired_page(token: String) -> ApiError {
         let message = "The provided continue parameter is too old to display a consistent list result. You can start a \
                        new list without the continue parameter, or use the continue token in this response to retrieve \
@@ -293,7 +295,7 @@ impl ApiError {
         ApiError { continuation: Some(token), ..ApiError::expired(message) }
     }
 
-    /// The request names a version that this server has not reached.
+    /// The request has a resource version that this server has not reached yet.
     pub(crate) fn future_version(asked: u64, current: u64) -> ApiError {
         let mut error = ApiError::timeout(&format!("Too large resource version: {asked}, current: {current}"));
         let causes = json!([{ "reason": "ResourceVersionTooLarge", "message": "Too large resource version" }]);
@@ -301,7 +303,8 @@ impl ApiError {
         error
     }
 
-    /// The client may retry, after some seconds if the server knows how many; `reason` is the reason of the only cause.
+    /// The client should retry later, after `retry_after` seconds if that is known. `reason` is the reason of the only
+    /// cause.
     pub(crate) fn too_many_requests(message: &str, reason: &str, why: &str, retry_after: Option<u32>) -> ApiError {
         let error = ApiError::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", message);
         let mut error = error.with_causes(json!([{ "reason": reason, "message": why }]));
@@ -311,14 +314,14 @@ impl ApiError {
         error
     }
 
-    /// The server cannot serve this yet, or not until a problem is fixed.
+    /// The server cannot serve this yet.
     pub(crate) fn initializing(why: &str) -> ApiError {
         let message = format!("storage is (re)initializing: {why}");
         let details = Some(json!({ "retryAfterSeconds": 1 }));
         ApiError { details, ..ApiError::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", message) }
     }
 
-    /// The number of seconds after which the client may retry.
+    /// The number of seconds after which the client should retry.
     pub(crate) fn retry_after(&self) -> Option<u64> {
         self.details.as_ref().and_then(|details| details["retryAfterSeconds"].as_u64())
     }
@@ -328,7 +331,7 @@ impl ApiError {
         self
     }
 
-    /// There is no such OpenAPI document: the response has no body.
+    /// The OpenAPI document does not exist. This response has no body.
     pub(crate) fn no_such_document() -> ApiError {
         ApiError { message: String::new(), ..ApiError::no_such_page() }
     }
@@ -364,11 +367,11 @@ impl ApiError {
     }
 }
 
-/// Joins causes as Go's aggregate prints them.
+/// Joins causes like Go's `Aggregate`.
 fn joined(causes: &[Cause]) -> String {
     let mut lines: Vec<String> = Vec::new();
     for line in causes.iter().map(Cause::to_string) {
-        // Each cause is listed, but its text appears once.
+        // If several causes have the same text, it appears only once.
         if !lines.contains(&line) {
             lines.push(line);
         }

@@ -14,7 +14,7 @@ pub(crate) const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 /// `{"alg":"HS256","typ":"JWT"}`
 const HEADER: &str = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9";
 
-/// The key that this server's tokens are signed with.
+/// The key that signs this server's tokens.
 #[derive(Clone)]
 pub(crate) struct TokenKey([u8; 64]);
 
@@ -55,7 +55,7 @@ pub(crate) struct AccountClaims {
     pub(crate) account: Reference,
 }
 
-/// One object by UID, not a later object of the same name.
+/// One object, identified by UID: a later object of the same name does not count.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Reference {
     pub(crate) name: String,
@@ -65,14 +65,14 @@ pub(crate) struct Reference {
 /// The reason why a token is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum TokenError {
-    /// This server has not signed it.
+    /// Not signed by this server.
     #[error("invalid bearer token")]
     Unknown,
     #[error("service account token has expired")]
     Expired,
     #[error("service account token is not valid yet")]
     NotYet,
-    /// It is meant for another audience.
+    /// Issued for another audience.
     #[error("token audiences {found:?} is invalid for the target audiences {wanted:?}")]
     Audience {
         /// The audiences of the token.
@@ -87,7 +87,7 @@ impl TokenKey {
         TokenKey(secret)
     }
 
-    /// The claims as a signed token.
+    /// Signs the claims. Returns the token.
     pub(crate) fn issue(&self, claims: &Claims) -> String {
         // Strings and numbers always serialize.
         let payload = serde_json::to_vec(claims).unwrap_or_default();
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_holds_in_its_time_and_for_its_audience() {
+    fn a_token_is_valid_in_its_period_and_for_its_audiences() {
         let key = TokenKey::new([1; 64]);
         let token = key.issue(&claims());
         assert_eq!(key.verify(&token, 200, &here()), Err(TokenError::Expired));

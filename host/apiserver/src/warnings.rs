@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn each_warning_is_cut_where_all_are_too_long() {
+    fn warnings_are_truncated_if_their_total_is_too_long() {
         let long = |first: usize| format!("{first:04}{}", "é".repeat(296));
         let lengths = |count: usize| -> Vec<usize> {
             let values = header_values(&(0..count).map(long).collect::<Vec<_>>());

@@ -1,4 +1,4 @@
-//! Admission policies on a server. What their expressions mean is tested where they are evaluated.
+//! Admission policies on a server. The meaning of their expressions is tested in `src/cel`.
 
 mod support;
 
@@ -32,7 +32,7 @@ fn binding() -> Value {
         "spec": {
             "policyName": "short",
             "paramRef": { "name": "limits", "parameterNotFoundAction": "Deny" },
-            // The parameters themselves are left alone.
+            // The policy does not apply to its own parameters.
             "matchResources": {
                 "objectSelector": { "matchExpressions": [{ "key": "limits", "operator": "DoesNotExist" }] },
             },

@@ -1,4 +1,4 @@
-//! Attempts of somebody with few rights, and how they fail.
+//! Attempts by a user with few rights to gain more, all of which fail.
 
 mod support;
 
@@ -11,7 +11,7 @@ use support::{Cluster, JSON, MERGE};
 const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
 const REVIEWS: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
 
-/// Lets jane do that in the whole cluster.
+/// Grants jane `rules` in the whole cluster.
 async fn let_jane(cluster: &Cluster, name: &str, rules: &Value) {
     let admin = Client::administrator(cluster);
     admin.post(CLUSTER_ROLES, &role(name, rules)).await.expect(StatusCode::CREATED);
@@ -34,7 +34,7 @@ fn certificate_request(name: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_certificate_is_requested_in_ones_own_name_and_approved_by_another() {
+async fn certificate_requests_name_their_creator_and_need_an_approver() {
     let cluster = cluster().await;
     let resources =
         ["certificatesigningrequests", "certificatesigningrequests/approval", "certificatesigningrequests/status"];
@@ -61,7 +61,7 @@ async fn a_certificate_is_requested_in_ones_own_name_and_approved_by_another() {
     assert!(refused.refused(403, "Forbidden").contains("user not permitted to sign requests"));
     jane.send("PATCH", &format!("{path}/status"), MERGE, &condition("Approved")).await.refused(422, "Invalid");
 
-    // Whoever may approve for all signers of the domain.
+    // Approval takes a right for the signer, here for all signers of its domain.
     let rules = json!([{
         "apiGroups": ["certificates.k8s.io"],
         "resources": ["signers"],
@@ -106,7 +106,7 @@ async fn a_request_path_is_authorized_as_it_is_served() {
     let path = "/apis/example.com/v1beta1/watch";
     let object = json!({ "apiVersion": "example.com/v1beta1", "kind": "Watch", "metadata": { "name": "secret" }, "spec": { "image": "nginx" } });
     admin.post(path, &object).await.expect(StatusCode::CREATED);
-    // This is authorized as a watch of a resource called `secret`.
+    // The server authorizes this path as a watch of a resource called `secret`.
     let_jane(&cluster, "watcher", &json!([{ "apiGroups": [group], "resources": ["secret"], "verbs": ["watch"] }]))
         .await;
     let answer = Client::of(&cluster, "jane's").get(&format!("{path}/secret")).await;
@@ -114,7 +114,7 @@ async fn a_request_path_is_authorized_as_it_is_served() {
 }
 
 #[tokio::test]
-async fn a_definition_is_no_way_to_other_peoples_objects() {
+async fn a_definition_of_a_built_in_resource_gives_no_access_to_its_objects() {
     let cluster = cluster().await;
     let rules = json!([{
         "apiGroups": ["apiextensions.k8s.io"],
@@ -142,7 +142,7 @@ async fn a_definition_is_no_way_to_other_peoples_objects() {
 }
 
 #[tokio::test]
-async fn a_node_is_impersonated_with_its_group_alone() {
+async fn an_impersonated_node_has_only_the_groups_of_nodes() {
     let cluster = cluster().await;
     let node = |name: &'static str| Client::of(&cluster, "jane's").with(&[("impersonate-user", name)]);
     let rules = json!([
@@ -157,7 +157,7 @@ async fn a_node_is_impersonated_with_its_group_alone() {
     let review = node("system:node:a").post(REVIEWS, &json!({})).await.expect(StatusCode::CREATED);
     let expected = json!({ "username": "system:node:a", "groups": ["system:nodes", "system:authenticated"] });
     assert_eq!(review["status"]["userInfo"], expected);
-    // This is no node.
+    // Neither is the name of a node.
     node("system:node:A").post(REVIEWS, &json!({})).await.refused(403, "Forbidden");
     node("system:node:").post(REVIEWS, &json!({})).await.refused(403, "Forbidden");
 }
@@ -193,7 +193,7 @@ async fn a_node_account_may_act_only_as_its_own_node() {
 }
 
 #[tokio::test]
-async fn an_empty_group_or_mark_is_given_away_by_the_older_right_alone() {
+async fn groups_and_extras_of_an_impersonated_user_need_their_own_rights() {
     let cluster = cluster().await;
     let verbs = json!(["impersonate:user-info"]);
     let rules = json!([

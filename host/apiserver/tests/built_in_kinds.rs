@@ -1,5 +1,5 @@
-//! Built-in kinds are what their schemas say: what is unknown, mistyped or zero, how quantities are written, and what
-//! the documents show. The answers are those of a real 1.36.3.
+//! Objects of built-in kinds follow their schemas: unknown, mistyped and zero fields, the form of quantities, and the
+//! OpenAPI documents. The expected responses are those of Kubernetes 1.36.3.
 
 mod support;
 
@@ -47,7 +47,7 @@ async fn unknown_and_duplicate_fields_are_reported_in_body_order() {
 }
 
 #[tokio::test]
-async fn a_value_of_another_type_is_refused_in_a_real_servers_words() {
+async fn mistyped_values_are_refused_with_a_real_servers_message() {
     let cluster = Cluster::quiet().await;
     let refused =
         cluster.post(DEPLOYMENTS, &deployment(&json!({ "replicas": "two" }))).await.refused(400, "BadRequest");
@@ -66,7 +66,7 @@ async fn a_value_of_another_type_is_refused_in_a_real_servers_words() {
 }
 
 #[tokio::test]
-async fn quantities_are_canonical_and_zeros_are_as_go_writes_them() {
+async fn quantities_are_canonical_and_zeros_are_encoded_as_in_go() {
     let cluster = Cluster::quiet().await;
     let mut object = deployment(&json!({ "paused": false, "minReadySeconds": 0 }));
     let resources = json!({ "limits": { "cpu": 0.5, "memory": "1.5Gi" }, "requests": { "memory": "1024Ki" } });
@@ -80,7 +80,7 @@ async fn quantities_are_canonical_and_zeros_are_as_go_writes_them() {
 }
 
 #[tokio::test]
-async fn a_service_is_held_to_its_rules() {
+async fn services_are_validated() {
     let cluster = Cluster::quiet().await;
     for (spec, message) in [
         (json!({ "ports": [] }), "spec.ports: Required value"),
@@ -97,7 +97,7 @@ async fn a_service_is_held_to_its_rules() {
 }
 
 #[tokio::test]
-async fn the_documents_describe_every_built_in_kind() {
+async fn the_openapi_documents_describe_every_built_in_kind() {
     let cluster = Cluster::quiet().await;
     let index = cluster.get("/openapi/v3").await.expect(StatusCode::OK);
     for path in index["paths"].as_object().expect("paths").keys() {

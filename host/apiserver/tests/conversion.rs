@@ -1,5 +1,5 @@
-//! Custom resources whose versions a webhook converts: `v1` is stored, and has host and port; `v2` has an address of
-//! both.
+//! Custom resources whose versions a webhook converts. `v1`, the stored version, has a host and a port; `v2` has an
+//! address that combines them.
 
 mod support;
 
@@ -50,7 +50,7 @@ fn by_address(name: &str, address: &str) -> Value {
     json!({ "apiVersion": "x.io/v2", "kind": "Thing", "metadata": { "name": name }, "spec": { "address": address } })
 }
 
-/// A thing that fills a watch's chunk.
+/// A Thing that is larger than a chunk of a watch.
 fn large(name: &str) -> Value {
     let spec = json!({ "host": "h".repeat(300 * 1024), "port": 1 });
     json!({ "apiVersion": "x.io/v1", "kind": "Thing", "metadata": { "name": name }, "spec": spec })
@@ -91,7 +91,7 @@ async fn updates_and_patches_are_made_in_the_version_of_the_request() {
 }
 
 #[tokio::test]
-async fn conversion_trusts_the_webhooks_certificate_and_cleans_its_path() {
+async fn a_webhooks_own_certificate_is_trusted_and_its_path_is_cleaned() {
     let (cluster, hook) = (Cluster::quiet().await, Hook::start().await);
     let client = hook.client_as_of_envtest("//moved//convert");
     cluster.post(DEFINITIONS, &definition(&client)).await.expect(StatusCode::CREATED);
@@ -100,13 +100,13 @@ async fn conversion_trusts_the_webhooks_certificate_and_cleans_its_path() {
 }
 
 #[tokio::test]
-async fn a_list_is_converted_with_one_question() {
+async fn a_list_is_converted_with_one_review() {
     let (cluster, hook) = converting().await;
     for name in ["a", "b"] {
         let object = json!({ "kind": "Thing", "apiVersion": "x.io/v1", "metadata": { "name": name }, "spec": { "host": name, "port": 1 } });
         cluster.post(V1, &object).await.expect(StatusCode::CREATED);
     }
-    assert!(hook.asked().is_empty(), "the stored version takes no webhook");
+    assert!(hook.asked().is_empty(), "the stored version needs no conversion");
     let list = cluster.get(V2).await.expect(StatusCode::OK);
     let addresses: Vec<&Value> =
         list["items"].as_array().expect("items").iter().map(|item| &item["spec"]["address"]).collect();
@@ -172,7 +172,7 @@ async fn a_request_that_cannot_be_converted_fails_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_definition_says_how_its_webhook_is_called() {
+async fn the_configuration_of_a_conversion_webhook_is_validated() {
     let cluster = Cluster::quiet().await;
     let mut definition = definition(&json!({ "url": "http://localhost:1" }));
     definition["spec"]["conversion"]["webhook"]["conversionReviewVersions"] = json!(["v9"]);

@@ -1,4 +1,4 @@
-//! A definition that changes: what becomes of watches, and of objects that were stored before.
+//! The effects of a changed definition on watches and on objects that were stored before.
 
 mod support;
 
@@ -9,7 +9,7 @@ use support::{APPLY, Cluster, JSON_PATCH, MERGE, WEBAPPS, version_of, webapp};
 const DEFINITION: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/webapps.apps.kubedojo.io";
 const SPEC: &str = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties";
 
-/// Changes the fields of the schema's `spec`.
+/// Changes the schema's fields of `spec`.
 async fn change_schema(cluster: &Cluster, operations: &[(&str, &str, Value)]) -> Value {
     let patch: Vec<Value> = operations
         .iter()
@@ -39,7 +39,7 @@ async fn a_watch_ends_when_the_definition_changes_and_not_before() {
 }
 
 #[tokio::test]
-async fn a_watch_does_not_go_on_from_before_the_definition_changed() {
+async fn a_watch_cannot_resume_from_before_the_definition_changed() {
     let cluster = Cluster::with_webapps().await;
     let before = cluster.post(WEBAPPS, &webapp("a")).await.expect(StatusCode::CREATED);
     let changed = add_field(&cluster).await;
@@ -69,7 +69,7 @@ async fn stored_objects_are_read_by_the_new_schema() {
     let (_, watched) = cluster.watch(&format!("{WEBAPPS}?watch=true")).await.next().await.expect("the object");
     assert_eq!(watched, read);
 
-    // The storage still has what nobody has written since.
+    // The storage still has the removed field, because the object was not written since.
     change_schema(&cluster, &[("add", "replicas", json!({ "type": "integer" }))]).await;
     assert_eq!(cluster.get(&path).await.expect(StatusCode::OK)["spec"]["replicas"], 2);
 }
@@ -138,12 +138,12 @@ async fn each_version_shows_the_fields_that_it_knows() {
     let newer = WEBAPPS.replace("v1beta1", "v2");
     let mut object = webapp("a");
     object["apiVersion"] = json!("apps.kubedojo.io/v2");
-    // The version that is stored does not know the field, so nobody gets it back.
+    // The stored version does not have the field, so it is lost.
     let created = cluster.post(&newer, &object).await.expect(StatusCode::CREATED);
     assert_eq!(created["spec"], json!({ "image": "nginx", "replicas": 2 }));
 }
 
-/// A server whose web apps have a resource in `spec.template`.
+/// A server whose web apps embed a resource in `spec.template`.
 async fn with_embedded() -> Cluster {
     let cluster = Cluster::with_webapps().await;
     let template = json!({
@@ -179,7 +179,7 @@ async fn the_metadata_of_an_embedded_resource_is_pruned() {
 }
 
 #[tokio::test]
-async fn an_embedded_resource_must_be_one() {
+async fn embedded_resources_are_validated() {
     let cluster = with_embedded().await;
     for (template, why) in [
         (json!({}), "spec.template.kind: Required value"),
@@ -203,7 +203,7 @@ async fn an_embedded_resource_must_be_one() {
 }
 
 #[tokio::test]
-async fn an_embedded_resource_of_wrong_types_is_no_body() {
+async fn an_embedded_resource_with_mistyped_fields_is_a_bad_request() {
     let cluster = with_embedded().await;
     for (template, why) in [
         (json!({ "apiVersion": 1, "kind": "Pod" }), "spec.template.apiVersion: Invalid value: 1: must be a string"),
@@ -219,7 +219,7 @@ async fn an_embedded_resource_of_wrong_types_is_no_body() {
 }
 
 #[tokio::test]
-async fn a_stored_resource_that_becomes_an_embedded_one_loses_what_is_malformed() {
+async fn a_stored_object_that_becomes_an_embedded_resource_loses_bad_fields() {
     let cluster = Cluster::with_webapps().await;
     let free = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
     change_schema(&cluster, &[("add", "template", free)]).await;
@@ -232,7 +232,7 @@ async fn a_stored_resource_that_becomes_an_embedded_one_loses_what_is_malformed(
 }
 
 #[tokio::test]
-async fn a_deprecated_version_warns_whatever_is_asked() {
+async fn every_request_for_a_deprecated_version_has_a_warning() {
     let cluster = Cluster::with_webapps().await;
     cluster.post(WEBAPPS, &webapp("a")).await.expect(StatusCode::CREATED);
     let deprecated = json!([{ "op": "add", "path": "/spec/versions/0/deprecated", "value": true }]);

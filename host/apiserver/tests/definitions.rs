@@ -1,4 +1,4 @@
-//! Definitions: the names that they may use, and the approval that groups of the Kubernetes project need.
+//! Definitions: the names that they may use, and the approval that the Kubernetes project's groups require.
 
 mod support;
 
@@ -41,7 +41,7 @@ fn condition(definition: &Value, kind: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_definition_waits_for_a_name_that_another_has() {
+async fn a_definition_waits_for_a_name_that_another_one_uses() {
     let cluster = Cluster::quiet().await;
     let group = "example.com";
     let first = definition(group, &json!({ "plural": "apples", "kind": "Apple", "shortNames": ["a"] }));
@@ -53,7 +53,7 @@ async fn a_definition_waits_for_a_name_that_another_has() {
     let waiting = waiting.expect(StatusCode::OK);
     assert_eq!(condition(&waiting, "NamesAccepted"), json!(["False", "KindConflict", "\"Apple\" is already in use"]));
     assert_eq!(condition(&waiting, "Established"), json!(["False", "NotAccepted", "not all names are accepted"]));
-    // The singular is the kind in lower case, and the other's too.
+    // The default singular is the kind in lower case, so it is in use too.
     let accepted = json!({ "plural": "pears", "kind": "", "listKind": "PearList" });
     assert_eq!(waiting["status"]["acceptedNames"], accepted);
     assert_eq!(cluster.get("/apis/example.com/v1/pears").await.code, StatusCode::NOT_FOUND);
@@ -100,7 +100,7 @@ async fn a_definition_takes_nothing_from_a_built_in_kind() {
     assert_eq!(condition(&stored, "NamesAccepted")[1], "PluralConflict");
     let kept = cluster.get(&format!("{roles}/r")).await.expect(StatusCode::OK);
     assert_eq!(kept["kind"], "ClusterRole");
-    // Nor do the roles go with the definition.
+    // The deletion of the definition does not delete the roles either.
     cluster.delete(&path).await.expect(StatusCode::OK);
     cluster.wait_gone(DEFINITIONS, &format!("clusterroles.{group}")).await;
     cluster.get(&format!("{roles}/r")).await.expect(StatusCode::OK);

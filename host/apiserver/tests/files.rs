@@ -1,4 +1,4 @@
-//! Manifests that a server begins with, and the file that keeps its state.
+//! The manifests that a server loads at its start, and the state file.
 
 mod support;
 
@@ -30,14 +30,14 @@ async fn manifests_are_applied_in_the_order_of_their_dependencies() {
     assert_eq!(cluster.server.load(folder.path()).expect("they are right"), 4);
     cluster.get(&format!("{WEBAPPS}/a")).await.expect(StatusCode::OK);
     let found = cluster.get("/api/v1/namespaces/shop/configmaps/c").await.expect(StatusCode::OK);
-    // Again, they are as they should be.
+    // The second load changes nothing.
     assert_eq!(cluster.server.load(folder.path()).expect("they are right"), 4);
     let again = cluster.get("/api/v1/namespaces/shop/configmaps/c").await.expect(StatusCode::OK);
     assert_eq!(version_of(&again), version_of(&found));
 }
 
 #[tokio::test]
-async fn a_manifest_is_yaml_1_1_as_kubectl_reads_it() {
+async fn manifests_are_yaml_1_1_as_for_kubectl() {
     let folder = TempDir::new().expect("a folder");
     let pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: octal, namespace: default}\nspec:\n  containers: [{name: c, image: i}]\n  \
                volumes: [{name: s, secret: {secretName: x, defaultMode: 0400, optional: yes}}]\n";
@@ -50,7 +50,7 @@ async fn a_manifest_is_yaml_1_1_as_kubectl_reads_it() {
 }
 
 #[tokio::test]
-async fn a_wrong_document_is_named_and_nothing_is_loaded() {
+async fn an_invalid_document_is_named_and_nothing_is_loaded() {
     let folder = TempDir::new().expect("a folder");
     write(folder.path(), "a.yaml", &config_map("a").to_string());
     write(folder.path(), "b.yaml", &format!("{}\n---\napiVersion: shop/v1\nkind: Cart\n", config_map("b")));
@@ -60,8 +60,8 @@ async fn a_wrong_document_is_named_and_nothing_is_loaded() {
     assert_eq!(cluster.get(&format!("{CONFIG_MAPS}/a")).await.code, StatusCode::NOT_FOUND);
 
     write(folder.path(), "b.yaml", "a: b: c");
-    let said = cluster.server.load(folder.path()).expect_err("no YAML").to_string();
-    assert!(said.contains("b.yaml is no YAML") && said.contains("line 1"), "{said}");
+    let said = cluster.server.load(folder.path()).expect_err("invalid YAML").to_string();
+    assert!(said.contains("b.yaml is not valid YAML") && said.contains("line 1"), "{said}");
 }
 
 #[tokio::test]
@@ -77,7 +77,7 @@ async fn the_state_survives_a_restart() {
     let cluster = Cluster::quiet().await;
     assert!(cluster.server.read_state(&file).expect("it is whole"));
     assert_eq!(cluster.get(&format!("{WEBAPPS}/a")).await.expect(StatusCode::OK), made);
-    // The versions go on, and the history before is forgotten.
+    // The versions continue, but the earlier history is gone.
     let next = cluster.post(WEBAPPS, &webapp("b")).await.expect(StatusCode::CREATED);
     let number = |object| version_of(object).parse::<u64>().expect("a number");
     assert!(number(&next) > number(&made));
@@ -86,7 +86,7 @@ async fn the_state_survives_a_restart() {
 }
 
 #[tokio::test]
-async fn a_torn_or_foreign_file_is_refused_whole() {
+async fn a_truncated_or_foreign_state_file_is_refused() {
     let folder = TempDir::new().expect("a folder");
     let file = folder.path().join("state");
     let cluster = Cluster::quiet().await;
@@ -99,12 +99,12 @@ async fn a_torn_or_foreign_file_is_refused_whole() {
     cuts.push(whole.len() - 1);
     for cut in cuts {
         fs::write(&file, &whole[..cut]).expect("it is written");
-        let said = other.server.read_state(&file).expect_err("it is torn").to_string();
-        assert!(said.contains("damaged") || said.contains("no state file"), "{said}");
+        let said = other.server.read_state(&file).expect_err("it is truncated").to_string();
+        assert!(said.contains("damaged") || said.contains("not a state file"), "{said}");
     }
     fs::write(&file, "apiVersion: v1\nkind: Config\n").expect("it is written");
     let said = other.server.read_state(&file).expect_err("it is a kubeconfig").to_string();
-    assert!(said.contains("no state file"), "{said}");
+    assert!(said.contains("not a state file"), "{said}");
     assert_eq!(other.get(&format!("{CONFIG_MAPS}/a")).await.code, StatusCode::NOT_FOUND);
     other.post(CONFIG_MAPS, &config_map("b")).await.expect(StatusCode::CREATED);
 }

@@ -1,4 +1,4 @@
-//! The forms of answers: discovery, Tables, partial metadata, the two forms of events; and the request counts.
+//! The forms of responses: discovery, Tables, partial metadata, the two versions of Events; and the request counts.
 
 mod support;
 
@@ -24,7 +24,7 @@ async fn a_table_has_the_columns_of_the_definition() {
 }
 
 #[tokio::test]
-async fn metadata_alone_can_be_asked_for() {
+async fn a_request_can_ask_for_metadata_alone() {
     let cluster = Cluster::quiet().await;
     cluster.post(CONFIG_MAPS, &config_map("a")).await.expect(StatusCode::CREATED);
     let accept = ("accept", "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io");
@@ -57,7 +57,7 @@ async fn discovery_shows_a_definition_at_once() {
     let names: Vec<&Value> =
         resources["resources"].as_array().expect("resources").iter().map(|resource| &resource["name"]).collect();
     assert_eq!(names, ["webapps", "webapps/status", "webapps/scale"]);
-    // SHA-256 of apps.kubedojo.io/v1beta1/WebApp.
+    // The SHA-256 digest of `apps.kubedojo.io/v1beta1/WebApp`.
     assert_eq!(resources["resources"][0]["storageVersionHash"], "JIkpfOUSb9c=");
     let list = cluster.get(&format!("{path}/webapps")).await.expect(StatusCode::OK);
     assert_eq!(list["metadata"]["continue"], "");
@@ -72,7 +72,7 @@ async fn discovery_shows_a_definition_at_once() {
 }
 
 #[tokio::test]
-async fn an_event_of_the_new_form_is_read_in_the_old() {
+async fn an_event_of_the_new_version_is_read_in_the_old() {
     let cluster = Cluster::quiet().await;
     let event = json!({
         "metadata": { "name": "e", "namespace": "default" },
@@ -111,14 +111,14 @@ async fn requests_are_counted_by_client_verb_and_resource() {
 }
 
 #[tokio::test]
-async fn the_server_is_ready_and_says_its_version() {
+async fn the_server_is_ready_and_reports_its_version() {
     let cluster = Cluster::quiet().await;
     assert_eq!(cluster.get("/readyz").await.expect(StatusCode::OK), json!("ok"));
     assert_eq!(cluster.get("/version").await.expect(StatusCode::OK)["major"], "1");
     assert!(cluster.server.kubeconfig().contains(&cluster.server.url()));
 }
 
-/// By DNS rebinding a page reads, and by a POST that needs no leave it writes.
+/// A page could read by DNS rebinding, and write by a POST that needs no CORS preflight.
 #[tokio::test]
 async fn a_web_page_can_neither_read_nor_write() {
     let cluster = Cluster::quiet().await;
@@ -136,7 +136,8 @@ async fn a_web_page_can_neither_read_nor_write() {
         let written = cluster.send("POST", CONFIG_MAPS, &page, config_map("a").to_string().as_bytes()).await;
         written.refused(403, "Forbidden");
     }
-    // A browser names the origin of every POST. A client that names none may leave the type out, as with a real server.
+    // A browser sends the origin with every POST. A client that sends no origin may omit the content type, as with a
+    // real server.
     let untyped = cluster.send("POST", CONFIG_MAPS, &[], config_map("a").to_string().as_bytes()).await;
     untyped.expect(StatusCode::CREATED);
     for host in ["localhost:1", "LOCALHOST", "[::1]:1", "127.0.0.9"] {
@@ -146,7 +147,7 @@ async fn a_web_page_can_neither_read_nor_write() {
 }
 
 #[tokio::test]
-async fn nothing_is_said_as_the_part_of_the_server_says_it_that_looked() {
+async fn missing_paths_have_the_errors_of_their_handlers() {
     let cluster = Cluster::with_webapps().await;
     cluster.post(WEBAPPS, &webapp("a")).await.expect(StatusCode::CREATED);
     for path in ["/api/v2", "/api/v1/none", "/apis/apps/v2", "/apis/apps/v1/none", &format!("{CONFIG_MAPS}/a/b/c")] {
@@ -164,7 +165,7 @@ async fn nothing_is_said_as_the_part_of_the_server_says_it_that_looked() {
 }
 
 #[tokio::test]
-async fn a_long_answer_is_compressed_for_clients_that_accept_it() {
+async fn a_long_response_is_compressed_for_clients_that_accept_it() {
     let cluster = Cluster::quiet().await;
     let mut object = config_map("long");
     object["data"]["a"] = json!("x".repeat(128 * 1024));
@@ -192,9 +193,9 @@ async fn a_long_answer_is_compressed_for_clients_that_accept_it() {
     }
 }
 
-/// It is sent in pieces.
+/// The server sends the list in pieces.
 #[tokio::test]
-async fn a_long_list_is_the_same_packed_and_plain_and_in_each_encoding() {
+async fn a_long_list_is_the_same_compressed_and_in_each_encoding() {
     let cluster = Cluster::quiet().await;
     for name in ["a", "b", "c"] {
         let mut object = config_map(name);
@@ -226,7 +227,7 @@ async fn a_long_list_is_the_same_packed_and_plain_and_in_each_encoding() {
 }
 
 #[tokio::test]
-async fn a_form_that_there_is_not_is_refused_by_who_looks_first() {
+async fn unknown_media_types_are_refused_by_the_first_handler() {
     let cluster = Cluster::with_webapps().await;
     let types = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
     let html = [("accept", "text/html")];

@@ -1,5 +1,4 @@
-//! Anything that a client sends is answered with a `Status`, and the next request on the same connection is answered
-//! too.
+//! The server responds to any bytes with a `Status`, and then serves the next request on the same connection.
 
 mod support;
 
@@ -17,7 +16,7 @@ use tokio::runtime::Runtime;
 
 const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// One request, as bytes on the wire.
+/// The parts of one request.
 #[derive(Clone, Debug)]
 struct Hostile {
     method: &'static str,
@@ -37,7 +36,7 @@ impl Hostile {
     }
 }
 
-/// An answer's code, headers and body; a watch's body is left unread.
+/// Reads a response: its code, headers and body. Leaves the body of a watch unread.
 struct Answered {
     code: u16,
     head: String,
@@ -66,7 +65,7 @@ async fn answer(stream: &mut TcpStream, is_head: bool) -> Answered {
     Answered { code, head, body: read[end..end + length].to_vec() }
 }
 
-/// Sends the request and, on the same connection, one that must succeed.
+/// Sends the request and then, on the same connection, one that must succeed.
 async fn survives(cluster: &Cluster, request: &Hostile) {
     let mut stream = TcpStream::connect(cluster.server.address()).await.expect("the server listens");
     stream.write_all(&request.bytes()).await.expect("it reads");
@@ -86,7 +85,7 @@ async fn survives(cluster: &Cluster, request: &Hostile) {
 
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().expect("a runtime"));
 
-/// A server with a few objects to meet.
+/// A server with a few objects, which some requests name.
 async fn furnished() -> Cluster {
     let cluster = Cluster::with_webapps().await;
     cluster.post(support::CONFIG_MAPS, &config_map("a")).await;
@@ -155,7 +154,7 @@ fn paths() -> impl Strategy<Value = String> {
         "-",
     ]);
     let odd = proptest::collection::vec(segment, 0..8).prop_map(|segments| {
-        // Only what may stand in a request line.
+        // Only characters that a request line may have.
         let path = format!("/{}", segments.join("/"));
         path.replace('é', "%C3%A9")
     });
@@ -385,7 +384,7 @@ fn requests() -> impl Strategy<Value = Hostile> {
 #[test]
 fn every_request_is_answered_and_the_connection_survives() {
     let cluster = RUNTIME.block_on(furnished());
-    // `PROPTEST_CASES=10000` tries more of them.
+    // `PROPTEST_CASES=10000` tries more requests.
     let cases = Cases::default().cases * 4;
     let mut runner = TestRunner::new(Cases { cases, failure_persistence: None, ..Cases::default() });
     let result = runner.run(&requests(), |request| {
@@ -434,7 +433,7 @@ async fn a_body_over_the_limit_is_refused_and_the_connection_is_closed() {
     );
     stream.write_all(head.as_bytes()).await.expect("it reads");
     let chunk = vec![b' '; 64 * 1024];
-    // It may stop reading at any time after the limit.
+    // The server may stop reading at any time after the limit.
     for _ in 0..64 {
         if stream.write_all(&chunk).await.is_err() {
             break;

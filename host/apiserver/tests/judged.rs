@@ -1,7 +1,7 @@
-//! Custom resource definitions, and objects under their schemas and CEL rules, judged as a real server judges them.
+//! Custom resource definitions, and objects under their schemas and CEL rules, compared with a real server.
 //!
-//! `judged/cases.yaml` has the cases, `judged/answers.json` what a real server answered. To record again, let a proxy
-//! without TLS stand in front of one and name its address:
+//! `judged/cases.yaml` has the cases, `judged/answers.json` a real server's responses. To record them again, run a
+//! proxy without TLS in front of a real server and pass its address:
 //!
 //! ```text
 //! kubectl --kubeconfig REAL proxy --port 8901 &
@@ -25,23 +25,23 @@ use support::Cluster;
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
-/// One case: a definition, and what is then done with it.
+/// One case: a definition, and the steps that follow its creation.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Case {
     name: String,
-    /// The schema of `spec`; without it, one that keeps everything.
+    /// The schema of `spec`. The default preserves unknown fields.
     #[serde(default)]
     spec: Option<Value>,
-    /// Rules of the whole object.
+    /// The CEL rules of the whole object.
     #[serde(default)]
     rules: Option<Value>,
-    /// A merge patch over the definition's `spec`.
+    /// A merge patch for the definition's `spec`.
     #[serde(default)]
     definition: Option<Value>,
     #[serde(default)]
     then: Vec<Step>,
-    /// Why ours answers otherwise.
+    /// The reason why this server's responses differ.
     #[serde(default)]
     differs: Option<String>,
 }
@@ -49,19 +49,19 @@ struct Case {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
 enum Step {
-    /// The `spec` of the object `it`: the first is created, the others replace.
+    /// Writes the `spec` of the object `it`: creates it, or replaces it if it exists.
     Write(Value),
-    /// A merge patch over the whole object.
+    /// Applies a merge patch to the whole object.
     Patch(Value),
-    /// A merge patch over the whole object's status.
+    /// Applies a merge patch to the object's status.
     Status(Value),
-    /// Another schema of `spec`.
+    /// Replaces the schema of `spec`.
     Schema(Value),
-    /// A merge patch over the definition's `spec`.
+    /// Applies a merge patch to the definition's `spec`.
     Redefine(Value),
-    /// A merge patch over the definition's status.
+    /// Applies a merge patch to the definition's status.
     Restate(Value),
-    /// Reads the object, in this version.
+    /// Reads the object in this version.
     Read(String),
 }
 
@@ -84,7 +84,7 @@ async fn the_answers_are_those_of_a_real_server() {
         }
     }
     assert!(wrong.is_empty(), "{} of {} differ:\n{}", wrong.len(), cases().len(), wrong.join("\n"));
-    assert_eq!(answers.len(), cases().len(), "an answer for each case and none besides");
+    assert_eq!(answers.len(), cases().len(), "one recorded entry for each case");
 }
 
 #[tokio::test]
@@ -98,7 +98,7 @@ async fn record() {
     std::fs::write(folder().join("answers.json"), text + "\n").expect("a writable folder");
 }
 
-/// Carries out a JSON merge patch.
+/// Applies a JSON merge patch.
 fn merge(object: &mut Value, patch: &Value) {
     match patch.as_object() {
         None => *object = patch.clone(),
@@ -127,7 +127,7 @@ fn cases() -> Vec<Case> {
     serde_saphyr::from_str_with_options(&text, options).expect("well-formed cases")
 }
 
-/// The answers to a case, one for each step that was reached.
+/// Runs a case. Returns one response for the definition, and one for each step if it was accepted.
 async fn run(client: &Client, index: usize, case: &Case, is_real: bool) -> Value {
     let run = Run { client, group: format!("c{index}p{}.example.com", std::process::id()), is_real };
     let mut answers = Vec::new();
@@ -145,7 +145,7 @@ async fn run(client: &Client, index: usize, case: &Case, is_real: bool) -> Value
     Value::from(answers)
 }
 
-/// The way to talk to either server.
+/// A client of either server.
 struct Client {
     address: String,
 }
@@ -228,7 +228,7 @@ impl Run<'_> {
         })
     }
 
-    /// Until a real server serves what this definition says. Ours does so when it answers.
+    /// Waits until a real server serves the definition. This server does so before it responds.
     async fn wait_for(&self, definition: &Value) {
         let served = definition["spec"]["versions"].as_array().into_iter().flatten();
         for version in served.filter(|version| self.is_real && version["served"] == true) {
@@ -297,7 +297,7 @@ impl Run<'_> {
         self.judged(&answer, "definition")
     }
 
-    /// The parts of an answer that a rule decides; the case's group is taken out of the texts.
+    /// The parts of a response that are compared. In the texts a fixed name replaces the case's group.
     fn judged(&self, answer: &Answer, part: &str) -> Value {
         let body = &answer.body;
         let mut judged = json!({ "code": answer.code.as_u16() });
@@ -306,7 +306,7 @@ impl Run<'_> {
         }
         if !answer.code.is_success() {
             let mut causes = body["details"]["causes"].as_array().cloned().unwrap_or_default();
-            // A real server walks through maps of Go, so the causes, and with them the message, come in any order.
+            // A real server iterates over Go maps, so the causes, and the message with them, have a random order.
             causes.sort_by_key(Value::to_string);
             if causes.len() < 2 {
                 judged["message"] = body["message"].clone();
@@ -317,7 +317,7 @@ impl Run<'_> {
             judged["warnings"] = json!(answer.warnings);
         }
         let text = judged.to_string().replace(&self.group, "example.com");
-        // Types are named by chance.
+        // The names of types contain random numbers.
         let text = regex::Regex::new("selfType[0-9]+").expect("a pattern").replace_all(&text, "selfType");
         serde_json::from_str(&text).expect("still JSON")
     }

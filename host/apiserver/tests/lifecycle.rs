@@ -1,4 +1,4 @@
-//! How objects end: finalizers, garbage collection, namespaces, definitions; and how stand-ins bring workloads up.
+//! How objects end: finalizers, garbage collection, namespaces, definitions. Also how stand-ins start workloads.
 
 mod support;
 
@@ -24,7 +24,7 @@ async fn owner_with_children(names: &[&str]) -> (Cluster, Value) {
 }
 
 #[tokio::test]
-async fn dependents_go_after_their_owner() {
+async fn dependents_are_deleted_after_their_owner() {
     let (cluster, _) = owner_with_children(&["a", "b"]).await;
     let status = cluster.delete(&format!("{WEBAPPS}/owner")).await.expect(StatusCode::OK);
     assert_eq!((&status["kind"], &status["status"]), (&json!("Status"), &json!("Success")));
@@ -32,9 +32,9 @@ async fn dependents_go_after_their_owner() {
     cluster.wait_gone(CONFIG_MAPS, "b").await;
 }
 
-/// Watchers of both hear of the owner first, and do not heal the dependent.
+/// A controller that watches both sees the owner's deletion first, so it does not recreate the dependent.
 #[tokio::test]
-async fn dependents_go_a_little_later_than_their_owner() {
+async fn dependents_are_deleted_a_little_later_than_their_owner() {
     let (cluster, _) = owner_with_children(&["a"]).await;
     let began = Instant::now();
     cluster.delete(&format!("{WEBAPPS}/owner")).await.expect(StatusCode::OK);
@@ -68,16 +68,16 @@ async fn orphans_stay_without_their_reference() {
 }
 
 #[tokio::test]
-async fn an_object_born_to_a_dead_owner_is_collected() {
+async fn an_object_created_with_a_deleted_owner_is_collected() {
     let (cluster, owner) = owner_with_children(&[]).await;
     cluster.delete(&format!("{WEBAPPS}/owner")).await.expect(StatusCode::OK);
     cluster.post(CONFIG_MAPS, &owned_config_map("late", &owner, true)).await.expect(StatusCode::CREATED);
     cluster.wait_gone(CONFIG_MAPS, "late").await;
 }
 
-/// Until its kind is served, nobody can say that an owner is absent.
+/// An owner counts as absent only if its kind is served.
 #[tokio::test]
-async fn an_owner_is_missed_once_its_kind_is_defined() {
+async fn an_absent_owner_is_noticed_once_its_kind_is_defined() {
     let cluster = Cluster::quiet().await;
     let absent =
         json!({ "apiVersion": "apps.kubedojo.io/v1beta1", "kind": "WebApp", "metadata": { "name": "o", "uid": "1" } });
@@ -92,7 +92,7 @@ async fn an_owner_is_missed_once_its_kind_is_defined() {
 }
 
 #[tokio::test]
-async fn two_that_own_each_other_do_not_wait_for_each_other() {
+async fn objects_that_own_each_other_do_not_block_their_deletion() {
     let cluster = Cluster::quiet().await;
     let first = cluster.post(CONFIG_MAPS, &config_map("first")).await.expect(StatusCode::CREATED);
     let second = cluster.post(CONFIG_MAPS, &owned_config_map("second", &first, true)).await.expect(StatusCode::CREATED);
@@ -152,7 +152,7 @@ async fn a_terminating_namespace_refuses_content_and_ends_when_empty() {
     let message =
         cluster.post(inside, &json!({ "metadata": { "generateName": "x-" } })).await.refused(403, "Forbidden");
     assert!(message.starts_with("configmaps \"x-\" is forbidden"), "{message}");
-    // Before or after the collector came by: the finalizer is all that holds the object.
+    // Only the finalizer keeps the object, whether or not the collector has deleted it yet.
     let release = json!({ "metadata": { "finalizers": null } });
     cluster.patch(&format!("{inside}/held"), MERGE, &release).await.expect(StatusCode::OK);
     cluster.wait_gone(namespaces, "shop").await;
@@ -179,7 +179,7 @@ async fn a_pod_is_terminating_before_it_is_gone() {
 }
 
 #[tokio::test]
-async fn garbage_collection_and_the_deletion_of_namespaces_run_each_by_itself() {
+async fn garbage_collection_and_namespace_deletion_run_independently() {
     for collects in [true, false] {
         let config = Config {
             stand_ins: StandIns::NONE,
@@ -192,7 +192,7 @@ async fn garbage_collection_and_the_deletion_of_namespaces_run_each_by_itself() 
         cluster.post(namespaces, &json!({ "metadata": { "name": "shop" } })).await.expect(StatusCode::CREATED);
         let owner = cluster.post(CONFIG_MAPS, &config_map("owner")).await.expect(StatusCode::CREATED);
         cluster.post(CONFIG_MAPS, &owned_config_map("child", &owner, true)).await.expect(StatusCode::CREATED);
-        // What is first is looked at first, so the end of the second says that nothing will become of the first.
+        // The deletions are handled in order, so when the second one is done, the first one was ignored.
         let (delete_owner, delete_namespace) =
             (format!("{CONFIG_MAPS}/owner?propagationPolicy=Foreground"), format!("{namespaces}/shop"));
         if collects {
@@ -212,7 +212,7 @@ async fn garbage_collection_and_the_deletion_of_namespaces_run_each_by_itself() 
 }
 
 #[tokio::test]
-async fn a_definition_takes_its_objects_and_its_resource_with_it() {
+async fn a_deleted_definition_removes_its_objects_and_its_resource() {
     let cluster = Cluster::with_webapps().await;
     cluster.post(WEBAPPS, &webapp("a")).await.expect(StatusCode::CREATED);
     let mut watch = cluster.watch(&format!("{WEBAPPS}?watch=true")).await;
@@ -278,7 +278,7 @@ async fn a_job_that_is_deleted_without_a_policy_keeps_its_dependents() {
 }
 
 #[tokio::test]
-async fn a_collection_is_deleted_as_it_is_listed() {
+async fn the_deletion_of_a_collection_follows_the_options_of_lists() {
     let cluster = Cluster::quiet().await;
     for name in ["a", "b", "c"] {
         cluster.post(CONFIG_MAPS, &config_map(name)).await.expect(StatusCode::CREATED);

@@ -1,4 +1,4 @@
-//! Protobuf over HTTP: what typed Go clients ask for and send.
+//! Protobuf over HTTP, as typed Go clients request and send it.
 
 mod support;
 
@@ -12,7 +12,7 @@ use support::{
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 const TYPED: (&str, &str) = ("accept", "application/vnd.kubernetes.protobuf,application/json");
 
-/// An answer's code, media type and bytes.
+/// Sends a request. Returns the response's code, media type and bytes.
 async fn send(
     cluster: &Cluster,
     method: &str,
@@ -39,7 +39,7 @@ async fn an_object_is_read_and_written_back_as_protobuf() {
     let (code, ..) = send(&cluster, "PUT", &path, &[TYPED, ("content-type", PROTOBUF)], &bytes).await;
     assert_eq!(code, 200);
     let after = cluster.get(&path).await.expect(StatusCode::OK);
-    assert_eq!(before, after, "the same object changes nothing");
+    assert_eq!(before, after, "an update with the same object changes nothing");
 
     let (code, media, bytes) = send(&cluster, "GET", &format!("{CONFIG_MAPS}/absent"), &[TYPED], b"").await;
     assert_eq!((code, media.as_str()), (404, PROTOBUF));
@@ -47,7 +47,7 @@ async fn an_object_is_read_and_written_back_as_protobuf() {
 }
 
 #[tokio::test]
-async fn a_watch_sends_frames_behind_their_length() {
+async fn each_frame_of_a_watch_follows_its_length() {
     let cluster = Cluster::quiet().await;
     cluster.post(CONFIG_MAPS, &config_map("first")).await.expect(StatusCode::CREATED);
     cluster.post(CONFIG_MAPS, &config_map("second")).await.expect(StatusCode::CREATED);
@@ -76,7 +76,7 @@ async fn a_watch_has_no_yaml() {
 }
 
 #[tokio::test]
-async fn custom_resources_speak_json_only() {
+async fn custom_resources_have_no_protobuf_form() {
     let cluster = Cluster::with_webapps().await;
     let (code, media, _) = send(&cluster, "GET", WEBAPPS, &[TYPED], b"").await;
     assert_eq!((code, media.as_str()), (200, "application/json"));

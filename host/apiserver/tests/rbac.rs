@@ -1,4 +1,4 @@
-//! Authorization by roles: who may do what, who may be whom, and the reviews that say so.
+//! Authorization by roles: rights, impersonation, and the reviews that report them.
 
 mod support;
 
@@ -21,14 +21,14 @@ async fn a_request_that_no_role_allows_is_forbidden() {
     let expected = "deployments.apps \"b\" is forbidden: User \"jane\" cannot delete resource \"deployments/scale\" in \
                     API group \"apps\" in the namespace \"a\"";
     assert_eq!(refused.refused(403, "Forbidden"), expected);
-    // Not even whether there is such a resource.
+    // The refusal does not reveal whether the resource exists.
     jane.get("/apis/example.com/v1/things").await.refused(403, "Forbidden");
     let refused = jane.get("/metrics").await.refused(403, "Forbidden");
     assert_eq!(refused, r#"forbidden: User "jane" cannot get path "/metrics""#);
 }
 
 #[tokio::test]
-async fn a_request_is_its_tokens_or_anonymous() {
+async fn a_request_without_a_token_is_anonymous() {
     let cluster = cluster().await;
     assert_eq!(Client::of(&cluster, "stolen").get("/version").await.refused(401, "Unauthorized"), "Unauthorized");
     cluster.get("/version").await.expect(StatusCode::OK);
@@ -42,7 +42,7 @@ async fn a_request_is_its_tokens_or_anonymous() {
 }
 
 #[tokio::test]
-async fn a_role_binding_holds_in_its_namespace_for_its_subjects() {
+async fn a_role_binding_applies_to_its_subjects_in_its_namespace() {
     let cluster = cluster().await;
     grant(&cluster, "reader", &may(&["get", "list"], "configmaps")).await;
     let jane = Client::of(&cluster, "jane's");
@@ -51,7 +51,7 @@ async fn a_role_binding_holds_in_its_namespace_for_its_subjects() {
     jane.get("/api/v1/configmaps").await.refused(403, "Forbidden");
     jane.get(&format!("{CONFIG_MAPS}?watch=true")).await.refused(403, "Forbidden");
     jane.post(CONFIG_MAPS, &config_map("a")).await.refused(403, "Forbidden");
-    // An apply that creates needs both.
+    // An apply that creates the object needs the rights to patch and to create.
     grant(&cluster, "patcher", &may(&["patch"], "configmaps")).await;
     let path = format!("{CONFIG_MAPS}/a?fieldManager=jane");
     let apply = "application/apply-patch+yaml";
@@ -61,7 +61,7 @@ async fn a_role_binding_holds_in_its_namespace_for_its_subjects() {
 }
 
 #[tokio::test]
-async fn a_token_shows_nothing_but_what_the_request_may_see() {
+async fn a_continue_token_gives_no_right_to_other_objects() {
     let cluster = cluster().await;
     let administrator = Client::administrator(&cluster);
     for name in ["a", "b"] {
@@ -82,7 +82,7 @@ async fn a_token_shows_nothing_but_what_the_request_may_see() {
 }
 
 #[tokio::test]
-async fn a_name_that_a_selector_only_seems_to_pick_gives_no_right() {
+async fn a_name_after_an_escaped_comma_in_a_selector_gives_no_right() {
     let cluster = cluster().await;
     let rules =
         json!([{ "apiGroups": [""], "resources": ["configmaps"], "verbs": ["list"], "resourceNames": ["mine"] }]);
@@ -94,7 +94,7 @@ async fn a_name_that_a_selector_only_seems_to_pick_gives_no_right() {
 }
 
 #[tokio::test]
-async fn a_binding_to_no_role_is_named_in_the_refusal() {
+async fn a_refusal_names_the_missing_role_of_a_binding() {
     let cluster = cluster().await;
     let vain = binding("vain", ("ClusterRole", "nothing"), ("User", "jane"));
     Client::administrator(&cluster).post(CLUSTER_BINDINGS, &vain).await.expect(StatusCode::CREATED);
@@ -125,7 +125,7 @@ async fn a_user_cannot_grant_more_rights_than_it_has() {
     jane.send("PATCH", &path, merge, &more).await.refused(403, "Forbidden");
     let label = json!({ "metadata": { "labels": { "a": "b" } } });
     jane.send("PATCH", &path, merge, &label).await.expect(StatusCode::OK);
-    // By labels a role is taken into others.
+    // Any change of a role needs its rights, even a label, since aggregation selects roles by label.
     let strong = role("strong", &may(&["delete"], "configmaps"));
     Client::administrator(&cluster).post(ROLES, &strong).await.expect(StatusCode::CREATED);
     jane.send("PATCH", &format!("{ROLES}/strong"), merge, &label).await.refused(403, "Forbidden");
@@ -158,10 +158,10 @@ async fn a_right_to_escalate_one_role_does_not_allow_creating_roles() {
     grant(&cluster, "writer", &rules).await;
     let jane = Client::of(&cluster, "jane's");
     let mine = role("mine", &may(&["delete"], "pods"));
-    // As a real server asks it: the path of a creation has no name.
+    // As in a real server, because the path of a creation has no name.
     jane.post(ROLES, &mine).await.refused(403, "Forbidden");
     jane.send("PUT", &format!("{ROLES}/mine"), JSON, &mine).await.expect(StatusCode::CREATED);
-    // A kind that is none gets nowhere, however it is spelled.
+    // An unknown kind of role is an error, even if it differs only in case.
     let odd = binding("odd", ("CLUSTERROLE", "cluster-admin"), ("User", "jane"));
     jane.post(BINDINGS, &odd).await.expect(StatusCode::INTERNAL_SERVER_ERROR);
 }
@@ -182,7 +182,7 @@ async fn defaults_come_before_the_check_of_escalation() {
         "subjects": [{ "kind": "User", "name": "joe" }],
     });
     jane.post(BINDINGS, &without_group).await.expect(StatusCode::CREATED);
-    // A field that nobody knows is no change of the binding: finalizers may be taken off without rights to its role.
+    // Changes of unknown fields and finalizers need no rights to the binding's role.
     let strong = binding("strong", ("ClusterRole", "cluster-admin"), ("User", "joe"));
     Client::administrator(&cluster).post(BINDINGS, &strong).await.expect(StatusCode::CREATED);
     let change = json!({ "odd": 1, "metadata": { "finalizers": ["example.com/a"] } });
@@ -213,7 +213,7 @@ async fn only_a_user_with_all_rights_changes_an_aggregated_role() {
     let path = format!("{CLUSTER_ROLES}/all");
     let own = json!({ "aggregationRule": null, "rules": may(&["get"], "pods") });
     assert_eq!(jane.send("PATCH", &path, support::MERGE, &own).await.refused(403, "Forbidden"), expected);
-    // The rules are looked at first.
+    // The rules are checked first.
     let more = json!({ "rules": may(&["delete"], "pods") });
     let refused = jane.send("PATCH", &path, support::MERGE, &more).await.refused(403, "Forbidden");
     assert!(refused.contains("not currently held"), "{refused}");
@@ -260,14 +260,14 @@ async fn a_user_with_the_right_to_impersonate_acts_as_another_user() {
     let bound = binding("joe", ("ClusterRole", "joe"), ("User", "jane"));
     admin().post(CLUSTER_BINDINGS, &bound).await.expect(StatusCode::CREATED);
     assert_eq!(user(jane().with(&headers[..1]).post(reviews, &json!({})).await)["username"], "joe");
-    // Each header's value is a right of its own.
+    // Each header's value needs its own right.
     let refused = jane().with(&headers).post(reviews, &json!({})).await.refused(403, "Forbidden");
     let expected = r#"groups "a" is forbidden: User "jane" cannot impersonate resource "groups" in API group "" at the cluster scope"#;
     assert_eq!(refused, expected);
 }
 
 #[tokio::test]
-async fn constrained_impersonation_is_for_some_requests_only() {
+async fn constrained_impersonation_is_limited_to_some_requests() {
     let cluster = cluster().await;
     let admin = Client::administrator(&cluster);
     let rules = json!([
@@ -288,7 +288,7 @@ async fn constrained_impersonation_is_for_some_requests_only() {
 }
 
 #[tokio::test]
-async fn access_reviews_agree_with_the_answers_to_requests() {
+async fn access_reviews_agree_with_the_responses_to_requests() {
     let cluster = cluster().await;
     grant(&cluster, "reader", &may(&["list"], "pods")).await;
     let group = "/apis/authorization.k8s.io/v1";
@@ -313,7 +313,7 @@ async fn access_reviews_agree_with_the_answers_to_requests() {
     let rules = jane.post(&format!("{group}/selfsubjectrulesreviews"), &review).await.expect(StatusCode::CREATED);
     let expected = json!({ "verbs": ["list"], "apiGroups": [""], "resources": ["pods"] });
     assert!(rules["status"]["resourceRules"].as_array().expect("rules").contains(&expected), "{rules}");
-    // Who may ask about others is a right too.
+    // A review of another user needs a right.
     jane.post(&format!("{group}/subjectaccessreviews"), &review).await.refused(403, "Forbidden");
     let nobody = json!({ "spec": { "resourceAttributes": asked("list") } });
     let admin = Client::administrator(&cluster);
@@ -342,7 +342,7 @@ async fn an_aggregated_role_includes_the_roles_that_its_labels_select() {
 }
 
 #[tokio::test]
-async fn a_token_review_knows_whose_a_token_is() {
+async fn a_token_review_reports_the_user_of_a_token() {
     let cluster = cluster().await;
     let admin = Client::administrator(&cluster);
     let reviews = "/apis/authentication.k8s.io/v1/tokenreviews";
@@ -356,7 +356,7 @@ async fn a_token_review_knows_whose_a_token_is() {
 }
 
 #[tokio::test]
-async fn without_authorization_everybody_may_be_anybody() {
+async fn without_authorization_everyone_may_impersonate_anyone() {
     let cluster = Cluster::quiet().await;
     assert_eq!(cluster.server.token(), None);
     let reviews = "/apis/authentication.k8s.io/v1/selfsubjectreviews";

@@ -1,4 +1,4 @@
-//! Reactors: what rules make of requests, from Rust, over HTTP and in the published format.
+//! Reactors: the effects of rules on requests, and how rules are set, from Rust, over HTTP and in the published format.
 
 mod support;
 
@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 use support::{CONFIG_MAPS, Cluster, JSON, MERGE, config_map, version_of};
 use windlass_apiserver::{Config, ReactorDocument, Reactors};
 
-/// Rules as a file would have them, without its head.
+/// Sets the rules, which are in a file's form but without its header.
 fn set(reactors: &Reactors, rules: &str) {
     let text = format!("apiVersion: windlass.dev/v1alpha1\nkind: Reactors\nseed: 3\nrules:\n{rules}");
-    reactors.set(ReactorDocument::parse(&text).expect("rules")).expect("rules that can be meant");
+    reactors.set(ReactorDocument::parse(&text).expect("rules")).expect("valid rules");
 }
 
 async fn with(rules: &str) -> Cluster {
@@ -31,7 +31,7 @@ fn item_names(list: &Value) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn a_rule_answers_an_error_to_the_calls_that_it_names() {
+async fn a_rule_responds_with_an_error_to_the_calls_that_it_matches() {
     let cluster = with(
         "- name: full\n  when:\n    verbs: [create]\n    resources: [configmaps]\n    names: ['a*']\n    calls: {first: 2}\n  \
          then:\n  - error: {code: 429, message: slow down, retryAfterSeconds: 1}\n",
@@ -56,7 +56,7 @@ async fn an_error_after_the_commit_hides_the_successful_write() {
 }
 
 #[tokio::test]
-async fn a_dropped_connection_gives_no_answer() {
+async fn a_dropped_connection_has_no_response() {
     for (at, is_made) in [("beforeCommit", false), ("afterCommit", true)] {
         let rules =
             format!("- name: gone\n  when: {{verbs: [create], calls: {{nth: 1}}}}\n  then:\n  - drop: {{at: {at}}}\n");
@@ -74,7 +74,7 @@ async fn a_delay_passes_on_the_virtual_clock() {
     let cluster = InProcess::new("- name: slow\n  when: {verbs: [get]}\n  then:\n  - delay: {by: 2h}\n");
     let begun = tokio::time::Instant::now();
     cluster.send("GET", CONFIG_MAPS, &Value::Null).await;
-    assert!(begun.elapsed() < Duration::from_secs(1), "a list is no get");
+    assert!(begun.elapsed() < Duration::from_secs(1), "a list is not a get");
     cluster.send("GET", &format!("{CONFIG_MAPS}/a"), &Value::Null).await;
     assert_eq!(begun.elapsed().as_secs(), 7200);
 }
@@ -96,7 +96,7 @@ async fn older_lists_and_objects_are_served_from_the_history() {
     assert_eq!((item_names(&list), version_of(&list)), (vec!["a"], version_of(&first)));
     set(&cluster.server.reactors(), "- name: stale\n  then:\n  - older: {changes: 4}\n");
     cluster.get(&format!("{CONFIG_MAPS}/a")).await.refused(404, "NotFound");
-    // Who goes on from there sees all that follows.
+    // A watch from that version sees all later changes.
     let mut watch = cluster.watch(&format!("{CONFIG_MAPS}?watch=true")).await;
     for expected in ["ADDED", "MODIFIED", "ADDED", "DELETED"] {
         assert_eq!(watch.next().await.expect("an event").0, expected);
@@ -124,7 +124,7 @@ async fn an_edit_reaction_causes_a_conflict_for_the_caller() {
 }
 
 #[tokio::test]
-async fn watches_are_cut_and_expire() {
+async fn watches_are_cut_expire_and_repeat_events() {
     let cluster = with(
         "- name: cut\n  when: {verbs: [watch], calls: {nth: 1}}\n  then:\n  - cut: {after: 1}\n\
          - name: hidden\n  when: {verbs: [watch], calls: {nth: 2}}\n  then:\n  - hide: {events: 2}\n\
@@ -147,7 +147,7 @@ async fn watches_are_cut_and_expire() {
 }
 
 #[tokio::test]
-async fn the_history_expires_when_a_rule_says_so() {
+async fn a_rule_can_expire_the_history() {
     let cluster = with("- name: old\n  when: {verbs: [watch], calls: {nth: 2}}\n  then:\n  - expire: {}\n").await;
     cluster.post(CONFIG_MAPS, &config_map("a")).await.expect(StatusCode::CREATED);
     let path = format!("{CONFIG_MAPS}?watch=true&resourceVersion=1");
@@ -159,7 +159,7 @@ async fn the_history_expires_when_a_rule_says_so() {
 }
 
 #[tokio::test]
-async fn the_clock_leaps_and_objects_show_it() {
+async fn a_jump_of_the_clock_changes_creation_times() {
     let cluster = with("- name: leap\n  when: {verbs: [create], calls: {nth: 2}}\n  then:\n  - jump: -48h\n").await;
     let moment = |object: &Value| object["metadata"]["creationTimestamp"].as_str().expect("a time").to_owned();
     let before = moment(&cluster.post(CONFIG_MAPS, &config_map("a")).await.expect(StatusCode::CREATED));
@@ -168,7 +168,7 @@ async fn the_clock_leaps_and_objects_show_it() {
 }
 
 #[tokio::test]
-async fn probability_follows_from_the_seed() {
+async fn the_seed_determines_the_probable_reactions() {
     let rule = "- name: coin\n  when: {verbs: [get], probability: 0.5}\n  then:\n  - error: {code: 500}\n";
     let mut runs = Vec::new();
     for _ in 0..2 {
@@ -184,7 +184,7 @@ async fn probability_follows_from_the_seed() {
 }
 
 #[tokio::test]
-async fn the_rules_are_there_over_http() {
+async fn rules_are_read_and_set_over_http() {
     let cluster = Cluster::quiet().await;
     let rules = "apiVersion: windlass.dev/v1alpha1\nkind: Reactors\nrules:\n- name: no\n  when: {userAgents: ['test/*']}\n  \
                  then:\n  - error: {code: 503}\n";
@@ -193,7 +193,7 @@ async fn the_rules_are_there_over_http() {
     let got = cluster.get("/reactors").await.expect(StatusCode::OK);
     assert_eq!(got["status"]["rules"], json!([{ "name": "no", "matched": 1, "acted": 1, "struck": 1 }]));
     assert_eq!(got["rules"], put["rules"]);
-    // What was got can be put.
+    // The response of a GET is a valid body of a PUT.
     cluster.send("PUT", "/reactors", &[], got.to_string().as_bytes()).await.expect(StatusCode::OK);
     let wrong = rules.replace("userAgents", "userAgent");
     let said = cluster.send("PUT", "/reactors", &[], wrong.as_bytes()).await.refused(400, "BadRequest");
@@ -203,7 +203,7 @@ async fn the_rules_are_there_over_http() {
     cluster.get(CONFIG_MAPS).await.expect(StatusCode::OK);
 }
 
-/// One rule with all that there is.
+/// One rule that uses every field.
 const EVERYTHING: &str = "apiVersion: windlass.dev/v1alpha1
 kind: Reactors
 seed: 7
@@ -245,7 +245,7 @@ fn a_written_document_parses_to_the_same_document() {
 }
 
 #[test]
-fn an_impossible_rule_is_refused_with_its_place() {
+fn an_invalid_rule_is_refused_with_its_place() {
     for (from, to, expected) in [
         ("verbs: [watch]", "verbs: [watches]", "rules[0] (everything).when.verbs"),
         ("probability: 0.5", "probability: 5", "rules[0] (everything).when.probability"),
@@ -265,10 +265,10 @@ fn an_impossible_rule_is_refused_with_its_place() {
     }
 }
 
-/// Every object's keys of the schema where a document has an object.
+/// Checks that the schema has every field of the document, with a description.
 fn check_against(schema: &Value, root: &Value, value: &Value, place: &str) {
     let resolved = match schema["$ref"].as_str() {
-        Some(reference) => root.pointer(reference.trim_start_matches('#')).expect("the reference leads somewhere"),
+        Some(reference) => root.pointer(reference.trim_start_matches('#')).expect("the reference is valid"),
         None => schema,
     };
     match value {
@@ -289,12 +289,12 @@ fn check_against(schema: &Value, root: &Value, value: &Value, place: &str) {
 }
 
 #[test]
-fn the_published_schema_knows_every_field() {
+fn the_published_schema_has_every_field() {
     let text = include_str!("../../../docs/schema/reactors.schema.json");
     let schema: Value = serde_json::from_str(text).expect("the schema is JSON");
     let document = serde_json::to_value(ReactorDocument::parse(EVERYTHING).expect("right")).expect("JSON");
     check_against(&schema, &schema, &document, "");
-    // And no more than those: each reaction of the schema occurs above.
+    // Also the reverse: the document above has each reaction of the schema.
     let used: Vec<&String> = document["rules"][0]["then"]
         .as_array()
         .expect("a list")

@@ -1,5 +1,4 @@
-//! Roles and bindings as objects: what makes them invalid, what defaults they get, and how cluster roles are
-//! aggregated.
+//! Roles and bindings as objects: their validation, their defaults, and the aggregation of cluster roles.
 
 mod support;
 
@@ -28,7 +27,7 @@ fn may(verb: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_role_is_held_to_its_rules() {
+async fn roles_are_validated() {
     let cluster = Cluster::quiet().await;
     let selector = |expression: Value| json!({ "aggregationRule": { "clusterRoleSelectors": [{ "matchExpressions": [expression] }] } });
     let at = "aggregationRule.clusterRoleSelectors[0]";
@@ -67,14 +66,14 @@ async fn a_role_is_held_to_its_rules() {
     let odd = selector(json!({ "key": "a", "operator": "In", "values": ["-"] }));
     let refused = cluster.post(&path("clusterroles"), &named("r", &odd)).await.refused(422, "Invalid");
     assert!(refused.contains(&format!("{at}.matchExpressions[0].values[0]: Invalid value: \"-\": a valid label")));
-    // A name is anything that can stand in a path.
+    // Any name that can be part of a path is valid.
     cluster.post(&path("roles"), &named("system:A b", &json!({}))).await.expect(StatusCode::CREATED);
     let refused = cluster.post(&path("roles"), &named("a%b", &json!({}))).await.refused(422, "Invalid");
     assert!(refused.ends_with("metadata.name: Invalid value: \"a%b\": may not contain '%'"), "{refused}");
 }
 
 #[tokio::test]
-async fn a_binding_is_held_to_its_rules() {
+async fn bindings_are_validated() {
     let cluster = Cluster::quiet().await;
     let bound = |subject: Value| json!({ "roleRef": { "kind": "ClusterRole", "name": "r" }, "subjects": [subject] });
     let account = json!({ "kind": "ServiceAccount", "name": "s" });
@@ -126,7 +125,7 @@ async fn an_aggregated_role_has_each_rule_once_and_no_other() {
         let role = json!({ "metadata": { "labels": { "tier": name } }, "rules": rules });
         cluster.post(&roles, &named(name, &role)).await.expect(StatusCode::CREATED);
     }
-    // One rule of the same meaning is written another way.
+    // A rule of the same meaning, in another form.
     let odd = json!({
         "metadata": { "labels": { "tier": "b" } },
         "rules": [{ "verbs": ["list"], "resourceNames": [], "resources": ["pods"], "apiGroups": [""] }],
@@ -152,13 +151,13 @@ async fn an_aggregated_role_has_each_rule_once_and_no_other() {
         }
     };
     rules_after(support::version_of(&made)).await;
-    // Rules that somebody adds do not stay.
+    // Rules that a client adds are removed again.
     let changed = cluster.patch(&format!("{roles}/all"), MERGE, &json!({ "rules": [may("delete")] })).await;
     rules_after(support::version_of(&changed.expect(StatusCode::OK))).await;
 }
 
 #[tokio::test]
-async fn two_roles_that_aggregate_each_other_come_to_rest() {
+async fn two_roles_that_aggregate_each_other_do_not_change_forever() {
     let cluster = Cluster::quiet().await;
     let aggregated = json!({
         "metadata": { "labels": { "in": "both" } },
@@ -173,7 +172,7 @@ async fn two_roles_that_aggregate_each_other_come_to_rest() {
     let (_, seen) = watch.next().await.expect("the role");
     let seen = if seen["rules"] == json!([may("get")]) { seen } else { watch.next().await.expect("its rules").1 };
     assert_eq!(seen["rules"], json!([may("get")]));
-    // The next change of either is one that somebody makes.
+    // Without a client's write there is no further change.
     let label = json!({ "metadata": { "labels": { "seen": "yes" } } });
     cluster.patch(&format!("{}/one", path("clusterroles")), MERGE, &label).await.expect(StatusCode::OK);
     assert_eq!(watch.next().await.expect("the patch").1["metadata"]["labels"]["seen"], "yes");

@@ -1,4 +1,4 @@
-//! Simulated time, chance by seed, and no socket: a whole story runs in one thread, and twice the same to the byte.
+//! Simulated time, seeded randomness and no socket: a whole story runs in one thread, and repeats to the byte.
 
 mod support;
 
@@ -14,13 +14,13 @@ use tokio::sync::mpsc;
 use tower::ServiceExt as _;
 use windlass_apiserver::{ApiServer, ApiService, Clock, Config, Snapshot};
 
-/// A config that follows nothing outside.
-fn told(seed: u64) -> Config {
+/// A configuration that depends on nothing outside the process.
+fn simulated(seed: u64) -> Config {
     let start = SystemTime::UNIX_EPOCH + Duration::from_hours(24 * 365 * 40);
     Config { clock: Clock::Given(start), seed: Some(seed), ..Config::default() }
 }
 
-/// A client in the same process that notes each answer.
+/// A client in the same process that records each response.
 struct Client {
     service: ApiService,
     transcript: String,
@@ -46,7 +46,7 @@ impl Client {
         self.send("GET", path, &Value::Null).await
     }
 
-    /// Follows a collection; each chunk is sent on.
+    /// Watches a collection, and sends each chunk to `chunks`.
     async fn watch(&self, path: &str, chunks: mpsc::UnboundedSender<String>) {
         let uri = format!("{path}?watch=true&allowWatchBookmarks=true&timeoutSeconds=60");
         let request = Request::get(uri.as_str()).body(Body::empty()).expect("a request");
@@ -66,7 +66,8 @@ impl Client {
     }
 }
 
-/// Definitions, owners and dependents, workloads, a namespace that goes, with four watches beside it.
+/// A story with definitions, owners and dependents, workloads and a deleted namespace, seen by four watches. Returns
+/// the transcript.
 async fn story(server: &ApiServer) -> String {
     let mut client = Client::of(server);
     let (sender, mut chunks) = mpsc::unbounded_channel();
@@ -105,32 +106,32 @@ async fn story(server: &ApiServer) -> String {
 
 #[tokio::test(start_paused = true)]
 async fn the_same_seed_gives_the_same_bytes() {
-    let first = story(&ApiServer::in_process(&told(7))).await;
-    let second = story(&ApiServer::in_process(&told(7))).await;
+    let first = story(&ApiServer::in_process(&simulated(7))).await;
+    let second = story(&ApiServer::in_process(&simulated(7))).await;
     assert_eq!(first, second);
-    // The story did what it is there for: a collection, a rollout, the end of a namespace.
+    // The story contains a garbage collection, a rollout and the end of a namespace.
     assert_eq!(first.matches("\"type\":\"DELETED\"").count(), 3 + 1 + 1, "{first}");
     assert!(first.contains("\"readyReplicas\":5"), "{first}");
     assert!(first.contains("\"type\":\"BOOKMARK\""), "{first}");
-    let other = story(&ApiServer::in_process(&told(8))).await;
+    let other = story(&ApiServer::in_process(&simulated(8))).await;
     assert_ne!(first, other);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_story_repeats_exactly_from_a_snapshot() {
-    let server = ApiServer::in_process(&told(7));
+    let server = ApiServer::in_process(&simulated(7));
     let snapshot = server.snapshot();
     let first = story(&server).await;
     server.restore(&snapshot);
     assert_eq!(story(&server).await, first);
-    // Another server has its own chance and time until it gets this one's.
-    let other = ApiServer::from_snapshot(&told(9), &snapshot);
+    // The snapshot replaces another server's randomness and time too.
+    let other = ApiServer::from_snapshot(&simulated(9), &snapshot);
     assert_eq!(story(&other).await, first);
 }
 
 #[tokio::test(start_paused = true)]
-async fn work_that_was_to_be_done_is_done_after_a_restore() {
-    let server = ApiServer::in_process(&told(7));
+async fn pending_work_is_done_after_a_restore() {
+    let server = ApiServer::in_process(&simulated(7));
     let mut client = Client::of(&server);
     client.send("POST", DEPLOYMENTS, &deployment("web")).await;
     let owner = client.send("POST", CONFIG_MAPS, &config_map("owner")).await;
@@ -140,7 +141,7 @@ async fn work_that_was_to_be_done_is_done_after_a_restore() {
     drop(server);
     tokio::time::sleep(Duration::from_hours(1)).await;
 
-    let server = ApiServer::from_snapshot(&told(7), &snapshot);
+    let server = ApiServer::from_snapshot(&simulated(7), &snapshot);
     let mut client = Client::of(&server);
     assert_eq!(client.get(&format!("{CONFIG_MAPS}/dependent")).await["kind"], "ConfigMap");
     assert!(client.get(&format!("{DEPLOYMENTS}/web")).await["status"]["readyReplicas"].is_null());
@@ -151,7 +152,7 @@ async fn work_that_was_to_be_done_is_done_after_a_restore() {
 
 #[tokio::test(start_paused = true)]
 async fn ten_hours_of_backoff_pass_at_once() {
-    let server = ApiServer::in_process(&told(1));
+    let server = ApiServer::in_process(&simulated(1));
     let mut client = Client::of(&server);
     let begun = tokio::time::Instant::now();
     let mut pause = Duration::from_secs(1);
@@ -171,13 +172,13 @@ async fn ten_hours_of_backoff_pass_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_restore_ends_the_watches_opened_before_it() {
-    let server = ApiServer::in_process(&told(1));
+    let server = ApiServer::in_process(&simulated(1));
     let client = Client::of(&server);
     let snapshot: Snapshot = server.snapshot();
     let (sender, mut chunks) = mpsc::unbounded_channel();
     client.watch(CONFIG_MAPS, sender).await;
     server.restore(&snapshot);
-    let first = chunks.recv().await.expect("what the watch began with");
+    let first = chunks.recv().await.expect("the first chunk");
     assert!(first.contains("k8s.io/initial-events-end"), "{first}");
     assert_eq!(chunks.recv().await, None);
 }

@@ -1,4 +1,4 @@
-//! The stand-ins at work, on simulated time: what clients see of pods and of those who make them.
+//! The stand-ins on simulated time: the pods and workloads that clients see.
 
 mod support;
 
@@ -57,7 +57,7 @@ impl Played {
         self.get(path).await["items"].as_array().expect("a list").clone()
     }
 
-    /// The names of the objects that are there.
+    /// The names of the objects in the collection.
     async fn names(&self, path: &str) -> Vec<String> {
         let name = |object: &Value| object["metadata"]["name"].as_str().expect("a name").to_owned();
         self.items(path).await.iter().map(name).collect()
@@ -68,7 +68,7 @@ async fn pass(time: Duration) {
     tokio::time::sleep(time).await;
 }
 
-/// Longer than anything takes that begins at once.
+/// Waits longer than any work takes that is due at once.
 async fn settle() {
     pass(Duration::from_secs(3)).await;
 }
@@ -86,7 +86,7 @@ fn holds(object: &Value, kind: &str) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_usual_stand_ins_make_no_pods() {
+async fn the_default_stand_ins_create_no_pods() {
     let cluster = Played::by(StandIns::default());
     cluster.create(DEPLOYMENTS, &deployment("web")).await;
     cluster.create(PODS, &pod("bare")).await;
@@ -116,7 +116,7 @@ async fn a_bare_pod_runs_on_the_node() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_waits_for_a_node_that_takes_it() {
+async fn a_pod_waits_for_a_node_that_accepts_it() {
     let cluster = Played::by(StandIns::ALL);
     cluster.change("/api/v1/nodes/windlass", &json!({ "spec": { "unschedulable": true } })).await;
     cluster.create(PODS, &pod("bare")).await;
@@ -130,7 +130,7 @@ async fn a_pod_waits_for_a_node_that_takes_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pods_annotation_says_how_it_behaves() {
+async fn a_pods_annotation_decides_its_behaviour() {
     let cluster = Played::by(StandIns::ALL);
     for behaviour in ["failure", "unready"] {
         let mut sick = pod(behaviour);
@@ -224,7 +224,7 @@ async fn a_rollout_of_pods_that_never_become_ready_fails_after_its_deadline() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_count_once_they_have_been_ready_for_as_long_as_is_asked() {
+async fn pods_are_available_after_min_ready_seconds() {
     let cluster = Played::by(StandIns::ALL);
     let mut slow = deployment("web");
     slow["spec"]["minReadySeconds"] = json!(30);
@@ -251,7 +251,7 @@ async fn a_new_deployment_adopts_the_orphans_of_the_last_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_is_selected_no_longer_is_let_go_and_replaced() {
+async fn a_pod_that_is_no_longer_selected_is_released_and_replaced() {
     let cluster = Played::by(StandIns::ALL);
     cluster.create(DEPLOYMENTS, &deployment("web")).await;
     settle().await;
@@ -264,7 +264,7 @@ async fn a_pod_that_is_selected_no_longer_is_let_go_and_replaced() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_stand_in_can_be_there_alone() {
+async fn stand_ins_work_without_each_other() {
     let without_pods = Played::by(StandIns::DEPLOYMENTS | StandIns::REPLICA_SETS);
     without_pods.create(DEPLOYMENTS, &deployment("web")).await;
     settle().await;
@@ -495,7 +495,7 @@ async fn a_service_has_the_addresses_of_its_ready_pods() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_secret_of_a_service_account_holds_a_token_as_long_as_both_are_there() {
+async fn a_token_secret_is_valid_while_it_and_its_service_account_exist() {
     let cluster = Played::by(StandIns::ALL);
     let secrets = "/api/v1/namespaces/default/secrets";
     let secret = json!({
@@ -519,7 +519,7 @@ async fn a_secret_of_a_service_account_holds_a_token_as_long_as_both_are_there()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_disruption_budget_allows_evictions_as_long_as_enough_pods_are_left() {
+async fn a_disruption_budget_allows_evictions_while_enough_pods_remain() {
     let cluster = Played::by(StandIns::ALL);
     cluster.create(DEPLOYMENTS, &deployment("web")).await;
     let selector = json!({ "matchLabels": { "app": "web" } });

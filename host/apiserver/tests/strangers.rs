@@ -1,4 +1,4 @@
-//! No web page drives the server: not one of another origin, and not one whose name leads to loopback.
+//! No web page can use the server: neither one of another origin, nor one whose host name resolves to loopback.
 
 mod support;
 
@@ -11,7 +11,7 @@ use support::{CONFIG_MAPS, Cluster, JSON};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// A path of each kind, each with its method.
+/// Methods and paths, one of each kind.
 const REQUESTS: [(&str, &str); 14] = [
     ("GET", "/"),
     ("GET", "/version"),
@@ -74,19 +74,19 @@ async fn every_path_is_closed_to_web_pages() {
             assert_eq!(answer.code, StatusCode::FORBIDDEN, "{method} {path} {page:?}");
         }
     }
-    // Typed by hand into the browser's address line.
+    // The user has entered the URL in the browser.
     let answer = cluster.send("GET", CONFIG_MAPS, &[("sec-fetch-site", "none")], b"").await;
     assert_eq!(answer.code, StatusCode::OK);
-    // A form of a page, from a browser that tells nothing about itself.
+    // A page's form, from a browser that sends neither header.
     for media in ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"] {
         let answer = cluster.send("POST", CONFIG_MAPS, &[("content-type", media)], b"{}").await;
         assert_eq!(answer.code, StatusCode::UNSUPPORTED_MEDIA_TYPE, "{media}");
     }
-    // A body of no type comes from a program: a browser names the origin of a page that sends one.
+    // A body without a type cannot be a page's, since a browser would send the page's origin with it.
     cluster.send("POST", CONFIG_MAPS, &[], br#"{"metadata":{"name":"a"}}"#).await.expect(StatusCode::CREATED);
 }
 
-/// The code of an answer to bytes, over a connection of their own.
+/// Sends bytes over a new connection. Returns the code of the response.
 async fn code(cluster: &Cluster, request: &str) -> String {
     let mut stream = TcpStream::connect(cluster.server.address()).await.expect("the server listens");
     stream.write_all(request.as_bytes()).await.expect("it reads");
@@ -96,7 +96,7 @@ async fn code(cluster: &Cluster, request: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_whole_url_two_hosts_or_none_do_not_get_around_it() {
+async fn an_absolute_url_or_several_hosts_do_not_bypass_the_check() {
     let cluster = Cluster::quiet().await;
     let cases = [
         ("GET http://example.com/version HTTP/1.1\r\nhost: localhost\r\n\r\n", "403"),
@@ -104,7 +104,7 @@ async fn a_whole_url_two_hosts_or_none_do_not_get_around_it() {
         ("GET /version HTTP/1.1\r\nhost: localhost\r\nhost: example.com\r\n\r\n", "403"),
         ("GET /version HTTP/1.1\r\nhost: example.com\r\nhost: localhost\r\n\r\n", "403"),
         ("GET /version HTTP/1.1\r\nhost: localhost@example.com\r\n\r\n", "403"),
-        // Programs alone leave it out.
+        // Only programs omit the host.
         ("GET /version HTTP/1.0\r\n\r\n", "200"),
     ];
     for (request, expected) in cases {
@@ -113,7 +113,7 @@ async fn a_whole_url_two_hosts_or_none_do_not_get_around_it() {
 }
 
 #[tokio::test]
-async fn http_2_is_asked_for_its_authority() {
+async fn the_authority_of_http_2_is_checked() {
     let cluster = Cluster::quiet().await;
     let stream = TcpStream::connect(cluster.server.address()).await.expect("the server listens");
     let (mut sender, connection) =

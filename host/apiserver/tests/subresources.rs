@@ -1,4 +1,4 @@
-//! The subresources that act: bindings, evictions, tokens, logs, and `scale` by every kind of patch.
+//! Subresources other than plain updates: bindings, evictions, tokens and logs. Also `scale`, by every kind of patch.
 
 mod support;
 
@@ -49,7 +49,7 @@ async fn a_pod_is_bound_to_a_node_once() {
 }
 
 #[tokio::test]
-async fn an_eviction_asks_the_disruption_budget() {
+async fn an_eviction_needs_the_disruption_budgets_permission() {
     let cluster = with_pod().await;
     let budget = json!({ "metadata": { "name": "b" }, "spec": { "minAvailable": 1, "selector": { "matchLabels": { "app": "web" } } } });
     cluster.post(BUDGETS, &budget).await.expect(StatusCode::CREATED);
@@ -82,7 +82,7 @@ async fn an_eviction_asks_the_disruption_budget() {
 }
 
 #[tokio::test]
-async fn a_service_account_gets_a_token_that_the_server_knows() {
+async fn a_service_account_gets_a_token_that_the_server_accepts() {
     let cluster = Cluster::quiet().await;
     let accounts = "/api/v1/namespaces/default/serviceaccounts";
     cluster.post(accounts, &json!({ "metadata": { "name": "robot" } })).await.expect(StatusCode::CREATED);
@@ -107,7 +107,7 @@ async fn a_service_account_gets_a_token_that_the_server_knows() {
 }
 
 #[tokio::test]
-async fn a_log_is_of_one_container() {
+async fn a_log_request_must_select_one_container() {
     let cluster = with_pod().await;
     let path = format!("{PODS}/a/log");
     let message = cluster.get(&path).await.refused(400, "BadRequest");
@@ -119,7 +119,7 @@ async fn a_log_is_of_one_container() {
 }
 
 #[tokio::test]
-async fn a_scale_takes_every_kind_of_patch() {
+async fn a_scale_accepts_every_kind_of_patch() {
     let cluster = Cluster::quiet().await;
     cluster.post(DEPLOYMENTS, &deployment("a")).await.expect(StatusCode::CREATED);
     let path = format!("{DEPLOYMENTS}/a/scale");
@@ -149,7 +149,7 @@ async fn a_scale_takes_every_kind_of_patch() {
 }
 
 #[tokio::test]
-async fn a_status_may_bring_annotations() {
+async fn a_status_update_may_change_annotations() {
     let cluster = Cluster::quiet().await;
     cluster.post(DEPLOYMENTS, &deployment("a")).await.expect(StatusCode::CREATED);
     let change =

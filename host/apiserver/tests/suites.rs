@@ -1,7 +1,8 @@
-//! Other projects' own suites, as their authors run them against envtest's API server, here against the embedded one.
+//! Other projects' own suites, which their authors run against envtest's API server, here against the embedded one.
 //!
-//! `tools/test suites` runs two of controller-runtime's. `make soak STORIES=suites` runs all, on a real kube-apiserver
-//! too, and wants the same specs to pass on both. `tools/build-suites` builds them from the Go module proxy.
+//! `tools/test suites` runs two suites of controller-runtime. `make soak STORIES=suites` runs all suites, also on a
+//! real kube-apiserver, and expects the same specs to pass on both. `tools/build-suites` builds them from the Go module
+//! proxy.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader};
@@ -12,11 +13,11 @@ use regex::Regex;
 use serde_json::Value;
 use windlass_apiserver::{ApiServer, Authorization, Config, StandIns, Tls};
 
-/// A suite that runs longer hangs; it then ends by itself, with its stacks.
+/// A suite that runs longer than this hangs. It then ends itself, and prints its stacks.
 const SUITE_LIMIT: &str = "-test.timeout=16m";
 const GINKGO_LIMIT: &str = "-ginkgo.timeout=15m";
 
-/// So often a suite runs whose port envtest has lost.
+/// How often a suite runs at most if envtest loses its port.
 const PORTS_LOST_MAX: usize = 3;
 
 /// The packages of controller-runtime that run against a server.
@@ -52,17 +53,17 @@ const CLUSTER_API: [&str; 9] = [
     "core/reconcilers/machinedeployment",
 ];
 
-/// Rules in CEL of definitions that others have written.
+/// CEL rules of another project's definitions.
 const KARPENTER: [&str; 1] = ["pkg/apis/v1"];
 
 const FLUX_RUNTIME: [&str; 3] = ["cel", "events", "patch"];
 
-/// Specs that pass or fail by chance on any server. Two cancel a read and expect it to fail, but now and then a fast
-/// server has answered before. The third expects no conflict, and another controller of its suite writes the same
-/// object.
+/// Specs that pass or fail randomly on any server. The first name is of two specs, which cancel a read and expect it to
+/// fail, but a fast server may have responded before. The other one expects no conflict, but another controller of its
+/// suite writes the same object.
 const RACES: [&str; 2] = ["should return an error when context is cancelled", "TestMachineSetReconciler_syncMachines"];
 
-/// The results of the specs of a suite, by their names.
+/// The results of a suite's specs, by name.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Results {
     passed: BTreeSet<String>,
@@ -74,7 +75,7 @@ impl Results {
         self.passed.len() + self.failed.len()
     }
 
-    /// Reads the report of Ginkgo, if the suite is one, else what `go test -v` prints.
+    /// Reads Ginkgo's report if the suite uses Ginkgo, otherwise the output of `go test -v`.
     fn read(report: &str, output: &str) -> Results {
         let mut results = Results::default();
         let suites: Vec<Value> = serde_json::from_str(report).unwrap_or_default();
@@ -96,8 +97,8 @@ impl Results {
         results
     }
 
-    /// Names are made unique: a table of Ginkgo may have entries that are alike. A seed in a name, as in
-    /// `random(1795)`, is another one in each run, and is left out.
+    /// Adds a result under a unique name, since entries of a Ginkgo table may have equal names. Removes a seed from the
+    /// name, as in `random(1795)`, since it differs in each run.
     fn add(&mut self, name: &str, state: &str) {
         let seed = Regex::new(r"\brandom\(\d+\)").expect("a pattern");
         let name = &*seed.replace_all(name, "random");
@@ -120,8 +121,8 @@ fn folder(project: &str) -> PathBuf {
         .into()
 }
 
-/// Runs a suite against the server of a kubeconfig; again if envtest has lost the port of its webhooks. It finds a free
-/// port before it listens there, and any connection on this machine may get that port in between.
+/// Runs a suite against the server of a kubeconfig. Runs it again if envtest lost the port of its webhooks: envtest
+/// finds a free port before it listens, so another process may take the port in between.
 async fn run(project: &str, package: &str, on: &str, kubeconfig: &str) -> Results {
     for _ in 1..PORTS_LOST_MAX {
         let (results, text) = run_once(project, package, on, kubeconfig).await;
@@ -133,7 +134,7 @@ async fn run(project: &str, package: &str, on: &str, kubeconfig: &str) -> Result
     run_once(project, package, on, kubeconfig).await.0
 }
 
-/// The results, and what was printed. The output stays in the temporary folder if a spec fails.
+/// Runs a suite once. Returns the results and the output, which is kept in the temporary folder if a spec fails.
 async fn run_once(project: &str, package: &str, on: &str, kubeconfig: &str) -> (Results, String) {
     let folder = folder(project);
     let name = package.replace('/', "-");
@@ -149,7 +150,7 @@ async fn run_once(project: &str, package: &str, on: &str, kubeconfig: &str) -> (
         .env("USE_EXISTING_CLUSTER", "true")
         .env("KUBECONFIG", &config)
         .stdin(Stdio::null());
-    // A program without Ginkgo does not know its flags.
+    // Suites without Ginkgo do not accept its flags.
     if project != "flux-runtime" {
         command
             .args(["-ginkgo.no-color", "-ginkgo.seed=1", GINKGO_LIMIT])
@@ -161,7 +162,7 @@ async fn run_once(project: &str, package: &str, on: &str, kubeconfig: &str) -> (
     let text = String::from_utf8_lossy(&text).into_owned();
     let results = Results::read(&std::fs::read_to_string(&report).unwrap_or_default(), &text);
     for made in [&config, &report].into_iter().filter(|made| made.exists()) {
-        std::fs::remove_file(made).expect("nobody else removes it");
+        std::fs::remove_file(made).expect("the file exists");
     }
     if results.ran() == 0 || !results.failed.is_empty() {
         std::fs::write(&log, text.as_bytes()).expect("the temporary folder is writable");
@@ -170,8 +171,8 @@ async fn run_once(project: &str, package: &str, on: &str, kubeconfig: &str) -> (
     (results, text)
 }
 
-/// On a bare API server, as envtest's is: no controller writes but the suites themselves, roles decide, and clients
-/// speak HTTPS.
+/// Runs a suite on an embedded API server that is configured like envtest's: no controllers, authorization by roles,
+/// and HTTPS.
 async fn on_ours(project: &str, package: &str) -> Results {
     let config = Config {
         stand_ins: StandIns::NONE,
@@ -190,7 +191,7 @@ async fn on_ours(project: &str, package: &str) -> Results {
 async fn on_real(project: &str, package: &str) -> Results {
     let (mut process, kubeconfig) = tokio::task::spawn_blocking(start_real).await.expect("nothing panics here");
     let results = run(project, package, "real", &kubeconfig).await;
-    // It ends with its standard input.
+    // The process ends when its standard input is closed.
     drop(process.stdin.take());
     tokio::task::spawn_blocking(move || process.wait()).await.expect("nothing panics here").expect("it ends");
     results
@@ -217,7 +218,7 @@ async fn assert_passes(project: &str, package: &str, ran: usize) {
     assert_eq!(results.ran(), ran, "{package} ran other specs");
 }
 
-/// Checks that what passes on the real server passes on ours, twice in a row.
+/// Checks that the specs that pass on the real server pass on the embedded one, twice in a row.
 async fn assert_equal(project: &str, packages: &[&str]) {
     let mut differences = Vec::new();
     for package in packages {

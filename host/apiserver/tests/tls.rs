@@ -1,4 +1,4 @@
-//! HTTPS: the kubeconfig's authority, users by client certificates, and both versions of HTTP.
+//! HTTPS: the kubeconfig's authority, users from client certificates, and both versions of HTTP.
 
 use std::sync::Arc;
 
@@ -118,7 +118,7 @@ async fn the_kubeconfig_has_the_administrators_certificate() {
 }
 
 #[tokio::test]
-async fn http_2_is_spoken_to_clients_that_ask_for_it() {
+async fn http_2_is_used_if_a_client_requests_it() {
     let server = ApiServer::start(Config { tls: Some(Tls::default()), ..Config::default() }).await.expect("it starts");
     let (mut sender, connection) =
         http2::handshake(TokioExecutor::new(), TokioIo::new(connect(&server, "h2", None).await)).await.expect("HTTP/2");
@@ -128,7 +128,7 @@ async fn http_2_is_spoken_to_clients_that_ask_for_it() {
     };
     let answer = sender.send_request(ask("localhost")).await.expect("an answer");
     assert_eq!(answer.status(), StatusCode::OK);
-    // A name that leads here is not ours, also as HTTP/2 says it.
+    // Another host name is refused in HTTP/2 as well.
     let answer = sender.send_request(ask("example.com")).await.expect("an answer");
     assert_eq!(answer.status(), StatusCode::FORBIDDEN);
 }

@@ -21,7 +21,7 @@ fn names(list: &serde_json::Value) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn pages_show_one_moment() {
+async fn all_pages_show_the_same_state() {
     let cluster = with_config_maps(&["a", "b", "c"]).await;
     let first = cluster.get(&format!("{CONFIG_MAPS}?limit=2")).await.expect(StatusCode::OK);
     assert_eq!(names(&first), ["a", "b"]);
@@ -36,7 +36,7 @@ async fn pages_show_one_moment() {
     let expired = cluster.get(&next).await;
     let token = expired.body["metadata"]["continue"].as_str().expect("a token").to_owned();
     assert!(expired.refused(410, "Expired").starts_with("The provided continue parameter is too old"));
-    // It reads on in the present state.
+    // The new token continues with the current state.
     cluster.post(CONFIG_MAPS, &config_map("d")).await.expect(StatusCode::CREATED);
     let rest = cluster.get(&format!("{CONFIG_MAPS}?continue={token}")).await.expect(StatusCode::OK);
     assert_eq!(names(&rest), ["d"]);
@@ -57,7 +57,7 @@ async fn a_page_of_a_selection_may_be_followed_by_an_empty_one() {
 }
 
 #[tokio::test]
-async fn an_exact_version_shows_the_state_of_then() {
+async fn an_exact_version_shows_the_state_at_that_version() {
     let cluster = with_config_maps(&["a", "c"]).await;
     let then = cluster.get(CONFIG_MAPS).await.expect(StatusCode::OK);
     cluster.post(CONFIG_MAPS, &config_map("b")).await.expect(StatusCode::CREATED);
@@ -66,7 +66,7 @@ async fn an_exact_version_shows_the_state_of_then() {
     let version = version_of(&then);
     let exact = format!("{CONFIG_MAPS}?resourceVersion={version}&resourceVersionMatch=Exact");
     assert_eq!(cluster.get(&exact).await.expect(StatusCode::OK), then);
-    // A limit makes a version exact by itself, and the pages go on with that moment.
+    // With a limit the version is exact by default, and further pages show the same state.
     let first = cluster.get(&format!("{CONFIG_MAPS}?resourceVersion={version}&limit=1")).await.expect(StatusCode::OK);
     assert_eq!((names(&first), version_of(&first)), (vec!["a"], version));
     let token = first["metadata"]["continue"].as_str().expect("a token");
@@ -81,7 +81,7 @@ async fn an_exact_version_shows_the_state_of_then() {
 }
 
 #[tokio::test]
-async fn a_limit_does_not_hold_for_any_version() {
+async fn a_limit_is_ignored_with_version_zero() {
     let cluster = with_config_maps(&["a", "b"]).await;
     let list = cluster.get(&format!("{CONFIG_MAPS}?resourceVersion=0&limit=1")).await.expect(StatusCode::OK);
     assert_eq!(names(&list), ["a", "b"]);
@@ -89,7 +89,7 @@ async fn a_limit_does_not_hold_for_any_version() {
 }
 
 #[tokio::test]
-async fn namespaces_are_listed_in_the_order_of_the_storage() {
+async fn objects_are_listed_in_the_order_of_their_storage_keys() {
     let cluster = with_config_maps(&["a"]).await;
     cluster
         .post("/api/v1/namespaces", &json!({ "metadata": { "name": "default-b" } }))
@@ -103,7 +103,7 @@ async fn namespaces_are_listed_in_the_order_of_the_storage() {
 }
 
 #[tokio::test]
-async fn the_old_paths_watch() {
+async fn the_deprecated_watch_paths_work() {
     let cluster = with_config_maps(&["a", "b"]).await;
     let old = CONFIG_MAPS.replace("/v1/", "/v1/watch/");
     let mut all = cluster.watch(&old).await;
@@ -116,7 +116,7 @@ async fn the_old_paths_watch() {
 }
 
 #[tokio::test]
-async fn options_that_do_not_go_together_are_refused() {
+async fn options_that_exclude_each_other_are_refused() {
     let cluster = with_config_maps(&[]).await;
     let forbidden = "ListOptions.meta.k8s.io \"\" is invalid: ";
     for (options, why) in [
@@ -206,7 +206,7 @@ async fn a_watch_resumes_after_a_version_without_gap() {
 }
 
 #[tokio::test]
-async fn an_object_that_leaves_the_selector_is_deleted_to_the_watch() {
+async fn a_watch_shows_an_object_that_leaves_its_selector_as_deleted() {
     let cluster = with_config_maps(&[]).await;
     let mut watch = cluster.watch(&format!("{CONFIG_MAPS}?watch=true&labelSelector=on%3Dyes")).await;
     let mut object = config_map("a");
@@ -229,7 +229,7 @@ async fn initial_events_end_with_a_marked_bookmark() {
     let (kind, bookmark) = watch.next().await.expect("the watch goes on");
     assert_eq!(kind, "BOOKMARK");
     assert_eq!(bookmark["metadata"]["annotations"]["k8s.io/initial-events-end"], "true");
-    // Who asks for no version gets the same without asking for it.
+    // A watch without a version has the same initial events by default.
     let mut plain = cluster.watch(&format!("{CONFIG_MAPS}?watch=true&allowWatchBookmarks=true")).await;
     assert_eq!(plain.next_name().await.0, "ADDED");
     assert_eq!(plain.next().await.expect("the watch goes on"), (kind, bookmark));
@@ -281,7 +281,7 @@ async fn a_short_history_expires_by_itself() {
 }
 
 #[tokio::test]
-async fn a_version_of_the_future_is_refused() {
+async fn a_future_version_is_refused() {
     let cluster = with_config_maps(&[]).await;
     cluster.get(&format!("{CONFIG_MAPS}?resourceVersion=99999")).await.refused(504, "Timeout");
     cluster.get(&format!("{CONFIG_MAPS}?resourceVersion=x")).await.refused(400, "BadRequest");

@@ -1,4 +1,4 @@
-//! Admission webhooks that are called.
+//! Calls of admission webhooks.
 
 mod support;
 
@@ -142,7 +142,7 @@ async fn a_failing_webhook_fails_the_request_unless_its_policy_is_ignore() {
 }
 
 #[tokio::test]
-async fn a_webhook_is_found_through_a_service_that_names_this_machine() {
+async fn a_webhook_may_be_a_service_with_the_external_name_localhost() {
     let (cluster, hook) = (Cluster::quiet().await, Hook::start().await);
     let service =
         json!({ "metadata": { "name": "hook" }, "spec": { "type": "ExternalName", "externalName": "localhost" } });
@@ -158,7 +158,7 @@ async fn a_webhook_is_found_through_a_service_that_names_this_machine() {
 }
 
 #[tokio::test]
-async fn the_certificate_itself_is_trusted_and_its_path_is_cleaned() {
+async fn a_webhooks_own_certificate_is_trusted_and_its_path_is_cleaned() {
     let (cluster, hook) = (Cluster::quiet().await, Hook::start().await);
     for (name, path) in [("clean", "//label"), ("moved", "/moved//moved/label/"), ("twice", "/moved/moved/label")] {
         let mut configuration = hook.configuration("label", "label", "configmaps");
@@ -185,11 +185,11 @@ async fn a_webhook_sees_the_defaults_that_admission_adds_to_a_pod() {
 }
 
 #[tokio::test]
-async fn a_write_overtaken_during_a_webhook_call_asks_the_webhook_again() {
+async fn a_conflicting_write_during_a_webhook_call_repeats_the_call() {
     let (cluster, mut hook) = (Arc::new(Cluster::quiet().await), Hook::start().await);
     cluster.post(CONFIG_MAPS, &config_map("it")).await.expect(StatusCode::CREATED);
     let mut configuration = hook.configuration("gate", "gate", "configmaps");
-    // The one who overtakes is not asked.
+    // The webhook is not called for the fast write.
     let condition = json!([{ "name": "slow", "expression": "!has(object.data.fast) || has(object.data.slow)" }]);
     configuration["webhooks"][0]["matchConditions"] = condition;
     cluster.post(VALIDATING, &configuration).await.expect(StatusCode::CREATED);
@@ -197,10 +197,10 @@ async fn a_write_overtaken_during_a_webhook_call_asks_the_webhook_again() {
     let slow = Arc::clone(&cluster);
     let slow = tokio::spawn(async move { slow.patch(&it(), MERGE, &json!({ "data": { "slow": "1" } })).await });
     hook.arrivals.recv().await.expect("it is asked");
-    // The lock is free: others read and write.
+    // The call does not hold the lock, so other requests are served.
     cluster.patch(&it(), MERGE, &json!({ "data": { "fast": "1" } })).await.expect(StatusCode::OK);
     hook.gate.add_permits(1);
-    hook.arrivals.recv().await.expect("it is asked anew");
+    hook.arrivals.recv().await.expect("it is asked again");
     hook.gate.add_permits(1);
     let written = slow.await.expect("no panic").expect(StatusCode::OK);
     assert_eq!(written["data"], json!({ "a": "b", "fast": "1", "slow": "1" }));
@@ -210,7 +210,7 @@ async fn a_write_overtaken_during_a_webhook_call_asks_the_webhook_again() {
 }
 
 #[tokio::test]
-async fn a_webhook_learns_of_a_dry_run_and_nothing_is_stored() {
+async fn a_webhook_sees_that_a_request_is_a_dry_run() {
     let (cluster, hook) = (Cluster::quiet().await, Hook::start().await);
     cluster.post(MUTATING, &hook.configuration("label", "label", "configmaps")).await.expect(StatusCode::CREATED);
     let made = cluster.post(&format!("{CONFIG_MAPS}?dryRun=All"), &config_map("it")).await.expect(StatusCode::CREATED);

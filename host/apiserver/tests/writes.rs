@@ -45,7 +45,7 @@ async fn a_generated_name_has_at_most_63_characters() {
 }
 
 #[tokio::test]
-async fn an_object_larger_than_etcd_takes_is_refused() {
+async fn an_object_that_is_too_large_for_etcd_is_refused() {
     const EVENTS: &str = "/api/v1/namespaces/default/events";
     const REQUEST_BYTES_MAX: usize = 1_572_864;
     let cluster = Cluster::quiet().await;
@@ -53,7 +53,7 @@ async fn an_object_larger_than_etcd_takes_is_refused() {
     cluster.post(EVENTS, &event("a", REQUEST_BYTES_MAX - 1000)).await.expect(StatusCode::CREATED);
     let refused = cluster.post(EVENTS, &event("b", REQUEST_BYTES_MAX)).await.expect(StatusCode::INTERNAL_SERVER_ERROR);
     assert_eq!(refused["message"], "etcdserver: request is too large");
-    // Without its managed fields it is not.
+    // This one is small enough without its managed fields.
     let slim = cluster.post(EVENTS, &event("c", REQUEST_BYTES_MAX - 230)).await.expect(StatusCode::CREATED);
     assert_eq!(slim["metadata"]["managedFields"], Value::Null);
     let path = format!("{EVENTS}/a");
@@ -63,7 +63,7 @@ async fn an_object_larger_than_etcd_takes_is_refused() {
 }
 
 #[tokio::test]
-async fn unknown_fields_of_a_status_that_is_dropped_are_reported() {
+async fn unknown_fields_of_a_discarded_status_are_reported() {
     let cluster = Cluster::with_webapps().await;
     let mut object = webapp("a");
     object["status"] = json!({ "odd": 1 });
@@ -107,7 +107,7 @@ async fn an_update_that_changes_nothing_keeps_the_version() {
 }
 
 #[tokio::test]
-async fn status_and_spec_are_written_apart() {
+async fn status_and_spec_are_written_separately() {
     let cluster = Cluster::with_webapps().await;
     let mut object = webapp("a");
     object["status"] = json!({ "phase": "Forged" });
@@ -128,7 +128,7 @@ async fn status_and_spec_are_written_apart() {
 }
 
 #[tokio::test]
-async fn every_kind_of_patch_is_carried_out() {
+async fn every_kind_of_patch_is_applied() {
     let cluster = Cluster::quiet().await;
     cluster.post(DEPLOYMENTS, &deployment("a")).await.expect(StatusCode::CREATED);
     let path = format!("{DEPLOYMENTS}/a");
@@ -146,7 +146,7 @@ async fn every_kind_of_patch_is_carried_out() {
 }
 
 #[tokio::test]
-async fn applying_creates_and_meets_other_managers() {
+async fn an_apply_creates_and_conflicts_with_other_managers() {
     let cluster = Cluster::with_webapps().await;
     let path = format!("{WEBAPPS}/a");
     cluster.patch(&format!("{path}?fieldManager=one"), APPLY, &webapp("a")).await.expect(StatusCode::CREATED);
@@ -169,7 +169,7 @@ async fn a_dry_run_stores_nothing() {
 }
 
 #[tokio::test]
-async fn a_dry_run_of_a_creation_answers_with_the_version_that_it_was_given() {
+async fn a_dry_run_of_a_creation_returns_the_given_version() {
     let cluster = Cluster::quiet().await;
     let mut object = config_map("a");
     object["metadata"]["resourceVersion"] = json!("7");
@@ -181,7 +181,7 @@ async fn a_dry_run_of_a_creation_answers_with_the_version_that_it_was_given() {
 }
 
 #[tokio::test]
-async fn a_dry_run_answers_like_the_real_write_and_changes_nothing() {
+async fn a_dry_run_responds_like_the_real_write_and_changes_nothing() {
     let cluster = Cluster::with_webapps().await;
     let mut object = webapp("a");
     object["metadata"]["finalizers"] = json!(["x.example.com/y"]);
@@ -239,7 +239,7 @@ async fn the_scale_subresource_changes_replicas() {
 }
 
 #[tokio::test]
-async fn unknown_fields_are_refused_or_warned_of() {
+async fn unknown_fields_are_errors_or_warnings() {
     let cluster = Cluster::with_webapps().await;
     let mut object = webapp("a");
     object["spec"]["colour"] = json!("red");
@@ -268,14 +268,14 @@ async fn each_kind_of_bad_request_has_its_own_status() {
     cluster.post(CONFIG_MAPS, &config_map("a")).await.expect(StatusCode::CREATED);
     let message = cluster.post(CONFIG_MAPS, &config_map("a")).await.refused(409, "AlreadyExists");
     assert_eq!(message, "configmaps \"a\" already exists");
-    // What is wrong with an object is told first.
+    // An invalid object is reported before the existing name.
     let mut invalid = config_map("a");
     invalid["metadata"]["labels"] = json!({ "l": "no label!" });
     cluster.post(CONFIG_MAPS, &invalid).await.refused(422, "Invalid");
 }
 
 #[tokio::test]
-async fn deployments_are_held_to_their_selector() {
+async fn a_deployments_selector_is_validated_and_immutable() {
     let cluster = Cluster::quiet().await;
     let mut object = deployment("a");
     object["spec"]["template"]["metadata"]["labels"]["app"] = json!("b");
@@ -289,7 +289,7 @@ async fn deployments_are_held_to_their_selector() {
     assert!(message.ends_with("field is immutable"), "{message}");
 }
 
-/// The fields that `manager` is recorded to own.
+/// The fields that `manager` owns.
 fn owned_by<'a>(object: &'a Value, manager: &str) -> &'a Value {
     let entries = object["metadata"]["managedFields"].as_array().expect("managed fields");
     let entry = entries.iter().find(|entry| entry["manager"] == manager);
@@ -359,7 +359,7 @@ async fn an_object_that_is_too_deep_is_refused() {
 }
 
 #[tokio::test]
-async fn a_json_patch_that_does_not_fit_is_refused_without_a_reason() {
+async fn a_json_patch_that_cannot_be_applied_is_refused_without_details() {
     let cluster = Cluster::quiet().await;
     cluster.post(CONFIG_MAPS, &config_map("a")).await.expect(StatusCode::CREATED);
     let path = format!("{CONFIG_MAPS}/a");
@@ -377,7 +377,7 @@ async fn a_json_patch_that_does_not_fit_is_refused_without_a_reason() {
 }
 
 #[tokio::test]
-async fn an_owner_is_named_once() {
+async fn duplicate_owners_are_removed_with_a_warning() {
     let cluster = Cluster::quiet().await;
     let owner = json!({ "apiVersion": "v1", "kind": "ConfigMap", "name": "o", "uid": "1" });
     let mut object = config_map("a");
@@ -393,7 +393,7 @@ async fn an_owner_is_named_once() {
 }
 
 #[tokio::test]
-async fn a_patch_does_not_take_the_name() {
+async fn a_patch_cannot_remove_the_name() {
     let cluster = Cluster::quiet().await;
     cluster.post(CONFIG_MAPS, &config_map("a")).await.expect(StatusCode::CREATED);
     let path = format!("{CONFIG_MAPS}/a");

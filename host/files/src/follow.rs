@@ -107,7 +107,7 @@ impl DirectoryWatcher {
         }
     }
 
-    /// Records that a look has ended.
+    /// Records that the caller has looked at the files.
     pub fn looked(&mut self) {
         self.is_due = false;
     }

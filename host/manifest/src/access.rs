@@ -36,8 +36,8 @@ impl Controller {
     }
 }
 
-/// Built-in kinds without a status, as group and kind. A request to write their status would puzzle whoever reviews the
-/// rights.
+/// Built-in kinds without a status, as group and kind. A policy that grants writes of their status would confuse its
+/// reviewers.
 const WITHOUT_STATUS: &[(&str, &str)] = &[
     ("", "ConfigMap"),
     ("", "Endpoints"),

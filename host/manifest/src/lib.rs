@@ -158,7 +158,7 @@ pub enum LimiterKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum ExpectationTimeout {
-    /// The key goes on waiting until the cache has been proven fresh.
+    /// The key continues to wait until the cache is proven to be fresh.
     Probe,
     Run,
 }

@@ -43,7 +43,7 @@ fn conditions_are_part_of_a_watch_and_of_its_cache() {
 }
 
 #[test]
-fn a_watch_without_conditions_has_the_same_cache_as_ever() {
+fn a_watch_without_conditions_is_not_filtered() {
     let plain = watch(&json!({}));
     assert_eq!(watch(&json!({"where": []})).specs(), plain.specs());
     assert!(!plain.specs()[0].is_filtered());
@@ -76,7 +76,7 @@ fn a_condition_that_makes_no_sense_is_reported_with_its_place() {
 }
 
 #[test]
-fn a_where_is_bounded() {
+fn a_where_clause_is_limited_in_size() {
     let tests = |count: usize| -> Vec<_> {
         (0..count).map(|at| json!({"annotation": format!("a{at}"), "exists": true})).collect()
     };

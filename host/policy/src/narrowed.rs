@@ -36,8 +36,8 @@ pub(crate) fn missing(asked: &Rule, layers: &[&Allowance]) -> Vec<Rule> {
     least.into_iter().map(|rule| Rule { namespaces: vec![], ..rule }).collect()
 }
 
-/// The rules of `layer`, and those with names once more without them, for the verbs whose requests have a name. If a
-/// plugin asks for all names and is granted some, its right is only narrowed.
+/// The rules of `layer`. If the plugin asks for all names, also a copy of each rule with names, without its names and
+/// only for the verbs whose requests name an object. So a grant for some names counts as narrowed, not as missing.
 fn ignoring_names(asked: &Rule, layer: &Allowance) -> Allowance {
     let mut rules = layer.rules.clone();
     if asked.names.is_empty() {

@@ -157,7 +157,7 @@ fn a_patch_is_applied_like_a_clients_patch() {
 }
 
 #[test]
-fn a_rule_must_fit_in_all_its_parts() {
+fn all_parts_of_a_rule_must_match() {
     let usual =
         json!({ "operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"] });
     let write = Write::create(CONFIG_MAPS);

@@ -125,7 +125,7 @@ impl Webhook {
             Ok(answer) if answer.allowed => Ok(Some(answer)),
             Ok(answer) => Err(ApiError::denied_by_webhook(&self.name, &answer.status)),
             Err(why) if self.is_ignored => {
-                tracing::warn!(webhook = self.name, why, "a webhook failed; its failure policy lets the request go on");
+                tracing::warn!(webhook = self.name, why, "a webhook failed; its failure policy allows the request");
                 Ok(None)
             }
             Err(why) => Err(ApiError::internal_error(&format!("failed calling webhook {:?}: {why}", self.name))),
@@ -146,7 +146,7 @@ pub(super) enum Asked<'c> {
     Now(Box<Question>),
 }
 
-/// Gives up a request until these questions are answered. The returned error never reaches a client.
+/// Stops processing a request until these questions are answered. The returned error never reaches a client.
 pub(super) fn give_up(consultation: &Consultation, questions: Vec<Question>) -> ApiError {
     consultation.leave(questions);
     ApiError::internal("a webhook is still to be asked")

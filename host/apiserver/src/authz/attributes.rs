@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_reads_as_a_real_servers() {
+    fn a_refusal_has_the_text_of_a_real_server() {
         let user = User { name: "x".to_owned(), ..User::default() };
         let pods = ResourceAttributes {
             verb: "list".to_owned(),

@@ -218,7 +218,7 @@ mod tests {
     use super::is_beyond_reach;
 
     #[test]
-    fn usual_quantities_are_within_reach() {
+    fn usual_quantities_are_in_the_supported_range() {
         for text in ["0", "1n", "-1.5Gi", "9E", "1Ei", "1e3", "12E-6", "100m", "0.000000001", "none", ""] {
             assert!(!is_beyond_reach(text), "{text}");
         }

@@ -60,6 +60,6 @@ fn add(state: &mut State, (group, plural): (&str, &str), namespace: Option<&str>
         subresource: None,
     };
     if let Err(error) = create::create(state, &target, &options, object) {
-        tracing::error!(plural, %error, "a first object could not be made; the server goes on without it");
+        tracing::error!(plural, %error, "cannot create an initial object; the server continues without it");
     }
 }

@@ -31,7 +31,7 @@ pub enum LoadError {
         source: io::Error,
     },
     /// A file is not valid YAML.
-    #[error("{path} is no YAML: {message}")]
+    #[error("{path} is not valid YAML: {message}")]
     Syntax {
         /// The file.
         path: PathBuf,

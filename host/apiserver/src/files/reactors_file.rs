@@ -18,7 +18,7 @@ const REACTORS_BYTES_MAX: u64 = 16 << 20;
 #[derive(Debug, thiserror::Error)]
 pub enum ReactorFileError {
     /// The file cannot be read.
-    #[error("cannot read the reactors {path}")]
+    #[error("cannot read the reactors file {path}")]
     Read {
         /// The file.
         path: PathBuf,
@@ -27,7 +27,7 @@ pub enum ReactorFileError {
         source: io::Error,
     },
     /// The file is not a valid document of reactors.
-    #[error("the reactors {path} are wrong: {source}")]
+    #[error("the reactors file {path} is invalid: {source}")]
     Wrong {
         /// The file.
         path: PathBuf,
@@ -57,8 +57,8 @@ pub(crate) async fn follow(reactors: Reactors, path: PathBuf, mut text: String) 
             continue;
         }
         match use_file(&reactors, &path) {
-            Ok(_) => tracing::info!(path = %path.display(), "the reactors are those of the file as it is now"),
-            Err(error) => tracing::warn!(%error, "the file of reactors is wrong; the rules stay as they were"),
+            Ok(_) => tracing::info!(path = %path.display(), "the reactors file changed and was reloaded"),
+            Err(error) => tracing::warn!(%error, "the reactors file is invalid; the current rules stay in effect"),
         }
         text = found;
     }

@@ -37,15 +37,15 @@ pub enum StateFileError {
         source: io::Error,
     },
     /// The file is not a state file.
-    #[error("{path} is no state file of an API server: {message}; move it away, or name another file")]
+    #[error("{path} is not a state file of an API server: {message}; move it away, or use another path")]
     Foreign {
         /// The file.
         path: PathBuf,
-        /// How it differs from a state file.
+        /// The difference from a valid state file.
         message: String,
     },
     /// The file is truncated, or was modified by another program.
-    #[error("the state file {path} is damaged: {message}; nothing of it is used")]
+    #[error("the state file {path} is damaged: {message}; its contents are ignored")]
     Damaged {
         /// The file.
         path: PathBuf,
@@ -124,9 +124,9 @@ pub(crate) async fn keep(shared: Arc<Shared>, path: PathBuf) {
             Ok(Ok(())) => written = Some(revision),
             Ok(Err(error)) => tracing::error!(
                 error = &error as &dyn std::error::Error,
-                "the state is not kept; the file is as it was"
+                "cannot save the state; the file is unchanged"
             ),
-            Err(error) => tracing::error!(%error, "the state is not kept; the file is as it was"),
+            Err(error) => tracing::error!(%error, "cannot save the state; the file is unchanged"),
         }
     }
 }
@@ -148,7 +148,7 @@ pub(crate) fn read(state: &mut State, path: &Path) -> Result<bool, StateFileErro
         return Err(foreign(expected));
     }
     if digest(rest) != header.sha256 {
-        return Err(damaged("the digest of its objects is another one than its first line says".to_owned()));
+        return Err(damaged("the digest of its objects differs from the digest in its first line".to_owned()));
     }
     let lines = rest.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
     let objects = lines

@@ -22,7 +22,7 @@ pub(crate) enum JsonPatchError {
     TooLong(usize),
     /// An operation cannot be applied to the object, or makes it too large. Like a real server, this does not name the
     /// operation.
-    #[error("an operation does not fit the object")]
+    #[error("an operation cannot be applied to the object")]
     DoesNotFit,
 }
 

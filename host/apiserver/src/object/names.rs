@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_held_to_their_rules() {
+    fn names_are_validated() {
         assert!(check_subdomain("a.b-c.d1").is_ok());
         for bad in ["", "A", "-a", "a-", "a..b", "a_b"] {
             assert!(check_subdomain(bad).is_err(), "{bad:?}");

@@ -47,7 +47,7 @@ pub(crate) enum ProtobufError {
     #[error("the protobuf body has more than {} values", measure::PROTOBUF_VALUES_MAX)]
     TooMany,
     /// A text that should be JSON is not valid JSON.
-    #[error("{field} is no JSON: {error}")]
+    #[error("{field} is not valid JSON: {error}")]
     Json { field: String, error: String },
     /// The kind is not built in, for example a custom resource.
     #[error("kind {kind:?} of {api_version:?} has no protobuf message")]

@@ -182,7 +182,7 @@ fn a_value_of_the_wrong_type_is_named() {
 }
 
 #[test]
-fn the_same_object_is_the_same_bytes() {
+fn an_object_is_always_encoded_to_the_same_bytes() {
     let entries: Map<String, Value> = (0..50).map(|number| (format!("key-{number:02}"), json!("a"))).collect();
     let object = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "labels": entries }, "data": entries });
     let bytes = encode(&object).expect("it can be written");
@@ -194,7 +194,7 @@ fn the_same_object_is_the_same_bytes() {
 }
 
 #[test]
-fn a_small_body_is_no_large_object() {
+fn a_small_body_cannot_expand_to_a_large_object() {
     let body_of = |containers: usize| {
         // `spec` is field 2 of a pod, and `containers` is field 2 of the spec. An empty container has no bytes.
         let spec = [18u8, 0].repeat(containers);
@@ -237,8 +237,8 @@ fn invalid_raw_json_is_refused_and_valid_raw_json_is_kept() {
     let place = bytes.windows(2).position(|pair| pair == b"[\"").expect("the list");
     let mut broken = bytes.clone();
     broken[place] = b'(';
-    let error = decode(&broken).expect_err("this is no JSON").to_string();
-    assert!(error.starts_with("ControllerRevision.data is no JSON: "), "{error}");
+    let error = decode(&broken).expect_err("invalid JSON").to_string();
+    assert!(error.starts_with("ControllerRevision.data is not valid JSON: "), "{error}");
 }
 
 /// Uses the pod spec, because it has the most fields.

@@ -92,7 +92,7 @@ pub(super) enum Content<'a> {
 /// Why bytes cannot be read as a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum WireError {
-    #[error("it ends within a field")]
+    #[error("it ends in the middle of a field")]
     CutOff,
     #[error("a number has more than ten bytes")]
     TooLong,
@@ -102,11 +102,11 @@ pub(crate) enum WireError {
     WireType(u64),
     #[error("field {0} is of another type")]
     Mistyped(u32),
-    #[error("field {0} is no UTF-8")]
+    #[error("field {0} is not UTF-8")]
     Utf8(u32),
-    #[error("it nests too deep")]
+    #[error("it is nested too deeply")]
     TooDeep,
-    #[error("field {0} is in several parts, and so is a message around it")]
+    #[error("field {0} is split into several parts, and so is a message that contains it")]
     Split(u32),
 }
 

@@ -241,12 +241,12 @@ pub struct WatchCut {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum WatchEnd {
-    /// Normally, as at its timeout.
+    /// The watch ends normally, as at its timeout.
     #[default]
     Close,
-    /// By closing the connection in the middle of the stream, as if it were lost.
+    /// The connection is closed in the middle of the stream, as if it were lost.
     Drop,
-    /// With 410 Expired, so that the client must list again.
+    /// The watch ends with 410 Expired, so the client must list again.
     Expired,
 }
 

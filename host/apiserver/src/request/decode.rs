@@ -302,7 +302,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_that_come_twice_are_found_while_a_body_is_parsed() {
+    fn duplicate_keys_are_found_while_a_body_is_parsed() {
         let duplicates = |body: &[u8], encoding| {
             let parsed = parse(body, encoding).expect("a body").expect("a value");
             assert_eq!(parsed.value, json!({ "a": 2 }));

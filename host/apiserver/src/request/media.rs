@@ -72,12 +72,12 @@ impl Offer {
 /// The media types of watches, as errors list them after the others.
 const STREAMS: &str = ", application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
 
-/// The form and encoding for an answer: the first that the client accepts and the endpoint offers.
+/// The form and encoding of a response. The first ones that the client accepts and the endpoint offers are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) struct Accepted {
     pub(crate) form: Form,
     pub(crate) encoding: Encoding,
-    /// The version of aggregated discovery, if that is wanted (`as=APIGroupDiscoveryList;v=v2`).
+    /// The version of aggregated discovery, if the client wants it (`as=APIGroupDiscoveryList;v=v2`).
     pub(crate) aggregated: Option<DiscoveryVersion>,
 }
 

@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_autoscaler_survives_both_ways() {
+    fn an_autoscaler_survives_conversion_and_back() {
         let cpu = json!({ "type": "Resource", "resource": { "name": "cpu", "target": { "type": "Utilization", "averageUtilization": 50 } } });
         let pods = json!({ "type": "Pods", "pods": { "metric": { "name": "x" } } });
         let stored = json!({

@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_answers_are_refused_in_a_real_servers_words() {
+    fn invalid_responses_are_refused_with_a_real_servers_messages() {
         let of = "conversion webhook for x.io/v1, Kind=Thing";
         let mut renamed = object("x.io/v2");
         renamed["metadata"]["name"] = json!("b");

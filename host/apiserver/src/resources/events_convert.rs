@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_survives_both_ways() {
+    fn an_event_survives_conversion_and_back() {
         let new = json!({
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",

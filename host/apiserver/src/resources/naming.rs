@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_was_accepted_stays() {
+    fn accepted_names_stay_accepted() {
         let names = json!({ "plural": "pears", "kind": "Pear", "shortNames": ["p"] });
         let own = definition(&names, &names);
         let mut taken = TakenNames::default();

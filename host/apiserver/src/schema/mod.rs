@@ -1,12 +1,14 @@
-//! The structural schema of one version of a custom resource, by which the API server defaults, prunes and validates.
+//! The structural schema of one version of a custom resource. The API server uses it to default, prune and validate
+//! objects.
 //!
-//! A schema is parsed once, when its definition is stored; parsing refuses what Kubernetes calls non-structural.
-//! It is not a general `OpenAPI` validator: it refuses `$ref` and similar keywords. Its CEL rules are in [`rules`].
-//! The custom resource handlers call it, and so does [`crate::merge::lists::Place`], which reads the list types from
-//! it.
+//! A schema is parsed once, when its definition is stored. Parsing refuses schemas that are not structural in
+//! Kubernetes' sense. This is not a general `OpenAPI` validator: it refuses `$ref` and similar keywords. [`rules`] has
+//! the CEL rules. The custom resource handlers call this module. [`crate::merge::lists::Place`] reads the list types
+//! from it.
 //!
-//! Behaviour follows `k8s.io/apiextensions-apiserver/pkg/apiserver/schema` and `k8s.io/kube-openapi/pkg/validation`.
-//! Recursion is bounded by the depth of the schema and of the object; `serde_json` reads at most 128 levels.
+//! The behaviour follows `k8s.io/apiextensions-apiserver/pkg/apiserver/schema` and
+//! `k8s.io/kube-openapi/pkg/validation`. Recursion is limited by the depth of the schema and of the object;
+//! `serde_json` reads at most 128 levels.
 
 mod correlate;
 mod embedded;
@@ -45,7 +47,7 @@ use crate::pattern::{Pattern, PatternBudget};
 #[derive(Clone, Debug)]
 pub(crate) struct Schema {
     root: Arc<Node>,
-    /// Whether any node is an embedded resource.
+    /// Whether the schema contains an embedded resource.
     embeds: bool,
 }
 
@@ -55,11 +57,11 @@ impl Schema {
         Self::parse_within(&PatternBudget::full(), openapi)
     }
 
-    /// Reads an `openAPIV3Schema`, and refuses it if it is not structural. All versions of a definition share their
-    /// patterns.
+    /// Parses an `openAPIV3Schema`. It is an error if the schema is not structural. All versions of a definition share
+    /// their compiled patterns.
     pub(crate) fn parse_within(patterns: &PatternBudget, openapi: &Value) -> Result<Self, Vec<SchemaError>> {
         let written = openapi::check(openapi);
-        // Most schemas that cannot be parsed also break a rule about how a schema is written.
+        // A schema that cannot be parsed usually also breaks a rule of `openapi`, whose errors are better.
         let mut root = match parse::node(openapi, &parse::Path::root(), patterns) {
             Ok(root) => root,
             Err(error) => return Err(if written.errors.is_empty() { vec![error] } else { written.errors }),
@@ -77,26 +79,27 @@ impl Schema {
         Ok(Self { root: Arc::new(root), embeds })
     }
 
-    /// Drops nulls from fields that may not be null, and fills in defaults, as the server does whenever it decodes an
+    /// Drops null fields that may not be null, and fills in defaults. The server does this whenever it decodes an
     /// object.
     pub(crate) fn default(&self, object: &mut Value) {
         shape::drop_forbidden_nulls(&self.root, object);
         shape::fill_defaults(&self.root, object);
     }
 
-    /// Fills in defaults only. The server does not decode the result of an apply, so nulls stay and are validated.
+    /// Fills in defaults, but keeps nulls, which are then validated. This is for the result of an apply, which the
+    /// server does not decode.
     pub(crate) fn fill_defaults(&self, object: &mut Value) {
         shape::fill_defaults(&self.root, object);
     }
 
-    /// Removes the fields that the schema does not name and returns their dotted paths.
+    /// Removes the fields that the schema does not declare, and returns their dotted paths.
     ///
-    /// `apiVersion`, `kind` and `metadata` of the object, and of every embedded resource, always stay.
+    /// The fields `apiVersion`, `kind` and `metadata` of the object and of every embedded resource always stay.
     pub(crate) fn prune(&self, object: &mut Value) -> Vec<String> {
         shape::prune(&self.root, object)
     }
 
-    /// Normalises the types and metadata of embedded resources, and returns the unknown fields of the metadata.
+    /// Normalizes the type and metadata of embedded resources. Returns the unknown fields of their metadata.
     pub(crate) fn coerce_embedded(&self, object: &mut Value, malformed: Malformed) -> Result<Vec<String>, Cause> {
         if self.embeds { embedded::coerce(&self.root, object, malformed) } else { Ok(Vec::new()) }
     }
@@ -106,22 +109,23 @@ impl Schema {
         self.embeds
     }
 
-    /// All errors of the object, in document order. With an `old` object, only errors of what changed.
+    /// All errors in the object, in the order of the document. With an `old` object, only errors in changed parts.
     pub(crate) fn validate(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
         validate::run_on_change(&self.root, object, old)
     }
 
-    /// The same for a write of the status; the errors name paths in the status.
+    /// Like [`Self::validate`], for a write to the status. Errors name paths in the status.
     pub(crate) fn validate_status(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
         validate::run_on_status_change(&self.root, object, old)
     }
 
-    /// Evaluates the CEL rules on an object that is otherwise valid, including those on the change from an old object.
+    /// Evaluates the CEL rules on an object that is otherwise valid. With an `old` object, this includes rules about
+    /// the change.
     pub(crate) fn check_rules(&self, object: &Value, old: Option<&Value>) -> Judgement {
         rules::run(&self.root, object, old)
     }
 
-    /// Whether there is any rule.
+    /// Whether the schema has CEL rules.
     pub(crate) fn has_rules(&self) -> bool {
         self.root.has_rules
     }
@@ -135,25 +139,25 @@ impl Schema {
 /// The schema of one value.
 #[derive(Debug, Default)]
 pub(crate) struct Node {
-    /// The declared type; `None` only where `int-or-string` or `preserve-unknown-fields` replaces it.
+    /// The declared type. `None` only if `int-or-string` or `preserve-unknown-fields` stands in its place.
     pub(crate) kind: Option<Kind>,
-    /// Named fields.
+    /// The declared fields.
     pub(crate) properties: Properties<Node>,
-    /// The schema of other fields.
+    /// The schema of all other fields.
     pub(crate) additional: Additional,
     /// The schema of each item of a list.
     pub(crate) items: Option<Box<Node>>,
     /// `default`.
     pub(crate) default: Option<Value>,
-    /// How items of a list are identified.
+    /// The way in which items of a list are identified.
     pub(crate) list: ListKind,
     /// The CEL rules of this node.
     rules: Vec<Rule>,
-    /// The same rules as written, until they are compiled.
+    /// The JSON of the rules, until they are compiled.
     written_rules: Vec<Value>,
     /// Whether this node or a node below has rules.
     has_rules: bool,
-    /// Facts about this node beside its type.
+    /// Properties of this node other than its type.
     marks: Vec<Mark>,
     checks: SparseChecks,
 }
@@ -164,25 +168,25 @@ impl Node {
         self.marks.contains(&mark)
     }
 
-    /// Whether a null is an error here.
+    /// Whether null is an invalid value here.
     fn refuses_null(&self) -> bool {
         !self.is(Mark::Nullable) && (self.kind.is_some() || self.is(Mark::IntOrString))
     }
 }
 
-/// How the items of a list are identified.
+/// The way in which the items of a list are identified.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum ListKind {
-    /// Not at all: the list is one value with one owner.
+    /// Items are not identified: the list is one value with one owner.
     #[default]
     Atomic,
-    /// By their values.
+    /// Items are identified by their values.
     Set,
-    /// By these fields of each item.
+    /// Items are identified by these fields.
     Map(Vec<String>),
 }
 
-/// A fact about a node beside its type.
+/// A property of a node other than its type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mark {
     /// `x-kubernetes-map-type: atomic`.
@@ -195,15 +199,16 @@ pub(crate) enum Mark {
     IntOrString,
     /// `nullable`.
     Nullable,
-    /// It has a title.
+    /// The schema has a title.
     Titled,
-    /// It has a description.
+    /// The schema has a description.
     Described,
     /// The schema has a list type, a map type, or list keys.
     Listed,
     Mapped,
     Keyed,
-    /// A text with a format, known or unknown, other than `byte`: its owners are tracked as for any scalar.
+    /// The value is a string with a format other than `byte`, even an unknown one. Server-side apply then accepts any
+    /// scalar.
     AnyScalar,
 }
 
@@ -240,17 +245,17 @@ impl Kind {
 /// `additionalProperties`.
 #[derive(Debug, Default)]
 pub(crate) enum Additional {
-    /// Fields that the schema does not name are unknown.
+    /// Absent: fields that the schema does not declare are unknown.
     #[default]
     Unknown,
-    /// `true`: any value.
+    /// `true`: other fields may have any value.
     Anything,
-    /// Every other field has this schema.
+    /// A schema: all other fields have this schema.
     Like(Box<Node>),
 }
 
 impl Additional {
-    /// The schema of the fields that are not named, if there is one.
+    /// The schema of fields that are not declared, if there is one.
     pub(crate) fn node(&self) -> Option<&Node> {
         match self {
             Self::Like(node) => Some(node),
@@ -259,7 +264,7 @@ impl Additional {
     }
 }
 
-/// The parts of a schema that only say which values are valid.
+/// The parts of a schema that are needed only for validation.
 #[derive(Debug)]
 struct Checks {
     required: Vec<String>,
@@ -278,7 +283,7 @@ struct Checks {
     not: Option<Box<Node>>,
 }
 
-/// The checks of a node. Boxed, as most nodes have none and [`Checks`] is large.
+/// The checks of a node. They are boxed, because most nodes have no checks and [`Checks`] is large.
 #[derive(Debug, Default)]
 struct SparseChecks(Option<Box<Checks>>);
 

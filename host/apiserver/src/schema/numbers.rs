@@ -1,4 +1,4 @@
-//! Numbers as a real server has them: 64-bit integers, and floats for all others, including `1.0`.
+//! Treats numbers like a real server: they are 64-bit integers or floats. A number such as `1.0` is a float.
 //!
 //! The checks follow `numberValidator` of `kube-openapi/pkg/validation/validate/validator.go` and `values.go`.
 
@@ -8,12 +8,13 @@ use super::error::{self, number_text};
 use super::{Bound, Kind, Node};
 use crate::cause::Cause;
 
-/// The value of a number that Go's decoder reads as a float: one with a fraction or an exponent, or beyond 64 bits.
+/// The value of a number, if Go's decoder reads it as a float, because it has a fraction or an exponent or does not fit
+/// in 64 bits.
 pub(super) fn go_float(number: &Number) -> Option<f64> {
     if number.as_i64().is_some() { None } else { number.as_f64() }
 }
 
-/// Whether a float is a whole number that JavaScript can represent exactly: `swag.IsFloat64AJSONInteger`.
+/// Whether a float is an integer that JavaScript can represent exactly, like `swag.IsFloat64AJSONInteger`.
 pub(super) fn is_json_integer(float: f64) -> bool {
     const JSON_INTEGER_MAX: f64 = 9_007_199_254_740_991.0;
     const EPSILON: f64 = 1e-9;
@@ -22,8 +23,8 @@ pub(super) fn is_json_integer(float: f64) -> bool {
         && (difference == 0.0 || (float.trunc() != 0.0 && difference / (float.abs() + float.trunc().abs()) < EPSILON))
 }
 
-/// Turns whole floats into integers, as storing and reading does on a real server: Go writes `1.0` and `1e3` as `1` and
-/// `1000`.
+/// Turns floats without a fraction into integers. In a real server, this happens when an object is stored and read
+/// again, because Go writes `1.0` and `1e3` as `1` and `1000`.
 pub(crate) fn settle(value: &mut Value) {
     match value {
         Value::Number(number) => {
@@ -40,7 +41,7 @@ pub(crate) fn settle(value: &mut Value) {
     }
 }
 
-/// Whether Go's conversion between number types makes a value equal to an enumerated one: `basicCommonValidator`.
+/// Whether a number equals an allowed one after Go has converted it to the same type, as in `basicCommonValidator`.
 pub(super) fn is_alike(allowed: &Value, value: &Value) -> bool {
     let (Value::Number(allowed), Value::Number(value)) = (allowed, value) else { return false };
     match (go_float(allowed), go_float(value)) {
@@ -50,7 +51,7 @@ pub(super) fn is_alike(allowed: &Value, value: &Value) -> bool {
     }
 }
 
-/// Appends the errors of a number, and returns the number of checks passed.
+/// Appends the errors in a number. Returns how many checks have passed.
 pub(super) fn check(node: &Node, number: &Number, path: &str, found: &mut Vec<Cause>) -> usize {
     let kind = NumericType::of(node);
     let checks = &node.checks;
@@ -70,12 +71,12 @@ pub(super) fn check(node: &Node, number: &Number, path: &str, found: &mut Vec<Ca
     2
 }
 
-/// Limits are floats.
+/// Converts a number to a float, because limits are floats in Go.
 fn as_float(number: &Number) -> Number {
     number.as_f64().and_then(Number::from_f64).unwrap_or_else(|| number.clone())
 }
 
-/// The range of values of a schema's type and format. There is one only if the schema has a single type.
+/// The type and format of a schema, which limit the range of its numbers.
 struct NumericType<'a> {
     kind: Option<Kind>,
     format: &'a str,
@@ -99,7 +100,7 @@ impl<'a> NumericType<'a> {
         Some(error::unplaced(format!("{whose} value must be of type {kind} {format} in {path}")))
     }
 
-    /// Decides by the text of the number, as Go's `strconv` reads it.
+    /// Whether the type and format can represent the number. Decides by its text, like Go's `strconv`.
     fn holds(&self, number: &Number) -> bool {
         let digits = go_float(number).map_or_else(|| number.to_string(), |float| float.to_string());
         match (self.kind, self.format) {
@@ -111,7 +112,8 @@ impl<'a> NumericType<'a> {
     }
 }
 
-/// An integer is divided by an integer, after the factor's fraction is cut off.
+/// The error if a number is not a multiple of `factor`. If the number is an integer, the fraction of the factor is cut
+/// off.
 fn check_multiple(number: &Number, factor: &Number, is_native: bool, path: &str) -> Option<Cause> {
     let integers = number.as_i64().filter(|_| is_native).zip(factor.as_f64().map(cut_off));
     let (is_multiple, factor, shown) = if let Some((value, factor)) = integers {
@@ -164,7 +166,7 @@ fn check_bound(kind: &NumericType<'_>, number: &Number, bound: &Bound, side: Sid
     refusal.into_iter().chain(cause).collect()
 }
 
-/// A float as Go converts it to an integer.
+/// Converts a float to an integer like Go.
 #[expect(clippy::cast_possible_truncation, reason = "Go cuts off, too")]
 fn cut_off(float: f64) -> i64 {
     float as i64

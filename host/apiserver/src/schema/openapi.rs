@@ -1,6 +1,6 @@
-//! The rules for how a schema is written: `ValidateCustomResourceDefinitionOpenAPISchema` of
-//! `apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go`. [`super::structural`] checks whether it
-//! is structural.
+//! Checks the keywords of a schema, like `ValidateCustomResourceDefinitionOpenAPISchema` of
+//! `apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go`. [`super::structural`] checks whether the
+//! schema is structural.
 
 use serde_json::{Map, Value};
 
@@ -8,21 +8,21 @@ use super::format::Format;
 use super::parse::Path;
 use super::{Kind, SchemaError};
 
-/// All errors of a schema.
+/// Finds all errors in a schema.
 pub(super) fn check(schema: &Value) -> Findings {
     let mut search = RuleCheck { found: Findings { errors: Vec::new(), is_expressible: true } };
     search.visit(schema, &Path::root(), &Ancestry { is_root: true, ..Ancestry::default() });
     search.found
 }
 
-/// The errors of a schema.
+/// The errors in a schema.
 pub(super) struct Findings {
     pub(super) errors: Vec<SchemaError>,
-    /// Whether the schema has a structural form at all. If not, the structural checks are skipped.
+    /// Whether the schema can be expressed as a structural schema. If not, the structural checks are skipped.
     pub(super) is_expressible: bool,
 }
 
-/// The formats that a schema names and Kubernetes does not check, in the order of a real server's search.
+/// The formats in a schema that Kubernetes does not check, in the order in which a real server finds them.
 pub(crate) fn unrecognized_formats(schema: &Value) -> Vec<&str> {
     let kind = match schema["type"].as_str().unwrap_or_default() {
         "" => Some(None),
@@ -40,7 +40,7 @@ pub(crate) fn unrecognized_formats(schema: &Value) -> Vec<&str> {
     found
 }
 
-/// Facts about a schema that follow from the schemas above it.
+/// Properties of a schema that follow from the schemas around it.
 #[derive(Clone, Copy, Default)]
 struct Ancestry {
     is_root: bool,
@@ -72,7 +72,7 @@ impl RuleCheck {
         self.nullable_items(schema, at);
     }
 
-    /// The keywords that a schema may not have: `specStandardValidatorV3`.
+    /// Refuses keywords that a schema may not have, like `specStandardValidatorV3`.
     fn keywords(&mut self, fields: &Map<String, Value>, at: &Path, around: &Ancestry) {
         let is_set = |name: &str| match fields.get(name) {
             None | Some(Value::Null) => false,
@@ -177,7 +177,7 @@ impl RuleCheck {
             Some("array") if !items[NAME].is_null() && !is_atomic(&items[NAME]) => {
                 self.refuse(&at_items, NAME, format!("Invalid value: {}: {why}", items[NAME]));
             }
-            // A real server prints the list type here, too.
+            // A real server shows the list type in this error, too.
             Some("object") if !is_atomic(&items["x-kubernetes-map-type"]) => {
                 self.refuse(&at_items, "x-kubernetes-map-type", format!("Invalid value: {}: {why}", items[NAME]));
             }
@@ -189,7 +189,7 @@ impl RuleCheck {
         }
     }
 
-    /// The keys of a list of type map must be scalars that the items declare, and must not repeat.
+    /// Checks the keys of a list of the type `map`: they must be declared scalars of the items, without duplicates.
     fn list_keys(&mut self, schema: &Value, at: &Path) {
         const NAME: &str = "x-kubernetes-list-map-keys";
         let kind = schema["x-kubernetes-list-type"].as_str();
@@ -237,7 +237,8 @@ impl RuleCheck {
         }
     }
 
-    /// Items that have an identity must not be null, nor may their keys: `validateMapListKeysMapSet`.
+    /// Checks that items with an identity cannot be null, and that their keys cannot be missing or null, like
+    /// `validateMapListKeysMapSet`.
     fn nullable_items(&mut self, schema: &Value, at: &Path) {
         let items = &schema["items"];
         let Some(kind @ ("set" | "map")) = schema["x-kubernetes-list-type"].as_str() else { return };

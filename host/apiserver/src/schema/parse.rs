@@ -1,4 +1,4 @@
-//! Parses the JSON of an `openAPIV3Schema` into [`Node`]s. It refuses JSON that is not a schema at all;
+//! Parses the JSON of an `openAPIV3Schema` into [`Node`]s. JSON that is not a schema at all is refused here;
 //! [`super::structural`] refuses schemas that are not structural.
 
 use std::{fmt, sync::Arc};
@@ -10,7 +10,7 @@ use super::{
     Additional, Bound, Checks, Kind, ListKind, Mark, Node, Pattern, PatternBudget, Properties, Range, SchemaError,
 };
 
-/// A path in a schema: `properties[spec].items`.
+/// A path in a schema, such as `properties[spec].items`.
 #[derive(Clone, Debug)]
 pub(super) struct Path(String);
 
@@ -39,7 +39,7 @@ impl fmt::Display for Path {
     }
 }
 
-/// Reads one schema and everything below it.
+/// Parses a schema and everything below it.
 pub(super) fn node(schema: &Value, at: &Path, patterns: &PatternBudget) -> Result<Node, SchemaError> {
     let Value::Object(schema) = schema else { return Err(at.refuse("Invalid value: must be an object")) };
     let read = Reader { schema, at, patterns };
@@ -69,8 +69,8 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// The value of a keyword, if present and not null, parsed by `read`; otherwise an error that names the type
-    /// wanted.
+    /// The value of a keyword, parsed by `read`. `None` if it is missing or null. An error, which names the type
+    /// `wanted`, if `read` cannot parse it.
     fn keyword<T>(
         &self,
         name: &str,
@@ -95,7 +95,7 @@ impl<'a> Reader<'a> {
     }
 
     fn count(&self, name: &str) -> Result<Option<u64>, SchemaError> {
-        // A negative size counts as 0, as nothing is shorter.
+        // A negative size is the same as 0.
         self.keyword(name, "a whole number", |value| value.as_u64().or_else(|| value.as_i64().map(|_| 0)))
     }
 
@@ -149,7 +149,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// [`super::openapi`] refuses mistakes in these.
+    /// The list type. [`super::openapi`] refuses mistakes in it.
     fn list_kind(&self) -> Result<ListKind, SchemaError> {
         let keys = self.names("x-kubernetes-list-map-keys")?;
         Ok(match self.text("x-kubernetes-list-type")? {

@@ -1,7 +1,7 @@
-//! The named fields of a schema, stored compactly.
+//! The declared fields of a schema, stored compactly.
 
-/// An immutable map by name that holds exactly as many entries as there are fields. Even the smallest `BTreeMap` has
-/// room for eleven, and a schema's nodes are large.
+/// An immutable map by name that has no room for further entries. Even the smallest `BTreeMap` has room for eleven
+/// entries, and the nodes of a schema are large.
 #[derive(Debug)]
 pub(crate) struct Properties<T>(Box<[(Box<str>, T)]>);
 
@@ -19,7 +19,7 @@ impl<T> Properties<T> {
         self.0.is_empty()
     }
 
-    /// In the order of the names.
+    /// Iterates in the order of the names.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &T)> {
         self.0.iter().map(|(name, field)| (&**name, field))
     }
@@ -43,7 +43,7 @@ impl<T> Default for Properties<T> {
 impl<T> FromIterator<(Box<str>, T)> for Properties<T> {
     fn from_iter<I: IntoIterator<Item = (Box<str>, T)>>(fields: I) -> Self {
         let mut sorted: Vec<(Box<str>, T)> = fields.into_iter().collect();
-        // The sort is stable, so the last field of a name stays the last.
+        // The sort is stable, so the last of several fields with one name stays the last.
         sorted.sort_by(|(one, _), (other, _)| one.cmp(other));
         sorted.dedup_by(|later, kept| {
             let is_double = later.0 == kept.0;
@@ -67,7 +67,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn properties_are_a_map(fields in vec(("[a-c]{0,2}", any::<u8>()), 0..20), asked in "[a-d]{0,2}") {
+        fn properties_behave_like_a_map(fields in vec(("[a-c]{0,2}", any::<u8>()), 0..20), asked in "[a-d]{0,2}") {
             let expected: BTreeMap<String, u8> = fields.iter().cloned().collect();
             let mut found: Properties<u8> = fields.into_iter().map(|(name, field)| (name.into(), field)).collect();
             prop_assert_eq!(found.get(&asked), expected.get(&asked));

@@ -1,4 +1,4 @@
-//! Defaults and prunes an object, as the server does before it validates.
+//! Defaults and prunes objects, which the server does before it validates them.
 //!
 //! Follows `apiextensions-apiserver/pkg/apiserver/schema/{defaulting,pruning}`.
 
@@ -6,7 +6,8 @@ use serde_json::{Map, Value};
 
 use super::{Additional, Mark, Node};
 
-/// Drops null fields that may not be null, unless a default replaces them: `prunenulls.go`. List items stay.
+/// Drops null fields that may not be null, unless a default replaces them, like `prunenulls.go`. Null items of lists
+/// stay.
 pub(super) fn drop_forbidden_nulls(node: &Node, value: &mut Value) {
     match value {
         Value::Object(fields) => fields.retain(|name, field| {
@@ -27,8 +28,8 @@ pub(super) fn drop_forbidden_nulls(node: &Node, value: &mut Value) {
     }
 }
 
-/// Fills in defaults top-down: a default that is an object is defaulted further (`algorithm.go`). A null that the
-/// schema forbids counts as absent.
+/// Fills in defaults from the top down: if a default is an object, its own missing fields get defaults, too
+/// (`algorithm.go`). A null that the schema forbids counts as missing.
 pub(super) fn fill_defaults(node: &Node, value: &mut Value) {
     match value {
         Value::Object(fields) => {
@@ -57,7 +58,7 @@ pub(super) fn fill_defaults(node: &Node, value: &mut Value) {
     }
 }
 
-/// Fills in an item, or the value of a field that the schema does not name.
+/// Fills in defaults in an item of a list, or in a field that the schema does not declare.
 fn fill_place(node: &Node, value: &mut Value) {
     if let (Value::Null, Some(default), false) = (&*value, &node.default, node.is(Mark::Nullable)) {
         *value = default.clone();
@@ -65,7 +66,7 @@ fn fill_place(node: &Node, value: &mut Value) {
     fill_defaults(node, value);
 }
 
-/// Removes unknown fields and returns their paths, in the order of the object.
+/// Removes unknown fields. Returns their paths in the order of the object.
 pub(super) fn prune(root: &Node, object: &mut Value) -> Vec<String> {
     let mut pruner = Pruner { removed: Vec::new(), path: String::new() };
     pruner.visit(root, object, true);
@@ -74,7 +75,7 @@ pub(super) fn prune(root: &Node, object: &mut Value) -> Vec<String> {
 
 struct Pruner {
     removed: Vec<String>,
-    /// The current path: `spec.list[0].name`.
+    /// The current path, such as `spec.list[0].name`.
     path: String,
 }
 

@@ -1,7 +1,7 @@
 //! Checks that a schema is structural: every value has one type, declared once and outside the logical operators.
 //!
 //! Follows `apiextensions-apiserver/pkg/apiserver/schema/validation.go` and `defaulting/validation.go`.
-//! [`super::openapi`] has the rules for how a schema is written.
+//! [`super::openapi`] checks the keywords of a schema.
 
 use serde_json::Value;
 
@@ -33,7 +33,7 @@ pub(super) fn check(root: &Node, written: &Value) -> Vec<SchemaError> {
     check_metadata(root, &at, &mut found);
     check_node(root, &at, "at the root", &mut found);
     if root.default.is_some() {
-        // A real server treats the root as an embedded resource here.
+        // For the default of the root, a real server requires the fields of an embedded resource.
         for name in ["apiVersion", "kind"]
             .into_iter()
             .filter(|name| root.default.as_ref().is_some_and(|it| it.get(name).is_none()))
@@ -44,8 +44,8 @@ pub(super) fn check(root: &Node, written: &Value) -> Vec<SchemaError> {
     found
 }
 
-/// Whether the schema of the root's metadata contains more than the type, the names, and a default, which is refused
-/// elsewhere.
+/// Whether the schema of the root's metadata has more than the type, the names and a default. (Other code refuses the
+/// default.)
 fn says_more_than_names(metadata: &Value) -> bool {
     let is_zero = |value: &Value| match value {
         Value::Null | Value::Bool(false) => true,
@@ -63,7 +63,7 @@ fn says_more_than_names(metadata: &Value) -> bool {
     })
 }
 
-/// The server owns `metadata`; a schema may only narrow its names.
+/// Checks that `metadata`, `apiVersion` and `kind` have the right types.
 fn check_metadata(resource: &Node, at: &Path, found: &mut Vec<SchemaError>) {
     for (name, wanted) in [("metadata", Kind::Object), ("apiVersion", Kind::String), ("kind", Kind::String)] {
         let Some(property) = resource.properties.get(name) else { continue };
@@ -77,7 +77,7 @@ fn check_metadata(resource: &Node, at: &Path, found: &mut Vec<SchemaError>) {
 
 fn check_node(node: &Node, at: &Path, whose: &str, found: &mut Vec<SchemaError>) {
     check_type(node, at, whose, found);
-    // `anyOf` may repeat both types of `int-or-string`.
+    // `anyOf` may repeat the two types of `int-or-string`.
     let skips_any_of = is_int_or_string(&node.checks);
     let skips_in_all_of = node.checks.all_of.first().is_some_and(|first| is_int_or_string(&first.checks));
     for (keyword, nested) in node.checks.nested() {
@@ -132,7 +132,7 @@ fn check_type(node: &Node, at: &Path, whose: &str, found: &mut Vec<SchemaError>)
     }
 }
 
-/// Whether `anyOf` is exactly an integer and a text, in this order.
+/// Whether `anyOf` has exactly two schemas: an integer, and then a string.
 fn is_int_or_string(checks: &Checks) -> bool {
     let is_only = |node: &Node, kind: Kind| {
         node.kind == Some(kind) && node.properties.is_empty() && node.items.is_none() && node.marks.is_empty()
@@ -140,7 +140,7 @@ fn is_int_or_string(checks: &Checks) -> bool {
     matches!(checks.any_of.as_slice(), [first, second] if is_only(first, Kind::Integer) && is_only(second, Kind::String))
 }
 
-/// Inside a logical operator, a schema may only restrict the values of fields that are specified outside.
+/// Checks a schema inside a logical operator. It may only restrict values of fields that the schema outside specifies.
 fn check_nested(nested: &Node, outside: &Node, skips_any_of: bool, at: &Path, found: &mut Vec<SchemaError>) {
     let forbidden = [
         ("type", nested.kind.is_some(), "empty"),
@@ -163,7 +163,7 @@ fn check_nested(nested: &Node, outside: &Node, skips_any_of: bool, at: &Path, fo
     if nested.properties.contains_key("metadata") {
         found.push(at.property("metadata").refuse("Forbidden: must not be specified in a nested context"));
     }
-    // Fields that are not specified outside contradict nothing, so they are not checked.
+    // A field that is not specified outside cannot contradict anything, so it is not checked.
     for (name, property) in nested.properties.iter() {
         if let Some(outside) = outside.properties.get(name).or_else(|| outside.additional.node()) {
             check_nested(property, outside, false, &at.property(name), found);
@@ -179,7 +179,7 @@ fn check_nested(nested: &Node, outside: &Node, skips_any_of: bool, at: &Path, fo
     }
 }
 
-/// A default must itself be valid, or every object would be created invalid.
+/// Checks that a default is valid. Otherwise every object that gets it would be invalid.
 fn check_default(node: &Node, at: &Path, found: &mut Vec<SchemaError>) {
     let Some(default) = &node.default else { return };
     let at = at.child("default");

@@ -1,4 +1,4 @@
-//! Refused schemas, and how accepted schemas change objects.
+//! Tests which schemas are refused, and how accepted schemas change and validate objects.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -13,7 +13,7 @@ fn refusal(openapi: &Value) -> String {
     Schema::parse(openapi).expect_err("not structural").first().expect("an error").to_string()
 }
 
-/// The errors of a value in the only field of `spec`, which has the schema `field`.
+/// The errors in `value`, the only field of a spec. The field has the schema `field`.
 fn errors(field: &Value, value: &Value) -> Vec<String> {
     let schema = schema(&json!({"type": "object", "properties": {"x": field}}));
     schema.validate(&json!({"spec": {"x": value}}), None).iter().map(ToString::to_string).collect()
@@ -130,7 +130,7 @@ fn the_alternative_that_passed_most_checks_explains_the_error() {
 }
 
 #[test]
-fn errors_of_a_status_name_places_in_it() {
+fn errors_in_a_status_name_paths_in_it() {
     let schema = Schema::parse(&json!({"type": "object", "required": ["spec"], "properties": {
         "spec": {"type": "object"},
         "status": {"type": "object", "properties": {"n": {"type": "integer"}}, "not": {"required": ["odd"]}},
@@ -227,7 +227,7 @@ fn errors_of_lists_objects_and_operators_read_as_in_kubernetes() {
 }
 
 #[test]
-fn acceptable_values_pass() {
+fn valid_values_are_accepted() {
     for (field, value) in [
         (json!({"type": "number"}), json!(1)),
         (json!({"type": "integer"}), json!(1.0)),
@@ -244,7 +244,7 @@ fn acceptable_values_pass() {
 }
 
 #[test]
-fn a_cause_has_its_field_reason_and_message_apart() {
+fn a_cause_has_field_reason_and_message() {
     let schema = schema(&json!({"type": "object", "required": ["image"]}));
     let errors = schema.validate(&json!({"spec": {}}), None);
     let [error] = errors.as_slice() else { panic!("{errors:?}") };
@@ -252,7 +252,7 @@ fn a_cause_has_its_field_reason_and_message_apart() {
 }
 
 #[test]
-fn one_of_reports_the_alternative_that_came_closest() {
+fn one_of_reports_the_closest_alternative() {
     let field = json!({
         "type": "object",
         "properties": {"a": {"type": "string"}, "b": {"type": "string"}},
@@ -320,7 +320,7 @@ fn schemas_that_are_not_structural_are_refused_with_path_and_reason() {
 }
 
 #[test]
-fn unusual_schemas_that_a_real_server_takes_are_taken() {
+fn unusual_schemas_are_accepted_as_in_a_real_server() {
     for spec in [
         json!({"type": "number", "multipleOf": 0}),
         json!({"type": "string", "minLength": -1}),
@@ -334,7 +334,7 @@ fn unusual_schemas_that_a_real_server_takes_are_taken() {
 }
 
 #[test]
-fn formats_that_nothing_checks_are_named() {
+fn unchecked_formats_are_reported() {
     let openapi = json!({"type": "object", "format": "a", "anyOf": [{"properties": {"x": {"format": "b"}}}], "properties": {
         "x": {"type": "string", "format": "date"}, "y": {"type": "integer", "format": "date"},
         "z": {"type": "array", "items": {"type": "string", "format": "c"}},
@@ -374,7 +374,7 @@ fn a_null_is_kept_if_nullable_and_dropped_otherwise() {
 }
 
 #[test]
-fn unknown_fields_go_and_are_named() {
+fn unknown_fields_are_removed_and_reported() {
     let schema = schema(&json!({"type": "object", "properties": {
         "known": {"type": "string"},
         "list": {"type": "array", "items": {"type": "object", "properties": {"a": {"type": "string"}}}},
@@ -417,7 +417,7 @@ fn rules_are_evaluated_on_values_and_on_changes() {
     assert_eq!(found(Some(-1), -1), Vec::<String>::new(), "what did not change may stay");
 }
 
-/// JSON that looks a good deal like schemas, and like objects for them.
+/// Any JSON that is similar to schemas and to objects for them.
 fn any_json() -> impl Strategy<Value = Value> {
     let name = prop::sample::select(vec![
         "type",
@@ -494,9 +494,9 @@ proptest! {
     }
 }
 
-/// A large definition has ten thousand nodes, and most say no more than a type.
+/// A large definition has ten thousand nodes, and most of them declare only a type.
 #[test]
-fn a_node_that_says_little_takes_little_memory() {
+fn a_node_with_only_a_type_takes_little_memory() {
     assert!(size_of::<Node>() <= 200, "{} bytes", size_of::<Node>());
     let schema = schema(&json!({"type": "object", "properties": {
         "plain": {"type": "string", "description": "a text"}, "short": {"type": "string", "maxLength": 5},

@@ -1,4 +1,4 @@
-//! Checks that a value has the type that its schema requires. Follows `kube-openapi/pkg/validation/validate/type.go`.
+//! Checks that a value has the type in its schema. Follows `kube-openapi/pkg/validation/validate/type.go`.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use super::numbers::{self, go_float};
 use super::{Kind, Mark, Node, error};
 use crate::cause::Cause;
 
-/// The types that a value may have: `ConvertJSONSchemaPropsWithPostProcess` of `apiextensions-apiserver`.
+/// The types that a value may have, like `ConvertJSONSchemaPropsWithPostProcess` of `apiextensions-apiserver`.
 pub(super) fn expected(node: &Node) -> Vec<&'static str> {
     if node.is(Mark::IntOrString) {
         return vec![Kind::Integer.name(), Kind::String.name()];
@@ -14,10 +14,10 @@ pub(super) fn expected(node: &Node) -> Vec<&'static str> {
     node.kind.map(Kind::name).into_iter().collect()
 }
 
-/// Reports a value of another type. Returns the number of checks passed.
+/// Reports a value of the wrong type. Returns how many checks have passed.
 ///
-/// The format takes precedence over the type: a number, boolean or object that has neither the type nor the format is
-/// reported by the format, and a list passes where no number is expected.
+/// The format takes precedence over the type. If a number, boolean or object has neither the type nor the format, the
+/// error is about the format. If there is a format and no number is expected, a list is accepted.
 pub(super) fn check(node: &Node, value: &Value, path: &str, found: &mut Vec<Cause>) -> usize {
     let expected = expected(node);
     let format = node.checks.format.as_ref().map(|format| format.name.as_str());
@@ -42,7 +42,8 @@ pub(super) fn check(node: &Node, value: &Value, path: &str, found: &mut Vec<Caus
     }
 }
 
-/// A whole number is also a number, and a float is an integer if it is whole and can be represented exactly.
+/// Whether a number is allowed as the other kind of number: an integer as a `number`, or a float as an `integer` if it
+/// has no fraction and can be represented exactly.
 fn is_other_number(expected: &[&str], value: &Value) -> bool {
     match value.as_number().map(|number| (number, go_float(number))) {
         Some((_, Some(float))) => expected.contains(&"integer") && numbers::is_json_integer(float),

@@ -13,12 +13,12 @@ use super::{Checks, ListKind, Mark, Node, Range, error, logic, numbers, types};
 use crate::cause::Cause;
 use crate::object::canonical;
 
-/// All errors of the value.
+/// All errors in a value.
 pub(super) fn run(node: &Node, value: &Value) -> Vec<Cause> {
     run_on_change(node, value, None)
 }
 
-/// The same for a changed value: the parts that did not change may stay invalid (KEP-4008).
+/// Like [`run`], for a changed value. Parts that have not changed may stay invalid (KEP-4008).
 pub(super) fn run_on_change(node: &Node, value: &Value, old: Option<&Value>) -> Vec<Cause> {
     let mut found = Vec::new();
     check(node, value, old, "", &mut found);
@@ -26,7 +26,8 @@ pub(super) fn run_on_change(node: &Node, value: &Value, old: Option<&Value>) -> 
     found
 }
 
-/// The same for a write of the status: `ValidateStatusUpdate` of `apiextensions-apiserver/pkg/registry/customresource`.
+/// Like [`run_on_change`], for a write to the status. Follows `ValidateStatusUpdate` of
+/// `apiextensions-apiserver/pkg/registry/customresource`.
 pub(super) fn run_on_status_change(root: &Node, object: &Value, old: Option<&Value>) -> Vec<Cause> {
     let mut found = Vec::new();
     let status = object.get("status").filter(|status| !status.is_null());
@@ -44,7 +45,7 @@ pub(super) fn run_on_status_change(root: &Node, object: &Value, old: Option<&Val
     found
 }
 
-/// Duplicate items are tolerated if the old list had duplicates too.
+/// Reports duplicate items, unless the old list has duplicates, too.
 fn check_new_identities(node: &Node, value: &Value, old: Option<&Value>, found: &mut Vec<Cause>) {
     let mut before = Vec::new();
     if let Some(old) = old {
@@ -55,8 +56,8 @@ fn check_new_identities(node: &Node, value: &Value, old: Option<&Value>, found: 
     }
 }
 
-/// Appends the errors of the value at `path`, and returns how many checks it passed. A real server calls this
-/// `MatchCount`; the logical operators use it to choose among alternatives.
+/// Appends the errors in the value at `path`. Returns how many checks have passed (`MatchCount` in a real server). The
+/// logical operators use this count to choose among alternatives.
 pub(super) fn check(node: &Node, value: &Value, old: Option<&Value>, path: &str, found: &mut Vec<Cause>) -> usize {
     if old == Some(value) {
         return 0;
@@ -64,7 +65,7 @@ pub(super) fn check(node: &Node, value: &Value, old: Option<&Value>, path: &str,
     check_changed(node, value, old, path, found)
 }
 
-/// The same, even if the value did not change: `schema.go`, `SchemaValidator.Validate`.
+/// Like [`check`], but also checks a value that has not changed. Follows `SchemaValidator.Validate` in `schema.go`.
 pub(super) fn check_changed(
     node: &Node,
     value: &Value,
@@ -79,7 +80,8 @@ pub(super) fn check_changed(
         }
         return 1;
     }
-    // The operators, the enumeration and the whole count one each; the other checks return their count.
+    // The 3 stands for the logical operators, the enumeration and the schema as a whole. Other checks return their
+    // count.
     let mut passed = 3 + types::check(node, value, path, found) + logic::check(&node.checks, value, old, path, found);
     match value {
         Value::String(text) => passed += check_text(&node.checks, text, path, found),
@@ -98,7 +100,8 @@ pub(super) fn check_changed(
 
 fn check_text(checks: &Checks, text: &str, path: &str, found: &mut Vec<Cause>) -> usize {
     let refused = |detail| error::invalid(path, &Value::from(text), detail);
-    // Counts characters, not bytes, although the message says bytes. The first failed check ends the checks of a text.
+    // As in a real server, characters are counted, although the message says bytes, and only the first error in a text
+    // is reported.
     let length = text.chars().count() as u64;
     if let Some(most) = checks.length.most.filter(|most| length > *most) {
         found.push(error::too_long(path, most));
@@ -131,7 +134,7 @@ fn check_list(node: &Node, list: &[Value], old: Option<&Value>, path: &str, foun
     passed
 }
 
-/// No two items of a set are equal, and no two items of a map have the same keys.
+/// Reports equal items in lists of the type `set`, and items with equal keys in lists of the type `map`.
 fn check_identities(node: &Node, value: &Value, path: &str, found: &mut Vec<Cause>) {
     match value {
         Value::Array(list) => {

@@ -1,6 +1,6 @@
-//! Decides which clients get an answer. The server is for programs on this machine, not for pages in a browser on this
-//! machine. A page's request has `Origin` or `Sec-Fetch-Site`; a page that resolves its own host name to loopback (DNS
-//! rebinding) sends that name as the host.
+//! Refuses requests from web pages. The server is for programs on this machine, not for pages in a browser on this
+//! machine. A request of a page has the header `Origin` or `Sec-Fetch-Site`. A page whose own host name resolves to
+//! loopback (DNS rebinding) sends that name as the host.
 
 use std::net::IpAddr;
 
@@ -28,7 +28,7 @@ fn is_for_loopback(parts: &Parts) -> bool {
     let named = match (parts.uri.authority(), hosts.next()) {
         (Some(authority), _) => Some(authority.clone()),
         (None, Some(host)) => host.to_str().ok().and_then(|host| host.parse::<Authority>().ok()),
-        // HTTP/1.0 without a host name: DNS rebinding needs one.
+        // HTTP/1.0 allows a request without a host name. DNS rebinding is not possible without one.
         (None, None) => return true,
     };
     let is_loopback = |name: &str| {

@@ -9,11 +9,11 @@ use flate2::write::GzEncoder;
 use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, VARY};
 use http::{HeaderMap, HeaderValue};
 
-/// Compressing a shorter body does not pay.
+/// The shortest body that is compressed. For shorter bodies, compression is not worth the time.
 pub(super) const COMPRESSED_BYTES_MIN: u64 = 128 * 1024;
 
 pub(super) async fn compress(asked: &HeaderMap, response: Response) -> Response {
-    // A watch has no length. For a streamed body the header gives the length.
+    // The length of a streamed body is in the header. A watch has no length.
     let in_header = response.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
     let length = response.body().size_hint().exact().or(in_header);
     let is_long = length.is_some_and(|length| length > COMPRESSED_BYTES_MIN);
@@ -21,7 +21,7 @@ pub(super) async fn compress(asked: &HeaderMap, response: Response) -> Response 
         return response;
     }
     let (mut parts, body) = response.into_parts();
-    // The body is in memory already, so this cannot fail.
+    // This cannot fail, because the body is already in memory.
     let bytes = to_bytes(body, usize::MAX).await.unwrap_or_default();
     let Ok(packed) = gzip(&bytes) else { return Response::from_parts(parts, Body::from(bytes)) };
     parts.headers.remove(CONTENT_LENGTH);
@@ -30,7 +30,7 @@ pub(super) async fn compress(asked: &HeaderMap, response: Response) -> Response 
     Response::from_parts(parts, Body::from(packed))
 }
 
-/// A real server only looks for the word, without a quality.
+/// Whether the client accepts gzip. Like a real server, this only searches for the word and ignores qualities.
 fn takes_gzip(headers: &HeaderMap) -> bool {
     let asked = headers.get(ACCEPT_ENCODING).and_then(|value| value.to_str().ok());
     asked.is_some_and(|asked| asked.split(',').any(|word| word.trim() == "gzip"))

@@ -19,11 +19,11 @@ use crate::status_error::ApiError;
 use crate::storage::state::State;
 use crate::webhooks;
 
-/// The time limit of a request that other writes keep overtaking: a real server's `--request-timeout`.
+/// The time limit for a request that must be served again and again because of other writes. The same as a real
+/// server's `--request-timeout`.
 const REQUEST_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// Serves a client's request to `resource`. Repeats `attempt` until it needs no further webhook; without webhooks it
-/// runs once.
+/// Serves a client's request to `resource`. Repeats `attempt` until it needs no further answers of webhooks.
 pub(super) async fn consulted<T>(
     context: &Context,
     resource: &ResourceType,
@@ -60,7 +60,8 @@ async fn ask(context: &Context, question: &Question) -> WebhookReply {
     WebhookReply { uid: question.uid.clone(), body: call.await }
 }
 
-/// One attempt. It draws the same random values as the request's other attempts, and leaves no trace if abandoned.
+/// Runs one attempt. It draws the same random values as the other attempts of the request. If it is abandoned, it
+/// leaves no trace.
 fn repeatable<T>(
     state: &mut State,
     chance: &Chance,

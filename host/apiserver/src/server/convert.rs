@@ -13,7 +13,7 @@ use crate::storage::change_log::Change;
 use crate::storage::state::{Shared, State};
 use crate::webhooks;
 
-/// The objects in the version of `resource`; one conversion review covers all of them.
+/// Converts objects to the version of `resource`, all with one conversion review.
 pub(super) async fn converted(
     shared: &Shared,
     resource: &ResourceType,
@@ -47,7 +47,7 @@ async fn converted_by(
     Ok(objects)
 }
 
-/// The same for one object.
+/// Converts one object to the version of `resource`.
 pub(super) async fn converted_one(
     shared: &Shared,
     resource: &ResourceType,
@@ -57,22 +57,23 @@ pub(super) async fn converted_one(
     Ok(converted.into_iter().next().unwrap_or(object))
 }
 
-/// Converts the changes of a watch to its version. Each change is converted once, however slowly the client reads.
+/// Converts the changes of a watch to its version. Each change is converted only once, even if the client reads slowly.
 pub(super) struct Conversion {
-    /// UIDs of reviews. Their number depends on timing, so they are not derived from the server's seed.
+    /// The source of the reviews' UIDs. It is separate from the server's, because the number of reviews depends on
+    /// timing.
     chance: Chance,
-    /// Changes that are converted but not sent yet.
+    /// Changes that are already converted, but not sent yet.
     pub(super) ready: VecDeque<Change>,
 }
 
 impl Conversion {
-    /// The conversion for a new watch; `None` if it needs no webhook.
+    /// The conversion for a new watch. `None` if no webhook is needed.
     pub(super) fn begin(state: &mut State, resource: &ResourceType) -> Option<Conversion> {
         resource.converter()?;
         Some(Conversion { chance: state.chance.fork(), ready: VecDeque::new() })
     }
 
-    /// The current objects, converted by one review.
+    /// Converts the current objects with one review.
     pub(super) async fn objects(
         &mut self,
         shared: &Shared,
@@ -86,7 +87,8 @@ impl Conversion {
         (!self.ready.is_empty()).then(|| std::mem::take(&mut self.ready))
     }
 
-    /// Converts changes with one review. A watch without a selector does not need the old states.
+    /// Converts changes with one review. `with_previous` is false for a watch without selectors, which does not need
+    /// the old states.
     pub(super) async fn convert(
         &mut self,
         shared: &Shared,

@@ -1,5 +1,5 @@
-//! Discovery documents: the groups, versions and resources, in the unaggregated form (a document per version) and the
-//! aggregated one. Built from the registry at each request, so a CRD shows immediately.
+//! Discovery documents, which list groups, versions and resources. There are unaggregated documents, one per version,
+//! and aggregated ones. They are built from the registry at each request, so the resource of a new CRD appears at once.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub(crate) fn version() -> Value {
     })
 }
 
-/// `/api`
+/// The document at `/api`.
 pub(crate) fn core_versions(address: SocketAddr) -> Value {
     json!({
         "kind": "APIVersions",
@@ -36,14 +36,14 @@ pub(crate) fn core_versions(address: SocketAddr) -> Value {
     })
 }
 
-/// `/apis`
+/// The document at `/apis`.
 pub(crate) fn groups(registry: &Registry) -> Value {
     let groups: Vec<Value> =
         registry.groups().iter().filter(|group| !group.name.is_empty()).map(group_document).collect();
     json!({ "kind": "APIGroupList", "apiVersion": "v1", "groups": groups })
 }
 
-/// `/apis/<group>`
+/// The document at `/apis/<group>`.
 pub(crate) fn group(registry: &Registry, name: &str) -> Option<Value> {
     let groups = registry.groups();
     let found = groups.iter().find(|group| group.name == name && !name.is_empty())?;
@@ -59,7 +59,7 @@ fn group_document(group: &Group) -> Value {
     json!({ "name": group.name, "versions": versions, "preferredVersion": versions.first() })
 }
 
-/// `/api/v1`, `/apis/<group>/<version>`
+/// The document at `/api/v1` or `/apis/<group>/<version>`.
 pub(crate) fn resources(registry: &Registry, group: &str, version: &str) -> Option<Value> {
     let found = registry.in_version(group, version);
     if found.is_empty() {
@@ -71,7 +71,7 @@ pub(crate) fn resources(registry: &Registry, group: &str, version: &str) -> Opti
         "groupVersion": group_version(group, version),
         "resources": resources,
     });
-    // Only the documents of the other groups have an `apiVersion`.
+    // Unlike the document of the core group, those of other groups have an `apiVersion`.
     if !group.is_empty() {
         document["apiVersion"] = json!("v1");
     }

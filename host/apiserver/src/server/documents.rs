@@ -1,4 +1,4 @@
-//! The documents that are served beside resources, and the response for paths that do not exist.
+//! Serves documents that are not resources, and the response for paths that do not exist.
 
 use http::HeaderMap;
 
@@ -43,7 +43,7 @@ pub(super) fn find(
             OpenApiForm::Json => Reply::Json(openapi::v2(registry)),
             OpenApiForm::Protobuf => Reply::Bytes(openapi::V2_PROTOBUF_MEDIA, openapi::v2_as_protobuf(registry)),
         }),
-        // `http.ServeContent` guesses the content type.
+        // A real server's `http.ServeContent` guesses this content type.
         Route::OpenApiV3Index => {
             let index = openapi::index(registry, state.store.revision());
             Some(Reply::Bytes(respond::TEXT, index.to_string().into_bytes()))
@@ -56,7 +56,7 @@ pub(super) fn find(
     })
 }
 
-/// The error for a path that does not exist: a Status within the built-in groups, plain text elsewhere.
+/// The error for a path that does not exist: a Status within built-in groups, and plain text for all other paths.
 pub(super) fn nothing_at(registry: &Registry, path: &str) -> ApiError {
     if path.starts_with("/openapi/v3/") {
         return ApiError::no_such_document();

@@ -14,7 +14,7 @@ use tokio_util::task::TaskTracker;
 
 use super::service::ApiService;
 
-/// The pause before the next `accept`, when the process has no free file descriptor.
+/// The pause before the next `accept` if the process has no free file descriptor.
 const LISTEN_RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// The layer under HTTP on a connection.
@@ -25,7 +25,7 @@ pub(crate) enum Transport {
     Tls(tokio_rustls::TlsAcceptor),
 }
 
-/// Serves until `stop`, and then until the open requests are finished.
+/// Serves until `stop` is cancelled, and then until all open requests are finished.
 pub(crate) async fn serve(listener: TcpListener, transport: Transport, service: ApiService, stop: CancellationToken) {
     let connections = TaskTracker::new();
     loop {
@@ -40,7 +40,7 @@ pub(crate) async fn serve(listener: TcpListener, transport: Transport, service: 
             }
             Err(error) if is_of_the_client(&error) => {}
             Err(error) => {
-                tracing::warn!(%error, "the embedded API server cannot accept a connection; it tries again");
+                tracing::warn!(%error, "the embedded API server cannot accept a connection and will try again");
                 tokio::time::sleep(LISTEN_RETRY_DELAY).await;
             }
         }
@@ -70,7 +70,7 @@ async fn connection(stream: TcpStream, transport: Transport, service: ApiService
     }
 }
 
-/// Speaks HTTP.
+/// Serves HTTP on one connection.
 async fn speak<S>(stream: S, service: ApiService, stop: CancellationToken)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,

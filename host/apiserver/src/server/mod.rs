@@ -1,5 +1,5 @@
-//! The HTTP layer. Reads path, query, headers and body, finds the resource, calls the verb under the lock, and hands
-//! the result to `respond`. It decides nothing about objects.
+//! The HTTP layer. It reads path, query, headers and body, finds the resource, calls the verb under the lock, and
+//! passes the result to `respond`. It does not decide anything about objects.
 
 mod caller;
 mod compress;
@@ -71,14 +71,14 @@ pub(crate) struct Context {
 /// Serves any request, without the reactors.
 async fn handle(context: &Context, request: Request) -> Response {
     let (parts, body) = request.into_parts();
-    // The body is read even if it is not used: a response before its end would break the connection.
+    // The body is read even if it is not needed, because a response before its end would break the connection.
     let Ok(body) = to_bytes(body, BODY_BYTES_MAX).await else {
         return respond::last(&ApiError::too_large(BODY_BYTES_MAX), parts.version);
     };
     let route = Route::parse(parts.uri.path());
     let lists = parts.method == http::Method::GET
         && matches!(&route, Route::Resource(path) if path.name.is_none() && !path.is_watch);
-    // These have one form only, whatever the client accepts.
+    // The response at an unknown path has only one form, whatever the client accepts.
     let has_one_form = matches!(route, Route::Unknown);
     let accepted = match media::accepted(&parts.headers, offers::offer(context, &route), lists) {
         _ if is_raw(&route) => Ok(Accepted::default()),
@@ -97,7 +97,7 @@ async fn handle(context: &Context, request: Request) -> Response {
     respond::with_warnings(response, &warnings)
 }
 
-/// Whether the response at a path ignores the method, as `PathRecorderMux` does, and has a form that is not negotiated.
+/// Whether the response ignores the method, like `PathRecorderMux`, and has a form that does not depend on `Accept`.
 fn is_raw(route: &Route) -> bool {
     matches!(
         route,
@@ -115,9 +115,9 @@ async fn answer(
 ) -> Result<Reply, ApiError> {
     caller::check(parts)?;
     let query = Query::of(&parts.uri);
-    // An unreadable query is refused later, where it is used.
+    // A malformed query is refused later, when it is used.
     let user = authorize(context, parts, query.as_ref().unwrap_or(&Query::default()))?;
-    // Checked only after authorization, as the encodings that a path offers reveal whether the resource exists.
+    // Checked only after authorization, because the offered encodings reveal whether the resource exists.
     let accepted = accepted?;
     if let Route::Resource(path) = route {
         return resource_request(context, parts, query?, user, path, (body, accepted), warnings).await;
@@ -173,7 +173,7 @@ fn count(context: &Context, parts: &Parts, path: &ResourcePath, verb: Option<Ver
     context.shared.counts.count(user_agent(&parts.headers), verb.map_or("unknown", Verb::name), resource);
 }
 
-/// The resource that the path names; the scope of the path must match.
+/// The resource in the path. The path must have the resource's scope.
 fn find_target(context: &Context, url: &str, path: &ResourcePath) -> Result<Target, ApiError> {
     let state = context.shared.lock();
     let nothing = || documents::nothing_at(&state.registry, url);
@@ -200,7 +200,7 @@ fn is_served(target: &Target, verb: Verb) -> bool {
     let resource = &target.resource;
     match verb {
         _ if !resource.serves(target.subresource.as_deref(), verb.name()) => false,
-        // A namespaced object is created in a namespace, not in all of them.
+        // A namespaced object must be created in one namespace.
         Verb::Create if target.subresource.is_none() => {
             target.name.is_none() && (target.namespace.is_some() || !resource.namespaced)
         }
@@ -222,7 +222,7 @@ struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// The revision whose state a reactor makes this request read.
+    /// The revision at which this request reads the state, if a reactor has chosen one.
     fn served_at(&self) -> Option<u64> {
         self.parts.extensions.get::<ServedAt>().map(|served| served.0)
     }
@@ -300,7 +300,7 @@ impl Call<'_> {
         let include = IncludeObject::read(&self.query)?;
         let subresource = self.target.subresource();
         let is_scale = subresource == "scale";
-        // Bodies are parsed outside the lock: a little YAML with aliases can take long.
+        // Bodies are parsed outside the lock, because even a short YAML text with aliases can take long.
         let parsed = match kind {
             WriteKind::Create | WriteKind::Update => self.object()?,
             WriteKind::Apply => decode::parse_configuration(self.body)?,
@@ -360,14 +360,14 @@ impl Call<'_> {
                 }
                 Ok(parsed)
             }
-            // Go reads it as an empty object.
+            // Go reads null as an empty object.
             Value::Null => Ok(Parsed { value: json!({}), ..parsed }),
             other => Err(unrecognized(&decode::not_an_object(other))),
         }
     }
 
     async fn delete(self, verb: Verb) -> Result<Reply, ApiError> {
-        // The options have a built-in kind, whatever is deleted.
+        // The body has options of a built-in kind, even if a custom resource is deleted.
         let body = decode::parse(self.body, media::body_encoding(&self.parts.headers, Offer::BuiltIn)?)?;
         let mut options = DeleteOptions::read(body.as_ref().map(|parsed| &parsed.value), &self.query)?;
         options.warnings = self.warnings.clone();

@@ -5,7 +5,7 @@ use super::route::Route;
 use crate::request::media::Offer;
 use crate::resources::resource::ResourceType;
 
-/// The encodings that there are at a path.
+/// The encodings that a path offers.
 pub(super) fn offer(context: &Context, route: &Route) -> Offer {
     match route {
         Route::Resource(path) => {
@@ -18,7 +18,7 @@ pub(super) fn offer(context: &Context, route: &Route) -> Offer {
     }
 }
 
-/// The encodings of a kind. A Scale is a built-in kind, whatever it scales.
+/// The encodings of a kind. A Scale is a built-in kind, even if it scales a custom resource.
 pub(super) fn offer_of(resource: &ResourceType, subresource: Option<&str>) -> Offer {
     if resource.custom.is_some() && subresource != Some("scale") { Offer::Custom } else { Offer::BuiltIn }
 }

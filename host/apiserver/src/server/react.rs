@@ -1,5 +1,5 @@
-//! Carries out what reactors decide about a request: before it is served, while it is served, and after it. `handle`
-//! does everything else.
+//! Carries out the decisions of reactors about a request, before it is served, while it is served, and afterwards.
+//! `handle` serves the request itself.
 
 use axum::body::{Body, to_bytes};
 use axum::extract::Request;
@@ -27,14 +27,14 @@ use crate::storage::state::State;
 use crate::verbs::delete::DeleteOptions;
 use crate::verbs::{create, delete, patch};
 
-/// The field manager of edits that do not name one.
+/// The default field manager of edits.
 const SOMEBODY_ELSE: &str = "somebody-else";
 
-/// A request extension: serve the request from the state at this revision.
+/// An extension of a request: the request reads the state at this revision.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ServedAt(pub(super) u64);
 
-/// Serves any request, with the effects that the reactors decide.
+/// Serves any request, with the effects of the reactors.
 pub(super) async fn respond(context: &Context, request: Request) -> Result<Response, ConnectionDropped> {
     if request.uri().path() == reactors_endpoint::PATH {
         return Ok(reactors_endpoint::answer(context, request).await);
@@ -89,7 +89,7 @@ fn encoding(context: &Context, parts: &Parts) -> Encoding {
     media::accepted(&parts.headers, offer, false).map_or(Encoding::Json, |accepted| accepted.encoding)
 }
 
-/// Applies the effects that come before the request is served. If a reactor responds, the request ends here.
+/// Applies the effects before the request is served. If a reactor answers the request, it is not served.
 async fn before(
     context: &Context,
     parts: &mut Parts,
@@ -109,11 +109,7 @@ async fn before(
             Reaction::Jump(leap) => context.shared.lock().time.leap(leap.signed()),
             Reaction::Edit(edit) => {
                 if let Err(why) = write(&mut context.shared.lock(), asked, edit) {
-                    tracing::warn!(
-                        rule,
-                        why,
-                        "the edit of a reactor could not be made; the request is served without it"
-                    );
+                    tracing::warn!(rule, why, "a reactor's edit failed; the request is served without it");
                 }
             }
             Reaction::Older(older) => {
@@ -137,7 +133,7 @@ async fn before(
     Ok(None)
 }
 
-/// Applies the effects that come after the request is served.
+/// Applies the effects after the request was served.
 async fn after(
     context: &Context,
     encoding: Encoding,
@@ -170,7 +166,7 @@ fn revision_of(context: &Context, parts: &Parts, older: OlderState) -> Option<u6
     }
 }
 
-/// The `Status` that a rule responds with.
+/// The `Status` with which a rule answers.
 fn error(answer: &ErrorAnswer, rule: &str, encoding: Encoding) -> Response {
     let code = StatusCode::from_u16(answer.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let reason = answer.reason.as_deref().unwrap_or(usual_reason(answer.code));
@@ -193,7 +189,7 @@ fn error(answer: &ErrorAnswer, rule: &str, encoding: Encoding) -> Response {
     response
 }
 
-/// The pairs of code and reason of `k8s.io/apimachinery/pkg/api/errors`.
+/// The usual reason for a code, as in `k8s.io/apimachinery/pkg/api/errors`.
 fn usual_reason(code: u16) -> &'static str {
     match code {
         400 => "BadRequest",
@@ -215,7 +211,7 @@ fn usual_reason(code: u16) -> &'static str {
     }
 }
 
-/// Writes on behalf of another client, by the same verbs as any request.
+/// Carries out a write of another client, by the same verbs as for any request.
 fn write(state: &mut State, asked: &ResourceAttributes, edit: &ForeignEdit) -> Result<(), String> {
     let own = (GroupResource::new(&asked.group, &asked.resource), asked.subresource.clone());
     let (id, subresource) = edit.resource.as_deref().map_or(own, named_resource);

@@ -1,5 +1,5 @@
-//! `/reactors`: the rules over HTTP, for tests in any language. GET returns the rules with their counts, PUT replaces
-//! them, DELETE removes them.
+//! `/reactors`: access to the rules over HTTP, for tests in any language. GET returns the rules with their counts, PUT
+//! replaces them, and DELETE removes them.
 
 use axum::body::to_bytes;
 use axum::extract::Request;

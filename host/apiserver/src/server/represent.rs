@@ -1,4 +1,4 @@
-//! The forms of objects in responses: whole, metadata only, or a Table with rows for people.
+//! Brings objects into the form of a response: whole objects, only metadata, or a Table with rows for people.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::verbs::list::Page;
 const PARTIAL: &str = "PartialObjectMetadata";
 const META_VERSION: &str = "meta.k8s.io/v1";
 
-/// The object that a Table's row carries beside its cells.
+/// The part of the object that a row of a Table has in addition to its cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IncludeObject {
     Nothing,
@@ -61,7 +61,7 @@ pub(crate) fn one(
     }
 }
 
-/// An object of the kind that contains only its type.
+/// The object of a bookmark: it has only its type and a resource version.
 pub(crate) fn bookmark(resource: &ResourceType, revision: u64) -> Value {
     let mut object = json!({
         "kind": resource.kind,
@@ -74,8 +74,7 @@ pub(crate) fn bookmark(resource: &ResourceType, revision: u64) -> Value {
     object
 }
 
-/// A list whose items are written directly from the store, without copying any of them. As a `Serialize` value it is
-/// complete.
+/// A list whose items are written directly from the store, without copies. Serializing it writes the complete list.
 pub(crate) struct List<'a> {
     pub(crate) kind: &'a str,
     pub(crate) api_version: String,
@@ -87,9 +86,9 @@ pub(crate) struct List<'a> {
 /// The part of an object that a list item contains.
 #[derive(Clone, Copy)]
 enum ItemForm {
-    /// The whole object: lists of custom resources name the type of each item.
+    /// The whole object. In lists of custom resources, each item has its type.
     Whole,
-    /// Everything but the type, which the Go types of these lists leave out.
+    /// The object without its type, because the Go types of built-in lists leave it out.
     Untyped,
     Metadata,
 }
@@ -97,7 +96,7 @@ enum ItemForm {
 impl List<'_> {
     pub(crate) fn to_json(&self) -> serde_json::Result<Pieces> {
         let mut begin = serde_json::to_vec(&ListHead(self))?;
-        // Replaces the closing brace.
+        // Removes the closing brace, so that the items can follow.
         begin.pop();
         begin.extend_from_slice(br#","items":["#);
         let items = pieces::write(self.objects, |index, object, bytes| {
@@ -118,7 +117,7 @@ impl List<'_> {
     }
 }
 
-/// Everything but the items.
+/// The part of a list before its items.
 struct ListHead<'a>(&'a List<'a>);
 
 impl Serialize for ListHead<'_> {
@@ -185,7 +184,7 @@ impl Serialize for Partial<'_> {
     }
 }
 
-/// A page of a list, in a form that is written item by item.
+/// Makes a list of a page. Its items are written one by one.
 pub(crate) fn list<'a>(resource: &'a ResourceType, of_metadata: bool, page: &'a Page) -> List<'a> {
     let metadata = list_metadata(resource, !of_metadata, page);
     let (kind, api_version, items) = if of_metadata {
@@ -197,7 +196,7 @@ pub(crate) fn list<'a>(resource: &'a ResourceType, of_metadata: bool, page: &'a 
     List { kind, api_version, metadata, objects: &page.objects, items }
 }
 
-/// A page of a list as a Table.
+/// Makes a Table of a page.
 pub(crate) fn table(resource: &ResourceType, include: IncludeObject, page: &Page, now: Moment) -> Value {
     let metadata = list_metadata(resource, false, page);
     table_of(resource, include, true, &metadata, page.objects.iter().map(|object| &**object), now)
@@ -208,7 +207,7 @@ fn list_metadata(resource: &ResourceType, is_whole: bool, page: &Page) -> Value 
     if let Some(token) = &page.continuation {
         metadata["continue"] = json!(token);
     } else if is_whole && resource.custom.is_some() {
-        // These lists have no Go type that would leave out the type.
+        // Lists of custom resources have no Go type that would leave out an empty `continue`.
         metadata["continue"] = json!("");
     }
     if let Some(remaining) = page.remaining {

@@ -1,5 +1,5 @@
-//! The authorizer's attributes of a request, from its method, path and query alone: authorization comes before the
-//! lookup of the resource. Parsed as `k8s.io/apiserver/pkg/endpoints/request` does.
+//! Finds the attributes of a request for the authorizer. They follow only from the method, path and query, because
+//! authorization comes before the lookup of the resource. The parsing follows `k8s.io/apiserver/pkg/endpoints/request`.
 
 use http::Method;
 use percent_encoding::percent_decode_str;
@@ -7,7 +7,7 @@ use percent_encoding::percent_decode_str;
 use crate::authz::{Attributes, ResourceAttributes};
 use crate::request::Query;
 
-/// Subresources of namespaces; any other word after a namespace is a resource in that namespace.
+/// The subresources of namespaces. Any other word after a namespace is a resource in that namespace.
 const OF_NAMESPACES: [&str; 2] = ["status", "finalize"];
 
 pub(super) fn attributes(method: &Method, path: &str, query: &Query) -> Attributes {
@@ -65,7 +65,7 @@ fn resource(method: &Method, group: &str, rest: &[&str], query: &Query) -> Resou
 mod tests {
     use super::*;
 
-    /// `verb group resource[/subresource] namespace name`, or `verb path`.
+    /// The attributes as `verb group resource[/subresource] namespace name` or `verb path`.
     fn read(method: &Method, path: &str, query: &[(&str, &str)]) -> String {
         let query = Query(query.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect());
         match attributes(method, path, &query) {
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_named_as_rules_name_it() {
+    fn a_request_has_the_attributes_that_rules_name() {
         let cases = [
             (Method::GET, "/api/v1/namespaces/d/pods", "list  pods d "),
             (Method::GET, "/api/v1/pods/", "list  pods  "),

@@ -32,7 +32,7 @@ pub(crate) enum Reply {
     Bytes(&'static str, Vec<u8>),
     Json(Value),
     Created(Value),
-    /// The object is deleted.
+    /// The `Status` of a completed deletion.
     Deleted(Value),
     Discovery(Value, DiscoveryVersion),
     Object {
@@ -51,7 +51,7 @@ pub(crate) enum Reply {
     Watch(Body),
 }
 
-/// `now` is the time from which Tables compute ages.
+/// Turns a reply into a response. Tables compute ages from `now`.
 pub(crate) fn reply(reply: Reply, encoding: Encoding, now: Moment) -> Response {
     match reply {
         Reply::Text(text) => response(StatusCode::OK, TEXT, Body::from(text)),
@@ -73,7 +73,7 @@ pub(crate) fn reply(reply: Reply, encoding: Encoding, now: Moment) -> Response {
         Reply::Object { resource, form, include, object, created } => {
             let code = if created { StatusCode::CREATED } else { StatusCode::OK };
             match form {
-                // The common case writes the stored object without copying it.
+                // This is the most frequent case. It writes the stored object without a copy.
                 Form::Full => document(code, &object, encoding),
                 form => document(code, &represent::one(&resource, form, include, true, &object, now), encoding),
             }
@@ -105,7 +105,7 @@ pub(crate) fn error(error: &ApiError, encoding: Encoding) -> Response {
     answer
 }
 
-/// An error after which the connection closes, because the rest of the request is not read.
+/// The response with an error after which the connection is closed, because the rest of the request is not read.
 pub(crate) fn last(why: &ApiError, version: Version) -> Response {
     let mut answer = error(why, Encoding::Json);
     if version < Version::HTTP_2 {
@@ -114,7 +114,7 @@ pub(crate) fn last(why: &ApiError, version: Version) -> Response {
     answer
 }
 
-/// The response to a completed deletion.
+/// The `Status` after a completed deletion.
 pub(crate) fn deleted_status(resource: &ResourceType, object: &Value) -> Value {
     let mut details = json!({
         "name": object::name(object),
@@ -127,7 +127,7 @@ pub(crate) fn deleted_status(resource: &ResourceType, object: &Value) -> Value {
     json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details })
 }
 
-/// A document in the encoding that the client accepts.
+/// The response with a document in this encoding.
 pub(super) fn document(code: StatusCode, value: &Value, encoding: Encoding) -> Response {
     let to_json = || serde_json::to_vec(value).map(|bytes| vec![bytes]);
     encoded(code, value, encoding, to_json, || protobuf::encode(value).map(|bytes| vec![bytes]))
@@ -150,7 +150,7 @@ fn encoded<T: Serialize>(
     };
     match encoding {
         Encoding::Json => json(),
-        // JSON is valid YAML: if an object cannot be written as YAML, the client can still read it.
+        // If an object cannot be written as YAML, it is written as JSON, which is also valid YAML.
         Encoding::Yaml => match serde_saphyr::to_string(value) {
             Ok(text) => response(code, encoding.media_type(), Body::from(text)),
             Err(_) => json(),
@@ -163,7 +163,7 @@ fn encoded<T: Serialize>(
     }
 }
 
-/// Joins a short body into one chunk; a long body keeps its chunks, and each is freed once sent.
+/// Joins the pieces of a short body. A long body keeps its pieces, so that each is freed after it was sent.
 fn in_pieces(code: StatusCode, media: &str, mut pieces: Pieces) -> Response {
     let length = pieces::length(&pieces);
     let is_short = u64::try_from(length).is_ok_and(|length| length <= compress::COMPRESSED_BYTES_MIN);
@@ -188,7 +188,7 @@ fn response(code: StatusCode, media: &str, body: Body) -> Response {
     response
 }
 
-/// RFC 7234 warnings, which kubectl prints.
+/// Adds the warnings as RFC 7234 headers, which kubectl prints.
 pub(super) fn with_warnings(mut answer: Response, warnings: &Warnings) -> Response {
     for value in warnings.header_values() {
         if let Ok(value) = HeaderValue::from_bytes(value.as_bytes()) {

@@ -1,4 +1,4 @@
-//! The endpoints beside the API: `GET /`, and `/metrics`.
+//! The endpoints `/` and `/metrics`, which are not part of the API.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -11,14 +11,14 @@ use crate::resources::registry::Registry;
 use crate::resources::resource::group_version;
 use crate::storage::Store;
 
-/// The media type of `metrics`, as `expfmt` of `prometheus/common` writes it.
+/// The media type of metrics, as in `expfmt` of `prometheus/common`.
 pub(super) const METRICS_MEDIA: &str = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores";
 
-/// Paths other than those of groups and of health.
+/// Paths that belong to neither groups nor health checks.
 const OTHER_PATHS: [&str; 8] =
     ["/api", "/api/v1", "/apis", "/apis/", "/metrics", "/openapi/v2", "/openapi/v3", "/version"];
 
-/// The paths that the server serves: `IndexLister` in `k8s.io/apiserver/pkg/server/routes/index.go`.
+/// All paths that the server serves, like `IndexLister` in `k8s.io/apiserver/pkg/server/routes/index.go`.
 pub(super) fn paths(registry: &Registry) -> Value {
     let mut paths: Vec<String> = OTHER_PATHS.iter().chain(&HEALTH_PATHS).map(|path| (*path).to_owned()).collect();
     for group in registry.groups().into_iter().filter(|group| !group.name.is_empty()) {
@@ -60,7 +60,7 @@ pub(super) fn metrics(store: &Store, requests: &[RequestCount]) -> String {
 }
 
 fn sample(text: &mut String, name: &str, labels: &[(&str, &str)], value: impl std::fmt::Display) {
-    // Clients choose the text of a path, so it must be escaped.
+    // Label values must be escaped, because clients choose the text of a path.
     let escaped = |value: &str| value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
     let labels: Vec<String> = labels.iter().map(|(name, value)| format!("{name}=\"{}\"", escaped(value))).collect();
     let _ = writeln!(text, "{name}{{{}}} {value}", labels.join(","));
@@ -88,7 +88,7 @@ mod tests {
     use crate::storage::ObjectKey;
 
     #[test]
-    fn requests_are_added_up_over_clients_and_labels_are_escaped() {
+    fn requests_of_all_clients_are_added_and_labels_are_escaped() {
         let request = |user_agent: &str, verb: &str, resource: &str| RequestCount {
             user_agent: user_agent.to_owned(),
             verb: verb.to_owned(),

@@ -1,4 +1,4 @@
-//! Parses a request's path into what it addresses. Pure; `server` calls it once per request.
+//! Parses the path of a request into a document or resource. `server` calls it once per request.
 
 use http::Method;
 use percent_encoding::percent_decode_str;
@@ -55,7 +55,7 @@ pub(crate) struct ResourcePath {
     pub(crate) plural: String,
     pub(crate) name: Option<String>,
     pub(crate) subresource: Option<String>,
-    /// Below `/watch/`, where every path is a watch: deprecated, but served.
+    /// Whether the path is below `/watch/`, where every path is a watch. This is deprecated, but still served.
     pub(crate) is_watch: bool,
 }
 
@@ -87,7 +87,7 @@ impl Verb {
         }
     }
 
-    /// The verb of a request to `path`; `None` if the path does not allow the method.
+    /// The verb of a request to `path`. `None` if the path does not allow the method.
     pub(crate) fn of(method: &Method, path: &ResourcePath, watch: bool) -> Option<Verb> {
         match (method.as_str(), path.name.is_some()) {
             ("GET", _) if path.is_watch => Some(Verb::Watch),
@@ -95,7 +95,7 @@ impl Verb {
             ("GET", false) if watch => Some(Verb::Watch),
             ("GET", true) => Some(Verb::Get),
             ("GET", false) => Some(Verb::List),
-            // A POST to an object's subresource creates evictions, bindings and tokens.
+            // A POST to a subresource of an object creates an eviction, a binding or a token.
             ("POST", named) if !named || path.subresource.is_some() => Some(Verb::Create),
             ("PUT", true) => Some(Verb::Update),
             ("PATCH", true) => Some(Verb::Patch),
@@ -108,7 +108,7 @@ impl Verb {
 
 impl Route {
     pub(crate) fn parse(path: &str) -> Route {
-        // Decoded first, as in authorization: a name contains no slash.
+        // The path is decoded before it is split, as in authorization. So a name never contains a slash.
         let decoded = percent_decode_str(path).decode_utf8_lossy();
         // Only paths of the API may end in a slash.
         match &*decoded {
@@ -121,7 +121,7 @@ impl Route {
             _ => {}
         }
         let segments: Vec<&str> = decoded.trim_matches('/').split('/').collect();
-        // Authorization goes by the position of a segment, so an empty segment must not be skipped: `pods/x//log` is
+        // Authorization decides by the positions of segments, so empty segments must not be skipped: `pods/x//log` is
         // not a log.
         if segments.len() > 1 && segments.contains(&"") {
             return Route::Unknown;
@@ -147,9 +147,9 @@ fn resource(group: &str, version: &str, rest: &[&str]) -> Route {
         ["watch", inner @ ..] if !inner.is_empty() => (inner, true),
         _ => (rest, false),
     };
-    // `namespaces/x/status` is about the namespace itself, `namespaces/x/pods` about the objects in it.
+    // `namespaces/x/status` is about the namespace itself, and `namespaces/x/pods` about objects in it.
     let (namespace, rest) = match rest {
-        // Authorization reads these words as verbs.
+        // Authorization interprets these words as verbs.
         ["watch" | "proxy", _, ..] => return Route::Unknown,
         ["namespaces", _] | ["namespaces", _, "status" | "finalize", ..] => (None, rest),
         ["namespaces", namespace, inner @ ..] if !inner.is_empty() => (Some(*namespace), inner),
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_namespace_is_a_resource_and_a_place() {
+    fn a_namespace_is_a_resource_and_contains_resources() {
         let object = parsed("/api/v1/namespaces/x");
         assert_eq!((object.plural.as_str(), object.name.as_deref()), ("namespaces", Some("x")));
         let status = parsed("/api/v1/namespaces/x/status");
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn the_old_path_of_a_watch_is_one_whatever_it_names() {
+    fn every_path_below_watch_is_a_watch() {
         for (path, name) in [("namespaces/d/pods", None), ("namespaces/d/pods/x", Some("x")), ("nodes", None)] {
             let path = parsed(&format!("/api/v1/watch/{path}"));
             assert_eq!(path.name.as_deref(), name);
@@ -239,14 +239,14 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_is_authorized_as_something_else_names_nothing() {
+    fn a_path_that_authorization_reads_differently_is_unknown() {
         for path in ["/apis/a.b/v1/watch/watch/x", "/apis/a.b/v1/proxy/x", "/apis/a.b/v1/namespaces/d/finalize/x"] {
             assert_eq!(Route::parse(path), Route::Unknown, "{path}");
         }
     }
 
     #[test]
-    fn a_method_that_makes_no_sense_for_the_path_has_no_verb() {
+    fn a_method_that_the_path_does_not_allow_has_no_verb() {
         let list = parsed("/api/v1/pods");
         assert_eq!(Verb::of(&Method::PUT, &list, false), None);
         assert_eq!(Verb::of(&Method::GET, &list, true), Some(Verb::Watch));

@@ -1,4 +1,4 @@
-//! Requests without a socket: the server as a `tower::Service`, which `listen` puts behind connections.
+//! The server as a `tower::Service`. It serves requests without a socket, and `listen` uses it for connections.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,18 +12,19 @@ use tower::{BoxError, Service};
 use super::Context;
 use crate::authz::User;
 
-/// Serves requests inside the process, for clients that take a service instead of an address, such as
-/// `kube::Client::new`. Cloning is cheap, and all clones are the same server.
+/// Serves requests within the process, for clients that accept a service instead of an address, such as
+/// `kube::Client::new`. Cloning is cheap, and all clones belong to the same server.
 #[derive(Clone)]
 pub struct ApiService {
     context: Context,
-    /// The user that the connection's client certificate names.
+    /// The user that the client certificate of the connection names.
     certified: Option<Arc<User>>,
 }
 
-/// The server sent no response, as if the connection was lost. It is unknown whether the request was carried out.
+/// The error if the server has sent no response, as if the connection was lost. The request may or may not have been
+/// carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the connection was closed before an answer came")]
+#[error("the connection was closed before a response arrived")]
 pub struct ConnectionDropped;
 
 impl ApiService {
@@ -34,7 +35,7 @@ impl ApiService {
 
 #[cfg(feature = "tls")]
 impl ApiService {
-    /// A service that acts as this user, unless requests name another one.
+    /// A service whose requests come from this user.
     pub(crate) fn certified(self, user: Option<User>) -> ApiService {
         ApiService { certified: user.map(Arc::new), ..self }
     }

@@ -1,5 +1,6 @@
-//! Watches: the changes of one resource as a stream of lines, with bookmarks. A watch starts at a resource version, or
-//! sends the current objects first. It ends when its time is up, the history has expired, or the server stops.
+//! Watches: a stream of lines with the changes of one resource, and with bookmarks. A watch starts at a resource
+//! version, or sends the current objects first. It ends at its timeout, when the history has expired, or when the
+//! server stops.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -26,12 +27,12 @@ use crate::storage::change_log::{Change, ChangeLog, Forgotten};
 use crate::storage::state::{Shared, State};
 use crate::verbs::list::expired;
 
-/// How often a watch checks for a new revision of the server.
+/// The interval at which a watch checks for a new revision of the server, to send a bookmark.
 const BOOKMARK_INTERVAL: Duration = Duration::from_secs(2);
-/// The normal size of a chunk. It bounds the memory that a client costs if it does not read.
+/// The usual size of a chunk. It limits the memory for a client that does not read.
 const CHUNK_BYTES_MAX: usize = 256 * 1024;
-/// The most changes that a watch takes from the log at a time, and converts with one review. The limit keeps a watch
-/// that is far behind from blocking others.
+/// The most changes that a watch takes from the log at a time, and converts with one review. So a watch that is far
+/// behind does not block others.
 const CHANGES_TOGETHER_MAX: usize = 256;
 
 /// A running watch.
@@ -41,29 +42,29 @@ pub(crate) struct Watcher {
     options: WatchOptions,
     /// The era of the state that this watch reads.
     era: u64,
-    /// The revision at which it started.
+    /// The revision at which the watch started.
     opened: u64,
     /// All changes up to this revision are sent.
     position: u64,
-    /// The latest resource version that the client has seen.
-    told: u64,
+    /// The latest resource version that was sent to the client.
+    sent_version: u64,
     signal: watch::Receiver<()>,
     deadline: Instant,
     next_bookmark: Instant,
-    /// Whether the columns of a Table are still to be sent; they are sent once.
+    /// Whether the columns of a Table were already sent. They are sent only once.
     columns_sent: bool,
     /// Converts objects to the version of the request, if that needs a webhook.
     conversion: Option<Conversion>,
-    /// The current objects that are still to be sent.
+    /// The current objects that are not sent yet.
     initial: Option<vec::IntoIter<Arc<Value>>>,
-    /// A chunk ends with the line that reaches this size.
+    /// The size at which a chunk ends, after a complete line.
     chunk: usize,
-    /// Namespace and name of the last event's object, until they are taken.
+    /// Namespace and name of the object in the last event.
     last: Option<(String, String)>,
     ended: bool,
 }
 
-/// The continuation after some changes.
+/// The continuation of a watch after some changes.
 enum Then {
     /// More changes.
     More,
@@ -107,7 +108,7 @@ pub(crate) fn open(
         era,
         opened: revision,
         position,
-        told: 0,
+        sent_version: 0,
         signal,
         deadline: now + options.timeout,
         next_bookmark: now + BOOKMARK_INTERVAL,
@@ -132,7 +133,7 @@ impl Watcher {
         Ok(())
     }
 
-    /// The events one by one, with the faults that the reactors inject.
+    /// The events one by one, disturbed by reactors.
     pub(crate) fn disturbed(mut self, plan: &WatchPlan) -> impl Stream<Item = Result<Bytes, WatchDropped>> + use<> {
         self.chunk = 1;
         let mut expired = Vec::new();
@@ -145,7 +146,7 @@ impl Watcher {
         watches::disturbed(events, plan, expired.into())
     }
 
-    /// The lines, in chunks of those that are available at a time.
+    /// The lines of the watch. Each chunk has the lines that are available at that time.
     pub(crate) fn stream(self) -> impl Stream<Item = Result<Bytes, std::convert::Infallible>> {
         futures::stream::unfold(self, |mut watcher| async move {
             let chunk = watcher.next_chunk().await?;
@@ -191,7 +192,7 @@ impl Watcher {
         }
     }
 
-    /// The next chunk of the current objects; empty once all are sent.
+    /// The next chunk of the current objects. Empty if all were sent.
     fn initial_lines(&mut self) -> Vec<u8> {
         let mut lines = Vec::new();
         let Some(mut objects) = self.initial.take() else { return lines };
@@ -209,13 +210,13 @@ impl Watcher {
             let mut bookmark = represent::bookmark(&self.target.resource, self.position);
             bookmark["metadata"]["annotations"] = json!({ "k8s.io/initial-events-end": "true" });
             self.write(&mut lines, "BOOKMARK", &bookmark);
-            self.told = self.position;
+            self.sent_version = self.position;
         }
         lines
     }
 
-    /// The next chunk of the changes since the last call. An error line ends the watch. A change of the resource's
-    /// definition ends it too, once all earlier changes are sent.
+    /// The next chunk of the changes since the last call. The watch ends after an error line. After a change of the
+    /// resource's definition, it ends when all earlier changes were sent.
     async fn pending_lines(&mut self) -> Vec<u8> {
         let mut lines = Vec::new();
         loop {
@@ -239,14 +240,14 @@ impl Watcher {
         lines
     }
 
-    /// Writes the events of changes. Returns false if the chunk is full before all are written; the rest waits,
-    /// converted.
+    /// Writes the events of changes. Returns false if the chunk is full. Remaining changes that were converted are kept
+    /// for the next chunk.
     fn show(&mut self, lines: &mut Vec<u8>, changes: VecDeque<Change>) -> bool {
         let mut changes = changes;
         while let Some(change) = changes.pop_front() {
             self.position = change.revision;
             if let Some((kind, object)) = self.options.seen(&self.target, &change) {
-                self.told = change.revision;
+                self.sent_version = change.revision;
                 if self.sends_as_stored() {
                     write_line(lines, kind, &change.json_of(&object));
                 } else {
@@ -263,7 +264,7 @@ impl Watcher {
         true
     }
 
-    /// The changes that are not sent yet, in the watch's version, and what follows them.
+    /// The next changes in the watch's version, and what follows after them.
     async fn next_changes(&mut self) -> Result<(VecDeque<Change>, Then), ApiError> {
         let taken = {
             let mut state = self.shared.lock();
@@ -285,7 +286,7 @@ impl Watcher {
         Ok((changes.into(), then))
     }
 
-    /// The next changes of the log. A changed definition starts a new history for watches, as in a real server's cache.
+    /// The next changes of the log. After a change of the definition, watches begin a new history, as in a real server.
     fn take_changes(&self, log: &ChangeLog) -> Result<(Vec<Change>, Then), Forgotten> {
         let redefined = log.redefined();
         if redefined <= self.opened && self.position < redefined {
@@ -302,8 +303,8 @@ impl Watcher {
         Ok((changes, then))
     }
 
-    /// A bookmark, if the client wants bookmarks and the server is ahead of it. Changes that arrived in the meantime
-    /// come first, so a bookmark never overtakes an event.
+    /// Pending changes, and then a bookmark if the client wants bookmarks and has not got the current revision. Changes
+    /// come first, so that a bookmark never overtakes an event.
     async fn bookmark_if_moved(&mut self) -> Vec<u8> {
         let mut lines = self.pending_lines().await;
         if !self.options.bookmarks || self.ended || (self.chunk == 1 && !lines.is_empty()) {
@@ -317,8 +318,8 @@ impl Watcher {
                 _ => return lines,
             }
         };
-        if revision > self.told {
-            self.told = revision;
+        if revision > self.sent_version {
+            self.sent_version = revision;
             self.position = revision;
             let bookmark = represent::bookmark(&self.target.resource, revision);
             self.write(&mut lines, "BOOKMARK", &bookmark);
@@ -326,7 +327,7 @@ impl Watcher {
         lines
     }
 
-    /// Whether an event contains the stored object's own JSON, which all watches share.
+    /// Whether events have the stored object's JSON unchanged. All such watches share its bytes.
     fn sends_as_stored(&self) -> bool {
         self.chunk != 1 && self.options.form == Form::Full && self.options.encoding != Encoding::Protobuf
     }
@@ -354,7 +355,8 @@ impl Watcher {
         }
     }
 
-    /// Writes a line, or a protobuf frame. An object without a protobuf form ends the watch after an error.
+    /// Writes a line, or a protobuf frame. If the object has no protobuf form, writes an error instead and ends the
+    /// watch.
     fn write_event(&mut self, lines: &mut Vec<u8>, kind: &str, object: &Value) {
         if self.ended {
             return;
@@ -371,7 +373,7 @@ impl Watcher {
     }
 }
 
-/// Built by hand, so the object is not cloned into an event.
+/// Writes an event. The JSON is built by hand, so that the object need not be copied into an event.
 fn write_line(lines: &mut Vec<u8>, kind: &str, object: &[u8]) {
     for part in [br#"{"type":""#, kind.as_bytes(), br#"","object":"#, object, b"}\n"] {
         lines.extend_from_slice(part);
@@ -393,7 +395,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_chunk_does_not_hold_all_that_there_is_to_tell() {
+    async fn a_chunk_has_a_limited_size() {
         let shared = Arc::new(Shared::new(100, Clock::Wall, None));
         let mut watcher = {
             let mut state = shared.lock();
@@ -420,7 +422,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_follows_an_object_that_has_no_protobuf() {
+    async fn an_object_without_a_protobuf_form_ends_the_watch() {
         let shared = Arc::new(Shared::new(100, Clock::Wall, None));
         let mut watcher = {
             let mut state = shared.lock();

@@ -1,4 +1,4 @@
-//! The options of a watch: its start, its selection, and its form.
+//! The options of a watch: where it starts, which objects it selects, and their form.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,10 +14,10 @@ use crate::server::represent::IncludeObject;
 use crate::status_error::ApiError;
 use crate::storage::change_log::{Change, ChangeKind};
 
-/// How long a watch without a timeout runs.
+/// How long a watch runs if the client does not set a timeout.
 const WATCH_TIMEOUT_DEFAULT: Duration = Duration::from_mins(30);
-/// The longest timeout of a watch. A client may send any number of seconds, but not every number can be added to a
-/// clock.
+/// The longest timeout of a watch. A client may send any number of seconds, and a very large one could overflow when
+/// added to a time.
 const WATCH_TIMEOUT_MAX: Duration = Duration::from_hours(24 * 365);
 
 /// The options of a watch request.
@@ -25,24 +25,24 @@ pub(crate) struct WatchOptions {
     pub(super) selectors: Selectors,
     pub(super) start: Start,
     pub(super) bookmarks: bool,
-    /// The current objects are followed by a bookmark that marks their end.
+    /// Whether a bookmark after the current objects marks their end.
     pub(super) marks_end_of_initial: bool,
     pub(super) timeout: Duration,
     pub(super) form: Form,
-    /// A reactor makes the watch start at this revision, unless the watch names a version itself.
+    /// The revision at which the watch starts because of a reactor. A version in the request takes precedence.
     pub(crate) served_at: Option<u64>,
     pub(super) encoding: Encoding,
     pub(super) include_object: IncludeObject,
 }
 
-/// The start of a watch.
+/// The point at which a watch starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Start {
-    /// With the current objects as `ADDED` events; the state must have reached this version.
+    /// The watch starts with the current objects as `ADDED` events. The state must have reached this version.
     Initial(u64),
-    /// With the changes after this version.
+    /// The watch starts with the changes after this version.
     After(u64),
-    /// With the changes from now on.
+    /// The watch starts with the next change.
     Now,
 }
 
@@ -81,7 +81,8 @@ impl WatchOptions {
         })
     }
 
-    /// The event of a change for this watch: an object that starts or stops matching counts as added or deleted.
+    /// The event of a change for this watch. An object that starts to match counts as added; one that stops to match
+    /// counts as deleted.
     pub(super) fn seen(&self, target: &Target, change: &Change) -> Option<(&'static str, Arc<Value>)> {
         let resource = &target.resource;
         let in_namespace = target.namespace.as_deref().is_none_or(|wanted| object::namespace(&change.object) == wanted);
@@ -97,7 +98,7 @@ impl WatchOptions {
             (true, false) => "DELETED",
             (false, false) => return None,
         };
-        // An object that stopped matching is shown in its last matching state, with the version of the change.
+        // An object that no longer matches is shown in its last matching state, but with the version of the change.
         let shown = match (&change.previous, kind, change.kind) {
             (Some(previous), "DELETED", ChangeKind::Modified) => {
                 let mut last = convert::for_reader(resource, previous);
@@ -111,7 +112,7 @@ impl WatchOptions {
     }
 }
 
-/// A path that names an object selects that object, like a field selector.
+/// The field selector. If the path names an object, it selects that object.
 fn field_selector(target: &Target, query: &Query) -> Result<String, ApiError> {
     let given = query.get("fieldSelector");
     match &target.name {

@@ -1,5 +1,5 @@
-//! The pending work of the controllers. It is part of the state: a snapshot taken during a garbage collection continues
-//! it wherever it is restored.
+//! The pending work of the controllers. It is part of the state. So if a snapshot is taken during a garbage collection,
+//! the collection continues after the snapshot is restored.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -10,7 +10,8 @@ use crate::resources::resource::GroupResource;
 use crate::storage::ObjectKey;
 use crate::storage::change_log::Change;
 
-/// Longer than any wait. An object may hold any number of seconds, but not every number can be added to a clock.
+/// The longest delay. An object may have any number of seconds, and a very large one could overflow when added to a
+/// time.
 const WAIT_TIME_MAX: Duration = Duration::from_hours(24 * 365 * 100);
 
 /// A step that a controller takes some time after the change that caused it.
@@ -18,19 +19,19 @@ const WAIT_TIME_MAX: Duration = Duration::from_hours(24 * 365 * 100);
 pub(crate) enum Errand {
     /// The object has lost an owner.
     ReviewOwners(ObjectKey),
-    /// The workload's status describes an older spec.
+    /// The status of the workload is outdated and must be written.
     MakeReady(ObjectKey),
-    /// The pod takes its next step: it starts, ends, fails.
+    /// The pod makes its next step: for example it starts, ends or fails.
     MovePod(ObjectKey),
     /// A deadline of the object may have passed.
     LookAgain(ObjectKey),
 }
 
-/// Changes ordered by revision, and errands ordered by time.
+/// Changes in the order of revisions, and delayed steps (errands) in the order of time.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Agenda {
     changes: VecDeque<(GroupResource, Change)>,
-    /// The second part of the key keeps errands of the same time in the order of arrival.
+    /// The second part of the key keeps errands with the same time in the order in which they were added.
     errands: BTreeMap<(Instant, u64), Errand>,
     next: u64,
 }
@@ -61,7 +62,7 @@ impl Agenda {
         self.errands.first_key_value().map(|((due, _), _)| *due)
     }
 
-    /// The same work, delayed by the time between `then` and now.
+    /// The same work for a state that continues now. `then` is the time at which the snapshot was taken.
     pub(crate) fn begun_anew(&self, then: Instant) -> Agenda {
         let now = Instant::now();
         let moved = |((due, order), errand): (&(Instant, u64), &Errand)| {
@@ -76,7 +77,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_pause_that_no_clock_can_hold_is_as_good_as_never() {
+    async fn a_huge_delay_means_never() {
         let mut agenda = Agenda::default();
         let key = ObjectKey { resource: GroupResource::new("batch", "jobs"), namespace: "d".into(), name: "a".into() };
         agenda.put_off(Errand::LookAgain(key), Duration::MAX);

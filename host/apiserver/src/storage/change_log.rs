@@ -1,4 +1,4 @@
-//! The bounded history of one resource, which watches read. `storage` records, `watch` reads.
+//! The limited history of one resource. `storage` records changes, and watches read them.
 
 use std::collections::{VecDeque, vec_deque};
 use std::sync::{Arc, OnceLock};
@@ -20,11 +20,11 @@ pub(crate) enum ChangeKind {
 pub(crate) struct Change {
     pub(crate) revision: u64,
     pub(crate) kind: ChangeKind,
-    /// The new state. For a deletion, the last state with the deletion's resource version.
+    /// The new state. For a deletion, the last state, with the resource version of the deletion.
     pub(crate) object: Arc<Value>,
-    /// The previous state. It decides whether a selector matched the object before.
+    /// The previous state, which shows whether a selector matched the object before.
     pub(crate) previous: Option<Arc<Value>>,
-    /// `object` as JSON, once a watch has written it. All watches send the same bytes.
+    /// `object` as JSON, after the first watch has written it. All watches send the same bytes.
     json: Arc<OnceLock<Bytes>>,
 }
 
@@ -33,40 +33,40 @@ impl Change {
         Change { revision, kind, object, previous, json: Arc::default() }
     }
 
-    /// `shown` as JSON. If `shown` is the change's own object, it is written once and shared.
+    /// `shown` as JSON. If `shown` is the object of the change, it is written only once and shared.
     pub(crate) fn json_of(&self, shown: &Arc<Value>) -> Bytes {
         let written = || Bytes::from(shown.to_string());
         if Arc::ptr_eq(shown, &self.object) { self.json.get_or_init(written).clone() } else { written() }
     }
 
-    /// The states to show in place of the stored ones.
+    /// Replaces the stored states by converted ones.
     pub(crate) fn show_instead(&mut self, object: Arc<Value>, previous: Option<Arc<Value>>) {
         *self = Change::new(self.revision, self.kind, object, previous);
     }
 }
 
-/// Some of the requested changes have been dropped.
+/// The error if some of the requested changes were dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Forgotten {
     /// Changes up to this revision may be missing.
     pub(crate) up_to: u64,
 }
 
-/// The latest changes of one resource, ordered by revision. A copy shares them until either is written to, and has no
-/// watchers.
+/// The latest changes of one resource, ordered by revision. A clone shares the changes until one of the two is written
+/// to, and does not signal the watches of the original.
 pub(crate) struct ChangeLog {
     changes: Arc<VecDeque<Change>>,
     capacity: usize,
-    /// Changes up to this revision may be dropped; all later ones are here.
+    /// Changes up to this revision may be missing. All later changes are present.
     forgotten: u64,
-    /// The revision at which the resource's definition was last created, changed or deleted. Earlier watches see no
-    /// later change.
+    /// The revision at which the resource's definition was last created, changed or deleted. Watches that began before
+    /// it do not get changes after it.
     redefined: u64,
     signal: watch::Sender<()>,
 }
 
 impl ChangeLog {
-    /// The log of a resource whose history up to a revision is unknown; 0 means that there was none.
+    /// A log without changes. The history up to the revision `forgotten` is unknown; 0 means that there was no history.
     pub(crate) fn new(capacity: usize, forgotten: u64) -> ChangeLog {
         ChangeLog { changes: Arc::default(), capacity, forgotten, redefined: 0, signal: watch::Sender::new(()) }
     }
@@ -88,7 +88,7 @@ impl ChangeLog {
         self.signal.send_replace(());
     }
 
-    /// Ends the watches once they have seen every change.
+    /// Makes all watches end after they have sent all changes.
     pub(crate) fn redefine(&mut self, revision: u64) {
         self.redefined = revision;
         self.signal.send_replace(());
@@ -107,7 +107,7 @@ impl ChangeLog {
         Ok(self.changes.range(first..))
     }
 
-    /// The revision before the last `count` changes, or before the oldest known change.
+    /// The revision before the last `count` changes, or before the oldest known change if there are fewer.
     pub(crate) fn revision_before(&self, count: u64) -> Option<u64> {
         let count = usize::try_from(count).unwrap_or(usize::MAX).min(self.changes.len());
         let first = self.changes.get(self.changes.len() - count)?;
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn events_before_the_history_are_reported_as_forgotten() {
+    fn changes_before_the_history_are_reported_as_forgotten() {
         let log = log_with(&[2, 5, 9], 2);
         assert_eq!(log.since(1).err(), Some(Forgotten { up_to: 2 }));
         assert_eq!(log.since(2).expect("5 and 9 are here").len(), 2);

@@ -1,4 +1,4 @@
-//! Cluster IPs and node ports of services, which a real server allocates when it stores one.
+//! Cluster IPs and node ports. A real server allocates them when it stores a service.
 
 use std::borrow::Borrow;
 use std::collections::{HashMap, HashSet};
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::cause::Cause;
 use crate::object::{self, text};
 
-/// 10.96.0.0/16, kubeadm's default; .0.1 belongs to the `kubernetes` service.
+/// The network 10.96.0.0/16, which is kubeadm's default. 10.96.0.1 belongs to the `kubernetes` service.
 const PREFIX: &str = "10.96";
 const FIRST_ADDRESS: u16 = 2;
 const NODE_PORTS: std::ops::RangeInclusive<u16> = 30_000..=32_767;
@@ -36,12 +36,12 @@ impl ServiceAddresses {
         self.next
     }
 
-    /// Releases what was allocated since the search began at `position` and was not stored.
+    /// Continues the search at an earlier `position`, because the addresses allocated since then were not stored.
     pub(crate) fn rewind(&mut self, position: u16) {
         self.next = position;
     }
 
-    /// Records that a service is stored; `before` is the object that it replaces.
+    /// Records that `service` replaces `before` in the store.
     pub(crate) fn replace(&mut self, before: Option<&Value>, service: Option<&Value>) {
         if let Some(service) = service {
             *self.addresses.entry(text(service, "/spec/clusterIP").to_owned()).or_default() += 1;
@@ -53,7 +53,8 @@ impl ServiceAddresses {
         }
     }
 
-    /// Allocates what the service lacks. An address that it asks for must be free, or belong to `current`.
+    /// Allocates the addresses and ports that the service lacks. An address in the request must be free, or belong to
+    /// `current`.
     pub(crate) fn allocate(&mut self, service: &mut Value, current: Option<&Value>) -> Result<(), Cause> {
         let kind = text(service, "/spec/type").to_owned();
         if kind == "ExternalName" {
@@ -131,7 +132,7 @@ impl ServiceAddresses {
             let [high, low] = self.next.to_be_bytes();
             self.next = self.next.checked_add(1).unwrap_or(FIRST_ADDRESS);
             let address = format!("{PREFIX}.{high}.{low}");
-            // Beyond 65,000 services an address is shared, so that the search ends.
+            // With more than 65,000 services, addresses are shared. Otherwise the search would never end.
             let is_full = self.addresses.len() >= usize::from(u16::MAX - FIRST_ADDRESS);
             if is_full || !self.addresses.contains_key(&address) {
                 return address;
@@ -155,7 +156,7 @@ impl ServiceAddresses {
     }
 }
 
-/// One service fewer uses it.
+/// Records that one service less uses an address or a port.
 fn give_back<K: Eq + Hash + Borrow<Q>, Q: Eq + Hash + ?Sized>(counts: &mut HashMap<K, usize>, what: &Q) {
     if let Some(count) = counts.get_mut(what) {
         *count -= 1;
@@ -165,14 +166,14 @@ fn give_back<K: Eq + Hash + Borrow<Q>, Q: Eq + Hash + ?Sized>(counts: &mut HashM
     }
 }
 
-/// Whether the service is headless and has no selector. Then it may have any family, as nothing here decides where it
-/// leads.
+/// Whether the service is headless and has no selector. Such a service may have any IP family, because other components
+/// decide about its endpoints.
 pub(crate) fn is_open(service: &Value) -> bool {
     let selector = service.pointer("/spec/selector").and_then(Value::as_object);
     text(service, "/spec/clusterIP") == "None" && selector.is_none_or(serde_json::Map::is_empty)
 }
 
-/// Drops the second family if the client asks for a single stack and names no families.
+/// Removes the second IP family if the client asks for a single stack without naming families.
 fn release_families(service: &mut Value, current: &Value) {
     let spec = object::map_mut(service, "spec");
     if spec.get("ipFamilyPolicy").is_some_and(|policy| policy == "SingleStack")
@@ -183,7 +184,8 @@ fn release_families(service: &mut Value, current: &Value) {
     }
 }
 
-/// `initIPFamilyFields` in `pkg/registry/core/service/storage/alloc.go`, for a cluster with IPv4 only.
+/// Sets the IP families, like `initIPFamilyFields` in `pkg/registry/core/service/storage/alloc.go`, for a cluster with
+/// only IPv4.
 fn default_families(service: &mut Value) {
     let is_open = is_open(service);
     let spec = object::map_mut(service, "spec");
@@ -228,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_in_use_are_not_given_twice() {
+    fn addresses_in_use_are_not_allocated_again() {
         let taken = json!({ "spec": { "clusterIP": "10.96.0.2" } });
         let mut addresses = ServiceAddresses::default();
         addresses.replace(None, Some(&taken));
@@ -244,7 +246,7 @@ mod tests {
         let (mut first, mut second, mut third) = (new(), new(), new());
         addresses.allocate(&mut first, None).expect("free");
         addresses.replace(None, Some(&first));
-        // Stored again unchanged.
+        // The service is stored again without a change.
         addresses.replace(Some(&first), Some(&first));
         addresses.allocate(&mut second, None).expect("free");
         addresses.replace(None, Some(&second));

@@ -1,4 +1,4 @@
-//! The whole state as a value.
+//! Snapshots of the whole state.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use crate::resources::resource::GroupResource;
 use crate::storage::state::{Shared, State};
 
 /// The whole state of a server at one moment: its objects with their history, the pending work of its controllers, its
-/// clock and its random numbers. Taking and restoring one is cheap: both sides share the objects until either changes
-/// them.
+/// clock and its random numbers. Taking and restoring a snapshot is cheap, because the server and the snapshot share
+/// the objects until the server changes them.
 #[derive(Clone)]
 pub struct Snapshot(Arc<Taken>);
 
@@ -25,8 +25,8 @@ impl Snapshot {
         Snapshot(Arc::new(Taken { state, at: Instant::now() }))
     }
 
-    /// Makes this the state of a server, which may be another one than it was taken from. The watches of that server
-    /// end.
+    /// Replaces the state of a server by this one. The server may be a different one than the snapshot was taken from.
+    /// Its watches end.
     pub(crate) fn restore(&self, shared: &Shared) {
         let Taken { state: kept, at } = &*self.0;
         let mut restored = kept.clone();
@@ -43,7 +43,7 @@ impl Snapshot {
         shared.changed.notify_one();
     }
 
-    /// The revision of the server at that time.
+    /// The revision of the server when the snapshot was taken.
     #[must_use]
     pub fn resource_version(&self) -> u64 {
         self.0.state.store.revision()

@@ -1,5 +1,5 @@
-//! The server's state, behind one lock. The lock's holder is the only reader and writer: a request, or one step of a
-//! background task. No task awaits while it holds the lock.
+//! The server's state, behind one lock. The holder of the lock, a request or a step of a background task, is the only
+//! reader and writer. No task awaits while it holds the lock.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -23,18 +23,18 @@ pub(crate) struct State {
     pub(crate) store: Store,
     pub(crate) registry: Registry,
     pub(crate) addresses: ServiceAddresses,
-    /// The webhooks that are called for writes.
+    /// The webhooks and policies for writes.
     pub(crate) plugins: AdmissionPlugins,
     pub(crate) time: Time,
-    /// The number of times that the whole state was replaced. A watch from an earlier era knows nothing of this state.
+    /// The number of times that the whole state was replaced. A watch from an earlier era must end.
     pub(crate) era: u64,
     pub(crate) chance: Chance,
-    /// Whether the stored roles authorize requests; otherwise everything is allowed.
+    /// Whether the stored roles authorize requests. Otherwise everything is allowed.
     pub(crate) by_roles: bool,
     pub(crate) token_key: TokenKey,
     /// Whether dependents are deleted with their owners.
     pub(crate) collects: bool,
-    /// Whether the content of a namespace is deleted with it, and then the namespace.
+    /// Whether a deleted namespace is emptied and then removed.
     pub(crate) empties_namespaces: bool,
 }
 
@@ -60,9 +60,9 @@ impl State {
         self.time.now().text()
     }
 
-    /// Stores an object. If it is a definition, the server serves its resource from now on.
+    /// Stores an object. If it is a definition, the server then serves its resource.
     pub(crate) fn commit(&mut self, key: &ObjectKey, object: Value) -> Arc<Value> {
-        // A new object has no version yet, and has the form that its schema requires.
+        // A new object has no resource version yet, and already fits its schema.
         let is_new = object::resource_version(&object).is_empty();
         let mut object =
             if is_new { object } else { Arc::unwrap_or_clone(self.registry.in_form(&key.resource, Arc::new(object))) };
@@ -88,7 +88,7 @@ impl State {
         stored
     }
 
-    /// Gives a definition the names that no other definition of its group has.
+    /// Gives a definition the names that no other definition in its group has.
     fn establish(&self, key: &ObjectKey, definition: &mut Value) {
         let group = text(definition, "/spec/group").to_owned();
         let (own, others) = (definition.clone(), self.definitions_of(&group));
@@ -106,7 +106,7 @@ impl State {
         all.filter(|definition| text(definition, "/spec/group") == group).cloned().collect()
     }
 
-    /// Another definition may be waiting for a name that is free now.
+    /// Gives free names to other definitions that may have waited for them.
     fn reconsider_names(&mut self, group: &str) {
         let mut waiting = self.definitions_of(group);
         waiting.retain(|definition| !object::condition_holds(definition, "NamesAccepted"));
@@ -145,8 +145,8 @@ impl State {
         self.store.log(&crd::defined_resource(definition)).redefine(revision);
     }
 
-    /// Replaces everything by these objects with their versions, at a revision. The controllers look at each object, as
-    /// they do when they start.
+    /// Replaces all objects by these objects with their versions, and continues at `revision`. The controllers look at
+    /// each object, as they do when they start.
     pub(crate) fn replace_objects(&mut self, revision: u64, objects: Vec<(ObjectKey, Value)>) {
         self.registry = Registry::new();
         self.addresses = ServiceAddresses::default();
@@ -169,7 +169,7 @@ impl State {
     /// Whether the object is stored in the form that its definition requires now.
     pub(crate) fn is_in_form(&self, key: &ObjectKey) -> bool {
         let Some(stored) = self.store.get(key) else { return true };
-        // An object that needs a webhook to convert is rewritten by its next write.
+        // If the conversion needs a webhook, the object is converted at its next write.
         let is_converted = self.registry.storage_type(&key.resource).is_none_or(|storage| {
             storage.converter().is_none() || stored["apiVersion"] == storage.api_version().as_str()
         });
@@ -207,7 +207,7 @@ impl Shared {
         self.lock().time.now()
     }
 
-    /// Ignores poisoning: every step either leaves the state consistent or does not touch it, even if it panics.
+    /// Locks the state. Poisoning is ignored, because a step leaves the state consistent even if it panics.
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

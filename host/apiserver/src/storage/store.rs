@@ -1,9 +1,9 @@
-//! The objects, in memory: one revision counter, a table per resource with its change log, and the indexes that the
-//! garbage collector uses (objects by UID, dependents by owner's UID). A copy is cheap: it shares all of that until
-//! either is written to.
+//! The store of objects in memory. It has a revision counter, a table per resource with its change log, and indexes for
+//! the garbage collector (objects by UID, and dependents by their owner's UID). A clone is cheap: it shares all of this
+//! until one of the two is written to.
 //!
-//! It knows nothing of HTTP, kinds or rules: `verbs` decides which writes are allowed, the store only keeps them. The
-//! holder of the server's lock is the only writer, so each method sees and leaves a consistent state.
+//! The store does not know HTTP, kinds or rules: `verbs` decides which writes are allowed. The holder of the server's
+//! lock is the only writer, so each method sees and leaves a consistent state.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, vec_deque};
 use std::sync::Arc;
@@ -62,14 +62,14 @@ struct Identified {
 pub(crate) struct Store {
     revision: u64,
     history: usize,
-    /// No changes up to this revision are known for any resource.
+    /// The revision up to which no changes of any resource are known.
     known_since: u64,
     tables: BTreeMap<GroupResource, Table>,
-    /// Objects by UID; a UID is never used twice.
+    /// Objects by UID. A UID is never used twice.
     by_uid: Arc<HashMap<Box<str>, Identified>>,
-    /// Owner's UID → the objects that name it in an owner reference, whether or not the owner exists.
+    /// For the UID of each owner, the objects that have an owner reference to it, even if the owner does not exist.
     dependents: Arc<HashMap<String, BTreeSet<ObjectKey>>>,
-    /// The pending work of the controllers; every change adds to it.
+    /// The pending work of the controllers. Every change adds to it.
     pub(crate) agenda: Agenda,
     /// Wakes the controllers.
     changed: Arc<Notify>,
@@ -89,13 +89,13 @@ impl Store {
         }
     }
 
-    /// Continues elsewhere or later: work that was due some time after `then` is due the same time after now.
+    /// Lets a restored store continue now: work that was due some time after `then` is due the same time after now.
     pub(crate) fn begin_anew(&mut self, then: Instant, changed: Arc<Notify>) {
         self.agenda = self.agenda.begun_anew(then);
         self.changed = changed;
     }
 
-    /// Is notified of every change.
+    /// The signal that is notified of every change.
     pub(crate) fn changed(&self) -> Arc<Notify> {
         Arc::clone(&self.changed)
     }
@@ -108,7 +108,7 @@ impl Store {
         self.tables.get(&key.resource)?.objects.get(&place(&key.namespace, &key.name))
     }
 
-    /// The objects of a resource in list order, of one namespace or of all.
+    /// The objects of a resource in list order, in one namespace or in all.
     pub(crate) fn list<'a>(
         &'a self,
         resource: &GroupResource,
@@ -120,7 +120,7 @@ impl Store {
         objects.map(|(_, object)| object)
     }
 
-    /// The objects of a resource in list order, as they were at a revision, starting at a key in the namespace.
+    /// The objects of a resource in list order, as they were at a revision. Begins at the key `from` in the namespace.
     pub(crate) fn list_at(
         &self,
         resource: &GroupResource,
@@ -145,7 +145,7 @@ impl Store {
         let past = before.range(first..).filter_map(|(place, object)| Some((place, object.as_ref()?)));
         let mut found: Vec<(&String, &Arc<Value>)> =
             present.take_while(within).chain(past.take_while(within)).collect();
-        // Two sorted runs, which merge in one pass.
+        // The list consists of two sorted runs, which this sort merges in one pass.
         found.sort_by_key(|(place, _)| *place);
         Ok(found.into_iter().map(|(_, object)| Arc::clone(object)).collect())
     }
@@ -187,12 +187,12 @@ impl Store {
         self.dependents.get(owner).map(|keys| keys.iter().cloned().collect()).unwrap_or_default()
     }
 
-    /// The objects that have an owner reference; objects with several owners repeat.
+    /// The objects that have an owner reference. Objects with several owners occur several times.
     pub(crate) fn all_dependents(&self) -> impl Iterator<Item = &ObjectKey> {
         self.dependents.values().flatten()
     }
 
-    /// The change log of a resource, created on first use.
+    /// The change log of a resource. It is created if it does not exist.
     pub(crate) fn log(&mut self, resource: &GroupResource) -> &mut ChangeLog {
         &mut self.table(resource).log
     }
@@ -212,7 +212,7 @@ impl Store {
         object
     }
 
-    /// Removes the object under a new revision, which becomes the resource version of its `last` state.
+    /// Removes the object under a new revision, which becomes the resource version of `last`, its last state.
     pub(crate) fn remove(&mut self, key: &ObjectKey, mut last: Value) -> Option<Arc<Value>> {
         let place = place(&key.namespace, &key.name);
         let previous = Arc::make_mut(&mut self.table(&key.resource).objects).remove(&place)?;
@@ -232,7 +232,7 @@ impl Store {
         *self = Store { revision, known_since: revision, changed, ..Store::new(self.history) };
     }
 
-    /// Inserts an object with its version, where there is none. Watches do not see it.
+    /// Inserts an object, which must not exist yet, with its own version. Watches do not see it.
     pub(crate) fn keep(&mut self, key: &ObjectKey, object: Arc<Value>) {
         let place = place(&key.namespace, &key.name);
         Arc::make_mut(&mut self.table(&key.resource).objects).insert(place, Arc::clone(&object));
@@ -242,7 +242,7 @@ impl Store {
         self.changed.notify_one();
     }
 
-    /// Drops all history: a request for changes since an earlier revision fails from now on.
+    /// Drops all history. From then on, requests for changes since an earlier revision fail.
     pub(crate) fn compact(&mut self) {
         self.revision += 1;
         for table in self.tables.values_mut() {
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_of_one_namespace_holds_no_other() {
+    fn a_list_of_one_namespace_has_only_its_objects() {
         let mut store = Store::new(10);
         for namespace in ["a", "ab", "b"] {
             let place = ObjectKey { namespace: namespace.to_owned(), ..key("x") };

@@ -10,18 +10,18 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 
 use crate::authz::User;
 
-/// The host names that clients on this machine, and code written for a cluster, use for the server.
+/// The host names of the server, for clients on this machine and for code that is written for a cluster.
 const NAMES: [&str; 6] =
     ["localhost", "127.0.0.1", "::1", "kubernetes", "kubernetes.default", "kubernetes.default.svc"];
 
-/// A certificate, its key and the authority that signed it, all as PEM. The authority's key is discarded.
+/// A certificate, its key, and the authority that has signed it, all as PEM. The authority's key is discarded.
 pub(super) struct Signed {
     pub(super) certificate: String,
     pub(super) key: String,
     pub(super) authority: String,
 }
 
-/// The certificate of a server on this machine.
+/// Creates the certificate of a server on this machine.
 pub(super) fn of_server() -> Result<Signed, rcgen::Error> {
     let authority = authority("windlass")?;
     let key = KeyPair::generate()?;
@@ -31,7 +31,7 @@ pub(super) fn of_server() -> Result<Signed, rcgen::Error> {
     Ok(Signed { certificate: certificate.pem(), key: key.serialize_pem(), authority: authority.pem() })
 }
 
-/// The administrator's client certificate.
+/// Creates the administrator's client certificate.
 pub(super) fn of_administrator() -> Result<Signed, rcgen::Error> {
     let authority = authority("windlass-clients")?;
     let key = KeyPair::generate()?;
@@ -51,7 +51,7 @@ fn authority(name: &str) -> Result<CertifiedIssuer<'static, KeyPair>, rcgen::Err
     CertifiedIssuer::self_signed(params, KeyPair::generate()?)
 }
 
-/// The user that a verified client certificate names; `None` if it has no common name.
+/// The user in a verified client certificate. `None` if it has no common name.
 pub(super) fn user(certificate: &CertificateDer<'_>) -> Option<User> {
     let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
     let subject = parsed.subject();

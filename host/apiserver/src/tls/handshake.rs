@@ -12,7 +12,7 @@ use crate::authz::User;
 /// How long a client may take for its handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The encrypted connection; `None` if the client does not complete the handshake.
+/// Makes the handshake. `None` if the client does not complete it.
 pub(crate) async fn shake_hands(
     acceptor: TlsAcceptor,
     stream: TcpStream,

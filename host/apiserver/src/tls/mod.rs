@@ -1,5 +1,5 @@
-//! Optional HTTPS: a given or a self-made certificate for the server, and users by client certificate. `server/listen`
-//! does the handshake before HTTP; the code behind it is the same as without TLS.
+//! Optional HTTPS. The server's certificate is given or created by the server, and client certificates name users.
+//! `server/listen` makes the handshake; all other code is the same as without TLS.
 
 mod certificates;
 mod handshake;
@@ -18,20 +18,20 @@ pub(crate) use handshake::shake_hands;
 /// The TLS configuration of the server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tls {
-    /// The certificate that the server shows.
+    /// The certificate that the server presents.
     pub certificate: ServerCertificate,
     /// Certificates (PEM) of the authority that signs client certificates: the common name is the user, the
     /// organizations are the groups. If `None`, only the administrator's certificate in the kubeconfig names a user.
     pub client_authority: Option<String>,
 }
 
-/// The certificate that the server shows.
+/// The certificate that the server presents.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub enum ServerCertificate {
-    /// For localhost and the loopback addresses, signed by an authority that is created for it and then discarded.
+    /// A new certificate for localhost and the loopback addresses. Its authority is created for it and then discarded.
     #[default]
     SelfMade,
-    /// A given certificate, all as PEM.
+    /// The given certificate. All texts are PEM.
     Given {
         /// The certificate, followed by its intermediates.
         chain: String,
@@ -42,7 +42,7 @@ pub enum ServerCertificate {
     },
 }
 
-/// Without the key: a configuration may be logged.
+/// Omits the key, because a configuration may be logged.
 impl std::fmt::Debug for ServerCertificate {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -57,17 +57,17 @@ impl std::fmt::Debug for ServerCertificate {
 /// The reason why the server cannot use TLS.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// A text is not PEM, or not of the expected kind.
-    #[error("the {what} of the TLS configuration is not PEM of one")]
+    /// A text is not PEM, or not PEM of the expected type.
+    #[error("the {what} of the TLS configuration is not valid PEM")]
     Pem {
-        /// The text that is wrong.
+        /// The name of the invalid text.
         what: &'static str,
         /// The reason.
         #[source]
         source: rustls::pki_types::pem::Error,
     },
-    /// The self-made certificate could not be created.
-    #[error("cannot make a TLS certificate")]
+    /// The server could not create its own certificate.
+    #[error("cannot create a TLS certificate")]
     Make(#[from] rcgen::Error),
     /// The certificate and the key do not match, or cannot be used.
     #[error("the certificate and key of the TLS configuration cannot be used")]
@@ -77,7 +77,7 @@ pub enum TlsError {
     ClientAuthority(#[from] VerifierBuilderError),
 }
 
-/// The parts that serving TLS needs.
+/// The state that the TLS listener needs.
 pub(crate) struct Prepared {
     pub(crate) acceptor: TlsAcceptor,
     /// The authority (PEM) that clients must trust.

@@ -154,7 +154,7 @@ fn wipe_metadata(object: &mut Value) {
     }
 }
 
-/// Sets that metadata.
+/// Sets the metadata of a new object that only the server may set.
 fn new_metadata(state: &mut State, target: &Target, object: &mut Value) {
     wipe_metadata(object);
     let metadata = object::metadata_mut(object);

@@ -18,7 +18,7 @@ use crate::storage::state::State;
 /// The result of a deletion.
 #[derive(Debug)]
 pub(crate) struct Deleted {
-    /// The last state, or the terminating one.
+    /// The object's last state, or its state while it is terminating.
     pub(crate) object: Arc<Value>,
     /// Whether the object is removed, not only terminating.
     pub(crate) gone: bool,

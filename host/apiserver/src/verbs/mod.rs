@@ -60,7 +60,7 @@ fn gone_version<'a>(resource: &ResourceType, versioned: &'a Value) -> Option<&'a
     (!custom.schemas.contains_key(name)).then_some(version)
 }
 
-/// The same as it was at a revision.
+/// The object at `target` as it was at a revision.
 pub(crate) fn get_at(state: &State, target: &Target, revision: u64) -> Result<Arc<Value>, ApiError> {
     let key = target.key(target.name());
     let found = state.store.get_at(&key, revision).map_err(list::expired)?;
@@ -80,7 +80,7 @@ pub(crate) fn get(state: &mut State, target: &Target, consultation: &Consultatio
     current(state, target, consultation)?.ok_or_else(|| ApiError::not_found(&target.resource.id, target.name()))
 }
 
-/// The same, if it exists.
+/// The object at `target` in the request's version, if it exists.
 fn current(state: &mut State, target: &Target, consultation: &Consultation) -> Result<Option<Arc<Value>>, ApiError> {
     let resource = &target.resource;
     let Some(found) = state.store.get(&target.key(target.name())) else { return Ok(None) };

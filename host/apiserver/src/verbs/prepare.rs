@@ -123,7 +123,7 @@ fn has_empty_managers(object: &Value) -> bool {
     object.pointer("/metadata/managedFields").is_some_and(|managers| *managers == json!([]))
 }
 
-/// The same for the result of a webhook.
+/// Prunes the result of a webhook and fills in defaults. Removes an empty list of managers, which is not a reset here.
 pub(super) fn complete(resource: &ResourceType, object: &mut Value) -> Result<(), ApiError> {
     prune(resource, object, Reading::Json).map_err(|error| ApiError::internal_error(&error.to_string()))?;
     if has_empty_managers(object) {

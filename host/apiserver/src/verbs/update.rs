@@ -153,7 +153,7 @@ fn check_version(target: &Target, current: &Value, object: &Value) -> Result<(),
     if let Err(error) = version.parse::<u64>()
         && !version.is_empty()
     {
-        tracing::debug!(%error, "a resource version is no number");
+        tracing::debug!(%error, "the resource version is not a number");
         return Err(ApiError::internal(format!("strconv.ParseUint: parsing {version:?}: invalid syntax")));
     }
     if !["", "0"].contains(&version) && version != object::resource_version(current) {

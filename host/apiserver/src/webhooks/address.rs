@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_service_is_left_by_a_location_elsewhere_only() {
+    fn only_a_redirect_to_another_host_leaves_the_service() {
         let endpoint = Endpoint::Service {
             namespace: "default".to_owned(),
             name: "hook".to_owned(),

@@ -1,4 +1,4 @@
-//! A webhook server in the process of the test, over HTTPS.
+//! An HTTPS webhook server in the test's process.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -21,14 +21,14 @@ use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, mpsc};
 use tokio_rustls::TlsAcceptor;
 
-/// A webhook server. It answers by what the path and the object say, and remembers what it was asked.
+/// A webhook server. The path of a request decides its response. Records the requests.
 pub(crate) struct Hook {
     pub(crate) address: SocketAddr,
     authority: String,
-    /// The certificate that it shows.
+    /// The certificate that the server presents.
     certificate: String,
     asked: Arc<Mutex<Vec<Value>>>,
-    /// Sends a word for each question at `/gate`, which waits for a permit of `gate`.
+    /// Receives one message for each request at `/gate`, whose response waits for a permit of `gate`.
     pub(crate) arrivals: mpsc::UnboundedReceiver<()>,
     pub(crate) gate: Arc<Semaphore>,
 }
@@ -52,7 +52,7 @@ impl Hook {
             while let Ok((stream, _)) = listener.accept().await {
                 let (acceptor, desk) = (acceptor.clone(), desk.clone());
                 tokio::spawn(async move {
-                    // A client that does not trust this server leaves.
+                    // A client that does not trust this server disconnects.
                     let Ok(stream) = acceptor.accept(stream).await else { return };
                     let answer = service_fn(move |request| answer(desk.clone(), request));
                     let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), answer).await;
@@ -66,14 +66,14 @@ impl Hook {
         json!({ "url": format!("https://{}/{path}", self.address), "caBundle": BASE64_STANDARD.encode(&self.authority) })
     }
 
-    /// The same, with the certificate itself in place of its authority, and the path as it is, which is what envtest
-    /// writes.
+    /// A client configuration as envtest writes it: the certificate itself in place of its authority, and the path as
+    /// given.
     pub(crate) fn client_as_of_envtest(&self, path: &str) -> Value {
         let bundle = BASE64_STANDARD.encode(&self.certificate);
         json!({ "url": format!("https://{}{path}", self.address), "caBundle": bundle })
     }
 
-    /// A configuration named `name` of one webhook at `path` for `resource`.
+    /// A configuration `name` with one webhook, at `path` for `resource`.
     pub(crate) fn configuration(&self, name: &str, path: &str, resource: &str) -> Value {
         let group = if resource.starts_with("deployments") { "apps" } else { "" };
         json!({
@@ -88,13 +88,14 @@ impl Hook {
         })
     }
 
-    /// The `request`s of all reviews so far.
+    /// The `request` fields of all reviews so far.
     pub(crate) fn asked(&self) -> Vec<Value> {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-/// A certificate for the names of this machine and of a service, with its authority.
+/// Creates a certificate for names of this machine and of a service. Returns an acceptor, the authority and the
+/// certificate.
 fn certified() -> (TlsAcceptor, String, String) {
     let mut params = CertificateParams::default();
     params.is_ca = IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
@@ -149,7 +150,7 @@ async fn answer(desk: Desk, request: Request<Incoming>) -> Result<Response<Full<
     Ok(Response::new(Full::new(Bytes::from(answer.to_string()))))
 }
 
-/// The answer to a `ConversionReview` of things: `v1` has host and port, `v2` an address of both.
+/// The response to a `ConversionReview` of Things: `v1` has host and port, `v2` an address that combines them.
 fn converted(question: &Value) -> Value {
     let desired = question["desiredAPIVersion"].as_str().expect("a version");
     let convert = |object: &Value| {

@@ -1,4 +1,4 @@
-//! Shared by the tests: a server for each, a small HTTP client, and the objects that the tests use.
+//! Shared by the tests: their server, a small HTTP client, and the objects that they use.
 #![allow(dead_code, reason = "every test file uses its own part")]
 
 #[cfg(feature = "tls")]
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use windlass_apiserver::{ApiServer, Config, StandIns};
 
-/// How long a test waits for what should come at once.
+/// How long a test waits for a response or event, which should arrive at once.
 const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(20);
 
 pub(crate) const JSON: &str = "application/json";
@@ -29,12 +29,12 @@ pub(crate) const WEBAPPS: &str = "/apis/apps.kubedojo.io/v1beta1/namespaces/defa
 pub(crate) const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 pub(crate) const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 
-/// A server and the way to talk to it.
+/// A server and its client.
 pub(crate) struct Cluster {
     pub(crate) server: ApiServer,
 }
 
-/// An answer, read whole.
+/// A complete response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) code: StatusCode,
@@ -43,7 +43,7 @@ pub(crate) struct Answer {
 }
 
 impl Cluster {
-    /// Without stand-ins, so that nothing moves by itself.
+    /// Starts a server without stand-ins, so only the test changes objects.
     pub(crate) async fn quiet() -> Cluster {
         Cluster::start(Config { stand_ins: StandIns::NONE, ..Config::default() }).await
     }
@@ -52,7 +52,7 @@ impl Cluster {
         Cluster { server: ApiServer::start(config).await.expect("a loopback port is free") }
     }
 
-    /// With the `WebApp` definition.
+    /// Starts a server with the `WebApp` definition.
     pub(crate) async fn with_webapps() -> Cluster {
         let cluster = Cluster::quiet().await;
         let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -81,7 +81,7 @@ impl Cluster {
         self.try_send(method, path, headers, body).await.expect("an answer")
     }
 
-    /// The answer, or the error of a connection that gives none.
+    /// The response, or an error if the connection ends without one.
     pub(crate) async fn try_send(
         &self,
         method: &str,
@@ -123,7 +123,7 @@ impl Cluster {
         self.send("DELETE", path, &[], b"").await
     }
 
-    /// Begins a watch at `path`, which says `watch=true` itself.
+    /// Starts a watch at `path`, which must contain `watch=true`.
     pub(crate) async fn watch(&self, path: &str) -> Watch {
         self.watch_with(path, &[]).await
     }
@@ -134,7 +134,7 @@ impl Cluster {
         Watch { body: response.into_body(), buffer: Vec::new() }
     }
 
-    /// Waits until `path` answers 404: on a watch of the collection, not by asking again and again.
+    /// Waits until the object is gone, by a watch of the collection.
     pub(crate) async fn wait_gone(&self, collection: &str, name: &str) {
         let list = self.get(collection).await.expect(StatusCode::OK);
         let present = list["items"].as_array().expect("a list").iter().any(|item| item["metadata"]["name"] == name);
@@ -149,14 +149,14 @@ impl Cluster {
 }
 
 impl Answer {
-    /// The body, if the code is the expected one.
+    /// The body. Panics if the code is not the expected one.
     #[track_caller]
     pub(crate) fn expect(self, code: StatusCode) -> Value {
         assert_eq!(self.code, code, "{}", self.body);
         self.body
     }
 
-    /// The message of a failure of this code and reason.
+    /// The message of a failure with this code and reason.
     #[track_caller]
     pub(crate) fn refused(self, code: u16, reason: &str) -> String {
         assert_eq!((self.code.as_u16(), self.body["reason"].as_str()), (code, Some(reason)), "{}", self.body);
@@ -172,7 +172,7 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// The next event, or none when the watch has ended.
+    /// The next event, or `None` when the watch has ended.
     pub(crate) async fn next(&mut self) -> Option<(String, Value)> {
         loop {
             if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
@@ -187,7 +187,7 @@ impl Watch {
         }
     }
 
-    /// The next event as type and name.
+    /// The type and the object's name of the next event.
     pub(crate) async fn next_name(&mut self) -> (String, String) {
         let (kind, object) = self.next().await.expect("the watch goes on");
         (kind, object["metadata"]["name"].as_str().unwrap_or_default().to_owned())

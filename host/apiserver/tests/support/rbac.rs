@@ -1,4 +1,4 @@
-//! A server with authorization, and clients with tokens of their own.
+//! A server with authorization, and clients that have their own tokens.
 
 use http::StatusCode;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ pub(crate) const CLUSTER_ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/clust
 pub(crate) const CLUSTER_BINDINGS: &str = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
 pub(crate) const PODS: &str = "/api/v1/namespaces/default/pods";
 
-/// Sends requests with one bearer token and some more headers.
+/// Sends requests with a bearer token and further headers.
 pub(crate) struct Client<'a> {
     cluster: &'a Cluster,
     pub(crate) token: String,
@@ -49,7 +49,7 @@ impl<'a> Client<'a> {
     }
 }
 
-/// Jane is in the group `team`, and has no rights of her own.
+/// A server with a user jane in the group `team`, who has no rights.
 pub(crate) async fn cluster() -> Cluster {
     let jane = StaticToken { token: "jane's".to_owned(), user: "jane".to_owned(), groups: vec!["team".to_owned()] };
     let config = Config {
@@ -77,7 +77,7 @@ pub(crate) fn may(verbs: &[&str], resource: &str) -> Value {
     json!([{ "apiGroups": [""], "resources": [resource], "verbs": verbs }])
 }
 
-/// Lets the group `team` do that in the namespace `default`.
+/// Grants the group `team` the rules in the namespace `default`.
 pub(crate) async fn grant(cluster: &Cluster, name: &str, rules: &Value) {
     let admin = Client::administrator(cluster);
     admin.post(ROLES, &role(name, rules)).await.expect(StatusCode::CREATED);

@@ -50,7 +50,7 @@ impl Watch {
 
     fn check_test(&self, WhereTest { subject, wanted }: &WhereTest, path: &str, problems: &mut Problems) {
         let values = match wanted {
-            // `is`, or an `in` of one value.
+            // `is`, or `in` with one value.
             WantedValue::In(values) if values.len() == 1 => Some(("", values)),
             WantedValue::In(values) => Some((".in", values)),
             WantedValue::NotIn(values) => Some((".notIn", values)),

@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn each_request_is_one_question() {
+    fn each_verb_and_name_is_one_question() {
         let secret = RoleRule::new("", "secrets", &["get", "patch"]).named(["a", "b"]);
         let asked = questions(&rights(&[(RightsScope::Cluster, secret.clone()), (RightsScope::Cluster, secret)]));
         assert_eq!(asked.len(), 4);

@@ -146,7 +146,7 @@ fn update_owners(state: &mut State, key: &ObjectKey, object: Value) {
     let target = Target { resource, namespace, name: Some(key.name.clone()), subresource: None };
     let options = WriteOptions::of_component(super::MANAGER);
     if let Err(error) = update::update(state, &target, &options, object.clone()) {
-        tracing::debug!(name = key.name, %error, "an object cannot be updated, so it is rewritten");
+        tracing::debug!(name = key.name, %error, "an object cannot be updated, so it is stored without validation");
         rewrite(state, key, object);
     }
 }

@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_service_offers_the_pods_that_are_ready() {
+    fn the_endpoints_of_a_service_are_its_ready_pods() {
         let outcome = look(&service(), &[pod(1, true, 8080), pod(2, false, 8080)], &[], None);
         let slices = written(&outcome, "EndpointSlice");
         let [slice] = slices.as_slice() else { panic!("one slice: {slices:?}") };

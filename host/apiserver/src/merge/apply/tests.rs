@@ -126,7 +126,7 @@ fn conflicts_with_an_updater_name_its_version_and_subresource() {
 }
 
 #[test]
-fn force_takes_the_field_away() {
+fn a_forced_apply_takes_over_the_field() {
     let object = must(apply(None, &deployment(&json!({"replicas": 2, "paused": true})), "a", false));
     let new = must(apply(Some(&object), &deployment(&json!({"replicas": 3})), "b", true));
     assert_eq!(new["spec"], json!({"replicas": 3, "paused": true}));
@@ -418,7 +418,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
-    fn applying_again_is_no_operation(first in any_config(), second in any_config()) {
+    fn applying_again_changes_nothing(first in any_config(), second in any_config()) {
         let one = must(apply(None, &first, "a", false));
         let two = must(apply(Some(&one), &second, "b", true));
         let later = manager("b", "2030-01-01T00:00:00Z");

@@ -86,7 +86,7 @@ proptest! {
     }
 
     #[test]
-    fn leaves_are_members_with_nothing_beneath(a in any_set()) {
+    fn leaves_are_members_without_members_below(a in any_set()) {
         prop_assert!(a.leaves().difference(&a).is_empty());
         prop_assert_eq!(a.leaves().leaves(), a.leaves());
         prop_assert_eq!(a.leaves().is_empty(), a.is_empty());
@@ -183,7 +183,7 @@ fn removing_the_last_field_of_a_struct_reaches_the_struct() {
 }
 
 #[test]
-fn mistakes_are_named_in_the_words_of_go() {
+fn errors_have_the_texts_of_go() {
     let schema = Schema::parse(&json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
         "text": {"type": "string"}, "when": {"type": "string", "format": "date-time"}, "n": {"type": "integer"},
         "map": {"type": "object", "additionalProperties": {"type": "string"}},

@@ -15,7 +15,7 @@ pub(crate) enum FieldsError {
     #[error("fieldsV1: expected an object, found {0}")]
     NotAnObject(String),
     /// A key with an unknown prefix, or with malformed text after it.
-    #[error("fieldsV1: {0:?} names no field")]
+    #[error("fieldsV1: {0:?} does not name a field")]
     NotAStep(String),
 }
 

@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_selectors_are_refused_in_a_real_servers_words() {
+    fn invalid_selectors_are_refused_with_a_real_servers_messages() {
         let operators = "expected: in, notin, =, ==, !=, gt, lt";
         for (selector, why) in [
             (",", "found ',', expected: !, identifier, or 'end of string'"),

@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn copies_of_much_text_are_refused() {
+    fn aliases_that_copy_much_text_are_refused() {
         let much = "x".repeat(100_000);
         let text = |times: usize| format!("a: &a {much:?}\nb: [{}]\n", vec!["*a"; times].join(", "));
         assert!(value(text(600).as_bytes()).is_ok());

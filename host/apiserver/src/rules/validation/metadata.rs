@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn annotations_have_256_kib_together() {
+    fn annotations_are_limited_to_256_kib_in_total() {
         let texts = |length: usize| json!({ "annotations": { "a": "x".repeat(1 << 17), "b": "x".repeat(length) } });
         assert_eq!(errors(&texts((1 << 17) - 2)), Vec::<String>::new());
         assert_eq!(
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn an_owner_has_one_version_and_is_no_event() {
+    fn owner_references_are_validated() {
         let owner = |version: &str, kind: &str| {
             errors(&json!({ "ownerReferences": [{ "apiVersion": version, "kind": kind, "name": "o", "uid": "1" }] }))
         };

@@ -91,7 +91,7 @@ fn selector(kind: &str, spec: &Value, whose: &str, report: &mut Report) -> bool 
     true
 }
 
-/// Checks that pods of these kinds run without an end.
+/// Checks that the pods of a workload never end: they always restart, and have no deadline.
 fn runs_on(spec: &Value, kind: &str, report: &mut Report) {
     let pod = &spec["template"]["spec"];
     if !["Always", ""].contains(&text(pod, "/restartPolicy")) {
@@ -147,7 +147,7 @@ const SURGE: [(&str, &str, &str); 2] = [("maxUnavailable", "MaxUnavailable", "0"
 const PARTITION: [(&str, &str, &str); 2] =
     [("partition", "Partition", "0"), ("maxUnavailable", "MaxUnavailable", "null")];
 
-/// A strategy as Go prints the internal type.
+/// A strategy as JSON of Go's internal type.
 fn internal(strategy: &Value, parameters: [(&str, &str, &str); 2]) -> String {
     let kind = json!(text(strategy, "/type"));
     let Some(rolling) = strategy["rollingUpdate"].as_object() else {

@@ -9,7 +9,7 @@ use super::{Reason, Rule, field_path};
 use crate::cel::Program;
 use crate::cel::types::{BOOL, STRING, Type};
 
-/// Checks everything but the expressions in the rules of a node and of all nodes below it.
+/// Checks the rules of a node and of all nodes below it, except their expressions.
 pub(in super::super) fn check(root: &Node) -> Vec<SchemaError> {
     let mut errors = Vec::new();
     walk(root, &Path::root(), &mut errors);
@@ -31,17 +31,17 @@ fn walk(node: &Node, at: &Path, errors: &mut Vec<SchemaError>) {
     }
 }
 
-/// Compiles the rules of a node and of all nodes below it; returns the errors.
+/// Compiles the rules of a node and of all nodes below it. Returns the errors.
 pub(in super::super) fn compile(root: &mut Node) -> Vec<SchemaError> {
     let mut errors = Vec::new();
     visit(root, &Path::root(), &Surroundings { is_resource: true, uncorrelatable: None }, &mut errors);
     errors
 }
 
-/// Facts about a node that the nodes above it decide.
+/// Properties of a node that follow from the nodes around it.
 struct Surroundings {
     is_resource: bool,
-    /// The path of the nearest list above whose items have no identity.
+    /// The path of the outermost list around the node whose items have no identity.
     uncorrelatable: Option<String>,
 }
 
@@ -143,7 +143,7 @@ fn compile_rule(
     })
 }
 
-/// A rule as a real server prints it: the Go struct as HTML-safe JSON.
+/// A rule as a real server's error shows it: the Go struct as HTML-safe JSON.
 fn as_struct(written: &Value) -> String {
     let text = |key: &str| written[key].as_str().unwrap_or_default();
     let fields = [
@@ -163,7 +163,7 @@ fn expression(field: &str) -> &str {
     if field == "rule" { "cel expression" } else { field }
 }
 
-/// The errors of a rule that need no compilation.
+/// The errors in a rule that are found without compiling it.
 fn plain_errors(node: &Node, written: &Value, at: &Path) -> Vec<SchemaError> {
     let mut errors = Vec::new();
     let text = |key: &str| written[key].as_str().unwrap_or_default();

@@ -6,10 +6,10 @@ use super::super::{Additional, Kind, Mark, Node};
 use crate::cel::RESERVED;
 use crate::cel::types::{BOOL, BYTES, DOUBLE, DURATION, INT, ObjectType, STRING, TIMESTAMP, Type};
 
-/// Words, beside those that CEL reserves, that cannot name a field.
+/// Words that cannot be the name of a field, in addition to CEL's reserved words.
 const KEYWORDS: [&str; 4] = ["true", "false", "null", "in"];
 
-/// The type of a node; `None` if expressions cannot see the node.
+/// The CEL type of a node. `None` if expressions cannot see the node.
 pub(super) fn type_of(node: &Node, is_resource: bool, name: &str) -> Option<Type> {
     if node.is(Mark::IntOrString) {
         return Some(Type::Dyn);
@@ -52,7 +52,7 @@ fn object(node: &Node, is_resource: bool, name: &str) -> Type {
     Type::Object(Arc::new(ObjectType { name: name.to_owned(), fields }))
 }
 
-/// A field's name in expressions; `None` if expressions cannot name it.
+/// The name of a field in expressions. `None` if expressions cannot name it.
 pub(super) fn escaped(field: &str) -> Option<String> {
     if KEYWORDS.contains(&field) || RESERVED.contains(&field) {
         return Some(format!("__{field}__"));
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_have_names_that_expressions_can_write() {
+    fn names_of_fields_are_escaped_for_expressions() {
         for (field, name) in [
             ("plain_name", Some("plain_name")),
             ("namespace", Some("__namespace__")),

@@ -1,8 +1,8 @@
-//! `fieldPath` of a rule: a path below the rule's value whose fields the schema names.
+//! Parses the `fieldPath` of a rule. It is a path below the rule's value, and the schema must declare its fields.
 
 use super::super::Node;
 
-/// The path as an error shows it; `None` if there is no such field.
+/// The path as an error shows it. `None` if the schema does not declare the field.
 pub(super) fn parse(path: &str, node: &Node) -> Option<String> {
     let (mut rest, mut node, mut shown) = (path, node, String::new());
     while !rest.is_empty() {
@@ -19,7 +19,7 @@ pub(super) fn parse(path: &str, node: &Node) -> Option<String> {
     Some(shown)
 }
 
-/// Splits a path into its first name and the rest: `.name` or `['name']`.
+/// Splits a path into its first name, which is written as `.name` or `['name']`, and the rest.
 fn segment(path: &str) -> Option<(&str, &str)> {
     if let Some(quoted) = path.strip_prefix("['") {
         return quoted.split_once("']");

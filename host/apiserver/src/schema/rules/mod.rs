@@ -1,7 +1,8 @@
-//! `x-kubernetes-validations`: the CEL rules of a schema, compiled with the definition and evaluated at each write.
+//! `x-kubernetes-validations`: the CEL rules of a schema. They are compiled when the definition is stored, and
+//! evaluated at each write.
 //!
-//! Follows `apiextensions-apiserver/pkg/apiserver/schema/cel`; `pkg/apis/apiextensions/validation` says which rules are
-//! refused.
+//! Follows `apiextensions-apiserver/pkg/apiserver/schema/cel`. Invalid rules are refused as in
+//! `pkg/apis/apiextensions/validation`.
 
 mod compile;
 mod declared;
@@ -20,27 +21,27 @@ use crate::cel::Program;
 pub(crate) struct Judgement {
     /// The reasons to refuse the object.
     pub(crate) causes: Vec<Cause>,
-    /// Errors that are tolerated because the old object had them too.
+    /// Errors that are tolerated, because the old object has them, too.
     pub(crate) warnings: Vec<String>,
 }
 
-/// One rule, ready to run.
+/// A compiled rule.
 #[derive(Debug)]
 pub(super) struct Rule {
-    /// The rule as written.
+    /// The text of the rule.
     source: String,
     program: Program,
     message: String,
     message_program: Option<Program>,
     reason: Reason,
-    /// The path of the error, relative to the value that the rule is about: `.spec.name`.
+    /// The path in the error, relative to the value that the rule is about, such as `.spec.name`.
     field_path: String,
-    /// Whether the rule is evaluated without an old value too.
+    /// Whether the rule is also evaluated if there is no old value.
     optional_old_self: bool,
     uses_old_self: bool,
 }
 
-/// The `reason` that a rule's error has.
+/// The `reason` in the error of a rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Reason {
     #[default]

@@ -1,4 +1,4 @@
-//! Evaluation of a schema's rules on an object.
+//! Evaluates the rules of a schema on an object.
 
 use serde_json::{Map, Value};
 
@@ -10,18 +10,18 @@ use super::{Judgement, Reason, Rule};
 use crate::cause::Cause;
 use crate::cel::{self, EvalError};
 
-/// The cost limits of all rules of a request together, and of a single rule, as in a real server.
+/// The cost limits for all rules of a request together, and then for a single rule, as in a real server.
 const RULES_COST_MAX: u64 = 10_000_000;
 const EXPRESSION_COST_MAX: u64 = 1_000_000;
 
 /// The longest message that an expression may return.
 const RULE_MESSAGE_BYTES_MAX: usize = 5120;
 
-/// Evaluates the rules on an object. With an old object, transition rules run too, and errors of unchanged parts are
-/// tolerated.
+/// Evaluates the rules on an object. With an old object, this includes transition rules, and errors in unchanged parts
+/// are tolerated.
 pub(in super::super) fn run(root: &Node, object: &Value, old: Option<&Value>) -> Judgement {
     let mut run = Run { left: RULES_COST_MAX, found: Judgement::default() };
-    // If the budget was spent, an error in `found` says so already.
+    // If the budget is used up, `found` has an error about it.
     let _spent = run.visit(root, object, old, "", true);
     run.found
 }
@@ -31,7 +31,7 @@ struct Run {
     found: Judgement,
 }
 
-/// The budget is spent: no further rule is evaluated.
+/// The budget is used up, so no further rule is evaluated.
 struct Spent;
 
 impl Run {
@@ -110,7 +110,7 @@ impl Run {
         Ok(())
     }
 
-    /// Evaluates one rule; the inner error is the rule's violation.
+    /// Evaluates one rule. The inner error says how the value violates the rule.
     fn rule(
         &mut self,
         node: &Node,
@@ -156,7 +156,7 @@ impl Run {
         }
     }
 
-    /// The message of a rule that is violated. If its message expression fails, the fixed message is used.
+    /// The message about a violated rule: from its `messageExpression`, or its `message` if the expression fails.
     fn message(&mut self, rule: &Rule, variables: Vec<(String, cel::Value)>) -> String {
         let usual = || {
             if rule.message.is_empty() { format!("failed rule: {}", rule.source) } else { rule.message.clone() }
@@ -176,7 +176,7 @@ impl Run {
 }
 
 impl Rule {
-    /// The rule as an evaluation error names it.
+    /// The text for the rule in an evaluation error.
     fn shown(&self) -> &str {
         if self.message.is_empty() { &self.source } else { &self.message }
     }
@@ -193,7 +193,7 @@ fn join(path: &str, segment: &str) -> String {
     if path.is_empty() { segment.strip_prefix('.').unwrap_or(segment).to_owned() } else { format!("{path}{segment}") }
 }
 
-/// A scalar as an error shows it; `None` for objects and lists.
+/// A scalar as an error shows it. `None` for objects and lists.
 fn shown(value: &Value) -> Option<String> {
     let text = |value: &Value| value.as_number().map_or_else(|| value.to_string(), number_text);
     (!value.is_object() && !value.is_array()).then(|| text(value))

@@ -10,7 +10,7 @@ use super::super::{Additional, Kind, ListKind, Mark, Node};
 use super::declared::escaped;
 use crate::cel::{self, Key, KeyedList, Mistyped};
 
-/// The value of a node; `None` if expressions cannot see it.
+/// Converts the value of a node. `None` if expressions cannot see it.
 pub(super) fn value_of(node: &Node, value: &Value, is_resource: bool) -> Option<cel::Value> {
     if node.is(Mark::IntOrString) {
         return Some(scalar(node, value));
@@ -43,7 +43,7 @@ fn object(node: &Node, fields: &Map<String, Value>, is_resource: bool) -> cel::V
             continue;
         }
         let pair = match (node.properties.get(name), &node.additional) {
-            // A field that is null counts as absent.
+            // A null field counts as missing.
             (Some(_), _) if field.is_null() => None,
             (Some(property), _) => escaped(name).zip(value_of(property, field, false)),
             (None, Additional::Like(below)) => value_of(below, field, false).map(|value| (name.clone(), value)),
@@ -58,7 +58,7 @@ fn key(name: &str) -> Key {
     Key::String(Arc::new(name.to_owned()))
 }
 
-/// `apiVersion`, `kind`, and the names in `metadata`.
+/// Converts `apiVersion`, `kind`, or `metadata` with its names.
 fn resource_field(field: &Value) -> cel::Value {
     match field {
         Value::Object(metadata) => {
@@ -83,7 +83,8 @@ fn scalar(node: &Node, value: &Value) -> cel::Value {
     }
 }
 
-/// As `UnstructuredToVal` of `apiserver/pkg/cel/common`: a float is never an integer, even if it is whole.
+/// Converts a number, like `UnstructuredToVal` of `apiserver/pkg/cel/common`: a float never becomes an integer, even
+/// without a fraction.
 fn number(node: &Node, number: &Number) -> cel::Value {
     match (number.as_i64(), number.as_f64()) {
         (_, Some(float)) if node.kind == Some(Kind::Number) => cel::Value::Float(float),
@@ -99,8 +100,8 @@ fn mistyped(why: &'static str) -> cel::Value {
     cel::Value::Opaque(Arc::new(Mistyped(why)))
 }
 
-/// A text with a format has the CEL type of that format. A malformed text stays a text; validation has refused it
-/// already.
+/// Converts a text with a format to the CEL type of the format. A malformed text stays a text, because validation has
+/// already refused it.
 fn formatted(node: &Node, found: &str) -> cel::Value {
     let read = |function: &str, found: String| cel::library_call(function, None, vec![text(&found)]).ok();
     let value = match node.checks.format.as_ref().map(|format| format.name.as_str()) {

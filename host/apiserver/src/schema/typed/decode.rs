@@ -1,6 +1,6 @@
-//! Takes an object as a Go server decodes it into its types: unknown fields are dropped and named, values of another
-//! type are refused, quantities and times are brought into their one form, and what is zero goes where Go leaves zeros
-//! out.
+//! Decodes an object like a Go server that decodes it into its types: unknown fields are dropped and reported, values
+//! of the wrong type are refused, quantities and times are brought into their canonical form, and zero values are
+//! dropped where Go omits them.
 //!
 //! The messages follow `sigs.k8s.io/json` and the types' own `UnmarshalJSON`.
 
@@ -13,7 +13,7 @@ use crate::object::{decode_base64, go_kind, is_go_zero};
 
 use super::{Field, METADATA, StructType, TypeEntry, ValueShape, Zero, entry, moment, quantity};
 
-/// A value that its type does not take, in a real server's words.
+/// The error for a value of the wrong type, in a real server's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct TypeError(String);
@@ -24,18 +24,18 @@ impl From<Cause> for TypeError {
     }
 }
 
-/// Which of a real server's two readers the messages are of.
+/// The decoder of a real server whose error messages are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reading {
-    /// Of a body.
+    /// The JSON decoder. It reads bodies.
     Json,
-    /// Of what a strategic merge patch makes: `k8s.io/apimachinery/pkg/runtime/converter.go`.
+    /// `k8s.io/apimachinery/pkg/runtime/converter.go`. It reads the result of a strategic merge patch.
     Converter,
-    /// Of an applied configuration: `structured-merge-diff/typed`.
+    /// `structured-merge-diff/typed`. It reads the configuration of an apply.
     Applied,
 }
 
-/// Decodes an object of a type and answers the unknown fields.
+/// Decodes an object of a type. Returns the unknown fields.
 pub(crate) fn decode(root: &'static TypeEntry, object: &mut Value, reading: Reading) -> Result<Vec<String>, TypeError> {
     let kind = root.read();
     let mut walk = Decoding { unknown: Vec::new(), path: String::new(), names: Vec::new(), holder: kind.go, reading };
@@ -43,17 +43,17 @@ pub(crate) fn decode(root: &'static TypeEntry, object: &mut Value, reading: Read
     Ok(walk.unknown)
 }
 
-/// Checks the metadata of an object alone, before anybody relies on its shape.
+/// Checks only the metadata of an object. Later code relies on its shape.
 pub(crate) fn check_metadata(metadata: &Value) -> Result<(), TypeError> {
     read_metadata(vec!["metadata".to_owned()], &mut metadata.clone()).map(|_| ())
 }
 
-/// Decodes metadata that stands alone, and answers its unknown fields.
+/// Decodes metadata without an object around it. Returns the unknown fields.
 pub(crate) fn decode_metadata(metadata: &mut Value) -> Result<Vec<String>, TypeError> {
     read_metadata(Vec::new(), metadata)
 }
 
-/// `names` leads to the metadata in errors.
+/// Decodes metadata. In errors, `names` are the fields that lead to it.
 fn read_metadata(names: Vec<String>, metadata: &mut Value) -> Result<Vec<String>, TypeError> {
     let Some(root) = entry(METADATA) else { return Ok(Vec::new()) };
     let (holder, reading) = (root.read().go, Reading::Json);
@@ -64,11 +64,11 @@ fn read_metadata(names: Vec<String>, metadata: &mut Value) -> Result<Vec<String>
 
 struct Decoding {
     unknown: Vec<String>,
-    /// Where the walk is, with the positions in lists: `spec.ports[0].port`.
+    /// The current path, with positions in lists, such as `spec.ports[0].port`.
     path: String,
-    /// The fields on the way, as type errors name them: without positions and keys.
+    /// The fields on the current path, without positions and keys, for type errors.
     names: Vec<String>,
-    /// The struct that has the innermost of them.
+    /// The name of the struct that contains the last of these fields.
     holder: &'static str,
     reading: Reading,
 }
@@ -181,7 +181,7 @@ impl Decoding {
 
     fn mistyped(&self, value: &Value, go: &str) -> TypeError {
         let found = match value {
-            // A number that is a number, but not one of this type.
+            // The value is a number, but the type cannot represent it.
             Value::Number(number) if go_is_integer(go) => format!("number {number}"),
             other => go_kind(other).to_owned(),
         };
@@ -212,7 +212,7 @@ fn fits(shape: &ValueShape, number: &Number) -> bool {
     }
 }
 
-/// A value that the converter does not convert.
+/// The error of [`Reading::Converter`] for a value of the wrong type.
 fn not_converted(shape: &ValueShape, value: &Value, go: &str) -> TypeError {
     let from = match value {
         Value::Number(number) if number.is_f64() => "float64",
@@ -241,7 +241,7 @@ fn not_converted(shape: &ValueShape, value: &Value, go: &str) -> TypeError {
     })
 }
 
-/// A value that does not fit the schema of an applied configuration.
+/// The error of [`Reading::Applied`] for a value of the wrong type.
 fn not_typed(path: &str, shape: &ValueShape, value: &Value) -> TypeError {
     let expected = match shape {
         ValueShape::Struct(_) | ValueShape::Map(_) => "map",
@@ -260,16 +260,16 @@ fn not_typed(path: &str, shape: &ValueShape, value: &Value) -> TypeError {
     TypeError(format!(".{path}: expected {expected}, got {got}"))
 }
 
-/// The type of a field, or of what its pointer points to.
+/// The Go type of a field. For a pointer, the type that it points to.
 fn go_type(field: &Field) -> &str {
     match field.go.as_str() {
-        // A named map of quantities; nothing else hides what its elements are.
+        // Only this named type does not show the type of its elements.
         "v1.ResourceList" => "map[v1.ResourceName]resource.Quantity",
         other => other,
     }
 }
 
-/// `[]v1.Container` → `v1.Container`, `map[string]string` → `string`.
+/// The type of the elements: `v1.Container` for `[]v1.Container`, and `string` for `map[string]string`.
 fn element(go: &str) -> &str {
     let element =
         go.strip_prefix("[]").or_else(|| go.strip_prefix("map[").and_then(|rest| Some(rest.split_once(']')?.1)));
@@ -285,7 +285,7 @@ fn taken(value: &mut Value, read: Result<Option<String>, String>) -> Result<(), 
     Ok(())
 }
 
-/// Go decodes base64 into bytes, so what is not base64 is refused; line breaks are skipped.
+/// Refuses a text that is not base64, because Go decodes it into bytes. Line breaks are skipped.
 fn bytes(text: &str) -> Result<(), TypeError> {
     let is_digit = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'+' || byte == b'/';
     let plain: Vec<(usize, u8)> = text.bytes().enumerate().filter(|(_, byte)| !matches!(byte, b'\r' | b'\n')).collect();
@@ -298,7 +298,7 @@ fn bytes(text: &str) -> Result<(), TypeError> {
     }
 }
 
-/// The zero of a type, as JSON has it.
+/// The zero value of a type, as JSON.
 fn zero(shape: &ValueShape) -> Value {
     match shape {
         ValueShape::Struct(_) => json!({}),
@@ -315,7 +315,7 @@ fn zero(shape: &ValueShape) -> Value {
     }
 }
 
-/// Writes the zeros that Go writes for absent fields, as a server does before it stores an object.
+/// Adds the zero values that Go writes for missing fields. The server does this before it stores an object.
 pub(crate) fn fill_zeros(root: &'static TypeEntry, object: &mut Value) {
     fill(&ValueShape::Struct(root), object);
 }
@@ -350,7 +350,7 @@ mod tests {
     const DEPLOYMENT: &str = "io.k8s.api.apps.v1.Deployment";
 
     #[test]
-    fn unknown_fields_are_dropped_and_named() {
+    fn unknown_fields_are_dropped_and_reported() {
         let object =
             json!({"x": 1, "spec": {"replicaz": 2, "template": {"spec": {"containers": [{"name": "a", "img": 1}]}}}});
         let (object, unknown) = decoded(DEPLOYMENT, object).unwrap();
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_of_another_type_is_refused_in_gos_words() {
+    fn mistyped_values_are_refused_with_gos_messages() {
         for (spec, error) in [
             (json!({"replicas": "two"}), "string into Go struct field DeploymentSpec.spec.replicas of type int32"),
             (json!({"replicas": 1.5}), "number 1.5 into Go struct field DeploymentSpec.spec.replicas of type int32"),

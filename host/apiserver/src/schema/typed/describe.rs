@@ -1,4 +1,5 @@
-//! A type as the OpenAPI schema that a real server publishes: what the library keeps, and the descriptions.
+//! Makes the OpenAPI schema that a real server publishes for a type, by adding descriptions to the schema in the
+//! library.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -8,7 +9,8 @@ use serde_json::{Value, json};
 use super::TypeEntry;
 use super::library::unpack;
 
-/// Lines of `NAME JSON`, packed: the descriptions of a type (its own under the empty name) and of its fields.
+/// Compressed lines of `NAME JSON`. The JSON has the descriptions of a type's fields, and under the empty name the
+/// description of the type itself.
 const DESCRIPTIONS: &[u8] = include_bytes!("../../../kubernetes/descriptions.gz");
 
 static TEXT: LazyLock<String> = LazyLock::new(|| unpack(DESCRIPTIONS));
@@ -16,7 +18,7 @@ static TEXT: LazyLock<String> = LazyLock::new(|| unpack(DESCRIPTIONS));
 static BY_NAME: LazyLock<BTreeMap<&'static str, &'static str>> =
     LazyLock::new(|| TEXT.lines().filter_map(|line| line.split_once(' ')).collect());
 
-/// The schema of a type.
+/// The published schema of a type.
 pub(crate) fn openapi(entry: &TypeEntry) -> Value {
     let mut schema: Value = serde_json::from_str(entry.json).unwrap_or_default();
     let read = |json: &&str| serde_json::from_str::<BTreeMap<String, String>>(json).unwrap_or_default();

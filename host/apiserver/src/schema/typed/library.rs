@@ -1,4 +1,4 @@
-//! Unpacks the types and finds one by its name.
+//! Decompresses the types, and finds a type by its name.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -8,7 +8,7 @@ use flate2::read::GzDecoder;
 
 use super::{StructType, ValueShape, parse};
 
-/// Lines of `NAME JSON`, packed.
+/// Compressed lines of `NAME JSON`.
 const TYPES: &[u8] = include_bytes!("../../../kubernetes/types.gz");
 
 static TEXT: LazyLock<String> = LazyLock::new(|| unpack(TYPES));
@@ -18,12 +18,12 @@ static ENTRIES: LazyLock<BTreeMap<&'static str, TypeEntry>> = LazyLock::new(|| {
     lines.map(|(name, json)| (name, TypeEntry { name, json, read: OnceLock::new(), shape: OnceLock::new() })).collect()
 });
 
-/// A type, which is read when it is first asked for.
+/// A type. It is parsed when it is used for the first time.
 #[derive(Debug)]
 pub(crate) struct TypeEntry {
-    /// `io.k8s.api.apps.v1.Deployment`
+    /// The full name, such as `io.k8s.api.apps.v1.Deployment`.
     pub(crate) name: &'static str,
-    /// Its schema, without descriptions.
+    /// The schema, without descriptions.
     pub(crate) json: &'static str,
     read: OnceLock<StructType>,
     shape: OnceLock<ValueShape>,
@@ -35,7 +35,7 @@ impl TypeEntry {
     }
 }
 
-/// The type of this name.
+/// Finds the type with this name.
 pub(crate) fn entry(name: &str) -> Option<&'static TypeEntry> {
     ENTRIES.get(name)
 }
@@ -51,7 +51,7 @@ pub(super) fn entries() -> impl Iterator<Item = &'static TypeEntry> {
     ENTRIES.values()
 }
 
-/// The text of a packed file of this crate.
+/// Decompresses a file of this crate.
 pub(crate) fn unpack(packed: &[u8]) -> String {
     let mut text = String::new();
     if GzDecoder::new(packed).read_to_string(&mut text).is_err() {

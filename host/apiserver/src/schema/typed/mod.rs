@@ -1,8 +1,10 @@
-//! The types of the built-in kinds: what a real server's OpenAPI documents and Go types say of each field.
+//! The types of the built-in kinds, with the properties of each field from a real server's OpenAPI documents and Go
+//! types.
 //!
-//! `kubernetes/types.gz` has them, made by `tools/build-schemas`. It is unpacked when the first type is needed, and
-//! each type is read when it is first met, so a server that serves custom resources only pays for little.
-//! Called by `merge` (list types, patch strategies), `rules` and `verbs` (decoding), and `server` (OpenAPI).
+//! `tools/build-schemas` writes them to `kubernetes/types.gz`. The file is decompressed when a type is needed for the
+//! first time, and each type is parsed when it is first used. So a server with only custom resources spends little on
+//! them. `merge` uses list types and patch strategies, `rules` and `verbs` decode objects, and `server` publishes
+//! OpenAPI.
 
 mod decode;
 mod describe;
@@ -26,10 +28,10 @@ pub(crate) const METADATA: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMe
 /// A Go struct.
 #[derive(Debug)]
 pub(crate) struct StructType {
-    /// The name that messages use: `DeploymentSpec`.
+    /// The short name, such as `DeploymentSpec`. Messages use it.
     pub(crate) go: &'static str,
     pub(crate) fields: BTreeMap<String, Field>,
-    /// All of it is one value, with one owner.
+    /// Whether the whole struct is one value with one owner.
     pub(crate) is_atomic: bool,
 }
 
@@ -37,39 +39,39 @@ pub(crate) struct StructType {
 #[derive(Debug)]
 pub(crate) struct Field {
     pub(crate) shape: ValueShape,
-    /// The name of its Go type: `[]v1.Container`.
+    /// The name of the Go type, such as `[]v1.Container`.
     pub(crate) go: String,
     pub(crate) zero: Zero,
-    /// How items are told apart, where the field is a list.
+    /// For a list: the way in which items are identified.
     pub(crate) list: ListKind,
-    /// Whether the map is one value, with one owner; none: as its type says.
+    /// Whether the map is one value with one owner. `None` if its type decides.
     pub(crate) is_atomic: Option<bool>,
     pub(crate) patch: PatchStrategy,
-    /// A default other than the type's zero.
+    /// A default other than the zero value of the type.
     pub(crate) default: Option<Value>,
 }
 
-/// Whether the Go type tells a field's absence from its zero, and writes either.
+/// How the Go type treats a missing field and a zero value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Zero {
-    /// A pointer: absent and zero are different, and both stay what they are.
+    /// The field is a pointer: missing and zero are different, and both stay as they are.
     Distinct,
-    /// Zero is not written.
+    /// A zero value is not written.
     Omitted,
-    /// Zero is written, also for an absent field.
+    /// A zero value is written, even for a missing field.
     Written,
-    /// A pointer that is written as null if it is absent.
+    /// The field is a pointer, and is written as null if it is missing.
     Null,
 }
 
-/// How a strategic merge patch of a field is taken.
+/// How a strategic merge patch applies to a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum PatchStrategy {
-    /// As its whole new value; maps are merged all the same.
+    /// The patch replaces the value. Maps are merged nevertheless.
     Replace,
-    /// A list of scalars: as values to add.
+    /// For a list of scalars: the values in the patch are added.
     MergeScalars,
-    /// A list of maps: as items to merge with those that have the same key.
+    /// For a list of maps: each item of the patch is merged with the item that has the same value in this field.
     MergeBy(String),
 }
 
@@ -89,14 +91,14 @@ pub(crate) enum ValueShape {
     Quantity,
     Time,
     MicroTime,
-    /// A struct, a list of them, or a scalar: `items` in the schema of a definition.
+    /// A struct, a list of structs, or a scalar, such as `items` in the schema of a definition.
     OneOrMany(&'static str),
     /// Any JSON.
     Any,
 }
 
 impl ValueShape {
-    /// The struct that it is, if it is one.
+    /// The struct, if the value is a struct.
     pub(crate) fn fields(&self) -> Option<&'static StructType> {
         match self {
             ValueShape::Struct(entry) => Some(entry.read()),
@@ -111,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_type_is_read_and_every_reference_leads_somewhere() {
+    fn every_type_and_every_reference_can_be_parsed() {
         let unknown: Vec<String> = entries()
             .flat_map(|entry| entry.read().fields.iter().map(move |(name, field)| (entry.name, name, field)))
             .filter(|(_, name, field)| field.go.is_empty() && !name.starts_with('$'))
@@ -122,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_knows_its_merge_strategy_and_the_meaning_of_its_zero() {
+    fn a_field_has_its_merge_strategy_and_zero_treatment() {
         let pod = entry("io.k8s.api.core.v1.PodSpec").expect("pods are built in").read();
         let containers = &pod.fields["containers"];
         assert_eq!(containers.list, ListKind::Map(vec!["name".to_owned()]));

@@ -1,13 +1,13 @@
-//! The one form of a time: UTC, in whole seconds or in microseconds.
+//! The canonical form of a time: in UTC, with whole seconds or microseconds.
 
 use jiff::Timestamp;
 
-/// `metav1.Time`. An empty text is no time.
+/// Normalizes a `metav1.Time`. `None` if the text is empty.
 pub(super) fn seconds(text: &str) -> Result<Option<String>, String> {
     read(text, "2006-01-02T15:04:05Z07:00", "%Y-%m-%dT%H:%M:%SZ")
 }
 
-/// `metav1.MicroTime`
+/// Normalizes a `metav1.MicroTime`. `None` if the text is empty.
 pub(super) fn micros(text: &str) -> Result<Option<String>, String> {
     read(text, "2006-01-02T15:04:05.000000Z07:00", "%Y-%m-%dT%H:%M:%S.%6fZ")
 }
@@ -24,7 +24,7 @@ fn read(text: &str, layout: &str, form: &str) -> Result<Option<String>, String> 
     }
 }
 
-/// Where Go's parser stops, for the cases that occur: no date at all, no time, no fraction.
+/// The place where Go's parser stops, in Go's words. Covers the usual mistakes: no date, no time, no fraction.
 fn why(text: &str, needs_fraction: bool) -> String {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (rest, element) = match text.get(10..) {

@@ -1,4 +1,5 @@
-//! From a schema's JSON to its [`StructType`]. The files are this crate's own, so what is odd is taken as "anything".
+//! Parses the JSON of a schema into a [`StructType`]. The files belong to this crate, so a schema that is not
+//! understood is not an error: it allows any value.
 
 use serde_json::Value;
 
@@ -57,7 +58,7 @@ fn list_kind(schema: &Value) -> ListKind {
 }
 
 fn patch(schema: &Value) -> PatchStrategy {
-    // `merge,retainKeys` merges; what it retains, a patch says itself.
+    // `merge,retainKeys` counts as `merge`, because the patch itself lists the keys to retain.
     if !text(schema, "/x-kubernetes-patch-strategy").contains("merge") {
         return PatchStrategy::Replace;
     }
@@ -87,7 +88,7 @@ fn shape(schema: &Value) -> ValueShape {
     }
 }
 
-/// Some types have a JSON form of their own.
+/// The shape of a type by its name. Some types have a special JSON form.
 fn named(name: &str) -> ValueShape {
     match name {
         "io.k8s.apimachinery.pkg.api.resource.Quantity" => return ValueShape::Quantity,

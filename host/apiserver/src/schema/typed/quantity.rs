@@ -1,11 +1,11 @@
-//! Quantities (`resource.Quantity`) and their canonical form: no precision is lost, no fraction is left, and the suffix
-//! is as large as possible.
+//! Quantities (`resource.Quantity`) and their canonical form: a number without a fraction, with the largest possible
+//! suffix, and without a loss of precision.
 
 use std::cmp::Ordering;
 
 use serde_json::Value;
 
-/// A text that is no quantity, in a real server's words.
+/// The error for a text that is not a quantity, in a real server's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum QuantityError {
     #[error("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'")]
@@ -16,7 +16,7 @@ pub(crate) enum QuantityError {
     Number,
 }
 
-/// Which suffixes a quantity is written with: those it came with.
+/// The kind of suffix of a quantity. The canonical form keeps it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Style {
     Decimal,
@@ -24,8 +24,9 @@ enum Style {
     Binary,
 }
 
-/// No quantity is larger, and none is finer than a billionth.
+/// The largest quantity.
 const QUANTITY_MAX: i128 = i64::MAX as i128;
+/// The smallest unit is a billionth, the power -9 of ten.
 const QUANTITY_EXPONENT_MIN: i32 = -9;
 
 const DECIMAL: [(&str, i32); 10] =
@@ -42,7 +43,7 @@ pub(crate) fn canonical(text: &str) -> Result<String, QuantityError> {
     Ok(print(nanos, style))
 }
 
-/// Compares two quantities as JSON has them; what is none counts as zero.
+/// Compares two quantities in JSON. A value that is not a quantity counts as zero.
 pub(crate) fn compare(left: &Value, right: &Value) -> Ordering {
     let size = |value: &Value| {
         let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
@@ -51,7 +52,7 @@ pub(crate) fn compare(left: &Value, right: &Value) -> Ordering {
     size(left).cmp(&size(right))
 }
 
-/// The value in billionths, rounded up, and how it was written.
+/// The value in billionths, rounded up, and the kind of suffix.
 fn nanos(text: &str) -> Result<(i128, Style), QuantityError> {
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
     let split = unsigned.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(unsigned.len());
@@ -64,7 +65,7 @@ fn nanos(text: &str) -> Result<(i128, Style), QuantityError> {
         return Err(QuantityError::Number);
     }
     let (base, power, style) = scale(suffix)?;
-    // More digits than these change nothing that is kept.
+    // Further digits would not change the result.
     let fraction: String = fraction.chars().take(18).collect();
     let digits: i128 = format!("{whole}{fraction}")
         .trim_start_matches('0')
@@ -78,7 +79,7 @@ fn nanos(text: &str) -> Result<(i128, Style), QuantityError> {
     Ok((if text.starts_with('-') { -size } else { size }, style))
 }
 
-/// Times a power of ten; what is lost is rounded up.
+/// Multiplies by a power of ten, and rounds up.
 fn shift(value: i128, tens: i32) -> i128 {
     let factor = 10_i128.checked_pow(tens.unsigned_abs());
     match factor {

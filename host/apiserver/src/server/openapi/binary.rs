@@ -1,5 +1,5 @@
 //! Encodes OpenAPI v2 as gnostic's protobuf messages (`openapiv2/OpenAPIv2.proto` of `google/gnostic-models` 0.7),
-//! which client-go requests. Supports only what this server's documents contain.
+//! which client-go requests. Only fields that occur in this server's documents are supported.
 
 use std::convert::Infallible;
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::protobuf::wire;
 
-/// The document of [`super::v2`].
+/// Encodes the document of [`super::v2`].
 pub(super) fn document(document: &Value) -> Vec<u8> {
     let mut bytes = Vec::new();
     text(1, &document["swagger"], &mut bytes);
@@ -20,7 +20,7 @@ pub(super) fn document(document: &Value) -> Vec<u8> {
     bytes
 }
 
-/// `PathItem`
+/// Writes a `PathItem`.
 fn path(path: &Value, bytes: &mut Vec<u8>) {
     for (number, method) in [(2, "get"), (3, "put"), (4, "post"), (5, "delete"), (8, "patch")] {
         if path[method].is_object() {
@@ -31,7 +31,8 @@ fn path(path: &Value, bytes: &mut Vec<u8>) {
 
 fn operation(operation: &Value, bytes: &mut Vec<u8>) {
     for parameter in operation["parameters"].as_array().into_iter().flatten() {
-        // `ParametersItem`, `Parameter`, `NonBodyParameter`, `QueryParameterSubSchema`: each is a `oneof`.
+        // The nested messages are `ParametersItem`, `Parameter`, `NonBodyParameter` and `QueryParameterSubSchema`. The
+        // first three are a `oneof` each.
         message(8, bytes, |bytes| {
             message(1, bytes, |bytes| message(2, bytes, |bytes| message(3, bytes, |bytes| query(parameter, bytes))));
         });
@@ -95,7 +96,7 @@ fn schema(schema: &Value, bytes: &mut Vec<u8>) {
     extensions(31, schema, bytes);
 }
 
-/// Writes the entries of a map: a name and a value each.
+/// Writes the entries of a map, each with its name and value.
 fn named(number: u32, map: &Value, bytes: &mut Vec<u8>, value: impl Fn(&Value, &mut Vec<u8>)) {
     for (name, item) in map.as_object().into_iter().flatten() {
         message(number, bytes, |bytes| {
@@ -105,7 +106,7 @@ fn named(number: u32, map: &Value, bytes: &mut Vec<u8>, value: impl Fn(&Value, &
     }
 }
 
-/// Extensions (names that begin with `x-`) as YAML; their JSON is valid YAML.
+/// Writes extensions, whose names begin with `x-`, as YAML. Their JSON is already valid YAML.
 fn extensions(number: u32, of: &Value, bytes: &mut Vec<u8>) {
     let extensions: Map<String, Value> = of
         .as_object()
@@ -117,7 +118,7 @@ fn extensions(number: u32, of: &Value, bytes: &mut Vec<u8>) {
     named(number, &Value::Object(extensions), bytes, |value, bytes| wire::text(2, &value.to_string(), bytes));
 }
 
-/// `Any`
+/// Writes an `Any`.
 fn any(number: u32, value: &Value, bytes: &mut Vec<u8>) {
     if !value.is_null() {
         message(number, bytes, |bytes| wire::text(2, &value.to_string(), bytes));
@@ -164,7 +165,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// The bytes that gnostic's `ParseDocument` makes of the same document, marshalled.
+    /// The bytes of the same document after gnostic's `ParseDocument` and marshalling.
     const AS_GNOSTIC: &str = "0a03322e3012060a0174120176423f123d0a022f7012371235421b0a1912171a151205717565727922016e320673\
         7472696e67a001014a160a140a03323030120d0a0b0a024f4b12050a030a01724a720a700a0144126b49000000000000f03f58ac029a01\
         01619a010162aa01021000b201080a066f626a656374ca01440a220a0161121db201070a056172726179ba01100a0e120166b201080a06\

@@ -1,8 +1,7 @@
-//! OpenAPI documents: the schemas that a real server publishes for built-in kinds, the schemas of definitions for
-//! custom resources, and the paths with the query parameters that kubectl looks for before it leaves validation to the
-//! server.
+//! OpenAPI documents. They have the schemas that a real server publishes for built-in kinds, and the schemas of custom
+//! resources. Their paths have the query parameters by which kubectl recognizes that the server validates fields.
 //!
-//! The documents are built at each request: clients cache them by hash, and few request them.
+//! The documents are built at each request. Requests are rare, because clients cache the documents by hash.
 
 mod binary;
 mod paths;
@@ -14,7 +13,7 @@ use crate::resources::builtin::KUBERNETES;
 use crate::resources::registry::Registry;
 use schemas::Edition;
 
-/// `/openapi/v3`: the paths of the documents, one per version.
+/// The document at `/openapi/v3`: the paths of the documents, one per version.
 pub(crate) fn index(registry: &Registry, revision: u64) -> Value {
     let mut paths = Map::new();
     for group in registry.groups() {
@@ -49,12 +48,12 @@ pub(crate) fn document(registry: &Registry, group: &str, version: &str) -> Optio
 /// The media type of [`v2_as_protobuf`].
 pub(crate) const V2_PROTOBUF_MEDIA: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 
-/// `/openapi/v2` in the encoding that client-go requests.
+/// The document at `/openapi/v2`, in the encoding that client-go requests.
 pub(crate) fn v2_as_protobuf(registry: &Registry) -> Vec<u8> {
     binary::document(&v2(registry))
 }
 
-/// `/openapi/v2`: the schemas of all versions in the older form. Its paths only show which kinds exist.
+/// The document at `/openapi/v2`: the schemas of all versions in the older form. Its paths only show which kinds exist.
 pub(crate) fn v2(registry: &Registry) -> Value {
     let resources: Vec<_> = registry.all().collect();
     let definitions: Map<String, Value> = schemas::of_resources(&resources, Edition::V2)

@@ -1,11 +1,11 @@
-//! The paths of an OpenAPI document, as far as clients use them.
+//! The paths of an OpenAPI document. Only the parts that clients use are present.
 
 use serde_json::{Map, Value, json};
 
 use super::schemas::{self, kind_extension};
 use crate::resources::resource::ResourceType;
 
-/// `api/v1`, `apis/apps/v1`
+/// The path of a version, such as `api/v1` or `apis/apps/v1`.
 pub(super) fn of_version(group: &str, version: &str) -> String {
     if group.is_empty() { format!("api/{version}") } else { format!("apis/{group}/{version}") }
 }
@@ -21,7 +21,7 @@ pub(super) fn of_resource(resource: &ResourceType) -> Vec<(String, Value)> {
     found
 }
 
-/// The older form's path of an object, which names its kind.
+/// The path of an object in the older form. It shows that the kind exists.
 pub(super) fn of_kind(resource: &ResourceType) -> Vec<(String, Value)> {
     if resource.is_review() {
         return Vec::new();
@@ -32,7 +32,7 @@ pub(super) fn of_kind(resource: &ResourceType) -> Vec<(String, Value)> {
         "x-kubernetes-action": "get",
         "x-kubernetes-group-version-kind": kind_extension(resource),
     });
-    // kubectl looks at a kind's PATCH operation to learn whether the server validates fields.
+    // From the PATCH operation of a kind, kubectl learns whether the server validates fields.
     let parameters: Vec<Value> = PATCH_PARAMETERS
         .iter()
         .map(|name| json!({ "name": name, "in": "query", "type": "string", "uniqueItems": true }))

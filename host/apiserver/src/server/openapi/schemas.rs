@@ -15,8 +15,8 @@ pub(super) enum Edition {
     V3,
 }
 
-/// The descriptions of `metav1.TypeMeta` and `PartialObjectMetadata`, which a custom resource gets whatever its
-/// definition says.
+/// The descriptions of `apiVersion` and `kind` in `metav1.TypeMeta`. A custom resource always has these, whatever its
+/// definition contains.
 const TYPE_META: [(&str, &str); 2] = [
     (
         "apiVersion",
@@ -51,7 +51,7 @@ const METADATA_TEXT: &str = "Standard object's metadata. More info: \
 
 const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
 
-/// The schemas of these resources and of everything that they refer to.
+/// The schemas of these resources, and all schemas to which they refer.
 pub(super) fn of_resources(resources: &[&Arc<ResourceType>], edition: Edition) -> Map<String, Value> {
     let mut found = Map::new();
     let mut wanted: Vec<String> = Vec::new();
@@ -74,7 +74,7 @@ pub(super) fn of_resources(resources: &[&Arc<ResourceType>], edition: Edition) -
     found
 }
 
-/// The name of a kind's schema: with the group's labels reversed, as on a real server.
+/// The name of a kind's schema. As on a real server, it has the labels of the group in reverse order.
 pub(super) fn name(resource: &ResourceType) -> String {
     if !resource.type_name.is_empty() {
         return resource.type_name.to_owned();
@@ -87,10 +87,11 @@ pub(super) fn kind_extension(resource: &ResourceType) -> Value {
     json!({ "group": resource.id.group, "version": resource.version, "kind": resource.kind })
 }
 
-/// `buildKubeNative` in `apiextensions-apiserver/pkg/controller/openapi/builder/builder.go`.
+/// The schema of a custom resource, like `buildKubeNative` in
+/// `apiextensions-apiserver/pkg/controller/openapi/builder/builder.go`.
 fn of_definition(resource: &ResourceType, openapi: &Value, edition: Edition) -> Value {
     let mut schema = if edition == Edition::V2 && openapi[PRESERVE] == true {
-        // With more than the type, kubectl would complain about fields that the schema leaves out.
+        // Only the type: with more, kubectl would report fields that the schema does not declare.
         json!({ "type": "object" })
     } else {
         let mut schema = openapi.clone();
@@ -111,7 +112,7 @@ fn add_object_fields(schema: &mut Value, type_meta: &[(&str, &str)]) {
     }
 }
 
-/// `addEmbeddedProperties` in the same file.
+/// Adds the fields of an object to embedded resources, like `addEmbeddedProperties` in the same file.
 fn add_to_embedded(schema: &mut Value, edition: Edition) {
     let properties = schema.get_mut("properties").and_then(Value::as_object_mut);
     properties.into_iter().flatten().for_each(|(_, property)| add_to_embedded(property, edition));
@@ -146,8 +147,7 @@ fn collect_references(schema: &Value, found: &mut Vec<String>) {
     }
 }
 
-/// Rewrites a schema in the older form: references stand alone, there are no alternatives, and zero defaults are left
-/// out.
+/// Rewrites a schema for OpenAPI v2: unwraps references from `allOf`, and removes alternatives and defaults.
 pub(super) fn to_v2(schema: &mut Value) {
     match schema {
         Value::Object(fields) => {
@@ -163,7 +163,7 @@ pub(super) fn to_v2(schema: &mut Value) {
                 fields.insert("type".to_owned(), json!("string"));
             }
             for keyword in ["anyOf", "not", "nullable", "default"] {
-                // A property may have this name.
+                // An object here is not the keyword, but a property with the same name.
                 if fields.get(keyword).is_some_and(|value| keyword == "default" || !value.is_object()) {
                     fields.remove(keyword);
                 }

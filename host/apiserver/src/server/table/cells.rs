@@ -1,4 +1,4 @@
-//! The cells of a built-in kind's row: most are a field, verbatim or summarised.
+//! The cells in rows of built-in kinds. Most cells show a field, unchanged or summarized.
 
 use serde_json::{Value, json};
 
@@ -7,25 +7,26 @@ use crate::clock::Moment;
 use crate::object::{self, items, text};
 use crate::verbs::scale::selector_text;
 
-/// A cell, described by JSON pointers into the object.
+/// A cell. Most variants have JSON pointers to fields of the object.
 pub(in crate::server) enum Cell {
     Name,
     Age,
     /// The creation timestamp itself.
     Created,
-    /// The field as a text, or the second field if the first is absent or empty.
+    /// The field as a text. If it is missing or empty, the second argument.
     Text(&'static str, &'static str),
-    /// The field, or 0.
+    /// The field, or 0 if it is missing.
     Number(&'static str),
-    /// The field, or the second field if the first is absent.
+    /// The field, or the second argument if the field is missing.
     Flag(&'static str, bool),
-    /// The field verbatim, or the second argument as a text.
+    /// The field unchanged. If it is missing, the second argument as a text.
     Raw(&'static str, &'static str),
-    /// The total number of entries of these lists and maps.
+    /// The total number of entries in these lists and maps.
     Count(&'static [&'static str]),
-    /// A field of all items of a list, joined by commas, or the third argument if the list is empty.
+    /// The list, and a field of its items: the field's values joined by commas. If the list is empty, the third
+    /// argument.
     Each(&'static str, &'static str, &'static str),
-    /// A map of texts as `key=value,key=value`.
+    /// A map of strings as `key=value,key=value`.
     Labels(&'static str),
     /// A `metav1.LabelSelector`.
     Selector(&'static str),

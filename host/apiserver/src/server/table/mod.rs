@@ -1,5 +1,5 @@
-//! Tables, as `kubectl get` shows them. The columns of CRDs follow their JSON paths; the columns of built-in kinds are
-//! a real server's (`resources/column`), and `rows` fills their cells.
+//! The tables that `kubectl get` shows. CRDs declare columns by JSON paths. Built-in kinds have the columns of a real
+//! server (`resources/column`), and `rows` fills their cells.
 
 mod cells;
 mod nodes;
@@ -81,7 +81,7 @@ impl Printer<'_> {
     }
 }
 
-/// A cell holds a value of the column's type, or null if the object has no such value.
+/// The value of a cell. It has the column's type, or is null if the object has no such value.
 fn cell(column: &Column, path: &JsonPath, object: &Value, now: Moment) -> Value {
     let found = path.find(object);
     let Some(first) = found.first().copied() else { return Value::Null };

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::texts::{condition, or_none};
 use crate::object::{items, text};
 
-/// Whether the node is ready, and whether it accepts new pods.
+/// A text that says whether the node is ready, and whether it accepts new pods.
 pub(super) fn state(node: &Value) -> String {
     let ready = match condition(node, "Ready", "") {
         "True" => "Ready",
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_says_its_state_and_its_roles() {
+    fn a_node_shows_its_state_and_its_roles() {
         let node = json!({
             "metadata": { "labels": { "node-role.kubernetes.io/worker": "", "kubernetes.io/role": "edge", "a": "b" } },
             "spec": { "unschedulable": true },

@@ -6,7 +6,7 @@ use super::texts::condition;
 use crate::clock::Moment;
 use crate::object::{self, items, text};
 
-/// A pod's state, from the statuses of its containers.
+/// The state of a pod, computed from the statuses of its containers.
 #[derive(Default)]
 struct PodStory {
     ready: usize,
@@ -52,8 +52,8 @@ impl PodStory {
         }
     }
 
-    /// Looks at the init containers. Once the main containers may run, returns the restarts of the init containers that
-    /// keep running, and the last of these restarts.
+    /// Looks at the init containers. `None` if the main containers cannot run yet. Otherwise returns how often sidecars
+    /// (init containers that keep running) were restarted, and the time of the last of these restarts.
     fn follow_first(&mut self, pod: &Value) -> Option<(i64, String)> {
         let first = items(pod, "/spec/initContainers");
         let mut of_sidecars = PodStory::default();
@@ -87,7 +87,7 @@ impl PodStory {
         goes_on.then_some((of_sidecars.restarts, of_sidecars.restarted))
     }
 
-    /// Looks at the pod's main containers from last to first, so that the first one decides.
+    /// Looks at the main containers from the last to the first, so that the first container decides about the state.
     fn follow_others(&mut self, pod: &Value) {
         let (mut runs, mut error) = (false, None);
         for status in items(pod, "/status/containerStatuses").iter().rev() {
@@ -118,7 +118,7 @@ impl PodStory {
     }
 }
 
-/// How a container ended.
+/// A text that says how a container ended.
 fn end(terminated: &Value) -> String {
     let number = |key: &str| terminated[key].as_i64().unwrap_or_default();
     match (text(terminated, "/reason"), number("signal")) {
@@ -128,7 +128,7 @@ fn end(terminated: &Value) -> String {
     }
 }
 
-/// The number of containers that are ready.
+/// The numbers of ready containers and of all containers.
 pub(super) fn ready(pod: &Value) -> String {
     let story = PodStory::of(pod);
     format!("{}/{}", story.ready, story.containers)
@@ -170,7 +170,7 @@ pub(super) fn completion(object: &Value) -> Option<Value> {
     Some(json!({ "type": "Completed", "status": "True", "reason": reason, "message": message }))
 }
 
-/// The first of these fields that the event has: the two forms of events name it differently.
+/// The value of the first of these fields that the event has, because the two forms of events have different names.
 fn event_text<'a>(event: &'a Value, pointers: &[&str]) -> &'a str {
     pointers.iter().map(|pointer| text(event, pointer)).find(|text| !text.is_empty()).unwrap_or_default()
 }
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_container_that_does_not_run_has_the_pods_last_word() {
+    fn a_container_that_does_not_run_decides_about_the_state() {
         let states = |a: Value, b: Value| json!([{ "name": "a", "ready": true, "state": a }, { "name": "b", "ready": true, "state": b }]);
         let with = |states: Value| pod(json!({ "phase": "Running", "containerStatuses": states }));
         let completed = json!({ "terminated": { "exitCode": 0, "reason": "Completed" } });
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn restarts_say_when_the_last_one_was() {
+    fn restarts_show_the_time_of_the_last_restart() {
         let now = Time::start(Clock::Given(std::time::SystemTime::UNIX_EPOCH)).now();
         let ended = json!({ "terminated": { "finishedAt": "1969-12-31T23:59:30Z" } });
         let status = json!([{ "name": "a", "restartCount": 2, "lastState": ended, "state": { "running": {} } }]);
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn the_row_of_a_pod_that_is_over_has_a_condition() {
+    fn the_row_of_an_ended_pod_has_a_condition() {
         assert_eq!(completion(&pod(json!({ "phase": "Running" }))), None);
         let over = completion(&pod(json!({ "phase": "Failed" }))).expect("the pod is over");
         assert_eq!(over["message"], "The pod failed.");

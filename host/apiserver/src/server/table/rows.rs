@@ -5,7 +5,7 @@ use super::cells::Cell::{
 };
 use super::{nodes, pods, services, storage, texts, workloads};
 
-/// The row of a kind without columns of its own.
+/// The cells of a kind that has no special columns.
 pub(super) const NAME_AND_AGE: &[Cell] = &[Name, Age];
 const NAME_AND_CREATION: &[Cell] = &[Name, Created];
 const BINDING: &[Cell] = &[Name, By(texts::role), Age, By(texts::users), By(texts::groups), By(texts::accounts)];
@@ -24,7 +24,7 @@ const EVENT: &[Cell] = &[
 const CONTAINERS: Cell = Each("/spec/template/spec/containers", "/name", "");
 const IMAGES: Cell = Each("/spec/template/spec/containers", "/image", "");
 
-/// The cells of a resource (`deployments.apps`).
+/// The cells of a resource, such as `deployments.apps`.
 pub(super) fn of(resource: &str) -> Option<&'static [Cell]> {
     ROWS.iter().find(|(name, _)| *name == resource).map(|(_, cells)| *cells)
 }
@@ -156,7 +156,7 @@ const ROWS: &[(&str, &[Cell])] = &[
             Age,
         ],
     ),
-    // A real server also has one column fewer than cells here.
+    // As in a real server, this kind has one cell more than columns.
     ("ipaddresses.networking.k8s.io", &[Name, By(services::parent), Age]),
     (
         "jobs.batch",

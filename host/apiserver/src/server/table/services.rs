@@ -32,7 +32,7 @@ fn balancer_addresses(object: &Value) -> Vec<&str> {
     all
 }
 
-/// Addresses of an ingress.
+/// The addresses of an ingress.
 pub(super) fn load_balancer(ingress: &Value) -> String {
     balancer_addresses(ingress).join(",")
 }
@@ -48,7 +48,7 @@ pub(super) fn ports(service: &Value) -> String {
     or_none(items(service, "/spec/ports").iter().map(port).collect::<Vec<_>>().join(","))
 }
 
-/// Addresses of a service's backends, from its Endpoints.
+/// The addresses in Endpoints.
 pub(super) fn endpoints(object: &Value) -> String {
     let mut all = Vec::new();
     for subset in items(object, "/subsets") {
@@ -68,7 +68,7 @@ pub(super) fn endpoints(object: &Value) -> String {
     first_of(&all, "<none>")
 }
 
-/// The ports of an endpoint slice; a port without a number means all ports.
+/// The ports of an endpoint slice. A port without a number means all ports.
 pub(super) fn slice_ports(slice: &Value) -> String {
     let port = |port: &Value| match (port["port"].as_i64(), port["name"].as_str()) {
         (Some(number), _) => number.to_string(),
@@ -83,7 +83,7 @@ pub(super) fn slice_addresses(slice: &Value) -> String {
     first_of(&all.map(str::to_owned).collect::<Vec<_>>(), "<unset>")
 }
 
-/// Hosts of an ingress; `*` if it accepts any host.
+/// The hosts of an ingress. `*` if it accepts any host.
 pub(super) fn hosts(ingress: &Value) -> String {
     let rules = items(ingress, "/spec/rules");
     let hosts = rules.iter().map(|rule| text(rule, "/host").to_owned()).filter(|host| !host.is_empty());
@@ -107,7 +107,7 @@ pub(super) fn parameters(class: &Value) -> String {
     format!("{}{group}/{}", text(found, "/kind"), text(found, "/name"))
 }
 
-/// The owner of an address.
+/// The object that owns an IP address.
 pub(super) fn parent(address: &Value) -> String {
     let Some(found) = address.pointer("/spec/parentRef").filter(|found| found.is_object()) else {
         return "<none>".to_owned();
@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_from_without_depends_on_the_type() {
+    fn an_external_address_depends_on_the_type() {
         let of = |kind: &str, ingress: Value, given: Value| {
             let spec = json!({ "type": kind, "externalIPs": given, "externalName": "a.b" });
             external_address(&json!({ "spec": spec, "status": { "loadBalancer": { "ingress": ingress } } }))

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::texts::name_or_default;
 use crate::object::{self, strings, text};
 
-/// The annotation that named the class before there was a field.
+/// The annotation that had the storage class before there was a field.
 const CLASS: &str = "/metadata/annotations/volume.beta.kubernetes.io~1storage-class";
 
 pub(super) fn phase(object: &Value) -> String {
@@ -58,12 +58,12 @@ pub(super) fn class_name(class: &Value) -> String {
     name_or_default(class, &annotations)
 }
 
-/// The used and the hard amounts of a quota.
+/// The used and the hard requests of a quota.
 pub(super) fn quota_requests(quota: &Value) -> String {
     quota_lines(quota, false)
 }
 
-/// The same for limits.
+/// The used and the hard limits of a quota.
 pub(super) fn quota_limits(quota: &Value) -> String {
     quota_lines(quota, true)
 }

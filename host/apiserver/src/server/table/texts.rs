@@ -1,17 +1,17 @@
-//! Texts that the cells of several kinds share.
+//! Texts in the cells of several kinds.
 
 use serde_json::Value;
 
 use crate::object::{self, text};
 
-/// Longer lists are cut to this many items.
+/// The most items of a list that a cell shows.
 const SHOWN_ITEMS_MAX: usize = 3;
 
 pub(super) fn or_none(text: String) -> String {
     if text.is_empty() { "<none>".to_owned() } else { text }
 }
 
-/// The first items of a list, and the number of the others.
+/// The first items of a list, and how many more there are.
 pub(super) fn first_of(all: &[String], none: &str) -> String {
     match all.len() {
         0 => none.to_owned(),
@@ -22,7 +22,7 @@ pub(super) fn first_of(all: &[String], none: &str) -> String {
     }
 }
 
-/// A map of texts as `key=value,key=value`.
+/// A map of strings as `key=value,key=value`.
 pub(super) fn all_labels(labels: Option<&Value>) -> String {
     let mut parts: Vec<String> = labels
         .and_then(Value::as_object)
@@ -34,7 +34,7 @@ pub(super) fn all_labels(labels: Option<&Value>) -> String {
     or_none(parts.join(","))
 }
 
-/// The name, marked if an annotation makes the object its kind's default.
+/// The name. It is marked if an annotation makes the object the default of its kind.
 pub(super) fn name_or_default(object: &Value, annotations: &[&str]) -> String {
     let set = |key: &&str| object.pointer("/metadata/annotations").is_some_and(|all| all[*key] == "true");
     let mark = if annotations.iter().any(set) { " (default)" } else { "" };
@@ -85,7 +85,7 @@ pub(super) fn param_reference(object: &Value) -> String {
     }
 }
 
-/// The status of a condition; the last argument if the object has no condition of this type.
+/// The status of a condition. If the object has no condition of this type, `other`.
 pub(super) fn condition<'a>(object: &'a Value, kind: &str, other: &'a str) -> &'a str {
     let conditions = object::items(object, "/status/conditions");
     conditions.iter().find(|found| found["type"] == kind).map_or(other, |found| text(found, "/status"))

@@ -6,24 +6,24 @@ use crate::clock::{Moment, human_duration};
 use crate::object::{self, condition_holds, items, text};
 use crate::verbs::scale::selector_text;
 
-/// More metrics are cut to this many.
+/// The most metrics that a cell shows.
 const SHOWN_METRICS_MAX: usize = 2;
 
 fn number(object: &Value, pointer: &str) -> i64 {
     object.pointer(pointer).and_then(Value::as_i64).unwrap_or_default()
 }
 
-/// The numbers of ready and of wanted pods.
+/// The numbers of ready and of desired pods.
 pub(super) fn ready(object: &Value) -> String {
     format!("{}/{}", number(object, "/status/readyReplicas"), number(object, "/spec/replicas"))
 }
 
-/// A Deployment prints its selector in another form, even if the selector is empty.
+/// The selector of a Deployment, which has another form than the selectors of other kinds.
 pub(super) fn deployment_selector(deployment: &Value) -> String {
     deployment.pointer("/spec/selector").map(selector_text).unwrap_or_default()
 }
 
-/// The owner of a revision.
+/// The controller of a revision.
 pub(super) fn controller(revision: &Value) -> String {
     let owner = items(revision, "/metadata/ownerReferences").iter().find(|owner| owner["controller"] == true);
     let Some(owner) = owner else { return "<none>".to_owned() };
@@ -66,7 +66,7 @@ pub(super) fn completions(job: &Value) -> String {
     }
 }
 
-/// How long a job has been running, or ran.
+/// How long a job has been running. For a finished job, how long it ran.
 pub(super) fn job_duration(job: &Value, now: Moment) -> String {
     match (text(job, "/status/startTime"), text(job, "/status/completionTime")) {
         ("", _) => String::new(),
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_says_how_far_it_got() {
+    fn a_job_shows_its_completions_and_state() {
         let job = |spec: Value| json!({ "spec": spec, "status": { "succeeded": 1 } });
         assert_eq!(completions(&job(json!({ "completions": 3 }))), "1/3");
         assert_eq!(completions(&job(json!({ "parallelism": 2 }))), "1/1 of 2");

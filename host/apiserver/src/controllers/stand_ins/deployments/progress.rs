@@ -10,7 +10,7 @@ use crate::object::{self, text};
 /// The value of `progressDeadlineSeconds` that means no deadline.
 const NO_DEADLINE: u64 = 2_147_483_647;
 
-/// The effect of one look on the `Progressing` condition.
+/// The effect of one pass over a deployment on its `Progressing` condition.
 pub(super) enum Progress {
     /// No effect: the deployment was only scaled, or is paused.
     Ignore,
