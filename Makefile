@@ -1,4 +1,4 @@
-# The project's commands. `make` lists them; tools/README.md says how they work.
+# The project's commands. `make` lists them. tools/README.md explains the scripts behind them.
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
@@ -9,7 +9,7 @@ MAKEFLAGS += --no-builtin-rules
 
 CARGO_TARGET_DIR ?= target
 
-# What `bench` and `bench-check` pass on.
+# `bench` and `bench-check` pass these variables on.
 export QUICK CASES CONTENDERS ROUNDS SEED RECORD BUILD
 
 .PHONY: help setup build plugins interpreter guests conformance stock demo test soak fuzz bench bench-check clean
@@ -24,11 +24,11 @@ setup: ## install what the build needs; TESTS=1: and what the tests need
 build: setup plugins interpreter ## build the host (target/debug/windlass) and the plugins
 	cargo build --locked --workspace --bins
 
-# Before the host, which contains it. Without it, a host builds no plugins in Starlark, and says so.
+# The host contains the interpreter, so it is built first. A host without it cannot build plugins in Starlark, and reports so.
 interpreter: setup ## build the interpreter of Starlark to target/interpreter
 	@tools/build-interpreter
 
-# The other WebApp plugin has a folder of its own: a host that ran both would have them fight over each WebApp.
+# The composite WebApp plugin has its own folder: in one host, both would fight over each WebApp.
 plugins: setup ## build the plugins to target/plugins
 	tools/build-component webapp $(CARGO_TARGET_DIR)/plugins
 	tools/build-component replicaset $(CARGO_TARGET_DIR)/plugins
@@ -48,7 +48,7 @@ conformance: build ## build the conformance suite's probes, and the WebApp plugi
 stock: build ## build the tests' plugins by stock toolchains, without an SDK
 	@tools/build-stock $(NAMES)
 
-# No more than it runs, with cargo's own lines left out; the host as `build` has it, so that tests share it.
+# Builds only what the demo runs, and hides cargo's own lines. The host is built with the flags of `build`, so that tests share it.
 demo: setup ## see the WebApp plugin reconcile; KEEP=1: leave it running
 	@tools/progress "Building the WebApp plugin" tools/build-component webapp $(CARGO_TARGET_DIR)/plugins
 	@tools/progress "Building windlass (the first time takes minutes)" cargo build --locked --workspace --bins
@@ -59,14 +59,14 @@ test: ## run all the tests; STAGES="unit stories": only these
 	@tools/setup tests
 	@tools/test $(STAGES)
 
-soak: ## tell the long stories in full, and record them in docs/soak; STORIES="replicas crash": only these; SKEW_FROM=COMMIT: the other version of the story skew
+soak: ## run the long stories in full, and record them in docs/soak; STORIES="replicas crash": only these; SKEW_FROM=COMMIT: the other version of the story skew
 	@tools/setup tests
 	@tools/soak $(STORIES)
 
-fuzz: setup ## fuzz what reads files of strangers, and record it in docs/soak; TARGETS=loader: only this; FUZZ_SECONDS=300 each
+fuzz: setup ## fuzz the parsers of untrusted files, and record the results in docs/soak; TARGETS=loader: only this; FUZZ_SECONDS=300 each
 	@tools/fuzz $(TARGETS)
 
-# All crates are named together, and the host is built by the same profile: cargo unifies their features, so that all share one build.
+# All commands select the whole workspace and the same profile: cargo unifies the features of the selected crates, so all share one build.
 bench: ## measure; QUICK=1: less of it; PEERS=1: beside other controllers, CASES=converge,edit ROUNDS=5; docs/benchmarks.md has results
 	@tools/setup tests
 ifdef PEERS

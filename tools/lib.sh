@@ -1,12 +1,12 @@
 # shellcheck shell=bash
-# What the scripts in this folder share. Source it after `set -euo pipefail`; it changes to the project's root.
+# Code that the scripts in this folder share. Source it after `set -euo pipefail`. It changes to the project's root.
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 
-# Where things that are built once per machine are kept.
+# The folder for things that are built once per machine.
 cache_dir="${XDG_CACHE_HOME:-$HOME/.cache}/windlass"
 
-# Cargo's, absolute: tests run in their crates' folders.
+# Cargo's target folder, as an absolute path because tests run in the folders of their crates.
 target_dir="${CARGO_TARGET_DIR:-$PWD/target}"
 
 # The release that rust-toolchain.toml pins.
@@ -21,7 +21,7 @@ die() {
 
 have() { command -v "$1" >/dev/null 2>&1; }
 
-# limited SECONDS COMMAND…: macOS has no `timeout`.
+# limited SECONDS COMMAND…: runs the command with a time limit. Falls back to perl, because macOS has no `timeout`.
 limited() {
     if have timeout; then
         timeout --kill-after=5 "$@"
@@ -30,12 +30,12 @@ limited() {
     fi
 }
 
-# at_least MINIMUM VERSION: whether VERSION is not older.
+# at_least MINIMUM VERSION: whether VERSION is MINIMUM or newer.
 at_least() { [ "$(printf '%s\n' "$1" "$2" | sort -V | head -n 1)" = "$1" ]; }
 
 has_gnu_tar() { tar --version 2>/dev/null | grep -q GNU; }
 
-# from_caller PATH: absolute, as the caller meant it, who was in the folder $caller.
+# from_caller PATH: prints the absolute path. A relative PATH counts from the caller's folder, $caller.
 from_caller() {
     case "$1" in
     /*) echo "$1" ;;
@@ -43,21 +43,21 @@ from_caller() {
     esac
 }
 
-# The version of windlass that is built here.
+# Prints the version of windlass that is built here.
 version() { sed -n '/^\[workspace\.package\]$/,/^$/s/^version = "\(.*\)"$/\1/p' Cargo.toml; }
 
-# This machine's, as archives are named by it: linux-x86_64.
+# Prints this machine's platform as in the names of archives, such as linux-x86_64.
 platform() { printf '%s-%s\n' "$(uname -s | tr '[:upper:]' '[:lower:]')" "$(uname -m)"; }
 
-# The time that what is made of this commit bears, in seconds: SOURCE_DATE_EPOCH, else that of the commit.
+# Prints the time, in seconds, that files built from this commit carry: SOURCE_DATE_EPOCH, or else the commit's time.
 commit_time() {
     [ -z "${SOURCE_DATE_EPOCH:-}" ] || { echo "$SOURCE_DATE_EPOCH" && return; }
-    git log -1 --format=%ct 2>/dev/null || die "this is no Git repository: set SOURCE_DATE_EPOCH, and WINDLASS_COMMIT"
+    git log -1 --format=%ct 2>/dev/null || die "this is not a Git repository: set SOURCE_DATE_EPOCH and WINDLASS_COMMIT"
 }
 
 processors() { getconf _NPROCESSORS_ONLN; }
 
-# browser_program: prints the path of the machine's Chromium, or fails. CHROMIUM names another.
+# browser_program: prints the path of the machine's Chromium, or fails. CHROMIUM may name another program.
 browser_program() {
     local program
     for program in ${CHROMIUM:+"$CHROMIUM"} chromium chromium-browser google-chrome google-chrome-stable; do
@@ -68,12 +68,12 @@ browser_program() {
 
 is_debian() { have apt-get && have dpkg; }
 
-# file_sha256 FILE: its digest alone.
+# file_sha256 FILE: prints only the digest.
 file_sha256() {
     if have sha256sum; then sha256sum "$1"; else shasum -a 256 "$1"; fi | cut -d ' ' -f 1
 }
 
-# sources PATH…: the files there that somebody has written.
+# sources PATH…: lists the files there that were written by hand.
 sources() {
     local path
     for path in "$@"; do
@@ -82,18 +82,19 @@ sources() {
     done | LC_ALL=C sort -u
 }
 
-# publish FOLDER NAME: gives what is complete in FOLDER its NAME. Of several at once the first is it, and the others' folders go.
+# publish FOLDER NAME: gives the complete FOLDER its NAME. If several processes do so at once, the first one wins, and
+# the other folders are removed.
 publish() {
-    # A link, for what is installed may know its own path. One that leads nowhere is nobody's name.
+    # NAME is a link, because installed programs may contain their own path. Remove a link that leads nowhere.
     [ -e "$2" ] || ! [ -L "$2" ] || rm -f "$2"
     if ! ln -sn "$1" "$2" 2>/dev/null; then
-        [ -e "$2" ] || die "$1 is complete, and cannot be given the name $2: is there room for a link?"
+        [ -e "$2" ] || die "cannot link $2 to the complete $1: is the disk full?"
         rm -rf "$1"
     fi
 }
 
-# go_program NAME FOLDER [go build flags…]: prints the path of the Go module's program, built at most once per machine
-# for the same sources, dependencies, flags and Go.
+# go_program NAME FOLDER [go build flags…]: prints the path of the Go module's program. Builds it at most once per
+# machine for the same sources, dependencies, flags and Go.
 go_program() {
     local name=$1 folder=$2
     shift 2
@@ -103,7 +104,8 @@ go_program() {
     if ! [ -x "$program" ]; then
         say "building $name, once for these sources (the first time takes minutes)"
         mkdir -p "${program%/*}"
-        # CGO off: one static file that depends on nothing of the machine. Linked beside its final name, then renamed.
+        # Without CGO, the program is one static file that needs no library of the machine. It is linked under a
+        # temporary name, then renamed.
         (cd "$folder" && CGO_ENABLED=0 ../../tools/go build -buildvcs=false -mod=readonly "$@" -o "$program.new.$$" . >&2) ||
             die "$name could not be built from $folder"
         mv "$program.new.$$" "$program"
@@ -117,13 +119,13 @@ go_program_key() {
     {
         printf '%s\n' "$@"
         tools/go version
-        # Tests are no part of the program.
+        # Tests are not part of the program.
         find "$folder" -type f ! -name '*_test.go' \( -name '*.go' -o -name 'go.mod' -o -name 'go.sum' \) | LC_ALL=C sort |
             while read -r file; do echo "$file" && cat "$file"; done
     } | { if have sha256sum; then sha256sum; else shasum -a 256; fi; } | cut -c 1-16
 }
 
-# cargo_program CRATE VERSION: prints the path of the crate's program, installed at most once per machine.
+# cargo_program CRATE VERSION: prints the path of the crate's program. Installs it at most once per machine.
 cargo_program() {
     local crate=$1 version=$2 installed new
     installed="$cache_dir/$crate/$version"
@@ -139,12 +141,13 @@ cargo_program() {
     echo "$installed/bin/$crate"
 }
 
-# link_packages FOLDER: lets a folder with a package.json find npm's packages and the SDK, without an installation of its own.
+# link_packages FOLDER: lets a folder with a package.json use the npm packages and the SDK without an installation of
+# its own.
 link_packages() {
     [ -f "$1/package.json" ] || return 0
     local packages package
     packages=$(tools/languages --npm)
-    # Somebody's own installation is left alone; links of ours may lead to what other versions had.
+    # Leave a user's own installation alone. Replace our links, because they may lead to packages of older versions.
     if [ -e "$1/node_modules" ] && ! [ -L "$1/node_modules/.bin" ]; then return 0; fi
     mkdir -p "$1/node_modules/@types"
     for package in .bin esbuild typescript componentize-qjs @types/node undici-types; do

@@ -41,7 +41,7 @@ enum Sort {
 
 const COURSE: [Sort; 5] = [Sort::Good, Sort::Trapping, Sort::Good, Sort::Broken, Sort::Replacement];
 
-/// What the plugin's own log lines say, counted.
+/// Counts from the plugin's own log lines.
 #[derive(Debug, Default)]
 struct Ledger {
     keys: BTreeMap<String, Key>,

@@ -37,9 +37,9 @@ pub struct Lab {
 /// One call of the plugin: its request, and the result of each step.
 #[derive(Clone, Debug, Default)]
 pub struct Call {
-    /// The results, in the order of execution.
+    /// The request without its object, but with the object's `generation`.
     pub request: Value,
-    /// In the order of execution.
+    /// The results, in the order of execution.
     pub steps: Vec<Step>,
     /// Whether the script has ended.
     pub ended: bool,

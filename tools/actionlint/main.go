@@ -1,4 +1,4 @@
-// actionlint's own command, from its published module: what checks .github/workflows.
+// The command of actionlint, built from its published module. It checks .github/workflows.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// crane's own command, from its published module: what brings the image of a release to a registry.
+// The command of crane, built from its published module. It pushes the images of a release to a registry.
 package main
 
 import (
@@ -8,7 +8,7 @@ import (
 )
 
 func main() {
-	// It has told of the error.
+	// The command has already printed the error.
 	if err := cmd.Root.Execute(); err != nil {
 		os.Exit(1)
 	}

@@ -1,4 +1,4 @@
-// Helm's own command, from its published module: what lints and renders the chart in deploy/chart.
+// The command of Helm, built from its published module. It lints and renders the chart in deploy/chart.
 package main
 
 import (

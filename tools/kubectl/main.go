@@ -1,4 +1,4 @@
-// Command kubectl is Kubernetes' own, built from its published module for machines that have none.
+// Command kubectl is Kubernetes' own, built from its published module for machines without a kubectl.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Reads metrics, rules and expressions with Prometheus' own code, as `promtool check` does: what checks the page of a host, and
-// the alerts and the dashboard of the chart. promtool itself would compile all of Prometheus.
+// Checks metrics, rules and expressions with Prometheus' own code, as `promtool check` does: the /metrics page of a
+// host, and the alerts and the dashboard of the chart. promtool itself would compile all of Prometheus.
 package main
 
 import (
@@ -46,7 +46,8 @@ func main() {
 	}
 }
 
-// metrics finds what is no OpenMetrics, which is an error, and what is against Prometheus' conventions.
+// metrics checks a page of metrics. A page that is not OpenMetrics is an error. Other results are violations of
+// Prometheus' conventions.
 func metrics(page []byte) ([]string, error) {
 	families, err := read(page)
 	if err != nil {
@@ -67,8 +68,8 @@ var types = map[model.MetricType]dto.MetricType{
 	model.MetricTypeSummary:   dto.MetricType_SUMMARY,
 }
 
-// read makes of a page what promlint looks at: names, help, types and labels. It reads no OpenMetrics by itself, in which the
-// name of a family of counters has no _total.
+// read extracts what promlint checks from a page: names, help, types and labels. promlint cannot read OpenMetrics
+// itself, in which the name of a counter family has no _total.
 func read(page []byte) ([]*dto.MetricFamily, error) {
 	textParser := textparse.NewOpenMetricsParser(page, labels.NewSymbolTable())
 	var families []*dto.MetricFamily
@@ -119,7 +120,7 @@ func read(page []byte) ([]*dto.MetricFamily, error) {
 	}
 }
 
-// add gives a family one of its series; of a histogram only its count, which stands for all its lines.
+// add adds a series to its family. Of a histogram, it adds only the count, which stands for all lines of the histogram.
 func add(family *dto.MetricFamily, all labels.Labels, value float64) error {
 	name := all.Get(model.MetricNameLabel)
 	metric := &dto.Metric{}
@@ -150,7 +151,7 @@ func add(family *dto.MetricFamily, all labels.Labels, value float64) error {
 	return nil
 }
 
-// rules finds what is wrong with a file of rules: its form, expressions, durations, labels and templates.
+// rules checks a file of rules: its form, expressions, durations, labels and templates.
 func rules(file []byte) ([]string, error) {
 	groups, problems := rulefmt.Parse(file, false, model.LegacyValidation)
 	if len(problems) > 0 {
@@ -165,7 +166,7 @@ func rules(file []byte) ([]string, error) {
 	return lines, nil
 }
 
-// uses finds the metrics of expressions, one a line.
+// uses lists the metrics that expressions use. Each line of the input is one expression.
 func uses(expressions []byte) ([]string, error) {
 	var lines []string
 	scanner := bufio.NewScanner(bytes.NewReader(expressions))

@@ -10,12 +10,13 @@ import (
 	apiregistration "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 )
 
-// goFacts answers, for each type's OpenAPI name and each of its fields, one letter and the name of the field's Go type.
+// goFacts returns one letter and the name of the Go type for each field, by the type's OpenAPI name and the field's name.
+// The letter has these meanings:
 //
-//	p: a pointer, whose absence is not its zero
+//	p: a pointer, so absent and zero differ
 //	o: left out when it is zero
-//	w: written also when it is zero
-//	n: a pointer, written also when it is nil
+//	w: written even when it is zero
+//	n: a pointer, written even when it is nil
 func goFacts() map[string]map[string]string {
 	known := runtime.NewScheme()
 	for _, register := range []func(*runtime.Scheme) error{
@@ -80,7 +81,8 @@ func fact(t reflect.Type, options string) string {
 	return letter + " " + t.String()
 }
 
-// openAPIName is the name of a type's schema; types say it themselves, and older ones are named by their packages.
+// openAPIName returns the name of a type's schema. Newer types have a method for it; the name of an older type comes
+// from its package.
 func openAPIName(t reflect.Type) string {
 	type namer interface{ OpenAPIModelName() string }
 	if named, is := reflect.New(t).Interface().(namer); is {

@@ -1,4 +1,4 @@
-// Command schemas makes the embedded API server's data out of what a real API server serves.
+// Command schemas makes the embedded API server's data from the answers of a real API server.
 //
 //	schemas DOCUMENTS OUT
 //
@@ -6,8 +6,8 @@
 // tables/*.json (lists as Tables) and version.json. OUT gets version.txt, resources.txt, types.gz, descriptions.gz and
 // columns.gz. tools/build-schemas calls it.
 //
-// Three facts are in no document and come from the Go types: what a field's type is called (messages name it), whether
-// absent and zero differ, and whether zero is written.
+// Three facts about a field come from the Go types, because no document has them: the name of its type (which messages
+// contain), whether absent and zero differ, and whether zero is written.
 package main
 
 import (
@@ -66,7 +66,7 @@ func run(documents, out string) error {
 	)
 }
 
-// columns answers the column definitions of each resource by its file's name.
+// columns returns the column definitions of each resource, by the name of its file.
 func columns(folder string) (map[string]any, error) {
 	files, err := filepath.Glob(filepath.Join(folder, "*.json"))
 	if err != nil {
@@ -86,8 +86,8 @@ func columns(folder string) (map[string]any, error) {
 	return found, nil
 }
 
-// collect reads the schemas of all documents. Documents repeat each other; only the lists of kinds that a type may
-// appear in differ, and the longest is the whole one.
+// collect reads the schemas of all documents. A schema may be in several documents, which differ only in the list of
+// kinds that the type may appear in. The longest list is the complete one.
 func collect(folder string) (map[string]any, error) {
 	files, err := filepath.Glob(filepath.Join(folder, "*.json"))
 	if err != nil {
@@ -120,8 +120,8 @@ func collect(folder string) (map[string]any, error) {
 	return found, nil
 }
 
-// takeDescriptions removes the descriptions of a schema and of its fields, and answers them; the schema's own has the
-// empty name.
+// takeDescriptions removes the descriptions of a schema and of its fields, and returns them by field name. The schema's
+// own description has the empty name.
 func takeDescriptions(schema any) map[string]string {
 	taken := map[string]string{}
 	take := func(name string, schema any) {
@@ -138,7 +138,7 @@ func takeDescriptions(schema any) map[string]string {
 	return taken
 }
 
-// annotate writes what Go knows of each field beside what the document says.
+// annotate adds the facts from Go to each field of a schema.
 func annotate(schema any, facts map[string]string) {
 	for name, property := range properties(schema) {
 		if fact, known := facts[name]; known {
@@ -153,7 +153,8 @@ func properties(schema any) map[string]any {
 	return found
 }
 
-// write writes one line for each entry, its name and its JSON, so that a reader finds one without parsing the others.
+// write writes one line for each entry, with its name and its JSON, so that a reader finds an entry without parsing the
+// others.
 func write(file string, entries map[string]any) error {
 	var text bytes.Buffer
 	for _, name := range slices.Sorted(maps.Keys(entries)) {

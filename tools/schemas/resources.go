@@ -7,10 +7,11 @@ import (
 	"strings"
 )
 
-// groupVersionKind names a kind; in a discovery document, without a version, the group and version are those around it.
+// groupVersionKind names a kind. In a discovery document it may lack a version; then the group and version of the list
+// apply.
 type groupVersionKind struct{ Group, Version, Kind string }
 
-// resource is one of a metav1.APIResourceList: a resource, or a subresource if its name has a slash.
+// resource is an entry of a metav1.APIResourceList: a resource, or a subresource if its name has a slash.
 type resource struct {
 	groupVersionKind
 	Name, SingularName            string
@@ -20,8 +21,8 @@ type resource struct {
 }
 
 // resources writes one line for each resource, in the order of discovery: API version, plural, kind, the schema of the
-// kind, scope, singular, verbs, and then storage version hash, short names, categories and subresources, each with its
-// word before it.
+// kind, scope, singular and verbs. Then follow the storage version hash, short names, categories and subresources, each
+// after a word that names it.
 func resources(folder string, schemas map[string]any) ([]byte, error) {
 	files, err := filepath.Glob(filepath.Join(folder, "*.json"))
 	if err != nil {
@@ -93,7 +94,7 @@ func (r resource) kind(groupVersion string) groupVersionKind {
 	return groupVersionKind{group, version, r.Kind}
 }
 
-// typeNames answers the schema of each kind. Types that serve many kinds, such as DeleteOptions, are none's.
+// typeNames returns the schema of each kind. It leaves out types that serve many kinds, such as DeleteOptions.
 func typeNames(schemas map[string]any) map[groupVersionKind]string {
 	names := map[groupVersionKind]string{}
 	for name, schema := range schemas {

@@ -17,9 +17,9 @@ use super::documents::{self, DocumentsError};
 pub(crate) const FILES: [&str; 2] = [documents::CRD, "sample.yaml"];
 /// The field manager of the applied fields.
 const MANAGER: &str = "windlass-dev";
-/// The interval between checks whether the kind is served.
+/// The time that a kind may take to be served after its CRD was created.
 const SERVED_TIMEOUT: Duration = Duration::from_secs(10);
-/// The interval between checks whether it is served.
+/// The interval between checks whether the kind is served.
 const SERVED_POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// The path of the CRDs.
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";

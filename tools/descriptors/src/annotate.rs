@@ -1,5 +1,5 @@
-//! A `generated.proto` with the facts of its package's Go types as options. go-to-protobuf writes one declaration a
-//! line.
+//! Annotates a `generated.proto` with facts about the Go types of its package, as options. go-to-protobuf writes one
+//! declaration per line.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use regex::Regex;
 use crate::OPTIONS;
 use crate::go_types::{self, GoPackage};
 
-/// The source of the file, annotated.
+/// Returns the annotated source of the file.
 pub(crate) fn annotated(path: &Path) -> Result<String> {
     let source = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     let folder = path.parent().context("a file is in a folder")?;
@@ -45,7 +45,7 @@ fn annotate(source: &str, package: &GoPackage) -> Result<String> {
 
 fn options(package: &GoPackage, message: &str, number: u32) -> String {
     let place = (message.to_owned(), number);
-    // Messages that stand for a Go type with an encoding of its own, such as Time, have fields that it has not.
+    // Some messages stand for a Go type with its own encoding, such as Time, and have fields that the Go type lacks.
     let Some(field) = package.fields.get(&place) else { return "(windlass.go.omitempty) = true".to_owned() };
     let facts = [
         ("pointer", field.pointer),

@@ -1,5 +1,5 @@
-//! The Go side of a package: its structs' fields by their protobuf numbers, read from the struct tags that
-//! go-to-protobuf has written. The sources are gofmt's, so lines can be read one by one.
+//! Reads the Go side of a package: the fields of its structs by their protobuf numbers. go-to-protobuf has written the
+//! numbers into the struct tags. gofmt formats the sources, so reading line by line is enough.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -8,10 +8,10 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 use regex::Regex;
 
-/// One field of a struct, as encoding/json sees it.
+/// A field of a struct, as encoding/json sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct GoField {
-    /// Empty if the field is inlined.
+    /// The JSON name. Empty if the field is inlined.
     pub(crate) json: String,
     pub(crate) pointer: bool,
     pub(crate) omitempty: bool,
@@ -23,9 +23,9 @@ pub(crate) struct GoField {
 pub(crate) struct GoPackage {
     /// Of packages with kinds.
     pub(crate) group: Option<String>,
-    /// By the struct's name and the field's protobuf number.
+    /// The fields, by the name of the struct and the protobuf number.
     pub(crate) fields: BTreeMap<(String, u32), GoField>,
-    /// Slices and maps with a name.
+    /// The names of types that are slices or maps.
     pub(crate) collections: BTreeSet<String>,
 }
 
@@ -34,7 +34,7 @@ struct GoReader {
     group: Regex,
     structure: Regex,
     collection: Regex,
-    /// A name (none for an embedded struct), a type, and tags.
+    /// Matches a name (empty for an embedded struct), a type, and tags.
     field: Regex,
     json: Regex,
     number: Regex,
@@ -74,7 +74,7 @@ impl GoReader {
         let Some(found) = self.field.captures(line) else { return Ok(None) };
         let tags = &found[2];
         let Some(number) = self.number.captures(tags) else { return Ok(None) };
-        // A type with an encoding of its own, such as Duration, has no tags for encoding/json.
+        // A type with its own encoding, such as Duration, has no tags for encoding/json.
         let Some(json) = self.json.captures(tags) else { return Ok(None) };
         let mut words = json[1].split(',');
         let name = words.next().unwrap_or_default().to_owned();

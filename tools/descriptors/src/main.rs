@@ -1,7 +1,7 @@
-//! Compiles the `.proto` files of Kubernetes' API modules to one compressed `FileDescriptorSet`, with the facts of the
-//! Go types that they leave out (`go.proto`): which fields are pointers, and their JSON names.
+//! Compiles the `.proto` files of Kubernetes' API modules to one compressed `FileDescriptorSet`. Adds facts about the
+//! Go types that these files lack (`go.proto`): which fields are pointers, and their JSON names.
 //!
-//! `tools/build-descriptors` calls it with the file to write and the folders of the modules, as `path=folder`.
+//! `tools/build-descriptors` calls it with the file to write, and with the folder of each module as `path=folder`.
 
 mod annotate;
 mod go_types;
@@ -19,7 +19,7 @@ use protox::file::{ChainFileResolver, File, FileResolver, GoogleFileResolver};
 /// The name under which the packages import our options.
 const OPTIONS: &str = "windlass/go.proto";
 
-/// Finds a package's file in its module, and annotates it.
+/// Finds the file of a package in its module, and annotates it.
 struct Modules(BTreeMap<String, PathBuf>);
 
 impl Modules {
@@ -30,7 +30,7 @@ impl Modules {
         })
     }
 
-    /// All packages' files, by the names under which they import each other.
+    /// The files of all packages, by the names under which they import each other.
     fn names(&self) -> Result<Vec<String>> {
         let mut names = Vec::new();
         for (module, folder) in &self.0 {
@@ -59,7 +59,7 @@ fn proto_files(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))? {
         let path = entry?.path();
-        // A module has these beside its API: made-up groups for its own tests.
+        // Skip the made-up API groups that a module has for its own tests.
         let is_test = path.ends_with("testapigroup") || path.ends_with("examples") || path.ends_with("testing");
         if path.is_dir() && !is_test {
             found.extend(proto_files(&path)?);
@@ -86,7 +86,7 @@ fn main() -> Result<()> {
     compiler.include_imports(true).include_source_info(false);
     compiler.open_files(&names)?;
     let set = compiler.encode_file_descriptor_set();
-    // Without a time in its header, so that the same modules make the same bytes.
+    // The header has no time, so that the same modules give the same bytes.
     let mut encoder = GzBuilder::new().mtime(0).write(Vec::new(), Compression::best());
     encoder.write_all(&set)?;
     let compressed = encoder.finish()?;

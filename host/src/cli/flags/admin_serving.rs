@@ -19,8 +19,8 @@ pub(crate) struct AdminServingArgs {
     /// Default: not served.
     #[arg(long, value_name = "ADDRESS", env = "WINDLASS_ADMIN_ADDRESS")]
     admin_address: Option<SocketAddr>,
-    /// Who may use the admin address. none: everyone who can connect. token: clients with a token of the cluster whose
-    /// user may get the path (nonResourceURLs), over TLS; only /healthz and /readyz need no token. Default on a
+    /// Which clients may use the admin address. none: all that can connect. token: clients with a token of the cluster
+    /// whose user may get the path (nonResourceURLs), over TLS; only /healthz and /readyz need no token. Default on a
     /// loopback address: none.
     #[arg(long, value_enum, value_name = "HOW", env = "WINDLASS_ADMIN_AUTH", requires = "admin_address")]
     admin_auth: Option<AdminAuth>,

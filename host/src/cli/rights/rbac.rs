@@ -83,8 +83,8 @@ pub(crate) struct RbacArgs {
     /// The namespace of the leases. Default: the host's own.
     #[arg(long, value_name = "NAMESPACE", value_parser = crate::cli::namespace, env = "WINDLASS_LEASE_NAMESPACE")]
     lease_namespace: Option<String>,
-    /// Who may use the host's admin address: as for `run`. With token, the host asks the cluster whose a token is, and
-    /// what its user may get.
+    /// Which clients may use the host's admin address: as for `run`. With token, the host asks the cluster which user a
+    /// token belongs to, and what this user may get.
     #[arg(long, value_enum, value_name = "HOW", env = "WINDLASS_ADMIN_AUTH", default_value = "none")]
     admin_auth: AdminAuth,
     /// Print no roles. Instead print which of these rights the kubeconfig's user lacks, and which further rights it has
