@@ -15,7 +15,8 @@ impl Condition {
     /// Compiles an expression.
     ///
     /// # Errors
-    /// If the expression is invalid, or its value cannot be a `bool`. The error text has several lines and marks the place.
+    /// If the expression is invalid, or its value cannot be a `bool`. The error text has several lines and marks the
+    /// place.
     pub fn compile(source: &str) -> Result<Condition, String> {
         let program = Program::compile(source, vec![("self".to_owned(), Type::Dyn)])?;
         match &program.answer {

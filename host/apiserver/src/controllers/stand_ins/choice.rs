@@ -65,8 +65,8 @@ impl StandIns {
     }
 }
 
-/// [`StandIns::STATUSES`] and [`StandIns::SERVICE_ACCOUNTS`]: clients wait for these, and there are no objects that they
-/// do not expect.
+/// [`StandIns::STATUSES`] and [`StandIns::SERVICE_ACCOUNTS`]: clients wait for these, and there are no objects that
+/// they do not expect.
 impl Default for StandIns {
     fn default() -> StandIns {
         StandIns::STATUSES | StandIns::SERVICE_ACCOUNTS
