@@ -17,7 +17,7 @@ use super::documents::{self, DocumentsError};
 pub(crate) const FILES: [&str; 2] = [documents::CRD, "sample.yaml"];
 /// The field manager of the applied fields.
 const MANAGER: &str = "windlass-dev";
-/// The interval between checks whether the kind is served.
+/// The time that a kind may take to be served after its CRD was created.
 const SERVED_TIMEOUT: Duration = Duration::from_secs(10);
 /// The interval between checks whether it is served.
 const SERVED_POLL_INTERVAL: Duration = Duration::from_millis(100);

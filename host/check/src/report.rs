@@ -78,9 +78,9 @@ pub struct Finding {
     pub faults: Vec<Fault>,
     /// The number of that run. The reference is number 1.
     pub run: usize,
-    /// The steps that are enough to show the finding. `None` if the scenario was not shortened.
+    /// The number of further runs that showed the finding.
     pub again: usize,
-    /// The steps of the scenario that show it. `None` if the scenario was not shortened.
+    /// The steps that are enough to show the finding. `None` if the scenario was not shortened.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub steps: Option<Vec<Step>>,
     /// The entries of that run.
