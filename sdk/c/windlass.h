@@ -406,7 +406,7 @@ typedef struct windlass_write_options {
     bool owned;
     // Apply only: take over fields that other managers own.
     bool force;
-    // The server checks the change and responds as if it had made it.
+    // The server checks the change and responds as if it had made it, without making it.
     bool dry_run;
     windlass_field_validation field_validation;
     // Use another field manager: the plugin's, followed by `/` and this suffix of at most 32 lower-case letters, digits and dashes. This
@@ -463,7 +463,7 @@ typedef struct windlass_ensured {
 //
 // Prefer `windlass_writes_apply`: it also removes fields that the plugin applied before and no longer wants, and it
 // detects another writer of the same field. This function does neither. Its advantage is that a create costs the server
-// less than an apply:
+// less than an apply. Its rules:
 //
 // - A field that the object leaves out stays as it is. Null removes a field.
 // - A list belongs to the plugin as a whole. It is as desired if it has as many elements, and each has the desired

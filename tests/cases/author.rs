@@ -88,7 +88,7 @@ async fn a_new_rust_plugin_runs_and_its_authors_changes_take_over() -> anyhow::R
     message(&objects, "HELLO, WORLD").await.with_context(|| host.log())?;
 
     // A panic is reported with the names of the author's functions, and then only counted.
-    edit(&source, "/// The ConfigMap that an object asks for.\nfn", "#[inline(never)]\nfn")?;
+    edit(&source, "/// The desired ConfigMap of an object.\nfn", "#[inline(never)]\nfn")?;
     edit(&source, "    json!({\n", "    assert_ne!(object.spec.message, \"panic\");\n    json!({\n")?;
     edit(&folder.join("sample.yaml"), "Hello, world", "panic")?;
     host.says_within(BUILD_TIMEOUT, &["in my_shop::config_map"]).await?;

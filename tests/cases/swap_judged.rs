@@ -102,7 +102,7 @@ async fn a_rollback_is_shown_everywhere_and_outlasts_restarts_until_a_new_file()
 
     // The directory still has the file that was rolled back. The good file is only in the cache.
     let (host, address) = watched(&server, plugins.path(), &cache).await?;
-    host.says("what ran before the file that was rolled back runs again").await?;
+    host.says("the version before the one that was rolled back runs again").await?;
     host.says("steady end key-7 0").await?;
     let shown = plugin(address, "chameleon").await?;
     ensure!(shown["digest"] == good && shown["state"] == "running", "{shown}");

@@ -1,4 +1,5 @@
-//! The code that would make two runs of the engine differ though they have one seed (docs/adr/0025-a-simulated-world.md).
+//! The code that would make two runs of the engine differ though they have one seed
+//! (docs/adr/0025-a-simulated-world.md).
 
 use std::sync::LazyLock;
 

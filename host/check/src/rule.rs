@@ -53,7 +53,7 @@ impl RunRule {
         RunRule::Chance,
     ];
 
-    /// A clause that violation how a run violates the rule.
+    /// A clause that says how a run violates the rule.
     #[must_use]
     pub fn violation(self) -> &'static str {
         match self {

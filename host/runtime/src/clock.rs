@@ -31,8 +31,8 @@ impl BootClock {
     }
 }
 
-/// The clock that leases use, which reads zero now. In a simulated world this is tokio's clock, because the machine's would
-/// advance while simulated time stands still.
+/// The clock that leases use, which reads zero now. In a simulated world this is tokio's clock, because the machine's
+/// would advance while simulated time stands still.
 pub(crate) fn of_leases() -> Arc<dyn Clock> {
     if windlass_world::is_simulated() { Arc::new(SystemClock::new()) } else { Arc::new(BootClock::new()) }
 }

@@ -68,8 +68,8 @@ pub struct Settings {
 /// fully compiled in a quarter of a second.
 pub const QUICK_COMPILE_BYTES_MIN: u64 = 1 << 20;
 
-/// The number of calls at once in a simulated world. It does not depend on the machine, so that all machines make the same
-/// calls.
+/// The number of calls at once in a simulated world. It does not depend on the machine, so that all machines make the
+/// same calls.
 const CALLS_OF_SIMULATED_WORLD: u32 = 4;
 
 /// The settings of `windlass run` without flags, with two exceptions. The directories of plugins and policies have no
@@ -115,8 +115,8 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The settings of a host that runs loaded plugins in a simulated world: no files, no leases, no rollback, and plugins
-    /// are granted all that they ask for. The rest is the default of `windlass run`.
+    /// The settings of a host that runs loaded plugins in a simulated world: no files, no leases, no rollback, and
+    /// plugins are granted all that they ask for. The rest is the default of `windlass run`.
     #[must_use]
     pub fn in_process() -> Self {
         let run = Self::default();

@@ -17,7 +17,7 @@
 //! | host | the object of a `reconcile`; all objects of a `compose` | `response`: the plugin is not called (`request`) |
 //! | host | random bytes | `random-bytes` |
 //! | host | the configuration | the size of its file, and that of its Secrets |
-//! | host | errors | their number by `host-calls`; their length is not limited, because no guest writes them |
+//! | host | errors | their number by `host-calls`; their texts come from the API server and the host, and not from guests |
 
 mod settings;
 

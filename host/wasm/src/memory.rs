@@ -206,8 +206,8 @@ impl Account {
         self.cover(self.used, time).await;
     }
 
-    /// Releases the bytes that the host kept for a call that has ended, before another call begins in the same
-    /// instance.
+    /// Stops counting the bytes that the host kept for a call that has ended. Call it before another call begins in the
+    /// same instance.
     pub(crate) fn keep_nothing(&mut self) {
         self.kept = 0;
     }

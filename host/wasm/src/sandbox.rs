@@ -191,7 +191,7 @@ fn open_cache(path: &Path, engine: &Engine) -> Option<Artefacts> {
     match Artefacts::open(path, engine) {
         Ok(artefacts) => Some(artefacts),
         Err(error) => {
-            tracing::warn!(%error, "compiled plugins are not stored: each is compiled whenever it is loaded");
+            tracing::warn!(%error, "compiled plugins are not kept: each is compiled whenever it is loaded");
             None
         }
     }

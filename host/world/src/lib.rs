@@ -1,4 +1,4 @@
-//! Random values and the time of day: from the system, or injected into this thread by a test.
+//! Random values and the time of day: from the system, or injected into this thread by `windlass check` or a test.
 //!
 //! Only this crate asks the system for random values and the time. Timers follow tokio's clock, which tests can pause.
 //! With an injected world and a paused clock, a host in one thread behaves exactly the same for the same seed.

@@ -12,9 +12,9 @@ import (
 type Manifest struct {
 	// Name is the stem of the file that the plugin is installed as.
 	Name string `json:"name"`
-	// Version is the plugin's own, by semver.org.
-	Version string `json:"version"`
 	// Version is the version of the plugin, by semver.org.
+	Version string `json:"version"`
+	// Description is the plugin's purpose in a sentence.
 	Description string `json:"description,omitempty"`
 	// Controllers are the reconcile loops, at least one.
 	Controllers []Controller `json:"controllers"`

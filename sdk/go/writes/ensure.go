@@ -41,7 +41,8 @@ func (ensured Ensured) Into(object any) error {
 // that gives the object the desired fields, or nothing if it has them already. The kind must be watched.
 //
 // Prefer Apply: it also removes fields that the plugin applied before and no longer wants, and it detects another
-// writer of the same field. Ensure does neither. Its advantage is that a create costs the server less than an apply:
+// writer of the same field. Ensure does neither. Its advantage is that a create costs the server less than an apply.
+// Its rules:
 //
 //   - A field that the object leaves out stays as it is. Null removes a field. A zero value is a field too, as in
 //     Apply.

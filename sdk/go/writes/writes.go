@@ -27,7 +27,7 @@ func Owned() Option { return func(it *host.Operation) { it.Options.Owned = true 
 // Force takes over fields that other managers own. Apply only.
 func Force() Option { return func(it *host.Operation) { it.Options.Force = true } }
 
-// DryRun makes the server check the change and respond as if it had made it.
+// DryRun makes the server check the change and respond as if it had made it, without making it.
 func DryRun() Option {
 	return func(it *host.Operation) { it.Options.DryRun, it.Delete.DryRun = true, true }
 }

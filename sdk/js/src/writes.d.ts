@@ -14,7 +14,7 @@ export interface WriteOptions {
   owned?: boolean;
   /** Apply only: take over fields that other managers own. */
   force?: boolean;
-  /** The server checks the change and responds as if it had made it. */
+  /** The server checks the change and responds as if it had made it, without making it. */
   dryRun?: boolean;
   /** How the server treats unknown and duplicate fields. Default: `strict`, which refuses them. */
   fieldValidation?: 'strict' | 'warn' | 'ignore';
@@ -45,7 +45,7 @@ export interface DeleteOptions {
   propagation?: 'background' | 'foreground' | 'orphan';
   /** The grace period in milliseconds, rounded up to whole seconds. */
   gracePeriodMs?: number | undefined;
-  /** The server checks the deletion and responds as if it had made it. */
+  /** The server checks the deletion and responds as if it had made it, without making it. */
   dryRun?: boolean;
 }
 
@@ -91,7 +91,7 @@ export interface Ensured<T = KubernetesObject> extends Written<T> {
  *
  * Prefer {@link apply}: it also removes fields that the plugin applied before and no longer wants, and it detects
  * another writer of the same field. `ensure` does neither. Its advantage is that a create costs the server less than an
- * apply:
+ * apply. Its rules:
  *
  * - A field that the object leaves out stays as it is. Null removes a field.
  * - A list belongs to the plugin as a whole. It is as desired if it has as many elements, and each has the desired

@@ -9,7 +9,7 @@ again. Some functions have these options:
   version;
 - `subresource` writes to a subresource, such as `status`; `parent` names the object if the body has another kind, such
   as `Eviction`;
-- `dry_run` makes the server check the change and respond as if it had made it;
+- `dry_run` makes the server check the change and respond as if it had made it, without making it;
 - `field_validation` sets how the server treats unknown fields: `strict` refuses the object, `warn` and `ignore` drop
   the fields;
 - `manager_suffix` uses another field manager: the plugin's, followed by `/` and this suffix of at most 32 lower-case
@@ -132,7 +132,8 @@ def ensure(obj: Mapping[str, Any]) -> Ensured:
         deployment, effect = writes.ensure(wanted)
 
     Prefer `apply`: it also removes fields that the plugin applied before and no longer wants, and it detects another
-    writer of the same field. `ensure` does neither. Its advantage is that a create costs the server less than an apply:
+    writer of the same field. `ensure` does neither. Its advantage is that a create costs the server less than an apply.
+    Its rules:
 
     - A field that `obj` leaves out stays as it is. None removes a field.
     - A list belongs to the plugin as a whole. It is as desired if it has as many elements, and each has the desired

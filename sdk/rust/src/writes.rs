@@ -200,7 +200,7 @@ impl Write {
         self
     }
 
-    /// Makes the server check the change and respond as if it had made it.
+    /// Makes the server check the change and respond as if it had made it, without making it.
     pub fn dry_run(mut self) -> Self {
         self.options.dry_run = true;
         self
@@ -260,7 +260,7 @@ impl Delete {
         self
     }
 
-    /// Makes the server check the deletion and respond as if it had made it.
+    /// Makes the server check the deletion and respond as if it had made it, without making it.
     pub fn dry_run(mut self) -> Self {
         self.options.dry_run = true;
         self

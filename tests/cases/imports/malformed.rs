@@ -112,7 +112,7 @@ async fn options_that_contradict(kind: Kind) -> anyhow::Result<()> {
         (with("update", &config_map("a"), json!({"resourceVersion": ""})), "cannot be a resourceVersion"),
         (
             with("update", &scale, json!({"subresource": {"name": "scale", "parent": parent}})),
-            "the body is named other, its parent a",
+            "the body is named other, but its parent a",
         ),
         (
             with("update", &pod, json!({"subresource": {"name": "status"}, "owned": true})),

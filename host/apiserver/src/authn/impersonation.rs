@@ -139,8 +139,8 @@ fn is_plain_mark((key, values): (&String, &Vec<String>)) -> bool {
     is_key && *key == key.to_lowercase() && !values.is_empty() && !values.contains(&String::new())
 }
 
-/// Adds the groups that the impersonated user has in any case: those of the mode, those of a service account, and the
-/// group of authenticated users.
+/// Adds the groups that follow from the user's name and the mode: those of the mode, those of a service account if no
+/// groups are named, and the group of authenticated users.
 fn completed(mut wanted: User, groups: &[&str]) -> User {
     wanted.groups.extend(groups.iter().map(|&group| group.to_owned()));
     if wanted.groups.is_empty()

@@ -270,7 +270,7 @@ impl Election {
             }
             LeaseWish::Yield => ElectionStep::WaitUntil(never()),
             LeaseWish::Hold { .. } if self.held.is_some() => self.write(&seen, Purpose::Renew, now),
-            // The record has this candidate's own name: its answer was lost, or its term has run out.
+            // The record has this candidate's own name: the answer to its write was lost, or its term has run out.
             LeaseWish::Hold { .. } if is_mine => self.write(&seen, Purpose::Acquire, now),
             LeaseWish::Hold { after } => {
                 let held_for = if seen.record.holder.is_empty() { Duration::ZERO } else { seen.record.duration };

@@ -56,7 +56,7 @@ pub struct Outage {
 struct ReachabilityInner {
     server: String,
     outage: watch::Sender<Outage>,
-    /// The number of consecutive failures. An outage begins with [`OUTAGE_FAILURES_MIN`] of them.
+    /// The number of consecutive failures. [`OUTAGE_FAILURES_MIN`] of them begin an outage, unless one alone begins it.
     failures: AtomicU32,
 }
 

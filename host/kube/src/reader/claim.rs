@@ -112,7 +112,7 @@ impl Claim {
     fn check_narrowed(&self, watches: &[&Readable]) -> Result<(), ApiError> {
         let is_namespaced = self.call.primary_key.namespace.is_some();
         // If the primary is namespaced, every watch here covers its namespace, so one watch that hides nothing is
-        // enough. Otherwise, each watch needs a watch beside it that covers the same namespaces and hides nothing.
+        // enough. Otherwise, each watch must hide nothing, or another one that covers the same namespaces must.
         let sees_all = |spec: &WatchSpec| {
             let mut wide = watches.iter().map(|watch| &watch.spec).filter(|other| !other.is_filtered());
             wide.any(|other| is_namespaced || other.namespace.is_none() || other.namespace == spec.namespace)

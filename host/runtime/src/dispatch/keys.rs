@@ -41,7 +41,7 @@ impl ControllerKeys {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Forgets the failures of `key`, because the desired state has changed since then.
+    /// Forgets the failures of `key`, because something has changed that may have fixed them.
     pub(super) fn forget(&self, key: &ObjectKey) {
         self.queue.forget(key);
         self.status.forget(key);

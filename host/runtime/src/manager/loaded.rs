@@ -23,7 +23,8 @@ use crate::supervise::caught;
 /// Runs `plugins` until `stop`, as [`run`](super::run) runs those of a directory. Each channel holds the newest
 /// generation of one plugin; sending another replaces the running one, as if its file had changed. It reads no files
 /// except the plugins' configurations, so other settings about files have no effect. In a runtime of one thread whose
-/// time is paused, and with a simulated world ([`windlass_world`]), the same seed gives the same requests in the same order.
+/// time is paused, and with a simulated world ([`windlass_world`]), the same seed gives the same requests in the same
+/// order.
 ///
 /// # Errors
 ///

@@ -1,5 +1,5 @@
-//! The engine on simulated time: one thread, seeded random numbers, no socket; two runs with one seed are identical to the
-//! byte.
+//! The engine on simulated time: one thread, seeded random numbers, no socket; two runs with one seed are identical to
+//! the byte.
 
 use std::fmt::Write as _;
 use std::path::Path;

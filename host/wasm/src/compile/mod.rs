@@ -82,7 +82,7 @@ pub enum CompileFailure {
         /// `Limits::compile_deadline`
         limit: Duration,
     },
-    /// The compiler was killed, usually by the system.
+    /// The compiler was killed, but neither by the host nor by its own limits: usually by the system.
     #[error(
         "the system killed the compiler, usually because the machine or the container has no memory left; give it more \
          memory, or lower `--limit compile-memory=SIZE`"

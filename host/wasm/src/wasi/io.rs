@@ -82,8 +82,8 @@ impl CallState {
     }
 }
 
-/// The output of `future` if it is ready. Tokio's cooperative budget is left out: a guest that makes many calls in a row
-/// uses it up, and everything of tokio's would then look as if it were not ready.
+/// The output of `future` if it is ready. Tokio's cooperative budget is left out: a guest that makes many calls in a
+/// row uses it up, and everything of tokio's would then look as if it were not ready.
 pub(in crate::wasi) fn at_once<F: Future>(future: F) -> Option<F::Output> {
     tokio::task::unconstrained(future).now_or_never()
 }

@@ -64,7 +64,7 @@ impl DeleteCollection {
         self
     }
 
-    /// Makes the server check the deletion and respond as if it had made it.
+    /// Makes the server check the deletion and respond as if it had made it, without making it.
     pub fn dry_run(mut self) -> Self {
         self.options.dry_run = true;
         self

@@ -47,7 +47,7 @@ impl Ensured {
 ///
 /// Prefer [`apply`](super::apply): it also removes fields that the plugin applied before and no longer wants, and it
 /// detects another writer of the same field. `ensure` does neither. Its advantage is that a create costs the server
-/// less than an apply:
+/// less than an apply. Its rules:
 ///
 /// - A field that `object` leaves out stays as it is. Null removes a field.
 /// - A list belongs to the plugin as a whole. It is as desired if it has as many elements, and each has the desired

@@ -24,7 +24,7 @@ impl Eviction {
         Self(create(&eviction).subresource_of(parent, "eviction"))
     }
 
-    /// Makes the server check the eviction and respond as if it had made it.
+    /// Makes the server check the eviction and respond as if it had made it, without making it.
     pub fn dry_run(self) -> Self {
         Self(self.0.dry_run())
     }
