@@ -75,7 +75,7 @@ static windlass_json *conditions_of(
     if (rollout.is_complete) {
         set(conditions, app, PROGRESSING, false, "RolledOut", windlass_text("the Deployment runs this spec"), now);
     } else {
-        set(conditions, app, PROGRESSING, true, "RollingOut", windlass_text("the Deployment is on its way to this spec"), now);
+        set(conditions, app, PROGRESSING, true, "RollingOut", windlass_text("the Deployment is rolling out this spec"), now);
     }
     return conditions;
 }

@@ -47,7 +47,7 @@ static void announce(const struct child *child, decision change) {
     } words[] = {
         [CREATE] = {"Created", "Create", "created"},
         [UPDATE] = {"Updated", "Update", "updated to the new spec"},
-        [HEAL] = {"Healed", "Heal", "was deleted or edited, and is as asked for again"},
+        [HEAL] = {"Healed", "Heal", "was deleted or edited, and is restored"},
     };
     const char *kind = child->target.kind.data;
     windlass_log(WINDLASS_INFO, "applied a child", "kind", kind, "reason", words[change].reason);

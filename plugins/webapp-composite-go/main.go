@@ -115,7 +115,7 @@ func children(app *WebApp) (deployment, service object) {
 func change(app *WebApp, wanted, child object) []composer.Event {
 	metadata, _ := child["metadata"].(object)
 	seen := app.Status.ObservedGeneration
-	reason, action, what := "Healed", "Heal", "was deleted or edited, and is as asked for again"
+	reason, action, what := "Healed", "Heal", "was deleted or edited, and is restored"
 	switch {
 	case child != nil && (windlass.HasFields(child, wanted) || metadata["deletionTimestamp"] != nil):
 		return nil
@@ -143,7 +143,7 @@ func statusOf(app *WebApp, wanted, deployment object, problem string) Status {
 	if isReady {
 		ready.Reason = "ReplicasReady"
 	}
-	progressing := condition("Progressing", true, "RollingOut", "the Deployment is on its way to this spec")
+	progressing := condition("Progressing", true, "RollingOut", "the Deployment is rolling out this spec")
 	switch {
 	case problem != "":
 		ready, progressing = condition("Ready", false, "Invalid", problem), condition("Progressing", false, "Invalid", problem)

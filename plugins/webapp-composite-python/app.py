@@ -79,7 +79,7 @@ def change(app: Object, wanted: Object, child: Object | None) -> Event | None:
     elif seen != app["metadata"].get("generation"):
         reason, action, what = "Updated", "Update", "updated to the new spec"
     else:
-        reason, action, what = "Healed", "Heal", "was deleted or edited, and is as asked for again"
+        reason, action, what = "Healed", "Heal", "was deleted or edited, and is restored"
     return Event("normal", reason, action, f"{wanted['kind']} {app['metadata']['name']}: {what}")
 
 
@@ -102,7 +102,7 @@ def status_of(app: Object, wanted: Object, deployment: Object | None, problem: s
     elif is_rolled_out:
         new = [ready, conditions.condition("Progressing", False, "RolledOut", "the Deployment runs this spec")]
     else:
-        on_its_way = "the Deployment is on its way to this spec"
+        on_its_way = "the Deployment is rolling out this spec"
         new = [ready, conditions.condition("Progressing", True, "RollingOut", on_its_way)]
     was_ready = known["phase"] in ("Running", "Degraded") and known["observedGeneration"] == generation
     return {

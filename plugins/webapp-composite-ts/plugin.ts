@@ -78,7 +78,7 @@ function change(app: WebApp, wanted: { kind: string }, child: KubernetesObject |
   const seen = app.status?.observedGeneration ?? undefined;
   if (seen === undefined && child === undefined) return event('Created', 'Create', 'created');
   if (seen !== app.metadata.generation) return event('Updated', 'Update', 'updated to the new spec');
-  return event('Healed', 'Heal', 'was deleted or edited, and is as asked for again');
+  return event('Healed', 'Heal', 'was deleted or edited, and is restored');
 }
 
 /** The new status, from the Deployment's report about the current spec. */
@@ -93,7 +93,7 @@ function statusOf(app: WebApp, wanted: object, deployment: KubernetesObject | un
   const ready = { type: 'Ready', status: isReady, reason: isReady ? 'ReplicasReady' : 'ReplicasNotReady', message: `${readyReplicas} of ${replicas} replicas are ready` };
   const progressing = isRolledOut
     ? { type: 'Progressing', status: false, reason: 'RolledOut', message: 'the Deployment runs this spec' }
-    : { type: 'Progressing', status: true, reason: 'RollingOut', message: 'the Deployment is on its way to this spec' };
+    : { type: 'Progressing', status: true, reason: 'RollingOut', message: 'the Deployment is rolling out this spec' };
   const entered = problem === undefined
     ? [ready, progressing]
     : ['Ready', 'Progressing'].map((type) => ({ type, status: false, reason: 'Invalid', message: problem }));

@@ -141,7 +141,7 @@ func cut(child Child, cached object) error {
 }
 
 func announce(child Child, decision Decision) {
-	reason, action, what := "Healed", "Heal", "was deleted or edited, and is as asked for again"
+	reason, action, what := "Healed", "Heal", "was deleted or edited, and is restored"
 	switch decision {
 	case Create:
 		reason, action, what = "Created", "Create", "created"

@@ -129,7 +129,7 @@ func conditionsOf(app *WebApp, rollout rollout, isReady bool, problem *Problem) 
 	if rollout.isComplete {
 		tell(progressing, false, "RolledOut", "the Deployment runs this spec")
 	} else {
-		tell(progressing, true, "RollingOut", "the Deployment is on its way to this spec")
+		tell(progressing, true, "RollingOut", "the Deployment is rolling out this spec")
 	}
 	return told
 }

@@ -24,7 +24,7 @@ NAME_TAKEN_RETRY = 60
 ANNOUNCED = {
     Decision.CREATE: ("Created", "Create", "created"),
     Decision.UPDATE: ("Updated", "Update", "updated to the new spec"),
-    Decision.HEAL: ("Healed", "Heal", "was deleted or edited, and is as asked for again"),
+    Decision.HEAL: ("Healed", "Heal", "was deleted or edited, and is restored"),
 }
 
 MANIFEST = Manifest(

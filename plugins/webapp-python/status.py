@@ -95,4 +95,4 @@ def _conditions(app: WebApp, rollout: Rollout, is_ready: bool, problem: Problem 
     ready = conditions.condition(READY, is_ready, "ReplicasReady" if is_ready else "ReplicasNotReady", count)
     if rollout.is_complete:
         return [ready, conditions.condition(PROGRESSING, False, "RolledOut", "the Deployment runs this spec")]
-    return [ready, conditions.condition(PROGRESSING, True, "RollingOut", "the Deployment is on its way to this spec")]
+    return [ready, conditions.condition(PROGRESSING, True, "RollingOut", "the Deployment is rolling out this spec")]

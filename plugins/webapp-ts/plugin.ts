@@ -108,7 +108,7 @@ function cut({ target, wanted }: Child, cached: KubernetesObject): void {
 const ANNOUNCEMENTS = {
   create: ['Created', 'Create', 'created'],
   update: ['Updated', 'Update', 'updated to the new spec'],
-  heal: ['Healed', 'Heal', 'was deleted or edited, and is as asked for again'],
+  heal: ['Healed', 'Heal', 'was deleted or edited, and is restored'],
 } as const;
 
 function announce({ target: { kind, name } }: Child, change: Change): void {

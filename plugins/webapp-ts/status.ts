@@ -90,6 +90,6 @@ function conditionsOf(app: WebApp, rollout: Rollout, isReady: boolean, problem: 
   const ready = { type: READY, status: isReady, reason: isReady ? 'ReplicasReady' : 'ReplicasNotReady', message };
   const progressing = rollout.isComplete
     ? { type: PROGRESSING, status: false, reason: 'RolledOut', message: 'the Deployment runs this spec' }
-    : { type: PROGRESSING, status: true, reason: 'RollingOut', message: 'the Deployment is on its way to this spec' };
+    : { type: PROGRESSING, status: true, reason: 'RollingOut', message: 'the Deployment is rolling out this spec' };
   return [ready, progressing];
 }

@@ -82,7 +82,7 @@ fn change(app: &WebApp, wanted: &Value, child: Option<&Value>) -> Option<Event> 
         _ if child.is_some_and(is_left) => return None,
         None if child.is_none() => ("Created", "Create", "created"),
         seen if seen != app.metadata.generation => ("Updated", "Update", "updated to the new spec"),
-        _ => ("Healed", "Heal", "was deleted or edited, and is as asked for again"),
+        _ => ("Healed", "Heal", "was deleted or edited, and is restored"),
     };
     Some(Event::normal(reason, action, format!("{} {}: {what}", wanted["kind"].as_str()?, app.metadata.name)))
 }
@@ -100,7 +100,7 @@ fn status(app: &WebApp, wanted: &Value, deployment: Option<&Value>, problem: Opt
     let new = match problem {
         Some(problem) => [("Ready", false, "Invalid", problem), ("Progressing", false, "Invalid", problem)],
         None if is_rolled_out => [ready, ("Progressing", false, "RolledOut", "the Deployment runs this spec")],
-        None => [ready, ("Progressing", true, "RollingOut", "the Deployment is on its way to this spec")],
+        None => [ready, ("Progressing", true, "RollingOut", "the Deployment is rolling out this spec")],
     };
     let new = new.map(|(name, holds, reason, message)| Condition::new(name, holds, reason, message));
     let observed_generation = app.metadata.generation;

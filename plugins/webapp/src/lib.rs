@@ -146,7 +146,7 @@ fn announce(child: &Child, change: Change) {
     let (reason, action, what) = match change {
         Change::Create => ("Created", "Create", "created"),
         Change::Update => ("Updated", "Update", "updated to the new spec"),
-        Change::Heal => ("Healed", "Heal", "was deleted or edited, and is as asked for again"),
+        Change::Heal => ("Healed", "Heal", "was deleted or edited, and is restored"),
     };
     let ObjectRef { kind, name, .. } = &child.target;
     info!("applied a child", kind = kind, reason = reason);

@@ -100,7 +100,7 @@ fn conditions_of(app: &WebApp, rollout: Rollout, is_ready: bool, problem: Option
     let progressing = if rollout.is_complete {
         Condition::new(PROGRESSING, false, "RolledOut", "the Deployment runs this spec")
     } else {
-        Condition::new(PROGRESSING, true, "RollingOut", "the Deployment is on its way to this spec")
+        Condition::new(PROGRESSING, true, "RollingOut", "the Deployment is rolling out this spec")
     };
     [Condition::new(READY, is_ready, ready_reason, count), progressing]
 }

@@ -82,7 +82,7 @@ fn status(app: &Value) -> Value {
     let count = format!("0 of {} replicas are ready", app["spec"]["replicas"]);
     let conditions = [
         condition("Ready", "False", "ReplicasNotReady", &count),
-        condition("Progressing", "True", "RollingOut", "the Deployment is on its way to this spec"),
+        condition("Progressing", "True", "RollingOut", "the Deployment is rolling out this spec"),
     ];
     json!({"observedGeneration": generation, "readyReplicas": 0, "phase": "Pending", "conditions": conditions})
 }

@@ -41,7 +41,7 @@ func conditionsOf(app *WebApp, replicas int32, isReady, isComplete bool) []metav
 	if isReady {
 		ready.Status, ready.Reason = metav1.ConditionTrue, "ReplicasReady"
 	}
-	progressing := metav1.Condition{Type: "Progressing", Status: metav1.ConditionTrue, Reason: "RollingOut", Message: "the Deployment is on its way to this spec"}
+	progressing := metav1.Condition{Type: "Progressing", Status: metav1.ConditionTrue, Reason: "RollingOut", Message: "the Deployment is rolling out this spec"}
 	if isComplete {
 		progressing.Status, progressing.Reason, progressing.Message = metav1.ConditionFalse, "RolledOut", "the Deployment runs this spec"
 	}

@@ -114,7 +114,7 @@ def wanted_status(app: Any, deployment: dict[str, Any]) -> dict[str, Any]:
     known = dict(app.get("status") or {})
     was_ready = known.get("phase") in ("Running", "Degraded") and known.get("observedGeneration") == generation
     phase = "Running" if is_ready else "Degraded" if was_ready else "Pending"
-    progress = "the Deployment runs this spec" if is_complete else "the Deployment is on its way to this spec"
+    progress = "the Deployment runs this spec" if is_complete else "the Deployment is rolling out this spec"
 
     def condition(kind: str, holds: bool, reason: str, message: str) -> dict[str, Any]:
         status = "True" if holds else "False"

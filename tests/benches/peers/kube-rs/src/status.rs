@@ -25,7 +25,7 @@ pub(crate) fn status(app: &WebApp, deployment: &Deployment) -> WebAppStatus {
     let ready_reason = if is_ready { "ReplicasReady" } else { "ReplicasNotReady" };
     let (progress_reason, progress) = match is_complete {
         true => ("RolledOut", "the Deployment runs this spec"),
-        false => ("RollingOut", "the Deployment is on its way to this spec"),
+        false => ("RollingOut", "the Deployment is rolling out this spec"),
     };
     let conditions = vec![
         condition(&known, generation, "Ready", is_ready, ready_reason, count),
