@@ -1,13 +1,13 @@
-//! Circles: modules that need each other, directly or by way of others.
+//! Circles: modules that need each other, directly or through other modules.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::modules::{Crate, Edge, ModulePath};
 
-/// Two modules may need each other; more are one module that pretends to be several.
+/// Two modules may need each other. A larger circle is one module that is split into several files.
 const CIRCLE_MODULES_MAX: usize = 2;
 
-/// Of a folder with fewer modules nobody loses sight.
+/// A folder with fewer modules is easy to understand, so it is not checked.
 const SMALL_FOLDER: usize = 6;
 
 /// The circles among the top modules of a crate.
@@ -48,7 +48,7 @@ fn among(of: &Crate, folder: &[String], edges: &[Edge]) -> Vec<String> {
     large.map(|circle| description(of, folder, &circle, &graph)).collect()
 }
 
-/// The sets of names of which each leads to each other.
+/// The largest sets of names in which every name leads to every other.
 fn circles<'a>(names: &BTreeSet<&'a str>, arrows: &BTreeSet<(&'a str, &'a str)>) -> Vec<BTreeSet<&'a str>> {
     let reached = |from: &'a str| {
         let (mut seen, mut waiting) = (BTreeSet::new(), vec![from]);

@@ -1,11 +1,11 @@
-//! Files that prose names: each is there.
+//! Checks that files named in prose exist.
 
 use std::path::Path;
 use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// The paths of sources and pages that a page or a comment names and that no file has: `core/src/queue` is enough for
+/// The paths of sources and pages that a page or a comment names and that do not exist. `core/src/queue` is enough for
 /// `host/core/src/queue.rs`.
 pub(crate) fn missing_files(path: &str, text: &str, is_there: impl Fn(&str) -> bool) -> Vec<String> {
     static NAMED: LazyLock<Regex> = LazyLock::new(|| {
@@ -27,7 +27,7 @@ pub(crate) fn missing_files(path: &str, text: &str, is_there: impl Fn(&str) -> b
     found
 }
 
-/// The scripts of this project that a workflow or a recipe calls and that no file is.
+/// The scripts of this project that a workflow or a recipe calls and that do not exist.
 pub(crate) fn missing_scripts(path: &str, text: &str, is_there: impl Fn(&str) -> bool) -> Vec<String> {
     static CALLED: LazyLock<Regex> =
         LazyLock::new(|| Regex::new(r"(?:^|[^\w./-])((?:tools|\.ci)/[\w.-]*\w)").expect("it is one"));
@@ -39,7 +39,7 @@ pub(crate) fn missing_scripts(path: &str, text: &str, is_there: impl Fn(&str) ->
     found
 }
 
-/// A group in braces stands for several paths.
+/// Expands a group in braces to the paths that it stands for.
 fn alternatives(path: &str) -> Vec<String> {
     let Some((before, (inner, behind))) = path.split_once('{').and_then(|(a, b)| Some((a, b.split_once('}')?))) else {
         return vec![path.to_owned()];

@@ -13,7 +13,7 @@ use crate::modules::{Crate, crate_folders};
 use crate::source::Source;
 use crate::{bounds, chance, circles, dependencies, glossary, lines, names, pages, prose, sizes};
 
-/// A stand-in for what the host talks to: its words are those of Kubernetes, and it shares no vocabulary with the host.
+/// This crate stands in for the API server. It uses Kubernetes' terms, and shares no vocabulary with the host.
 const API_SERVER: &str = "host/apiserver";
 
 /// The crates of the host.
@@ -23,7 +23,7 @@ static HOST: LazyLock<Vec<Crate>> = LazyLock::new(|| {
     folders.iter().map(|folder| Crate::read(paths::root(), folder).expect("all modules are there")).collect()
 });
 
-/// The files of the checkout that are text, by their paths from its root.
+/// The text files of the checkout, by their paths from its root.
 static TEXTS: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {
     let (mut found, mut waiting) = (Vec::new(), vec![PathBuf::new()]);
     while let Some(folder) = waiting.pop() {
@@ -43,7 +43,7 @@ static TEXTS: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {
     found
 });
 
-/// The bounds of all Rust, whichever workspace it is of.
+/// The bounds of all Rust code, in every workspace.
 static BOUNDS: LazyLock<Vec<Bound>> = LazyLock::new(|| {
     let found: Vec<_> = texts("rs").flat_map(|(path, text)| bounds::bounds(&Source::new(path, text))).collect();
     assert!(found.len() > 500, "{} bounds", found.len());
@@ -100,8 +100,8 @@ fn unordered_selects() -> Vec<String> {
     sources().flat_map(chance::unordered_selects).collect()
 }
 
-fn untold_chance() -> Vec<String> {
-    sources().flat_map(chance::untold).collect()
+fn system_calls() -> Vec<String> {
+    sources().flat_map(chance::system_calls).collect()
 }
 
 fn wide_lines() -> Vec<String> {
@@ -117,7 +117,7 @@ fn long_test_names() -> Vec<String> {
 }
 
 fn missing_files() -> Vec<String> {
-    /// They tell of what was.
+    /// These pages describe the past, so they may name files that no longer exist.
     const HISTORY: [&str; 2] = ["CHANGELOG.md", "docs/soak/"];
     let is_there = |name: &str| {
         TEXTS.iter().any(|(path, _)| {
@@ -148,7 +148,7 @@ fn glossary() -> Vec<String> {
 }
 
 fn dependencies() -> Vec<String> {
-    /// The interpreter of Starlark is in the program, and a workspace of its own.
+    /// The interpreter of Starlark is a part of the program, but a workspace of its own.
     const SHIPPED: [(&str, &str); 2] =
         [("Cargo.toml", "host-tuple"), ("sdk/starlark/interpreter/Cargo.toml", "wasm32-unknown-unknown")];
     let rules = std::fs::read_to_string(paths::root().join("deny.toml")).expect("deny.toml can be read");
@@ -167,7 +167,7 @@ fn crates_above_themselves() -> Vec<String> {
     dependencies::above_themselves(&packages.expect("cargo knows the packages"))
 }
 
-/// Fails with the breaches of a rule, if there are any.
+/// Fails with the list of breaches, unless it is empty.
 #[track_caller]
 fn holds(rule: &str, breaches: &[String]) {
     assert!(breaches.is_empty(), "{rule}:\n{}", breaches.join("\n"));
@@ -235,7 +235,7 @@ fn selects_say_what_goes_first() {
 
 #[test]
 fn chance_and_the_time_of_day_come_from_one_crate() {
-    holds("no chance or time of day but of windlass-world", &untold_chance());
+    holds("chance and time of day only from windlass-world", &system_calls());
 }
 
 #[test]

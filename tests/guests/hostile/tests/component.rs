@@ -1,9 +1,9 @@
-//! The built component can be patched. `make guests` builds it where this looks for it.
+//! Checks that the built component can be patched. `make guests` puts it where this test looks for it.
 
 use std::path::Path;
 
 const PREFIX: &[u8] = b"HOSTILE-MODE=";
-/// The length that the README promises.
+/// The maximum length of a mode, as the README documents.
 const MODE_LENGTH: usize = 32;
 
 #[test]

@@ -1,10 +1,10 @@
-//! Placeholders in a step for values that are known only when it runs.
+//! Placeholders in a step for values that are known only when the step runs.
 //!
-//! - `{"$from": "1", "pointer": "/metadata/uid"}`: that part of what the step `1` returned, or failed with. `request`
-//!   is the request, `primary` its object.
-//! - `{"$repeat": "x", "times": 1000}`: a text too long for an object.
-//! - `{"$json": …}`: the value as the text of its JSON.
-//! - `{"$concat": ["a", …]}`: texts, one after the other.
+//! - `{"$from": "1", "pointer": "/metadata/uid"}`: this part of the result, or of the error, of the step `1`. The step
+//!   `request` is the request, and `primary` is its object.
+//! - `{"$repeat": "x", "times": 1000}`: a text that would be too long for an object.
+//! - `{"$json": …}`: the JSON text of a value.
+//! - `{"$concat": ["a", …]}`: a concatenation of texts.
 
 use std::collections::BTreeMap;
 
@@ -13,10 +13,10 @@ use serde_json::Value;
 /// The results of the steps so far, by their ids.
 pub(crate) type Known = BTreeMap<String, Value>;
 
-/// `value` with all its placeholders replaced.
+/// Replaces all placeholders in `value`.
 ///
 /// # Panics
-/// At a step that has not run or returned nothing at the pointer.
+/// If a step has not run yet, or its result has no value at the pointer.
 pub(crate) fn substitute(value: &Value, known: &Known) -> Value {
     match value {
         Value::Array(values) => values.iter().map(|value| substitute(value, known)).collect(),
