@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// statusOf is the new status. It equals the old one if nothing has changed.
+// statusOf returns the new status, which equals the old one if nothing has changed.
 func statusOf(app *WebApp, deployment *appsv1.Deployment) Status {
 	isAboutThis := deployment.Status.ObservedGeneration >= deployment.Generation
 	isComplete := isAboutThis && deployment.Status.UpdatedReplicas >= app.Spec.Replicas

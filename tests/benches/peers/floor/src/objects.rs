@@ -1,4 +1,4 @@
-//! The objects to write: those that plugins/webapp writes.
+//! The objects that plugins/webapp writes.
 
 use k8s_openapi::jiff::Timestamp;
 use kube::api::DynamicObject;
