@@ -98,7 +98,7 @@ func (p *process) client(t *testing.T) kubernetes.Interface {
 	return c.typed
 }
 
-func TestClusterGoesOnAfterKill(t *testing.T) {
+func TestClusterContinuesAfterKill(t *testing.T) {
 	ctx := t.Context()
 	dir := t.TempDir()
 	audit := filepath.Join(dir, "audit.log")
@@ -165,7 +165,7 @@ func TestClusterCollectsDependentsAndLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-func TestUsedPortIsTheFirstError(t *testing.T) {
+func TestUsedPortIsReportedFirst(t *testing.T) {
 	dir := stateDir(t.TempDir())
 	taken, err := listen(0, dir)
 	if err != nil {

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_times_and_backoffs_are_bounds_wherever_they_stand() {
+    fn numbers_times_and_backoffs_are_bounds_at_any_place() {
         let text = "pub(crate) const A: usize = 1 << 20;\n/// const B: u8 = 1;\nimpl X { const C: std::time::Duration =\n    \
             Duration::from_secs(5); }\n#[cfg(test)] mod tests { fn f() { const D: (usize, Option<u32>) = (1, None); } }\n\
             const E: &str = \"const F: u8 = 2;\"; const G: [u8; 2] = [1, 2]; const H: Self = Self(1);\n\
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_says_what_it_bounds() {
+    fn vague_names_of_bounds_are_reported() {
         let text = "const LIMIT: u8 = 1;\nconst RATE_LIMIT: u8 = 1;\nconst MOST: &str = \"a\";\nconst MOST_KEYS: u8 = 1;\n\
             const MOSTLY_MAX: u8 = 1;";
         let expected = ["a.rs:1: const LIMIT: u8 = 1;", "a.rs:4: const MOST_KEYS: u8 = 1;"];

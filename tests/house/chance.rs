@@ -37,13 +37,13 @@ mod tests {
     }
 
     #[test]
-    fn a_select_says_what_goes_first() {
+    fn a_select_without_biased_is_reported() {
         assert!(unordered_selects(&source("a.rs", "tokio::select! {\n biased;\n a = b => c }")).is_empty());
         assert_eq!(unordered_selects(&source("a.rs", "tokio::select! { a = b => c }")).len(), 1);
     }
 
     #[test]
-    fn only_one_crate_asks_the_system_for_chance() {
+    fn random_numbers_and_times_outside_of_windlass_world_are_reported() {
         for line in ["rand::random()", "rand::rng().fill(b)", "SystemTime::now()", "Timestamp::now()"] {
             assert_eq!(system_calls(&source("host/kube/src/a.rs", line)).len(), 1, "{line}");
             assert!(system_calls(&source("host/world/src/lib.rs", line)).is_empty(), "{line}");

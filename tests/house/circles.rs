@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_may_need_each_other_and_three_may_not() {
+    fn a_circle_of_two_is_allowed_and_one_of_three_is_not() {
         let two =
             [("lib.rs", "mod a; mod b; mod c;"), ("a.rs", "use crate::b;"), ("b.rs", "use crate::a; use crate::c;")];
         let two = [&two[..], &[("c.rs", "")]].concat();
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_folder_is_looked_into() {
+    fn modules_inside_a_large_folder_are_checked() {
         let uses = |it: &str| format!("use super::{it}; use crate::top::z;");
         let (a, b, c) = (uses("b"), uses("c"), uses("a"));
         let few = [

@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crate_from_elsewhere_and_a_banned_one_are_found_in_a_lock() {
+    fn foreign_sources_and_banned_crates_are_found_in_a_lock_file() {
         let lock = "[[package]]\nname = \"here\"\nversion = \"1.0.0\"\n\n\
             [[package]]\nname = \"b\"\nversion = \"1.0.0\"\nsource = \"registry+https://example.com/index\"\n\n\
             [[package]]\nname = \"c\"\nversion = \"1.0.0\"\nsource = \"git+https://example.com/index\"\n\n\
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crate_is_not_built_on_one_above_it_by_way_of_a_third() {
+    fn an_indirect_dependency_on_a_higher_crate_is_reported() {
         let package =
             |name: &str, on: &str, kind: &Value| json!({"name": name, "dependencies": [{"name": on, "kind": kind}]});
         let packages = |kind: Value| {

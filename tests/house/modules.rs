@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_followed_to_where_they_come_from() {
+    fn imported_names_are_followed_to_their_modules() {
         let files = [
             ("lib.rs", "mod a; mod b; pub use crate::b::Named as Other; pub use self::b::inner;"),
             ("a.rs", "use crate::Other;\nuse crate::inner::Deep;"),

@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn types_are_found_whatever_stands_before_them() {
+    fn types_are_found_after_any_modifiers() {
         let text = "pub(crate) struct A;\n#[derive(X)] enum B { C }\n/// d\nunsafe trait E { type F; const G: u8; }\n\
             type H<T> = Vec<T>;\nimpl I for J { type K = u8; fn f() { struct L(u8); } }\nfn g(structure: u8) {}\n\
             #[cfg(test)] struct M;";

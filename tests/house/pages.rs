@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_are_found_in_prose_alone() {
+    fn files_are_found_only_in_prose() {
         let is_there = |path: &str| path == "core/src/queue" || path == "docs/a.md" || path == "tests/b.rs";
         let page = "`core/src/queue/`, [a](../docs/a.md) and `tests/{b,c}.rs`\n`kube/src/gone.rs`, https://d.e/f/g.md";
         let expected = ["x.md:1: there is no tests/c.rs", "x.md:2: there is no kube/src/gone.rs"];
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn scripts_are_found_where_they_are_called() {
+    fn called_scripts_are_found() {
         let is_there = |path: &str| path == "tools/a" || path == ".ci/run";
         let text = "run: tools/a --flag\nx=$(tools/b-c)\n\t@tools/a; .ci/gone\n.ci/run, my/tools/d and tools/";
         let expected = ["x.yaml:2: there is no tools/b-c", "x.yaml:3: there is no .ci/gone"];

@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_doc_comment_begins_with_a_subject() {
+    fn a_doc_comment_that_begins_with_a_question_word_is_reported() {
         let text = "//! What is this?\n//! Who asks\n\n/// Whatever\n/// comes.\n#[a]\n/// The first.\n/// What a second line says.\n\
             /// Whole.\n    /// Who\n// What is no doc comment.\n";
         let expected = ["a:1: //! What is this?", "a:4: /// Whatever"];

@@ -268,14 +268,14 @@ mod tests {
     }
 
     #[test]
-    fn lines_stay_where_they_were() {
+    fn removed_comments_do_not_move_the_lines() {
         let source = Source::new("a.rs", "/* a\n b */ c\n\"d\n e\" f");
         assert_eq!(source.code.find('c').map(|at| source.line(at)), Some(2));
         assert_eq!(source.code.find('f').map(|at| source.place(at)).as_deref(), Some("a.rs:4: e\" f"));
     }
 
     #[test]
-    fn code_for_tests_alone_does_not_count_as_code() {
+    fn code_only_for_tests_does_not_count() {
         assert_eq!(words("#[cfg(test)]\nmod tests;\nb"), ["b"]);
         assert_eq!(words("a;\n#[cfg(test)]\n#[allow(x[0])]\nmod tests { fn f() { } }\nb"), ["a;", "b"]);
         assert_eq!(words("#[cfg(test)] fn f<A, B>(a: [u8; 3]) -> X where A: B, B: C { { } } b"), ["b"]);
@@ -289,13 +289,13 @@ mod tests {
     }
 
     #[test]
-    fn the_length_of_a_file_leaves_its_tests_out() {
+    fn the_length_of_a_file_excludes_its_tests() {
         let source = Source::new("a.rs", "a\n\n// b\n#[cfg(test)]\nmod tests {\n    c\n}\n");
         assert_eq!(source.lines_without_tests(), 3);
     }
 
     #[test]
-    fn a_statement_knows_its_body_and_the_blocks_around_it() {
+    fn a_statement_has_its_body_and_its_enclosing_blocks() {
         let source = Source::new("a.rs", "use a;\nimpl B {\n    fn c() {\n        d;\n    }\n}\nfn e() {}\n");
         let all = source.statements();
         let heads: Vec<_> = all.iter().map(|it| (it.head, it.within.join(" "))).collect();

@@ -174,12 +174,12 @@ fn holds(rule: &str, breaches: &[String]) {
 }
 
 #[test]
-fn no_more_than_two_top_modules_need_each_other() {
+fn top_modules_have_no_circles_of_more_than_two() {
     holds("no circles of top modules", &top_circles());
 }
 
 #[test]
-fn no_more_than_two_modules_of_a_folder_need_each_other() {
+fn modules_of_a_folder_have_no_circles_of_more_than_two() {
     holds("no circles in folders", &folder_circles());
 }
 
@@ -194,27 +194,27 @@ fn two_crates_at_most_define_a_type_name() {
 }
 
 #[test]
-fn files_are_read_in_one_go() {
+fn files_are_short() {
     holds("no long files", &long_files());
 }
 
 #[test]
-fn functions_are_read_in_one_go() {
+fn functions_are_short() {
     holds("no long functions", &long_functions());
 }
 
 #[test]
-fn a_bound_has_one_value_wherever_its_name_stands() {
+fn bounds_with_the_same_name_have_the_same_value() {
     holds("no bound with two values", &bounds::with_two_values(&BOUNDS));
 }
 
 #[test]
-fn bounds_are_named_for_what_they_bound() {
+fn bounds_have_clear_names() {
     holds("no bound with a vague name", &bounds::vague(&BOUNDS));
 }
 
 #[test]
-fn no_section_sign_points_into_a_paper() {
+fn texts_contain_no_section_signs() {
     holds("no section signs", &section_signs());
 }
 
@@ -224,17 +224,17 @@ fn doc_comments_begin_with_a_subject() {
 }
 
 #[test]
-fn warnings_and_errors_say_what_follows() {
+fn warnings_and_errors_have_a_second_clause() {
     holds("no warnings without a second clause", &half_warnings());
 }
 
 #[test]
-fn selects_say_what_goes_first() {
+fn selects_are_biased() {
     holds("no select! without biased", &unordered_selects());
 }
 
 #[test]
-fn chance_and_the_time_of_day_come_from_one_crate() {
+fn random_numbers_and_the_time_come_only_from_windlass_world() {
     holds("chance and time of day only from windlass-world", &system_calls());
 }
 
@@ -254,17 +254,17 @@ fn names_of_tests_have_at_most_70_characters() {
 }
 
 #[test]
-fn files_that_prose_names_are_there() {
+fn files_named_in_prose_exist() {
     holds("no missing files in prose", &missing_files());
 }
 
 #[test]
-fn scripts_that_workflows_and_recipes_call_are_there() {
+fn scripts_called_by_workflows_and_recipes_exist() {
     holds("no missing scripts", &missing_scripts());
 }
 
 #[test]
-fn types_of_the_glossary_are_there() {
+fn types_in_the_glossary_exist() {
     holds("no unknown types in the glossary", &glossary());
 }
 
@@ -274,6 +274,6 @@ fn crates_have_the_licences_and_sources_that_deny_toml_allows() {
 }
 
 #[test]
-fn crates_are_built_on_those_below_them() {
+fn crates_depend_only_on_lower_crates() {
     holds("no crates that are built on crates above them", &crates_above_themselves());
 }

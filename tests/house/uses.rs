@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_are_opened_however_deep() {
+    fn groups_are_expanded_at_any_depth() {
         assert_eq!(paths("crate::a"), ["a=crate::a"]);
         assert_eq!(
             paths("crate::{\n    a::{self, b as c,\n    d::{E, F}},\n    g,\n}"),
@@ -100,12 +100,12 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_is_no_statement() {
+    fn a_trait_bound_is_not_a_use_statement() {
         assert_eq!(statements("use a; fn f() -> impl Future + use<'a> { } pub use b::{c};").len(), 2);
     }
 
     #[test]
-    fn each_name_knows_its_place() {
+    fn each_used_name_has_its_line() {
         let tree = "crate::{a, b}";
         let places: Vec<_> = expanded(tree).into_iter().map(|it| &tree[it.at..=it.at]).collect();
         assert_eq!(places, ["a", "b"]);

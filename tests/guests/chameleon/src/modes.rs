@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_unpatched_chameleon_is_good() {
+    fn the_mode_of_an_unpatched_chameleon_is_good() {
         assert_eq!(chosen(), Mode::Good);
     }
 }

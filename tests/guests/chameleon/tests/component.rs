@@ -7,7 +7,7 @@ const PREFIX: &[u8] = b"CHAMELEON-MODE=";
 const MODE_LENGTH: usize = 32;
 
 #[test]
-fn the_marker_stands_once_in_the_component_with_room_for_every_mode() {
+fn the_component_contains_the_marker_once_with_space_for_every_mode() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../target/guests/chameleon.wasm");
     let component =
         std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}; build it by `make plugins`", path.display()));

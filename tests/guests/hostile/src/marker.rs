@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn unpatched_it_behaves() {
+    fn the_mode_of_an_unpatched_component_is_behaves() {
         assert_eq!(mode(), "behaves");
     }
 

@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_ascii_and_means_the_same() {
+    fn a_line_is_ascii_with_the_same_json_value() {
         let value = json!({"text": "grüße \u{202e}𝄞\u{7f}\n"});
         let text = ascii(&value.to_string());
         assert!(text.bytes().all(|byte| (b' '..0x7f).contains(&byte)), "{text}");

@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_placeholder_is_replaced_wherever_it_stands() {
+    fn a_placeholder_is_replaced_at_any_depth() {
         let known = Known::from([("1".to_owned(), json!({"metadata": {"uid": "u"}}))]);
         let step = json!({
             "target": {"uid": {"$from": "1", "pointer": "/metadata/uid"}},
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "no step 2 has run")]
-    fn a_step_that_has_not_run_is_a_mistake_of_the_test() {
+    fn a_reference_to_a_step_that_has_not_run_panics() {
         substitute(&json!({"$from": "2"}), &Known::new());
     }
 }
