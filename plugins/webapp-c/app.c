@@ -1,6 +1,6 @@
 #include "app.h"
 
-// A condition with all its fields and no others, so that statuses can be compared.
+// A condition with exactly the known fields, so that statuses can be compared.
 static windlass_json *known_condition(const windlass_json *condition) {
     static const char *const fields[] = {"type", "status", "reason", "message", "observedGeneration", "lastTransitionTime"};
     windlass_json *known = windlass_empty_object();
@@ -25,7 +25,7 @@ static windlass_json *known_status(const windlass_json *status) {
         {"conditions", conditions});
 }
 
-// A whole number that may be left out.
+// Reads a whole number that may be missing.
 static bool read_number(const windlass_json *object, const char *pointer, int64_t otherwise, int64_t *number) {
     const windlass_json *value = windlass_json_at(object, pointer);
     *number = otherwise;

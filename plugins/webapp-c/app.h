@@ -1,4 +1,4 @@
-// The `WebApp` kind, as far as the plugin reads and writes it. The CRD is in examples/webapp/crd.yaml.
+// The fields of the `WebApp` kind that the plugin reads and writes. The CRD is in examples/webapp/crd.yaml.
 #ifndef APP_H
 #define APP_H
 
@@ -9,23 +9,23 @@
 
 // An application that answers HTTP.
 typedef struct web_app {
-    // The whole, as the cache has it.
+    // The whole cached object.
     const windlass_json *object;
     windlass_text name;
     // 0: none.
     int64_t generation;
-    // What is asked for; the defaults are the CRD's.
+    // The desired state. The defaults are the CRD's.
     windlass_text image;
     int64_t replicas;
     int64_t port;
-    // What is, as this plugin wrote it last: `status` with the fields that the plugin knows, all of them.
+    // The status as this plugin last wrote it, with exactly the fields that the plugin knows.
     windlass_json *status;
-    // The generation that it is about; 0: it was never written.
+    // The generation that the status is about; 0: it was never written.
     int64_t observed_generation;
 } web_app;
 
 const windlass_error *read_app(const windlass_json *object, web_app *app);
-// Whether the spec is another than the one that the status is about.
+// Whether the spec is newer than the one that the status is about.
 bool is_changed(const web_app *app);
 
 #endif

@@ -1,6 +1,6 @@
 #include "children.h"
 
-// The Service's port. The container's own may be any, so the two meet by name.
+// The Service's port. The container may have any port, so the Service finds it by name.
 enum { SERVICE_PORT = 80 };
 #define PORT_NAME "http"
 #define CONTAINER "web"
@@ -70,13 +70,13 @@ decision decide(const web_app *app, const struct child *child, const windlass_js
         bool is_right = windlass_has_fields(cached, child->wanted) && surplus(cached, child->wanted)->count == 0;
         return is_terminating || is_right ? LEAVE : mend;
     }
-    // An orphan is taken back only if it carries our labels: `kubectl delete --cascade=orphan` leaves such.
+    // An orphan is adopted only if it has our labels, as after `kubectl delete --cascade=orphan`.
     bool is_our_orphan = windlass_controller_uid(cached).data == NULL
                          && windlass_has_fields(windlass_json_at(cached, "/metadata/labels"), labels(app));
     return is_our_orphan && !is_terminating ? mend : NAME_TAKEN;
 }
 
-// Whether no one else has a say in a field: a Deployment's own selector cannot change, a Service's can.
+// Whether only this plugin can change a field. A Deployment's selector is immutable, but a Service's is not.
 static bool is_ours_alone(windlass_text pointer) {
     return windlass_text_ends_with(pointer, "/ports") || windlass_text_is(pointer, "/spec/selector");
 }
@@ -105,7 +105,7 @@ static bool exceeds(const windlass_json *actual, const windlass_json *wanted) {
     return false;
 }
 
-// The element that has the wanted one's name, and its place.
+// The element with the wanted element's name, and its index.
 static const windlass_json *namesake(const windlass_json *list, const windlass_json *wanted, int64_t *place) {
     *place = 0;
     windlass_json_each(element, list) {
@@ -132,9 +132,9 @@ static void collect(const windlass_json *actual, const windlass_json *wanted, co
     }
     windlass_json_each(part, wanted) {
         int64_t place = 0;
-        // Keys that hold a slash, which a pointer would escape, are labels: there is nothing below them.
+        // A key with a slash, which a pointer would have to escape, is a label. A label has nothing below it.
         const windlass_json *known = are_objects ? windlass_json_get_text(actual, part->key) : namesake(actual, part, &place);
-        // Nor is there anything below a text or a number.
+        // A text or a number has nothing below it either.
         if (known != NULL && part->type >= WINDLASS_JSON_ARRAY) {
             const char *step = are_objects ? part->key.data : windlass_decimal(place);
             collect(known, part, windlass_concat(pointer, "/", step), operations);

@@ -1,16 +1,16 @@
-// The children of a `WebApp`, as they should be, and how they differ from what is. Pure: no call to the host.
+// The desired children of a `WebApp`, and how the existing ones differ. Pure: nothing here calls the host.
 #ifndef CHILDREN_H
 #define CHILDREN_H
 
 #include "app.h"
 
-// What must be done about a child, by what the cache knows of it.
+// The decision about a child, from its cached state.
 typedef enum decision {
-    // It is as it should be, or is going away, and its end will run the key again.
+    // It is as desired, or it is being deleted, and the end of its deletion will run the key again.
     LEAVE,
     // It never existed.
     CREATE,
-    // The `WebApp` asks for something else than before.
+    // The spec of the `WebApp` has changed.
     UPDATE,
     // Someone deleted or edited it.
     HEAL,
@@ -18,7 +18,7 @@ typedef enum decision {
     NAME_TAKEN
 } decision;
 
-// A child as it should be.
+// A desired child.
 struct child {
     windlass_ref target;
     // The fields to apply.
@@ -27,10 +27,11 @@ struct child {
 
 struct child deployment_of(const web_app *app);
 struct child service_of(const web_app *app);
-// Decides about a child; `cached` is what it is, or NULL.
+// Decides about a child. `cached` is its current state, or NULL.
 decision decide(const web_app *app, const struct child *child, const windlass_json *cached);
-// The JSON patch that takes away what an apply would leave and what breaks the child: ports that are not ours, and more labels in a
-// selector. An apply adds our port beside one that was renumbered by hand, and the server refuses the pair, since both have one name.
+// The JSON patch that removes entries which break the child and which an apply would leave: ports that are not ours,
+// and additional labels in a selector. If a port was renumbered by hand, an apply would add ours beside it, and the
+// server would refuse both because they have the same name.
 windlass_json *surplus(const windlass_json *actual, const windlass_json *wanted);
 
 #endif

@@ -23,10 +23,10 @@ bool is_news(const struct problem *problem, const web_app *app) {
     return !is_known || windlass_json_int_at(ready, "/observedGeneration", 0) != app->generation;
 }
 
-// What the Deployment reports.
+// The Deployment's report.
 struct rollout {
     int64_t ready_replicas;
-    // The report is about the spec that we ask for, and all replicas have it.
+    // Whether the report is about the current spec, and all replicas have that spec.
     bool is_complete;
 };
 
@@ -75,7 +75,7 @@ static windlass_json *conditions_of(
     if (rollout.is_complete) {
         set(conditions, app, PROGRESSING, false, "RolledOut", windlass_text("the Deployment runs this spec"), now);
     } else {
-        set(conditions, app, PROGRESSING, true, "RollingOut", windlass_text("the Deployment is on its way to this spec"), now);
+        set(conditions, app, PROGRESSING, true, "RollingOut", windlass_text("the Deployment is rolling out this spec"), now);
     }
     return conditions;
 }

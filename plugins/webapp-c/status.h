@@ -1,27 +1,28 @@
-// The status of a `WebApp`, computed from its Deployment and from what failed. Pure: no call to the host.
+// The status of a `WebApp`, computed from its Deployment and from the failures. Pure: nothing here calls the host.
 #ifndef STATUS_H
 #define STATUS_H
 
 #include "app.h"
 
-// Whether all replicas of the present spec are ready, and whether it is still being brought about.
+// READY: all replicas of the current spec are ready. PROGRESSING: the current spec is being rolled out.
 #define READY "Ready"
 #define PROGRESSING "Progressing"
 
-// Why a `WebApp` cannot become what it asks for, until someone does something.
+// Why a `WebApp` cannot reach its desired state until someone acts.
 struct problem {
-    // In CamelCase, for conditions and events: `Invalid`, `NameTaken` or `ApplyFailed`. NULL: there is no problem.
+    // The reason in CamelCase, for conditions and events: `Invalid`, `NameTaken` or `ApplyFailed`. NULL: there is no
+    // problem.
     const char *reason;
     windlass_text message;
 };
 
-// What is wrong with a spec that the CRD's schema lets pass.
+// The problem of a spec that the CRD's schema accepts.
 struct problem problem_of_spec(const web_app *app);
-// The name of a child belongs to someone else.
+// The name of a child belongs to another object.
 struct problem problem_of_name(const windlass_ref *child);
-// A refusal that stays until someone does something. What passes by itself is retried, and is no problem.
+// A refusal that lasts until someone acts. A failure that may pass by itself is retried, and is not a problem.
 struct problem problem_of_error(const windlass_error *error);
-// Whether it is worth an event: each is reported once, not at every reconcile that meets it.
+// Whether the problem is new and so worth an event. A known problem is not reported again at each reconcile.
 bool is_news(const struct problem *problem, const web_app *app);
 
 // The new status. It equals the old one if nothing has changed, so that it need not be written.

@@ -1,12 +1,11 @@
 // The WebApp plugin in C: a Deployment and a Service for each `WebApp`.
 //
-// This file reads, writes and reports. What the children should be and what the status is are pure functions in children.c and
-// status.c.
+// This file reads, writes and reports. Pure functions in children.c and status.c compute the children and the status.
 
 #include "children.h"
 #include "status.h"
 
-// How often a name that belongs to another object is looked at again: no watch tells when it becomes free.
+// The interval for checking a taken name again. No watch shows when it becomes free.
 enum { NAME_TAKEN_RETRY_MS = 60 * 1000 };
 
 static const windlass_manifest manifest = {
@@ -20,15 +19,16 @@ static const windlass_manifest manifest = {
     }),
 };
 
-// What became of the children.
+// The result of applying the children.
 struct progress {
-    // As it is after this call. NULL: unknown.
+    // The Deployment after this call. NULL: unknown.
     windlass_json *deployment;
     struct problem problem;
     bool is_name_taken;
 };
 
-// Takes away what an apply would leave. An earlier cut counts as another manager's, so this goes for the port of an older spec too.
+// Removes what an apply would leave. An earlier removal counts as another manager's change, so this also concerns the
+// port of an older spec.
 static const windlass_error *cut(const struct child *child, const windlass_json *cached) {
     windlass_json *patch = surplus(cached, child->wanted);
     if (patch->count == 0) {
@@ -47,7 +47,7 @@ static void announce(const struct child *child, decision change) {
     } words[] = {
         [CREATE] = {"Created", "Create", "created"},
         [UPDATE] = {"Updated", "Update", "updated to the new spec"},
-        [HEAL] = {"Healed", "Heal", "was deleted or edited, and is as asked for again"},
+        [HEAL] = {"Healed", "Heal", "was deleted or edited, and is restored"},
     };
     const char *kind = child->target.kind.data;
     windlass_log(WINDLASS_INFO, "applied a child", "kind", kind, "reason", words[change].reason);
@@ -55,7 +55,7 @@ static void announce(const struct child *child, decision change) {
     windlass_events_normal(words[change].reason, words[change].action, note);
 }
 
-// Makes one child what it should be, and tells what it is then.
+// Brings one child to its desired state, and sets its new state.
 static const windlass_error *ensure(const web_app *app, const struct child *child, windlass_json **object, bool *is_name_taken) {
     const windlass_error *error = windlass_cache_get(&child->target, NULL, object);
     if (error != NULL) {
@@ -75,7 +75,7 @@ static const windlass_error *ensure(const web_app *app, const struct child *chil
             return error;
         }
     }
-    // By force: a field that someone edited is ours again.
+    // The apply uses force: a field that someone edited becomes ours again.
     error = windlass_writes_apply(child->wanted, &(windlass_write_options){.owned = true, .force = true}, object);
     if (error == NULL) {
         announce(child, change);
@@ -83,7 +83,7 @@ static const windlass_error *ensure(const web_app *app, const struct child *chil
     return error;
 }
 
-// Brings one child about. NULL: it could not be.
+// Brings one child to its desired state. NULL: it failed.
 static windlass_json *bring_about(const web_app *app, const struct child *child, struct progress *progress, windlass_failures *failures) {
     windlass_json *object = NULL;
     bool is_name_taken = false;
@@ -120,7 +120,7 @@ static const windlass_error *deployment_to_report(const web_app *app, struct pro
 
 // Writes the status, if it has changed, and reports a new problem.
 static const windlass_error *report(const web_app *app, struct progress *progress, bool has_failed) {
-    // What passes by itself leaves the status alone: the retry that succeeds will write it.
+    // A failure that may pass by itself leaves the status alone. The retry that succeeds will write it.
     if (has_failed && progress->problem.reason == NULL) {
         return NULL;
     }
@@ -141,7 +141,7 @@ static windlass_outcome reconcile_app(const web_app *app, windlass_failures *fai
     if (progress.problem.reason != NULL) {
         windlass_fail(failures, windlass_terminal_text(progress.problem.message));
     } else {
-        // Trouble with one does not keep the other from being tried.
+        // A failed child does not stop the other one.
         struct child deployment = deployment_of(app);
         progress.deployment = bring_about(app, &deployment, &progress, failures);
         struct child service = service_of(app);
@@ -152,7 +152,7 @@ static windlass_outcome reconcile_app(const web_app *app, windlass_failures *fai
 }
 
 static windlass_outcome reconcile(const windlass_request *request, windlass_failures *failures) {
-    // The garbage collector takes the children: they are owned.
+    // The garbage collector deletes the children, because the `WebApp` owns them.
     if (request->object == NULL) {
         return WINDLASS_DONE;
     }

@@ -1,4 +1,4 @@
-// The WebApp plugin as a composer: a function from a WebApp and its children to the children as they should be.
+// The WebApp plugin as a composer: a function that computes the desired children of a WebApp.
 package main
 
 import (
@@ -30,7 +30,7 @@ func init() { composer.Register(plugin, compose) }
 
 func main() {}
 
-// WebApp is an application that answers HTTP. The CRD, which sees to defaults and bounds, is in examples/webapp/crd.yaml.
+// WebApp is an application that answers HTTP. The CRD, which sets defaults and bounds, is in examples/webapp/crd.yaml.
 type WebApp struct {
 	Metadata windlass.Metadata
 	Spec     struct {
@@ -40,9 +40,9 @@ type WebApp struct {
 	Status Status
 }
 
-// Status is what is, as the composer answered it last.
+// Status is the status that the composer last returned.
 type Status struct {
-	// ObservedGeneration is the generation that the rest is about; nil: there has been none.
+	// ObservedGeneration is the generation that the other fields are about; nil: none yet.
 	ObservedGeneration *int64                 `json:"observedGeneration"`
 	ReadyReplicas      int64                  `json:"readyReplicas"`
 	Phase              string                 `json:"phase"`
@@ -74,7 +74,7 @@ func compose(_ context.Context, request composer.Request) (composer.Composition,
 	}
 	status := statusOf(&app, deployment, running, problem)
 	if problem != "" {
-		// Without AllowEmpty, no children means that those which are there stay.
+		// Without AllowEmpty, an answer without children leaves the existing ones.
 		composition := composer.Composition{Status: status}
 		if !slices.Equal(status.Conditions, app.Status.Conditions) {
 			composition.Events = []composer.Event{composer.Warning("Invalid", "Reconcile", problem)}
@@ -85,7 +85,7 @@ func compose(_ context.Context, request composer.Request) (composer.Composition,
 	return composer.Composition{Children: list{deployment, service}, Status: status, Events: events}, nil
 }
 
-// child is the one that a reference names; nil: it is not there.
+// child returns the child that a reference names; nil if it does not exist.
 func child(request composer.Request, target windlass.Ref) (object, error) {
 	found, err := composer.Child[object](request, target)
 	if found == nil {
@@ -94,7 +94,7 @@ func child(request composer.Request, target windlass.Ref) (object, error) {
 	return *found, err
 }
 
-// children are the Deployment and the Service that a WebApp asks for.
+// children returns the desired Deployment and Service of a WebApp.
 func children(app *WebApp) (deployment, service object) {
 	selector := object{"app.kubernetes.io/name": "webapp", "app.kubernetes.io/instance": app.Metadata.Name}
 	labels := object{"app.kubernetes.io/managed-by": "windlass"}
@@ -111,11 +111,11 @@ func children(app *WebApp) (deployment, service object) {
 		object{"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": object{"selector": selector, "ports": ports}}
 }
 
-// change is what the host is about to do about a child, as an event; none if it leaves it.
+// change returns the event for what the host is about to do with a child; none if it does nothing.
 func change(app *WebApp, wanted, child object) []composer.Event {
 	metadata, _ := child["metadata"].(object)
 	seen := app.Status.ObservedGeneration
-	reason, action, what := "Healed", "Heal", "was deleted or edited, and is as asked for again"
+	reason, action, what := "Healed", "Heal", "was deleted or edited, and is restored"
 	switch {
 	case child != nil && (windlass.HasFields(child, wanted) || metadata["deletionTimestamp"] != nil):
 		return nil
@@ -127,7 +127,7 @@ func change(app *WebApp, wanted, child object) []composer.Event {
 	return []composer.Event{composer.Normal(reason, action, fmt.Sprintf("%s %s: %s", wanted["kind"], app.Metadata.Name, what))}
 }
 
-// statusOf is the new status, by what the Deployment reports about this very spec.
+// statusOf returns the new status, from the Deployment's report about the current spec.
 func statusOf(app *WebApp, wanted, deployment object, problem string) Status {
 	number := func(part, name string) int64 {
 		fields, _ := deployment[part].(object)
@@ -143,7 +143,7 @@ func statusOf(app *WebApp, wanted, deployment object, problem string) Status {
 	if isReady {
 		ready.Reason = "ReplicasReady"
 	}
-	progressing := condition("Progressing", true, "RollingOut", "the Deployment is on its way to this spec")
+	progressing := condition("Progressing", true, "RollingOut", "the Deployment is rolling out this spec")
 	switch {
 	case problem != "":
 		ready, progressing = condition("Ready", false, "Invalid", problem), condition("Progressing", false, "Invalid", problem)

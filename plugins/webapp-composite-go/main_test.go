@@ -11,7 +11,7 @@ import (
 	"windlass.dev/sdk/windlasstest"
 )
 
-// What the composer answers: values in, values out.
+// The composer is a plain function, so the tests call it directly.
 
 // newApp is a WebApp of generation 1 that was never reconciled.
 func newApp() object {
@@ -59,7 +59,7 @@ func reasons(composition composer.Composition) []string {
 	return all
 }
 
-// stored are the children as the server keeps them, the Deployment with so many ready replicas.
+// stored returns the children as the server stores them, with this many ready replicas in the Deployment.
 func stored(t *testing.T, app object, ready int64) []object {
 	var all []object
 	for _, child := range composed(t, app).Children {
@@ -78,7 +78,7 @@ func runningApp(t *testing.T) object {
 	return app
 }
 
-// of generation 2, with another image.
+// changed changes the image of an app, which becomes generation 2.
 func changed(app object, image string) object {
 	app["metadata"].(object)["generation"] = int64(2)
 	app["spec"].(object)["image"] = image
@@ -102,7 +102,7 @@ func TestANewAppGetsItsChildrenAndIsPending(t *testing.T) {
 	equal(t, "the phase", phase(composition), "Pending")
 }
 
-func TestTheServiceSelectsThePodsOfTheDeploymentAndMeetsTheirPortByName(t *testing.T) {
+func TestTheServiceSelectsThePodsAndNamesTheirPort(t *testing.T) {
 	windlasstest.New(t)
 	children := composed(t, newApp()).Children
 	deployment, service := children[0].(object)["spec"].(object), children[1].(object)["spec"].(object)
@@ -115,7 +115,7 @@ func TestTheServiceSelectsThePodsOfTheDeploymentAndMeetsTheirPortByName(t *testi
 	equal(t, "the port's name", service["ports"].(list)[0].(object)["targetPort"], port["name"])
 }
 
-func TestAnAppThatIsAsItShouldBeHasNoNews(t *testing.T) {
+func TestAnUnchangedAppReportsNothing(t *testing.T) {
 	windlasstest.New(t)
 	app := runningApp(t)
 	composition := composed(t, app, stored(t, newApp(), 2)...)
@@ -133,7 +133,7 @@ func TestAChildThatWasDeletedOrEditedIsHealed(t *testing.T) {
 	equal(t, "the phase", phase(composition), "Degraded")
 }
 
-func TestAChildThatIsGoingIsNoEventUntilItIsGone(t *testing.T) {
+func TestADeletingChildCausesNoEventUntilItIsGone(t *testing.T) {
 	windlasstest.New(t)
 	children := stored(t, newApp(), 2)
 	children[1]["metadata"].(object)["deletionTimestamp"] = "2026-11-21T10:48:45Z"
@@ -141,7 +141,7 @@ func TestAChildThatIsGoingIsNoEventUntilItIsGone(t *testing.T) {
 	equal(t, "the events", len(composed(t, runningApp(t), children...).Events), 0)
 }
 
-func TestAChangedSpecUpdatesWhatDiffersAndIsPendingWhateverTheOldOneWas(t *testing.T) {
+func TestAChangedSpecUpdatesTheChildrenAndIsPending(t *testing.T) {
 	windlasstest.New(t)
 	composition := composed(t, changed(runningApp(t), "nginx:2"), stored(t, newApp(), 2)...)
 	equal(t, "the events", reasons(composition), []string{"Updated"})
@@ -171,7 +171,7 @@ func TestAnEmptyImageKeepsTheChildrenAndIsReportedOnce(t *testing.T) {
 	equal(t, "the events when it is known", len(composed(t, app).Events), 0)
 }
 
-func TestAnAppThatIsGoingIsLeftToTheGarbageCollector(t *testing.T) {
+func TestADeletingAppIsLeftToTheGarbageCollector(t *testing.T) {
 	request := composer.Request{Request: windlass.Request{Deleting: true, Raw: document(newApp())}}
 	composition, err := compose(context.Background(), request)
 	if err != nil || len(composition.Children) != 0 || composition.Status != nil {

@@ -1,6 +1,7 @@
-"""The WebApp plugin as a composer in Python: a function from a `WebApp` and its children to the children as they should be.
+"""The WebApp plugin as a composer in Python: a function that computes the desired children of a `WebApp`.
 
-The CRD, which sees to defaults and bounds, is in examples/webapp/crd.yaml.
+The CRD, which sets defaults and bounds, is in examples/webapp/crd.yaml.
+
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def compose(request: windlass.CompositionRequest) -> Composition:
     problem = None if app["spec"]["image"].strip(WHITE_SPACE) else "spec.image is empty"
     status = status_of(app, deployment, running, problem)
     if problem is not None:
-        # Without `allow_empty`, no children means that those which are there stay.
+        # Without `allow_empty`, an answer without children leaves the existing ones.
         is_news = status["conditions"] != known_status(app)["conditions"]
         return Composition(status=status, events=[Event("warning", "Invalid", "Reconcile", problem)] if is_news else [])
     events = [change(app, deployment, running), change(app, service, serving)]
@@ -47,7 +48,7 @@ def compose(request: windlass.CompositionRequest) -> Composition:
 
 
 def children_of(app: Object) -> tuple[Object, Object]:
-    """The Deployment and the Service that a `WebApp` asks for."""
+    """The desired Deployment and Service of a `WebApp`."""
     name, namespace, spec = app["metadata"]["name"], app["metadata"].get("namespace"), app["spec"]
     selector = {"app.kubernetes.io/name": "webapp", "app.kubernetes.io/instance": name}
     labels = {**selector, "app.kubernetes.io/managed-by": "windlass"}
@@ -64,12 +65,12 @@ def children_of(app: Object) -> tuple[Object, Object]:
 
 
 def known_status(app: Object) -> dict[str, Any]:
-    """The status as it was written last."""
+    """The status as it was last written."""
     return {"observedGeneration": None, "readyReplicas": 0, "phase": "", "conditions": [], **(app.get("status") or {})}
 
 
 def change(app: Object, wanted: Object, child: Object | None) -> Event | None:
-    """What the host is about to do about a child, as an event."""
+    """The event for what the host is about to do with a child."""
     if child is not None and (has_fields(child, wanted) or child["metadata"].get("deletionTimestamp") is not None):
         return None
     seen = known_status(app)["observedGeneration"]
@@ -78,12 +79,12 @@ def change(app: Object, wanted: Object, child: Object | None) -> Event | None:
     elif seen != app["metadata"].get("generation"):
         reason, action, what = "Updated", "Update", "updated to the new spec"
     else:
-        reason, action, what = "Healed", "Heal", "was deleted or edited, and is as asked for again"
+        reason, action, what = "Healed", "Heal", "was deleted or edited, and is restored"
     return Event("normal", reason, action, f"{wanted['kind']} {app['metadata']['name']}: {what}")
 
 
 def status_of(app: Object, wanted: Object, deployment: Object | None, problem: str | None) -> Object:
-    """The new status, by what the Deployment reports about this very spec."""
+    """The new status, from the Deployment's report about the current spec."""
     known, generation, replicas = known_status(app), app["metadata"].get("generation"), app["spec"]["replicas"]
     reported = (deployment or {}).get("status") or {}
     ready_replicas = reported.get("readyReplicas", 0)
@@ -101,7 +102,7 @@ def status_of(app: Object, wanted: Object, deployment: Object | None, problem: s
     elif is_rolled_out:
         new = [ready, conditions.condition("Progressing", False, "RolledOut", "the Deployment runs this spec")]
     else:
-        on_its_way = "the Deployment is on its way to this spec"
+        on_its_way = "the Deployment is rolling out this spec"
         new = [ready, conditions.condition("Progressing", True, "RollingOut", on_its_way)]
     was_ready = known["phase"] in ("Running", "Degraded") and known["observedGeneration"] == generation
     return {

@@ -1,4 +1,4 @@
-"""What the composer answers: values in, values out."""
+"""Tests of the composer, which is a plain function."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def compose(parent: windlass.Object, children: list[windlass.Object], **options:
 
 
 def stored(ready: int = 2) -> list[windlass.Object]:
-    """The children as the server keeps them, the Deployment with so many ready replicas."""
+    """The children as the server stores them, with this many ready replicas in the Deployment."""
     children = [copy.deepcopy(dict(child)) for child in compose(new_app(), []).children]
     for child in children:
         child["metadata"]["generation"] = 1
@@ -37,7 +37,7 @@ def stored(ready: int = 2) -> list[windlass.Object]:
 
 
 def reported(parent: windlass.Object, composition: windlass.Composition) -> windlass.Object:
-    """A `WebApp` whose status says what the composer answered."""
+    """A `WebApp` with the status that the composer returned."""
     return {**parent, "status": composition.status}
 
 
@@ -61,7 +61,7 @@ class WebAppComposerTest(unittest.TestCase):
         self.assertEqual(reasons(composition), ["Created", "Created"])
         self.assertEqual(status(composition)["phase"], "Pending")
 
-    def test_the_service_selects_the_pods_of_the_deployment_and_meets_their_port_by_name(self) -> None:
+    def test_the_service_selects_the_pods_and_names_their_port(self) -> None:
         deployment, service = compose(new_app(), []).children
         template = deployment["spec"]["template"]
         self.assertTrue(windlass.has_fields(template["metadata"]["labels"], service["spec"]["selector"]))
@@ -69,7 +69,7 @@ class WebAppComposerTest(unittest.TestCase):
         port = template["spec"]["containers"][0]["ports"][0]
         self.assertEqual((service["spec"]["ports"][0]["targetPort"], port["containerPort"]), (port["name"], 8080))
 
-    def test_an_app_that_is_as_it_should_be_has_no_news(self) -> None:
+    def test_an_unchanged_app_reports_nothing(self) -> None:
         composition = compose(running_app(), stored())
         self.assertEqual(status(composition)["phase"], "Running")
         self.assertEqual(composition.events, [])
@@ -82,13 +82,13 @@ class WebAppComposerTest(unittest.TestCase):
         self.assertEqual(reasons(composition), ["Healed", "Healed"])
         self.assertEqual(status(composition)["phase"], "Degraded")
 
-    def test_a_child_that_is_going_is_no_event_until_it_is_gone(self) -> None:
+    def test_a_deleting_child_causes_no_event_until_it_is_gone(self) -> None:
         deployment, service = stored()
         service["metadata"]["deletionTimestamp"] = "2026-11-21T10:48:45Z"
         service["spec"]["ports"] = []
         self.assertEqual(compose(running_app(), [deployment, service]).events, [])
 
-    def test_a_changed_spec_updates_what_differs_and_is_pending_whatever_the_old_one_was(self) -> None:
+    def test_a_changed_spec_updates_the_children_and_is_pending(self) -> None:
         parent = running_app()
         parent["metadata"]["generation"] = 2
         parent["spec"]["image"] = "nginx:2"
@@ -113,7 +113,7 @@ class WebAppComposerTest(unittest.TestCase):
         self.assertEqual(status(composition)["phase"], "Pending")
         self.assertEqual(compose(reported(parent, composition), []).events, [])
 
-    def test_an_app_that_is_going_is_left_to_the_garbage_collector(self) -> None:
+    def test_a_deleting_app_is_left_to_the_garbage_collector(self) -> None:
         composition = compose(new_app(), [], deleting=True)
         self.assertEqual((composition.children, composition.status), ((), None))
 

@@ -1,4 +1,4 @@
-// The WebApp plugin as a composer: a function from a WebApp and its children to the children as they should be.
+// The WebApp plugin as a composer: a function that computes the desired children of a WebApp.
 
 import {
   clock, type Composition, type CompositionRequest, type Condition, conditions, type CustomObject, deepEqual, defineComposer,
@@ -12,7 +12,7 @@ interface Status {
   conditions: Condition[];
 }
 
-/** The CRD, which sees to defaults and bounds, is in examples/webapp/crd.yaml. */
+/** The CRD, which sets defaults and bounds, is in examples/webapp/crd.yaml. */
 type WebApp = CustomObject<{ image: string; replicas: number; port: number }, Partial<Status>>;
 
 const manifest: Manifest = {
@@ -35,7 +35,7 @@ function compose(request: CompositionRequest<WebApp>): Composition {
   const problem = trimmed(app.spec.image) === '' ? 'spec.image is empty' : undefined;
   const status = statusOf(app, deployment, running, problem);
   if (problem !== undefined) {
-    // Without `allowEmpty`, no children means that those which are there stay.
+    // Without `allowEmpty`, an answer without children leaves the existing ones.
     const isNews = !deepEqual(status.conditions, app.status?.conditions ?? []);
     const warning: EventInput = { eventType: 'warning', reason: 'Invalid', action: 'Reconcile', note: problem };
     return { children: [], status, events: isNews ? [warning] : [] };
@@ -44,9 +44,13 @@ function compose(request: CompositionRequest<WebApp>): Composition {
   return { children: [deployment, service], status, events };
 }
 
-/** An image without white space around it, which the server refuses. `trim` leaves U+0085, and takes U+FEFF, which is none. */
+/**
+ * Trims an image, because the server refuses white space around it. `trim` differs from the server: it leaves U+0085,
+ * and removes U+FEFF, which is not white space.
+ */
 function trimmed(image: string): string {
-  // One look at each character: an expression with an end begins anew at each run of spaces within.
+  // This checks each character once. A regular expression for trailing space would start again at each run of spaces
+  // inside.
   const isSpace = (place: number) => /\p{White_Space}/u.test(image.charAt(place));
   let [first, end] = [0, image.length];
   while (first < end && isSpace(first)) first += 1;
@@ -54,7 +58,7 @@ function trimmed(image: string): string {
   return image.slice(first, end);
 }
 
-/** The Deployment and the Service that a WebApp asks for. */
+/** The desired Deployment and Service of a WebApp. */
 function childrenOf({ metadata: { name, namespace }, spec }: WebApp) {
   const selector = { 'app.kubernetes.io/name': 'webapp', 'app.kubernetes.io/instance': name };
   const labels = { ...selector, 'app.kubernetes.io/managed-by': 'windlass' };
@@ -67,17 +71,17 @@ function childrenOf({ metadata: { name, namespace }, spec }: WebApp) {
   return [child('apps/v1', 'Deployment', pods), child('v1', 'Service', { selector, ports })] as const;
 }
 
-/** What the host is about to do about a child, as an event. */
+/** The event for what the host is about to do with a child. */
 function change(app: WebApp, wanted: { kind: string }, child: KubernetesObject | undefined): EventInput | undefined {
   if (child !== undefined && (hasFields(child, wanted) || child.metadata.deletionTimestamp !== undefined)) return undefined;
   const event = (reason: string, action: string, what: string) => ({ reason, action, note: `${wanted.kind} ${app.metadata.name}: ${what}` });
   const seen = app.status?.observedGeneration ?? undefined;
   if (seen === undefined && child === undefined) return event('Created', 'Create', 'created');
   if (seen !== app.metadata.generation) return event('Updated', 'Update', 'updated to the new spec');
-  return event('Healed', 'Heal', 'was deleted or edited, and is as asked for again');
+  return event('Healed', 'Heal', 'was deleted or edited, and is restored');
 }
 
-/** The new status, by what the Deployment reports about this very spec. */
+/** The new status, from the Deployment's report about the current spec. */
 function statusOf(app: WebApp, wanted: object, deployment: KubernetesObject | undefined, problem: string | undefined): Status {
   const { observedGeneration: seen, phase: before, conditions: known } = app.status ?? {};
   const count = (value: unknown) => (Number.isInteger(value) ? (value as number) : 0);
@@ -89,7 +93,7 @@ function statusOf(app: WebApp, wanted: object, deployment: KubernetesObject | un
   const ready = { type: 'Ready', status: isReady, reason: isReady ? 'ReplicasReady' : 'ReplicasNotReady', message: `${readyReplicas} of ${replicas} replicas are ready` };
   const progressing = isRolledOut
     ? { type: 'Progressing', status: false, reason: 'RolledOut', message: 'the Deployment runs this spec' }
-    : { type: 'Progressing', status: true, reason: 'RollingOut', message: 'the Deployment is on its way to this spec' };
+    : { type: 'Progressing', status: true, reason: 'RollingOut', message: 'the Deployment is rolling out this spec' };
   const entered = problem === undefined
     ? [ready, progressing]
     : ['Ready', 'Progressing'].map((type) => ({ type, status: false, reason: 'Invalid', message: problem }));

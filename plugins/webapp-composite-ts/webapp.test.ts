@@ -26,7 +26,7 @@ function reasons({ events = [] }: CompositionResult): string[] {
   return events.map(({ reason }) => reason);
 }
 
-/** The children as the server keeps them, the Deployment with so many ready replicas. */
+/** The children as the server stores them, with this many ready replicas in the Deployment. */
 function stored(ready: number): [KubernetesObject, KubernetesObject] {
   const [deployment, service] = compose(newApp()).children as [KubernetesObject, KubernetesObject];
   for (const child of [deployment, service]) {
@@ -48,7 +48,7 @@ test('a new app gets its children and is pending', () => {
   assert.equal(composition.status.phase, 'Pending');
 });
 
-test('the service selects the pods of the deployment and meets their port by name', () => {
+test('the service selects the pods and names their port', () => {
   const [{ spec: pods }, { spec: service }] = compose(newApp()).children as [KubernetesObject, KubernetesObject];
   assert.ok(hasFields(pods.template.metadata.labels, service.selector));
   assert.deepEqual(pods.selector.matchLabels, service.selector);
@@ -56,7 +56,7 @@ test('the service selects the pods of the deployment and meets their port by nam
   assert.equal(pods.template.spec.containers[0].ports[0].containerPort, 8080);
 });
 
-test('an app that is as it should be has no news', () => {
+test('an unchanged app reports nothing', () => {
   const composition = compose(runningApp(), stored(2));
   assert.equal(composition.status.phase, 'Running');
   assert.deepEqual(reasons(composition), []);
@@ -71,14 +71,14 @@ test('a child that was deleted or edited is healed', () => {
   assert.equal(composition.status.phase, 'Degraded');
 });
 
-test('a child that is going is no event until it is gone', () => {
+test('a deleting child causes no event until it is gone', () => {
   const [deployment, service] = stored(2);
   service.metadata.deletionTimestamp = '2026-11-21T10:48:45Z';
   service['spec'].ports = [];
   assert.deepEqual(reasons(compose(runningApp(), [deployment, service])), []);
 });
 
-test('a changed spec updates what differs and is pending whatever the old one was', () => {
+test('a changed spec updates the children and is pending', () => {
   const app = runningApp();
   app.metadata.generation = 2;
   app['spec'].image = 'nginx:2';
@@ -106,7 +106,7 @@ test('an empty image keeps the children and is reported once', () => {
   assert.deepEqual(reasons(compose({ ...app, status })), []);
 });
 
-test('an app that is going is left to the garbage collector', () => {
+test('a deleting app is left to the garbage collector', () => {
   const composition = compose(newApp(), [], true);
   assert.deepEqual(composition.children, []);
   assert.equal(composition.status, undefined);

@@ -7,7 +7,7 @@ import (
 	"windlass.dev/sdk/conditions"
 )
 
-// The WebApp kind, as far as the plugin reads and writes it. The CRD is in examples/webapp/crd.yaml.
+// The WebApp kind. This file has the fields that the plugin reads and writes; the CRD is in examples/webapp/crd.yaml.
 const (
 	apiVersion = "apps.kubedojo.io/v1beta1"
 	kind       = "WebApp"
@@ -20,23 +20,23 @@ type WebApp struct {
 	Status   Status            `json:"status"`
 }
 
-// Spec is what is asked for.
+// Spec is the desired state.
 type Spec struct {
 	Image    string `json:"image"`
 	Replicas int64  `json:"replicas"`
-	// Port is what the container listens on.
+	// Port is the port that the container listens on.
 	Port int64 `json:"port"`
 }
 
-// defaulted is an app of which nothing is said. The defaults are the CRD's.
+// defaulted returns an app with the CRD's defaults.
 func defaulted() WebApp { return WebApp{Spec: Spec{Replicas: 2, Port: 8080}} }
 
-// Status is what is, as this plugin wrote it last.
+// Status is the status as this plugin last wrote it.
 type Status struct {
-	// ObservedGeneration is the generation that the rest is about; zero: there has been none.
+	// ObservedGeneration is the generation that the other fields are about; zero: none yet.
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	ReadyReplicas      int64 `json:"readyReplicas"`
-	// Phase is the state in one word; empty: not reconciled yet.
+	// Phase is the state in one word; empty: the app was not reconciled yet.
 	Phase Phase `json:"phase,omitempty"`
 	// Conditions are the state in detail: Ready and Progressing.
 	Conditions []conditions.Condition `json:"conditions"`
@@ -52,18 +52,18 @@ type Phase string
 
 // The phases.
 const (
-	// Pending: this spec has not been ready yet.
+	// Pending means that the current spec has not been ready yet.
 	Pending Phase = "Pending"
-	// Running: all replicas of this spec are ready.
+	// Running means that all replicas of the current spec are ready.
 	Running Phase = "Running"
-	// Degraded: this spec was ready, and is not now.
+	// Degraded means that the current spec was ready, and is not now.
 	Degraded Phase = "Degraded"
 )
 
-// isChanged says whether the spec is another than the one that the status is about.
+// isChanged reports whether the spec is newer than the one that the status is about.
 func (app *WebApp) isChanged() bool { return app.Status.ObservedGeneration != app.Metadata.Generation }
 
-// beside names an object in the same namespace and of the same name.
+// beside returns a reference to the object of another kind with the same namespace and name.
 func (app *WebApp) beside(apiVersion, kind string) windlass.Ref {
 	return app.Metadata.Beside(apiVersion, kind)
 }

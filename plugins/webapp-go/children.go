@@ -8,10 +8,10 @@ import (
 	"windlass.dev/sdk/writes"
 )
 
-// The children of a WebApp, as they should be, and how they differ from what is. Pure: no call to the host.
+// The desired children of a WebApp, and how the existing ones differ. Pure: nothing here calls the host.
 
 const (
-	// The Service's port. The container's own may be any, so the two meet by name.
+	// The Service's port. The container may have any port, so the Service finds it by name.
 	servicePort = 80
 	// The name of the port, in the container and in the Service.
 	portName = "http"
@@ -24,23 +24,24 @@ type (
 	list   = []any
 )
 
-// Decision is what to do with a child, by what the cache knows of it.
+// Decision is the decision about a child, from its cached state.
 type Decision int
 
 const (
-	// Leave: it is as it should be, or is going away, and its end will run the key again.
+	// Leave means that the child is as desired, or is being deleted, and the end of its deletion will run the key
+	// again.
 	Leave Decision = iota
-	// NameTaken: the name belongs to an object that is not ours.
+	// NameTaken means that the name belongs to an object that is not ours.
 	NameTaken
-	// Create: it never existed.
+	// Create means that the child never existed.
 	Create
-	// Update: the WebApp asks for something else than before.
+	// Update means that the spec of the WebApp has changed.
 	Update
-	// Heal: someone deleted or edited it.
+	// Heal means that someone deleted or edited the child.
 	Heal
 )
 
-// Child is a child as it should be.
+// Child is a desired child.
 type Child struct {
 	target windlass.Ref
 	// The fields to apply.
@@ -67,7 +68,7 @@ func child(app *WebApp, apiVersion, kind string, spec object) Child {
 	return Child{target, object{"apiVersion": apiVersion, "kind": kind, "metadata": metadata, "spec": spec}}
 }
 
-// Once in the component: each place that it is built into costs half a kilobyte.
+// This function is not inlined, because each copy would add half a kilobyte to the component.
 //
 //go:noinline
 func selector(app *WebApp) object {
@@ -80,7 +81,7 @@ func labels(app *WebApp) object {
 	return labels
 }
 
-// decide decides about a child; cached is what it is, nil if it is not there.
+// decide decides about a child. cached is its current state, or nil.
 func decide(app *WebApp, child Child, cached object) Decision {
 	mend := Heal
 	if app.isChanged() {
@@ -101,7 +102,7 @@ func decide(app *WebApp, child Child, cached object) Decision {
 			return Leave
 		}
 		return mend
-	// An orphan is taken back only if it carries our labels: `kubectl delete --cascade=orphan` leaves such.
+	// An orphan is adopted only if it has our labels, as after `kubectl delete --cascade=orphan`.
 	case controller(cached) == "" && windlass.HasFields(metadata["labels"], labels(app)) && !isTerminating:
 		return mend
 	default:
@@ -109,12 +110,12 @@ func decide(app *WebApp, child Child, cached object) Decision {
 	}
 }
 
-// isOurs says whether the WebApp controls an object.
+// isOurs reports whether the WebApp controls an object.
 func isOurs(app *WebApp, of object) bool {
 	return app.Metadata.UID != "" && controller(of) == app.Metadata.UID
 }
 
-// controller is the UID of the owner that controls an object; empty: none does.
+// controller returns the UID of the owner that controls an object; empty if it has none.
 func controller(of object) string {
 	metadata, _ := of["metadata"].(object)
 	owners, _ := metadata["ownerReferences"].(list)
@@ -127,9 +128,9 @@ func controller(of object) string {
 	return ""
 }
 
-// surplus is the JSON patch that takes away what an apply would leave and what breaks the child: ports that are not ours, and more
-// labels in a selector. An apply adds our port beside one that was renumbered by hand, and the server refuses the pair, since both
-// have one name.
+// surplus returns the JSON patch that removes entries which break the child and which an apply would leave: ports that
+// are not ours, and additional labels in a selector. If a port was renumbered by hand, an apply would add ours beside
+// it, and the server would refuse both because they have the same name.
 func surplus(actual, wanted any) []writes.Step { return collectSurplus(actual, wanted, "", nil) }
 
 func collectSurplus(actual, wanted any, pointer string, steps []writes.Step) []writes.Step {
@@ -158,10 +159,10 @@ func collectSurplus(actual, wanted any, pointer string, steps []writes.Step) []w
 	return steps
 }
 
-// keysWithin are those that lead to what collectSurplus looks for, in order: a map has none.
+// keysWithin are the keys that lead to entries which collectSurplus may remove, in order. A map has no order.
 var keysWithin = []string{"containers", "ports", "selector", "spec", "template"}
 
-// name is that of an element of a list; nil: it has none.
+// name returns the name of an element of a list; nil if it has none.
 func name(element any) any {
 	fields, _ := element.(object)
 	return fields["name"]
@@ -176,12 +177,13 @@ func named(elements list, wanted any) int {
 	return -1
 }
 
-// isOursAlone says whether no one else has a say in a field: a Deployment's own selector cannot change, a Service's can.
+// isOursAlone reports whether only this plugin can change a field. A Deployment's selector is immutable, but a
+// Service's is not.
 func isOursAlone(pointer string) bool {
 	return strings.HasSuffix(pointer, "/ports") || pointer == "/spec/selector"
 }
 
-// exceeds says whether there is an entry that is not wanted.
+// exceeds reports whether there is an entry that is not wanted.
 func exceeds(actual, wanted any) bool {
 	switch actual := actual.(type) {
 	case list:

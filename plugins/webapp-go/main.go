@@ -1,7 +1,6 @@
 // The WebApp plugin: a Deployment and a Service for each WebApp.
 //
-// This file reads, writes and reports. What the children should be and what the status is are pure functions in children.go and
-// status.go.
+// This file reads, writes and reports. Pure functions in children.go and status.go compute the children and the status.
 package main
 
 import (
@@ -19,7 +18,7 @@ import (
 	"windlass.dev/sdk/writes"
 )
 
-// How often a name that belongs to another object is looked at again: no watch tells when it becomes free.
+// The interval for checking a taken name again. No watch shows when it becomes free.
 const nameTakenRetry = time.Minute
 
 var plugin = manifest.Manifest{
@@ -43,7 +42,7 @@ func reconcile(_ context.Context, request windlass.Request) (windlass.Outcome, e
 	app := defaulted()
 	is, err := request.Object(&app)
 	if err != nil || !is || request.Deleting {
-		// The garbage collector takes the children: they are owned.
+		// The garbage collector deletes the children, because the WebApp owns them.
 		return windlass.Done, err
 	}
 	progress := progress{problem: specProblem(app.Spec)}
@@ -61,16 +60,16 @@ func reconcile(_ context.Context, request windlass.Request) (windlass.Outcome, e
 	return windlass.RequeueAfter(nameTakenRetry), nil
 }
 
-// progress is what became of the children.
+// progress is the result of applying the children.
 type progress struct {
-	// deployment is as it is after this call; nil: unknown.
+	// deployment is the Deployment after this call; nil: unknown.
 	deployment  object
 	problem     *Problem
 	isNameTaken bool
 	failures    []error
 }
 
-// bringAbout brings both children about. Trouble with one does not keep the other from being tried.
+// bringAbout brings both children to their desired states. If one fails, it still tries the other.
 func (progress *progress) bringAbout(app *WebApp) {
 	var err error
 	if progress.deployment, err = ensure(app, deploymentOf(app)); err != nil {
@@ -92,7 +91,7 @@ func (progress *progress) note(err error) {
 	}
 }
 
-// ensure makes one child what it should be, and returns what it is then.
+// ensure brings one child to its desired state, and returns its new state.
 func ensure(app *WebApp, child Child) (object, error) {
 	cached, err := read(child.target)
 	if err != nil {
@@ -110,7 +109,7 @@ func ensure(app *WebApp, child Child) (object, error) {
 			return nil, err
 		}
 	}
-	// By force: a field that someone edited is ours again.
+	// The apply uses force: a field that someone edited becomes ours again.
 	applied, err := writes.Apply(child.wanted, writes.Owned(), writes.Force())
 	if err != nil {
 		return nil, err
@@ -119,7 +118,7 @@ func ensure(app *WebApp, child Child) (object, error) {
 	return applied, nil
 }
 
-// read returns what the cache knows of an object; nil: it is not there.
+// read returns the cached object; nil if there is none.
 func read(target windlass.Ref) (object, error) {
 	cached, err := cache.Get[object](target)
 	if cached == nil {
@@ -128,8 +127,8 @@ func read(target windlass.Ref) (object, error) {
 	return *cached, err
 }
 
-// cut takes away what an apply would leave. An earlier cut counts as another manager's, so this goes for the port of an older spec
-// too.
+// cut removes what an apply would leave. An earlier removal counts as another manager's change, so this also concerns
+// the port of an older spec.
 func cut(child Child, cached object) error {
 	steps := surplus(cached, child.wanted)
 	if len(steps) == 0 {
@@ -142,7 +141,7 @@ func cut(child Child, cached object) error {
 }
 
 func announce(child Child, decision Decision) {
-	reason, action, what := "Healed", "Heal", "was deleted or edited, and is as asked for again"
+	reason, action, what := "Healed", "Heal", "was deleted or edited, and is restored"
 	switch decision {
 	case Create:
 		reason, action, what = "Created", "Create", "created"
@@ -161,7 +160,7 @@ func report(app *WebApp, progress *progress) error {
 		if problem.isNews(app) {
 			events.Warning(problem.reason, "Reconcile", problem.message)
 		}
-		// What it asks for cannot be had; what it has may still run.
+		// The spec is invalid, but an existing Deployment may still run.
 		cached, err := read(deploymentOf(app).target)
 		if err != nil {
 			return err
@@ -170,7 +169,7 @@ func report(app *WebApp, progress *progress) error {
 			deployment = nil
 		}
 	case len(progress.failures) > 0:
-		// What passes by itself leaves the status alone: the retry that succeeds will write it.
+		// A failure that may pass by itself leaves the status alone. The retry that succeeds will write it.
 		return nil
 	}
 	status := statusOf(app, deployment, progress.problem, clock.Now())

@@ -11,11 +11,11 @@ import (
 	"windlass.dev/sdk/windlasstest"
 )
 
-// Whole calls, on the SDK's host in memory.
+// The tests of whole calls use the SDK's host in memory.
 
 var shop = newApp().beside(apiVersion, kind)
 
-// hostWith has a WebApp with an image.
+// hostWith returns a host that has a WebApp with an image.
 func hostWith(t *testing.T, image string) *windlasstest.Host {
 	host := windlasstest.New(t)
 	host.Put(object{
@@ -25,7 +25,7 @@ func hostWith(t *testing.T, image string) *windlasstest.Host {
 	return host
 }
 
-// did is what a call asked for, each as verb and kind, and then the reasons of its events.
+// did returns the writes of a call, each as verb and kind, and then the reasons of its events.
 func did(host *windlasstest.Host) []string {
 	var all []string
 	for _, write := range host.Writes() {
@@ -62,7 +62,7 @@ func TestANewAppGetsItsChildrenAndAStatus(t *testing.T) {
 	equal(t, "the phase", windlasstest.Read[WebApp](host, shop).Status.Phase, Pending)
 }
 
-func TestWhereNothingIsToBeDoneNothingIsDone(t *testing.T) {
+func TestAnUnchangedAppCausesNoWrites(t *testing.T) {
 	host := hostWith(t, "nginx")
 	reconciled(t, host)
 	host.Forget()
@@ -72,7 +72,7 @@ func TestWhereNothingIsToBeDoneNothingIsDone(t *testing.T) {
 	}
 }
 
-func TestAChildThatWasDeletedComesBack(t *testing.T) {
+func TestADeletedChildIsCreatedAgain(t *testing.T) {
 	host := hostWith(t, "nginx")
 	reconciled(t, host)
 	host.Forget()
@@ -81,7 +81,7 @@ func TestAChildThatWasDeletedComesBack(t *testing.T) {
 	equal(t, "what it did", did(host), []string{"apply Service ", "Healed"})
 }
 
-func TestAnEditedSelectorIsCutAndHealed(t *testing.T) {
+func TestAnEditedSelectorIsRemovedAndHealed(t *testing.T) {
 	host := hostWith(t, "nginx")
 	reconciled(t, host)
 	host.Forget()
@@ -92,7 +92,7 @@ func TestAnEditedSelectorIsCutAndHealed(t *testing.T) {
 	equal(t, "what it did", did(host), []string{"patch Service ", "apply Service ", "Healed"})
 }
 
-func TestANameThatIsTakenIsReportedOnceAndLookedAtAgain(t *testing.T) {
+func TestATakenNameIsReportedOnceAndCheckedAgain(t *testing.T) {
 	host := hostWith(t, "nginx")
 	host.Put(object{"apiVersion": "v1", "kind": "Service", "metadata": object{"name": "shop", "namespace": "default"}})
 	for _, wanted := range [][]string{{"apply Deployment ", "apply WebApp status", "Created", "NameTaken"}, nil} {
@@ -101,7 +101,7 @@ func TestANameThatIsTakenIsReportedOnceAndLookedAtAgain(t *testing.T) {
 	}
 }
 
-func TestAFailedApplyIsReturnedWithItsClassAndTheOtherChildIsTried(t *testing.T) {
+func TestAFailedApplyDoesNotStopTheOtherChild(t *testing.T) {
 	host := hostWith(t, "nginx")
 	host.Fail("apply", "Deployment", windlass.Conflict)
 	_, err := host.Reconcile(reconcile, shop)
@@ -111,7 +111,7 @@ func TestAFailedApplyIsReturnedWithItsClassAndTheOtherChildIsTried(t *testing.T)
 	equal(t, "what it did", did(host), []string{"apply Deployment ", "apply Service ", "Created"})
 }
 
-func TestARefusalThatStaysIsInTheStatus(t *testing.T) {
+func TestALastingRefusalIsInTheStatus(t *testing.T) {
 	host := hostWith(t, "nginx")
 	host.Fail("apply", "Service", windlass.Forbidden)
 	if _, err := host.Reconcile(reconcile, shop); !windlass.Is(err, windlass.Forbidden) {
@@ -133,7 +133,7 @@ func TestAnEmptyImageIsATerminalFailure(t *testing.T) {
 	equal(t, "what it did", did(host), []string{"apply WebApp status", "Invalid"})
 }
 
-func TestAnAppThatIsGoneOrGoingNeedsNothing(t *testing.T) {
+func TestADeletedOrDeletingAppNeedsNothing(t *testing.T) {
 	host := windlasstest.New(t)
 	if outcome, err := host.Reconcile(reconcile, shop); err != nil || outcome != windlass.Done {
 		t.Errorf("it answered %v, %v", outcome, err)

@@ -11,7 +11,7 @@ import (
 	"windlass.dev/sdk/writes"
 )
 
-// The pure parts: what the children should be, what is done about them, what the status says.
+// The tests of the pure parts: the desired children, the decisions about them, and the status.
 
 var now = time.Date(2026, 11, 21, 10, 48, 45, 0, time.UTC)
 
@@ -23,14 +23,14 @@ func newApp() *WebApp {
 	return &app
 }
 
-// runningApp is the same, ready since.
+// runningApp is an app like newApp, whose replicas have become ready.
 func runningApp() *WebApp {
 	app := newApp()
 	app.Status = statusOf(app, readyDeployment(app), nil, now)
 	return app
 }
 
-// copied is an object as it comes from the host.
+// copied returns an object in the form in which the host returns it.
 func copied(of object) object {
 	document, err := json.Marshal(of)
 	if err != nil {
@@ -43,7 +43,7 @@ func copied(of object) object {
 	return copy
 }
 
-// stored is a child as the server keeps it: with defaults and an owner.
+// stored returns a child as the server stores it, with defaults and an owner.
 func stored(wanted object) object {
 	stored := copied(wanted)
 	metadata := stored["metadata"].(object)
@@ -66,12 +66,12 @@ func equal(t *testing.T, what string, got, wanted any) {
 	}
 }
 
-func TestWhatTheSchemaWouldDefaultHasTheSameDefaultsHere(t *testing.T) {
+func TestThePluginsDefaultsEqualThoseOfTheSchema(t *testing.T) {
 	app := newApp()
 	equal(t, "the defaults", []int64{app.Spec.Replicas, app.Spec.Port}, []int64{2, 8080})
 }
 
-func TestTheServiceSelectsThePodsOfTheDeploymentAndMeetsTheirPortByName(t *testing.T) {
+func TestTheServiceSelectsThePodsAndNamesTheirPort(t *testing.T) {
 	app := newApp()
 	deployment := deploymentOf(app).wanted["spec"].(object)
 	service := serviceOf(app).wanted["spec"].(object)
@@ -121,7 +121,7 @@ func TestDecisions(t *testing.T) {
 	}
 }
 
-func TestAMissingChildIsCreatedTheFirstTimeAndHealedLater(t *testing.T) {
+func TestAMissingChildIsCreatedFirstAndHealedLater(t *testing.T) {
 	equal(t, "a new app", decide(newApp(), serviceOf(newApp()), nil), Create)
 	equal(t, "a running app", decide(runningApp(), serviceOf(newApp()), nil), Heal)
 }
@@ -133,7 +133,7 @@ func TestAChildOfAnotherSpecIsUpdated(t *testing.T) {
 	equal(t, "the decision", decide(app, deploymentOf(app), deployment), Update)
 }
 
-func TestAPortThatWasRenumberedByHandIsCutBeforeTheApplyAddsOurs(t *testing.T) {
+func TestAChangedPortIsRemovedBeforeTheApply(t *testing.T) {
 	deployment := deploymentOf(runningApp()).wanted
 	edited := stored(deployment)
 	pod := edited["spec"].(object)["template"].(object)["spec"].(object)
@@ -149,7 +149,7 @@ func TestAPortThatWasRenumberedByHandIsCutBeforeTheApplyAddsOurs(t *testing.T) {
 	}
 }
 
-// withReady is the status of an app whose Deployment has so many ready replicas.
+// withReady returns the status of an app whose Deployment has this many ready replicas.
 func withReady(app *WebApp, replicas int64) Status {
 	deployment := readyDeployment(newApp())
 	deployment["status"].(object)["readyReplicas"] = replicas
@@ -180,13 +180,13 @@ func TestARunningAppThatIsScaledUpIsPendingNotDegraded(t *testing.T) {
 	equal(t, "whether it is progressing", conditions.IsTrue(scaled.Conditions, progressing), true)
 }
 
-func TestWhatTheDeploymentSaysAboutAnOlderSpecDoesNotCount(t *testing.T) {
+func TestADeploymentStatusForAnOlderSpecDoesNotCount(t *testing.T) {
 	deployment := readyDeployment(newApp())
 	deployment["metadata"].(object)["generation"] = int64(2)
 	equal(t, "the phase", statusOf(newApp(), deployment, nil, now).Phase, Pending)
 }
 
-func TestAStatusThatHasNotChangedIsEqualHoweverLateItIs(t *testing.T) {
+func TestAnUnchangedStatusStaysEqualOverTime(t *testing.T) {
 	app := runningApp()
 	later := statusOf(app, readyDeployment(app), nil, now.Add(time.Minute))
 	equal(t, "whether it is equal", later.equals(app.Status), true)
@@ -206,7 +206,7 @@ func TestAnEmptyImageIsAProblemThatIsReportedOnce(t *testing.T) {
 	equal(t, "the condition", []string{known.Status, known.Reason}, []string{"False", "Invalid"})
 }
 
-func TestOnlyARefusalThatStaysIsAProblem(t *testing.T) {
+func TestOnlyALastingRefusalIsAProblem(t *testing.T) {
 	for reason, lasts := range map[windlass.Reason]bool{
 		windlass.Invalid: true, windlass.Conflict: false, windlass.ServerError: false, windlass.NotGranted: true,
 	} {

@@ -10,16 +10,16 @@ import (
 	"windlass.dev/sdk/conditions"
 )
 
-// The status of a WebApp, computed from its Deployment and from what failed. Pure: no call to the host.
+// The status of a WebApp, computed from its Deployment and from the failures. Pure: nothing here calls the host.
 
 const (
-	// ready is the condition that says whether all replicas of the present spec are ready.
+	// ready is the condition that is true if all replicas of the current spec are ready.
 	ready = "Ready"
-	// progressing is the condition that says whether the present spec is still being brought about.
+	// progressing is the condition that is true while the current spec is being rolled out.
 	progressing = "Progressing"
 )
 
-// Problem is why a WebApp cannot become what it asks for, until someone does something.
+// Problem says why a WebApp cannot reach its desired state until someone acts.
 type Problem struct {
 	// reason is in CamelCase, for conditions and events: Invalid, NameTaken or ApplyFailed.
 	reason string
@@ -27,7 +27,7 @@ type Problem struct {
 	message string
 }
 
-// specProblem is what is wrong with a spec that the CRD's schema lets pass; nil: nothing.
+// specProblem returns the problem of a spec that the CRD's schema accepts; nil if there is none.
 func specProblem(spec Spec) *Problem {
 	if strings.TrimSpace(spec.Image) == "" {
 		return &Problem{"Invalid", "spec.image is empty"}
@@ -35,14 +35,15 @@ func specProblem(spec Spec) *Problem {
 	return nil
 }
 
-// errNameTaken: the name of a child belongs to someone else.
+// errNameTaken means that the name of a child belongs to another object.
 type errNameTaken struct{ child windlass.Ref }
 
 func (err *errNameTaken) Error() string {
 	return fmt.Sprintf("%s exists and is not this WebApp's", err.child)
 }
 
-// lastingProblem is what stays until someone does something. What passes by itself is retried, and is no problem: nil.
+// lastingProblem returns the problem of a refusal that lasts until someone acts. It returns nil for a failure that may
+// pass by itself, because that is retried.
 func lastingProblem(err error) *Problem {
 	if taken := (*errNameTaken)(nil); errors.As(err, &taken) {
 		return &Problem{"NameTaken", taken.Error()}
@@ -55,22 +56,23 @@ func lastingProblem(err error) *Problem {
 	return nil
 }
 
-// isNews says whether it is worth an event: each is reported once, not at every reconcile that meets it.
+// isNews reports whether the problem is new and so worth an event. A known problem is not reported again at each
+// reconcile.
 func (problem *Problem) isNews(app *WebApp) bool {
 	known := conditions.Find(app.Status.Conditions, ready)
 	return known == nil || known.Reason != problem.reason || known.Message != problem.message ||
 		known.ObservedGeneration != app.Metadata.Generation
 }
 
-// rollout is what the Deployment reports.
+// rollout is the Deployment's report.
 type rollout struct {
 	readyReplicas int64
-	// isComplete: the report is about the spec that we ask for, and all replicas have it.
+	// isComplete is true if the report is about the current spec, and all replicas have that spec.
 	isComplete bool
 }
 
-// statusOf is the new status. It equals the old one if nothing has changed, so that it need not be written. The Deployment is nil if
-// there is none.
+// statusOf returns the new status. It equals the old one if nothing has changed, so that it need not be written. The
+// Deployment is nil if there is none.
 func statusOf(app *WebApp, deployment object, problem *Problem, now time.Time) Status {
 	var rollout rollout
 	if deployment != nil {
@@ -127,7 +129,7 @@ func conditionsOf(app *WebApp, rollout rollout, isReady bool, problem *Problem) 
 	if rollout.isComplete {
 		tell(progressing, false, "RolledOut", "the Deployment runs this spec")
 	} else {
-		tell(progressing, true, "RollingOut", "the Deployment is on its way to this spec")
+		tell(progressing, true, "RollingOut", "the Deployment is rolling out this spec")
 	}
 	return told
 }

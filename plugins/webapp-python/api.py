@@ -1,4 +1,4 @@
-"""The `WebApp` kind, as far as the plugin reads and writes it. The CRD is in examples/webapp/crd.yaml."""
+"""The fields of the `WebApp` kind that the plugin reads and writes. The CRD is in examples/webapp/crd.yaml."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WHITE_SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u20
 
 @dataclass(slots=True)
 class Spec:
-    """What is asked for. The defaults are the CRD's."""
+    """The desired state. The defaults are the CRD's."""
 
     #: The container image.
     image: str
@@ -34,7 +34,7 @@ class Spec:
 
 @dataclass(slots=True)
 class Status:
-    """What is, as this plugin wrote it last."""
+    """The status as this plugin last wrote it."""
 
     #: The generation that the rest is about. None: not reconciled yet.
     observed_generation: int | None = None
@@ -46,7 +46,7 @@ class Status:
     conditions: list[dict[str, Any]] = field(default_factory=list)
 
     def document(self) -> dict[str, Any]:
-        """The status as JSON has it."""
+        """The status as JSON."""
         document: dict[str, Any] = {}
         if self.observed_generation is not None:
             document["observedGeneration"] = self.observed_generation
@@ -72,7 +72,8 @@ class WebApp:
 
     @classmethod
     def of(cls, obj: windlass.Object) -> WebApp:
-        """Reads the object. One of another shape stays so until somebody changes it."""
+        """Reads an object. An object that does not fit is a terminal error, because only a change of the object can
+        help."""
         try:
             metadata, spec, status = obj["metadata"], obj["spec"], obj.get("status") or {}
             asked = {name: spec[name] for name in ("image", "replicas", "port") if name in spec}
@@ -93,10 +94,10 @@ class WebApp:
             raise windlass.Terminal(f"the primary is no WebApp: {error!r}") from None
 
     def sibling(self, api_version: str, kind: str) -> ObjectRef:
-        """An object in the same namespace and of the same name."""
+        """A reference to the object of another kind with the same namespace and name."""
         return ObjectRef(api_version, kind, self.name, self.namespace)
 
     @property
     def is_changed(self) -> bool:
-        """Whether the spec is another than the one that the status is about."""
+        """Whether the spec is newer than the one that the status is about."""
         return self.status.observed_generation != self.generation

@@ -1,6 +1,7 @@
 """The WebApp plugin in Python: a Deployment and a Service for each `WebApp`.
 
-This module reads, writes and reports. What the children should be and what the status is are pure functions in `children` and `status`.
+This module reads, writes and reports. Pure functions in `children` and `status` compute the children and the status.
+
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ NAME_TAKEN_RETRY = 60
 ANNOUNCED = {
     Decision.CREATE: ("Created", "Create", "created"),
     Decision.UPDATE: ("Updated", "Update", "updated to the new spec"),
-    Decision.HEAL: ("Healed", "Heal", "was deleted or edited, and is as asked for again"),
+    Decision.HEAL: ("Healed", "Heal", "was deleted or edited, and is restored"),
 }
 
 MANIFEST = Manifest(
@@ -44,7 +45,7 @@ log = logging.getLogger(__name__)
 
 @windlass.reconciler(MANIFEST)
 def reconcile(request: windlass.Request) -> windlass.Outcome:
-    # The garbage collector takes the children: they are owned.
+    # The garbage collector deletes the children, because the `WebApp` owns them.
     if request.object is None or request.deleting:
         return windlass.DONE
     app = WebApp.of(request.object)
@@ -60,12 +61,12 @@ def reconcile(request: windlass.Request) -> windlass.Outcome:
 
 
 class NameTaken(Exception):
-    """The name of a child belongs to something else."""
+    """The name of a child belongs to another object."""
 
 
 @dataclass
 class Progress:
-    """What became of the children."""
+    """The result of applying the children."""
 
     #: The Deployment as it is after this call. None: unknown.
     deployment: Object | None = None
@@ -75,7 +76,7 @@ class Progress:
 
 
 def bring_about(app: WebApp) -> Progress:
-    """Brings both children about. Trouble with one does not keep the other from being tried."""
+    """Brings both children to their desired states. If one fails, it still tries the other."""
     progress = Progress()
     for child in (children.deployment(app), children.service(app)):
         problem = None
@@ -94,7 +95,7 @@ def bring_about(app: WebApp) -> Progress:
 
 
 def ensure(app: WebApp, child: Child) -> Object:
-    """Makes one child what it should be, and returns what it is then."""
+    """Brings one child to its desired state, and returns its new state."""
     cached = cache.get(child.target)
     decision = children.decide(app, child, cached)
     if decision is Decision.NAME_TAKEN:
@@ -103,15 +104,15 @@ def ensure(app: WebApp, child: Child) -> Object:
         return cached
     if cached is not None:
         cut(child, cached)
-    # By force: a field that someone edited is ours again.
+    # The apply uses force: a field that someone edited becomes ours again.
     applied = writes.apply(child.wanted, owned=True, force=True)
     announce(child, decision)
     return applied
 
 
 def cut(child: Child, cached: Object) -> None:
-    """Takes away what an apply would leave. An earlier cut counts as another manager's, so this goes for the port of an older spec
-    too."""
+    """Removes what an apply would leave. An earlier removal counts as another manager's change, so this also concerns
+    the port of an older spec."""
     surplus = children.surplus(cached, child.wanted)
     if surplus:
         version = cached["metadata"].get("resourceVersion", "")
@@ -130,11 +131,11 @@ def report(app: WebApp, progress: Progress) -> None:
     if progress.problem is not None:
         if progress.problem.is_news(app):
             events.warning(progress.problem.reason, "Reconcile", progress.problem.message)
-        # What it asks for cannot be had; what it has may still run.
+        # The spec is invalid, but an existing Deployment may still run.
         cached = cache.get(children.deployment(app).target)
         deployment = cached if cached is not None and children.is_ours(app, cached) else None
     elif progress.failures:
-        # What passes by itself leaves the status alone: the retry that succeeds will write it.
+        # A failure that may pass by itself leaves the status alone. The retry that succeeds will write it.
         return
     status = new_status(app, deployment, progress.problem, clock.now())
     if status != app.status:

@@ -1,4 +1,4 @@
-"""The children of a `WebApp`, as they should be, and how they differ from what is. Pure: no call to the host."""
+"""The desired children of a `WebApp`, and how the existing ones differ. Pure: nothing here calls the host."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CONTAINER = "web"
 
 
 class Decision(Enum):
-    """What to do with a child, by what the cache knows of it."""
+    """The decision about a child, from its cached state."""
 
     #: It is as it should be, or is going away, and its end will run the key again.
     LEAVE = "leave"
@@ -34,7 +34,7 @@ class Decision(Enum):
 
 @dataclass(slots=True)
 class Child:
-    """A child as it should be."""
+    """A desired child."""
 
     #: Which object it is.
     target: ObjectRef
@@ -43,7 +43,7 @@ class Child:
 
 
 def deployment(app: WebApp) -> Child:
-    """The Deployment that a `WebApp` asks for."""
+    """The desired Deployment of a `WebApp`."""
     container = {
         "name": CONTAINER,
         "image": app.spec.image.strip(WHITE_SPACE),
@@ -58,7 +58,7 @@ def deployment(app: WebApp) -> Child:
 
 
 def service(app: WebApp) -> Child:
-    """The Service that a `WebApp` asks for."""
+    """The desired Service of a `WebApp`."""
     port = {"name": PORT_NAME, "port": SERVICE_PORT, "targetPort": PORT_NAME, "protocol": "TCP"}
     return _child(app, "v1", "Service", {"selector": _selector(app), "ports": [port]})
 
@@ -78,7 +78,7 @@ def _labels(app: WebApp) -> dict[str, str]:
 
 
 def decide(app: WebApp, child: Child, cached: Object | None) -> Decision:
-    """Decides about a child; `cached` is what it is."""
+    """Decides about a child. `cached` is its current state."""
     mend = Decision.UPDATE if app.is_changed else Decision.HEAL
     if cached is None:
         return Decision.CREATE if app.status.observed_generation is None else mend
@@ -87,7 +87,7 @@ def decide(app: WebApp, child: Child, cached: Object | None) -> Decision:
     if is_ours(app, cached):
         is_right = has_fields(cached, child.wanted) and not surplus(cached, child.wanted)
         return Decision.LEAVE if is_terminating or is_right else mend
-    # An orphan is taken back only if it carries our labels: `kubectl delete --cascade=orphan` leaves such.
+    # An orphan is adopted only if it has our labels, as after `kubectl delete --cascade=orphan`.
     is_our_orphan = controller_of(cached) is None and has_fields(metadata.get("labels"), _labels(app))
     return mend if is_our_orphan and not is_terminating else Decision.NAME_TAKEN
 
@@ -99,9 +99,9 @@ def is_ours(app: WebApp, obj: Object) -> bool:
 
 
 def surplus(actual: Any, wanted: Any) -> list[Object]:
-    """The JSON patch that takes away what an apply would leave and what breaks the child: ports that are not ours, and more labels in
-    a selector. An apply adds our port beside one that was renumbered by hand, and the server refuses the pair, since both have
-    one name."""
+    """The JSON patch that removes entries which break the child and which an apply would leave: ports that are not
+    ours, and additional labels in a selector. If a port was renumbered by hand, an apply would add ours beside it, and
+    the server would refuse both because they have the same name."""
     operations: list[Object] = []
     _collect(actual, wanted, "", operations)
     return operations
@@ -111,9 +111,9 @@ def _collect(actual: Any, wanted: Any, pointer: str, operations: list[Object]) -
     if _is_ours_alone(pointer) and _exceeds(actual, wanted):
         operations.append({"op": "replace", "path": pointer, "value": wanted})
     elif isinstance(actual, dict) and isinstance(wanted, dict):
-        # In the order of the keys, which is the one that patches have in every language.
+        # The keys are sorted, so that the patches are the same in every language.
         for key in sorted(wanted):
-            # Keys that hold a slash, which a pointer would escape, are labels: there is nothing below them.
+            # A key with a slash, which a pointer would have to escape, is a label. A label has nothing below it.
             if key in actual:
                 _collect(actual[key], wanted[key], f"{pointer}/{key}", operations)
     elif isinstance(actual, list) and isinstance(wanted, list):
@@ -128,7 +128,7 @@ def _name(element: Any) -> Any:
 
 
 def _is_ours_alone(pointer: str) -> bool:
-    """Whether no one else has a say in a field: a Deployment's own selector cannot change, a Service's can."""
+    """Whether only this plugin can change a field. A Deployment's selector is immutable, but a Service's is not."""
     return pointer.endswith("/ports") or pointer == "/spec/selector"
 
 

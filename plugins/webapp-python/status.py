@@ -1,4 +1,4 @@
-"""The status of a `WebApp`, computed from its Deployment and from what failed. Pure: no call to the host."""
+"""The status of a `WebApp`, computed from its Deployment and from the failures. Pure: nothing here calls the host."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LASTING = (Reason.INVALID, Reason.FORBIDDEN, Reason.NOT_GRANTED, Reason.TOO_LARG
 
 @dataclass(slots=True)
 class Problem:
-    """Why a `WebApp` cannot become what it asks for, until someone does something."""
+    """Why a `WebApp` cannot reach its desired state until someone acts."""
 
     #: In CamelCase, for conditions and events: `Invalid`, `NameTaken` or `ApplyFailed`.
     reason: str
@@ -28,21 +28,21 @@ class Problem:
 
     @classmethod
     def of_spec(cls, spec: Spec) -> Problem | None:
-        """What is wrong with a spec that the CRD's schema lets pass."""
+        """The problem of a spec that the CRD's schema accepts."""
         return cls("Invalid", "spec.image is empty") if not spec.image.strip(WHITE_SPACE) else None
 
     @classmethod
     def name_taken(cls, child: ObjectRef) -> Problem:
-        """The name of a child belongs to someone else."""
+        """The name of a child belongs to another object."""
         return cls("NameTaken", f"{child} exists and is not this WebApp's")
 
     @classmethod
     def lasting(cls, error: ApiError) -> Problem | None:
-        """A refusal that stays until someone does something."""
+        """The problem of a refusal that lasts until someone acts."""
         return cls("ApplyFailed", str(error)) if error.reason in LASTING else None
 
     def is_news(self, app: WebApp) -> bool:
-        """Whether it is worth an event: each is reported once, not at every reconcile that meets it."""
+        """Whether the problem is new and so worth an event. A known problem is not reported again at each reconcile."""
         ready = conditions.find(app.status.conditions, READY)
         if ready is None:
             return True
@@ -52,7 +52,7 @@ class Problem:
 
 @dataclass(slots=True)
 class Rollout:
-    """What the Deployment reports."""
+    """The Deployment's report."""
 
     ready_replicas: int = 0
     #: The report is about the spec that we ask for, and all replicas have it.
@@ -95,4 +95,4 @@ def _conditions(app: WebApp, rollout: Rollout, is_ready: bool, problem: Problem 
     ready = conditions.condition(READY, is_ready, "ReplicasReady" if is_ready else "ReplicasNotReady", count)
     if rollout.is_complete:
         return [ready, conditions.condition(PROGRESSING, False, "RolledOut", "the Deployment runs this spec")]
-    return [ready, conditions.condition(PROGRESSING, True, "RollingOut", "the Deployment is on its way to this spec")]
+    return [ready, conditions.condition(PROGRESSING, True, "RollingOut", "the Deployment is rolling out this spec")]

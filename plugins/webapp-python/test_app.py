@@ -1,4 +1,4 @@
-"""The whole plugin, on the SDK's test double."""
+"""Tests of whole calls, on the SDK's host in memory."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class WebAppTest(unittest.TestCase):
         service = self.host.get("v1", "Service", "shop", "default")
         self.assertEqual(windlass.controller_of(service), windlass.owner_reference(webapp()))
 
-    def test_nothing_is_written_when_all_is_as_it_should_be(self) -> None:
+    def test_an_unchanged_app_causes_no_writes(self) -> None:
         self.reconcile()
         self.host.writes.clear()
         self.reconcile(self.host.primary)
@@ -49,7 +49,7 @@ class WebAppTest(unittest.TestCase):
         self.reconcile(self.host.get("apps.kubedojo.io/v1beta1", "WebApp", "shop", "default"))
         self.assertEqual((self.host.writes, self.host.events), ([], []))
 
-    def test_a_port_by_hand_is_cut_and_healed(self) -> None:
+    def test_a_changed_port_is_removed_and_healed(self) -> None:
         self.reconcile()
         service = self.host.get("v1", "Service", "shop", "default")
         service["spec"]["ports"].append({"name": "admin", "port": 9})
@@ -58,7 +58,7 @@ class WebAppTest(unittest.TestCase):
         self.assertEqual(self.written()[:2], [("patch", "Service", None), ("apply", "Service", None)])
         self.assertEqual(self.host.writes[0].options["resource_version"], service["metadata"]["resourceVersion"])
 
-    def test_a_refusal_of_one_child_does_not_keep_the_other_from_being_applied(self) -> None:
+    def test_a_failed_child_does_not_stop_the_other(self) -> None:
         self.host.fail("apply", Reason.FORBIDDEN, kind="Deployment")
         with self.assertRaises(windlass.ApiError) as raised:
             self.reconcile()
@@ -69,14 +69,14 @@ class WebAppTest(unittest.TestCase):
         assert ready is not None
         self.assertEqual(ready["reason"], "ApplyFailed")
 
-    def test_what_passes_by_itself_leaves_the_status_and_the_events_alone(self) -> None:
+    def test_a_transient_failure_leaves_status_and_events_alone(self) -> None:
         self.host.fail("apply", Reason.CONFLICT, kind="Deployment")
         with self.assertRaises(windlass.ApiError):
             self.reconcile()
         self.assertNotIn(("apply", "WebApp", "status"), self.written())
         self.assertEqual([event.event_type for event in self.host.events], ["normal"])
 
-    def test_a_name_that_is_taken_is_looked_at_again(self) -> None:
+    def test_a_taken_name_is_checked_again(self) -> None:
         self.host.add({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "shop", "namespace": "default"}})
         self.assertEqual(self.reconcile(), windlass.requeue_after(60))
         self.assertEqual(self.host.events[-1].note, "Service default/shop exists and is not this WebApp's")
@@ -86,7 +86,7 @@ class WebAppTest(unittest.TestCase):
             self.reconcile(webapp(image=" "))
         self.assertEqual(self.written(), [("apply", "WebApp", "status")])
 
-    def test_an_app_that_is_gone_or_going_needs_nothing(self) -> None:
+    def test_a_deleted_or_deleting_app_needs_nothing(self) -> None:
         self.assertIs(self.host.reconcile(app.reconcile, None), windlass.DONE)
         self.assertIs(self.host.reconcile(app.reconcile, webapp(), deleting=True), windlass.DONE)
         self.assertEqual(self.host.writes, [])

@@ -1,4 +1,4 @@
-"""The pure parts: what the children should be, what is done about them, what the status says."""
+"""Tests of the pure parts: the desired children, the decisions about them, and the status."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def new_app() -> WebApp:
 
 
 def stored(wanted: Object) -> Object:
-    """A child as the server keeps it: with defaults and an owner."""
+    """A child as the server stores it, with defaults and an owner."""
     obj = copy.deepcopy(wanted)
     obj["metadata"] |= {"resourceVersion": "7", "generation": 1, "ownerReferences": [{"uid": "u-1", "controller": True}]}
     obj["spec"]["sessionAffinity"] = "None"
@@ -43,7 +43,7 @@ def ready_deployment(app: WebApp, ready: int = 2, generation: int = 1) -> Object
 
 
 def running_app() -> WebApp:
-    """The new one, ready since."""
+    """An app like `new_app`, whose replicas have become ready."""
     app = new_app()
     return dataclasses.replace(app, status=new_status(app, ready_deployment(app), None, NOW))
 
@@ -62,10 +62,10 @@ def condition(status: Status, type: str) -> Object:
 
 
 class ChildrenTest(unittest.TestCase):
-    def test_what_the_schema_would_default_has_the_same_defaults_here(self) -> None:
+    def test_the_plugins_defaults_equal_those_of_the_schema(self) -> None:
         self.assertEqual(new_app().spec, Spec("nginx", 2, 8080))
 
-    def test_the_service_selects_the_pods_of_the_deployment_and_meets_their_port_by_name(self) -> None:
+    def test_the_service_selects_the_pods_and_names_their_port(self) -> None:
         deployment, service = children.deployment(new_app()).wanted, children.service(new_app()).wanted
         template = deployment["spec"]["template"]
         self.assertLessEqual(service["spec"]["selector"].items(), template["metadata"]["labels"].items())
@@ -73,15 +73,15 @@ class ChildrenTest(unittest.TestCase):
         port = template["spec"]["containers"][0]["ports"][0]
         self.assertEqual((service["spec"]["ports"][0]["targetPort"], port["containerPort"]), (port["name"], 8080))
 
-    def test_a_missing_child_is_created_the_first_time_and_healed_later(self) -> None:
+    def test_a_missing_child_is_created_first_and_healed_later(self) -> None:
         child = children.service(new_app())
         self.assertIs(children.decide(new_app(), child, None), Decision.CREATE)
         self.assertIs(children.decide(running_app(), child, None), Decision.HEAL)
 
-    def test_a_child_that_is_as_it_should_be_is_left_alone(self) -> None:
+    def test_an_unchanged_child_is_left_alone(self) -> None:
         self.assertIs(decide_service(running_app(), lambda service: None), Decision.LEAVE)
 
-    def test_what_others_add_to_a_child_is_left_alone(self) -> None:
+    def test_fields_of_others_in_a_child_are_left_alone(self) -> None:
         decision = decide_service(running_app(), lambda service: service["metadata"]["labels"].update(team="a"))
         self.assertIs(decision, Decision.LEAVE)
 
@@ -98,25 +98,25 @@ class ChildrenTest(unittest.TestCase):
         decision = children.decide(scaled, children.deployment(scaled), ready_deployment(app))
         self.assertIs(decision, Decision.UPDATE)
 
-    def test_a_child_that_is_going_is_left_until_it_is_gone(self) -> None:
+    def test_a_deleting_child_is_left_until_it_is_gone(self) -> None:
         def end(service: Object) -> None:
             service["metadata"]["deletionTimestamp"] = "2026-11-21T10:48:45Z"
             service["spec"]["ports"] = []
 
         self.assertIs(decide_service(running_app(), end), Decision.LEAVE)
 
-    def test_an_object_of_someone_else_is_not_taken_over(self) -> None:
+    def test_an_object_of_another_owner_is_not_adopted(self) -> None:
         owners = [{"uid": "u-2", "controller": True}]
         taken = decide_service(new_app(), lambda service: service["metadata"].update(ownerReferences=owners))
         self.assertIs(taken, Decision.NAME_TAKEN)
         hand_made = decide_service(new_app(), lambda service: service.update(metadata={"name": "shop"}))
         self.assertIs(hand_made, Decision.NAME_TAKEN)
 
-    def test_an_orphan_with_our_labels_is_taken_back(self) -> None:
+    def test_an_orphan_with_our_labels_is_adopted(self) -> None:
         decision = decide_service(running_app(), lambda service: service["metadata"].update(ownerReferences=[]))
         self.assertIs(decision, Decision.HEAL)
 
-    def test_a_port_that_was_renumbered_by_hand_is_cut_before_the_apply_adds_ours(self) -> None:
+    def test_a_changed_port_is_removed_before_the_apply(self) -> None:
         deployment = children.deployment(running_app()).wanted
         edited = stored(deployment)
         edited["spec"]["template"]["spec"]["containers"] = [
@@ -149,11 +149,11 @@ class StatusTest(unittest.TestCase):
         self.assertEqual((scaled.phase, scaled.observed_generation), ("Pending", 2))
         self.assertEqual(condition(scaled, PROGRESSING)["status"], "True")
 
-    def test_what_the_deployment_says_about_an_older_spec_does_not_count(self) -> None:
+    def test_a_deployment_status_for_an_older_spec_does_not_count(self) -> None:
         deployment = ready_deployment(new_app(), generation=2)
         self.assertEqual(new_status(new_app(), deployment, None, NOW).phase, "Pending")
 
-    def test_a_status_that_has_not_changed_is_equal_however_late_it_is(self) -> None:
+    def test_an_unchanged_status_stays_equal_over_time(self) -> None:
         app = running_app()
         later = NOW._replace(seconds=NOW.seconds + 60)
         self.assertEqual(new_status(app, ready_deployment(app), None, later), app.status)
@@ -170,7 +170,7 @@ class StatusTest(unittest.TestCase):
         ready = condition(app.status, READY)
         self.assertEqual((ready["status"], ready["reason"]), ("False", "Invalid"))
 
-    def test_only_a_refusal_that_stays_is_a_problem(self) -> None:
+    def test_only_a_lasting_refusal_is_a_problem(self) -> None:
         child = ObjectRef("v1", "Service", "shop", "default")
         lasting = Problem.lasting(ApiError(Reason.INVALID, "message", verb="patch", resource="services", object=child))
         self.assertEqual(lasting, Problem("ApplyFailed", "patch services Service default/shop: Invalid: message"))

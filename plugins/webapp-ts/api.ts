@@ -1,4 +1,4 @@
-// The WebApp kind, as far as the plugin reads and writes it. The CRD is in examples/webapp/crd.yaml.
+// The fields of the WebApp kind that the plugin reads and writes. The CRD is in examples/webapp/crd.yaml.
 
 import { type Condition, type KubernetesObject, type ObjectMeta, Terminal } from 'windlass';
 
@@ -9,35 +9,35 @@ export const KIND = 'WebApp';
 export interface WebApp {
   metadata: ObjectMeta & { name: string };
   spec: Spec;
-  /** What is, as this plugin wrote it last. */
+  /** The status as this plugin last wrote it. */
   status: Status;
 }
 
-/** What is asked for. */
+/** The desired state. */
 export interface Spec {
   image: string;
-  /** How many Pods. */
+  /** The desired number of Pods. */
   replicas: number;
   /** The port that the container listens on. */
   port: number;
 }
 
-/** What is. */
+/** The observed state. */
 export interface Status {
-  /** The generation that the rest is about. */
+  /** The generation that the other fields are about. */
   observedGeneration?: number;
-  /** How many Pods are ready. */
+  /** The number of ready Pods. */
   readyReplicas: number;
-  /** The state in one word. Left out: not reconciled yet. */
+  /** The state in one word. Left out: the app was not reconciled yet. */
   phase?: Phase;
   /** The state in detail: `Ready` and `Progressing`. */
   conditions: Condition[];
 }
 
-/** Not ready yet, ready, or ready before and not now. */
+/** `Pending`: not ready yet. `Running`: ready. `Degraded`: ready before, but not now. */
 export type Phase = 'Pending' | 'Running' | 'Degraded';
 
-/** A WebApp of an object. The defaults are the CRD's. */
+/** Reads a WebApp from an object. The defaults are the CRD's. */
 export function webAppOf({ metadata, spec, status }: KubernetesObject): WebApp {
   if (typeof spec?.image !== 'string') throw new Terminal('the primary: spec.image is missing');
   const { image, replicas = 2, port = 8080 } = spec;
@@ -53,14 +53,18 @@ function statusOf({ observedGeneration, readyReplicas = 0, phase, conditions = [
   };
 }
 
-/** Whether the spec is another than the one that the status is about. */
+/** Whether the spec is newer than the one that the status is about. */
 export function isChanged({ metadata, status }: WebApp): boolean {
   return status.observedGeneration !== metadata.generation;
 }
 
-/** An image without white space around it, which the server refuses. `trim` leaves U+0085, and takes U+FEFF, which is none. */
+/**
+ * Trims an image, because the server refuses white space around it. `trim` differs from the server: it leaves U+0085,
+ * and removes U+FEFF, which is not white space.
+ */
 export function trimmed(image: string): string {
-  // One look at each character: an expression with an end begins anew at each run of spaces within.
+  // This checks each character once. A regular expression for trailing space would start again at each run of spaces
+  // inside.
   const isSpace = (place: number) => /\p{White_Space}/u.test(image.charAt(place));
   let [first, end] = [0, image.length];
   while (first < end && isSpace(first)) first += 1;

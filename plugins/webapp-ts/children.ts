@@ -1,29 +1,35 @@
-// The children of a WebApp, as they should be, and how they differ from what is. Pure: no call to the host.
+// The desired children of a WebApp, and how the existing ones differ. Pure: nothing here calls the host.
 
 import { controllerOf, hasFields, isControlledBy, type KubernetesObject, type ObjectRef, sibling } from 'windlass';
 import { isChanged, trimmed, type WebApp } from './api.js';
 
-/** The Service's port. The container's own may be any, so the two meet by name. */
+/** The Service's port. The container may have any port, so the Service finds it by name. */
 const SERVICE_PORT = 80;
 /** The name of the port, in the container and in the Service. */
 const PORT_NAME = 'http';
 /** The name of the container. */
 const CONTAINER = 'web';
 
-/** What must be done about a child: it never existed, the WebApp asks for something else, or someone deleted or edited it. */
+/**
+ * Why a child must be applied: it never existed, the spec of the WebApp has changed, or someone deleted or edited the
+ * child.
+ */
 export type Change = 'create' | 'update' | 'heal';
 
-/** What to do with a child: nothing, to apply it, or nothing because the name belongs to an object that is not ours. */
+/**
+ * The decision about a child: `leave` it, apply it, or do nothing because the name belongs to an object that is not
+ * ours.
+ */
 export type Decision = 'leave' | Change | 'nameTaken';
 
-/** A child as it should be. */
+/** A desired child. */
 export interface Child {
   target: ObjectRef;
   /** The fields to apply. */
   wanted: KubernetesObject;
 }
 
-/** The Deployment that a WebApp asks for. */
+/** The desired Deployment of a WebApp. */
 export function deployment(app: WebApp): Child {
   const container = {
     name: CONTAINER,
@@ -37,7 +43,7 @@ export function deployment(app: WebApp): Child {
   });
 }
 
-/** The Service that a WebApp asks for. */
+/** The desired Service of a WebApp. */
 export function service(app: WebApp): Child {
   const port = { name: PORT_NAME, port: SERVICE_PORT, targetPort: PORT_NAME, protocol: 'TCP' };
   return child(app, 'v1', 'Service', { selector: selector(app), ports: [port] });
@@ -57,7 +63,7 @@ function labels(app: WebApp): Record<string, string> {
   return { ...selector(app), 'app.kubernetes.io/managed-by': 'windlass' };
 }
 
-/** Decides about a child; `cached` is what it is. */
+/** Decides about a child. `cached` is its current state. */
 export function decide(app: WebApp, { wanted }: Child, cached: KubernetesObject | undefined): Decision {
   const mend = isChanged(app) ? 'update' : 'heal';
   const isNew = app.status.observedGeneration === undefined;
@@ -67,7 +73,7 @@ export function decide(app: WebApp, { wanted }: Child, cached: KubernetesObject 
     const isRight = hasFields(cached, wanted) && surplus(cached, wanted).length === 0;
     return isTerminating || isRight ? 'leave' : mend;
   }
-  // An orphan is taken back only if it carries our labels: `kubectl delete --cascade=orphan` leaves such.
+  // An orphan is adopted only if it has our labels, as after `kubectl delete --cascade=orphan`.
   const isOurOrphan = controllerOf(cached) === undefined && hasFields(cached.metadata.labels, labels(app));
   return isOurOrphan && !isTerminating ? mend : 'nameTaken';
 }
@@ -80,14 +86,14 @@ export interface Replacement {
 }
 
 /**
- * The JSON patch that takes away what an apply would leave and what breaks the child: ports that are not ours, and more
- * labels in a selector. An apply adds our port beside one that was renumbered by hand, and the server refuses the pair,
- * since both have one name.
+ * The JSON patch that removes entries which break the child and which an apply would leave: ports that are not ours,
+ * and additional labels in a selector. If a port was renumbered by hand, an apply would add ours beside it, and the
+ * server would refuse both because they have the same name.
  */
 export function surplus(actual: unknown, wanted: unknown, pointer = ''): Replacement[] {
   if (isOursAlone(pointer) && exceeds(actual, wanted)) return [{ op: 'replace', path: pointer, value: wanted }];
   if (isRecord(actual) && isRecord(wanted)) {
-    // Keys that hold a slash, which a pointer would escape, are labels: there is nothing below them.
+    // A key with a slash, which a pointer would have to escape, is a label. A label has nothing below it.
     const shared = Object.keys(wanted).sort().filter((key) => Object.hasOwn(actual, key));
     return shared.flatMap((key) => surplus(actual[key], wanted[key], `${pointer}/${key}`));
   }
@@ -100,7 +106,7 @@ export function surplus(actual: unknown, wanted: unknown, pointer = ''): Replace
   return [];
 }
 
-/** Whether no one else has a say in a field: a Deployment's own selector cannot change, a Service's can. */
+/** Whether only this plugin can change a field. A Deployment's selector is immutable, but a Service's is not. */
 function isOursAlone(pointer: string): boolean {
   return pointer.endsWith('/ports') || pointer === '/spec/selector';
 }

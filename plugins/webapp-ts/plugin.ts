@@ -1,7 +1,6 @@
 // The WebApp plugin: a Deployment and a Service for each WebApp.
 //
-// This file reads, writes and reports. What the children should be and what the status is are pure functions in children.ts
-// and status.ts.
+// This file reads, writes and reports. Pure functions in children.ts and status.ts compute the children and the status.
 
 import {
   cache, deepEqual, defineReconciler, events, isControlledBy, type KubernetesObject, type Manifest, type Outcome, type Request,
@@ -11,7 +10,7 @@ import { API_VERSION, KIND, type WebApp, webAppOf } from './api.js';
 import { type Change, type Child, decide, deployment, service, surplus } from './children.js';
 import { isNews, lastingProblem, nameTaken, type Problem, problemOfSpec, statusOf } from './status.js';
 
-/** How often a name that belongs to another object is looked at again: no watch tells when it becomes free. */
+/** The interval for checking a taken name again. No watch shows when it becomes free. */
 const NAME_TAKEN_RETRY = 60_000;
 
 const manifest: Manifest = {
@@ -26,7 +25,7 @@ const manifest: Manifest = {
 };
 
 function reconcile({ object, deleting }: Request): Outcome | void {
-  // The garbage collector takes the children: they are owned.
+  // The garbage collector deletes the children, because the WebApp owns them.
   if (object === undefined || deleting) return;
   const app = webAppOf(object);
   const problem = problemOfSpec(app.spec);
@@ -40,9 +39,9 @@ function reconcile({ object, deleting }: Request): Outcome | void {
   if (progress.isNameTaken) return requeueAfter(NAME_TAKEN_RETRY);
 }
 
-/** What became of the children. */
+/** The result of applying the children. */
 class Progress {
-  /** As it is after this call. Undefined: unknown. */
+  /** The Deployment after this call. Undefined: unknown. */
   deployment: KubernetesObject | undefined;
   isNameTaken = false;
 
@@ -65,7 +64,7 @@ class Progress {
 /** The name of a child belongs to an object that is not ours. */
 class NameTaken extends Error {}
 
-/** Brings both children about. Trouble with one does not keep the other from being tried. */
+/** Brings both children to their desired states. If one fails, it still tries the other. */
 function bringAbout(app: WebApp): Progress {
   const progress = new Progress();
   const [first, second] = [deployment(app), service(app)];
@@ -82,22 +81,22 @@ function bringAbout(app: WebApp): Progress {
   return progress;
 }
 
-/** Makes one child what it should be, and returns what it is then. */
+/** Brings one child to its desired state, and returns its new state. */
 function ensure(app: WebApp, child: Child): KubernetesObject {
   const cached = cache.get(child.target);
   const decision = decide(app, child, cached);
   if (decision === 'nameTaken') throw new NameTaken();
   if (decision === 'leave') return cached as KubernetesObject;
   if (cached !== undefined) cut(child, cached);
-  // By force: a field that someone edited is ours again.
+  // The apply uses force: a field that someone edited becomes ours again.
   const applied = writes.apply(child.wanted, { owned: true, force: true });
   announce(child, decision);
   return applied.object;
 }
 
 /**
- * Takes away what an apply would leave. An earlier cut counts as another manager's, so this goes for the port of an older
- * spec too.
+ * Removes what an apply would leave. An earlier removal counts as another manager's change, so this also concerns the
+ * port of an older spec.
  */
 function cut({ target, wanted }: Child, cached: KubernetesObject): void {
   const operations = surplus(cached, wanted);
@@ -109,7 +108,7 @@ function cut({ target, wanted }: Child, cached: KubernetesObject): void {
 const ANNOUNCEMENTS = {
   create: ['Created', 'Create', 'created'],
   update: ['Updated', 'Update', 'updated to the new spec'],
-  heal: ['Healed', 'Heal', 'was deleted or edited, and is as asked for again'],
+  heal: ['Healed', 'Heal', 'was deleted or edited, and is restored'],
 } as const;
 
 function announce({ target: { kind, name } }: Child, change: Change): void {
@@ -120,14 +119,14 @@ function announce({ target: { kind, name } }: Child, change: Change): void {
 
 /** Writes the status, if it has changed, and reports a new problem. */
 function report(app: WebApp, { problem, deployment: known, errors }: Progress): void {
-  // What passes by itself leaves the status alone: the retry that succeeds will write it.
+  // A failure that may pass by itself leaves the status alone. The retry that succeeds will write it.
   if (problem === undefined && errors.length > 0) return;
   if (problem !== undefined && isNews(problem, app)) events.warning(problem.reason, 'Reconcile', problem.message);
   const status = statusOf(app, problem === undefined ? known : ownDeployment(app), problem);
   if (!deepEqual(status, app.status)) writes.applyStatus(sibling(app, API_VERSION, KIND), status);
 }
 
-/** What a WebApp asks for cannot be had; what it has may still run. */
+/** The existing Deployment of a WebApp with an invalid spec, which may still run. */
 function ownDeployment(app: WebApp): KubernetesObject | undefined {
   const cached = cache.get(deployment(app).target);
   return cached !== undefined && isControlledBy(cached, app) ? cached : undefined;

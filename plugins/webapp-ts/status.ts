@@ -1,48 +1,48 @@
-// The status of a WebApp, computed from its Deployment and from what failed. Pure: no call to the host.
+// The status of a WebApp, computed from its Deployment and from the failures. Pure: nothing here calls the host.
 
 import { ApiError, clock, conditions, formatRef, type Instant, type KubernetesObject, type NewCondition, type ObjectRef } from 'windlass';
 import { isChanged, type Phase, type Spec, type Status, trimmed, type WebApp } from './api.js';
 
-/** The condition that says whether all replicas of the present spec are ready. */
+/** The condition that is true if all replicas of the current spec are ready. */
 export const READY = 'Ready';
-/** The condition that says whether the present spec is still being brought about. */
+/** The condition that is true while the current spec is being rolled out. */
 export const PROGRESSING = 'Progressing';
 
-/** Why a WebApp cannot become what it asks for, until someone does something. */
+/** Why a WebApp cannot reach its desired state until someone acts. */
 export interface Problem {
-  /** For conditions and events. */
+  /** The reason, for conditions and events. */
   reason: 'Invalid' | 'NameTaken' | 'ApplyFailed';
   /** The text for people. */
   message: string;
 }
 
-/** What is wrong with a spec that the CRD's schema lets pass. */
+/** The problem of a spec that the CRD's schema accepts. */
 export function problemOfSpec({ image }: Spec): Problem | undefined {
   return trimmed(image) === '' ? { reason: 'Invalid', message: 'spec.image is empty' } : undefined;
 }
 
-/** The name of a child belongs to someone else. */
+/** The name of a child belongs to another object. */
 export function nameTaken(child: ObjectRef): Problem {
   return { reason: 'NameTaken', message: `${formatRef(child)} exists and is not this WebApp's` };
 }
 
-/** A refusal that stays until someone does something. What passes by itself is retried, and is no problem. */
+/** A refusal that lasts until someone acts. A failure that may pass by itself is retried, and is not a problem. */
 export function lastingProblem(error: unknown): Problem | undefined {
   const isLasting = error instanceof ApiError && ['invalid', 'forbidden', 'not-granted', 'too-large'].includes(error.reason);
   return isLasting ? { reason: 'ApplyFailed', message: String(error) } : undefined;
 }
 
-/** Whether a problem is worth an event: each is reported once, not at every reconcile that meets it. */
+/** Whether the problem is new and so worth an event. A known problem is not reported again at each reconcile. */
 export function isNews({ reason, message }: Problem, { metadata, status }: WebApp): boolean {
   const ready = conditions.find(status.conditions, READY);
   const isKnown = ready?.reason === reason && ready.message === message;
   return !isKnown || ready.observedGeneration !== metadata.generation;
 }
 
-/** What the Deployment reports. */
+/** The Deployment's report. */
 interface Rollout {
   readyReplicas: number;
-  /** The report is about the spec that we ask for, and all replicas have it. */
+  /** Whether the report is about the current spec, and all replicas have that spec. */
   isComplete: boolean;
 }
 
@@ -90,6 +90,6 @@ function conditionsOf(app: WebApp, rollout: Rollout, isReady: boolean, problem: 
   const ready = { type: READY, status: isReady, reason: isReady ? 'ReplicasReady' : 'ReplicasNotReady', message };
   const progressing = rollout.isComplete
     ? { type: PROGRESSING, status: false, reason: 'RolledOut', message: 'the Deployment runs this spec' }
-    : { type: PROGRESSING, status: true, reason: 'RollingOut', message: 'the Deployment is on its way to this spec' };
+    : { type: PROGRESSING, status: true, reason: 'RollingOut', message: 'the Deployment is rolling out this spec' };
   return [ready, progressing];
 }

@@ -23,7 +23,7 @@ function newApp(): WebApp {
   return webAppOf(newObject());
 }
 
-/** The same, ready since. */
+/** An app like `newApp`, whose replicas have become ready. */
 function runningApp(): WebApp {
   const app = newApp();
   app.status = statusOf(app, readyDeployment(app), undefined, NOW);
@@ -31,7 +31,7 @@ function runningApp(): WebApp {
   return app;
 }
 
-/** A child as the server keeps it: with defaults and an owner. */
+/** A child as the server stores it, with defaults and an owner. */
 function stored(wanted: KubernetesObject): KubernetesObject {
   const child = structuredClone(wanted);
   const ownerReferences = [{ apiVersion: 'v1', kind: 'WebApp', name: 'shop', uid: 'u-1', controller: true }];
@@ -51,12 +51,12 @@ function decideService(app: WebApp, edit: (service: KubernetesObject) => void = 
   return children.decide(app, service, cached);
 }
 
-test('what the schema would default has the same defaults here', () => {
+test('the plugin has the defaults of the schema', () => {
   const { spec } = newApp();
   assert.deepEqual([spec.replicas, spec.port], [2, 8080]);
 });
 
-test('the service selects the pods of the deployment and meets their port by name', () => {
+test('the service selects the pods and names their port', () => {
   const { wanted: { spec: pods } } = children.deployment(newApp());
   const { wanted: { spec: service } } = children.service(newApp());
   assert.ok(hasFields(pods.template.metadata.labels, service.selector));
@@ -65,13 +65,13 @@ test('the service selects the pods of the deployment and meets their port by nam
   assert.equal(pods.template.spec.containers[0].ports[0].containerPort, 8080);
 });
 
-test('a missing child is created the first time and healed later', () => {
+test('a missing child is created first and healed later', () => {
   const child = children.service(newApp());
   assert.equal(children.decide(newApp(), child, undefined), 'create');
   assert.equal(children.decide(runningApp(), child, undefined), 'heal');
 });
 
-test('a child that is as it should be is left alone, and so is what others add', () => {
+test('an unchanged child and fields of others are left alone', () => {
   assert.equal(decideService(runningApp()), 'leave');
   assert.equal(decideService(runningApp(), ({ metadata }) => { metadata.labels!['team'] = 'a'; }), 'leave');
 });
@@ -89,7 +89,7 @@ test('a child of another spec is updated', () => {
   assert.equal(children.decide(app, children.deployment(app), deployment), 'update');
 });
 
-test('a child that is going is left until it is gone', () => {
+test('a deleting child is left until it is gone', () => {
   const decision = decideService(runningApp(), (service) => {
     service.metadata.deletionTimestamp = '2026-11-21T10:48:45Z';
     service['spec'].ports = [];
@@ -97,13 +97,13 @@ test('a child that is going is left until it is gone', () => {
   assert.equal(decision, 'leave');
 });
 
-test('an object of someone else is not taken over, an orphan with our labels is taken back', () => {
+test('orphans are adopted, but not objects of other owners', () => {
   assert.equal(decideService(newApp(), ({ metadata }) => { metadata.ownerReferences![0]!.uid = 'u-2'; }), 'nameTaken');
   assert.equal(decideService(newApp(), (service) => { service.metadata = { name: 'shop' }; }), 'nameTaken');
   assert.equal(decideService(runningApp(), ({ metadata }) => { metadata.ownerReferences = []; }), 'heal');
 });
 
-test('a port that was renumbered by hand is cut before the apply adds ours', () => {
+test('a changed port is removed before the apply', () => {
   const { wanted } = children.deployment(runningApp());
   const edited = stored(wanted);
   edited['spec'].template.spec.containers = [
@@ -136,13 +136,13 @@ test('a running app that is scaled up is pending, not degraded', () => {
   assert.ok(conditions.isTrue(scaled.conditions, PROGRESSING));
 });
 
-test('what the deployment says about an older spec does not count', () => {
+test('a deployment status for an older spec does not count', () => {
   const deployment = readyDeployment(newApp());
   deployment.metadata.generation = 2;
   assert.equal(statusOf(newApp(), deployment, undefined, NOW).phase, 'Pending');
 });
 
-test('a status that has not changed is equal however late it is', () => {
+test('an unchanged status stays equal over time', () => {
   const app = runningApp();
   assert.deepEqual(statusOf(app, readyDeployment(app), undefined, { ...NOW, seconds: NOW.seconds + 60 }), app.status);
 });
@@ -159,7 +159,7 @@ test('an empty image is a problem that is reported once', () => {
   assert.deepEqual([ready?.status, ready?.reason], ['False', 'Invalid']);
 });
 
-test('only a refusal that stays is a problem', () => {
+test('only a lasting refusal is a problem', () => {
   const error = (reason: ApiReason) =>
     new ApiError({ code: 400, reason, statusReason: 'Reason', message: 'message', verb: 'patch', resource: 'services' });
   assert.deepEqual(lastingProblem(error('invalid')), { reason: 'ApplyFailed', message: 'patch services: Reason: message' });
@@ -170,7 +170,7 @@ test('only a refusal that stays is a problem', () => {
 
 const WEB_APP = { apiVersion: 'apps.kubedojo.io/v1beta1', kind: 'WebApp', namespace: 'default', name: 'shop' };
 
-/** What was written, in a word each. */
+/** The writes, each in a few words. */
 function written({ writes }: TestHost): string[] {
   return writes.map(({ op, object, target, options }) => [op, object?.kind ?? target?.kind, options.subresource?.name].filter(Boolean).join(' '));
 }
@@ -179,7 +179,7 @@ function reconcile(host: TestHost, object: TestObject = host.get(WEB_APP) ?? new
   return host.reconcile(reconciler, { object });
 }
 
-test('a new app gets its children and a status, and then nothing more', () => {
+test('a new app gets its children and status once', () => {
   const host = new TestHost();
   assert.deepEqual(reconcile(host), { failures: [] });
   assert.deepEqual(written(host), ['apply Deployment', 'apply Service', 'apply WebApp status']);
@@ -190,7 +190,7 @@ test('a new app gets its children and a status, and then nothing more', () => {
   assert.equal(host.writes.length, 3);
 });
 
-test('trouble with one child does not keep the other from being tried, and what passes by itself leaves the status alone', () => {
+test('a failed child does not stop the other, and the status waits', () => {
   const host = new TestHost();
   host.failNext({ call: 'writes.apply', kind: 'Deployment' }, { reason: 'conflict' });
   const { failures } = reconcile(host);
@@ -198,7 +198,7 @@ test('trouble with one child does not keep the other from being tried, and what 
   assert.deepEqual(written(host), ['apply Deployment', 'apply Service']);
 });
 
-test('a refusal that stays is in the status, and every failure is told', () => {
+test('a lasting refusal is in the status, and every failure is reported', () => {
   const host = new TestHost();
   host.failNext({ kind: 'Deployment', call: 'writes.apply' }, { reason: 'forbidden', message: 'no' });
   host.failNext({ kind: 'Service', call: 'writes.apply' }, { reason: 'server-error' });
@@ -209,21 +209,21 @@ test('a refusal that stays is in the status, and every failure is told', () => {
   assert.deepEqual(host.events.map(({ eventType, reason }) => [eventType, reason]), [['warning', 'ApplyFailed']]);
 });
 
-test('a name that is taken is looked at again in a minute', () => {
+test('a taken name is checked again in a minute', () => {
   const host = new TestHost({ objects: [{ apiVersion: 'v1', kind: 'Service', metadata: { name: 'shop', namespace: 'default' } }] });
   assert.deepEqual(reconcile(host), { requeueAfterMs: 60_000, failures: [] });
   assert.deepEqual(host.events.at(-1)?.note, 'Service default/shop exists and is not this WebApp\'s');
   assert.equal(host.get(WEB_APP).status.conditions[0].reason, 'NameTaken');
 });
 
-test('an empty image is terminal, and what runs goes on', () => {
+test('an empty image is terminal, and the children stay', () => {
   const host = new TestHost();
   const object = { ...newObject(), spec: { image: ' ' } };
   assert.deepEqual(reconcile(host, object), { failures: [{ terminal: 'spec.image is empty' }] });
   assert.deepEqual(written(host), ['apply WebApp status']);
 });
 
-test('a port that was renumbered by hand is cut at the version that was read', () => {
+test('a changed port is removed with the version that was read', () => {
   const host = new TestHost();
   reconcile(host);
   const service = host.get({ ...WEB_APP, apiVersion: 'v1', kind: 'Service' });
@@ -235,7 +235,7 @@ test('a port that was renumbered by hand is cut at the version that was read', (
   assert.equal(host.events.at(-1)?.reason, 'Healed');
 });
 
-test('an app that is gone or going needs nothing', () => {
+test('a deleted or deleting app needs nothing', () => {
   const host = new TestHost();
   assert.deepEqual(host.reconcile(reconciler, { name: 'shop' }), { failures: [] });
   assert.deepEqual(host.reconcile(reconciler, { object: newObject(), deleting: true }), { failures: [] });

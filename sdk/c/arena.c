@@ -47,7 +47,7 @@ static void grow(size_t wanted) {
     size_t length = wanted > usual ? wanted : usual;
     chunk *next = length <= SIZE_MAX - HEADER ? malloc(HEADER + length) : NULL;
     if (next == NULL) {
-        windlass_trap("the call needs more memory than there is");
+        windlass_trap("the call ran out of memory");
     }
     next->before = in->current;
     next->size = length;
@@ -57,7 +57,7 @@ static void grow(size_t wanted) {
 
 static unsigned char *cut(size_t length) {
     if (length > SIZE_MAX - ALIGNMENT) {
-        windlass_trap("the call needs more memory than there is");
+        windlass_trap("the call ran out of memory");
     }
     size_t whole = (length + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     if (in->base == NULL || whole > in->size - in->used) {
@@ -74,7 +74,7 @@ void *windlass_alloc(size_t length) {
 
 void *windlass_alloc_array(size_t count, size_t each) {
     if (each != 0 && count > SIZE_MAX / each) {
-        windlass_trap("the call needs more memory than there is");
+        windlass_trap("the call ran out of memory");
     }
     return windlass_alloc(count * each);
 }

@@ -212,7 +212,7 @@ static windlass_json *read_value(reader *in) {
         case '[':
             value->type = *in->at == '{' ? WINDLASS_JSON_OBJECT : WINDLASS_JSON_ARRAY;
             in->at++;
-            is_good = ++in->depth <= WINDLASS_JSON_DEPTH || fail(in, "arrays and objects lie too deep in each other");
+            is_good = ++in->depth <= WINDLASS_JSON_DEPTH || fail(in, "arrays and objects are nested too deeply");
             break;
         case '"':
             value->type = WINDLASS_JSON_STRING;
@@ -300,7 +300,7 @@ static windlass_json *read_document(reader *in) {
         return NULL;
     }
     skip_space(in);
-    return in->at == in->end || fail(in, "something follows behind the value") ? root : NULL;
+    return in->at == in->end || fail(in, "there is more text after the value") ? root : NULL;
 }
 
 windlass_json *windlass_json_parse(windlass_text text, windlass_json_error *error) {

@@ -34,7 +34,7 @@ void windlass_test_define_text(const char *text) {
         found = define(document) || found;
     }
     if (!found) {
-        windlass_trap("there is no CustomResourceDefinition with versions in what the test defines");
+        windlass_trap("the test's definitions contain no CustomResourceDefinition with versions");
     }
     windlass_memory_keep(before);
 }
@@ -42,7 +42,7 @@ void windlass_test_define_text(const char *text) {
 const char *windlass_fake_file(const char *path) {
     FILE *file = fopen(path, "rb");
     if (file == NULL) {
-        windlass_trap(windlass_concat("the test needs a file that cannot be read from the folder it runs in: ", path));
+        windlass_trap(windlass_concat("the test cannot read a file from the folder in which it runs: ", path));
     }
     windlass_buffer text = {0};
     char piece[4096];

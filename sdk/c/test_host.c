@@ -67,7 +67,7 @@ bool windlass_host_fetch(const windlass_http_request *request, windlass_http_res
     windlass_memory_keep(before);
     const windlass_http_response *answer = windlass_fake_answer();
     if (answer == NULL) {
-        *error = (windlass_http_error){WINDLASS_HTTP_NOT_GRANTED, windlass_text("the test has no answer for it")};
+        *error = (windlass_http_error){WINDLASS_HTTP_NOT_GRANTED, windlass_text("the test has set no response")};
         return false;
     }
     *response = *answer;

@@ -124,7 +124,7 @@ windlass_api_error windlass_fake_error(windlass_reason reason, const char *verb,
         .code = codes[reason],
         .reason = reason,
         .status_reason = windlass_text(windlass_reason_name(reason)),
-        .message = windlass_text("as the test asked for"),
+        .message = windlass_text("the test makes this request fail"),
         .verb = windlass_text(verb),
         .resource = target->kind,
         .has_object = target->name.data != NULL,
@@ -152,7 +152,7 @@ windlass_json *windlass_fake_patched(const windlass_ref *target) {
             return windlass_test_json(planned->object);
         }
     }
-    windlass_trap("JSON and strategic merge patches are not supported by the test host: say what they make of the object by "
+    windlass_trap("JSON and strategic merge patches are not supported by the test host: set the result with "
                   "windlass_test_answer_patch");
 }
 

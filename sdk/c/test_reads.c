@@ -138,7 +138,7 @@ static void list(
 
 void windlass_host_cache_list(const windlass_cache_query *query, windlass_host_page *page) {
     if (query->index.name.data != NULL) {
-        windlass_trap("the host of tests has no indexes");
+        windlass_trap("the test host has no indexes");
     }
     windlass_ref kind = {.api_version = query->api_version, .kind = query->kind, .namespace = query->namespace};
     list(&kind, query->label_selector, query->owned, &(windlass_view){0}, page);

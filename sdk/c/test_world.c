@@ -46,7 +46,7 @@ bool windlass_fake_has_labels(const windlass_json *object, windlass_text selecto
         size_t length = strcspn(from, ",");
         const char *equals = memchr(from, '=', length);
         if (equals == NULL) {
-            windlass_trap("the host of tests knows selectors of the form `a=b,c=d` only");
+            windlass_trap("the test host supports only selectors of the form `a=b,c=d`");
         }
         windlass_text key = {from, (size_t)(equals - from)};
         windlass_text value = {equals + 1, length - key.length - 1};

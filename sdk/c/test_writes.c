@@ -181,7 +181,7 @@ bool windlass_host_delete_collection(const windlass_collection *collection, cons
         return false;
     }
     if (collection->field_selector.length > 0) {
-        windlass_trap("the host of tests knows no field selectors");
+        windlass_trap("the test host does not support field selectors");
     }
     if (!collection->all && collection->label_selector.length == 0) {
         *error = windlass_fake_error(WINDLASS_INVALID, "deletecollection", &target);

@@ -19,7 +19,7 @@ static windlass_json *node(reader *in, int least);
 
 // Reports an error in the line that was read last.
 static _Noreturn void refuse(const reader *in, const char *what, const char *text) {
-    windlass_trap(windlass_format("the definitions are no YAML that this host knows: line %zu: %s%s", in->at, what, text));
+    windlass_trap(windlass_format("the definitions are not YAML that the test host supports: line %zu: %s%s", in->at, what, text));
 }
 
 static const char *behind_spaces(const char *text) { return text + strspn(text, " "); }
@@ -46,7 +46,7 @@ static windlass_json *flow_lines(reader *in, const char *text) {
         if (value != NULL) {
             windlass_text rest = windlass_fake_yaml_uncommented(from.at);
             if (rest.length > 0) {
-                refuse(in, "there is more behind the value:", rest.data);
+                refuse(in, "there is more text after the value:", rest.data);
             }
             return value;
         }
@@ -93,7 +93,7 @@ static windlass_json *value_of(reader *in, const char *text, int parent) {
         return block(in, text, parent);
     }
     if (strchr("&*!%@`", *text) != NULL) {
-        refuse(in, "this host knows no anchors, aliases and tags: ", text);
+        refuse(in, "the test host does not support anchors, aliases and tags: ", text);
     }
     if (strchr("\"'[{", *text) != NULL) {
         return flow_lines(in, text);
@@ -164,7 +164,7 @@ static windlass_json *object(reader *in, int indent) {
         bool is_quoted = key.data[0] == '"' || key.data[0] == '\'';
         windlass_text name = is_quoted ? windlass_fake_yaml_unquoted(key) : key;
         if (name.data == NULL) {
-            refuse(in, "this host does not know an escape in ", key.data);
+            refuse(in, "the test host does not support an escape in ", key.data);
         }
         windlass_json_set_text(fields, name, field(in, rest, indent));
     }
@@ -219,7 +219,7 @@ windlass_json *windlass_fake_yaml(const char *text) {
         windlass_json_error error;
         windlass_json *value = windlass_json_parse(windlass_text_of(text), &error);
         if (value == NULL) {
-            windlass_trap(windlass_format("the definitions are no JSON: byte %zu: %s", error.offset, error.message));
+            windlass_trap(windlass_format("the definitions are not JSON: byte %zu: %s", error.offset, error.message));
         }
         return windlass_array(value);
     }

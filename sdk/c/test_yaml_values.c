@@ -162,7 +162,7 @@ static windlass_json *flow_plain(windlass_fake_flow *from) {
         }
     }
     if (length == 0 || strchr("&*!%@`#|>", *text) != NULL) {
-        const char *why = length == 0 ? "a value is missing before " : "in a flow, this host does not know ";
+        const char *why = length == 0 ? "a value is missing before " : "in a flow, the test host does not support ";
         from->wrong = windlass_concat(why, text);
         return NULL;
     }
@@ -189,7 +189,7 @@ windlass_json *windlass_fake_yaml_flow(windlass_fake_flow *from) {
     }
     from->at += quoted.length;
     windlass_text plain = windlass_fake_yaml_unquoted(quoted);
-    from->wrong = plain.data ? NULL : windlass_concat("this host does not know an escape in ", windlass_text_copy(quoted).data);
+    from->wrong = plain.data ? NULL : windlass_concat("the test host does not support an escape in ", windlass_text_copy(quoted).data);
     return plain.data ? windlass_json_string(plain) : NULL;
 }
 

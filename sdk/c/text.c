@@ -187,7 +187,7 @@ const char *windlass_concat_all(const char *const *texts, size_t count) {
 // Makes room for this many more bytes, and the null byte after them.
 static void reserve(windlass_buffer *buffer, size_t more) {
     if (more > SIZE_MAX / 2 - buffer->length - 1) {
-        windlass_trap("the call needs more memory than there is");
+        windlass_trap("the call ran out of memory");
     }
     size_t wanted = buffer->length + more + 1;
     if (wanted > buffer->capacity) {

@@ -13,7 +13,7 @@ func podNamed(name string) json.RawMessage {
 	return json.RawMessage(`{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "` + name + `", "namespace": "prod"}}`)
 }
 
-func TestTheStatesOfAChangeAreThoseThatItHasTheOlderFirst(t *testing.T) {
+func TestAChangeHasItsExistingStatesOldFirst(t *testing.T) {
 	for _, each := range []struct {
 		change windlass.Change
 		names  []string
@@ -35,7 +35,7 @@ func TestTheStatesOfAChangeAreThoseThatItHasTheOlderFirst(t *testing.T) {
 	}
 }
 
-func TestAStateIsDecodedAndOneThatDoesNotFitIsAnError(t *testing.T) {
+func TestAStateThatDoesNotFitIsAnError(t *testing.T) {
 	change := windlass.Change{RawNew: podNamed("new")}
 	var now, before pod
 	if is, err := change.New(&now); !is || err != nil || now.Metadata.Name != "new" {
@@ -49,7 +49,7 @@ func TestAStateIsDecodedAndOneThatDoesNotFitIsAnError(t *testing.T) {
 	}
 }
 
-func TestAChangeSaysOfWhichObjectItIs(t *testing.T) {
+func TestAChangeNamesItsObject(t *testing.T) {
 	for _, change := range []windlass.Change{{RawOld: podNamed("a")}, {RawOld: podNamed("b"), RawNew: podNamed("a")}} {
 		if text := change.String(); text != "Pod prod/a" {
 			t.Error(text)
@@ -57,7 +57,7 @@ func TestAChangeSaysOfWhichObjectItIs(t *testing.T) {
 	}
 }
 
-func TestTargetsAreEqualIfTheyMeanTheSame(t *testing.T) {
+func TestTargetsAreComparedByValue(t *testing.T) {
 	if windlass.Primary("prod", "a") != windlass.Primary("prod", "a") || windlass.Primary("", "a") == windlass.Indexed("a", "") {
 		t.Error("targets cannot be compared")
 	}

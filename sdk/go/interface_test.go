@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestTheBindingsAreThoseOfTheInterface(t *testing.T) {
+func TestTheBindingsMatchTheInterface(t *testing.T) {
 	files, err := filepath.Glob("../../wit/*.wit")
 	if err != nil {
 		t.Fatal(err)

@@ -12,7 +12,7 @@ import (
 	"windlass.dev/sdk"
 )
 
-func TestAPrimaryIsDecodedAndOneThatDoesNotFitIsTerminal(t *testing.T) {
+func TestAPrimaryThatDoesNotFitIsATerminalError(t *testing.T) {
 	request := windlass.Request{Raw: json.RawMessage(`{"spec": {"replicas": 9007199254740993}}`)}
 	var object windlass.Object
 	if has, err := request.Object(&object); !has || err != nil {
@@ -43,7 +43,7 @@ func TestADelayIsAtLeastAMillisecondAndAtMost24Days(t *testing.T) {
 	}
 }
 
-func TestTheClassOfAnErrorIsSeenThroughWrapsAndJoins(t *testing.T) {
+func TestTheClassIsFoundThroughWrapsAndJoins(t *testing.T) {
 	conflict := &windlass.APIError{Reason: windlass.Conflict}
 	for _, err := range []error{conflict, fmt.Errorf("while: %w", conflict), errors.Join(errors.New("other"), conflict)} {
 		if !windlass.IsConflict(err) || windlass.IsNotFound(err) {
@@ -59,7 +59,7 @@ func TestTheClassOfAnErrorIsSeenThroughWrapsAndJoins(t *testing.T) {
 	}
 }
 
-func TestTheDelayOfAnErrorIsSeenThroughWrapsAndJoinsAndTheLongestCounts(t *testing.T) {
+func TestTheLongestDelayIsFoundThroughWrapsAndJoins(t *testing.T) {
 	busy := windlass.RetryAfter(errors.New("a backup runs"), time.Minute)
 	if text := busy.Error(); text != "a backup runs" {
 		t.Error(text)
@@ -74,7 +74,7 @@ func TestTheDelayOfAnErrorIsSeenThroughWrapsAndJoinsAndTheLongestCounts(t *testi
 	}
 }
 
-func TestAnErrorSaysWhatWasAskedOfWhichObject(t *testing.T) {
+func TestAnAPIErrorNamesTheRequestAndTheObject(t *testing.T) {
 	err := &windlass.APIError{
 		Reason: windlass.Conflict, StatusReason: "Conflict", Message: "the object has been modified", Verb: "patch",
 		Resource: "deployments.apps/scale",
@@ -85,7 +85,7 @@ func TestAnErrorSaysWhatWasAskedOfWhichObject(t *testing.T) {
 	}
 }
 
-func TestAnObjectHasTheWantedFieldsWhateverOthersAdded(t *testing.T) {
+func TestHasFieldsIgnoresFieldsOfOthers(t *testing.T) {
 	var object windlass.Object
 	document := `{"spec": {"ports": [{"name": "admin"}, {"name": "http", "port": 80}], "type": "ClusterIP", "ratio": 2.0}, "none": null}`
 	if err := windlass.Decode([]byte(document), &object); err != nil {
@@ -117,7 +117,7 @@ func TestAnObjectHasTheWantedFieldsWhateverOthersAdded(t *testing.T) {
 	}
 }
 
-func TestMetadataKnowsWhatIsBesideAndIsEmbeddedInWhatNeedsMore(t *testing.T) {
+func TestMetadataCanBeEmbedded(t *testing.T) {
 	var metadata struct {
 		windlass.Metadata
 		OwnerReferences []windlass.OwnerReference

@@ -1,9 +1,9 @@
-//! The saving of JSON pointers against whole objects, for a guest: 1,000 Pods, listed by pages, three fields of each
-//! read.
+//! The saving of JSON pointers, compared with whole objects, for a guest that lists 1,000 Pods in pages and reads three
+//! fields of each.
 //!
-//! The guest `probe` does it (`cache.walk`), as any plugin would: it parses each object that it gets. The host's reads
-//! are the real ones, over a store that an informer has filled from the embedded API server. `make bench`;
-//! docs/benchmarks.md has recorded results.
+//! The guest `probe` does this (`cache.walk`) as any plugin would: it parses each object. The host's reads are real,
+//! from a store that an informer fills from the embedded API server. `make bench`; docs/benchmarks.md has recorded
+//! results.
 #![allow(clippy::cast_precision_loss, reason = "figures for people")]
 #![allow(clippy::disallowed_methods, reason = "a benchmark measures the time of the world")]
 
@@ -34,7 +34,7 @@ use self::support::Cached;
 
 const SEED: u64 = 20_261_121;
 const PODS: usize = 1_000;
-/// Calls of each kind, after two that warm up.
+/// The number of measured calls of each kind, after two calls for the warm-up.
 const MEASURED_CALLS: usize = 21;
 const WARM_UP_CALLS: usize = 2;
 const FIELDS: [&str; 3] = ["/spec/nodeName", "/status/phase", "/status/podIP"];
@@ -93,7 +93,7 @@ fn bytes(subscription: &Subscription) -> usize {
     subscription.store().all().iter().map(|pod| pod.text().len()).sum()
 }
 
-/// A list that the guest walks through.
+/// A list that the guest reads page by page.
 struct Walk {
     query: Value,
 }

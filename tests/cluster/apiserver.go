@@ -15,7 +15,7 @@ import (
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 )
 
-// auditPolicy records who asked for what (user, User-Agent, verb, object, status), and no bodies.
+// auditPolicy records each request (user, User-Agent, verb, object, status), without bodies.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
@@ -23,7 +23,7 @@ rules:
 - level: Metadata
 `
 
-// startAPIServer returns once the server's configuration holds; whether it serves is for the caller to see.
+// startAPIServer returns once the server's configuration is valid. The caller checks whether the server serves.
 func startAPIServer(ctx context.Context, cfg *config, dir stateDir, pki *credentials, listener net.Listener, failed chan<- error) error {
 	args := apiServerArgs(pki)
 	if cfg.auditLog != "" {
@@ -55,17 +55,18 @@ func apiServerArgs(pki *credentials) []string {
 		"--service-account-issuer=https://kubernetes.default.svc.cluster.local",
 		"--service-account-key-file=" + pki.serviceAccountKey,
 		"--service-account-signing-key-file=" + pki.serviceAccountKey,
-		// A /24 runs out of addresses after some 250 Services.
+		// A /24 network has no addresses left after about 250 Services.
 		"--service-cluster-ip-range=10.0.0.0/16",
 		"--authorization-mode=RBAC",
-		// It would refuse Pods until their namespace's ServiceAccount exists; nothing here runs their containers.
+		// This plugin would refuse Pods until their namespace's ServiceAccount exists. No containers run here, so it is
+		// not needed.
 		"--disable-admission-plugins=ServiceAccount",
 		"--allow-privileged=true",
 		"--profiling=false",
 	}
 }
 
-// completeOptions does what kube-apiserver's own command does before it runs.
+// completeOptions repeats the steps of kube-apiserver's own command before it runs.
 func completeOptions(ctx context.Context, args []string, listener net.Listener) (options.CompletedOptions, error) {
 	none := options.CompletedOptions{}
 	opts := options.NewServerRunOptions()

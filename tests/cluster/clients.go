@@ -12,10 +12,10 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// userAgent tells the controllers' requests from a test's in the audit log.
+// userAgent distinguishes the controllers' requests from a test's in the audit log.
 const userAgent = "cluster-controllers"
 
-// clients are the cluster's own, as administrator and without client-side rate limits.
+// clients are the cluster's own clients, with administrator rights and without client-side rate limits.
 type clients struct {
 	typed    kubernetes.Interface
 	metadata metadata.Interface
@@ -40,8 +40,8 @@ func newClients(kubeconfig string) (*clients, error) {
 	return &clients{typed: typed, metadata: forMetadata}, nil
 }
 
-// waitUntilServing returns when the API server calls itself ready and the default namespace exists, which it
-// creates a moment later.
+// waitUntilServing returns when the API server reports that it is ready, and the default namespace exists. The server
+// creates the namespace a moment later.
 func (c *clients) waitUntilServing(ctx context.Context, failed <-chan error) error {
 	ticker := time.NewTicker(25 * time.Millisecond)
 	defer ticker.Stop()

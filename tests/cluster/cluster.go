@@ -14,11 +14,11 @@ import (
 	"time"
 )
 
-// startTimeout bounds the way from the first step to "ready"; on an idle machine it takes two seconds.
+// startTimeout limits the start, from the first step to "ready". On an idle machine a start takes two seconds.
 const startTimeout = 2 * time.Minute
 
-// run starts the cluster, prints `KUBECONFIG=<path>` on standard output once it is usable, and returns when it is
-// told to stop (nil), or when a part fails.
+// run starts the cluster, and prints `KUBECONFIG=<path>` on standard output once the cluster is usable. It returns nil
+// when it is told to stop, and an error when a part fails.
 func run(ctx context.Context, cfg *config) (err error) {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
@@ -61,8 +61,8 @@ func run(ctx context.Context, cfg *config) (err error) {
 	}
 }
 
-// start brings up one part after the other and returns when the controllers have synced. A part that ends later
-// says so on failed.
+// start starts one part after the other, and returns when the controllers have synced. If a part ends later, it sends
+// the reason to failed.
 func start(ctx context.Context, cfg *config, dir stateDir, failed chan error) error {
 	begin := time.Now()
 	startCtx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("not ready after %s", startTimeout))
@@ -101,8 +101,8 @@ func start(ctx context.Context, cfg *config, dir stateDir, failed chan error) er
 	return nil
 }
 
-// listen takes the API server's port before anything else starts: a port in use is the first error, and no other
-// process can take it in between.
+// listen takes the API server's port before anything else starts. So a port in use is the first error, and no other
+// process can take the port in between.
 func listen(port int, dir stateDir) (net.Listener, error) {
 	if port == 0 {
 		recorded, err := os.ReadFile(dir.port())
@@ -134,7 +134,7 @@ func logStep(begin time.Time, what string) {
 	fmt.Fprintf(os.Stderr, "cluster: %s after %.3fs\n", what, time.Since(begin).Seconds())
 }
 
-// stateDir is the directory of one cluster. Everything that a restart needs is in it.
+// stateDir is the directory of one cluster. It contains everything that a restart needs.
 type stateDir string
 
 func (d stateDir) pki() string         { return filepath.Join(string(d), "pki") }
@@ -144,7 +144,7 @@ func (d stateDir) log() string         { return filepath.Join(string(d), "cluste
 func (d stateDir) etcdData() string    { return filepath.Join(string(d), "etcd") }
 func (d stateDir) auditPolicy() string { return filepath.Join(string(d), "audit-policy.yaml") }
 
-// openDir makes the directory; without a path it is a temporary one, which remove deletes.
+// openDir creates the directory. Without a path it is a temporary directory, which remove deletes.
 func openDir(path string) (dir stateDir, remove func() error, err error) {
 	if path != "" {
 		if err := os.MkdirAll(path, 0o700); err != nil {
@@ -162,7 +162,7 @@ func openDir(path string) (dir stateDir, remove func() error, err error) {
 	return stateDir(path), func() error { return removeAll(path) }, nil
 }
 
-// removeAll deletes a directory in which the servers, still running, may just be creating a file.
+// removeAll deletes a directory while the servers still run and may be creating files in it.
 func removeAll(path string) error {
 	var err error
 	for range 20 {

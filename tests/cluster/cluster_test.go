@@ -19,8 +19,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// asProgram makes this test's executable behave as the cluster itself: what runs is what is tested, and no second
-// program is linked.
+// asProgram makes this test's executable act as the cluster program. So the test runs the tested code, and no second
+// program must be linked.
 const asProgram = "WINDLASS_CLUSTER_TEST_AS_PROGRAM"
 
 func TestMain(m *testing.M) {
@@ -42,7 +42,7 @@ type process struct {
 func startProcess(t *testing.T, args ...string) *process {
 	t.Helper()
 	p := &process{Cmd: exec.Command(os.Args[0], args...), ended: make(chan struct{})}
-	// A temporary directory of the cluster's own is made in the test's.
+	// The cluster creates its temporary directory inside the test's.
 	p.Env = append(os.Environ(), asProgram+"=1", "TMPDIR="+t.TempDir())
 	p.Stderr = os.Stderr
 	stdin, err := p.StdinPipe()
@@ -76,7 +76,7 @@ func (p *process) kill() {
 	<-p.ended
 }
 
-// expectEnd wants the process to end by itself, properly and fast.
+// expectEnd checks that the process ends by itself, successfully and soon.
 func (p *process) expectEnd(t *testing.T) {
 	t.Helper()
 	select {
@@ -98,7 +98,7 @@ func (p *process) client(t *testing.T) kubernetes.Interface {
 	return c.typed
 }
 
-func TestClusterGoesOnAfterKill(t *testing.T) {
+func TestClusterContinuesAfterKill(t *testing.T) {
 	ctx := t.Context()
 	dir := t.TempDir()
 	audit := filepath.Join(dir, "audit.log")
@@ -115,7 +115,7 @@ func TestClusterGoesOnAfterKill(t *testing.T) {
 	if second.kubeconfig != first.kubeconfig {
 		t.Errorf("the kubeconfig moved from %s to %s", first.kubeconfig, second.kubeconfig)
 	}
-	// The first start's client still fits: same port, same certificates, same data.
+	// The client of the first start still works: port, certificates and data are the same.
 	if _, err := kept.CoreV1().ConfigMaps("default").Get(ctx, "kept", metav1.GetOptions{}); err != nil {
 		t.Error(err)
 	}
@@ -165,7 +165,7 @@ func TestClusterCollectsDependentsAndLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-func TestUsedPortIsTheFirstError(t *testing.T) {
+func TestUsedPortIsReportedFirst(t *testing.T) {
 	dir := stateDir(t.TempDir())
 	taken, err := listen(0, dir)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// config is what the command line asked for. Paths are absolute; an empty one was not given.
+// config has the values of the command line. Paths are absolute, and empty if not given.
 type config struct {
 	dir              string
 	port             int

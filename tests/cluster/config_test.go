@@ -21,7 +21,7 @@ func TestDefaultsRunEveryController(t *testing.T) {
 	}
 }
 
-func TestFlagsAreTakenOver(t *testing.T) {
+func TestFlagsSetTheConfiguration(t *testing.T) {
 	cfg, err := parseFlags([]string{"--dir=state", "--port=6443", "--audit-log=/tmp/audit.log", "--controllers=namespace,deployment",
 		"--gc-sync-period=250ms", "--apiserver-args=--v=2 --max-requests-inflight=10", "--until-stdin-closes"})
 	if err != nil {

@@ -24,14 +24,15 @@ import (
 // resync is client-go's period for replaying an informer's store; no test lasts long enough to see it.
 const resync = 12 * time.Hour
 
-// controller is one of Kubernetes' own, constructed but not running.
+// controller is one of Kubernetes' controllers, constructed but not running.
 type controller struct {
 	run func(context.Context)
-	// synced is for a controller whose caches are not the shared informers'; nil: those are all it has.
+	// synced reports whether the controller has synced, if it has caches other than the shared informers; otherwise it
+	// is nil.
 	synced func() bool
 }
 
-// environment is what constructors share. Informers requested from it start after every constructor has run.
+// environment has what the constructors share. Informers requested from it start after all constructors have run.
 type environment struct {
 	*clients
 	informers         informers.SharedInformerFactory
@@ -40,8 +41,8 @@ type environment struct {
 	gcSyncPeriod      time.Duration
 }
 
-// constructors, in the order of --help. kube-controller-manager itself is not used: it fixes the garbage
-// collector's discovery at 30 s, and starts forty controllers that no test needs.
+// constructors are in the order of --help. They replace kube-controller-manager, which fixes the discovery interval of
+// the garbage collector at 30 s, and starts forty controllers that no test needs.
 var constructors = []struct {
 	name string
 	make func(context.Context, *environment) (controller, error)
@@ -63,7 +64,7 @@ func controllerNames() []string {
 	return names
 }
 
-// startControllers runs those that were asked for until ctx ends, and returns once all have synced or startCtx ends.
+// startControllers runs the selected controllers until ctx ends. It returns once all have synced, or startCtx ends.
 func startControllers(ctx, startCtx context.Context, cfg *config, clients *clients) error {
 	env := &environment{
 		clients:           clients,

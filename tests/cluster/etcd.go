@@ -8,26 +8,27 @@ import (
 	"go.etcd.io/etcd/server/v3/embed"
 )
 
-// The sockets are named relative to the state directory, which is the working directory: a socket's path may have some
-// hundred bytes only.
+// The sockets are named relative to the state directory, which is the working directory, because a socket's path can
+// have only about a hundred bytes.
 const etcdSocket, peerSocket = "etcd.sock", "peer.sock"
 
-// startEtcd runs a single member, reachable through a Unix socket only: no port to choose, to lose to another
-// process, or to leave unprotected on loopback.
+// startEtcd runs a single member that can be reached only through a Unix socket. So there is no port to choose, to lose
+// to another process, or to leave unprotected on loopback.
 func startEtcd(ctx context.Context, dir stateDir, failed chan<- error) error {
 	socket := func(name string) []url.URL { return []url.URL{{Scheme: "unix", Host: name}} }
 
 	cfg := embed.NewConfig()
 	cfg.Dir = dir.etcdData()
-	// What it advertises must be host and port; the defaults do, since no peer or client ever asks for them.
+	// The advertised URLs must have a host and a port. The defaults are good enough, because no peer or client uses
+	// them.
 	cfg.ListenClientUrls, cfg.ListenPeerUrls = socket(etcdSocket), socket(peerSocket)
 	cfg.InitialCluster = cfg.InitialClusterFromName(cfg.Name)
 	cfg.LogLevel = "error"
 	cfg.LogOutputs = []string{"stderr"}
 	cfg.QuotaBackendBytes = 4 << 30
-	// Only a crash of the machine, not one of this process, can lose what was not synced.
+	// Unsynced data can be lost only if the machine crashes, not if this process does.
 	cfg.UnsafeNoFsync = true
-	// A single member has nobody to wait a second for before it elects itself.
+	// A single member need not wait a second for other members before it elects itself.
 	cfg.TickMs, cfg.ElectionMs = 10, 100
 
 	etcd, err := embed.StartEtcd(cfg)

@@ -22,8 +22,8 @@ import (
 
 const kubeletWorkers = 4
 
-// fakeKubelet stands in for every node's kubelet: it says that each Pod runs and is ready, and finishes the
-// deletion of a Pod that waits for its node. No node exists and no container is started.
+// fakeKubelet replaces the kubelet of every node. It reports that each Pod runs and is ready, and finishes the deletion
+// of a Pod that waits for its node. No node exists, and no container is started.
 type fakeKubelet struct {
 	client kubernetes.Interface
 	pods   corelisters.PodLister
@@ -122,7 +122,8 @@ func (k *fakeKubelet) markRunning(ctx context.Context, pod *v1.Pod) error {
 	return err
 }
 
-// podAddress is stable over restarts and rarely the same for two Pods: an EndpointSlice lists an address once.
+// podAddress is the same after a restart, and rarely the same for two Pods, because an EndpointSlice lists an address
+// only once.
 func podAddress(uid types.UID) netip.Addr {
 	hash := fnv.New32a()
 	_, _ = hash.Write([]byte(uid)) // a hash never fails

@@ -6,12 +6,13 @@ import (
 	"time"
 )
 
-// parentPollInterval is the longest that the cluster outlives a killed parent by, apart from its own stop.
+// parentPollInterval is the longest that the cluster runs on after its parent was killed, apart from the time for its
+// own stop.
 const parentPollInterval = 200 * time.Millisecond
 
-// watchParent calls gone once the process that started this one, parent, has ended: an orphan gets another. Polling
-// is on purpose. Linux' parent-death signal follows the *thread* that started the child, and a test harness's
-// threads come and go; macOS has none.
+// watchParent calls gone once the parent, the process that started this one, has ended: an orphan gets another parent.
+// It polls on purpose. Linux' parent-death signal follows the *thread* that started the child, and a test harness ends
+// threads while it runs; macOS has no such signal.
 func watchParent(ctx context.Context, parent int, getppid func() int, gone func()) {
 	ticker := time.NewTicker(parentPollInterval)
 	defer ticker.Stop()
@@ -25,10 +26,10 @@ func watchParent(ctx context.Context, parent int, getppid func() int, gone func(
 	gone()
 }
 
-// watchInput calls gone at the end of input. With a pipe whose other end only the parent holds there is not even
-// the race of a parent that died before watchParent first looked.
+// watchInput calls gone at the end of input. If only the parent holds the other end of the pipe, this also notices a
+// parent that died before watchParent first looked.
 func watchInput(input io.Reader, gone func()) {
-	// An error means the same as the end: nobody can talk to us any more.
+	// An error means the same as the end: the parent cannot reach us any more.
 	_, _ = io.Copy(io.Discard, input)
 	gone()
 }

@@ -20,7 +20,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "cluster:", err)
 		os.Exit(2)
 	}
-	// Nothing waits for the goroutines of the servers: kube-apiserver drains for seconds, and a test has no use for it.
+	// The goroutines of the servers are not awaited: kube-apiserver drains for seconds, which is useless for a test.
 	if err := run(context.Background(), cfg); err != nil {
 		fmt.Fprintln(os.Stderr, "cluster:", err)
 		os.Exit(1)

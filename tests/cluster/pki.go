@@ -20,10 +20,10 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// validity is longer than any test and shorter than anybody would keep a cluster of this kind.
+// validity is longer than any test, and shorter than the life of any such cluster.
 const validity = 365 * 24 * time.Hour
 
-// credentials are paths of PEM files.
+// credentials are the paths of PEM files.
 type credentials struct {
 	ca, server, admin keyPair
 	serviceAccountKey string
@@ -43,8 +43,8 @@ func credentialsIn(dir string) *credentials {
 	}
 }
 
-// ensurePKI makes a certificate authority, the server's and the administrator's certificates and the key that signs
-// service account tokens, unless dir has them from an earlier start. dir appears complete or not at all.
+// ensurePKI creates a certificate authority, the certificates of the server and the administrator, and the key that
+// signs service account tokens, unless dir has them from an earlier start. It creates dir completely or not at all.
 func ensurePKI(dir string) (*credentials, error) {
 	_, err := os.Stat(dir)
 	if errors.Is(err, os.ErrNotExist) {
@@ -114,7 +114,7 @@ func newAuthority(files keyPair) (*authority, error) {
 	return ca, ca.sign(files.cert, ca.cert, key.Public())
 }
 
-// issue makes a key and a certificate for it.
+// issue creates a key and a certificate for it.
 func (a *authority) issue(files keyPair, template *x509.Certificate) error {
 	key, err := newKey(files.key)
 	if err != nil {
@@ -151,7 +151,7 @@ func writePEM(path, blockType string, der []byte) error {
 	return os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: blockType, Bytes: der}), 0o600)
 }
 
-// writeKubeconfig writes an administrator's, which refers to no other file.
+// writeKubeconfig writes the administrator's kubeconfig, which refers to no other file.
 func writeKubeconfig(path, server string, pki *credentials) error {
 	const name = "windlass-test-cluster"
 	cfg := clientcmdapi.NewConfig()

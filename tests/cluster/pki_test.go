@@ -29,7 +29,7 @@ func readCertificate(t *testing.T, pair keyPair) *x509.Certificate {
 	return loaded.Leaf
 }
 
-func TestAuthorityVouchesForServerAndAdministrator(t *testing.T) {
+func TestAuthoritySignsServerAndAdministrator(t *testing.T) {
 	_, pki := newTestPKI(t)
 	roots := x509.NewCertPool()
 	roots.AddCert(readCertificate(t, pki.ca))
@@ -59,7 +59,7 @@ func TestLaterStartKeepsTheCertificates(t *testing.T) {
 	}
 }
 
-func TestInterruptedStartIsMadeGood(t *testing.T) {
+func TestInterruptedStartIsRepaired(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "pki")
 	if err := os.MkdirAll(filepath.Join(dir+".new", "left-over"), 0o700); err != nil {
 		t.Fatal(err)

@@ -1,12 +1,11 @@
-//! Names of bounds: constants and statics that hold a number, a time, a period or a backoff, or a list of times.
+//! The names of bounds: constants and statics that contain a number, a time, a period, a backoff, or a list of times.
 //!
-//! A reader who meets `LIMIT` or `PATIENCE` has to look up what is limited and who waits. So one name has one value in
-//! all Rust of the checkout, tests included, and no name says only how much or how soon. The same bound may stand in
-//! several crates, with one value.
+//! A reader of `LIMIT` or `PATIENCE` must look up what it limits. So each name has only one value in all Rust code of
+//! the checkout, including tests, and no name may describe only a size or a mood. The same bound may be defined in
+//! several crates, with the same value.
 //!
-//! Constants of other types are exempt, and so are lists of numbers, which are tables. A text such as `KIND` or
-//! `API_VERSION` is read beside what it names, and each module has its own; `ALL` of an enum lists that enum's
-//! variants.
+//! Constants of other types are exempt, and so are lists of numbers, which are tables. Texts such as `KIND` or
+//! `API_VERSION` are read in the context of their module. `ALL` of an enum lists that enum's variants.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
@@ -15,7 +14,7 @@ use regex::Regex;
 
 use crate::source::Source;
 
-/// Names that leave open what they bound.
+/// Names that do not say what they bound.
 const VAGUE: [&str; 37] = [
     "AGAIN",
     "ATTEMPTS",
@@ -56,20 +55,20 @@ const VAGUE: [&str; 37] = [
     "WINDOW",
 ];
 
-/// First words of names that should end in `_MAX` or `_MIN` instead.
+/// First words of names that should end with `_MAX` or `_MIN` instead.
 const DEGREES: [&str; 6] = ["LEAST", "LONG", "LONGEST", "MOST", "SHORT", "SHORTEST"];
 
-/// A constant or static that holds a number, a time, a period or a backoff, or a list of times.
+/// A constant or static that contains a number, a time, a period, a backoff, or a list of times.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Bound {
     pub(crate) name: String,
-    /// Type and value, however they are wrapped and grouped.
+    /// The type and value, in a normal form.
     pub(crate) value: String,
     /// `path:line: text`.
     pub(crate) place: String,
 }
 
-/// The bounds that a source defines, those of its tests, functions and types included.
+/// The bounds that a source defines, including those in its tests, functions and types.
 pub(crate) fn bounds(source: &Source) -> Vec<Bound> {
     static CONSTANT: LazyLock<Regex> = LazyLock::new(|| {
         let (kind, name) = (r"\b(?:const|static(?:\s+mut)?)", "([A-Z][A-Z0-9_]*)");
@@ -93,8 +92,7 @@ pub(crate) fn bounds(source: &Source) -> Vec<Bound> {
     named.collect()
 }
 
-/// Whether it is the type of a number, a time, a period or a backoff, or a range, tuple or option of such, or an array
-/// of times.
+/// Whether a type is a number, a time, a period or a backoff; a range, tuple or option of these; or an array of times.
 fn is_of_a_bound(of_type: &str) -> bool {
     const TIME_TYPES: &str = "Duration|SignedDuration|Period|RetryPolicy";
     static NAME: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(?:\w+::)*(\w+)").expect("it is one"));
@@ -124,7 +122,8 @@ pub(crate) fn with_two_values(bounds: &[Bound]) -> Vec<String> {
     described.collect()
 }
 
-/// Bounds whose names leave open what they bound, or do not say so as all others do: `KEYS_MAX` and not `MOST_KEYS`.
+/// Bounds whose names do not say what they bound, or do not follow the pattern of the others, such as `MOST_KEYS`
+/// instead of `KEYS_MAX`.
 pub(crate) fn vague(bounds: &[Bound]) -> Vec<String> {
     let begins_with_degree = |name: &str| DEGREES.iter().any(|degree| name.split('_').next() == Some(degree));
     let is_vague = |name: &str| VAGUE.contains(&name) || begins_with_degree(name);
@@ -145,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_times_and_backoffs_are_bounds_wherever_they_stand() {
+    fn numbers_times_and_backoffs_are_bounds_at_any_place() {
         let text = "pub(crate) const A: usize = 1 << 20;\n/// const B: u8 = 1;\nimpl X { const C: std::time::Duration =\n    \
             Duration::from_secs(5); }\n#[cfg(test)] mod tests { fn f() { const D: (usize, Option<u32>) = (1, None); } }\n\
             const E: &str = \"const F: u8 = 2;\"; const G: [u8; 2] = [1, 2]; const H: Self = Self(1);\n\
@@ -188,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_says_what_it_bounds() {
+    fn vague_names_of_bounds_are_reported() {
         let text = "const LIMIT: u8 = 1;\nconst RATE_LIMIT: u8 = 1;\nconst MOST: &str = \"a\";\nconst MOST_KEYS: u8 = 1;\n\
             const MOSTLY_MAX: u8 = 1;";
         let expected = ["a.rs:1: const LIMIT: u8 = 1;", "a.rs:4: const MOST_KEYS: u8 = 1;"];

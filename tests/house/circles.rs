@@ -1,13 +1,13 @@
-//! Circles: modules that need each other, directly or by way of others.
+//! Circles: modules that need each other, directly or through other modules.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::modules::{Crate, Edge, ModulePath};
 
-/// Two modules may need each other; more are one module that pretends to be several.
+/// Two modules may need each other. A larger circle is one module that is split into several files.
 const CIRCLE_MODULES_MAX: usize = 2;
 
-/// Of a folder with fewer modules nobody loses sight.
+/// A folder with fewer modules is easy to understand, so it is not checked.
 const SMALL_FOLDER: usize = 6;
 
 /// The circles among the top modules of a crate.
@@ -48,7 +48,7 @@ fn among(of: &Crate, folder: &[String], edges: &[Edge]) -> Vec<String> {
     large.map(|circle| description(of, folder, &circle, &graph)).collect()
 }
 
-/// The sets of names of which each leads to each other.
+/// The largest sets of names in which every name leads to every other.
 fn circles<'a>(names: &BTreeSet<&'a str>, arrows: &BTreeSet<(&'a str, &'a str)>) -> Vec<BTreeSet<&'a str>> {
     let reached = |from: &'a str| {
         let (mut seen, mut waiting) = (BTreeSet::new(), vec![from]);
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_may_need_each_other_and_three_may_not() {
+    fn a_circle_of_two_is_allowed_and_one_of_three_is_not() {
         let two =
             [("lib.rs", "mod a; mod b; mod c;"), ("a.rs", "use crate::b;"), ("b.rs", "use crate::a; use crate::c;")];
         let two = [&two[..], &[("c.rs", "")]].concat();
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_folder_is_looked_into() {
+    fn modules_inside_a_large_folder_are_checked() {
         let uses = |it: &str| format!("use super::{it}; use crate::top::z;");
         let (a, b, c) = (uses("b"), uses("c"), uses("a"));
         let few = [

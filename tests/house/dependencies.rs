@@ -1,5 +1,5 @@
-//! The crates that are built upon: those of others, held against the lists of deny.toml, and our own, held against the
-//! order of docs/architecture.md. What needs a network, advisories, is `tools/deny`'s.
+//! The dependencies of our crates: foreign crates must fit the lists in deny.toml, and our own crates the order in
+//! docs/architecture.md. `tools/deny` checks security advisories, which need a network.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -9,7 +9,7 @@ use serde_json::Value;
 use spdx::{Expression, Licensee, ParseMode};
 use toml_edit::{DocumentMut, Item};
 
-/// The lower crates of the host, each with all of our own crates that it may be built on, directly or not.
+/// The lower crates of the host. Each has the list of our own crates that it may depend on, directly or not.
 const FOUNDATIONS: [(&str, &[&str]); 6] = [
     ("windlass-core", &[]),
     ("windlass-manifest", &["windlass-core"]),
@@ -27,7 +27,7 @@ pub(crate) struct Rules {
 }
 
 impl Rules {
-    /// Reads deny.toml. An error says which entry is wrong.
+    /// Reads deny.toml. An error names the wrong entry.
     pub(crate) fn read(text: &str) -> Result<Self, String> {
         let rules: DocumentMut = text.parse().map_err(|error| format!("deny.toml: {error}"))?;
         let licences = texts(&rules, "licenses", "allow").into_iter().map(|name| {
@@ -57,7 +57,7 @@ impl Rules {
         packages.iter().filter_map(breach).collect()
     }
 
-    /// The allowed licences without which all packages could be used as well.
+    /// The allowed licences that no package needs.
     pub(crate) fn needless_licences(&self, packages: &[Value]) -> Vec<String> {
         let is_needless = |at: usize| {
             let mut others = self.licences.clone();
@@ -68,8 +68,7 @@ impl Rules {
         needless.map(|(_, (name, _))| format!("deny.toml: no crate needs that {name} is allowed")).collect()
     }
 
-    /// The packages of the Cargo.lock `text` at `path` that come from elsewhere than an allowed registry, or are
-    /// banned.
+    /// The packages of the Cargo.lock `text` at `path` that come from a registry that is not allowed, or are banned.
     pub(crate) fn locked(&self, path: &str, text: &str) -> Vec<String> {
         let lock: DocumentMut = match text.parse() {
             Ok(lock) => lock,
@@ -78,7 +77,7 @@ impl Rules {
         let mut found = Vec::new();
         for package in lock.get("package").and_then(Item::as_array_of_tables).into_iter().flatten() {
             let name = package.get("name").and_then(Item::as_str).unwrap_or_default();
-            // Without a source it is a folder of this checkout.
+            // A package without a source is a folder of this checkout.
             let source = package.get("source").and_then(Item::as_str);
             let is_ours = |source: &str| {
                 source.strip_prefix("registry+").is_some_and(|it| self.registries.iter().any(|allowed| allowed == it))
@@ -94,7 +93,7 @@ impl Rules {
     }
 }
 
-/// The packages that cargo resolves for `target` in the workspace of `manifest`. Err: why it cannot say.
+/// The packages that cargo resolves for `target` in the workspace of `manifest`, or cargo's error.
 pub(crate) fn packages(manifest: &Path, target: &str) -> Result<Vec<Value>, String> {
     let mut cargo = Command::new("cargo");
     cargo.args(["metadata", "--locked", "--offline", "--format-version=1", "--filter-platform", target]);
@@ -111,7 +110,7 @@ pub(crate) fn packages(manifest: &Path, target: &str) -> Result<Vec<Value>, Stri
     }
 }
 
-/// The crates of [`FOUNDATIONS`] that are built on others of ours than those listed there. Tests may use any.
+/// The crates of [`FOUNDATIONS`] that depend on other crates of ours than those listed there. Tests may use any crate.
 pub(crate) fn above_themselves(packages: &[Value]) -> Vec<String> {
     let breaches = |(name, allowed): &(&str, &[&str])| {
         let ours = built_on(packages, name);
@@ -121,7 +120,7 @@ pub(crate) fn above_themselves(packages: &[Value]) -> Vec<String> {
     FOUNDATIONS.iter().flat_map(breaches).collect()
 }
 
-/// Our own crates that `name` is built on, directly or not.
+/// Our own crates that `name` depends on, directly or not.
 fn built_on<'a>(packages: &'a [Value], name: &'a str) -> BTreeSet<&'a str> {
     let (mut found, mut waiting) = (BTreeSet::new(), vec![name]);
     while let Some(next) = waiting.pop() {
@@ -180,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crate_from_elsewhere_and_a_banned_one_are_found_in_a_lock() {
+    fn foreign_sources_and_banned_crates_are_found_in_a_lock_file() {
         let lock = "[[package]]\nname = \"here\"\nversion = \"1.0.0\"\n\n\
             [[package]]\nname = \"b\"\nversion = \"1.0.0\"\nsource = \"registry+https://example.com/index\"\n\n\
             [[package]]\nname = \"c\"\nversion = \"1.0.0\"\nsource = \"git+https://example.com/index\"\n\n\
@@ -193,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crate_is_not_built_on_one_above_it_by_way_of_a_third() {
+    fn an_indirect_dependency_on_a_higher_crate_is_reported() {
         let package =
             |name: &str, on: &str, kind: &Value| json!({"name": name, "dependencies": [{"name": on, "kind": kind}]});
         let packages = |kind: Value| {

@@ -1,4 +1,5 @@
-//! The exceptions from the rules about sizes, each with its reason. One that is not needed any more fails the tests.
+//! The exceptions from the rules about sizes, each with its reason. An exception that is no longer needed fails the
+//! tests.
 
 use crate::findings::Exception;
 

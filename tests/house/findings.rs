@@ -3,19 +3,20 @@
 /// A breach of a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Finding {
-    /// The name by which an exception calls it.
+    /// The name in the list of exceptions.
     pub(crate) of: String,
-    /// For the reader.
+    /// The text for the reader.
     pub(crate) text: String,
 }
 
-/// Something that may break a rule, and why.
+/// A name that may break a rule, and the reason.
 pub(crate) struct Exception {
     pub(crate) of: &'static str,
     pub(crate) reason: &'static str,
 }
 
-/// The findings that are no exception, and the exceptions that nothing needs any more: the list can only get shorter.
+/// The findings that have no exception, and the exceptions that are no longer needed. So the list of exceptions can
+/// only get shorter.
 pub(crate) fn without_exceptions(findings: Vec<Finding>, exceptions: &[Exception]) -> Vec<String> {
     let is_needed = |it: &&Exception| findings.iter().any(|finding| finding.of == it.of);
     let idle = exceptions.iter().filter(|it| !is_needed(it));

@@ -1,11 +1,11 @@
-//! The glossary: every type that it explains is there.
+//! Checks that every type in the glossary exists.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// The names in the first column of the page's tables that are written as types' are, and that no type has.
+/// The names in the first column of the page's tables that look like types but do not exist in the code.
 pub(crate) fn unknown_types(path: &str, page: &str, types: &BTreeSet<String>) -> Vec<String> {
     static NAME: LazyLock<Regex> =
         LazyLock::new(|| Regex::new(r"`(?:\w+::)*([A-Z]\w*[a-z]\w*)(?:<[^`]*>)?`").expect("it is one"));

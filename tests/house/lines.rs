@@ -1,4 +1,4 @@
-//! The form of log lines that operators are to see.
+//! The form of log lines that operators read.
 
 use std::sync::LazyLock;
 
@@ -6,8 +6,8 @@ use regex::Regex;
 
 use crate::source::Source;
 
-/// The warnings and errors without a second clause, which says what follows or what to do: `cannot watch; it will be
-/// tried again until it works`. A message that begins with a value has its text elsewhere.
+/// Warnings and errors without a second clause, which says what follows or what to do, as in `cannot watch; it will be
+/// tried again until it works`. If the message begins with a value, its text is elsewhere.
 pub(crate) fn without_a_second_clause(source: &Source) -> Vec<String> {
     static LINE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\btracing::(?:warn|error)!\(").expect("it is one"));
     let found = LINE.find_iter(&source.code).filter(|line| {
@@ -17,7 +17,7 @@ pub(crate) fn without_a_second_clause(source: &Source) -> Vec<String> {
     found.map(|line| source.place(line.start())).collect()
 }
 
-/// How long the arguments are whose first is at the beginning of `code`, up to the parenthesis that ends them.
+/// The length of the arguments at the beginning of `code`, up to the parenthesis that ends them.
 fn arguments(code: &str) -> usize {
     let mut open = 1_usize;
     let end = code.find(|character: char| {
@@ -31,7 +31,7 @@ fn arguments(code: &str) -> usize {
     end.unwrap_or(code.len())
 }
 
-/// The last literal: a message comes behind the fields. None: it is a value.
+/// The last literal, because the message comes after the fields. None: the message is a value.
 fn message(arguments: &str) -> Option<String> {
     static LITERAL: LazyLock<Regex> = LazyLock::new(|| Regex::new(r#""((?:[^"\\]|\\[\s\S])*)""#).expect("it is one"));
     static CONTINUED: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\\\n\s*").expect("it is one"));

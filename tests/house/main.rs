@@ -1,5 +1,5 @@
-//! The house rules of CONTRIBUTING.md that a program can check, and the checks. `make test` runs them; so does
-//! `cargo test --workspace --test house`.
+//! Checks the house rules of CONTRIBUTING.md that a program can check. `make test` runs them, and so does `cargo test
+//! --workspace --test house`.
 
 mod bounds;
 mod chance;

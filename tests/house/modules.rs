@@ -1,4 +1,4 @@
-//! The crates and their modules: which there are, and which name which.
+//! The crates, their modules, and the references between modules.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,27 +10,27 @@ use regex::Regex;
 use crate::source::Source;
 use crate::uses;
 
-/// A path within its crate; the root is empty.
+/// A path within its crate. The path of the root is empty.
 pub(crate) type ModulePath = Vec<String>;
 
 /// A crate's modules, without those for tests.
 pub(crate) struct Crate {
-    /// Its folder, from the root of the checkout.
+    /// The crate's folder, relative to the root of the checkout.
     pub(crate) folder: String,
     pub(crate) modules: BTreeMap<ModulePath, Module>,
 }
 
 pub(crate) struct Module {
     pub(crate) source: Source,
-    /// Its mentions of things in its crate.
+    /// The module's references to other parts of the crate.
     references: Vec<Reference>,
-    /// The names that its `use` statements bring into it, and the paths behind them.
+    /// The names that its `use` statements import, and their full paths.
     imports: BTreeMap<String, ModulePath>,
 }
 
-/// A mention of something in the same crate.
+/// A reference to another part of the same crate.
 struct Reference {
-    /// From the root of the crate.
+    /// The path from the root of the crate.
     path: ModulePath,
     at: usize,
 }
@@ -40,11 +40,11 @@ struct Reference {
 pub(crate) struct Edge {
     pub(crate) from: ModulePath,
     pub(crate) to: ModulePath,
-    /// Where, with the line's text.
+    /// The place of the reference, with the line's text.
     pub(crate) example: String,
 }
 
-/// The folders below `top` that hold a crate.
+/// The folders below `top` that contain a crate.
 pub(crate) fn crate_folders(root: &Path, top: &str) -> anyhow::Result<Vec<String>> {
     let mut found = Vec::new();
     let mut waiting = vec![PathBuf::from(top)];
@@ -81,7 +81,7 @@ impl Crate {
         Ok(made)
     }
 
-    /// Reads the root module in `file`, and from there on whatever is declared.
+    /// Reads the root module in `file`, and then all modules that it declares.
     fn follow(
         &mut self,
         file: &str,
@@ -104,7 +104,7 @@ impl Crate {
                 waiting.push((path, vec![format!("{base}.rs"), format!("{base}/mod.rs")]));
             }
             let module = Module::new(source, &path);
-            // A program and a library beside it have one root here: what either names counts.
+            // A program and a library in one folder have the same root here, and the references of both count.
             match self.modules.get_mut(&path) {
                 Some(root) if path.is_empty() => {
                     root.imports.extend(module.imports);
@@ -118,7 +118,8 @@ impl Crate {
         Ok(())
     }
 
-    /// Which modules name which others, once each, by the longest path that is a module's.
+    /// The edges between modules, without duplicates. The longest path that names a module decides which module is
+    /// meant.
     pub(crate) fn edges(&self) -> Vec<Edge> {
         let mut edges: BTreeMap<(ModulePath, ModulePath), String> = BTreeMap::new();
         for (from, module) in &self.modules {
@@ -132,9 +133,9 @@ impl Crate {
         edges.into_iter().map(|((from, to), example)| Edge { from, to, example }).collect()
     }
 
-    /// The module that a path leads to, through what modules import from others.
+    /// The module that a path leads to. The path may pass through imports of other modules.
     fn resolved(&self, path: &[String], depth: usize) -> ModulePath {
-        /// Longer ways are circles of imports, which the compiler would not have taken.
+        /// A longer way would be a circle of imports, which the compiler rejects.
         const IMPORT_DEPTH_MAX: usize = 16;
         let mut module = ModulePath::new();
         for (index, name) in path.iter().enumerate() {
@@ -165,7 +166,7 @@ impl Crate {
     }
 }
 
-/// The modules that a file declares and does not hold.
+/// The modules that a file declares without a body.
 fn declared(source: &Source) -> Vec<String> {
     static MODULE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\bmod\s+(\w+)$").expect("it is one"));
     let statements = source.statements();
@@ -203,8 +204,8 @@ impl Module {
     }
 }
 
-/// A path from the root of the crate, if it begins in it: `names` as they are written in `module`, in so many modules
-/// inside its file.
+/// The full path, if `names` refers to the crate itself. `names` are written in `module`, inside `inner` nested modules
+/// of its file.
 fn absolute(names: &[String], module: &[String], inner: usize) -> Option<ModulePath> {
     let first = names.first()?.as_str();
     if first == "crate" {
@@ -216,7 +217,7 @@ fn absolute(names: &[String], module: &[String], inner: usize) -> Option<ModuleP
         return None;
     }
     let kept = (module.len() + inner).checked_sub(ups)?;
-    // A module inside the file counts as the file's.
+    // A module inside the file counts as the file's module.
     Some([&module[..kept.min(module.len())], &names[ups + selves..]].concat())
 }
 
@@ -245,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_followed_to_where_they_come_from() {
+    fn imported_names_are_followed_to_their_modules() {
         let files = [
             ("lib.rs", "mod a; mod b; pub use crate::b::Named as Other; pub use self::b::inner;"),
             ("a.rs", "use crate::Other;\nuse crate::inner::Deep;"),

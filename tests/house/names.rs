@@ -1,4 +1,4 @@
-//! Names of types: a word has one meaning, or two where they are the two sides of one crate's boundary.
+//! The names of types. A name has one meaning, or two if they are the two sides of a crate's boundary.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -8,7 +8,7 @@ use regex::Regex;
 use crate::modules::Crate;
 use crate::source::Source;
 
-/// In how many crates a name may stand.
+/// The most crates that may define the same name.
 const NAMING_CRATES_MAX: usize = 2;
 
 /// A type's definition.
@@ -18,7 +18,7 @@ pub(crate) struct Definition {
     pub(crate) place: String,
 }
 
-/// The types that a source defines: structs, enums, unions, traits and aliases, without the types that belong to a
+/// The types that a source defines: structs, enums, unions, traits and aliases, but not the associated types of a
 /// trait.
 pub(crate) fn definitions(source: &Source) -> Vec<Definition> {
     static TYPE: LazyLock<Regex> = LazyLock::new(|| {
@@ -47,7 +47,7 @@ pub(crate) fn twice_in_a_crate(of: &Crate) -> Vec<String> {
         .collect()
 }
 
-/// Names that more crates define than a boundary has sides.
+/// Names that more than two crates define, although a boundary has only two sides.
 pub(crate) fn in_many_crates(crates: &[&Crate]) -> Vec<String> {
     let mut places: BTreeMap<String, BTreeMap<&str, String>> = BTreeMap::new();
     for of in crates {
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn types_are_found_whatever_stands_before_them() {
+    fn types_are_found_after_any_modifiers() {
         let text = "pub(crate) struct A;\n#[derive(X)] enum B { C }\n/// d\nunsafe trait E { type F; const G: u8; }\n\
             type H<T> = Vec<T>;\nimpl I for J { type K = u8; fn f() { struct L(u8); } }\nfn g(structure: u8) {}\n\
             #[cfg(test)] struct M;";

@@ -1,11 +1,11 @@
-//! Files that prose names: each is there.
+//! Checks that files named in prose exist.
 
 use std::path::Path;
 use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// The paths of sources and pages that a page or a comment names and that no file has: `core/src/queue` is enough for
+/// The paths of sources and pages that a page or a comment names and that do not exist. `core/src/queue` is enough for
 /// `host/core/src/queue.rs`.
 pub(crate) fn missing_files(path: &str, text: &str, is_there: impl Fn(&str) -> bool) -> Vec<String> {
     static NAMED: LazyLock<Regex> = LazyLock::new(|| {
@@ -27,7 +27,7 @@ pub(crate) fn missing_files(path: &str, text: &str, is_there: impl Fn(&str) -> b
     found
 }
 
-/// The scripts of this project that a workflow or a recipe calls and that no file is.
+/// The scripts of this project that a workflow or a recipe calls and that do not exist.
 pub(crate) fn missing_scripts(path: &str, text: &str, is_there: impl Fn(&str) -> bool) -> Vec<String> {
     static CALLED: LazyLock<Regex> =
         LazyLock::new(|| Regex::new(r"(?:^|[^\w./-])((?:tools|\.ci)/[\w.-]*\w)").expect("it is one"));
@@ -39,7 +39,7 @@ pub(crate) fn missing_scripts(path: &str, text: &str, is_there: impl Fn(&str) ->
     found
 }
 
-/// A group in braces stands for several paths.
+/// Expands a group in braces to the paths that it stands for.
 fn alternatives(path: &str) -> Vec<String> {
     let Some((before, (inner, behind))) = path.split_once('{').and_then(|(a, b)| Some((a, b.split_once('}')?))) else {
         return vec![path.to_owned()];
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_are_found_in_prose_alone() {
+    fn files_are_found_only_in_prose() {
         let is_there = |path: &str| path == "core/src/queue" || path == "docs/a.md" || path == "tests/b.rs";
         let page = "`core/src/queue/`, [a](../docs/a.md) and `tests/{b,c}.rs`\n`kube/src/gone.rs`, https://d.e/f/g.md";
         let expected = ["x.md:1: there is no tests/c.rs", "x.md:2: there is no kube/src/gone.rs"];
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn scripts_are_found_where_they_are_called() {
+    fn called_scripts_are_found() {
         let is_there = |path: &str| path == "tools/a" || path == ".ci/run";
         let text = "run: tools/a --flag\nx=$(tools/b-c)\n\t@tools/a; .ci/gone\n.ci/run, my/tools/d and tools/";
         let expected = ["x.yaml:2: there is no tools/b-c", "x.yaml:3: there is no .ci/gone"];

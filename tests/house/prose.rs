@@ -1,10 +1,10 @@
-//! The form of prose: what can be checked of it without reading.
+//! The checks of prose that a program can do.
 
 use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// How wide a line of Markdown may be.
+/// The maximum width of a line of Markdown.
 const MARKDOWN_WIDTH_MAX: usize = 120;
 
 /// The maximum width of a comment line.
@@ -13,7 +13,7 @@ const COMMENT_WIDTH_MAX: usize = 120;
 /// The maximum length of a test's name.
 const TEST_NAME_CHARACTERS_MAX: usize = 70;
 
-/// The lines with the section sign, which points into a paper that readers do not have.
+/// The lines with a section sign. It refers to a paper that readers do not have.
 pub(crate) fn sections(path: &str, text: &str) -> Vec<String> {
     let found = text.lines().enumerate().filter(|(_, line)| line.contains('\u{a7}'));
     found.map(|(index, line)| place(path, index, line)).collect()
@@ -35,8 +35,7 @@ pub(crate) fn doc_comments(path: &str, text: &str) -> Vec<String> {
     found
 }
 
-/// The lines of Markdown that are too wide. Tables, code, the targets of links and lines of one piece may be as wide as
-/// they are.
+/// The lines of Markdown that are too wide. Tables, code, the targets of links, and lines without spaces are exempt.
 pub(crate) fn wide_lines(path: &str, text: &str) -> Vec<String> {
     static TARGET: LazyLock<Regex> =
         LazyLock::new(|| Regex::new(r"\]\([^)]*\)|^\[[^\]]*\]:.*$|<?https?://\S+").expect("it is one"));
@@ -82,7 +81,7 @@ pub(crate) fn wide_comments(path: &str, text: &str) -> Vec<String> {
     found
 }
 
-/// Tests whose names are too long to be read at a glance.
+/// The names of tests that are too long to read at a glance.
 pub(crate) fn long_test_names(path: &str, text: &str) -> Vec<String> {
     static TEST: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(r"#\[(?:tokio::)?test\b[^\]]*\]\s*(?:#\[[^\]]*\]\s*)*(?:async )?fn (\w+)").expect("it is one")
@@ -93,7 +92,7 @@ pub(crate) fn long_test_names(path: &str, text: &str) -> Vec<String> {
 }
 
 fn place(path: &str, index: usize, line: &str) -> String {
-    /// Enough to know the line by.
+    /// The part of a line that is enough to recognise it.
     const SHOWN_LINE_CHARACTERS: usize = 100;
     let line = line.trim();
     let shown: String = line.chars().take(SHOWN_LINE_CHARACTERS).collect();
@@ -111,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_doc_comment_begins_with_a_subject() {
+    fn a_doc_comment_that_begins_with_a_question_word_is_reported() {
         let text = "//! What is this?\n//! Who asks\n\n/// Whatever\n/// comes.\n#[a]\n/// The first.\n/// What a second line says.\n\
             /// Whole.\n    /// Who\n// What is no doc comment.\n";
         let expected = ["a:1: //! What is this?", "a:4: /// Whatever"];

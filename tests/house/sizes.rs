@@ -1,4 +1,4 @@
-//! Sizes: files and functions that are read in one go.
+//! The maximum sizes of files and functions.
 
 use std::sync::LazyLock;
 
@@ -7,13 +7,13 @@ use regex::Regex;
 use crate::findings::Finding;
 use crate::source::Source;
 
-/// How many lines a file may have without its tests.
+/// The most lines of a file, not counting its tests.
 pub(crate) const FILE_LINES_MAX: usize = 400;
 
-/// How many lines a function may have, from its name to its last brace.
+/// The most lines of a function, from its name to its last brace.
 pub(crate) const FUNCTION_LINES_MAX: usize = 80;
 
-/// The file, if it is too long.
+/// Returns the file if it is too long.
 pub(crate) fn file(source: &Source) -> Option<Finding> {
     let lines = source.lines_without_tests();
     (lines > FILE_LINES_MAX).then(|| Finding {

@@ -1,30 +1,31 @@
-//! A Rust source as the checks read it: without comments, strings and tests, every line where it was.
+//! A Rust source in the form for the checks: without comments, strings and tests, but with all line numbers unchanged.
 
 use std::ops::Range;
 use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// The text of a file, and what is left of it for the checks.
+/// The text of a file, and its code without comments, strings and tests.
 pub(crate) struct Source {
-    /// Where it is, from the root of the checkout.
+    /// The path from the root of the checkout.
     pub(crate) path: String,
-    /// As it was read.
+    /// The original text.
     pub(crate) text: String,
-    /// The same with blanks for comments, strings and `#[cfg(test)]` items: offsets and lines stay.
+    /// The text with blanks instead of comments, strings and `#[cfg(test)]` items, so that offsets and lines stay the
+    /// same.
     pub(crate) code: String,
     test_lines: usize,
 }
 
-/// A stretch of code up to the `{`, `}` or `;` that ends it, with a block for its body if it has one.
+/// A piece of code up to the `{`, `}` or `;` that ends it, with its block if it has one.
 pub(crate) struct Statement<'a> {
-    /// Without what ends it.
+    /// The text without the character that ends it.
     pub(crate) head: &'a str,
-    /// Where `head` begins.
+    /// The offset of `head`.
     pub(crate) at: usize,
-    /// Its block, from brace to brace.
+    /// The range of its block, including the braces.
     pub(crate) body: Option<Range<usize>>,
-    /// The heads of the blocks around it, the outermost first.
+    /// The heads of the blocks that contain it, outermost first.
     pub(crate) within: Vec<&'a str>,
 }
 
@@ -40,12 +41,12 @@ impl Source {
         Self { path: path.into(), text, code, test_lines }
     }
 
-    /// Its code, with that of its tests.
+    /// The code including its tests.
     pub(crate) fn code_with_tests(&self) -> String {
         without_comments_and_strings(&self.text)
     }
 
-    /// How long it is without its tests.
+    /// The number of lines without the tests.
     pub(crate) fn lines_without_tests(&self) -> usize {
         self.text.lines().count() - self.test_lines.min(self.text.lines().count())
     }
@@ -55,13 +56,13 @@ impl Source {
         self.code[..offset].matches('\n').count() + 1
     }
 
-    /// `path:line: text`, to be pasted into an editor.
+    /// The place as `path:line: text`, which can be pasted into an editor.
     pub(crate) fn place(&self, offset: usize) -> String {
         let line = self.line(offset);
         format!("{}:{line}: {}", self.path, self.text.lines().nth(line - 1).unwrap_or_default().trim())
     }
 
-    /// Every statement, in order of where it begins.
+    /// All statements, in the order of their beginnings.
     pub(crate) fn statements(&self) -> Vec<Statement<'_>> {
         let mut found: Vec<Statement<'_>> = Vec::new();
         let mut open: Vec<usize> = Vec::new();
@@ -92,7 +93,7 @@ impl Source {
     }
 }
 
-/// Puts blanks in place of all but the ends of lines.
+/// Replaces all characters of a range with blanks, except line ends.
 fn blank(code: &mut String, range: Range<usize>) {
     let blanks: String = code[range.clone()].bytes().map(|byte| if byte == b'\n' { '\n' } else { ' ' }).collect();
     code.replace_range(range, &blanks);
@@ -113,7 +114,7 @@ fn without_comments_and_strings(text: &str) -> String {
     code
 }
 
-/// Where the comment or literal that begins at `at` ends, if one does.
+/// The end of the comment or literal that begins at `at`, if one begins there.
 fn not_code(text: &str, at: usize) -> Option<usize> {
     let rest = &text[at..];
     if rest.starts_with("//") {
@@ -144,7 +145,7 @@ fn not_code(text: &str, at: usize) -> Option<usize> {
     }
 }
 
-/// The length of the comment, with those inside it.
+/// The length of a comment, including comments inside it.
 fn block_comment(text: &str) -> usize {
     let mut depth = 0_usize;
     let mut at = 0;
@@ -165,7 +166,7 @@ fn block_comment(text: &str) -> usize {
     text.len()
 }
 
-/// The length of the literal with its quotes.
+/// The length of a literal, including its quotes.
 fn quoted(text: &str, quote: char) -> usize {
     let mut escaped = false;
     for (offset, character) in text.char_indices().skip(1) {
@@ -179,7 +180,7 @@ fn quoted(text: &str, quote: char) -> usize {
     text.len()
 }
 
-/// The length of the character literal. None: it is a lifetime.
+/// The length of a character literal. None: it is a lifetime.
 fn character(text: &str) -> Option<usize> {
     let mut characters = text.chars().skip(1);
     let (first, second) = (characters.next()?, characters.next()?);
@@ -189,7 +190,7 @@ fn character(text: &str) -> Option<usize> {
     (second == '\'').then(|| 2 + first.len_utf8())
 }
 
-/// The first item that is there for tests alone, with its attribute.
+/// The first item that exists only for tests, with its attribute.
 fn test_item(code: &str) -> Option<Range<usize>> {
     let begin =
         ["#[cfg(test)]", "#[cfg(all(test,", "#![cfg(test)]"].into_iter().filter_map(|it| code.find(it)).min()?;
@@ -197,7 +198,7 @@ fn test_item(code: &str) -> Option<Range<usize>> {
         return Some(begin..code.len());
     }
     let mut at = begin;
-    // Its attribute, and those behind it.
+    // Skips the item's attributes.
     while code[at..].trim_start().starts_with('#') {
         let open = at + code[at..].find('[')?;
         at = open + balanced(&code[open..], '[', ']');
@@ -205,7 +206,7 @@ fn test_item(code: &str) -> Option<Range<usize>> {
     Some(begin..at + item(&code[at..]))
 }
 
-/// The length of what begins with the first `open`, up to where it is closed.
+/// The length up to the bracket that closes the first `open`.
 fn balanced(code: &str, open: char, close: char) -> usize {
     let mut depth = 0_usize;
     for (offset, character) in code.char_indices() {
@@ -267,14 +268,14 @@ mod tests {
     }
 
     #[test]
-    fn lines_stay_where_they_were() {
+    fn removed_comments_do_not_move_the_lines() {
         let source = Source::new("a.rs", "/* a\n b */ c\n\"d\n e\" f");
         assert_eq!(source.code.find('c').map(|at| source.line(at)), Some(2));
         assert_eq!(source.code.find('f').map(|at| source.place(at)).as_deref(), Some("a.rs:4: e\" f"));
     }
 
     #[test]
-    fn code_for_tests_alone_does_not_count_as_code() {
+    fn code_only_for_tests_does_not_count() {
         assert_eq!(words("#[cfg(test)]\nmod tests;\nb"), ["b"]);
         assert_eq!(words("a;\n#[cfg(test)]\n#[allow(x[0])]\nmod tests { fn f() { } }\nb"), ["a;", "b"]);
         assert_eq!(words("#[cfg(test)] fn f<A, B>(a: [u8; 3]) -> X where A: B, B: C { { } } b"), ["b"]);
@@ -288,13 +289,13 @@ mod tests {
     }
 
     #[test]
-    fn the_length_of_a_file_leaves_its_tests_out() {
+    fn the_length_of_a_file_excludes_its_tests() {
         let source = Source::new("a.rs", "a\n\n// b\n#[cfg(test)]\nmod tests {\n    c\n}\n");
         assert_eq!(source.lines_without_tests(), 3);
     }
 
     #[test]
-    fn a_statement_knows_its_body_and_the_blocks_around_it() {
+    fn a_statement_has_its_body_and_its_enclosing_blocks() {
         let source = Source::new("a.rs", "use a;\nimpl B {\n    fn c() {\n        d;\n    }\n}\nfn e() {}\n");
         let all = source.statements();
         let heads: Vec<_> = all.iter().map(|it| (it.head, it.within.join(" "))).collect();

@@ -13,7 +13,7 @@ use crate::modules::{Crate, crate_folders};
 use crate::source::Source;
 use crate::{bounds, chance, circles, dependencies, glossary, lines, names, pages, prose, sizes};
 
-/// A stand-in for what the host talks to: its words are those of Kubernetes, and it shares no vocabulary with the host.
+/// This crate stands in for the API server. It uses Kubernetes' terms, and shares no vocabulary with the host.
 const API_SERVER: &str = "host/apiserver";
 
 /// The crates of the host.
@@ -23,7 +23,7 @@ static HOST: LazyLock<Vec<Crate>> = LazyLock::new(|| {
     folders.iter().map(|folder| Crate::read(paths::root(), folder).expect("all modules are there")).collect()
 });
 
-/// The files of the checkout that are text, by their paths from its root.
+/// The text files of the checkout, by their paths from its root.
 static TEXTS: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {
     let (mut found, mut waiting) = (Vec::new(), vec![PathBuf::new()]);
     while let Some(folder) = waiting.pop() {
@@ -43,7 +43,7 @@ static TEXTS: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {
     found
 });
 
-/// The bounds of all Rust, whichever workspace it is of.
+/// The bounds of all Rust code, in every workspace.
 static BOUNDS: LazyLock<Vec<Bound>> = LazyLock::new(|| {
     let found: Vec<_> = texts("rs").flat_map(|(path, text)| bounds::bounds(&Source::new(path, text))).collect();
     assert!(found.len() > 500, "{} bounds", found.len());
@@ -100,8 +100,8 @@ fn unordered_selects() -> Vec<String> {
     sources().flat_map(chance::unordered_selects).collect()
 }
 
-fn untold_chance() -> Vec<String> {
-    sources().flat_map(chance::untold).collect()
+fn system_calls() -> Vec<String> {
+    sources().flat_map(chance::system_calls).collect()
 }
 
 fn wide_lines() -> Vec<String> {
@@ -117,7 +117,7 @@ fn long_test_names() -> Vec<String> {
 }
 
 fn missing_files() -> Vec<String> {
-    /// They tell of what was.
+    /// These pages describe the past, so they may name files that no longer exist.
     const HISTORY: [&str; 2] = ["CHANGELOG.md", "docs/soak/"];
     let is_there = |name: &str| {
         TEXTS.iter().any(|(path, _)| {
@@ -148,7 +148,7 @@ fn glossary() -> Vec<String> {
 }
 
 fn dependencies() -> Vec<String> {
-    /// The interpreter of Starlark is in the program, and a workspace of its own.
+    /// The interpreter of Starlark is a part of the program, but a workspace of its own.
     const SHIPPED: [(&str, &str); 2] =
         [("Cargo.toml", "host-tuple"), ("sdk/starlark/interpreter/Cargo.toml", "wasm32-unknown-unknown")];
     let rules = std::fs::read_to_string(paths::root().join("deny.toml")).expect("deny.toml can be read");
@@ -167,19 +167,19 @@ fn crates_above_themselves() -> Vec<String> {
     dependencies::above_themselves(&packages.expect("cargo knows the packages"))
 }
 
-/// Fails with the breaches of a rule, if there are any.
+/// Fails with the list of breaches, unless it is empty.
 #[track_caller]
 fn holds(rule: &str, breaches: &[String]) {
     assert!(breaches.is_empty(), "{rule}:\n{}", breaches.join("\n"));
 }
 
 #[test]
-fn no_more_than_two_top_modules_need_each_other() {
+fn top_modules_have_no_circles_of_more_than_two() {
     holds("no circles of top modules", &top_circles());
 }
 
 #[test]
-fn no_more_than_two_modules_of_a_folder_need_each_other() {
+fn modules_of_a_folder_have_no_circles_of_more_than_two() {
     holds("no circles in folders", &folder_circles());
 }
 
@@ -194,27 +194,27 @@ fn two_crates_at_most_define_a_type_name() {
 }
 
 #[test]
-fn files_are_read_in_one_go() {
+fn files_are_short() {
     holds("no long files", &long_files());
 }
 
 #[test]
-fn functions_are_read_in_one_go() {
+fn functions_are_short() {
     holds("no long functions", &long_functions());
 }
 
 #[test]
-fn a_bound_has_one_value_wherever_its_name_stands() {
+fn bounds_with_the_same_name_have_the_same_value() {
     holds("no bound with two values", &bounds::with_two_values(&BOUNDS));
 }
 
 #[test]
-fn bounds_are_named_for_what_they_bound() {
+fn bounds_have_clear_names() {
     holds("no bound with a vague name", &bounds::vague(&BOUNDS));
 }
 
 #[test]
-fn no_section_sign_points_into_a_paper() {
+fn texts_contain_no_section_signs() {
     holds("no section signs", &section_signs());
 }
 
@@ -224,18 +224,18 @@ fn doc_comments_begin_with_a_subject() {
 }
 
 #[test]
-fn warnings_and_errors_say_what_follows() {
+fn warnings_and_errors_have_a_second_clause() {
     holds("no warnings without a second clause", &half_warnings());
 }
 
 #[test]
-fn selects_say_what_goes_first() {
+fn selects_are_biased() {
     holds("no select! without biased", &unordered_selects());
 }
 
 #[test]
-fn chance_and_the_time_of_day_come_from_one_crate() {
-    holds("no chance or time of day but of windlass-world", &untold_chance());
+fn random_numbers_and_the_time_come_only_from_windlass_world() {
+    holds("chance and time of day only from windlass-world", &system_calls());
 }
 
 #[test]
@@ -254,17 +254,17 @@ fn names_of_tests_have_at_most_70_characters() {
 }
 
 #[test]
-fn files_that_prose_names_are_there() {
+fn files_named_in_prose_exist() {
     holds("no missing files in prose", &missing_files());
 }
 
 #[test]
-fn scripts_that_workflows_and_recipes_call_are_there() {
+fn scripts_called_by_workflows_and_recipes_exist() {
     holds("no missing scripts", &missing_scripts());
 }
 
 #[test]
-fn types_of_the_glossary_are_there() {
+fn types_in_the_glossary_exist() {
     holds("no unknown types in the glossary", &glossary());
 }
 
@@ -274,6 +274,6 @@ fn crates_have_the_licences_and_sources_that_deny_toml_allows() {
 }
 
 #[test]
-fn crates_are_built_on_those_below_them() {
+fn crates_depend_only_on_lower_crates() {
     holds("no crates that are built on crates above them", &crates_above_themselves());
 }

@@ -1,29 +1,29 @@
-//! `use` statements, taken apart.
+//! Parses `use` statements.
 
 use std::ops::Range;
 use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// One name that a statement brings in.
+/// One name that a statement imports.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Import {
-    /// All of it, the groups around it included; a glob is left off.
+    /// The full path, including the groups around it. A glob is left out.
     pub(crate) path: Vec<String>,
-    /// Its name here.
+    /// The name in this file.
     pub(crate) name: String,
-    /// Where in the statement.
+    /// The offset in the statement.
     pub(crate) at: usize,
 }
 
-/// All of the code's `use` statements: where they are, and their text.
+/// All `use` statements of the code: their ranges and their texts.
 pub(crate) fn statements(code: &str) -> Vec<(Range<usize>, &str)> {
     static USE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\buse\s([^;<>]*);").expect("it is one"));
     let found = USE.captures_iter(code).filter_map(|it| it.get(1));
     found.map(|it| (it.range(), it.as_str())).collect()
 }
 
-/// Every name of a statement's tree, `a::{b, c::{self, d as e}}`.
+/// All names in the tree of a statement, such as `a::{b, c::{self, d as e}}`.
 pub(crate) fn expanded(tree: &str) -> Vec<Import> {
     let mut found = Vec::new();
     expand(tree, 0, &[], &mut found);
@@ -55,13 +55,13 @@ fn import(tree: &str, offset: usize, before: &[String]) -> Option<Import> {
     Some(Import { path, name, at })
 }
 
-/// The names of a path; a glob is none.
+/// The names of a path, without a glob.
 fn names(path: &str) -> Vec<String> {
     let names = path.split("::").map(str::trim);
     names.filter(|it| !it.is_empty() && *it != "*").map(str::to_owned).collect()
 }
 
-/// The parts of a group between its own commas, not those of groups inside it.
+/// The parts of a group, split at its own commas but not at those of inner groups.
 fn parts(group: &str) -> Vec<Range<usize>> {
     let (mut found, mut begin, mut depth) = (Vec::new(), 0, 0);
     for (offset, character) in group.char_indices() {
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_are_opened_however_deep() {
+    fn groups_are_expanded_at_any_depth() {
         assert_eq!(paths("crate::a"), ["a=crate::a"]);
         assert_eq!(
             paths("crate::{\n    a::{self, b as c,\n    d::{E, F}},\n    g,\n}"),
@@ -100,12 +100,12 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_is_no_statement() {
+    fn a_trait_bound_is_not_a_use_statement() {
         assert_eq!(statements("use a; fn f() -> impl Future + use<'a> { } pub use b::{c};").len(), 2);
     }
 
     #[test]
-    fn each_name_knows_its_place() {
+    fn each_used_name_has_its_line() {
         let tree = "crate::{a, b}";
         let places: Vec<_> = expanded(tree).into_iter().map(|it| &tree[it.at..=it.at]).collect();
         assert_eq!(places, ["a", "b"]);

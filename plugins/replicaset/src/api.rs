@@ -1,4 +1,4 @@
-//! The `PodSet` kind and the part of a Pod that counts here. The CRD is crd.json.
+//! The `PodSet` kind, and the part of a Pod that the plugin reads. The CRD is crd.json.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -16,15 +16,15 @@ pub(crate) type PodSet = Object<Spec, Status>;
 /// The desired state.
 #[derive(Debug, Clone, Default, Deserialize)]
 pub(crate) struct Spec {
-    /// How many Pods.
+    /// The desired number of Pods.
     pub(crate) replicas: usize,
-    /// Which Pods count.
+    /// Selects the Pods that count.
     pub(crate) selector: Selector,
-    /// The Pods, without names. Nothing but its labels is read here.
+    /// The template of the Pods, without a name. The plugin reads only its labels.
     pub(crate) template: Value,
 }
 
-/// Which labels an object must have.
+/// The labels that an object must have.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Selector {
@@ -54,18 +54,18 @@ pub(crate) enum Operator {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Status {
-    /// The generation that the rest is about.
+    /// The generation that the other fields are about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) observed_generation: Option<i64>,
-    /// How many Pods there are, without those that are going or have ended.
+    /// The number of Pods, without those that are being deleted or have ended.
     pub(crate) replicas: usize,
-    /// How many of them are ready.
+    /// The number of ready Pods.
     pub(crate) ready_replicas: usize,
     /// The state in detail: `Ready`.
     pub(crate) conditions: Vec<Condition>,
 }
 
-/// The part of a Pod that decides whether it counts, and which Pod goes first.
+/// The part of a Pod that decides whether it counts, and which Pod is deleted first.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Pod {
     pub(crate) metadata: PodMetadata,
@@ -79,7 +79,7 @@ pub(crate) struct PodMetadata {
     pub(crate) name: String,
     pub(crate) namespace: String,
     pub(crate) uid: String,
-    /// In Kubernetes' form, in which times and their texts have the same order.
+    /// The time in Kubernetes' form. Sorting the texts sorts the times.
     pub(crate) creation_timestamp: String,
     pub(crate) deletion_timestamp: Option<String>,
 }
@@ -92,7 +92,7 @@ pub(crate) struct PodStatus {
 }
 
 impl Pod {
-    /// The pointers of all that is read here.
+    /// The pointers of all fields that the plugin reads.
     pub(crate) const FIELDS: [&str; 4] =
         ["/metadata/creationTimestamp", "/metadata/deletionTimestamp", "/status/phase", "/status/conditions"];
 
@@ -106,7 +106,7 @@ impl Pod {
         self.status.conditions.iter().any(|it| it["type"] == "Ready" && it["status"] == "True")
     }
 
-    /// The reference to this very Pod, and to no later one with its name.
+    /// The reference to this Pod. It does not match a later Pod of the same name.
     pub(crate) fn target(&self) -> ObjectRef {
         let PodMetadata { name, namespace, uid, .. } = &self.metadata;
         ObjectRef::namespaced("v1", "Pod", namespace, name).with_uid(uid)

@@ -1,4 +1,4 @@
-//! How many Pods to make and which to delete, given those that exist. Pure: nothing here calls the host.
+//! How many Pods to create and which to delete, given the existing ones. Pure: nothing here calls the host.
 
 use std::cmp::Reverse;
 
@@ -6,17 +6,18 @@ use serde_json::{Value, json};
 
 use crate::api::{Pod, PodSet};
 
-/// The most Pods that one call makes or deletes, as `ReplicaSet`s do: the next call, which their events bring, goes on.
+/// The most Pods that one call creates or deletes, as in a `ReplicaSet`. Their events cause the next call, which
+/// continues.
 pub(crate) const BURST_REPLICAS: usize = 500;
 
 /// The decision about the Pods.
 #[derive(Debug, Clone)]
 pub(crate) enum Change {
-    /// There are as many as the set asks for.
+    /// There are as many Pods as desired.
     Nothing,
-    /// This many are missing.
+    /// This many Pods are missing.
     Create(usize),
-    /// These are surplus.
+    /// These Pods are surplus.
     Delete(Vec<Pod>),
 }
 
@@ -29,14 +30,14 @@ pub(crate) fn change(replicas: usize, mut active: Vec<Pod>) -> Change {
     if surplus == 0 {
         return Change::Nothing;
     }
-    // A Pod that is not ready serves nobody, and the youngest has the least to lose. The name makes the order the same
-    // each time.
+    // A Pod that is not ready serves no requests, and the youngest Pod has the least to lose. The name makes the order
+    // the same each time.
     active.sort_unstable_by(|a, b| rank(a).cmp(&rank(b)));
     active.truncate(surplus);
     Change::Delete(active)
 }
 
-/// The lower the rank, the sooner the Pod goes.
+/// The rank of a Pod. Pods with a lower rank are deleted first.
 fn rank(pod: &Pod) -> (bool, Reverse<&str>, &str) {
     (pod.is_ready(), Reverse(&pod.metadata.creation_timestamp), &pod.metadata.name)
 }

@@ -1,10 +1,10 @@
-//! The `replicaset` plugin: as many Pods for each `PodSet` as it asks for.
+//! The `replicaset` plugin: creates and deletes Pods until each `PodSet` has the desired number.
 //!
 //! This file reads, writes and reports. Pure functions in `children` and `status` decide what to do.
 //!
-//! Kubernetes' own controller counts the creations and deletions that it expects to see before it looks at its cache
-//! again. Nothing here does: the host calls for a `PodSet` only when its caches show what the last call for it has
-//! done.
+//! Kubernetes' own controller counts the creations and deletions that it has sent, and waits until its cache shows
+//! them. This plugin does not need that: the host calls it for a `PodSet` only when the caches show the writes of the
+//! previous call.
 
 mod api;
 mod children;
@@ -37,7 +37,7 @@ impl Reconciler for Plugin {
 
     fn reconcile(request: Request) -> Result<Outcome, Failures> {
         match request.object::<PodSet>()? {
-            // The garbage collector takes the Pods: they are owned.
+            // The garbage collector deletes the Pods, because the `PodSet` owns them.
             None => Ok(Outcome::Done),
             Some(_) if request.deleting => Ok(Outcome::Done),
             Some(set) => reconcile(&set),
@@ -67,7 +67,7 @@ fn reconcile(set: &PodSet) -> Result<Outcome, Failures> {
     trouble.failures.or(Outcome::Done)
 }
 
-/// Takes control of matching Pods, then makes missing ones or deletes surplus ones.
+/// Adopts matching Pods, then creates missing ones or deletes surplus ones.
 fn bring_about(set: &PodSet) -> Result<Trouble, Failures> {
     let claimed = owners::claim("v1", "Pod", &set.spec.selector.text())?;
     if !claimed.adopted.is_empty() || !claimed.released.is_empty() {
@@ -82,7 +82,7 @@ fn bring_about(set: &PodSet) -> Result<Trouble, Failures> {
     Ok(trouble)
 }
 
-/// The Pods that the set controls and that count, as this call's own writes left them.
+/// The active Pods that the set controls, including the results of this call's own writes.
 fn active_pods() -> Result<Vec<Pod>, Error> {
     let pods = cache::list("v1", "Pod").owned().fields(&Pod::FIELDS).iter::<Pod>();
     pods.filter(|pod| pod.as_ref().map_or(true, Pod::is_active)).collect()
@@ -94,7 +94,12 @@ fn create(set: &PodSet, missing: usize, trouble: &mut Trouble) {
         match result {
             Ok(created) => {
                 let created = created.and_then(|created| created.object::<Value>().ok()).unwrap_or_default();
-                tell("SuccessfulCreate", "Create", "Created", created["metadata"]["name"].as_str().unwrap_or_default());
+                emit_done(
+                    "SuccessfulCreate",
+                    "Create",
+                    "Created",
+                    created["metadata"]["name"].as_str().unwrap_or_default(),
+                );
             }
             Err(error) => trouble.note("FailedCreate", error),
         }
@@ -105,16 +110,16 @@ fn delete(surplus: &[Pod], trouble: &mut Trouble) {
     let results = writes::batch(surplus.iter().map(|pod| writes::delete(pod.target()).into()));
     for (pod, result) in surplus.iter().zip(results) {
         match result {
-            Ok(_) => tell("SuccessfulDelete", "Delete", "Deleted", &pod.metadata.name),
-            // Somebody else was first, and the cache does not show it yet.
+            Ok(_) => emit_done("SuccessfulDelete", "Delete", "Deleted", &pod.metadata.name),
+            // Another client has deleted the Pod, and the cache does not show it yet.
             Err(error) if error.reason() == Some(ApiReason::NotFound) => {}
             Err(error) => trouble.note("FailedDelete", error),
         }
     }
 }
 
-/// In the words of Kubernetes' own controller.
-fn tell(reason: &str, action: &str, done: &str, name: &str) {
+/// Emits the event that Kubernetes' own controller would emit.
+fn emit_done(reason: &str, action: &str, done: &str, name: &str) {
     events::normal(reason, action, format!("{done} pod: {name}"));
 }
 

@@ -1,11 +1,11 @@
-//! Label selectors: as the text that the host takes, and whether they match. Pure.
+//! Label selectors: their text for the host, and whether they match. Pure.
 
 use serde_json::Value;
 
 use crate::api::{Expression, Operator, Selector};
 
 impl Selector {
-    /// In the syntax of `kubectl get -l`. Empty: it would match everything.
+    /// The selector in the syntax of `kubectl get -l`. It is empty if the selector would match everything.
     pub(crate) fn text(&self) -> String {
         let labels =
             self.match_labels.iter().map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()));
@@ -36,7 +36,7 @@ impl Expression {
         let is_listed = value.is_some_and(|value| self.values.iter().any(|listed| listed == value));
         match self.operator {
             Operator::In => is_listed,
-            // As in Kubernetes: an object without the label is not in any list either.
+            // As in Kubernetes, an object without the label matches, too.
             Operator::NotIn => !is_listed,
             Operator::Exists => value.is_some(),
             Operator::DoesNotExist => value.is_none(),

@@ -6,10 +6,10 @@ use windlass_sdk::{ApiReason, Error};
 
 use crate::api::{Pod, PodSet, Spec, Status};
 
-/// The condition that says whether all Pods are there and ready.
+/// The condition that is true if all Pods exist and are ready.
 pub(crate) const READY: &str = "Ready";
 
-/// Why a `PodSet` cannot become what it asks for, until someone does something.
+/// Why a `PodSet` cannot reach its desired state until someone acts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Problem {
     /// In CamelCase, for the condition and the event: `InvalidSelector`, `FailedCreate` or `FailedDelete`.
@@ -19,8 +19,8 @@ pub(crate) struct Problem {
 }
 
 impl Problem {
-    /// The problem of a spec that the CRD's schema lets pass. Without this, each call would make Pods that the next one
-    /// does not count.
+    /// The problem of a spec that the CRD's schema accepts. Without this check, each call would create Pods that the
+    /// next call does not count.
     pub(crate) fn of_spec(spec: &Spec) -> Option<Self> {
         let problem = |message: &str| Some(Self { reason: "InvalidSelector", message: message.into() });
         if spec.selector.text().is_empty() {
@@ -30,7 +30,7 @@ impl Problem {
         if is_matched { None } else { problem("spec.selector does not match the labels of spec.template") }
     }
 
-    /// A refusal that stays until someone acts. A failure that passes by itself is retried, and is no problem.
+    /// A refusal that lasts until someone acts. A failure that may pass by itself is retried, and is not a problem.
     pub(crate) fn lasting(reason: &'static str, error: &Error) -> Option<Self> {
         let is_lasting = matches!(
             error.reason()?,
@@ -39,14 +39,15 @@ impl Problem {
         is_lasting.then(|| Self { reason, message: error.to_string() })
     }
 
-    /// Whether the problem is worth an event: each is reported once, not at every reconcile that meets it.
+    /// Whether the problem is new and so worth an event. A known problem is not reported again at each reconcile.
     pub(crate) fn is_news(&self, set: &PodSet) -> bool {
         find_condition(&set.status.conditions, READY)
             .is_none_or(|ready| ready.reason != self.reason || ready.observed_generation != set.metadata.generation)
     }
 }
 
-/// The new status, by the active Pods. It equals the old one if nothing has changed, so that it need not be written.
+/// The new status, computed from the active Pods. It equals the old one if nothing has changed, so that it need not be
+/// written.
 pub(crate) fn status(set: &PodSet, active: &[Pod], problem: Option<&Problem>, now: Timestamp) -> Status {
     let (replicas, wanted) = (active.len(), set.spec.replicas);
     let ready_replicas = active.iter().filter(|pod| pod.is_ready()).count();

@@ -148,7 +148,7 @@ fn the_status_counts_and_is_ready_when_all_are() {
 }
 
 #[test]
-fn a_status_that_has_not_changed_is_equal_however_late_it_is() {
+fn an_unchanged_status_stays_equal_over_time() {
     let mut set = set(2);
     set.status = status(&set, &pods(2), None, NOW);
     let later = Timestamp { seconds: NOW.seconds + 60, ..NOW };

@@ -1,9 +1,9 @@
-//! The built component keeps its promises. `make plugins` builds it where this looks for it.
+//! Checks the built component. `make plugins` puts it where this test looks for it.
 
 use std::path::Path;
 
-/// The WebApp plugin may have 200 KiB; this one does more. Manifests have had conditions, digests and indexes over
-/// annotations since 208 KiB were enough.
+/// The maximum size. The limit was 208 KiB, before manifests got conditions, digests and indexes over annotations. The
+/// WebApp plugin, which does less, may have 200 KiB.
 const REPLICASET_COMPONENT_BYTES_MAX: usize = 216 * 1024;
 
 fn component() -> Vec<u8> {
@@ -29,7 +29,7 @@ fn the_component_is_small() {
     assert!(size <= REPLICASET_COMPONENT_BYTES_MAX, "{size} bytes are more than {REPLICASET_COMPONENT_BYTES_MAX}");
 }
 
-/// Kubernetes' own controller has expectations; here the host has them.
+/// Kubernetes' own controller has expectations. For plugins, the host has them.
 #[test]
 fn the_plugin_has_no_code_for_expectations() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");

@@ -1,4 +1,4 @@
-// What the children should be, what is done about them, what the status says; and whole calls.
+// The desired children, the decisions about them, the status, and whole calls.
 
 #include <windlass_test.h>
 
@@ -24,7 +24,7 @@ static web_app new_app(void) {
     return app_of(new_object());
 }
 
-// A child as the server keeps it: with defaults and an owner.
+// A child as the server stores it, with defaults and an owner.
 static windlass_json *stored(const windlass_json *wanted) {
     windlass_json *child = windlass_json_copy(wanted);
     windlass_json_set_at(child, "/metadata/resourceVersion", windlass_string("7"));
@@ -45,7 +45,7 @@ static windlass_json *status_with(const web_app *app, const windlass_json *deplo
     return status_of(app, deployment, &(struct problem){NULL, WINDLASS_NONE}, NOW);
 }
 
-// The same, ready since.
+// An app like `new_app`, whose replicas have become ready.
 static web_app running_app(void) {
     web_app app = new_app();
     windlass_json *object = new_object();
@@ -71,7 +71,7 @@ WINDLASS_TEST(the_plugins_defaults_equal_those_of_the_schema) {
     WINDLASS_CHECK(app.replicas == 2 && app.port == 8080);
 }
 
-WINDLASS_TEST(the_service_selects_the_deployments_pods_and_names_their_port) {
+WINDLASS_TEST(the_service_selects_the_pods_and_names_their_port) {
     web_app app = new_app();
     const windlass_json *deployment = deployment_of(&app).wanted;
     const windlass_json *service = service_of(&app).wanted;
@@ -83,7 +83,7 @@ WINDLASS_TEST(the_service_selects_the_deployments_pods_and_names_their_port) {
     WINDLASS_CHECK(windlass_json_int_at(deployment, "/spec/template/spec/containers/0/ports/0/containerPort", 0) == 8080);
 }
 
-WINDLASS_TEST(a_missing_child_is_created_the_first_time_and_healed_later) {
+WINDLASS_TEST(a_missing_child_is_created_first_and_healed_later) {
     web_app app = new_app();
     web_app running = running_app();
     struct child service = service_of(&app);
@@ -91,7 +91,7 @@ WINDLASS_TEST(a_missing_child_is_created_the_first_time_and_healed_later) {
     WINDLASS_CHECK(decide(&running, &service, NULL) == HEAL);
 }
 
-WINDLASS_TEST(a_child_is_left_alone_if_it_is_as_it_should_be_or_has_more) {
+WINDLASS_TEST(an_unchanged_child_is_left_alone) {
     web_app app = running_app();
     WINDLASS_CHECK(decide_service(&app, NULL, NULL) == LEAVE);
     WINDLASS_CHECK(decide_service(&app, "/metadata/labels/team", "\"a\"") == LEAVE);
@@ -112,7 +112,7 @@ WINDLASS_TEST(a_child_of_another_spec_is_updated) {
     WINDLASS_CHECK(decide(&app, &wanted, deployment) == UPDATE);
 }
 
-WINDLASS_TEST(a_terminating_child_is_left_until_it_is_gone) {
+WINDLASS_TEST(a_deleting_child_is_left_until_it_is_gone) {
     web_app app = running_app();
     struct child service = service_of(&app);
     windlass_json *cached = stored(service.wanted);
@@ -121,7 +121,7 @@ WINDLASS_TEST(a_terminating_child_is_left_until_it_is_gone) {
     WINDLASS_CHECK(decide(&app, &service, cached) == LEAVE);
 }
 
-WINDLASS_TEST(an_object_of_someone_else_is_not_taken_over_but_an_orphan_is) {
+WINDLASS_TEST(orphans_are_adopted_but_not_objects_of_others) {
     web_app app = new_app();
     WINDLASS_CHECK(decide_service(&app, "/metadata/ownerReferences", "[{\"uid\": \"u-2\", \"controller\": true}]") == NAME_TAKEN);
     WINDLASS_CHECK(decide_service(&app, "/metadata", "{\"name\": \"shop\"}") == NAME_TAKEN);
@@ -129,7 +129,7 @@ WINDLASS_TEST(an_object_of_someone_else_is_not_taken_over_but_an_orphan_is) {
     WINDLASS_CHECK(decide_service(&running, "/metadata/ownerReferences", "[]") == HEAL);
 }
 
-WINDLASS_TEST(a_port_that_was_renumbered_by_hand_is_cut_before_the_apply_adds_ours) {
+WINDLASS_TEST(a_changed_port_is_removed_before_the_apply) {
     web_app app = running_app();
     const windlass_json *wanted = deployment_of(&app).wanted;
     windlass_json *edited = stored(wanted);
@@ -168,14 +168,14 @@ WINDLASS_TEST(a_running_app_that_is_scaled_up_is_pending_not_degraded) {
     WINDLASS_CHECK_TEXT(condition(scaled, PROGRESSING, "status"), "True");
 }
 
-WINDLASS_TEST(a_deployments_status_for_an_older_spec_does_not_count) {
+WINDLASS_TEST(a_deployment_status_for_an_older_spec_does_not_count) {
     web_app app = new_app();
     windlass_json *deployment = ready_deployment(&app);
     windlass_json_set_at(deployment, "/metadata/generation", windlass_int(2));
     WINDLASS_CHECK_TEXT(windlass_json_text_at(status_with(&app, deployment), "/phase"), "Pending");
 }
 
-WINDLASS_TEST(a_status_that_has_not_changed_is_equal_however_late_it_is) {
+WINDLASS_TEST(an_unchanged_status_stays_equal_over_time) {
     web_app app = running_app();
     windlass_instant later = {NOW.seconds + 60, 0};
     WINDLASS_CHECK(windlass_json_equal(status_of(&app, ready_deployment(&app), &(struct problem){NULL, WINDLASS_NONE}, later), app.status));
@@ -193,7 +193,7 @@ WINDLASS_TEST(an_empty_image_is_a_problem_that_is_reported_once) {
     WINDLASS_CHECK_TEXT(condition(app.status, READY, "reason"), "Invalid");
 }
 
-WINDLASS_TEST(only_a_refusal_that_stays_is_a_problem) {
+WINDLASS_TEST(only_a_lasting_refusal_is_a_problem) {
     WINDLASS_CHECK_TEXT(problem_of_error(windlass_api(&(windlass_api_error){.reason = WINDLASS_INVALID})).reason, "ApplyFailed");
     WINDLASS_CHECK(problem_of_error(windlass_api(&(windlass_api_error){.reason = WINDLASS_CONFLICT})).reason == NULL);
     WINDLASS_CHECK(problem_of_error(windlass_api(&(windlass_api_error){.reason = WINDLASS_SERVER_ERROR})).reason == NULL);
@@ -206,7 +206,7 @@ static const char *const SHOP = "{\"apiVersion\": \"apps.kubedojo.io/v1beta1\", 
                                 "\"metadata\": {\"name\": \"shop\", \"namespace\": \"default\", \"uid\": \"u-1\", \"generation\": 1},"
                                 "\"spec\": {\"image\": \"nginx\"}}";
 
-WINDLASS_TEST(an_app_that_is_gone_or_going_needs_nothing) {
+WINDLASS_TEST(a_deleted_or_deleting_app_needs_nothing) {
     windlass_test_reconcile(NULL);
     windlass_test_reconcile("{\"apiVersion\": \"apps.kubedojo.io/v1beta1\", \"kind\": \"WebApp\", \"metadata\": {\"name\": \"shop\","
                             "\"deletionTimestamp\": \"2026-11-21T10:48:45Z\"}, \"spec\": {\"image\": \"nginx\"}}");
@@ -214,7 +214,7 @@ WINDLASS_TEST(an_app_that_is_gone_or_going_needs_nothing) {
     WINDLASS_CHECK(windlass_test_write_count() == 0 && windlass_test_read_count() == 0);
 }
 
-WINDLASS_TEST(a_new_app_gets_its_children_and_a_status_and_then_nothing_more) {
+WINDLASS_TEST(a_new_app_gets_its_children_and_status_once) {
     windlass_test_reconcile(SHOP);
     WINDLASS_CHECK(windlass_test_failures.count == 0);
     WINDLASS_CHECK(windlass_test_write_count() == 3);
@@ -230,17 +230,17 @@ WINDLASS_TEST(a_new_app_gets_its_children_and_a_status_and_then_nothing_more) {
     WINDLASS_CHECK(windlass_test_write_count() == 3 && windlass_test_event_count() == 2);
 }
 
-WINDLASS_TEST(trouble_with_one_child_does_not_keep_the_other_from_being_tried) {
+WINDLASS_TEST(a_failed_child_does_not_stop_the_other) {
     windlass_test_fail_next("apply", "Deployment", WINDLASS_CONFLICT);
     windlass_test_reconcile(SHOP);
     WINDLASS_CHECK(windlass_test_failures.count == 1);
     WINDLASS_CHECK(windlass_is(windlass_test_failures.errors[0], WINDLASS_CONFLICT));
-    // What passes by itself leaves the status alone.
+    // A failure that may pass by itself leaves the status alone.
     WINDLASS_CHECK(windlass_test_write_count() == 2);
     WINDLASS_CHECK_TEXT(windlass_test_write_at(1)->target.kind, "Service");
 }
 
-WINDLASS_TEST(a_name_that_is_taken_is_reported_and_looked_at_again) {
+WINDLASS_TEST(a_taken_name_is_reported_and_checked_again) {
     windlass_test_put("{\"apiVersion\": \"v1\", \"kind\": \"Service\", \"metadata\": {\"name\": \"shop\", \"namespace\": \"default\"}}");
     windlass_outcome outcome = windlass_test_reconcile(SHOP);
     WINDLASS_CHECK(windlass_test_failures.count == 0);

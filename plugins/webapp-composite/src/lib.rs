@@ -1,4 +1,4 @@
-//! The WebApp plugin as a composer: a function from a `WebApp` and its children to the children as they should be.
+//! The WebApp plugin as a composer: a function that computes the desired children of a `WebApp`.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -58,7 +58,7 @@ impl Composer for Plugin {
     }
 }
 
-/// The Deployment and the Service that a `WebApp` asks for.
+/// The desired Deployment and Service of a `WebApp`.
 fn children(app: &WebApp) -> [Value; 2] {
     let Metadata { name, namespace, .. } = &app.metadata;
     let selector = json!({"app.kubernetes.io/name": "webapp", "app.kubernetes.io/instance": name});
@@ -82,12 +82,12 @@ fn change(app: &WebApp, wanted: &Value, child: Option<&Value>) -> Option<Event> 
         _ if child.is_some_and(is_left) => return None,
         None if child.is_none() => ("Created", "Create", "created"),
         seen if seen != app.metadata.generation => ("Updated", "Update", "updated to the new spec"),
-        _ => ("Healed", "Heal", "was deleted or edited, and is as asked for again"),
+        _ => ("Healed", "Heal", "was deleted or edited, and is restored"),
     };
     Some(Event::normal(reason, action, format!("{} {}: {what}", wanted["kind"].as_str()?, app.metadata.name)))
 }
 
-/// The new status, from the Deployment's report about this very spec.
+/// The new status, from the Deployment's report about the current spec.
 fn status(app: &WebApp, wanted: &Value, deployment: Option<&Value>, problem: Option<&str>) -> Status {
     let number = |pointer| deployment.and_then(|deployment| deployment.pointer(pointer)?.as_i64()).unwrap_or_default();
     let (ready_replicas, replicas) = (number("/status/readyReplicas"), app.spec.replicas);
@@ -100,7 +100,7 @@ fn status(app: &WebApp, wanted: &Value, deployment: Option<&Value>, problem: Opt
     let new = match problem {
         Some(problem) => [("Ready", false, "Invalid", problem), ("Progressing", false, "Invalid", problem)],
         None if is_rolled_out => [ready, ("Progressing", false, "RolledOut", "the Deployment runs this spec")],
-        None => [ready, ("Progressing", true, "RollingOut", "the Deployment is on its way to this spec")],
+        None => [ready, ("Progressing", true, "RollingOut", "the Deployment is rolling out this spec")],
     };
     let new = new.map(|(name, holds, reason, message)| Condition::new(name, holds, reason, message));
     let observed_generation = app.metadata.generation;

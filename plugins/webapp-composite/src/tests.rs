@@ -1,4 +1,4 @@
-//! Tests of the composer's answers: values in, values out.
+//! Tests of the composer, which is a plain function.
 
 use serde_json::{Value, json};
 use windlass_sdk::conditions::ConditionStatus;
@@ -29,7 +29,7 @@ fn reasons(composition: &Composition) -> Vec<&str> {
     composition.events().iter().map(|event| event.reason.as_str()).collect()
 }
 
-/// The children as the server keeps them, with this many ready replicas in the Deployment.
+/// The children as the server stores them, with this many ready replicas in the Deployment.
 fn stored(app: &Value, ready: u8) -> Vec<Value> {
     let mut children = compose(app, &[]).children().unwrap();
     for child in &mut children {
@@ -40,7 +40,7 @@ fn stored(app: &Value, ready: u8) -> Vec<Value> {
     children
 }
 
-/// A `WebApp` whose status says what the composer answered.
+/// A `WebApp` with the status that the composer returned.
 fn reported(mut app: Value, composition: &Composition) -> Value {
     app["status"] = composition.new_status().unwrap().unwrap();
     app
@@ -63,7 +63,7 @@ fn a_new_app_gets_its_children_and_is_pending() {
 }
 
 #[test]
-fn the_service_selects_the_deployments_pods_and_names_their_port() {
+fn the_service_selects_the_pods_and_names_their_port() {
     let children = compose(&new_app(), &[]).children().unwrap();
     let [deployment, service] = children.as_slice() else { panic!("{children:?}") };
     let template = &deployment["spec"]["template"];

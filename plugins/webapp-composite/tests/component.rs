@@ -1,12 +1,12 @@
-//! The built component keeps its promises, and so does its source. `make plugins` builds it where this looks for it.
+//! Checks the built component and its source. `make plugins` puts the component where this test looks for it.
 
 use std::path::Path;
 
-/// The bar of issue 3 for the other WebApp plugin.
+/// The maximum size, the same as for the WebApp reconciler (issue 3).
 const WEBAPP_COMPONENT_BYTES_MAX: usize = 200 * 1024;
 /// The imports that a composer may have. `types` has no functions.
 const ALLOWED: [&str; 6] = ["types", "log", "clock", "random", "config", "composer"];
-/// How many lines of code a composer for the `WebApp` may take.
+/// The maximum number of lines of code of the composer.
 const COMPOSER_LINES_MAX: usize = 100;
 
 fn component() -> Vec<u8> {

@@ -1,4 +1,4 @@
-//! The `WebApp` kind, as far as the plugin reads and writes it. The CRD is in examples/webapp/crd.yaml.
+//! The fields of the `WebApp` kind that the plugin reads and writes. The CRD is in examples/webapp/crd.yaml.
 
 use serde::{Deserialize, Serialize};
 use windlass_sdk::conditions::Condition;
@@ -22,7 +22,7 @@ pub(crate) struct WebApp {
 }
 
 impl WebApp {
-    /// An object in the same namespace and of the same name.
+    /// The reference to the object of another kind with the same namespace and name.
     pub(crate) fn sibling(&self, api_version: &str, kind: &str) -> ObjectRef {
         self.metadata.sibling(api_version, kind)
     }
@@ -38,7 +38,7 @@ impl WebApp {
 pub(crate) struct Spec {
     /// The container image.
     pub(crate) image: String,
-    /// How many Pods.
+    /// The desired number of Pods.
     #[serde(default = "two")]
     pub(crate) replicas: i64,
     /// The port that the container listens on.
@@ -58,12 +58,12 @@ fn port_8080() -> i64 {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Status {
-    /// The generation that the rest is about.
+    /// The generation that the other fields are about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) observed_generation: Option<i64>,
-    /// How many Pods are ready.
+    /// The number of ready Pods.
     pub(crate) ready_replicas: i64,
-    /// The state in one word. None: not reconciled yet.
+    /// The state in one word. None: the app was not reconciled yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) phase: Option<Phase>,
     /// The state in detail: `Ready` and `Progressing`.
@@ -73,10 +73,10 @@ pub(crate) struct Status {
 /// The state in one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Phase {
-    /// This spec has not been ready yet.
+    /// The current spec has not been ready yet.
     Pending,
-    /// All replicas of this spec are ready.
+    /// All replicas of the current spec are ready.
     Running,
-    /// This spec was ready, and is not now.
+    /// The current spec was ready, and is not now.
     Degraded,
 }

@@ -1,11 +1,11 @@
-//! The children of a `WebApp` as they should be, and how the existing ones differ. Pure: nothing here calls the host.
+//! The desired children of a `WebApp`, and how the existing ones differ. Pure: nothing here calls the host.
 
 use serde_json::{Value, json};
 use windlass_sdk::{ObjectRef, has_fields};
 
 use crate::api::WebApp;
 
-/// The Service's port. The container's own may be any port, so the Service finds it by name.
+/// The Service's port. The container may have any port, so the Service finds it by name.
 const SERVICE_PORT: u16 = 80;
 /// The name of the port, in the container and in the Service.
 const PORT_NAME: &str = "http";
@@ -15,18 +15,18 @@ const CONTAINER: &str = "web";
 /// Why a child must be applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Change {
-    /// It never existed.
+    /// The child never existed.
     Create,
-    /// The `WebApp` asks for something else than before.
+    /// The spec of the `WebApp` has changed.
     Update,
-    /// Someone deleted or edited it.
+    /// Someone deleted or edited the child.
     Heal,
 }
 
-/// The decision about a child, by what the cache shows of it.
+/// The decision about a child, from its cached state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Decision {
-    /// Nothing: it is as it should be, or it is going away and its end will run the key again.
+    /// Nothing: the child is as desired, or is being deleted, and the end of its deletion will run the key again.
     Leave,
     /// Apply it.
     Apply(Change),
@@ -34,16 +34,16 @@ pub(crate) enum Decision {
     NameTaken,
 }
 
-/// A child as it should be.
+/// A desired child.
 #[derive(Debug, Clone)]
 pub(crate) struct Child {
-    /// The reference to it.
+    /// The reference to the child.
     pub(crate) target: ObjectRef,
     /// The fields to apply.
     pub(crate) wanted: Value,
 }
 
-/// The Deployment that a `WebApp` asks for.
+/// The desired Deployment of a `WebApp`.
 pub(crate) fn deployment(app: &WebApp) -> Child {
     let container = json!({
         "name": CONTAINER,
@@ -58,7 +58,7 @@ pub(crate) fn deployment(app: &WebApp) -> Child {
     child(app, "apps/v1", "Deployment", &spec)
 }
 
-/// The Service that a `WebApp` asks for.
+/// The desired Service of a `WebApp`.
 pub(crate) fn service(app: &WebApp) -> Child {
     let port = json!({"name": PORT_NAME, "port": SERVICE_PORT, "targetPort": PORT_NAME, "protocol": "TCP"});
     child(app, "v1", "Service", &json!({"selector": selector(app), "ports": [port]}))
@@ -81,7 +81,7 @@ fn labels(app: &WebApp) -> Value {
     labels
 }
 
-/// Decides about a child; `cached` is its present state.
+/// Decides about a child. `cached` is its current state.
 pub(crate) fn decide(app: &WebApp, child: &Child, cached: Option<&Value>) -> Decision {
     let mend = if app.is_changed() { Change::Update } else { Change::Heal };
     let is_new = app.status.observed_generation.is_none();
@@ -89,7 +89,7 @@ pub(crate) fn decide(app: &WebApp, child: &Child, cached: Option<&Value>) -> Dec
         return Decision::Apply(if is_new { Change::Create } else { mend });
     };
     let is_terminating = !cached["metadata"]["deletionTimestamp"].is_null();
-    // An orphan is taken back only if it carries our labels, as `kubectl delete --cascade=orphan` leaves it.
+    // An orphan is adopted only if it has our labels, as after `kubectl delete --cascade=orphan`.
     let is_our_orphan = || controller(cached).is_none() && has_fields(&cached["metadata"]["labels"], &labels(app));
     if is_ours(app, cached) {
         let is_right = has_fields(cached, &child.wanted) && surplus(cached, &child.wanted).is_empty();
@@ -113,9 +113,9 @@ fn controller(object: &Value) -> Option<&str> {
     owners.iter().find(|owner| owner["controller"] == true)?["uid"].as_str()
 }
 
-/// The JSON patch that removes what breaks the child and what an apply would leave: ports that are not ours, and
-/// additional labels in a selector. An apply would add our port beside one that was renumbered by hand, and the server
-/// would refuse the pair, because both have one name.
+/// The JSON patch that removes entries which break the child and which an apply would leave: ports that are not ours,
+/// and additional labels in a selector. If a port was renumbered by hand, an apply would add ours beside it, and the
+/// server would refuse both because they have the same name.
 pub(crate) fn surplus(actual: &Value, wanted: &Value) -> Vec<Value> {
     let mut operations = Vec::new();
     collect_surplus(actual, wanted, "", &mut operations);
@@ -130,7 +130,7 @@ fn collect_surplus(actual: &Value, wanted: &Value, pointer: &str, operations: &m
     match (actual, wanted) {
         (Value::Object(actual), Value::Object(wanted)) => {
             for (key, wanted) in wanted {
-                // Only labels have keys with a slash, which a pointer would escape, and there is nothing below them.
+                // A key with a slash, which a pointer would have to escape, is a label. A label has nothing below it.
                 let Some(actual) = actual.get(key) else { continue };
                 collect_surplus(actual, wanted, &format!("{pointer}/{key}"), operations);
             }
@@ -145,7 +145,7 @@ fn collect_surplus(actual: &Value, wanted: &Value, pointer: &str, operations: &m
     }
 }
 
-/// Whether nobody else can change a field: a Deployment's own selector cannot change, a Service's can.
+/// Whether only this plugin can change a field. A Deployment's selector is immutable, but a Service's is not.
 fn is_ours_alone(pointer: &str) -> bool {
     pointer.ends_with("/ports") || pointer == "/spec/selector"
 }

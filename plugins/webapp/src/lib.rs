@@ -19,7 +19,7 @@ use status::Problem;
 #[cfg(test)]
 mod tests;
 
-/// How often a name that belongs to another object is checked again, because no watch tells when it becomes free.
+/// The interval for checking a taken name again. No watch shows when it becomes free.
 const NAME_TAKEN_RETRY: Duration = Duration::from_mins(1);
 
 struct Plugin;
@@ -38,7 +38,7 @@ impl Reconciler for Plugin {
 
     fn reconcile(request: Request) -> Result<Outcome, Failures> {
         match request.object::<WebApp>()? {
-            // The garbage collector takes the children: they are owned.
+            // The garbage collector deletes the children, because the `WebApp` owns them.
             None => Ok(Outcome::Done),
             Some(_) if request.deleting => Ok(Outcome::Done),
             Some(app) => reconcile(&app),
@@ -48,7 +48,7 @@ impl Reconciler for Plugin {
 
 windlass_sdk::plugin!(Plugin);
 
-/// The result of bringing the children about.
+/// The result of applying the children.
 #[derive(Default)]
 struct Progress {
     /// The Deployment after this call. None: unknown.
@@ -72,7 +72,7 @@ impl Progress {
     }
 }
 
-/// Why a child is not as it should be.
+/// Why a child is not as desired.
 enum Trouble {
     NameTaken,
     Failed(Error),
@@ -98,7 +98,7 @@ fn reconcile(app: &WebApp) -> Result<Outcome, Failures> {
     progress.failures.or(outcome)
 }
 
-/// Brings both children about. A problem with one does not keep the other from being tried.
+/// Brings both children to their desired states. If one fails, it still tries the other.
 fn bring_about(app: &WebApp) -> Progress {
     let mut progress = Progress::default();
     let deployment = children::deployment(app);
@@ -113,7 +113,7 @@ fn bring_about(app: &WebApp) -> Progress {
     progress
 }
 
-/// Makes one child what it should be, and returns its new state.
+/// Brings one child to its desired state, and returns its new state.
 fn ensure(app: &WebApp, child: &Child) -> Result<Value, Trouble> {
     let cached: Option<Value> = cache::get(&child.target)?;
     let change = match (children::decide(app, child, cached.as_ref()), cached.as_ref()) {
@@ -125,7 +125,7 @@ fn ensure(app: &WebApp, child: &Child) -> Result<Value, Trouble> {
             change
         }
     };
-    // By force: a field that someone edited is ours again.
+    // The apply uses force: a field that someone edited becomes ours again.
     let applied = writes::apply(&child.wanted).owned().force().send()?;
     announce(child, change);
     Ok(applied.object()?)
@@ -146,7 +146,7 @@ fn announce(child: &Child, change: Change) {
     let (reason, action, what) = match change {
         Change::Create => ("Created", "Create", "created"),
         Change::Update => ("Updated", "Update", "updated to the new spec"),
-        Change::Heal => ("Healed", "Heal", "was deleted or edited, and is as asked for again"),
+        Change::Heal => ("Healed", "Heal", "was deleted or edited, and is restored"),
     };
     let ObjectRef { kind, name, .. } = &child.target;
     info!("applied a child", kind = kind, reason = reason);
@@ -160,12 +160,12 @@ fn report(app: &WebApp, progress: &Progress) -> Result<(), Error> {
             if problem.is_news(app) {
                 events::warning(problem.reason, "Reconcile", problem.message.clone());
             }
-            // The spec cannot be carried out, but what the object already has may still run.
+            // The spec is invalid, but an existing Deployment may still run.
             let cached = cache::get(&children::deployment(app).target)?;
             let ours = cached.filter(|deployment| children::is_ours(app, deployment));
             status::status(app, ours.as_ref(), Some(problem), clock::now())
         }
-        // A failure that passes by itself leaves the status alone: the retry that succeeds will write it.
+        // A failure that may pass by itself leaves the status alone. The retry that succeeds will write it.
         None if !progress.failures.is_empty() => return Ok(()),
         None => status::status(app, progress.deployment.as_ref(), None, clock::now()),
     };

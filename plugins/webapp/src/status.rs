@@ -1,4 +1,4 @@
-//! The status of a `WebApp`, computed from its Deployment and from what failed. Pure: nothing here calls the host.
+//! The status of a `WebApp`, computed from its Deployment and from the failures. Pure: nothing here calls the host.
 
 use serde_json::Value;
 use windlass_sdk::clock::Timestamp;
@@ -7,33 +7,33 @@ use windlass_sdk::{ApiReason, Error, ObjectRef};
 
 use crate::api::{Phase, Spec, Status, WebApp};
 
-/// The condition that says whether all replicas of the present spec are ready.
+/// The condition that is true if all replicas of the current spec are ready.
 pub(crate) const READY: &str = "Ready";
-/// The condition that says whether the present spec is still being brought about.
+/// The condition that is true while the current spec is being rolled out.
 pub(crate) const PROGRESSING: &str = "Progressing";
 
-/// Why a `WebApp` cannot become what it asks for, until someone does something.
+/// Why a `WebApp` cannot reach its desired state until someone acts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Problem {
-    /// In CamelCase, for conditions and events: `Invalid`, `NameTaken` or `ApplyFailed`.
+    /// The reason in CamelCase, for conditions and events: `Invalid`, `NameTaken` or `ApplyFailed`.
     pub(crate) reason: &'static str,
     /// The text for people.
     pub(crate) message: String,
 }
 
 impl Problem {
-    /// The problem of a spec that the CRD's schema lets pass.
+    /// The problem of a spec that the CRD's schema accepts.
     pub(crate) fn of_spec(spec: &Spec) -> Option<Self> {
         let is_empty = spec.image.trim().is_empty();
         is_empty.then(|| Self { reason: "Invalid", message: "spec.image is empty".into() })
     }
 
-    /// The name of a child belongs to someone else.
+    /// The name of a child belongs to another object.
     pub(crate) fn name_taken(child: &ObjectRef) -> Self {
         Self { reason: "NameTaken", message: format!("{child} exists and is not this WebApp's") }
     }
 
-    /// A refusal that stays until someone acts. A failure that passes by itself is retried, and is no problem.
+    /// A refusal that lasts until someone acts. A failure that may pass by itself is retried, and is not a problem.
     pub(crate) fn lasting(error: &Error) -> Option<Self> {
         let is_lasting = matches!(
             error.reason()?,
@@ -42,7 +42,7 @@ impl Problem {
         is_lasting.then(|| Self { reason: "ApplyFailed", message: error.to_string() })
     }
 
-    /// Whether the problem is worth an event: each is reported once, not at every reconcile that meets it.
+    /// Whether the problem is new and so worth an event. A known problem is not reported again at each reconcile.
     pub(crate) fn is_news(&self, app: &WebApp) -> bool {
         find_condition(&app.status.conditions, READY).is_none_or(|ready| {
             let is_known = ready.reason == self.reason && ready.message == self.message;
@@ -55,7 +55,7 @@ impl Problem {
 #[derive(Debug, Clone, Copy, Default)]
 struct Rollout {
     ready_replicas: i64,
-    /// The report is about the spec that we ask for, and all replicas have it.
+    /// Whether the report is about the current spec, and all replicas have that spec.
     is_complete: bool,
 }
 
@@ -100,7 +100,7 @@ fn conditions_of(app: &WebApp, rollout: Rollout, is_ready: bool, problem: Option
     let progressing = if rollout.is_complete {
         Condition::new(PROGRESSING, false, "RolledOut", "the Deployment runs this spec")
     } else {
-        Condition::new(PROGRESSING, true, "RollingOut", "the Deployment is on its way to this spec")
+        Condition::new(PROGRESSING, true, "RollingOut", "the Deployment is rolling out this spec")
     };
     [Condition::new(READY, is_ready, ready_reason, count), progressing]
 }

@@ -1,4 +1,4 @@
-//! Native tests of the pure parts: the children as they should be, the decisions about them, and the status.
+//! Native tests of the pure parts: the desired children, the decisions about them, and the status.
 
 use serde_json::{Value, json};
 use windlass_sdk::clock::Timestamp;
@@ -20,7 +20,7 @@ fn new_app() -> WebApp {
     serde_json::from_value(app).unwrap()
 }
 
-/// The same, ready since.
+/// An app like [`new_app`], whose replicas have become ready.
 fn running_app() -> WebApp {
     let mut app = new_app();
     app.status = status(&app, Some(&ready_deployment(&app)), None, NOW);
@@ -28,7 +28,7 @@ fn running_app() -> WebApp {
     app
 }
 
-/// A child as the server keeps it, with defaults and an owner.
+/// A child as the server stores it, with defaults and an owner.
 fn stored(wanted: &Value) -> Value {
     let mut stored = wanted.clone();
     stored["metadata"]["resourceVersion"] = json!("7");
@@ -62,7 +62,7 @@ fn the_plugins_defaults_equal_those_of_the_schema() {
 }
 
 #[test]
-fn the_service_selects_the_deployments_pods_and_names_their_port() {
+fn the_service_selects_the_pods_and_names_their_port() {
     let app = new_app();
     let (deployment, service) = (children::deployment(&app).wanted, children::service(&app).wanted);
     let template = &deployment["spec"]["template"];
@@ -75,7 +75,7 @@ fn the_service_selects_the_deployments_pods_and_names_their_port() {
 }
 
 #[test]
-fn a_missing_child_is_created_the_first_time_and_healed_later() {
+fn a_missing_child_is_created_first_and_healed_later() {
     let child = children::service(&new_app());
     assert_eq!(children::decide(&new_app(), &child, None), Decision::Apply(Change::Create));
     assert_eq!(children::decide(&running_app(), &child, None), Decision::Apply(Change::Heal));
@@ -110,7 +110,7 @@ fn a_child_of_another_spec_is_updated() {
 }
 
 #[test]
-fn a_terminating_child_is_left_until_it_is_gone() {
+fn a_deleting_child_is_left_until_it_is_gone() {
     let decision = decide_service(&running_app(), |service| {
         service["metadata"]["deletionTimestamp"] = json!("2026-11-21T10:48:45Z");
         service["spec"]["ports"] = json!([]);
@@ -119,7 +119,7 @@ fn a_terminating_child_is_left_until_it_is_gone() {
 }
 
 #[test]
-fn an_object_of_someone_else_is_not_taken_over() {
+fn an_object_of_another_owner_is_not_adopted() {
     let owners = json!([{"uid": "u-2", "controller": true}]);
     let taken = decide_service(&new_app(), |service| service["metadata"]["ownerReferences"] = owners);
     assert_eq!(taken, Decision::NameTaken);
@@ -128,13 +128,13 @@ fn an_object_of_someone_else_is_not_taken_over() {
 }
 
 #[test]
-fn an_orphan_with_our_labels_is_taken_back() {
+fn an_orphan_with_our_labels_is_adopted() {
     let decision = decide_service(&running_app(), |service| service["metadata"]["ownerReferences"] = json!([]));
     assert_eq!(decision, Decision::Apply(Change::Heal));
 }
 
 #[test]
-fn a_port_that_was_renumbered_by_hand_is_cut_before_the_apply_adds_ours() {
+fn a_changed_port_is_removed_before_the_apply() {
     let app = running_app();
     let deployment = children::deployment(&app).wanted;
     let mut edited = stored(&deployment);
@@ -181,7 +181,7 @@ fn a_running_app_that_is_scaled_up_is_pending_not_degraded() {
 }
 
 #[test]
-fn a_deployments_status_for_an_older_spec_does_not_count() {
+fn a_deployment_status_for_an_older_spec_does_not_count() {
     let app = new_app();
     let mut deployment = ready_deployment(&app);
     deployment["metadata"]["generation"] = json!(2);
@@ -189,7 +189,7 @@ fn a_deployments_status_for_an_older_spec_does_not_count() {
 }
 
 #[test]
-fn a_status_that_has_not_changed_is_equal_however_late_it_is() {
+fn an_unchanged_status_stays_equal_over_time() {
     let app = running_app();
     let later = Timestamp { seconds: NOW.seconds + 60, ..NOW };
     assert_eq!(status(&app, Some(&ready_deployment(&app)), None, later), app.status);
@@ -209,7 +209,7 @@ fn an_empty_image_is_a_problem_that_is_reported_once() {
 }
 
 #[test]
-fn only_a_refusal_that_stays_is_a_problem() {
+fn only_a_lasting_refusal_is_a_problem() {
     let error = |reason| {
         Error::from(ApiError {
             code: 400,
@@ -228,7 +228,7 @@ fn only_a_refusal_that_stays_is_a_problem() {
 }
 
 #[test]
-fn an_app_that_is_gone_or_going_needs_nothing() {
+fn a_deleted_or_deleting_app_needs_nothing() {
     let gone = Request::new("webapp", "default", "shop");
     assert!(crate::Plugin::reconcile(gone.clone()).is_ok());
     let app = json!({"metadata": {"name": "shop"}, "spec": {"image": "nginx"}});

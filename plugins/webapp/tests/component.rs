@@ -1,8 +1,8 @@
-//! The built component keeps its promises. `make plugins` builds it where this looks for it.
+//! Checks the built component. `make plugins` puts it where this test looks for it.
 
 use std::path::Path;
 
-/// The bar of issue 3.
+/// The maximum size of the component (issue 3).
 const WEBAPP_COMPONENT_BYTES_MAX: usize = 200 * 1024;
 
 fn component() -> Vec<u8> {

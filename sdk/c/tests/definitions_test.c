@@ -40,14 +40,14 @@ WINDLASS_TEST(an_object_that_does_not_fit_its_definition_is_refused_with_the_pat
     WINDLASS_CHECK(windlass_writes_create(pod, NULL, NULL) == NULL);
 }
 
-WINDLASS_TEST(all_that_is_wrong_is_told) {
+WINDLASS_TEST(every_error_of_an_object_is_reported) {
     windlass_test_define(DEFINITION);
     const windlass_error *error = windlass_writes_apply(shop_with(windlass_test_json("{\"n\":10,\"nmae\":\"\"}")), NULL, NULL);
     WINDLASS_CHECK_TEXT(error->api.message, "the object does not fit its definition: .spec.n: 10 is too large for the maximum 9; "
                                             ".spec.nmae: there is no such field");
 }
 
-WINDLASS_TEST(a_change_that_does_not_fit_leaves_the_object_as_it_was) {
+WINDLASS_TEST(an_invalid_change_leaves_the_object_unchanged) {
     windlass_test_define(DEFINITION);
     windlass_test_put(shop_text("{\"n\":1}"));
     windlass_ref target = shop_ref();
@@ -105,7 +105,7 @@ static const char *composed;
 
 static void compose(void) { windlass_test_compose(shop_text(composed), NULL, NULL); }
 
-WINDLASS_TEST(a_composition_is_judged) {
+WINDLASS_TEST(a_composition_is_validated) {
     windlass_test_define(DEFINITION);
     composed = "{\"extra\":{\"children\":[{\"apiVersion\":\"v1\",\"kind\":\"Pod\"}],\"status\":{\"ready\":true}}}";
     WINDLASS_CHECK(windlass_test_end_of(compose) == NULL);
@@ -166,7 +166,7 @@ WINDLASS_TEST(orphans_stay_without_their_owner) {
     WINDLASS_CHECK(windlass_json_equal(windlass_json_at(pod("child"), "/metadata/ownerReferences"), windlass_empty_array()));
 }
 
-WINDLASS_TEST(with_a_collection_goes_what_it_controls) {
+WINDLASS_TEST(deleting_a_collection_deletes_controlled_objects) {
     put_owned("parent", "u-1", "");
     put_owned("child", "parent", "");
     windlass_collection pods = {.api_version = windlass_text("v1"), .kind = windlass_text("Pod"), .all = true};
@@ -183,21 +183,21 @@ static void define(void) { windlass_test_define_text(defined); }
 
 static void define_file(void) { windlass_test_define("not/there.yaml"); }
 
-WINDLASS_TEST(a_text_without_definitions_or_not_understood_is_refused_with_its_line) {
+WINDLASS_TEST(unsupported_definitions_are_refused_with_their_line) {
     static const char *const refused[][2] = {
         {"", "no CustomResourceDefinition"},
         {"kind: ConfigMap", "no CustomResourceDefinition"},
-        {"spec:\n  a: &x 1", "line 2: this host knows no anchors"},
-        {"spec:\n  a: [1, *x]", "line 2: in a flow, this host does not know *x"},
+        {"spec:\n  a: &x 1", "line 2: the test host does not support anchors"},
+        {"spec:\n  a: [1, *x]", "line 2: in a flow, the test host does not support *x"},
         {"a: [1,\n  2", "line 2: it does not end: [1, 2"},
         {"a: {b c}", "line 1: the key b c has no value"},
         {"a: {b: }", "line 1: a value is missing before }"},
-        {"a: [1] 2", "line 1: there is more behind the value: 2"},
-        {"---\na: \"\\x41\"", "line 2: this host does not know an escape in \"\\x41\""},
-        {"\n\"\\x41\": 1", "line 2: this host does not know an escape in \"\\x41\""},
+        {"a: [1] 2", "line 1: there is more text after the value: 2"},
+        {"---\na: \"\\x41\"", "line 2: the test host does not support an escape in \"\\x41\""},
+        {"\n\"\\x41\": 1", "line 2: the test host does not support an escape in \"\\x41\""},
         {"a: 'b", "line 1: it does not end: 'b"},
         {"a: 1\nb", "line 2: b does not belong"},
-        {"{a: 1}", "the definitions are no JSON: byte 1: "},
+        {"{a: 1}", "the definitions are not JSON: byte 1: "},
         {"a:\n    b: 1\n  c: 2", "line 3: c: 2 does not belong"},
     };
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
@@ -217,7 +217,7 @@ static void check_yaml(const char *text, const char *json) {
     WINDLASS_CHECK_TEXT(found, json);
 }
 
-WINDLASS_TEST(scalars_are_read_as_their_meaning) {
+WINDLASS_TEST(scalars_are_parsed_to_their_values) {
     check_yaml("- 1\n- -1.5e3\n- 'it''s'\n- \"a\\tb # c\"\n- no # comment\n- ~\n- >\n  a\n  b\n- |\n  a\n   b\n-\n  c: d\n- http://x\n",
         "[[1,-1.5e3,\"it's\",\"a\\tb # c\",\"no\",null,\"a b\\n\",\"a\\n b\\n\",{\"c\":\"d\"},\"http://x\"]]");
     check_yaml("[+1, .5, 010, 1., 1e, -, True, 'true', a:b, 1.2.3, 99999999999999999999]",

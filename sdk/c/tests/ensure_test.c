@@ -42,7 +42,7 @@ static windlass_json *map(const char *value) {
 
 static windlass_json *stored(void) { return windlass_test_object("v1", "ConfigMap", "prod", "m"); }
 
-WINDLASS_TEST(ensure_creates_patches_and_leaves_alone_what_the_cache_shows) {
+WINDLASS_TEST(ensure_creates_or_patches_only_if_needed) {
     windlass_ensured ensured;
     WINDLASS_CHECK(windlass_writes_ensure(map("v"), &ensured) == NULL && ensured.effect == WINDLASS_CREATED);
     WINDLASS_CHECK(windlass_json_equal(ensured.object, stored()));
@@ -78,7 +78,7 @@ WINDLASS_TEST(ensure_refuses_an_object_of_another_controller) {
     WINDLASS_CHECK(windlass_test_write_count() == 0);
 }
 
-WINDLASS_TEST(an_object_without_a_name_is_refused_before_anything_is_read) {
+WINDLASS_TEST(an_object_without_a_name_is_refused_before_any_read) {
     const windlass_error *error =
         windlass_writes_ensure(windlass_test_json("{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{}}"), NULL);
     WINDLASS_CHECK(error != NULL && error->kind == WINDLASS_ERROR_TERMINAL && windlass_test_read_count() == 0);

@@ -6,7 +6,7 @@
 #include <windlass_test.h>
 
 // The FNV-1a digest of all files of wit/, in the order of the test's list.
-static const uint64_t BINDINGS_ARE_OF = 17451958761655582649u;
+static const uint64_t BINDINGS_ARE_OF = 14517834642552404700u;
 
 // The tests may be run from this repository's root, or from the SDK's folder.
 static FILE *open_interface(const char *file) {
@@ -24,7 +24,7 @@ static uint64_t digest_of(const char *file, uint64_t digest) {
     return digest;
 }
 
-WINDLASS_TEST(the_bindings_are_of_the_interface_as_it_is) {
+WINDLASS_TEST(the_bindings_match_the_current_interface) {
     static const char *const files[] = {"cache", "clock", "composer", "config", "customize", "events", "http", "live", "log", "mapper", "metrics",
         "owners", "random", "reconciler", "script", "triggers", "types", "world", "writes"};
     uint64_t digest = 14695981039346656037u;

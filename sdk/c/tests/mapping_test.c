@@ -43,7 +43,7 @@ WINDLASS_TEST(a_target_may_be_a_key) {
     WINDLASS_CHECK_TEXT(targets.items[0].name, "a");
 }
 
-WINDLASS_TEST(an_error_of_a_mapper_is_told) {
+WINDLASS_TEST(an_error_of_a_mapper_is_reported) {
     windlass_test_map("pods", NULL, "{\"wrong\": true}");
     WINDLASS_CHECK(windlass_test_failures.count == 1);
     WINDLASS_CHECK_TEXT(windlass_test_failures.errors[0]->message, "it is wrong");
@@ -82,7 +82,7 @@ static void relate_settings(const windlass_request *request, windlass_related_ru
 
 WINDLASS_CUSTOMIZER(relate_settings);
 
-WINDLASS_TEST(a_parent_has_the_rules_that_follow_from_it) {
+WINDLASS_TEST(a_customizer_returns_rules_for_its_parent) {
     windlass_related_rules rules = windlass_test_customize("{\"metadata\": {\"name\": \"a\"}, \"spec\": {\"settings\": \"eur\"}}");
     WINDLASS_CHECK(windlass_test_failures.count == 0 && rules.count == 1 && rules.items[0].name_count == 1);
     WINDLASS_CHECK_TEXT(rules.items[0].watch, "settings");

@@ -20,7 +20,7 @@ WINDLASS_TEST(a_quantity_is_an_amount_in_thousandths) {
     }
 }
 
-WINDLASS_TEST(what_is_no_quantity_or_too_large_is_refused) {
+WINDLASS_TEST(invalid_and_too_large_quantities_are_refused) {
     static const char *const texts[] = {"", ".", "-", "1.2.3", "1K", "1kb", "1 Gi", "1 ", "Gi", "1e", "1e+", "1e999", "0x1", "NaN", "8E", "99999999999999999999999999999999999999999"};
     for (size_t index = 0; index < sizeof texts / sizeof *texts; index += 1) {
         int64_t milli = -7;

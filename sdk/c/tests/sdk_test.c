@@ -77,7 +77,7 @@ WINDLASS_TEST(memory_is_zero_aligned_and_may_be_large) {
     }
 }
 
-WINDLASS_TEST(memory_behind_a_mark_is_given_back) {
+WINDLASS_TEST(memory_after_a_mark_is_released) {
     windlass_text kept = windlass_text_copy(windlass_text("kept"));
     windlass_mark mark = windlass_memory_mark();
     void *first = windlass_alloc(100);
@@ -136,7 +136,7 @@ static const windlass_api_error conflict = {
     .object = {.kind = WINDLASS_TEXT("Service"), .namespace = WINDLASS_TEXT("prod"), .name = WINDLASS_TEXT("shop")},
 };
 
-WINDLASS_TEST(an_error_of_the_api_says_what_and_where_and_keeps_its_class_when_it_is_wrapped) {
+WINDLASS_TEST(a_wrapped_api_error_keeps_its_details_and_class) {
     const windlass_error *error = windlass_api(&conflict);
     WINDLASS_CHECK_TEXT(error->message, "patch services Service prod/shop: Conflict: changed");
     const windlass_error *wrapped = windlass_wrap(error, "cannot mend it");
@@ -162,7 +162,7 @@ WINDLASS_TEST(failures_are_collected_in_their_order) {
     WINDLASS_CHECK(failures.errors[21]->kind == WINDLASS_ERROR_API);
 }
 
-WINDLASS_TEST(a_transient_failure_keeps_its_delay_when_it_is_wrapped_and_joined_with_others) {
+WINDLASS_TEST(a_wrapped_or_joined_failure_keeps_its_delay) {
     const windlass_error *error = windlass_transient_after_ms(5000, "%s is not ready", "the database");
     WINDLASS_CHECK(error->kind == WINDLASS_ERROR_TRANSIENT && error->has_retry_after && error->retry_after_ms == 5000);
     windlass_failures failures = {0};
@@ -202,7 +202,7 @@ WINDLASS_TEST(failures_stay_when_memory_is_released) {
     }
 }
 
-WINDLASS_TEST(a_long_wait_is_cut) {
+WINDLASS_TEST(a_long_delay_is_limited) {
     WINDLASS_CHECK(windlass_requeue_after_ms(UINT64_MAX).requeue_after_ms == INT32_MAX);
     WINDLASS_CHECK(windlass_requeue_after_ms(5).requeue && !WINDLASS_DONE.requeue);
     WINDLASS_CHECK(windlass_transient_text_after_ms(UINT64_MAX, windlass_text("late"))->retry_after_ms == INT32_MAX);
@@ -210,7 +210,7 @@ WINDLASS_TEST(a_long_wait_is_cut) {
 
 // --- Conditions, owners, time ---
 
-WINDLASS_TEST(a_condition_changes_its_time_with_its_status_alone) {
+WINDLASS_TEST(the_transition_time_changes_only_with_the_status) {
     windlass_json *conditions = windlass_empty_array();
     windlass_condition ready = {.type = windlass_text("Ready"), .status = WINDLASS_CONDITION_TRUE, .reason = windlass_text("A")};
     windlass_conditions_set(conditions, &(windlass_condition){.type = windlass_text("Other")}, (windlass_instant){0, 0});
@@ -238,7 +238,7 @@ static void set_in_a_list(void) {
     windlass_conditions_set(windlass_empty_array(), &(windlass_condition){.type = windlass_text("Ready")}, (windlass_instant){0, 0});
 }
 
-WINDLASS_TEST(a_condition_without_a_list_ends_the_call_and_says_what_to_do) {
+WINDLASS_TEST(setting_a_condition_without_a_list_ends_the_call) {
     WINDLASS_CHECK(windlass_test_end_of(set_in_a_list) == NULL);
     const char *why = windlass_test_end_of(set_in_nothing);
     WINDLASS_CHECK(why != NULL && strstr(why, "windlass_empty_array()") != NULL);
@@ -285,7 +285,7 @@ WINDLASS_TEST(every_requirement_of_a_selector_is_in_its_text) {
 
 // --- The manifest ---
 
-WINDLASS_TEST(a_manifest_is_what_it_says_and_no_more) {
+WINDLASS_TEST(a_manifest_has_only_the_set_fields) {
     const windlass_json *expected = windlass_test_json(WINDLASS_JSON({
         "apiVersion": "windlass.dev/v1alpha1", "kind": "PluginManifest", "name": "tried", "version": "1.2.3",
         "controllers": [{
@@ -361,7 +361,7 @@ WINDLASS_TEST(applied_objects_are_owned_and_can_be_read_and_listed) {
     WINDLASS_CHECK(windlass_test_write_count() == 4);
 }
 
-WINDLASS_TEST(writes_change_the_world_as_they_say) {
+WINDLASS_TEST(writes_change_the_stored_objects) {
     const windlass_json *map = windlass_test_json("{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"name\":\"m\"},\"data\":{\"a\":\"1\"}}");
     windlass_json *object;
     WINDLASS_CHECK(windlass_writes_create(map, NULL, &object) == NULL);
@@ -381,7 +381,7 @@ WINDLASS_TEST(writes_change_the_world_as_they_say) {
     WINDLASS_CHECK(results[0].error == NULL && results[1].error == NULL && windlass_is(results[2].error, WINDLASS_NOT_FOUND));
 }
 
-WINDLASS_TEST(requests_fail_when_they_are_told_to_and_only_once) {
+WINDLASS_TEST(a_request_set_to_fail_fails_once) {
     windlass_test_fail_next("get", "Pod", WINDLASS_TIMEOUT);
     windlass_ref targets[2] = {windlass_ref_of("v1", "Pod", WINDLASS_NONE, windlass_text("a")),
         windlass_ref_of("v1", "Pod", WINDLASS_NONE, windlass_text("b"))};
@@ -411,11 +411,11 @@ WINDLASS_TEST(lines_metrics_events_and_requests_are_recorded) {
     WINDLASS_CHECK(!windlass_http_fetch(&request, &response, &error));
     const windlass_error *denied = windlass_http_failure(&request, &error);
     WINDLASS_CHECK(windlass_is(denied, WINDLASS_NOT_GRANTED) && denied->api.code == 403);
-    WINDLASS_CHECK_TEXT(denied->message, "fetch http: NotGranted: the test has no answer for it");
+    WINDLASS_CHECK_TEXT(denied->message, "fetch http: NotGranted: the test has set no response");
     error.reason = WINDLASS_HTTP_DNS;
     const windlass_error *lost = windlass_http_failure(&request, &error);
     WINDLASS_CHECK(lost->kind == WINDLASS_ERROR_TRANSIENT);
-    WINDLASS_CHECK_TEXT(lost->message, "GET https://example.com/a: dns: the test has no answer for it");
+    WINDLASS_CHECK_TEXT(lost->message, "GET https://example.com/a: dns: the test has set no response");
     windlass_test_set_config("{\"a\":1}");
     WINDLASS_CHECK(windlass_json_int_at(windlass_config_get(), "/a", 0) == 1);
 }
@@ -532,7 +532,7 @@ WINDLASS_TEST(a_write_about_an_older_version_is_a_conflict) {
     WINDLASS_CHECK(windlass_writes_delete(&target, &delete_options, NULL) == NULL);
 }
 
-WINDLASS_TEST(a_deletion_that_is_only_tried_deletes_nothing) {
+WINDLASS_TEST(a_dry_run_deletion_deletes_nothing) {
     windlass_ref target = put_map();
     WINDLASS_CHECK(windlass_writes_delete(&target, &(windlass_delete_options){.dry_run = true}, NULL) == NULL);
     WINDLASS_CHECK(windlass_test_object("v1", "ConfigMap", NULL, "m") != NULL && windlass_test_write_count() == 1);
@@ -548,7 +548,7 @@ static void patch_map(windlass_patch_type type) {
 static void patch_by_json(void) { patch_map(WINDLASS_PATCH_JSON); }
 static void patch_strategically(void) { patch_map(WINDLASS_PATCH_STRATEGIC); }
 
-WINDLASS_TEST(a_patch_that_cannot_be_applied_ends_the_test_unless_it_said_what_comes_of_it) {
+WINDLASS_TEST(an_unsupported_patch_needs_a_result_set_by_the_test) {
     const char *why = windlass_test_end_of(patch_by_json);
     WINDLASS_CHECK(why != NULL && strstr(why, "not supported by the test host") != NULL);
     WINDLASS_CHECK(windlass_test_end_of(patch_strategically) != NULL);

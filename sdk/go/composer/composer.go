@@ -159,7 +159,7 @@ var (
 // Register defines the plugin. Call it once, from an init function, because the host does not run main.
 func Register(of manifest.Manifest, by Func, options ...Option) {
 	if compose != nil {
-		panic("composer.Register is called twice: a plugin has one function, and tells its controllers apart by Request.Controller")
+		panic("composer.Register is called twice: a plugin has one function, and distinguishes its controllers by Request.Controller")
 	}
 	plugin, compose = of, by
 	for _, option := range options {
@@ -199,14 +199,14 @@ func write(composition Composition) (answer, error) {
 	for _, child := range composition.Children {
 		document, err := json.Marshal(child)
 		if err != nil {
-			return written, windlass.Terminal(fmt.Errorf("a child is no JSON: %w", err))
+			return written, windlass.Terminal(fmt.Errorf("a child is not JSON: %w", err))
 		}
 		written.children = append(written.children, string(document))
 	}
 	if composition.Status != nil {
 		document, err := json.Marshal(composition.Status)
 		if err != nil {
-			return written, windlass.Terminal(fmt.Errorf("the status is no JSON: %w", err))
+			return written, windlass.Terminal(fmt.Errorf("the status is not JSON: %w", err))
 		}
 		written.status = string(document)
 	}

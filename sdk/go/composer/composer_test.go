@@ -25,7 +25,7 @@ var asked = Request{
 	RawRelated:  []json.RawMessage{document("Secret", "password")},
 }
 
-func TestChildrenAndRelatedObjectsAreToldApart(t *testing.T) {
+func TestChildrenAndRelatedObjectsAreDistinguished(t *testing.T) {
 	maps, err := Children[object](asked, "v1", "ConfigMap")
 	if err != nil || len(maps) != 2 || (*maps[1])["metadata"].(object)["name"] != "b" {
 		t.Error(maps, err)
@@ -39,7 +39,7 @@ func TestChildrenAndRelatedObjectsAreToldApart(t *testing.T) {
 	}
 }
 
-func TestAnObjectIsFoundByItsWholeReference(t *testing.T) {
+func TestAnObjectIsFoundByItsFullReference(t *testing.T) {
 	secret := windlass.Ref{APIVersion: "v1", Kind: "Secret", Namespace: "prod", Name: "shop"}
 	if found, err := Child[object](asked, secret); found == nil || err != nil {
 		t.Error(found, err)
@@ -89,7 +89,7 @@ func called(t *testing.T, composition Composition, err error) (answer, []host.Fa
 	return run(asked)
 }
 
-func TestACompositionIsAnsweredWhole(t *testing.T) {
+func TestACompositionIsReturnedCompletely(t *testing.T) {
 	composition := Composition{
 		Children: []any{object{"kind": "Secret"}, struct{ Kind string }{"ConfigMap"}}, Status: object{"ready": true},
 		Events: []Event{Normal("Made", "Make", "a secret"), Warning("Bad", "Look", "it is bad")}, RequeueAfter: time.Second, AllowEmpty: true,
@@ -101,7 +101,7 @@ func TestACompositionIsAnsweredWhole(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoJSONFailsTheWholeComposition(t *testing.T) {
+func TestAnInvalidChildFailsTheWholeComposition(t *testing.T) {
 	for _, wrong := range []Composition{{Children: []any{func() {}}}, {Status: func() {}}} {
 		if _, failures := called(t, wrong, nil); len(failures) != 1 || !failures[0].Terminal {
 			t.Error(failures)

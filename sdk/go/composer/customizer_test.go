@@ -44,7 +44,7 @@ func shop(spec string) windlass.Request {
 	return windlass.Request{Raw: json.RawMessage(`{"spec": ` + spec + `}`)}
 }
 
-func TestAParentHasTheRulesThatFollowFromIt(t *testing.T) {
+func TestACustomizerReturnsRulesForItsParent(t *testing.T) {
 	registered(t, Customizer(settings))
 	rules, failures := customized(shop(`{"settings": "eur"}`))
 	if failures != nil || !reflect.DeepEqual(rules, []RelatedRule{{Watch: "settings", Names: []string{"eur"}}}) {
@@ -55,7 +55,7 @@ func TestAParentHasTheRulesThatFollowFromIt(t *testing.T) {
 	}
 }
 
-func TestAnErrorOfACustomizerHasItsClassAndAPanicIsOne(t *testing.T) {
+func TestErrorsAndPanicsOfACustomizerAreReported(t *testing.T) {
 	registered(t, Customizer(settings))
 	if _, failures := customized(shop(`7`)); len(failures) != 1 || !failures[0].Terminal {
 		t.Error(failures)
@@ -78,7 +78,7 @@ func TestAManifestThatAsksForACustomizerNeedsOne(t *testing.T) {
 	t.Error(describe())
 }
 
-func TestAManifestIsThatOfAPluginWithACustomizer(t *testing.T) {
+func TestAPluginWithACustomizerHasAManifest(t *testing.T) {
 	registered(t, Customizer(settings))
 	if document := describe(); !strings.Contains(document, `{"type":"customize"}`) {
 		t.Error(document)

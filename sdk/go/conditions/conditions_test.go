@@ -8,7 +8,7 @@ import (
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-func TestAConditionKeepsItsTimeAsLongAsItsStatus(t *testing.T) {
+func TestTheTransitionTimeChangesOnlyWithTheStatus(t *testing.T) {
 	first := Set(nil, 1, noon, Condition{Type: "Ready", Status: "False", Reason: "A"}, Condition{Type: "Other", Status: "True"})
 	later := Set(first, 2, noon.Add(time.Hour), Condition{Type: "Ready", Status: "False", Reason: "B"})
 	if got := *Find(later, "Ready"); got.LastTransitionTime != "2026-11-21T12:00:00Z" || got.Reason != "B" || got.ObservedGeneration != 2 {

@@ -44,7 +44,7 @@ func TestEachLevelHasItsOwn(t *testing.T) {
 	}
 }
 
-func TestLoggersThatGoOnFromOneDoNotMix(t *testing.T) {
+func TestDerivedLoggersDoNotShareFields(t *testing.T) {
 	host := windlasstest.New(t)
 	logger := slog.With("a", 1)
 	one, other := logger.With("b", 2), logger.With("c", 3)

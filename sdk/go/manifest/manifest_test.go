@@ -25,7 +25,7 @@ func parsed(t *testing.T, text string) any {
 	return value
 }
 
-func TestAManifestSaysWhatIsSaidAndNothingElse(t *testing.T) {
+func TestAManifestHasOnlyTheSetFields(t *testing.T) {
 	manifest := Manifest{
 		Name: "shop", Version: "0.1.0", Controllers: []Controller{{Name: "shop", Primary: Watch{APIVersion: "example.com/v1", Kind: "Shop"}}},
 	}
@@ -38,7 +38,7 @@ func TestAManifestSaysWhatIsSaidAndNothingElse(t *testing.T) {
 	}
 }
 
-func TestEachPartIsWrittenAsTheSchemaHasIt(t *testing.T) {
+func TestEachPartHasTheFormOfTheSchema(t *testing.T) {
 	for _, each := range []struct {
 		part   any
 		wanted string

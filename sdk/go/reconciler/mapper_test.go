@@ -53,7 +53,7 @@ func registered(t *testing.T, of manifest.Manifest, options ...Option) *windlass
 	return windlasstest.New(t)
 }
 
-func TestEachChangeHasItsTargetsOfBothStates(t *testing.T) {
+func TestEachChangeHasTheTargetsOfBothStates(t *testing.T) {
 	registered(t, mapping, Mapper(toServices))
 	web, db := map[string]string{"tier": "front", "app": "web"}, map[string]string{"app": "db"}
 	targets, failed := mapped([]windlass.Change{
@@ -71,7 +71,7 @@ func TestEachChangeHasItsTargetsOfBothStates(t *testing.T) {
 	}
 }
 
-func TestAnErrorOfAMapperNamesTheObjectAndEndsTheCall(t *testing.T) {
+func TestAnErrorOfAMapperNamesTheObject(t *testing.T) {
 	asked := 0
 	registered(t, mapping, Mapper(func(_ context.Context, change windlass.Change) ([]windlass.Target, error) {
 		asked++
@@ -83,7 +83,7 @@ func TestAnErrorOfAMapperNamesTheObjectAndEndsTheCall(t *testing.T) {
 	}
 }
 
-func TestAPanicOfAMapperIsAnErrorAndItsStackIsInTheLog(t *testing.T) {
+func TestAPanicOfAMapperIsAnErrorAndIsLogged(t *testing.T) {
 	double := registered(t, mapping, Mapper(func(context.Context, windlass.Change) ([]windlass.Target, error) {
 		deepest("oh no")
 		return nil, nil

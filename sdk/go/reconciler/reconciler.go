@@ -25,7 +25,7 @@ var (
 // Register defines the plugin. Call it once, from an init function, because the host does not run main.
 func Register(of manifest.Manifest, by Func, options ...Option) {
 	if reconcile != nil {
-		panic("reconciler.Register is called twice: a plugin has one function, and tells its controllers apart by Request.Controller")
+		panic("reconciler.Register is called twice: a plugin has one function, and distinguishes its controllers by Request.Controller")
 	}
 	plugin, reconcile = of, by
 	for _, option := range options {

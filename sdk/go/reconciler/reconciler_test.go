@@ -23,7 +23,7 @@ func called(t *testing.T, by Func) (windlass.Outcome, []host.Failure) {
 	return run(windlass.Request{Name: "a"})
 }
 
-func TestAnOutcomeIsAnsweredAndAnErrorHasItsClass(t *testing.T) {
+func TestOutcomesAndErrorsAreReturned(t *testing.T) {
 	windlasstest.New(t)
 	outcome, failures := called(t, func(_ context.Context, request windlass.Request) (windlass.Outcome, error) {
 		return windlass.RequeueAfter(time.Second), nil
@@ -47,7 +47,7 @@ func TestAnOutcomeIsAnsweredAndAnErrorHasItsClass(t *testing.T) {
 
 func deepest(text string) { panic(text) }
 
-func TestAPanicFailsTheCallAndItsStackIsInTheLog(t *testing.T) {
+func TestAPanicFailsTheCallAndIsLogged(t *testing.T) {
 	double := windlasstest.New(t)
 	_, failures := called(t, func(context.Context, windlass.Request) (windlass.Outcome, error) {
 		deepest("oh no")
@@ -65,7 +65,7 @@ type named struct{ name string }
 
 func (err *named) Error() string { return err.name }
 
-func TestAnErrorThatPanicsWhenItIsToldFailsTheCallAsAnyPanic(t *testing.T) {
+func TestAnErrorWhoseMethodsPanicFailsTheCall(t *testing.T) {
 	var none *named
 	for _, err := range []error{none, fmt.Errorf("so: %w", none), errors.Join(&named{"one"}, none)} {
 		double := windlasstest.New(t)
@@ -79,7 +79,7 @@ func TestAnErrorThatPanicsWhenItIsToldFailsTheCallAsAnyPanic(t *testing.T) {
 	}
 }
 
-func TestTheContextEndsWithTheCallAndGoroutinesThatDoNotAreTold(t *testing.T) {
+func TestTheContextEndsWithTheCallAndLeftGoroutinesAreLogged(t *testing.T) {
 	double := windlasstest.New(t)
 	ended := false
 	_, failures := called(t, func(ctx context.Context, _ windlass.Request) (windlass.Outcome, error) {

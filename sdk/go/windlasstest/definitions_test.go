@@ -46,7 +46,7 @@ func TestAnObjectThatDoesNotFitItsDefinitionIsRefusedWithThePaths(t *testing.T) 
 	}
 }
 
-func TestDefaultsAreFilledInAndWhatADefinitionLeavesOpenIsKept(t *testing.T) {
+func TestDefaultsAreFilledInAndAllowedUnknownFieldsKept(t *testing.T) {
 	host := New(t)
 	host.Define(shared(t, "shop.crd.yaml"))
 	written, err := writes.Apply(shopWith(parsed(`{"n": 1, "size": null, "port": "http", "name": null, "extra": {"a": 1}, "parts": [{}]}`)))
@@ -62,7 +62,7 @@ func TestDefaultsAreFilledInAndWhatADefinitionLeavesOpenIsKept(t *testing.T) {
 	}
 }
 
-func TestOfAWriteToTheStatusOnlyTheStatusIsJudged(t *testing.T) {
+func TestAStatusWriteIsValidatedByTheStatusAlone(t *testing.T) {
 	host := New(t)
 	host.Define(shared(t, "shop.crd.yaml"))
 	host.Put(shopWith(windlass.Object{}))
@@ -86,7 +86,7 @@ func podRef(name string) windlass.Ref {
 	return windlass.Ref{APIVersion: "v1", Kind: "Pod", Namespace: "prod", Name: name}
 }
 
-func TestWithAnObjectGoesWhatItControls(t *testing.T) {
+func TestControlledObjectsAreDeletedWithTheirOwner(t *testing.T) {
 	host := New(t)
 	host.Put(
 		shopWith(windlass.Object{}), owned("child", "u-1"), owned("grandchild", "child"), owned("waits", "u-1", "example.com/x"), owned("other", "u-2"),
@@ -106,7 +106,7 @@ func TestWithAnObjectGoesWhatItControls(t *testing.T) {
 	}
 }
 
-func TestWhatIsOrphanedStaysWithoutItsOwner(t *testing.T) {
+func TestOrphansStayWithoutTheirOwner(t *testing.T) {
 	host := New(t)
 	host.Put(shopWith(windlass.Object{}), owned("child", "u-1"))
 	if _, err := writes.Delete(shopRef, writes.Orphan); err != nil {
@@ -117,10 +117,10 @@ func TestWhatIsOrphanedStaysWithoutItsOwner(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoDefinitionOrNotUnderstoodIsRefusedWithItsLine(t *testing.T) {
+func TestUnsupportedDefinitionsAreRefusedWithTheirLine(t *testing.T) {
 	for definitions, told := range map[string]string{
 		"kind: ConfigMap":  "no CustomResourceDefinition",
-		"spec:\n  a: &x 1": "line 2: this host knows no anchors",
+		"spec:\n  a: &x 1": "line 2: the test host does not support anchors",
 		"a: [1,\n  2":      "line 2: it does not end",
 		"a: {b c}":         "line 1: the key b c has no value",
 		"a: 1\nb":          "line 2: b does not belong",
@@ -136,7 +136,7 @@ func TestWhatIsNoDefinitionOrNotUnderstoodIsRefusedWithItsLine(t *testing.T) {
 	}
 }
 
-func TestScalarsAreWhatTheyStandFor(t *testing.T) {
+func TestScalarsAreParsedToTheirValues(t *testing.T) {
 	text := "- 1\n- -1.5e3\n- 'it''s'\n- \"a\\tb # c\"\n- no # comment\n- ~\n- >\n  a\n  b\n- |\n  a\n   b\n-\n  c: d\n- http://x\n"
 	wanted := []any{int64(1), -1500.0, "it's", "a\tb # c", "no", nil, "a b\n", "a\n b\n", windlass.Object{"c": "d"}, "http://x"}
 	if found := yamlDocuments(text); !reflect.DeepEqual(found, []any{wanted}) {

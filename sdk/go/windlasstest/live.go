@@ -62,7 +62,7 @@ func (memory *memory) LiveGet(target host.Ref, subresource string, view host.Vie
 
 func (memory *memory) LiveList(query host.LiveQuery) (host.Page, *host.APIError) {
 	if query.FieldSelector != "" {
-		panic("windlasstest: lists by a field selector are not there: test what is made of the objects by itself")
+		panic("windlasstest: lists by a field selector are not supported: test the function that uses the objects directly")
 	}
 	page, failed := memory.list(query.Kind, query.Namespace, query.LabelSelector, false, nil)
 	for place, item := range page.Items {
@@ -113,7 +113,7 @@ func (memory *memory) LiveServed(kind host.Kind) (*host.Served, *host.APIError) 
 // DeleteCollection deletes the objects that the selector matches. This host does not support field selectors.
 func (memory *memory) DeleteCollection(collection host.Collection, options host.DeleteOptions) ([]host.Ref, *host.APIError) {
 	if collection.FieldSelector != "" {
-		panic("windlasstest: collections by a field selector are not there: test what is made of the objects by itself")
+		panic("windlasstest: collections by a field selector are not supported: test the function that uses the objects directly")
 	}
 	memory.mutex.Lock()
 	defer memory.mutex.Unlock()

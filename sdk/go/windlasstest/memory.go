@@ -65,7 +65,7 @@ func (memory *memory) CacheGetMany(targets []host.Ref, fields []string) []host.R
 
 func (memory *memory) CacheList(query host.CacheQuery) (host.Page, *host.APIError) {
 	if query.Index != "" {
-		panic("windlasstest: lists by an index are not there: test what is made of the objects by itself")
+		panic("windlasstest: lists by an index are not supported: test the function that uses the objects directly")
 	}
 	return memory.list(query.Kind, query.Namespace, query.LabelSelector, query.Owned, query.Fields)
 }

@@ -155,7 +155,7 @@ func (host *Host) Configure(config any) { host.config = text(config) }
 // request.
 func (host *Host) Fail(verb, kind string, reason windlass.Reason) {
 	host.FailWith(verb, kind, 1, &windlass.APIError{
-		Code: codes[reason], Reason: reason, StatusReason: reason.String(), Message: "the test wants it so",
+		Code: codes[reason], Reason: reason, StatusReason: reason.String(), Message: "the test makes this request fail",
 	})
 }
 

@@ -45,7 +45,7 @@ func equal(t *testing.T, what string, got, wanted any) {
 	}
 }
 
-func TestReadsFindWhatWasPut(t *testing.T) {
+func TestReadsFindStoredObjects(t *testing.T) {
 	host := windlasstest.New(t)
 	host.Put(configMap("b", object{"tier": "back"}), configMap("a", object{"tier": "front"}))
 	got, err := cache.Get[object](named("a"), "/metadata/labels/tier")
@@ -110,7 +110,7 @@ func TestWritesAreCarriedOutAndRecorded(t *testing.T) {
 	equal(t, "what the plugin was told", windlass.IsAlreadyExists(host.Writes()[1].Err), true)
 }
 
-func TestEnsureCreatesPatchesAndLeavesAloneWhatTheCacheShows(t *testing.T) {
+func TestEnsureCreatesOrPatchesOnlyIfNeeded(t *testing.T) {
 	host := windlasstest.New(t)
 	ensured := func(object any) windlass.Object {
 		t.Helper()
@@ -163,7 +163,7 @@ func TestAnObjectOfAnotherControllerIsNotEnsured(t *testing.T) {
 	equal(t, "the writes", len(host.Writes()), 0)
 }
 
-func TestABatchAnswersEachInItsPlace(t *testing.T) {
+func TestABatchReturnsResultsInOrder(t *testing.T) {
 	windlasstest.New(t)
 	results := writes.Batch(
 		writes.Creation(configMap("a", nil)), writes.Creation(func() {}), writes.Deletion(named("b")),
@@ -202,7 +202,7 @@ func TestADryRunChangesNothing(t *testing.T) {
 	}
 }
 
-func TestWhatFinalizersHoldStaysUntilTheyAreGone(t *testing.T) {
+func TestAnObjectStaysWhileItHasFinalizers(t *testing.T) {
 	host := windlasstest.New(t)
 	held := configMap("a", nil)
 	held["metadata"].(object)["finalizers"] = []any{"example.com/hold"}
@@ -216,7 +216,7 @@ func TestWhatFinalizersHoldStaysUntilTheyAreGone(t *testing.T) {
 	equal(t, "whether it is gone", host.Object(named("a")), object(nil))
 }
 
-func TestOwnedObjectsArePrimarysAndClaimsTakeAndGiveUp(t *testing.T) {
+func TestOwnedWritesAndClaimsSetTheController(t *testing.T) {
 	host := windlasstest.New(t)
 	host.Put(object{"apiVersion": "example.com/v1", "kind": "Shop", "metadata": object{"name": "s", "namespace": "prod", "uid": "s-1"}})
 	shop := windlass.Ref{APIVersion: "example.com/v1", Kind: "Shop", Namespace: "prod", Name: "s"}
@@ -242,7 +242,7 @@ func TestOwnedObjectsArePrimarysAndClaimsTakeAndGiveUp(t *testing.T) {
 	equal(t, "the error", err, nil)
 }
 
-func TestARequestCanBeToldToFail(t *testing.T) {
+func TestARequestSetToFailFails(t *testing.T) {
 	host := windlasstest.New(t)
 	host.Fail("get", "ConfigMap", windlass.ServerError)
 	host.Fail("", "", windlass.Timeout)
@@ -271,7 +271,7 @@ func TestEventsAndMetricsAreRecorded(t *testing.T) {
 	equal(t, "the others", []string{host.Metrics()[1].Verb, host.Metrics()[2].Verb}, []string{"set", "observe"})
 }
 
-func TestTimeChanceAndConfigurationAreTheTests(t *testing.T) {
+func TestTheTestSetsTimeRandomnessAndConfiguration(t *testing.T) {
 	host := windlasstest.New(t)
 	equal(t, "the time", clock.Now(), host.Time)
 	one := random.Bytes(8)
@@ -287,7 +287,7 @@ func TestTimeChanceAndConfigurationAreTheTests(t *testing.T) {
 	equal(t, "one that does not fit", windlass.IsTerminal(err), true)
 }
 
-func TestWhatHasQueuedTheKeyIsTheTests(t *testing.T) {
+func TestTheTestSetsTheTriggers(t *testing.T) {
 	host := windlasstest.New(t)
 	equal(t, "the triggers of a test that sets none", len(triggers.List()), 0)
 	about := named("a")
@@ -297,7 +297,7 @@ func TestWhatHasQueuedTheKeyIsTheTests(t *testing.T) {
 	equal(t, "their text", host.Lines()[0].Fields["because"], "[Changed ConfigMap prod/a Resync]")
 }
 
-func TestHTTPIsAnsweredByTheTest(t *testing.T) {
+func TestTheTestRespondsToHTTP(t *testing.T) {
 	host := windlasstest.New(t)
 	_, err := fetching.Fetch(fetching.Request{URL: "https://example.com"})
 	var failed *fetching.Error
@@ -318,7 +318,7 @@ func TestHTTPIsAnsweredByTheTest(t *testing.T) {
 
 }
 
-func TestAFailedRequestOfTheClientNamesNoMoreOfItsURLThanThePath(t *testing.T) {
+func TestAClientsErrorDoesNotShowTheQuery(t *testing.T) {
 	windlasstest.New(t)
 	over := client.New()
 	request, _ := http.NewRequest("PUT", "https://me:secret@example.com/x?token=secret#secret", nil)
@@ -338,7 +338,7 @@ func TestAFailedRequestOfTheClientNamesNoMoreOfItsURLThanThePath(t *testing.T) {
 	equal(t, "the request", request.URL.String(), "https://me:secret@example.com/x?token=secret#secret")
 }
 
-func TestTheClientIsTheHosts(t *testing.T) {
+func TestTheClientUsesTheHost(t *testing.T) {
 	host := windlasstest.New(t)
 	var asked fetching.Request
 	host.HTTP = func(request fetching.Request) (fetching.Response, error) {
@@ -393,7 +393,7 @@ func TestLiveReadsHaveViewsAndParts(t *testing.T) {
 	}
 }
 
-func TestALogIsWhatTheTestSays(t *testing.T) {
+func TestTheTestSetsThePodLogs(t *testing.T) {
 	host := windlasstest.New(t)
 	pod := windlass.Ref{APIVersion: "v1", Kind: "Pod", Namespace: "prod", Name: "p"}
 	if _, err := live.Log(pod, live.LogQuery{}); !windlass.Is(err, windlass.NotFound) {
@@ -433,7 +433,7 @@ func TestAReviewIsAnsweredAndACollectionIsDeleted(t *testing.T) {
 	equal(t, "the suffix", made[len(made)-1].Options.ManagerSuffix, "tls")
 }
 
-func TestAPodThatHasGoneIsEvicted(t *testing.T) {
+func TestEvictingAMissingPodSucceeds(t *testing.T) {
 	host := windlasstest.New(t)
 	pod := windlass.Ref{APIVersion: "v1", Kind: "Pod", Namespace: "prod", Name: "p"}
 	if err := writes.Evict(pod); err != nil {

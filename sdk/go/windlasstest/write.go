@@ -256,7 +256,7 @@ func selects(selector string, object windlass.Object) bool {
 		case part == "":
 			continue
 		case strings.ContainsAny(part, "() "):
-			panic("windlasstest: the selector " + selector + " is more than this host knows")
+			panic("windlasstest: the selector " + selector + " is not supported by this host")
 		case compares:
 			is = is && has == strings.TrimSpace(strings.TrimPrefix(value, "="))
 		}

@@ -63,7 +63,7 @@ func (yaml *yaml) document() any {
 
 // wrong returns an error at the line that was read last.
 func (yaml *yaml) wrong(what string) string {
-	return fmt.Sprintf("windlasstest: the definitions are no YAML that this host knows: line %d: %s", yaml.at, what)
+	return fmt.Sprintf("windlasstest: the definitions are not YAML that the test host supports: line %d: %s", yaml.at, what)
 }
 
 // peek returns the indentation and the text of the next line that is not empty.
@@ -137,7 +137,7 @@ func (yaml *yaml) value(text string, parent int) any {
 	case '|', '>':
 		return yaml.block(text, parent)
 	case '&', '*', '!', '%', '@', '`':
-		panic(yaml.wrong("this host knows no anchors, aliases and tags: " + text))
+		panic(yaml.wrong("the test host does not support anchors, aliases and tags: " + text))
 	case '"', '\'', '[', '{':
 		return yaml.flow(text)
 	}
@@ -190,7 +190,7 @@ func (yaml *yaml) flow(text string) any {
 		case err == nil && strings.TrimSpace(rest) == "":
 			return value
 		case err == nil:
-			panic(yaml.wrong("there is more behind the value: " + rest))
+			panic(yaml.wrong("there is more text after the value: " + rest))
 		case !errors.Is(err, errUnfinished) || yaml.at == len(yaml.lines):
 			panic(yaml.wrong(err.Error() + ": " + text))
 		}

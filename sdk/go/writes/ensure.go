@@ -66,7 +66,7 @@ func Ensure(object any) (Ensured, error) {
 	}
 	var desired windlass.Object
 	if err := host.Decode(creation.Body, &desired); err != nil {
-		return Ensured{}, windlass.Terminal(fmt.Errorf("what was to be ensured is no object: %w", err))
+		return Ensured{}, windlass.Terminal(fmt.Errorf("the value to ensure is not an object: %w", err))
 	}
 	target, err := targetOf(desired)
 	if err != nil {

@@ -50,7 +50,7 @@ func marshalled(t *testing.T, object windlass.Object) string {
 	return string(text)
 }
 
-func TestAnObjectWithoutANameIsRefusedBeforeAnythingIsRead(t *testing.T) {
+func TestAnObjectWithoutANameIsRefusedBeforeAnyRead(t *testing.T) {
 	_, err := Ensure(windlass.Object{"apiVersion": "v1", "kind": "Pod", "metadata": windlass.Object{}})
 	if !windlass.IsTerminal(err) || err.Error() != "an object to write: metadata.name is missing" {
 		t.Error(err)

@@ -265,7 +265,7 @@ func Batch(operations ...Operation) []Result {
 func operation(verb host.Verb, object any, options []Option) Operation {
 	body, err := json.Marshal(object)
 	if err != nil {
-		return Operation{err: windlass.Terminal(fmt.Errorf("what was to be written is no JSON: %w", err))}
+		return Operation{err: windlass.Terminal(fmt.Errorf("the object to write is not JSON: %w", err))}
 	}
 	return with(host.Operation{Verb: verb, Body: string(body)}, options)
 }

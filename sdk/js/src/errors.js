@@ -63,5 +63,5 @@ export function isApiError(error, ...reasons) {
 /** Throws the errors that a call has collected: a single error, or an AggregateError of several. */
 export function throwAll(errors) {
   if (errors.length === 1) throw errors[0];
-  if (errors.length > 1) throw new Collected(errors, `${errors.length} things went wrong`);
+  if (errors.length > 1) throw new Collected(errors, `${errors.length} operations failed`);
 }

@@ -67,7 +67,7 @@ function reasonAgainst(value, inner) {
   if (inner instanceof Number) return 'an object of Number: make it a number, as by Number(value) without new';
   if (inner instanceof Map) return 'a Map: make it an object, as by Object.fromEntries(map)';
   if (inner instanceof Set) return 'a Set: make it an array, as by [...set]';
-  if (typeof inner === 'number' && !Number.isFinite(inner)) return `${inner}, which JSON has no number for`;
+  if (typeof inner === 'number' && !Number.isFinite(inner)) return `${inner}, which JSON cannot represent`;
   if (inner === null && Number.isNaN(value?.getTime?.())) return 'a Date without a time: what it was made of is no date';
   if (typeof inner !== 'object' || inner === null) return undefined;
   const kind = Object.prototype.toString.call(inner).slice(8, -1);

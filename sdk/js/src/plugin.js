@@ -14,7 +14,7 @@ import { CompositionRequest, Request } from './request.js';
 import { known, list, milliseconds, nameOf, optionalMilliseconds, refusePromise } from './wire.js';
 
 export function defineReconciler(definition) {
-  const given = known(definition, ['manifest', 'reconcile', 'map'], 'what defineReconciler is given');
+  const given = known(definition, ['manifest', 'reconcile', 'map'], 'the argument of defineReconciler');
   const { reconcile, map } = given;
   const text = manifestText(given);
   const plugin = callable(reconcile, 'reconcile');
@@ -27,7 +27,7 @@ export function defineReconciler(definition) {
 }
 
 export function defineComposer(definition) {
-  const given = known(definition, ['manifest', 'compose', 'customize'], 'what defineComposer is given');
+  const given = known(definition, ['manifest', 'compose', 'customize'], 'the argument of defineComposer');
   const { compose, customize } = given;
   const text = manifestText(given);
   const plugin = callable(compose, 'compose');
@@ -84,7 +84,7 @@ function reported(error, isFirst) {
 
 function outcomeOf(answer) {
   refusePromise(answer, 'reconcile');
-  const { requeueAfterMs } = known(answer ?? undefined, ['requeueAfterMs'], 'what reconcile returned');
+  const { requeueAfterMs } = known(answer ?? undefined, ['requeueAfterMs'], 'the result of reconcile');
   return { requeueAfterMs: optionalMilliseconds(requeueAfterMs, 'requeueAfterMs') };
 }
 
@@ -93,7 +93,7 @@ const COMPOSITION = ['children', 'status', 'events', 'requeueAfterMs', 'allowEmp
 function compositionOf(answer) {
   refusePromise(answer, 'compose');
   if (answer === undefined) throw new TypeError('compose returned nothing; to leave all as it is, return {children: []}');
-  const { children, status, events = [], requeueAfterMs, allowEmpty, finalized } = known(answer, COMPOSITION, 'what compose returned');
+  const { children, status, events = [], requeueAfterMs, allowEmpty, finalized } = known(answer, COMPOSITION, 'the result of compose');
   return {
     children: list(children ?? [], 'children').map((child, place) => stringify(child, `children[${place}]`)),
     status: status === undefined || status === null ? undefined : stringify(status, 'status'),

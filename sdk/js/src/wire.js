@@ -61,7 +61,7 @@ export function list(value, what) {
 /** Checks the list that a function of the plugin returned. */
 export function listFrom(answer, name) {
   refusePromise(answer, name);
-  return list(answer, `what ${name} returned`);
+  return list(answer, `the result of ${name}`);
 }
 
 export function refusePromise(answer, name) {

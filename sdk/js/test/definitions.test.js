@@ -22,7 +22,7 @@ function pod(name, owner, ...finalizers) {
   return { apiVersion: 'v1', kind: 'Pod', metadata: { name, namespace: 'prod', uid: name, ownerReferences, finalizers } };
 }
 
-test('an object that does not fit its definition is refused with the paths', () => {
+test('an invalid object is refused with the paths', () => {
   const host = new TestHost({ crds: CRD });
   for (const { spec, told } of WRONG) {
     const isRefused = (error) => isApiError(error, 'invalid') && error.message.endsWith(`the object does not fit its definition: ${told}`);
@@ -32,7 +32,7 @@ test('an object that does not fit its definition is refused with the paths', () 
   host.run(() => writes.create({ apiVersion: 'v1', kind: 'Pod', metadata: { name: 'a', namespace: 'prod' }, sise: 1 }));
 });
 
-test('defaults are filled in, and what a definition leaves open is kept', () => {
+test('defaults are filled in, and allowed unknown fields are kept', () => {
   const host = new TestHost({ crds: CRD, objects: [shop({ n: 2 }, 'b')] });
   const { object } = host.run(() => writes.apply(shop({"n": 1, "size": null, "port": "http", "name": null, "extra": {"a": 1}, "parts": [{}]})));
   assert.deepEqual(object.spec, {"n": 1, "size": "small", "port": "http", "name": null, "extra": {"a": 1}, "parts": [{"on": true}]});
@@ -40,13 +40,13 @@ test('defaults are filled in, and what a definition leaves open is kept', () => 
   host.run(() => writes.create(shop({ n: 1, sise: 1 }, 'c'), { fieldValidation: 'ignore' }));
 });
 
-test('of a write to the status only the status is judged', () => {
+test('a status write is validated by the status alone', () => {
   const host = new TestHost({ crds: CRD, objects: [shop({})] });
   host.run(() => writes.applyStatus(SHOP, { ready: true }));
   assert.throws(() => host.run(() => writes.applyStatus(SHOP, { redy: true })), /\.status\.redy: there is no such field/);
 });
 
-test('an answer of a composer is judged, too', () => {
+test('a composition is validated, too', () => {
   const manifest = { name: 'shop', version: '0.1.0', controllers: [{ name: 'shop', primary: { apiVersion: 'v1', kind: 'ConfigMap' } }] };
   const composer = (answer) => defineComposer({ manifest, compose: () => answer });
   const host = new TestHost({ crds: CRD });
@@ -56,7 +56,7 @@ test('an answer of a composer is judged, too', () => {
   assert.throws(() => host.compose(composer({ children: [shop({ n: 0 })] }), { parent }), /\.spec\.n: 0 is too small/);
 });
 
-test('with an object goes what it controls', () => {
+test('controlled objects are deleted with their owner', () => {
   const owner = shop({ n: 1 });
   owner.metadata.uid = 'u-1';
   const objects = [owner, pod('child', 'u-1'), pod('grandchild', 'child'), pod('waits', 'u-1', 'example.com/x'), pod('other', 'u-2')];
@@ -69,7 +69,7 @@ test('with an object goes what it controls', () => {
   assert.deepEqual(pods(), []);
 });
 
-test('what is orphaned stays without its owner', () => {
+test('orphans stay without their owner', () => {
   const owner = shop({ n: 1 });
   owner.metadata.uid = 'u-1';
   const host = new TestHost({ objects: [owner, pod('child', 'u-1')] });
@@ -77,7 +77,7 @@ test('what is orphaned stays without its owner', () => {
   assert.deepEqual(host.get(named('v1', 'Pod', 'child')).metadata.ownerReferences, []);
 });
 
-test('what is no definition or not understood is refused with its line', () => {
+test('unsupported definitions are refused with their line', () => {
   for (const [text, told] of [
     ['kind: ConfigMap', /no CustomResourceDefinition/],
     ['spec:\n  a: &x 1', /line 2: anchors, aliases and tags/],
@@ -87,7 +87,7 @@ test('what is no definition or not understood is refused with its line', () => {
   ]) assert.throws(() => new TestHost({ crds: text }), told);
 });
 
-test('scalars are what they stand for', () => {
+test('scalars are parsed to their values', () => {
   const text = "- 1\n- -1.5e3\n- 'it''s'\n- \"a\\tb # c\"\n- no # comment\n- ~\n- >\n  a\n  b\n- |\n  a\n   b\n-\n  c: d\n- http://x\n";
   assert.deepEqual(documents(text), [[1, -1500, "it's", 'a\tb # c', 'no', null, 'a b\n', 'a\n b\n', { c: 'd' }, 'http://x']]);
   assert.deepEqual(documents('{"a": [1]}'), [{ a: [1] }]);

@@ -22,7 +22,7 @@ for (const { name, cached, desired, patch, version, controlledBy } of CASES) {
   });
 }
 
-test('ensure creates, patches, and leaves alone what the cache shows', () => {
+test('ensure creates or patches only if needed', () => {
   const host = new TestHost();
   const effectOf = (object) => {
     const { effect, object: now } = host.run(() => writes.ensure(object));
@@ -48,7 +48,7 @@ test('ensure refuses an object of another controller', () => {
   assert.deepEqual(host.writes, []);
 });
 
-test('an object without a name is refused before anything is read', () => {
+test('an object without a name is refused before any read', () => {
   const host = new TestHost();
   host.failNext({ call: 'cache.get' }, { reason: 'not-watched' });
   assert.throws(() => host.run(() => writes.ensure({ apiVersion: 'v1', kind: 'Pod', metadata: {} })), {

@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { test } from 'node:test';
 import { parse, stringify } from 'windlass';
 
-test('whole numbers survive, whatever their size', () => {
+test('whole numbers are exact, whatever their size', () => {
   for (const text of ['9007199254740991', '9007199254740992', '-9223372036854775808', '18446744073709551615', '123456789012345678901234567890']) {
     const document = `{"a":[1,${text}],"b":"${text}"}`;
     assert.equal(stringify(parse(document)), document);
@@ -13,7 +13,7 @@ test('whole numbers survive, whatever their size', () => {
   assert.equal(stringify({ a: 2n ** 64n, b: undefined }), '{"a":18446744073709551616}');
 });
 
-test('what only looks like a large number stays as it is', () => {
+test('a text that looks like a large number is unchanged', () => {
   const document = '{"#1":"#12345678901234567890","k":"#","e":"\\u0023x","q":"a\\"12345678901234567890","f":1.2345678901234567,"x":1e-20,"12345678901234567890":12345678901234567890}';
   const value = parse(document);
   assert.equal(value['#1'], '#12345678901234567890');
@@ -22,13 +22,13 @@ test('what only looks like a large number stays as it is', () => {
   assert.deepEqual(parse(stringify(value)), value);
 });
 
-test('a number at any place of a text is seen', () => {
+test('a number at any place of a text is found', () => {
   for (let before = 0; before < 40; before += 1) {
     assert.equal(parse(`${' '.repeat(before)}1234567890123456789`), 1234567890123456789n);
   }
 });
 
-test('any text survives, also lone surrogates and null characters', () => {
+test('any text is kept exactly, even lone surrogates and null characters', () => {
   const texts = ['', '\0', 'grüße 世界 \u{1F600}', '\ud800', 'a\udc00b', '\u2028', '"\\/'];
   assert.deepEqual(parse(stringify(texts)), texts);
   assert.ok(stringify(texts).isWellFormed());
@@ -41,7 +41,7 @@ test('a key named __proto__ is a key', () => {
   assert.equal(stringify(value), '{"__proto__":{"a":12345678901234567890}}');
 });
 
-test('what is no JSON is named in the error', () => {
+test('an error names the value that is not JSON', () => {
   const ring = {};
   ring.self = ring;
   assert.throws(() => stringify(ring, 'the object'), /the object cannot be written as JSON: .*circular/);
@@ -49,7 +49,7 @@ test('what is no JSON is named in the error', () => {
 });
 
 test('a number that is not finite is refused, and the error says where', () => {
-  assert.throws(() => stringify({ spec: { ports: [{ a: 1 }, { port: NaN }] } }, 'the patch'), { message: 'the patch: /spec/ports/1/port is NaN, which JSON has no number for' });
+  assert.throws(() => stringify({ spec: { ports: [{ a: 1 }, { port: NaN }] } }, 'the patch'), { message: 'the patch: /spec/ports/1/port is NaN, which JSON cannot represent' });
   assert.throws(() => stringify({ big: 2n ** 64n, low: -Infinity }), /the value: \/low is -Infinity/);
   assert.throws(() => stringify(NaN), /the value is NaN/);
   assert.equal(stringify({ a: null, b: 2n ** 64n, c: [undefined, 1.5], d: 'NaN' }), '{"a":null,"b":18446744073709551616,"c":[null,1.5],"d":"NaN"}');
@@ -96,7 +96,7 @@ test("the language's own objects are refused, by their kind and place, and an au
   assert.equal(stringify(value), '{"port":{"port":80},"list":[],"bare":{"a":1},"told":"a","url":"http://a.dev/","list2":[null,null,null]}');
 });
 
-test('what a toJSON throws is told, whatever it is', () => {
+test('an exception of toJSON is reported, whatever its type', () => {
   for (const [thrown, text] of [[null, 'null'], ['no port', 'no port'], [{ a: 1 }, '{"a":1}'], [new Error('odd'), 'odd']]) {
     const object = { toJSON() { throw thrown; } };
     assert.throws(() => stringify(object), { name: 'TypeError', message: `the value cannot be written as JSON: ${text}`, cause: thrown });
@@ -119,7 +119,7 @@ test("what an author has made of the language's prototypes stays, and is heeded"
   }
 });
 
-test('a frozen prototype is no hindrance', () => {
+test('objects may have a frozen prototype', () => {
   const code = `
     Object.freeze(Number.prototype);
     const { stringify } = await import('windlass');
@@ -130,7 +130,7 @@ test('a frozen prototype is no hindrance', () => {
   assert.match(stdout, /^\{"a":1,"b":18446744073709551616,"message":"the value: \/a\/0 is an object of Number/, stderr);
 });
 
-test('an author is not asked twice for what JSON is made of', () => {
+test('getters and toJSON are called only once', () => {
   let asked = 0;
   const object = { toJSON() { asked += 1; return { a: null, b: {}, c: 'null' }; } };
   assert.equal(stringify({ object }), '{"object":{"a":null,"b":{},"c":"null"}}');

@@ -18,7 +18,7 @@ function inCall(host, call) {
   return answer;
 }
 
-test('a cache reads one, several, and lists over all pages', () => {
+test('the cache reads one, several and all pages', () => {
   const host = new TestHost({ objects: ['a', 'b', 'c'].map((name) => pod(name, { app: name === 'c' ? 'x' : 'y' })) });
   inCall(host, () => {
     assert.equal(cache.get({ ...pods, namespace: 'prod', name: 'a' }).spec.node, 'a');
@@ -41,7 +41,7 @@ test('a cache reads one, several, and lists over all pages', () => {
   });
 });
 
-test('writes carry their options, and what is written is read', () => {
+test('writes have their options, and written objects can be read', () => {
   const host = new TestHost();
   inCall(host, () => {
     writes.create(pod('a'), { owned: true });
@@ -62,7 +62,7 @@ test('writes carry their options, and what is written is read', () => {
   assert.deepEqual(host.writes.at(-2).options, { propagation: 'background', gracePeriodMs: 1500, dryRun: false });
 });
 
-test('a strategic patch can own, once, and other patches cannot, as in the host', () => {
+test('only a strategic patch can own, as in the host', () => {
   const host = new TestHost({ objects: [pod('a')] });
   const target = { ...pods, namespace: 'prod', name: 'a' };
   inCall(host, () => {
@@ -75,7 +75,7 @@ test('a strategic patch can own, once, and other patches cannot, as in the host'
   });
 });
 
-test('a primary without a uid keeps the one that it was given', () => {
+test('a primary without a uid keeps the generated one', () => {
   const host = new TestHost();
   const manifest = { name: 'shop', version: '0.1.0', controllers: [{ name: 'shop', primary: { apiVersion: 'v1', kind: 'Shop' }, owns: [pods] }] };
   const seen = [];
@@ -100,7 +100,7 @@ test('a scale patches its subresource, and an eviction is created below its pod'
   assert.ok(eviction.object.deleteOptions.preconditions.uid && !('uid' in eviction.options.subresource.parent));
 });
 
-test('a pod that has gone is evicted, and one that may not go is an error', () => {
+test('evicting a missing pod succeeds, and a refusal fails', () => {
   const host = new TestHost();
   const gone = { ...pods, namespace: 'prod', name: 'a' };
   inCall(host, () => {
@@ -123,7 +123,7 @@ test('live reads have views and parts', () => {
   });
 });
 
-test('logs and kinds are what the test says', () => {
+test('the test sets logs and served kinds', () => {
   const host = new TestHost();
   const target = { ...pods, namespace: 'prod', name: 'a' };
   inCall(host, () => {
@@ -170,7 +170,7 @@ test('a claim adopts and releases, and throws every error', () => {
   inCall(host, () => assert.throws(() => owners.claim(pods, 'app=x'), (error) => error.errors[0].reason === 'conflict'));
 });
 
-test('events, metrics and configuration go over as they are', () => {
+test('events, metrics and configuration are passed unchanged', () => {
   const host = new TestHost({ config: { greeting: 'hello' } });
   const runs = metrics.counter('runs_total', { help: 'Runs.', labels: ['result'] });
   inCall(host, () => {
@@ -187,7 +187,7 @@ test('events, metrics and configuration go over as they are', () => {
   assert.deepEqual({ ...runs }, { name: 'runs_total', type: 'counter', help: 'Runs.', labels: ['result'] });
 });
 
-test('triggers are those that a test sets', () => {
+test('the test sets the triggers', () => {
   const host = new TestHost();
   assert.deepEqual(inCall(host, triggers.list), []);
   host.triggers = [{ reason: 'Changed', watch: 'pods', object: { ...pods, namespace: 'prod', name: 'a', uid: 'u-2' } }, { reason: 'Resync' }];
@@ -195,7 +195,7 @@ test('triggers are those that a test sets', () => {
   assert.deepEqual(inCall(new TestHost({ triggers: [{ reason: 'Start' }] }), triggers.list), [{ reason: 'Start' }]);
 });
 
-test('what is none is in no trigger, and the one cluster in no reference', () => {
+test('triggers and references have no empty fields', () => {
   const object = { cluster: null, ...pods, namespace: null, name: 'a', uid: null };
   const host = new TestHost({ triggers: [{ reason: 'Deleted', watch: null, object }, { reason: 'Retry', watch: null, object: null }] });
   assert.deepEqual(inCall(host, triggers.list), [{ reason: 'Deleted', object: { ...pods, name: 'a' } }, { reason: 'Retry' }]);
@@ -284,7 +284,7 @@ test('the transition time stays while the status does', () => {
   assert.deepEqual(conditions.remove(second, 'Ready'), [first[1]]);
 });
 
-test('an object has the wanted fields whatever others added', () => {
+test('hasFields ignores fields of others', () => {
   const object = { spec: { ports: [{ name: 'admin' }, { name: 'http', port: 80 }], type: 'ClusterIP' } };
   assert.ok(hasFields(object, { spec: { ports: [{ name: 'http' }], none: undefined } }));
   assert.ok(!hasFields(object, { spec: { ports: [{ name: 'http', port: 81 }] } }));

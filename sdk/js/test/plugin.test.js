@@ -35,7 +35,7 @@ test('a field that a manifest does not have is refused, at any depth, with a hin
   assert.throws(() => defineReconciler(), /the manifest must be an object, not null/);
 });
 
-test('predicates are looked into as deep as they are nested', () => {
+test('nested predicates are checked', () => {
   const define = (predicate) => () => {
     const controllers = [{ name: 'a', primary: { ...watch, predicates: [predicate] } }];
     return defineReconciler({ manifest: { ...manifest, controllers }, reconcile() {} });
@@ -45,7 +45,7 @@ test('predicates are looked into as deep as they are nested', () => {
   assert.throws(misspelt, /predicates\[0\]\.predicates\[0\]\.predicate: there is no field "pointer"/);
 });
 
-test('conditions are looked into, also within an any', () => {
+test('conditions are checked, even within an any', () => {
   const define = (condition) => () => {
     const controllers = [{ name: 'a', primary: { ...watch, where: [condition] } }];
     return defineReconciler({ manifest: { ...manifest, controllers }, reconcile() {} });
@@ -65,7 +65,7 @@ test('the text of a selector has every requirement', () => {
   assert.throws(() => selectorText({ matchExpressions: [{ key: 'a', operator: 'In' }] }), /"a" has none/);
 });
 
-test('a request gives its object and who it is about', () => {
+test('a request has its object and its key', () => {
   let seen;
   new TestHost().reconcile(plugin((request) => { seen = request; }), { object: shop(), attempt: 3 });
   assert.deepEqual([seen.namespace, seen.name, seen.uid, seen.deleting, seen.attempt], ['prod', 'shop', 'u-1', false, 3]);
@@ -85,19 +85,19 @@ test('an outcome is nothing or a time', () => {
   assert.match(outcome({ requeueAfter: 5 }).failures[0].transient, /did you mean "requeueAfterMs"\?/);
 });
 
-test('an async function is refused by an error that says what to do', () => {
+test('an async function is refused with advice', () => {
   const { failures } = new TestHost().reconcile(plugin(async () => {}), { object: shop() });
   assert.match(failures[0].transient, /reconcile returned a promise.*without async and await/);
 });
 
-test('an API error keeps its class, thrown as it is or as a cause', () => {
+test('an API error keeps its class, even as a cause', () => {
   assert.deepEqual(failuresOf(refused('conflict')).map(({ api }) => [api.reason, api.message]), [['conflict', 'text']]);
   const wrapped = new Error('the settings', { cause: new Error('the shop', { cause: refused('forbidden') }) });
   const [{ api }] = failuresOf(wrapped);
   assert.deepEqual([api.reason, api.message], ['forbidden', 'the settings: the shop: text']);
 });
 
-test('a transient failure may have a delay, which it keeps when it is wrapped and joined', () => {
+test('a wrapped or joined transient failure keeps its delay', () => {
   const busy = new Transient('a backup runs', { retryAfterMs: 1500 });
   const failure = { transient: 'a backup runs', retryAfterMs: 1500 };
   assert.deepEqual(failuresOf(busy), [failure]);
@@ -116,7 +116,7 @@ test('a transient failure may have a delay, which it keeps when it is wrapped an
   assert.deepEqual(failuresOf(Object.assign(new Error('odd'), { retryAfterMs: 5 })), [{ transient: 'odd' }]);
 });
 
-test('a delay that is none is told, not trapped', () => {
+test('an invalid delay is reported, not trapped', () => {
   assert.throws(() => new Transient('later', { retryAfterMs: -1 }), /^TypeError: retryAfterMs must be a number of milliseconds, not number -1$/);
   // The second argument of a Transient may have other options, or be null.
   assert.deepEqual(failuresOf(new Transient('later', { code: 7 })), [{ transient: 'later' }]);
@@ -125,7 +125,7 @@ test('a delay that is none is told, not trapped', () => {
   assert.deepEqual(failuresOf(changed), [{ transient: 'TypeError: the retryAfterMs of a Transient must be a number of milliseconds, not string 5 s' }]);
 });
 
-test('joined errors are told one by one, each by its class', () => {
+test('joined errors are reported one by one, each by its class', () => {
   const host = new TestHost();
   const inner = new AggregateError([new TypeError('odd'), refused('invalid')]);
   const failures = failuresOf(new AggregateError([new Terminal('never'), new Error('both', { cause: inner }), new Transient('later')]), host);
@@ -137,7 +137,7 @@ test('joined errors are told one by one, each by its class', () => {
 
 const told = (error) => failuresOf(error).map(({ api, terminal, transient }) => api?.message ?? terminal ?? transient);
 
-test('what was said around an error is told with it, and nothing twice', () => {
+test('wrapping texts are reported without repeats', () => {
   const conflict = refused('conflict');
   const quoting = (error) => new Error(`the shop: ${error}`, { cause: error });
   assert.deepEqual(told(quoting(conflict)), ['the shop: text']);
@@ -152,7 +152,7 @@ test('what was said around an error is told with it, and nothing twice', () => {
   assert.deepEqual(new TestHost().reconcile(plugin(collected), { object: shop() }).failures.map(({ api, terminal }) => api?.message ?? terminal), ['text', 'never']);
 });
 
-test('a text that stands in another by chance is told with it', () => {
+test('a text contained by chance is still reported', () => {
   for (const [outer, inner, all] of [
     ['cannot read workshop', 'shop', 'cannot read workshop: shop'],
     ['cannot read shop-1', 'shop', 'cannot read shop-1: shop'],
@@ -186,7 +186,7 @@ test('a text that stands in another by chance is told with it', () => {
   assert.deepEqual(told(new AggregateError([new Terminal('port')], 'transport')), ['transport: port']);
 });
 
-test('an error without a message says nothing that another could be taken to repeat', () => {
+test('an error without a message is never taken for a repeat', () => {
   for (const silent of [new Error(''), new Transient(), new Terminal('')]) {
     assert.deepEqual(told(new Error('an Error: of mine', { cause: silent })), ['an Error: of mine']);
     assert.deepEqual(told(new Error(`the shop: ${silent}`, { cause: silent })), [`the shop: ${silent}`]);
@@ -195,7 +195,7 @@ test('an error without a message says nothing that another could be taken to rep
   assert.deepEqual(told(new Error('the shop', { cause: new TypeError('') })), ['the shop: TypeError']);
 });
 
-test('the cause of joined errors is told with each, which keep their classes', () => {
+test('the cause of joined errors is reported with each of them', () => {
   const cause = new Error('no network', { cause: new Transient('reset') });
   const both = new AggregateError([refused('conflict'), new Terminal('never')], 'both', { cause });
   assert.deepEqual(told(both), ['both: no network: reset: text', 'both: no network: reset: never']);
@@ -209,7 +209,7 @@ test('the cause of joined errors is told with each, which keep their classes', (
   });
 });
 
-test('an error in two branches of joined errors is told in both, and logged once', () => {
+test('an error in two branches is reported twice and logged once', () => {
   const host = new TestHost();
   const odd = new RangeError('odd');
   const all = new AggregateError([odd, new AggregateError([odd, new Terminal('never')], 'more')], 'all');
@@ -217,7 +217,7 @@ test('an error in two branches of joined errors is told in both, and logged once
   assert.equal(host.logs.length, 1);
 });
 
-test('an error that is thrown with its joined errors as the cause ends, and the others keep their classes', () => {
+test('a joined error may have its own group as the cause', () => {
   const odd = new RangeError('odd');
   const both = new AggregateError([odd, new Terminal('never')], 'both');
   odd.cause = both;
@@ -225,7 +225,7 @@ test('an error that is thrown with its joined errors as the cause ends, and the 
   assert.deepEqual(failuresOf(odd), [{ transient: 'RangeError: odd: both: RangeError: odd' }, { terminal: 'RangeError: odd: both: never' }]);
 });
 
-test('a reference that is none is told by its formatter, and an ApiError can do without one', () => {
+test('formatRef refuses a missing reference, but an ApiError may lack one', () => {
   for (const none of [null, undefined, 'a']) assert.throws(() => formatRef(none), /^TypeError: formatRef needs a reference, not /);
   for (const none of [null, undefined]) {
     const error = Object.assign(refused('conflict'), { object: none });
@@ -234,7 +234,7 @@ test('a reference that is none is told by its formatter, and an ApiError can do 
   }
 });
 
-test('the outermost class counts, and errors that hold themselves end', () => {
+test('the outermost class counts, and errors may contain themselves', () => {
   assert.deepEqual(failuresOf(new Terminal('no', { cause: refused('conflict') })), [{ terminal: 'no: patch pods: Why: text' }]);
   const ring = new Error('ring');
   ring.cause = ring;
@@ -244,7 +244,7 @@ test('the outermost class counts, and errors that hold themselves end', () => {
   assert.deepEqual(failuresOf(joined), [{ transient: 'all' }]);
 });
 
-test('an uncaught exception is logged with its stack, and the next call goes on', () => {
+test('an uncaught exception is logged and does not affect the next call', () => {
   const host = new TestHost();
   function deepest() {
     throw new TypeError('not a function');
@@ -263,7 +263,7 @@ test('anything may be thrown', () => {
   }
 });
 
-test('what cannot be read of an error is told in its place', () => {
+test('an unreadable part of an error is reported as such', () => {
   const throwing = (field, thrown) => Object.defineProperty(new Error('odd'), field, { get() { throw thrown; } });
   const host = new TestHost();
   const unreadable = throwing('message', new TypeError('no message'));
@@ -274,7 +274,7 @@ test('what cannot be read of an error is told in its place', () => {
   assert.deepEqual(failuresOf(Object.assign(() => {}, { toString() { throw new Transient('no text'); } })), [{ transient: 'no text' }]);
 });
 
-test('one of joined errors that cannot be read takes from the others neither class nor text', () => {
+test('an unreadable joined error does not affect the others', () => {
   const host = new TestHost();
   const throwing = (thrown) => Object.defineProperty(new Error('odd'), 'message', { get() { throw thrown; } });
   const unreadable = throwing(new TypeError('no message'));
@@ -285,7 +285,7 @@ test('one of joined errors that cannot be read takes from the others neither cla
   assert.deepEqual(host.logs.map(({ message }) => message), ['TypeError: no message']);
 });
 
-test('a cause that is null is none', () => {
+test('a null cause counts as no cause', () => {
   assert.deepEqual(failuresOf(new Transient('later', { cause: null })), [{ transient: 'later' }]);
   assert.deepEqual(failuresOf(new Error('odd', { cause: null })), [{ transient: 'odd' }]);
 });
@@ -298,7 +298,7 @@ test('an expected failure is not logged', () => {
   assert.deepEqual(failuresOf(new HttpError('GET x', 'invalid-request', 'odd')), [{ terminal: 'GET x: invalid-request: odd' }]);
 });
 
-test('an HTTP request that is not granted is a denial, and keeps what is said around it', () => {
+test('a denied HTTP request is a denial with its context', () => {
   const host = new TestHost();
   const denied = new HttpError('GET x', 'not-granted', 'no rule');
   const [{ api }] = failuresOf(new Error('cannot ask', { cause: denied }), host);
@@ -315,7 +315,7 @@ test('errors are found by class wherever they are', () => {
   assert.throws(() => throwAll([1, 2]), AggregateError);
 });
 
-test('a composer answers children, status and events, and finds its objects by reference', () => {
+test('a composer returns children, status and events', () => {
   const secret = { apiVersion: 'v1', kind: 'Secret', metadata: { name: 'shop', namespace: 'prod' } };
   const composer = defineComposer({
     manifest,
@@ -344,7 +344,7 @@ const mapping = (type) => {
 const mapped = (map) => defineReconciler({ manifest: mapping('mapper'), reconcile() {}, map });
 const customized = (customize) => defineComposer({ manifest: mapping('customize'), compose: () => ({ children: [] }), customize });
 
-test('a mapper is asked about each change, and names primaries by key or by a value in an index', () => {
+test('a mapper is called for each change and returns both kinds of targets', () => {
   const seen = [];
   const plugin = mapped((watch, change) => {
     seen.push([watch, change.old?.metadata.name ?? null, change.new?.metadata.name ?? null]);
@@ -368,10 +368,10 @@ test('a target may be cluster-scoped', () => {
   }
 });
 
-test('a wrong answer of a mapper says where it is wrong', () => {
+test('an invalid result of a mapper is named by its place', () => {
   for (const [answer, says] of [
-    [undefined, 'what map returned must be an array, not undefined'],
-    [{ name: 'a' }, 'what map returned must be an array, not a value of type object'],
+    [undefined, 'the result of map must be an array, not undefined'],
+    [{ name: 'a' }, 'the result of map must be an array, not a value of type object'],
     [[{ name: 'a' }, 'b'], 'targets[1] must be an object, not string b'],
     [[null], 'targets[0] must be an object, not null'],
     [[{}], 'targets[0].name must be a string, not undefined'],
@@ -403,7 +403,7 @@ test('an error of a mapper is a text, and its stack is in the log', () => {
   assert.throws(() => host.run(() => { throw 'a text of the test'; }), /a text of the test/);
 });
 
-test('a composer names the objects that are related', () => {
+test('a customizer selects related objects', () => {
   const parent = { ...shop(), spec: { settings: 'shared' } };
   const plugin = customized(({ object, deleting }) => [
     { watch: 'pods', names: [object.spec.settings], namespace: 'common' }, { watch: 'pods', labelSelector: 'app=web', names: null },
@@ -415,9 +415,9 @@ test('a composer names the objects that are related', () => {
   assert.equal(new TestHost().customize(plugin, { parent, deleting: true }).rules.length, 3);
 });
 
-test('a wrong rule says where it is wrong, and an error keeps its class', () => {
+test('an invalid rule is named by its place, and an error keeps its class', () => {
   for (const [answer, says] of [
-    [undefined, 'what customize returned must be an array, not undefined'],
+    [undefined, 'the result of customize must be an array, not undefined'],
     [['pods'], 'rules[0] must be an object, not string pods'],
     [[{ watch: 'pods' }, {}], 'rules[1].watch must be a string, not undefined'],
     [[{ watch: 'pods', names: 'a' }], 'rules[0].names must be an array, not string a'],
@@ -447,11 +447,11 @@ test('a composition with a misspelt field fails', () => {
   assert.match(new TestHost().compose(nothing, { parent: shop() }).failures[0].transient, /compose returned nothing/);
 });
 
-test('without a host a call says how to get one', () => {
+test('a call without a host says how to get one', () => {
   assert.throws(() => cache.get({ ...watch, name: 'a' }), /cache\.get needs the Windlass host.*windlass\/testing/);
 });
 
-test('what is given wrongly is told, not trapped', () => {
+test('invalid arguments are reported, not trapped', () => {
   const host = new TestHost();
   const failing = (call) => assert.throws(() => host.run(call), TypeError);
   failing(() => cache.get({ apiVersion: 'v1', kind: 'Pod' }));

@@ -22,7 +22,7 @@ test('a quantity is an amount', () => {
   }
 });
 
-test('what is no quantity is named', () => {
+test('an invalid quantity is named', () => {
   for (const text of ['', '.', '-', '1.2.3', '1K', '1kb', '1 Gi', 'Gi', '1e', '1e999', '0x1', 'NaN', undefined]) {
     assert.throws(() => quantityToScalar(text), /is not a quantity, which is like 500m/, text);
   }

@@ -9,7 +9,7 @@ const host = new URL('../src/host/', import.meta.url);
 const skip = !existsSync(new URL('cache.wit', wit));
 const camelCase = (name) => name.replace(/-(.)/g, (_, letter) => letter.toUpperCase());
 
-test('the SDK is for the interface as it is', { skip }, () => {
+test('the SDK matches the current interface', { skip }, () => {
   const files = readdirSync(wit).filter((name) => name.endsWith('.wit')).sort();
   const digest = (name) => createHash('sha256').update(readFileSync(new URL(name, wit))).digest('hex');
   const now = files.map((name) => `${digest(name)}  ${name}\n`).join('');
@@ -17,7 +17,7 @@ test('the SDK is for the interface as it is', { skip }, () => {
   assert.equal(noted, now, 'wit/ has changed: see what follows for src/ and its types, then run `sha256sum *.wit` in wit/');
 });
 
-test('each function of an import is there, for the component and for tests', { skip }, () => {
+test('every imported function exists for components and tests', { skip }, () => {
   const text = readFileSync(new URL('world.wit', wit), 'utf8');
   const named = new Set([...text.matchAll(/import ([a-z]+);/g)].map(([, name]) => name));
   // Only an interpreter imports `script`, to read its script.
@@ -34,7 +34,7 @@ test('each function of an import is there, for the component and for tests', { s
   }
 });
 
-test('each export of a world is there', { skip }, () => {
+test('every export of a world exists', { skip }, () => {
   const worlds = readFileSync(new URL('world.wit', wit), 'utf8').split(/^world /m).slice(1);
   const exportsOf = (name) => {
     const world = worlds.find((text) => text.startsWith(`${name} `));

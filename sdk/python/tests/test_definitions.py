@@ -41,7 +41,7 @@ class DefinitionsTest(unittest.TestCase):
         self.assertEqual(self.host.objects, {})
         writes.create({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "namespace": "prod"}, "sise": 1})
 
-    def test_defaults_are_filled_in_and_what_a_definition_leaves_open_is_kept(self) -> None:
+    def test_defaults_are_filled_in_and_allowed_unknown_fields_kept(self) -> None:
         spec = '{"n": 1, "size": null, "port": "http", "name": null, "extra": {"a": 1}, "parts": [{}]}'
         filled = '{"n": 1, "size": "small", "port": "http", "name": null, "extra": {"a": 1}, "parts": [{"on": true}]}'
         self.assertEqual(writes.apply(shop(json.loads(spec)))["spec"], json.loads(filled))
@@ -49,13 +49,13 @@ class DefinitionsTest(unittest.TestCase):
         self.assertEqual(self.host.get("example.com/v1", "Shop", "b", "prod")["spec"], {"n": 2, "size": "small"})
         writes.create(shop({"n": 1, "sise": 1}, "c"), field_validation="ignore")
 
-    def test_of_a_write_to_the_status_only_the_status_is_judged(self) -> None:
+    def test_a_status_write_is_validated_by_the_status_alone(self) -> None:
         self.host.add(shop({}))
         writes.apply_status(SHOP, {"ready": True})
         with self.assertRaisesRegex(ApiError, ".status.redy: there is no such field"):
             writes.apply_status(SHOP, {"redy": True})
 
-    def test_with_an_object_goes_what_it_controls(self) -> None:
+    def test_controlled_objects_are_deleted_with_their_owner(self) -> None:
         self.host.add({**shop({"n": 1}), "metadata": {"name": "a", "namespace": "prod", "uid": "u-1"}})
         self.host.add(pod("child", "u-1"), pod("grandchild", "child"), pod("waits", "u-1", "example.com/x"), pod("other", "u-2"))
         writes.delete(SHOP)
@@ -65,7 +65,7 @@ class DefinitionsTest(unittest.TestCase):
         self.host.remove("v1", "Pod", "other", "prod")
         self.assertEqual(self.host.objects, {})
 
-    def test_what_is_orphaned_stays_without_its_owner(self) -> None:
+    def test_orphans_stay_without_their_owner(self) -> None:
         self.host.add({**shop({"n": 1}), "metadata": {"name": "a", "namespace": "prod", "uid": "u-1"}})
         self.host.add(pod("child", "u-1"))
         writes.delete(SHOP, propagation="orphan")
@@ -73,7 +73,7 @@ class DefinitionsTest(unittest.TestCase):
 
 
 class YamlTest(unittest.TestCase):
-    def test_what_is_no_definition_or_not_understood_is_refused_with_its_line(self) -> None:
+    def test_unsupported_definitions_are_refused_with_their_line(self) -> None:
         for text, told in {
             "kind: ConfigMap": "no CustomResourceDefinition",
             "spec:\n  a: &x 1": "line 2: anchors, aliases and tags",
@@ -84,7 +84,7 @@ class YamlTest(unittest.TestCase):
             with self.subTest(text), self.assertRaisesRegex(ValueError, told):
                 testing.Host(crds=text)
 
-    def test_scalars_are_what_they_stand_for(self) -> None:
+    def test_scalars_are_parsed_to_their_values(self) -> None:
         text = "- 1\n- -1.5e3\n- 'it''s'\n- \"a\\tb # c\"\n- no # comment\n- ~\n- >\n  a\n  b\n- |\n  a\n   b\n-\n  c: d\n- http://x\n"
         self.assertEqual(documents(text), [[1, -1500.0, "it's", "a\tb # c", "no", None, "a b\n", "a\n b\n", {"c": "d"}, "http://x"]])
         self.assertEqual(documents('{"a": [1]}'), [{"a": [1]}])

@@ -30,7 +30,7 @@ def messages(error: BaseException) -> list[str]:
 
 
 class FailuresOfTest(unittest.TestCase):
-    def test_an_api_error_is_passed_on_as_it_came(self) -> None:
+    def test_an_api_error_is_reported_unchanged(self) -> None:
         error = conflict()
         [failure] = failures_of(error)
         self.assertEqual((failure.kind, failure.error, failure.message), ("api", error, "the object has been modified"))
@@ -38,7 +38,7 @@ class FailuresOfTest(unittest.TestCase):
         told = "patch deployments.apps/scale Deployment prod/shop: Conflict: the object has been modified"
         self.assertEqual(repr(error), f"ApiError({told!r})")
 
-    def test_a_wrapped_api_error_keeps_its_class_and_says_what_was_said_on_the_way(self) -> None:
+    def test_a_wrapped_api_error_keeps_its_class_and_adds_context(self) -> None:
         error = conflict()
         try:
             try:
@@ -51,7 +51,7 @@ class FailuresOfTest(unittest.TestCase):
         self.assertEqual(failure.message, "while rolling out: the object has been modified")
         self.assertIsNone(failure.uncaught)
 
-    def test_an_exception_that_happens_while_an_api_error_is_handled_is_one_of_its_own(self) -> None:
+    def test_an_api_error_that_is_only_handled_does_not_count(self) -> None:
         try:
             try:
                 raise conflict()
@@ -61,7 +61,7 @@ class FailuresOfTest(unittest.TestCase):
             [failure] = failures_of(mistake)
             self.assertEqual((failure.kind, failure.message, failure.uncaught), ("transient", "KeyError: 'key'", mistake))
 
-    def test_the_members_of_a_group_are_told_one_by_one_also_wrapped(self) -> None:
+    def test_the_members_of_a_group_are_reported_one_by_one(self) -> None:
         group = ExceptionGroup("several", [conflict(), ExceptionGroup("more", [Terminal("never"), Transient("later")])])
         kinds = [failure.kind for failure in failures_of(group)]
         self.assertEqual(kinds, ["api", "terminal", "transient"])
@@ -69,7 +69,7 @@ class FailuresOfTest(unittest.TestCase):
         wrapped.__cause__ = group
         self.assertEqual([failure.kind for failure in failures_of(wrapped)], kinds)
 
-    def test_what_was_said_around_an_exception_is_told_with_it_and_nothing_twice(self) -> None:
+    def test_wrapping_texts_are_reported_without_repeats(self) -> None:
         error = conflict()
         what = "the object has been modified"
         self.assertEqual(messages(because(f"the shop: {error}", error)), [f"the shop: {what}"])
@@ -90,7 +90,7 @@ class FailuresOfTest(unittest.TestCase):
         assert rest is not None
         self.assertEqual(messages(rest), ["never: no port"])
 
-    def test_what_a_note_says_is_told_behind_the_text_of_its_exception(self) -> None:
+    def test_notes_are_reported_after_the_text(self) -> None:
         def noted(error: BaseException, *notes: str) -> BaseException:
             for note in notes:
                 error.add_note(note)
@@ -113,7 +113,7 @@ class FailuresOfTest(unittest.TestCase):
             Failures([error, Terminal("never")]).raise_any()
         self.assertEqual(messages(noted(raised.exception, "at night")), [f"at night: {all_of_it}", "at night: never"])
 
-    def test_a_text_that_stands_in_another_by_chance_is_told_with_it(self) -> None:
+    def test_a_text_contained_by_chance_is_still_reported(self) -> None:
         for outer, inner, told in (
             ("cannot read workshop", "shop", "cannot read workshop: shop"),
             ("cannot read shop-1", "shop", "cannot read shop-1: shop"),
@@ -145,7 +145,7 @@ class FailuresOfTest(unittest.TestCase):
         self.assertEqual(messages(because(f"port: {error}", error)), ["port: port"])
         self.assertEqual(messages(ExceptionGroup("transport", [Terminal("port")])), ["transport: port"])
 
-    def test_the_cause_of_a_group_is_told_with_each_member_which_keeps_its_class(self) -> None:
+    def test_the_cause_of_a_group_is_reported_with_each_member(self) -> None:
         group = ExceptionGroup("both", [conflict(), Terminal("never")])
         group.__cause__ = because("no network", Transient("reset"))
         told = [(failure.kind, failure.message) for failure in failures_of(group)]
@@ -157,7 +157,7 @@ class FailuresOfTest(unittest.TestCase):
         raised.exception.__cause__ = Transient("reset")
         self.assertEqual(messages(raised.exception), [f"reset: {what}", "reset: never"])
 
-    def test_a_member_that_is_raised_from_its_group_ends_and_the_others_keep_their_class(self) -> None:
+    def test_a_member_may_be_raised_from_its_own_group(self) -> None:
         group = ExceptionGroup("both", [ValueError("odd"), conflict(), Terminal("never")])
         group.exceptions[0].__cause__ = group
         what = "the object has been modified"
@@ -169,13 +169,13 @@ class FailuresOfTest(unittest.TestCase):
             self.assertEqual([(failure.kind, failure.message) for failure in failures], list(zip(["transient", "api", "terminal"], texts)))
             self.assertIs(failures[0].uncaught, group.exceptions[0])
 
-    def test_an_exception_in_two_members_of_a_group_is_told_with_both(self) -> None:
+    def test_an_exception_in_two_members_is_reported_twice(self) -> None:
         error = conflict()
         group = ExceptionGroup("both", [because("one", error), because("two", ExceptionGroup("more", [error]))])
         what = "the object has been modified"
         self.assertEqual(messages(group), [f"both: one: {what}", f"both: two: more: {what}"])
 
-    def test_any_other_exception_is_transient_and_a_mistake_of_the_plugin(self) -> None:
+    def test_any_other_exception_is_transient_and_logged(self) -> None:
         error = ZeroDivisionError("division by zero")
         [failure] = failures_of(error)
         self.assertEqual((failure.kind, failure.message), ("transient", "ZeroDivisionError: division by zero"))
@@ -203,7 +203,7 @@ class FailuresOfTest(unittest.TestCase):
         self.assertEqual((failure.kind, failure.retry_after_ms), ("transient", 30_000))
         self.assertEqual(failure.message, f"busy: {busy.__cause__}")
 
-    def test_a_transient_of_the_plugins_own_needs_no_delay_and_may_have_one(self) -> None:
+    def test_a_subclass_of_transient_may_have_a_delay(self) -> None:
         class Bare(Transient):
             def __init__(self) -> None:
                 pass
@@ -233,12 +233,12 @@ class FailuresOfTest(unittest.TestCase):
         assert denied.error is not None
         self.assertEqual((denied.error.reason, denied.error.status_reason), (Reason.NOT_GRANTED, "NotGranted"))
 
-    def test_an_exception_that_is_its_own_cause_ends(self) -> None:
+    def test_an_exception_may_be_its_own_cause(self) -> None:
         error = ValueError("round")
         error.__cause__ = error
         self.assertEqual(len(failures_of(error)), 1)
 
-    def test_an_exception_that_cannot_describe_itself_is_told_all_the_same(self) -> None:
+    def test_an_exception_without_a_text_is_still_reported(self) -> None:
         class Mute(Exception):
             def __str__(self) -> str:
                 raise SystemExit("no text")
@@ -254,7 +254,7 @@ class FailuresOfTest(unittest.TestCase):
         self.assertEqual(failures_of(wrapping)[0].message, f"{unknown}: the object has been modified")
         self.assertEqual(failures_of(ApiError(Reason.OTHER, Mute()))[0].message, unknown)  # type: ignore[arg-type]
 
-    def test_a_member_that_cannot_be_told_takes_from_the_others_neither_class_nor_text(self) -> None:
+    def test_an_unreportable_member_does_not_affect_the_others(self) -> None:
         class Rootless(Exception):
             @property
             def __cause__(self) -> BaseException:  # type: ignore[override]
@@ -267,7 +267,7 @@ class FailuresOfTest(unittest.TestCase):
         self.assertIsInstance(failures[1].uncaught, KeyError)
         self.assertEqual(failures[2].message, "all: never")
 
-    def test_an_api_error_says_what_was_asked_of_which_object(self) -> None:
+    def test_an_api_error_names_the_request_and_the_object(self) -> None:
         self.assertEqual(
             str(conflict()),
             "patch deployments.apps/scale Deployment prod/shop: Conflict: the object has been modified",
@@ -275,7 +275,7 @@ class FailuresOfTest(unittest.TestCase):
 
 
 class CollectingTest(unittest.TestCase):
-    def test_one_failure_does_not_keep_the_rest_from_being_tried(self) -> None:
+    def test_a_failure_does_not_stop_further_attempts(self) -> None:
         tried, failures = [], Failures()
         for number in range(3):
             with failures:
@@ -286,7 +286,7 @@ class CollectingTest(unittest.TestCase):
             failures.raise_any()
         self.assertEqual([failure.message for failure in failures_of(raised.exception)], ["0", "1", "2"])
 
-    def test_one_failure_is_raised_as_it_is_and_none_not_at_all(self) -> None:
+    def test_a_single_failure_is_raised_unchanged(self) -> None:
         Failures([None, {}]).raise_any()
         with self.assertRaises(ApiError):
             Failures([None, conflict()]).raise_any()

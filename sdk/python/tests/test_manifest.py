@@ -35,7 +35,7 @@ def manifest(**fields: Any) -> Manifest:
 
 
 class ManifestTest(unittest.TestCase):
-    def test_what_is_left_out_is_not_in_the_document(self) -> None:
+    def test_unset_fields_are_not_in_the_document(self) -> None:
         self.assertEqual(
             manifest().document(),
             {
@@ -47,7 +47,7 @@ class ManifestTest(unittest.TestCase):
             },
         )
 
-    def test_all_that_can_be_said_has_the_names_of_the_schema(self) -> None:
+    def test_every_field_has_the_name_in_the_schema(self) -> None:
         primary = Watch(
             "v1", "A", ["n"], "a=b", "c=d", Projection.metadata(), [
                 Index.field("i", "/a"), Index.label("j", "k"), Index.reference("r", "/n", "/ns", base="/r/*"), Index.selector("s", "/s"),
@@ -99,13 +99,13 @@ class ManifestTest(unittest.TestCase):
         predicates = [{"type": "not", "predicate": {"type": "labels"}}, {"type": "fields", "pointers": ["/a/*"]}]
         self.assertEqual(written["primary"]["predicates"][-1], {"type": "and", "predicates": predicates})
 
-    def test_what_the_host_does_not_know_does_not_construct(self) -> None:
+    def test_unknown_fields_are_refused(self) -> None:
         with self.assertRaises(TypeError):
             manifest(replicas=2)
         with self.assertRaises(TypeError):
             Watch("v1", "Pod", labels="a=b")  # type: ignore[call-arg]
 
-    def test_a_text_is_no_list_and_a_field_is_a_pointer(self) -> None:
+    def test_lists_and_pointers_are_checked(self) -> None:
         with self.assertRaisesRegex(TypeError, "verbs of a Permission is a list, and not the text 'get'"):
             Permission([""], ["pods"], "get")
         with self.assertRaisesRegex(ValueError, "JSON pointers"):
@@ -116,7 +116,7 @@ class ManifestTest(unittest.TestCase):
             with self.assertRaisesRegex(TypeError, "a MappedWatch of Pod that the plugin maps itself needs a name"):
                 MappedWatch("v1", "Pod", mapping=mapping)
 
-    def test_a_decorator_takes_a_manifest_and_leaves_the_function_as_it_is(self) -> None:
+    def test_a_decorator_takes_a_manifest_and_returns_the_function(self) -> None:
         def reconcile(request: windlass.Request) -> windlass.Outcome:
             return None
 

@@ -43,7 +43,7 @@ class AnswerTest(unittest.TestCase):
 
 
 class HostTest(unittest.TestCase):
-    def test_a_mapper_is_asked_with_copies(self) -> None:
+    def test_a_mapper_receives_copies(self) -> None:
         def services_of(watch: str, change: Change) -> list[windlass.Target]:
             labels = [state.pop("metadata")["labels"] for state in change.states]
             return [Indexed("by-selector", windlass.selector_text({"matchLabels": each})) for each in labels]
@@ -55,7 +55,7 @@ class HostTest(unittest.TestCase):
             with self.assertRaisesRegex(TypeError, "map returned None"):
                 host.map(lambda watch, change: None, "pods")  # type: ignore[arg-type, return-value]
 
-    def test_a_composer_is_asked_about_its_parent(self) -> None:
+    def test_a_customizer_receives_its_parent(self) -> None:
         def related(request: windlass.Request) -> list[RelatedRule]:
             assert request.object is not None
             return [RelatedRule("settings", request.namespace, [request.object["metadata"]["name"]])] if request.deleting else []

@@ -27,12 +27,12 @@ class QuantityTest(unittest.TestCase):
             self.assertEqual(parse_quantity(text), Decimal(amount), text)
         self.assertEqual(parse_quantity(2), Decimal(2))
 
-    def test_what_is_no_quantity_is_named(self) -> None:
+    def test_an_invalid_quantity_is_named(self) -> None:
         for text in ["", ".", "-", "1.2.3", "1K", "1kb", "1 Gi", "Gi", "1e", "1e999", "0x1", "NaN", "١", "9" * 65]:
             with self.assertRaisesRegex(ValueError, "is not a quantity, which is like '500m'"):
                 parse_quantity(text)
 
-    def test_an_amount_is_written_with_the_suffix_that_is_wanted(self) -> None:
+    def test_an_amount_is_written_with_the_given_suffix(self) -> None:
         self.assertEqual(format_quantity(Decimal("0.5"), "m"), "500m")
         self.assertEqual(format_quantity(Decimal("1610612736"), "Gi", Decimal("0.1")), "1.5Gi")
         self.assertEqual(format_quantity(Decimal("1610612736"), "Mi"), "1536Mi")

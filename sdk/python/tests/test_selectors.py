@@ -21,7 +21,7 @@ class SelectorTest(unittest.TestCase):
         self.assertEqual(windlass.selector_text(selector), "a=1,b=2,tier in (a,b),zone notin (x),team,!canary")
         self.assertEqual(windlass.selector_text({}), "")
 
-    def test_what_kubernetes_would_refuse_is_an_error(self) -> None:
+    def test_an_invalid_selector_is_an_error(self) -> None:
         with self.assertRaisesRegex(ValueError, "one of In, NotIn, Exists, DoesNotExist, and not 'Gt'"):
             windlass.selector_text({"matchExpressions": [{"key": "a", "operator": "Gt", "values": ["1"]}]})
         with self.assertRaisesRegex(ValueError, "'a' has none"):

@@ -25,7 +25,7 @@ def filled(text: str) -> str:
 
 
 class ReadmeTest(unittest.TestCase):
-    def test_no_command_reaches_for_another_cluster_than_that_of_windlass_dev(self) -> None:
+    def test_every_command_uses_the_cluster_of_windlass_dev(self) -> None:
         self.assertEqual(len(READMES), 2)
         for readme in READMES:
             for line in readme.read_text().splitlines():

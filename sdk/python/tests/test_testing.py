@@ -28,7 +28,7 @@ def ref(name: str) -> ObjectRef:
 
 
 class ImportTest(unittest.TestCase):
-    def test_a_plugin_that_asks_for_no_double_has_none_in_its_component(self) -> None:
+    def test_the_test_double_is_not_imported_by_the_package(self) -> None:
         told = "import sys, windlass; print(sorted(name for name in sys.modules if name.startswith('windlass')))"
         loaded = subprocess.run([sys.executable, "-c", told], check=True, capture_output=True, text=True).stdout
         self.assertIn("windlass.writes", loaded)
@@ -40,7 +40,7 @@ class HostTest(unittest.TestCase):
         self.host = self.enterContext(testing.Host(SHOP, config={"registry": "r"}))
         self.host.primary = self.host.get("example.dev/v1", "Shop", "shop", "prod")
 
-    def test_what_is_written_can_be_read_and_is_a_copy(self) -> None:
+    def test_a_written_object_is_stored_as_a_copy(self) -> None:
         mine = pod("a")
         writes.create(mine, owned=True)
         found = cache.get(ref("a"))
@@ -59,7 +59,7 @@ class HostTest(unittest.TestCase):
         self.assertEqual(len(list(cache.list("v1", "Pod", page_token=page.next_token))), 2)
         self.assertEqual((len(page.items), len(live.page("v1", "Pod", page_token=page.next_token).items)), (4, 2))
 
-    def test_writes_meet_what_is_there_as_a_server_would_have_it(self) -> None:
+    def test_writes_check_the_stored_object_like_a_server(self) -> None:
         writes.create(pod("a"))
         for reason, act in (
             (Reason.ALREADY_EXISTS, lambda: writes.create(pod("a"))),
@@ -76,7 +76,7 @@ class HostTest(unittest.TestCase):
         self.assertIsNone(writes.delete(ref("a")))
         self.assertIsNone(cache.get(ref("a")))
 
-    def test_ensure_creates_patches_and_leaves_alone_what_the_cache_shows(self) -> None:
+    def test_ensure_creates_or_patches_only_if_needed(self) -> None:
         def effect_of(obj: windlass.Object) -> str:
             now, effect = writes.ensure(obj)
             self.assertEqual(now, self.host.get("v1", "Pod", "a", "prod"))
@@ -103,11 +103,11 @@ class HostTest(unittest.TestCase):
         self.assertEqual(str(raised.exception), "ensure Pod Pod prod/a: AlreadyExists: it exists, and Shop theirs controls it")
         self.assertEqual(self.host.writes, [])
 
-    def test_an_object_without_a_name_is_refused_before_anything_is_read(self) -> None:
+    def test_an_object_without_a_name_is_refused_before_any_read(self) -> None:
         with self.assertRaisesRegex(ValueError, "the object to write has no metadata.name"):
             writes.ensure({"apiVersion": "v1", "kind": "Pod", "metadata": {}})
 
-    def test_options_that_are_given_are_recorded(self) -> None:
+    def test_options_are_recorded(self) -> None:
         writes.apply(pod("a"), owned=True, force=True)
         writes.delete(ref("a"), propagation="orphan")
         self.assertEqual([write.options for write in self.host.writes], [{"owned": True, "force": True}, {"propagation": "orphan"}])
@@ -123,7 +123,7 @@ class HostTest(unittest.TestCase):
         self.assertEqual(eviction.body["deleteOptions"], {"preconditions": {"uid": "u-9"}})
         self.assertEqual(eviction.options, {"subresource": "eviction", "parent": ref("a")})
 
-    def test_a_pod_that_has_gone_is_evicted_and_one_that_may_not_is_told(self) -> None:
+    def test_evicting_a_missing_pod_succeeds_and_a_refusal_fails(self) -> None:
         self.host.fail("create", Reason.NOT_FOUND, times=1)
         writes.evict(ref("a"))
         self.host.fail("create", Reason.TOO_MANY_REQUESTS)
@@ -142,7 +142,7 @@ class HostTest(unittest.TestCase):
         with self.assertRaises(ApiError):
             live.get(ref("a"), subresource="binding")
 
-    def test_logs_and_kinds_are_what_the_test_says(self) -> None:
+    def test_the_test_sets_logs_and_served_kinds(self) -> None:
         with self.assertRaises(ApiError):
             live.log(ref("a"))
         self.host.pod_logs[ref("a")] = "one\ntwo\nthree\n"
@@ -180,7 +180,7 @@ class HostTest(unittest.TestCase):
         with self.assertRaises(ApiError):
             windlass.Failures(results).raise_any()
 
-    def test_a_request_fails_as_often_as_it_is_told_to(self) -> None:
+    def test_a_request_fails_as_often_as_the_test_sets(self) -> None:
         self.host.fail("get", Reason.NOT_WATCHED, kind="Pod", times=1)
         with self.assertRaises(ApiError):
             cache.get(ref("a"))
@@ -189,14 +189,14 @@ class HostTest(unittest.TestCase):
         [failed] = cache.get_many([ref("a")])
         self.assertIsInstance(failed, ApiError)
 
-    def test_a_claim_adopts_what_matches_and_releases_what_no_longer_does(self) -> None:
+    def test_a_claim_adopts_and_releases_by_labels(self) -> None:
         self.host.add(pod("mine", app="shop"), pod("other"))
         claimed = owners.claim("v1", "Pod", "app=shop")
         self.assertEqual([one.name for one in claimed.adopted], ["mine"])
         self.assertEqual([one["metadata"]["name"] for one in cache.list("v1", "Pod", owned=True)], ["mine"])
         self.assertEqual([one.name for one in owners.claim("v1", "Pod", "app=other").released], ["mine"])
 
-    def test_what_is_said_is_recorded(self) -> None:
+    def test_log_lines_events_and_metrics_are_recorded(self) -> None:
         windlass.events.warning("Bad", "Reconcile", "it is bad")
         logging.getLogger("shop").info("hello %s", "you", extra={"name": "shop", "n": 1})
         windlass.log.warning("look", at="it")
@@ -221,14 +221,14 @@ class HostTest(unittest.TestCase):
             self.assertEqual((random.number(), random.bytes(3)), drawn)
         self.assertEqual(config.get(), {"registry": "r"})
 
-    def test_triggers_are_those_that_the_test_sets(self) -> None:
+    def test_the_test_sets_the_triggers(self) -> None:
         self.assertEqual(triggers.list(), [])
         told = [triggers.Trigger("Changed", "pods", ref("a")), triggers.Trigger("Resync")]
         self.host.triggers += told
         self.assertEqual(triggers.list(), told)
         self.assertEqual([str(trigger) for trigger in triggers.list()], ["Changed Pod prod/a", "Resync"])
 
-    def test_http_answers_what_the_test_says(self) -> None:
+    def test_http_returns_the_responses_of_the_test(self) -> None:
         self.host.respond("POST", "https://a.dev/x", http.Response(201, [("a", "b")], '{"id": 7}'))
         response = http.post("https://a.dev/x", json={"size": 1}, headers={"x": "y"}, timeout=2).raise_for_status()
         self.assertEqual((response.json(), response.header("A"), response.content), ({"id": 7}, "b", b'{"id": 7}'))
@@ -241,7 +241,7 @@ class HostTest(unittest.TestCase):
         with self.assertRaisesRegex(http.HttpError, "answered with status 404"):
             http.Response(404).raise_for_status()
 
-    def test_a_reconcile_is_about_the_object_that_is_given(self) -> None:
+    def test_a_reconcile_gets_the_given_object(self) -> None:
         seen: list[Any] = []
 
         def reconcile(request: windlass.Request) -> windlass.Outcome:
@@ -267,7 +267,7 @@ class HostTest(unittest.TestCase):
         self.assertEqual(owned, [0, 1])
         self.assertEqual(len(self.host.get("v1", "Pod", "child", "prod")["metadata"]["ownerReferences"]), 1)
 
-    def test_a_deletion_that_is_a_dry_run_changes_nothing(self) -> None:
+    def test_a_dry_run_deletion_changes_nothing(self) -> None:
         held = pod("held")
         held["metadata"]["finalizers"] = ["example.dev/hold"]
         self.host.add(held, pod("free"))
@@ -293,7 +293,7 @@ class HostTest(unittest.TestCase):
 
 
 class NoHostTest(unittest.TestCase):
-    def test_outside_of_the_host_a_call_says_what_it_lacks(self) -> None:
+    def test_a_call_without_a_host_names_the_missing_host(self) -> None:
         with self.assertRaisesRegex(RuntimeError, "windlass.cache.get needs the Windlass host; in a test, use"):
             cache.get(ref("a"))
         with self.assertRaisesRegex(RuntimeError, "windlass.writes.apply needs"):

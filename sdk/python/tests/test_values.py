@@ -21,16 +21,16 @@ class TextTest(unittest.TestCase):
         text.encode()
         self.assertEqual(decode(text), value)
 
-    def test_what_is_no_json_is_refused(self) -> None:
+    def test_values_that_are_not_json_are_refused(self) -> None:
         for value in (float("nan"), float("inf")):
             with self.assertRaises(ValueError):
                 encode({"a": value})
         with self.assertRaises(TypeError):
             encode({"a": object()})
 
-    def test_what_is_refused_is_named_by_its_place(self) -> None:
+    def test_a_refused_value_is_named_by_its_path(self) -> None:
         for value, error, message in (
-            ({"spec": {"args": {"b", "a"}}}, TypeError, "/spec/args is a set, .* make it a list, as by sorted()"),
+            ({"spec": {"args": {"b", "a"}}}, TypeError, "/spec/args is a set, .* make it a list, such as with sorted()"),
             ({"spec": {"args": [1, frozenset("a")]}}, TypeError, "/spec/args/1 is a set"),
             ({"metadata": {"annotations": {"a.dev/when~": object()}}}, TypeError, "/metadata/annotations/a.dev~1when~0 is of type object"),
             ({"a": {"a": 1}.keys()}, TypeError, "/a is of type dict_keys"),
@@ -49,14 +49,14 @@ class TextTest(unittest.TestCase):
             with self.subTest(message), self.assertRaisesRegex(error, f"^{message}"):
                 encode(value)
 
-    def test_keys_that_look_like_other_values_are_texts_all_the_same(self) -> None:
+    def test_text_keys_may_look_like_other_values(self) -> None:
         class Name(str):
             pass
 
         value = {"8080": 1, "1.5": 1, "true": 1, "false": 1, "null": 1, "a1": {Name("2"): Reason.CONFLICT}, "b": '"1":'}
         self.assertEqual(decode(encode(value)), value)
 
-    def test_a_text_that_ends_as_another_key_would_does_not_have_everything_looked_at(self) -> None:
+    def test_texts_that_look_like_keys_avoid_the_full_check(self) -> None:
         for value in ({"port-1": 1}, {"spec": [({"is-true": [{"8080": {}}]},)]}, {"1": "grüße"}):
             with self.subTest(value), mock.patch("windlass._text._refuse") as refuse:
                 encode(value)
@@ -68,10 +68,10 @@ class TextTest(unittest.TestCase):
     def test_json_is_compact_and_in_the_order_of_the_dict(self) -> None:
         self.assertEqual(encode({"b": 1, "a": [1, 2]}), '{"b":1,"a":[1,2]}')
 
-    def test_a_plain_text_can_be_encoded(self) -> None:
+    def test_any_plain_text_can_be_encoded(self) -> None:
         self.assertEqual((plain("ü"), plain("\ud800"), plain(7)), ("ü", "\\ud800", "7"))
 
-    def test_an_argument_that_is_to_be_a_text_is_one_and_can_cross(self) -> None:
+    def test_a_text_argument_is_checked_and_made_valid(self) -> None:
         self.assertEqual((text("ü", "it"), text("a\ud800b", "it"), text_or_none(None, "it")), ("ü", "a\ufffdb", None))
         for value in (None, 7, b"a"):
             with self.assertRaisesRegex(TypeError, "the name must be a text, and is of type"):
@@ -101,7 +101,7 @@ class ConditionsTest(unittest.TestCase):
         self.assertEqual([one["lastTransitionTime"][14:16] for one in both], ["02", "01"])
         self.assertEqual([one["observedGeneration"] for one in both], [2, 1])
 
-    def test_entering_the_same_again_in_any_order_changes_nothing(self) -> None:
+    def test_setting_the_same_conditions_again_changes_nothing(self) -> None:
         ready, progressing = conditions.condition("Ready", True, "R"), conditions.condition("Progressing", "Unknown", "P")
         before = conditions.updated([], ready, progressing, generation=1, now=EARLY)
         self.assertEqual(conditions.updated(before, progressing, ready, generation=1, now=LATE), before)
@@ -113,7 +113,7 @@ class ConditionsTest(unittest.TestCase):
 
 
 class ObjectTest(unittest.TestCase):
-    def test_an_object_has_the_wanted_fields_whatever_others_added(self) -> None:
+    def test_has_fields_ignores_fields_of_others(self) -> None:
         obj = {"spec": {"ports": [{"name": "admin"}, {"name": "http", "port": 80}], "type": "ClusterIP"}}
         self.assertTrue(has_fields(obj, {"spec": {"ports": [{"name": "http"}]}}))
         self.assertFalse(has_fields(obj, {"spec": {"ports": [{"name": "http", "port": 81}]}}))
@@ -137,7 +137,7 @@ class ObjectTest(unittest.TestCase):
             self.assertEqual(str(Timestamp(seconds, 5)), text)
         self.assertEqual(Timestamp(1, 5000).datetime().microsecond, 5)
 
-    def test_a_delay_is_in_milliseconds_and_cut_if_it_is_too_long(self) -> None:
+    def test_a_delay_is_in_milliseconds_and_limited(self) -> None:
         self.assertEqual(windlass.requeue_after(0.05).ms, 50)
         self.assertEqual(windlass.requeue_after(datetime.timedelta(minutes=1)).ms, 60_000)
         self.assertEqual(windlass.requeue_after(2_147_483.647).ms, 2**31 - 1)

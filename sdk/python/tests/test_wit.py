@@ -106,7 +106,7 @@ class WitTest(unittest.TestCase):
 
 
 class OutTest(WitTest):
-    def test_what_is_of_another_type_than_the_bindings_want_is_an_exception_that_names_it(self) -> None:
+    def test_a_value_of_a_wrong_type_raises_an_error_that_names_it(self) -> None:
         nobody: Any = None
         number: Any = 1.5
         for what, act in (
@@ -143,7 +143,7 @@ class OutTest(WitTest):
                 act()
         self.assertEqual(self.calls, [])
 
-    def test_what_is_right_crosses_as_it_is_and_a_lone_surrogate_as_what_stands_for_it(self) -> None:
+    def test_values_are_passed_unchanged_except_lone_surrogates(self) -> None:
         cache.get(POD, fields=["/spec"])
         cache.get(ObjectRef("v1", "Pod", "\ud800ü"))
         self.assertIs(self.calls[0][1], POD)
@@ -157,7 +157,7 @@ class OutTest(WitTest):
         self.assertEqual((target, options[1], options[3:]), (POD, None, (1500, True)))
         self.assertEqual(self.calls[1], ("add", "runs", 1.0, []))
 
-    def test_what_is_read_of_an_object_crosses_as_a_case(self) -> None:
+    def test_the_view_of_an_object_is_passed_as_a_variant(self) -> None:
         live.get(POD, metadata_only=True)
         live.get(POD, subresource="status", fields=["/spec"])
         live.get(POD)
@@ -168,14 +168,14 @@ class OutTest(WitTest):
         live.log(POD, tail_lines=5)
         self.assertEqual(self.calls[0], ("log", ("LogQuery", POD, None, False, 5, None, None)))
 
-    def test_an_outcome_says_when_to_run_again_if_at_all(self) -> None:
+    def test_an_outcome_may_have_a_requeue_time(self) -> None:
         for answer, ms in ((None, None), (windlass.DONE, None), (windlass.requeue_after(1.5), 1500)):
             with self.subTest(answer):
                 self.assertEqual(self.exports.outcome(answer), ("Outcome", ms))
 
 
 class InTest(WitTest):
-    def test_triggers_come_with_their_objects_where_they_have_any(self) -> None:
+    def test_triggers_may_have_objects(self) -> None:
         self.assertEqual(triggers.list(), [triggers.Trigger("Changed", "pods", POD), triggers.Trigger("Resync")])
 
     def test_a_composer_has_no_triggers(self) -> None:
@@ -199,13 +199,13 @@ class CallTest(WitTest):
             export.reconcile(object.__new__(export), asked)
         return list(raised.exception.value)
 
-    def test_an_api_error_is_told_field_by_field(self) -> None:
+    def test_an_api_error_is_reported_with_all_fields(self) -> None:
         error = ApiError(Reason.CONFLICT, "m", retry_after_ms=5, verb="get", resource="pods", object=POD)
         [failure] = self.failures(error)
         told = ("ApiError", 409, Reason.CONFLICT, "Conflict", "m", 5, "get", "pods", POD)
         self.assertEqual(failure, ("Failure", "", told, False, None))
 
-    def test_a_failure_is_told_with_its_class_and_its_delay(self) -> None:
+    def test_a_failure_is_reported_with_its_class_and_delay(self) -> None:
         never, later, soon = windlass.Terminal("never"), windlass.Transient("later"), windlass.Transient("soon", retry_after=1.5)
         told = self.failures(ExceptionGroup("all", [never, later, soon]))
         self.assertEqual(
@@ -217,11 +217,11 @@ class CallTest(WitTest):
             ],
         )
 
-    def test_an_api_error_of_an_unknown_reason_is_one_of_another(self) -> None:
+    def test_an_unknown_reason_becomes_other(self) -> None:
         [(_, _, told, _, _)] = self.failures(ApiError("gone-fishing", "m"))  # type: ignore[arg-type]
         self.assertEqual((told[2], told[3]), (Reason.OTHER, "GoneFishing"))
 
-    def test_what_cannot_be_told_is_a_transient_failure_and_its_stack_is_in_the_log(self) -> None:
+    def test_an_unreportable_error_is_transient_and_its_stack_is_logged(self) -> None:
         half: Any = 1.5
         for what, error in (
             ("retry_after_ms of an ApiError must be a whole number, and is 1.5", ApiError(Reason.CONFLICT, retry_after_ms=half)),
@@ -239,7 +239,7 @@ class CallTest(WitTest):
                 self.assertIn(what, line)
                 self.assertIn("raise error", stack)
 
-    def test_a_delay_that_cannot_be_told_is_none_and_its_stack_is_in_the_log(self) -> None:
+    def test_an_invalid_delay_is_dropped_and_its_stack_is_logged(self) -> None:
         error: Any = windlass.Transient("busy")
         error.retry_after_ms = 1.5
         [(_, message, *rest)] = self.failures(error)
@@ -247,7 +247,7 @@ class CallTest(WitTest):
         self.assertRegex(message, "^busy .*retry_after_ms of a Transient must be a whole number, and is 1.5")
         self.assertEqual([call[0] for call in self.calls], ["log"])
 
-    def test_a_member_that_cannot_be_told_takes_from_the_others_neither_class_nor_text(self) -> None:
+    def test_an_unreportable_member_does_not_affect_the_others(self) -> None:
         odd = ApiError(Reason.CONFLICT, "changed", code=65_536)
         told = self.failures(ExceptionGroup("all", [odd, windlass.Terminal("never"), ApiError(Reason.INVALID, "bad")]))
         classes = [(api is not None, terminal) for _, _, api, terminal, _ in told]
@@ -255,7 +255,7 @@ class CallTest(WitTest):
         self.assertRegex(told[0][1], "^all: changed .the rest cannot be reported: ValueError: code of an ApiError")
         self.assertEqual(told[1][1], "all: never")
 
-    def test_an_exception_that_cannot_describe_itself_fails_the_call_alone(self) -> None:
+    def test_an_exception_without_a_text_fails_only_its_call(self) -> None:
         class Mute(Exception):
             def __str__(self) -> str:
                 raise ValueError("no text")
@@ -290,7 +290,7 @@ class OptionalTest(WitTest):
         )
         return export.customize(object.__new__(export), asked)
 
-    def test_a_mapper_is_asked_about_each_change_of_a_batch(self) -> None:
+    def test_a_mapper_is_called_for_each_change_of_a_batch(self) -> None:
         seen: list[Any] = []
 
         def map(watch: str, change: windlass.Change) -> list[windlass.Target]:
@@ -324,13 +324,13 @@ class OptionalTest(WitTest):
             self.map(several, (None, "{}"))
         self.assertEqual(raised.exception.value, "both: never; both: later\\ud800")
 
-    def test_a_wrong_answer_of_a_mapper_is_its_error(self) -> None:
+    def test_an_invalid_result_of_a_mapper_is_an_error(self) -> None:
         wrong: Any = "web"
         with self.assertRaises(Err) as raised:
             self.map(lambda watch, change: [wrong], (None, "{}"))
         self.assertIn("TypeError: map returned 'web' at [0]", raised.exception.value)
 
-    def test_a_composer_says_which_objects_are_related_to_the_parent(self) -> None:
+    def test_a_customizer_returns_the_rules_of_its_parent(self) -> None:
         def related(request: windlass.Request) -> list[windlass.RelatedRule]:
             assert request.object is not None and request.deleting
             return [windlass.RelatedRule("pods", names=(request.object["a"],)), windlass.RelatedRule("pods", "prod", label_selector="b=c")]
@@ -348,12 +348,12 @@ class OptionalTest(WitTest):
             self.customize(related, "{}")
         self.assertEqual(raised.exception.value, [("Failure", "never", None, True, None)])
 
-    def test_the_exports_are_there_also_where_nothing_is_mapped_by_code(self) -> None:
+    def test_the_optional_exports_always_exist(self) -> None:
         windlass.reconciler(MANIFEST)(lambda request: None)
         windlass.composer(MANIFEST)(lambda request: windlass.Composition())
         self.assertLessEqual({"Reconciler", "Mapper", "Composer", "Customize"}, set(vars(sys.modules["app"])))
 
-    def test_a_world_without_the_export_refuses_the_function_alone(self) -> None:
+    def test_a_world_without_the_export_refuses_only_the_function(self) -> None:
         del sys.modules["wit_world.exports"].Mapper  # type: ignore[attr-defined]
         windlass.reconciler(MANIFEST)(lambda request: None)
         self.assertFalse(hasattr(sys.modules["app"], "Mapper"))

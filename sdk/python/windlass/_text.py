@@ -107,11 +107,11 @@ def _refuse(value: object, path: str) -> None:
         for place, inner in enumerate(value):
             _refuse(inner, f"{path}/{place}")
     elif isinstance(value, (set, frozenset)):
-        raise TypeError(f"{where} is a set, whose order is another after the next build: make it a list, as by sorted()")
+        raise TypeError(f"{where} is a set, whose order changes with each build: make it a list, such as with sorted()")
     elif isinstance(value, float) and not isfinite(value):
-        raise ValueError(f"{where} is {value}, which JSON has no number for")
+        raise ValueError(f"{where} is {value}, which JSON cannot represent")
     elif not isinstance(value, (str, int, float, NoneType)):
-        raise TypeError(f"{where} is of type {type(value).__name__}, which is no JSON")
+        raise TypeError(f"{where} is of type {type(value).__name__}, which JSON cannot represent")
 
 
 def plain(value: object) -> str:

@@ -191,7 +191,7 @@ class WitHost:
 
     def _needs_reconciler(self, interface: Any, what: str) -> None:
         if interface is None:
-            raise RuntimeError(f"windlass.{what} is for reconcilers: a composer answers from its request alone")
+            raise RuntimeError(f"windlass.{what} is for reconcilers: a composer may use only its request")
 
     def cache_get(self, target: ObjectRef, fields: Sequence[str] | None) -> str | None:
         self._needs_reconciler(cache, "cache")

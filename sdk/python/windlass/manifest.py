@@ -101,7 +101,7 @@ class MappedWatch(Watch):
         if not isinstance(self.mapping, Mapping):
             raise TypeError(f"a MappedWatch of {self.kind} needs a mapping, such as mapping=Mapping.same_name()")
         if self.name is None and self.mapping in (Mapping.mapper(), Mapping.customize()):
-            raise TypeError(f"a MappedWatch of {self.kind} that the plugin maps itself needs a name, by which its function is asked")
+            raise TypeError(f"a MappedWatch of {self.kind} that the plugin maps itself needs a name, which is passed to its function")
 
 
 @dataclass(frozen=True)

@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_query_holds_all_conditions() {
+    fn a_query_has_all_conditions() {
         let query = list("v1", "Pod")
             .in_namespace("prod")
             .labels("app=shop")

@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_is_found_by_its_whole_reference() {
+    fn a_child_is_found_by_its_full_reference() {
         let secret = ObjectRef::namespaced("v1", "Secret", "prod", "shop");
         assert_eq!(request().child(&secret).unwrap(), Some(object("Secret", "shop")));
         assert_eq!(request().child::<Value>(&secret.clone().with_uid("another")).unwrap(), None);
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_composition_crosses_the_interface_whole() {
+    fn a_composition_is_passed_completely() {
         let composition = Composition::new()
             .child(&object("Secret", "shop"))
             .status(&json!({"ready": true}))
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_that_is_no_json_fails_the_whole_composition() {
+    fn an_invalid_child_fails_the_whole_composition() {
         // JSON keys must be strings.
         let composition = Composition::new().child(&HashMap::from([((1, 2), 3)])).child(&object("Secret", "shop"));
         let error = composer::Composition::try_from(composition).unwrap_err();

@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_keep_their_order_whatever_order_they_are_set_in() {
+    fn conditions_keep_their_order() {
         let ready = || Condition::new("Ready", true, "Started", "");
         let progressing = || Condition::new("Progressing", false, "RolledOut", "");
         let before = updated_conditions(&[], [ready(), progressing()], Some(1), EARLY);
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_condition_that_is_there_and_true_is_true() {
+    fn a_missing_condition_is_not_true() {
         let conditions = [Condition::new("A", true, "R", ""), Condition::new("B", ConditionStatus::Unknown, "R", "")];
         let truth = ["A", "B", "C"].map(|condition_type| is_condition_true(&conditions, condition_type));
         assert_eq!(truth, [true, false, false]);

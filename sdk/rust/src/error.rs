@@ -264,7 +264,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn an_api_error_crosses_the_interface_whole() {
+    fn an_api_error_is_passed_completely() {
         assert_eq!(ApiError::from(types::ApiError::from(conflict())), conflict());
     }
 }

@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_failure_is_there_once_and_nothing_adds_nothing() {
+    fn equal_failures_are_kept_once() {
         let mut failures = Failures::new();
         failures.extend([conflict("changed"), conflict("changed"), conflict("changed again")].map(Failures::from));
         failures.push(Failures::new());
@@ -496,7 +496,7 @@ mod tests {
     }
 
     #[test]
-    fn a_context_is_put_before_whatever_it_says() {
+    fn context_precedes_every_message() {
         assert_eq!(Failures::transient("no").context("cannot read"), Failures::transient("cannot read: no"));
         assert_eq!(Failures::from(conflict("shop")).context("shop: shop"), conflict("shop: shop: shop").into());
         assert_eq!(Failures::terminal("never").context(""), Failures::terminal("never"));
@@ -537,7 +537,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_of_another_shape_is_a_terminal_failure() {
+    fn an_object_that_does_not_fit_is_a_terminal_failure() {
         let error = crate::json::read::<[u8; 1]>("the primary", r#"["text"]"#).unwrap_err();
         let expected = "the primary: [0]: text where a whole number is wanted";
         assert_eq!(Failures::from(error), Failures::terminal(expected));

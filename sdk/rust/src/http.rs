@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_status_of_success_is_one() {
+    fn only_statuses_from_200_to_299_are_success() {
         let response = |status| Response::new(status, Body::Text(String::new()));
         assert!(response(204).error_for_status().is_ok());
         let error = response(404).error_for_status().unwrap_err();

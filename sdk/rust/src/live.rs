@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_query_holds_all_conditions() {
+    fn a_query_has_all_conditions() {
         let query = list("v1", "Pod").in_namespace("prod").labels("app=shop").fields("spec.nodeName=n1");
         let expected = live::ListQuery {
             kind: ObjectKind::new("v1", "Pod"),

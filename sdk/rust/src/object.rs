@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_has_the_wanted_fields_whatever_others_added() {
+    fn has_fields_ignores_fields_of_others() {
         let object = json!({"spec": {"ports": [{"name": "admin"}, {"name": "http", "port": 80}], "type": "ClusterIP"}});
         assert!(has_fields(&object, &json!({"spec": {"ports": [{"name": "http"}]}})));
         assert!(!has_fields(&object, &json!({"spec": {"ports": [{"name": "http", "port": 81}]}})));

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_says_where_the_next_one_begins() {
+    fn a_page_has_the_token_of_the_next() {
         let expected = Page { items: vec![2_u8, 3], next_token: Some("2".into()) };
         assert_eq!(page(&Numbers(1)).unwrap(), expected);
     }

@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_numbers_are_rounded_away_from_nothing() {
+    fn whole_numbers_are_rounded_away_from_zero() {
         assert_eq!((read("1.2").value(), read("1.2").milli_value()), (2, 1_200));
         assert_eq!((read("-1.2").value(), read("100u").milli_value()), (-2, 1));
         assert_eq!(read("9Ei").value(), i64::MAX);

@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_has_the_states_that_there_are() {
+    fn a_change_has_its_existing_states() {
         let pod = json!({"metadata": {"name": "a"}});
         let appears = Change::between(None, Some(&pod)).expect("it is JSON");
         assert_eq!(appears.old::<Value>().expect("it is read"), None);
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_without_more_means_every_object_near_the_parent() {
+    fn a_plain_rule_selects_objects_near_the_parent() {
         let rule = customize::RelatedRule::from(RelatedRule::new("secrets"));
         assert_eq!((rule.namespace, rule.names, rule.label_selector), (None, vec![], None));
     }

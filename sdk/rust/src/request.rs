@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_delay_that_is_too_long_is_cut() {
+    fn a_long_delay_is_limited() {
         assert_eq!(Outcome::requeue_after(Duration::from_millis(50)), Outcome::RequeueAfter(50));
         assert_eq!(Outcome::requeue_after(Duration::MAX), Outcome::RequeueAfter(2_147_483_647));
     }

@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operator_that_kubernetes_does_not_have_is_refused() {
+    fn an_unknown_operator_is_refused() {
         let selector = json!({"matchExpressions": [{"key": "a", "operator": "Gt", "values": ["1"]}]});
         assert!(serde_json::from_value::<LabelSelector>(selector).is_err());
     }

@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_is_applied_by_force_and_names_its_object() {
+    fn a_status_is_applied_with_force() {
         let write = apply_status(&pod(), &json!({"phase": "Running"}));
         let expected = json!({
             "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "prod"},
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_takes_every_kind_of_change_with_its_options() {
+    fn a_batch_supports_every_change_and_its_options() {
         let object = json!({"kind": "Pod"});
         let options = |write: Write| write.options;
         let Operation(Ok(writes::Operation::Create(create_pod))) = create(&object).owned().into() else { panic!() };
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_that_is_no_json_is_an_operation_that_is_not_sent() {
+    fn an_operation_with_an_invalid_body_is_not_sent() {
         // JSON keys must be strings.
         let operation = Operation::from(create(&HashMap::from([((1, 2), 3)])));
         let error = operation.0.unwrap_err();

@@ -115,7 +115,7 @@ fn a_finalizer_is_one_option_among_the_others() {
 }
 
 #[test]
-fn a_full_manifest_says_all_that_the_schema_knows() {
+fn a_full_manifest_has_every_property_of_the_schema() {
     let text = serde_json::to_string(&full_manifest()).unwrap();
     let mut missing = Vec::new();
     for_each_property(&schema(), &mut |name, _| {

@@ -1,5 +1,4 @@
-//! The prototype: wasmtime with a pool and copy-on-write images, a fresh store and instance for each call, and nothing
-//! else.
+//! The prototype: only wasmtime with a pool and copy-on-write images, and a fresh store and instance for each call.
 
 use wasmtime::component::{Component, HasSelf, Linker};
 use wasmtime::{Config, Engine, InstanceAllocationStrategy, PoolingAllocationConfig, Store};
@@ -14,7 +13,7 @@ mod bindings {
     wasmtime::component::bindgen!({ path: "../wit", world: "reconciler-plugin", exports: { default: async } });
 }
 
-/// As the prototype had it.
+/// The engine with the configuration of the prototype.
 pub(crate) fn engine() -> anyhow::Result<Engine> {
     let mut config = Config::new();
     config.wasm_component_model(true).concurrency_support(false);
@@ -40,7 +39,7 @@ impl cache::Host for World {
     }
 }
 
-/// A component that is ready to be called.
+/// A component that can be called.
 #[derive(Clone)]
 pub(crate) struct Prototype {
     engine: Engine,
@@ -58,8 +57,8 @@ impl Prototype {
         Ok(Self { engine: engine.clone(), code })
     }
 
-    /// Half of so many on each of two threads of their own, at once: both processors busy are slower than one, where
-    /// they are one core's.
+    /// Makes half of the calls on each of two threads at the same time. If both processors belong to the same core,
+    /// each is slower than a processor that works alone.
     pub(crate) async fn calls_on_two_threads(&self, count: u32) -> anyhow::Result<()> {
         let halves = [(); 2].map(|()| {
             let this = self.clone();

@@ -1,8 +1,8 @@
-//! The same call in the host itself, as a process: from the queue's `get` to its `done`.
+//! The same call in the host as a process, from the queue's `get` to its `done`.
 //!
-//! The guest asks to be called again at once, so a key is always ready. With many keys, the processor time of the
-//! process a key is what the whole way costs, the addition of the key included; with a single one, the workqueue's own
-//! histogram tells how long the way takes, with two threads that have to be woken on it.
+//! The guest asks for the next call at once, so a key is always ready. With many keys, the processor time of the
+//! process per key is the cost of the whole path, including the addition of the key. With a single key, the workqueue's
+//! own histogram shows the time for the whole path, which includes waking two threads.
 
 use std::path::Path;
 use std::time::Duration;
@@ -15,24 +15,24 @@ use windlass_tests::server::{Kind, Server};
 use crate::guests::Core;
 use crate::support::process::Watched;
 
-/// So many that all workers always have one.
+/// Enough keys for all workers to be busy.
 const QUEUED_KEYS: usize = 100;
 
 /// The figures of a measurement.
 pub(crate) struct Dispatched {
-    /// Processor time of the process a key, with many keys.
+    /// The processor time of the process per key, with many keys.
     pub(crate) cpu: Duration,
-    /// Time from `get` to `done`, the mean, of a single key.
+    /// The mean time from `get` to `done`, with a single key.
     pub(crate) alone: Duration,
 }
 
-/// Calls for so long, twice.
+/// Measures twice, for this long each.
 pub(crate) async fn measure(time: Duration) -> anyhow::Result<Dispatched> {
     Ok(Dispatched { cpu: rounds(QUEUED_KEYS, time, &[]).await?.0, alone: rounds(1, time, &[]).await?.1 })
 }
 
-/// The processor time of the process a key, with many keys: without traces, and with these shares of calls sampled. The
-/// collector is this process, so its time is in none of them.
+/// The processor time of the process per key, with many keys: without traces, and with each of these shares of sampled
+/// calls. The collector is in this process, so its time does not count.
 pub(crate) async fn measure_traces<const N: usize>(
     time: Duration,
     shares: [&str; N],
@@ -53,7 +53,7 @@ pub(crate) async fn measure_traces<const N: usize>(
     Ok((without, with))
 }
 
-/// Takes one request whole, and answers.
+/// Reads a whole request, and answers it.
 async fn taken(stream: TcpStream) -> anyhow::Result<()> {
     let mut stream = BufReader::new(stream);
     let (mut length, mut line) = (0, String::new());
@@ -67,7 +67,7 @@ async fn taken(stream: TcpStream) -> anyhow::Result<()> {
     Ok(stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}").await?)
 }
 
-/// The processor time a key, and the mean time from `get` to `done`, of a host with these flags too.
+/// The processor time per key, and the mean time from `get` to `done`, of a host with these additional flags.
 async fn rounds(keys: usize, time: Duration, flags: &[&str]) -> anyhow::Result<(Duration, Duration)> {
     let server = Server::start(Kind::Embedded).await?;
     for number in 0..keys {
@@ -83,7 +83,7 @@ async fn rounds(keys: usize, time: Duration, flags: &[&str]) -> anyhow::Result<(
         let (sum, count) = ("workqueue_work_duration_seconds_sum", "workqueue_work_duration_seconds_count");
         anyhow::Ok((host.cpu()?.as_secs_f64(), of(sum).await?, of(count).await?))
     };
-    // The first calls warm up.
+    // The first calls are a warm-up.
     tokio::time::sleep(time / 4).await;
     let before = figures(&host).await?;
     tokio::time::sleep(time).await;
@@ -94,9 +94,9 @@ async fn rounds(keys: usize, time: Duration, flags: &[&str]) -> anyhow::Result<(
     Ok((each(after.0 - before.0), each(after.1 - before.1)))
 }
 
-/// A guest that does nothing and asks to be called again at once.
+/// A guest that does nothing, and asks for the next call at once.
 fn write_restless(path: &Path) -> anyhow::Result<()> {
-    // In the answer at 512: after the byte of the result, that of the outcome; the delay stays zero.
+    // The answer is at 512. After the byte of the result comes the byte of the outcome; the delay stays zero.
     let items = r#"(data (i32.const 516) "\01")"#.to_owned();
     Ok(std::fs::write(path, Core { items, ..Core::default() }.component())?)
 }

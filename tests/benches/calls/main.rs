@@ -1,15 +1,15 @@
-//! The cost of a call: a fresh instance with all limits and accounting on, a read of the cache, a hundred plugins in
-//! turn. It is compared with the prototype, bare wasmtime with a pool, without limits or a host around it, in the same
-//! rounds. And the whole way from the queue and back, in the host as a process, also with traces.
+//! The cost of a call: with a fresh instance, all limits and accounting; with a read of the cache; and for a hundred
+//! plugins in turn. The prototype is measured in the same rounds: bare wasmtime with a pool, without limits and without
+//! a host. Also the cost of the whole path from the queue and back in the host as a process, with and without traces.
 //!
-//! `make bench`, or `-- traces` for what traces cost alone; docs/benchmarks.md has recorded results. Times are of
-//! processors, of the whole process: whatever threads the host uses for a call are in them.
+//! `make bench`, or `-- traces` for the cost of traces alone; docs/benchmarks.md has recorded results. Times are
+//! processor times of the whole process, so they include all threads that the host uses for a call.
 #![allow(clippy::cast_precision_loss, reason = "figures for people")]
 #![allow(clippy::disallowed_methods, reason = "a benchmark measures the time of the world")]
 
 mod bare;
 mod dispatched;
-// Guests of a few lines.
+// Small guests.
 #[allow(dead_code, reason = "the sandbox's tests make more of it")]
 #[path = "../../../host/wasm/tests/support/guests.rs"]
 mod guests;
@@ -25,14 +25,14 @@ use rustix::time::{ClockId, clock_gettime};
 
 use self::guests::Core;
 
-/// Rounds, calls of each, and how long the host is watched; the best of the rounds counts, as in the prototype's own
-/// figures.
+/// The rounds, the calls per round, and the time for which the host is watched. The best round counts, as in the
+/// prototype's own figures.
 const FULL_RUN: (usize, u32, Duration) = (9, 2_000, Duration::from_secs(5));
-/// The same with `--quick`, to see that it works.
+/// The same with `--quick`, only to test that the benchmark works.
 const QUICK_RUN: (usize, u32, Duration) = (2, 200, Duration::from_secs(1));
-/// Reads in one call of the guest that reads.
+/// The number of reads in a call of the reading guest.
 const READS_OF_CALL: u32 = 100;
-/// Different plugins that are called in turn.
+/// The number of different plugins that are called in turn.
 const CALLED_PLUGINS: usize = 100;
 
 fn main() -> anyhow::Result<()> {
@@ -54,7 +54,7 @@ fn main() -> anyhow::Result<()> {
     runtime.block_on(measure_traces(time))
 }
 
-/// Measures and prints how much traces add to a call, from `get` to `done`.
+/// Measures and prints the cost of traces per call, from `get` to `done`.
 async fn measure_traces(time: Duration) -> anyhow::Result<()> {
     let (without, [unsampled, some, all]) = dispatched::measure_traces(time, ["0", "0.05", "1"]).await?;
     println!("from `get` to `done`, CPU a key, without traces: {:.1}", micros(without));
@@ -64,7 +64,7 @@ async fn measure_traces(time: Duration) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns what a no-op costs where calls come one after the other on both threads: the prototype's, and ours.
+/// Returns the cost of a no-op if both threads make one call after the other: the prototype's, and ours.
 async fn measure(rounds: usize, calls: u32) -> anyhow::Result<(Duration, Duration)> {
     let (idle, reading, rust) = (Core::default().component(), reading(), rust()?);
     let engine = bare::engine()?;
@@ -112,29 +112,29 @@ async fn measure(rounds: usize, calls: u32) -> anyhow::Result<(Duration, Duratio
     Ok((bare_twice, in_turn))
 }
 
-/// The mode of the guest `hostile` in which it does nothing, and its name.
+/// The mode in which the guest `hostile` does nothing, which is also its name.
 const RUST: &str = "requeues";
 
-/// A no-op as a toolchain makes it: with a stack of a mebibyte, a table and data.
+/// A no-op from a real toolchain: with a stack of a mebibyte, a table and data.
 fn rust() -> anyhow::Result<Vec<u8>> {
     let directory = tempfile::tempdir()?;
     windlass_tests::hostile::write(RUST, directory.path())?;
     Ok(std::fs::read(directory.path().join(format!("{RUST}.wasm")))?)
 }
 
-/// A guest that reads the same `ConfigMap` again and again, and cannot go on where that fails.
+/// A guest that reads the same `ConfigMap` repeatedly, and traps if a read fails.
 fn reading() -> Vec<u8> {
     let imports = r#"(import "windlass:plugin/cache@0.2.0" "get" (func $get (param i32 i32)))"#;
     let get = "(call $get (i32.const 3072) (i32.const 1024))";
-    // The first byte is that of the result, the fifth that of the option within.
+    // The first byte is that of the result; the fifth is that of the option inside it.
     let check = "(if (i32.load8_u (i32.const 1024)) (then unreachable))
         (if (i32.eqz (i32.load8_u (i32.const 1028))) (then unreachable))";
     let reconcile = format!(
         "(loop $again {get} {check} (global.set $left (i32.sub (global.get $left) (i32.const 1)))
            (br_if $again (global.get $left)))"
     );
-    // At 3072 are the arguments: apiVersion and kind, as addresses and lengths, of the texts at 2048, then the
-    // namespace, which is there, and the name.
+    // The arguments are at 3072: the addresses and lengths of apiVersion and kind, whose texts are at 2048; then the
+    // namespace, which is present, and the name.
     let items = format!(
         r#"(global $left (mut i32) (i32.const {READS_OF_CALL})) (data (i32.const 3000) "prodshop")
            (data (i32.const 3084) "\00\08\00\00\02\00\00\00\02\08\00\00\09\00\00\00")
@@ -143,7 +143,7 @@ fn reading() -> Vec<u8> {
     Core { imports: imports.to_owned(), items, reconcile, pages: 8, ..Core::default() }.component()
 }
 
-/// The processor time of each of so many calls.
+/// The processor time per call.
 async fn each(calls: u32, run: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<Duration> {
     let before = process_time();
     run.await?;

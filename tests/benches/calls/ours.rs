@@ -1,4 +1,4 @@
-//! The sandbox as the host uses it, with a cache that an informer has filled.
+//! The sandbox as the host uses it, with a cache that an informer fills.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ pub(crate) fn object() -> String {
     object.to_string()
 }
 
-/// A sandbox, and what its plugins can read.
+/// A sandbox, and a cache for its plugins.
 pub(crate) struct Host {
     sandbox: Sandbox,
     cached: Cached,
@@ -51,7 +51,7 @@ impl Host {
         Ok(self.sandbox.load(&path).await?)
     }
 
-    /// So many plugins, none of which has the code of another.
+    /// Loads `count` plugins, each with different code.
     pub(crate) async fn load_many(&self, count: usize) -> anyhow::Result<Vec<Arc<Plugin>>> {
         let mut plugins = Vec::with_capacity(count);
         for number in 0..count {
@@ -64,12 +64,12 @@ impl Host {
         Ok(plugins)
     }
 
-    /// One call after the other, by a task, as a worker is.
+    /// Makes one call after the other, in a task, like a worker.
     pub(crate) async fn calls(self: &Arc<Self>, plugin: &Arc<Plugin>, count: u32) -> anyhow::Result<()> {
         self.guests_own(plugin, count).await.map(drop)
     }
 
-    /// The same by two callers at once, each call of the next plugin.
+    /// Makes calls from two callers at the same time; each call is of the next plugin.
     pub(crate) async fn calls_in_turn(self: &Arc<Self>, plugins: &[Arc<Plugin>], count: u32) -> anyhow::Result<()> {
         let callers = [0, plugins.len() / 2].map(|first| {
             let (host, plugins) = (self.clone(), plugins.to_vec());
@@ -87,7 +87,7 @@ impl Host {
         Ok(())
     }
 
-    /// The CPU time that the guest's thread uses for a call, as it is charged.
+    /// The charged processor time of the guest's thread per call.
     pub(crate) async fn guests_own(self: &Arc<Self>, plugin: &Arc<Plugin>, count: u32) -> anyhow::Result<Duration> {
         let (host, called) = (self.clone(), plugin.clone());
         let calls = async move {

@@ -1,14 +1,16 @@
-//! Counts the instructions of the host's inner paths, and compares them with those recorded: `make bench-check`. Counts
-//! hardly depend on the machine's load, so that a path which has become dearer is seen where times say nothing.
+//! Counts the instructions of the host's inner paths, and compares them with the recorded counts: `make bench-check`.
+//! The load of the machine hardly changes the counts, so they show when a path has become more expensive, even where
+//! times do not.
 //!
-//! Each path runs twice in a process of its own under callgrind, a few times and many times; the difference is that of
-//! so many operations, without all that leads there. `--record` writes the counts down, when a change of them is meant.
+//! Each path runs twice under callgrind, in separate processes: with few operations and with many. The difference is
+//! the cost of the additional operations, without the setup. `--record` writes the counts after an intended change.
 //!
-//! `make test` counts what it has built anyway, without optimisation; those counts are recorded beside the others. It
-//! leaves out the call of a plugin, whose compiler would take minutes, and requests, most of which are TLS and HTTP/2.
+//! `make test` counts the instructions of its own build, which is not optimised; those counts are recorded separately.
+//! It leaves out the call of a plugin, whose compiler would take minutes, and requests, which consist mostly of TLS and
+//! HTTP/2.
 #![allow(clippy::cast_precision_loss, reason = "figures for people")]
 
-// Guests of a few lines.
+// Small guests.
 #[allow(dead_code, reason = "the sandbox's tests make more of it")]
 #[path = "../../../host/wasm/tests/support/guests.rs"]
 mod guests;
@@ -27,7 +29,7 @@ use anyhow::{Context, bail};
 
 use self::paths::Path;
 
-/// A count that differs by more has changed.
+/// A count has changed if it differs by more than this.
 const COUNT_TOLERANCE: f64 = 0.03;
 
 const IS_OPTIMISED: bool = !cfg!(debug_assertions);
@@ -103,7 +105,7 @@ fn counted() -> impl Iterator<Item = Path> {
     Path::ALL.into_iter().filter(|path| IS_OPTIMISED || !matches!(path, Path::Call | Path::Request))
 }
 
-/// The instructions of one operation.
+/// The instructions per operation.
 fn count(path: Path) -> anyhow::Result<u64> {
     let (few, many) = path.counts();
     let [of_few, of_many] = [instructions(path, few)?, instructions(path, many)?];
@@ -111,13 +113,13 @@ fn count(path: Path) -> anyhow::Result<u64> {
     Ok(more / u64::from(many - few))
 }
 
-/// All instructions of a process that does it so often.
+/// All instructions of a process with this number of operations.
 fn instructions(path: Path, count: u32) -> anyhow::Result<u64> {
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
         .arg(std::env::current_exe()?)
         .args(["run", path.name(), &count.to_string()])
-        // Another layout of memory or another number of threads would be other work.
+        // A different memory layout or number of threads would change the count.
         .env("TOKIO_WORKER_THREADS", "1")
         .output()
         .context("run valgrind: install it with your system's package manager")?;
@@ -125,6 +127,7 @@ fn instructions(path: Path, count: u32) -> anyhow::Result<u64> {
     if !output.status.success() {
         bail!("{} of {}: {}\n{text}", path.name(), count, output.status);
     }
-    let collected = text.lines().find_map(|line| line.split_once("Collected : ")).context("callgrind says how many")?.1;
+    let collected =
+        text.lines().find_map(|line| line.split_once("Collected : ")).context("callgrind prints the count")?.1;
     collected.trim().parse().with_context(|| format!("{collected} is a number"))
 }

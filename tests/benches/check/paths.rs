@@ -1,4 +1,4 @@
-//! The paths whose instructions are counted, each done so many times in this process.
+//! The paths whose instructions are counted. Each runs a number of times in this process.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -29,19 +29,19 @@ use crate::support;
 /// A path through the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Path {
-    /// A key into the workqueue, out of it, and done.
+    /// A key is added to the workqueue, taken out, and done.
     Queue,
-    /// The text of a Pod to an object of a cache.
+    /// Parses the text of a Pod into an object for a cache.
     Parse,
-    /// A line of a watch to a store that shows it and a subscriber that has heard of it.
+    /// Processes a line of a watch: a store shows the object, and a subscriber is notified.
     Event,
-    /// An object and its text from a store.
+    /// Gets an object and its text from a store.
     Get,
     /// A call of a plugin that does nothing, in a fresh instance.
     Call,
-    /// A server-side apply, from its plan to its answer.
+    /// A server-side apply, from the plan to the answer.
     Write,
-    /// The same over TLS and HTTP/2, to an API server in another process and back.
+    /// The same over TLS and HTTP/2, to an API server in a different process.
     Request,
 }
 
@@ -65,7 +65,7 @@ impl Path {
         Self::ALL.into_iter().find(|path| path.name() == name).with_context(|| format!("there is no path {name}"))
     }
 
-    /// Few enough and many enough for a difference that stands out, and that takes a second.
+    /// A small and a large number of operations. Their difference is clear and takes about a second.
     pub(crate) fn counts(self) -> (u32, u32) {
         match self {
             Self::Queue | Self::Get => (1_000, 21_000),
@@ -88,7 +88,7 @@ impl Path {
     }
 }
 
-/// Time stands still: what waits for it is not counted.
+/// A clock that stands still, so that waiting is not counted.
 struct NoTime;
 
 impl Clock for NoTime {
@@ -124,7 +124,7 @@ fn parse(count: u32) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A cache that has followed so many events, and its informers, which must live as long.
+/// A cache after `count` events, and its informers, which it needs.
 async fn events(count: u32) -> anyhow::Result<(Informers, Subscription)> {
     let client = server::client(count);
     let informers = Informers::new(client.clone(), Discovery::new(client));
@@ -152,7 +152,7 @@ fn get(subscription: &Subscription, count: u32) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Made once, as a plugin has one: only the context is each call's own.
+/// Created once, as in the host; only the context is created for each call.
 fn principal() -> Arc<Principal> {
     Arc::new(support::principal("guest".into()))
 }
@@ -166,7 +166,7 @@ fn call(principal: &Arc<Principal>, kind: ObjectKind) -> Arc<CallContext> {
 
 async fn calls(count: u32) -> anyhow::Result<()> {
     let mut options = SandboxOptions { threads: 1, concurrent_calls: 1, ..SandboxOptions::default() };
-    // Valgrind has less address space than a pool for whatever guest may come.
+    // Under valgrind, there is not enough address space for the default pool.
     (options.limits.memories, options.limits.instances) = (1, 4);
     let sandbox = Sandbox::new(options)?;
     let directory = tempfile::tempdir()?;
@@ -204,7 +204,7 @@ async fn writes(client: Client, count: u32) -> anyhow::Result<()> {
         "metadata": {"name": "shop", "namespace": "prod", "labels": {"app": "shop"}},
         "spec": {"containers": [{"name": "web", "image": "nginx:1.27", "ports": [{"containerPort": 8080}]}]},
     });
-    // Made once, too: writing it is the plugin's work.
+    // Created once, because a plugin would create it.
     let object = object.to_string();
     for _ in 0..count {
         let operation = Operation::Apply { object: object.clone(), options: WriteOptions::default() };

@@ -1,4 +1,4 @@
-//! An API server in a process of its own, over TLS: what it does is not counted.
+//! An API server in a separate process, over TLS, so that its work is not counted.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _, stdin, stdout};
 use std::path::PathBuf;
@@ -7,16 +7,16 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use anyhow::Context;
 use windlass_apiserver::{ApiServer, Config, ServerCertificate, StandIns, Tls};
 
-/// The server, as long as this is held.
+/// The running server. It ends when this is dropped.
 pub(crate) struct Peer {
     directory: tempfile::TempDir,
     process: Child,
-    /// The process ends when it is closed.
+    /// The process ends when its input closes.
     input: Option<ChildStdin>,
 }
 
 impl Peer {
-    /// Starts one, and waits until it listens.
+    /// Starts a server, and waits until it listens.
     pub(crate) fn start() -> anyhow::Result<Self> {
         let directory = tempfile::tempdir()?;
         let mut process = Command::new(std::env::current_exe()?)

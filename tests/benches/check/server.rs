@@ -1,4 +1,4 @@
-//! An API server within the client: its answers are ready-made, so that nothing but the client's own work is counted.
+//! An API server inside the client. Its answers are ready-made, so only the work of the client is counted.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use tower::service_fn;
 
-/// A client of a server with one Pod, whose first watch brings `events`.
+/// A client of a server with one Pod, whose first watch sends `events`.
 pub(crate) fn client(events: u32) -> Client {
     let watched = Arc::new(AtomicBool::new(false));
     let written = Bytes::from(pod(2).to_string());
@@ -37,7 +37,7 @@ pub(crate) fn client(events: u32) -> Client {
             if answer.is_empty() {
                 return pending().await;
             }
-            // Each in a piece of its own, as a server sends the lines of a watch.
+            // Each event is a separate piece, as in the watch of a real server.
             let pieces = answer.into_iter().map(|piece| Ok::<_, std::io::Error>(Frame::data(piece)));
             Ok::<_, std::io::Error>(Response::new(StreamBody::new(stream::iter(pieces))))
         }
@@ -54,14 +54,15 @@ fn list() -> String {
     json!({"kind": "PodList", "metadata": {"resourceVersion": "1"}, "items": [pod(1)]}).to_string()
 }
 
-/// The lines differ in their versions alone: making each anew would be counted as if it were the client's work.
+/// The lines differ only in their versions. If each line were created separately, that work would be counted as the
+/// client's.
 fn watch(events: u32) -> Vec<Bytes> {
     let line = json!({"type": "MODIFIED", "object": pod(0)}).to_string() + "\n";
     let (before, behind) = line.split_once(r#""resourceVersion":"0""#).expect("a Pod has a version");
     (2..2 + events).map(|version| format!(r#"{before}"resourceVersion":"{version}"{behind}"#).into()).collect()
 }
 
-/// A Pod as a server sends it, some 3 KB, a third of it `managedFields`.
+/// A Pod as a server sends it: about 3 KB, a third of which is `managedFields`.
 pub(crate) fn pod(version: u32) -> Value {
     let variables: Vec<_> = (0..12)
         .map(|number| json!({"name": format!("VARIABLE_{number}"), "value": format!("value-{number}")}))

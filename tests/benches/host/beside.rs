@@ -1,9 +1,9 @@
-//! How long a good plugin's keys take, from the event to the end of the call, alone and beside plugins that take what
-//! they can get.
+//! The time that the keys of a good plugin take, from the event to the end of the call: alone, and beside plugins that
+//! use as much as they can.
 //!
-//! Two kinds of these: such as break a limit with each call, which the circuit breaker sees to, and such as stay just
-//! within all of them, for ever. The times are those of the host's own log, so that whoever makes the events is not in
-//! them.
+//! There are two kinds of such plugins: some break a limit in each call, which the circuit breaker handles; others
+//! always stay just within all limits. The times are from the host's own log, so they do not include the client that
+//! causes the events.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,17 +19,18 @@ use crate::load::percentile;
 use crate::support::process::Watched;
 use crate::{median, milliseconds};
 
-/// Keys of the good plugin, and how often one of them changes.
+/// The keys of the good plugin, and the interval between the changes of all of them.
 const GOOD_KEYS: usize = 20;
 const CHANGE_INTERVAL: Duration = Duration::from_millis(10);
-/// Times in the log are cut to microseconds, and a little passes between what is measured and what is said.
+/// Times in the log are cut to microseconds, and some time passes between the measurement and the log line.
 const LOG_TIME_GRAIN: Duration = Duration::from_micros(50);
-/// Keys of each of the others.
+/// The keys of each of the other plugins.
 const KEYS_OF_OTHERS: usize = 50;
 
-/// The attackers that break a limit: they spin, they allocate, they flood.
+/// The plugins that break a limit: by a loop, by memory, and by many reads.
 const BREAKING: [&str; 3] = ["loops", "devours", "floods-reads"];
-/// Those that do not, as instructions. Each takes much less than the second of processor time that a call may have.
+/// The plugins that break no limit, as instructions. Each call takes much less than its limit of one second of
+/// processor time.
 const STAYING: [(&str, &str); 3] = [
     (
         "spins",
@@ -69,27 +70,27 @@ pub(crate) async fn measure(time: Duration) -> anyhow::Result<()> {
         "event → end of the call, a good plugin with {GOOD_KEYS} keys, one of which changes every {CHANGE_INTERVAL:?}"
     );
     let alone = beside(&server, &[], time).await?;
-    alone.tell("alone", &alone);
+    alone.print("alone", &alone);
     for name in BREAKING {
-        beside(&server, &[name], time).await?.tell(name, &alone);
+        beside(&server, &[name], time).await?.print(name, &alone);
     }
-    beside(&server, &BREAKING, time).await?.tell("all three", &alone);
+    beside(&server, &BREAKING, time).await?.print("all three", &alone);
     for (name, _) in STAYING {
-        beside(&server, &[name], time).await?.tell(name, &alone);
+        beside(&server, &[name], time).await?.print(name, &alone);
     }
-    beside(&server, &STAYING.map(|(name, _)| name), time).await?.tell("all three", &alone);
+    beside(&server, &STAYING.map(|(name, _)| name), time).await?.print("all three", &alone);
     Ok(())
 }
 
-/// The good plugin's figures.
+/// The measured times.
 struct Waits {
     sorted: Vec<Duration>,
-    /// Calls of the others meanwhile.
+    /// The number of calls of the others in the same time.
     calls: f64,
 }
 
 impl Waits {
-    fn tell(&self, name: &str, alone: &Self) {
+    fn print(&self, name: &str, alone: &Self) {
         let (middle, worst) = (median(&self.sorted), percentile(&self.sorted, 99));
         let ratio = worst.as_secs_f64() / percentile(&alone.sorted, 99).as_secs_f64();
         println!(
@@ -114,7 +115,7 @@ async fn beside(server: &Server, others: &[&str], time: Duration) -> anyhow::Res
     for _ in 0..=others.len() {
         host.hears(|line| line.contains("controller started")).await?;
     }
-    // What all keys do at the start is over, and the others are at what they do.
+    // The calls at the start are over, and the others have reached their normal state.
     tokio::time::sleep(time / 4).await;
     host.heard();
     let before = calls(&host, others).await?;
@@ -124,7 +125,7 @@ async fn beside(server: &Server, others: &[&str], time: Duration) -> anyhow::Res
     for line in host.heard() {
         ledger.take(&line)?;
     }
-    // Who still waits counts, however long that takes.
+    // Keys that still wait also count, however long they take.
     while !ledger.queued.is_empty() {
         ledger.take(&host.hears_line(|_| true).await?.1)?;
     }
@@ -135,7 +136,7 @@ async fn beside(server: &Server, others: &[&str], time: Duration) -> anyhow::Res
     Ok(Waits { sorted, calls })
 }
 
-/// Changes one object of the good plugin's after the other, at a steady pace.
+/// Changes the objects of the good plugin, one after the other, at a steady pace.
 async fn change(server: &Server, time: Duration) -> anyhow::Result<()> {
     let mut pace = tokio::time::interval(CHANGE_INTERVAL);
     pace.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -150,10 +151,10 @@ async fn change(server: &Server, time: Duration) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The log's account of the good plugin's keys.
+/// The state of the good plugin's keys, from the log.
 #[derive(Default)]
 struct Ledger {
-    /// Since when: a key that is queued again meanwhile waits since the first time.
+    /// The times at which keys were queued. If a key is queued again before its call, the first time counts.
     queued: BTreeMap<String, Duration>,
     waits: Vec<Duration>,
 }
@@ -166,7 +167,7 @@ impl Ledger {
             self.queued.entry(key).or_insert(time_of(line)?);
         } else if let Some((_, elapsed)) = line.split_once(" called elapsed=") {
             let ended = time_of(line)?;
-            // A call that had begun before is about what was before.
+            // A call that began before the key was queued does not count.
             let began = ended.saturating_sub(time_in(elapsed)?);
             if self.queued.get(&key).is_some_and(|since| *since <= began + LOG_TIME_GRAIN)
                 && let Some(since) = self.queued.remove(&key)
@@ -178,7 +179,7 @@ impl Ledger {
     }
 }
 
-/// The time at the beginning of `text`, as Rust writes it.
+/// The duration at the beginning of `text`, in Rust's debug format.
 fn time_in(text: &str) -> anyhow::Result<Duration> {
     let word = text.split(' ').next().unwrap_or_default();
     let unit = word.trim_start_matches(|character: char| character.is_ascii_digit() || character == '.');
@@ -188,12 +189,12 @@ fn time_in(text: &str) -> anyhow::Result<Duration> {
         "ms" => 1e-3,
         "µs" => 1e-6,
         "ns" => 1e-9,
-        other => anyhow::bail!("{other} is no unit of time"),
+        other => anyhow::bail!("{other} is not a unit of time"),
     };
     Ok(Duration::from_secs_f64(number * seconds))
 }
 
-/// The time of day at which a line was logged.
+/// The time of day of a log line.
 fn time_of(line: &str) -> anyhow::Result<Duration> {
     let (_, time) = line.split_once('T').context("a line begins with its time")?;
     let (time, _) = time.split_once('Z').context("in UTC")?;
@@ -210,7 +211,7 @@ async fn calls(host: &Watched, plugins: &[&str]) -> anyhow::Result<f64> {
     Ok(calls)
 }
 
-/// Writes the plugin `name`.
+/// Writes the plugin `name` to a file.
 fn write(name: &str, directory: &Path) -> anyhow::Result<()> {
     let Some((_, what)) = STAYING.iter().find(|(staying, _)| *staying == name) else {
         return hostile::write(name, directory);
@@ -220,9 +221,9 @@ fn write(name: &str, directory: &Path) -> anyhow::Result<()> {
     let manifest =
         MANIFEST.replacen(r#""name":"guest""#, &format!(r#""name":"{name}""#), 1).replacen(primary, &labelled, 1);
     let imports = r#"(import "windlass:plugin/cache@0.2.0" "get" (func $get (param i32 i32)))"#;
-    // It asks to be called again at once: in the answer at 512, after the byte of the result, stands that of the
-    // outcome. At 3072 are the arguments of its read: the kind and the name, as addresses and lengths, of the texts at
-    // 2048.
+    // The guest asks for the next call at once: the answer is at 512, and after the byte of the result comes the byte
+    // of the outcome. The arguments of its read are at 3072: the addresses and lengths of the kind and the name, whose
+    // texts are at 2048.
     let items = r#"(data (i32.const 516) "\01")
         (data (i32.const 3084) "\00\08\00\00\02\00\00\00\02\08\00\00\09\00\00\00")
         (data (i32.const 3112) "\00\08\00\00\04\00\00\00")"#;
@@ -230,7 +231,7 @@ fn write(name: &str, directory: &Path) -> anyhow::Result<()> {
         manifest,
         imports: imports.to_owned(),
         items: items.to_owned(),
-        // What it is told lies over what it was told before.
+        // The input of each call overwrites the input of the previous call.
         realloc: "(global.set $heap (i32.const 65536))".to_owned(),
         reconcile: format!("(local $at i32) {what}"),
         ..Core::default()

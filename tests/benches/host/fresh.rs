@@ -1,5 +1,6 @@
-//! From a closed file that no cache knows to the first call, by language: what an author waits after each save, and an
-//! operator after each delivery. The debounce of 100 ms and the start of the watches are in it.
+//! The time from closing a file that no cache knows to the first call, by language. This is the time that an author
+//! waits after each save, and an operator after each delivery. It includes the debounce of 100 ms and the start of the
+//! watches.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use windlass_tests::server::{Kind, Server};
 use crate::support::process::Watched;
 use crate::{delivered, milliseconds};
 
-/// The plugins, each with its bar in milliseconds.
+/// The plugins, each with its limit in milliseconds.
 const PLUGINS: [(&str, u64); 6] = [
     ("webapp-c", 500),
     ("webapp", 500),
@@ -49,14 +50,14 @@ pub(crate) async fn measure(times: usize) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// None: it has not been built.
+/// The file of a plugin. None: it is not built.
 fn file(name: &str) -> anyhow::Result<Option<PathBuf>> {
     let directory = paths::plugins()?;
     let places = [directory.join(format!("{name}.wasm")), directory.join(name).join(format!("{name}.wasm"))];
     Ok(places.into_iter().find(|path| path.is_file()))
 }
 
-/// How long the first call took to come, and the better code, if the first was not the best.
+/// The time until the first call, and the time until the optimised code, if the first call did not use it.
 async fn once(name: &str, file: &PathBuf) -> anyhow::Result<(Duration, Option<Duration>)> {
     let server = Server::start(Kind::Embedded).await?;
     server.install_webapp().await?;

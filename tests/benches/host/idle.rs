@@ -1,5 +1,5 @@
-//! The cost of idle plugins: a thousand different ones with one watch in common, and how soon all are ready if each has
-//! been compiled before.
+//! The cost of idle plugins: a thousand different plugins that share a watch, and the time until all are ready if each
+//! is already compiled.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -10,8 +10,8 @@ use windlass_tests::server::{Kind, Server};
 
 use crate::support::process::Watched;
 
-/// How long an idle host's processor time is watched: longer than it takes until it looks at its directories without a
-/// reason.
+/// The time for which the processor time of an idle host is watched. It is longer than the interval in which the host
+/// checks its directories.
 const IDLE_WATCH_TIME: Duration = Duration::from_secs(20);
 
 pub(crate) async fn measure(count: usize) -> anyhow::Result<()> {
@@ -19,7 +19,7 @@ pub(crate) async fn measure(count: usize) -> anyhow::Result<()> {
     let (none, one, all) = (tempfile::tempdir()?, tempfile::tempdir()?, tempfile::tempdir()?);
     write(1, one.path())?;
     write(count, all.path())?;
-    // Whoever starts first compiles them; a cache of its own would be as good, but for the time that it takes.
+    // The first host compiles the plugins. A separate cache would give the same figures, but would take more time.
     let began = Instant::now();
     let (host, _) = Watched::with_controllers(&server, all.path(), count, &[]).await?;
     println!(
@@ -54,7 +54,7 @@ pub(crate) async fn measure(count: usize) -> anyhow::Result<()> {
     host.end().await
 }
 
-/// So many plugins, each with other bytes.
+/// Writes plugins with different bytes.
 fn write(count: usize, directory: &Path) -> anyhow::Result<()> {
     (0..count).try_for_each(|number| hostile::write(&format!("idle-{number}"), directory))
 }

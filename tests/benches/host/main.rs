@@ -1,15 +1,15 @@
-//! Figures of the host as a whole: how soon a new file is at work (`swap`), what a thousand idle plugins cost (`idle`),
-//! how long a good plugin waits beside bad ones (`beside`), how soon a file of each language is at work that no cache
-//! knows (`fresh`), and how all that grows (`scale`).
+//! Figures of the whole host: the time until a new file runs (`swap`); the cost of a thousand idle plugins (`idle`);
+//! the time that a good plugin waits beside bad ones (`beside`); the time until a file of each language runs that no
+//! cache knows (`fresh`); and how all this grows (`scale`).
 //!
-//! `make bench`, or by name: `cargo bench --workspace --bench host -- swap`. The `windlass` binary beside this program
-//! is what is measured. docs/benchmarks.md has recorded results.
+//! `make bench`, or by name: `cargo bench --workspace --bench host -- swap`. It measures the `windlass` binary in the
+//! directory of this program. docs/benchmarks.md has recorded results.
 #![allow(clippy::cast_precision_loss, reason = "figures for people")]
 #![allow(clippy::disallowed_methods, reason = "a benchmark measures the time of the world")]
 
 mod beside;
 mod fresh;
-// Guests of a few lines.
+// Small guests.
 #[allow(dead_code, reason = "the sandbox's tests make more of it")]
 #[path = "../../../host/wasm/tests/support/guests.rs"]
 mod guests;
@@ -54,9 +54,9 @@ fn main() -> anyhow::Result<()> {
     })
 }
 
-/// Gives the file `next` in a directory of plugins the name of the plugin `name`, and returns when.
+/// Renames the file `next` to the plugin `name` in its directory, and returns the time.
 async fn delivered(next: &Path, name: &str) -> anyhow::Result<Instant> {
-    // What is written under another name is noticed too, and must not begin the wait before the clock runs.
+    // The host also notices writes under a different name, and must not start its wait before this clock starts.
     tokio::time::sleep(Duration::from_millis(300)).await;
     let closed = Instant::now();
     std::fs::rename(next, next.with_file_name(format!("{name}.wasm")))?;

@@ -1,5 +1,5 @@
-//! A host as it grows: many plugins beside many cached Pods, and many objects at rest of which some change. The server
-//! is the embedded one, in this process: it and the load take their share of the same processors.
+//! A host with growing work: many plugins beside many cached Pods, and many unchanged objects of which some change. The
+//! embedded server runs in this process; the server and the load use the same processors as the host.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -16,22 +16,22 @@ use crate::milliseconds;
 use crate::support::create;
 use crate::support::process::Watched;
 
-/// A host with so much to do comes to rest at last.
+/// The longest time until a host with so much work is at rest.
 const REST_TIMEOUT: Duration = Duration::from_mins(20);
-/// How long a host at rest is watched.
+/// The time for which a host at rest is watched.
 const REST_WATCH_TIME: Duration = Duration::from_secs(10);
-/// How many seconds long objects change.
+/// The number of seconds in which objects change.
 const CHANGING_SECONDS: usize = 20;
-/// A plugin may write as often as it likes: by default 500 times a second in the long run.
+/// Lifts the limit on a plugin's writes; the default is 500 per second in the long run.
 const LIFTED: &[&str] = &["--writes-per-second=0"];
 
-/// So many idle plugins beside the `ReplicaSet` plugin, which has the host cache every Pod: at each number of Pods.
+/// Measures idle plugins beside the `ReplicaSet` plugin, for which the host caches every Pod, at each number of Pods.
 pub(crate) async fn pods(plugins: usize, sizes: &[usize]) -> anyhow::Result<()> {
     let server = Server::start(Kind::Embedded).await?;
     let folder = tempfile::tempdir()?;
     (0..plugins).try_for_each(|number| hostile::write(&format!("idle-{number}"), folder.path()))?;
     copy("replicaset.wasm", folder.path())?;
-    // Whoever starts first compiles them.
+    // The first host compiles the plugins.
     Watched::with_controllers(&server, folder.path(), plugins + 1, &[]).await?.0.end().await?;
     let api = server.objects().api("Pod")?;
     let mut there = 0;
@@ -41,7 +41,7 @@ pub(crate) async fn pods(plugins: usize, sizes: &[usize]) -> anyhow::Result<()> 
             .try_for_each_concurrent(CONCURRENT_REQUESTS_MAX, |number| create(&api, load::pod(number)))
             .await?;
         there = size;
-        tell_start(&server, folder.path(), plugins + 1, &format!("{plugins} plugins, {size} Pods"))
+        print_start(&server, folder.path(), plugins + 1, &format!("{plugins} plugins, {size} Pods"))
             .await?
             .end()
             .await?;
@@ -49,8 +49,8 @@ pub(crate) async fn pods(plugins: usize, sizes: &[usize]) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// So many `WebApp`s that the host brings about; then another host that finds them done; then one of a hundred changes
-/// each second.
+/// Measures at each number of `WebApp`s: a host that creates their children; then a different host that finds
+/// everything done; then a change of one percent of the objects each second.
 pub(crate) async fn objects(sizes: &[usize]) -> anyhow::Result<()> {
     let server = Server::start(Kind::Embedded).await?;
     server.install_webapp().await?;
@@ -73,7 +73,7 @@ pub(crate) async fn objects(sizes: &[usize]) -> anyhow::Result<()> {
             used * 1e3 / new
         );
         host.end().await?;
-        let host = tell_start(&server, folder.path(), 1, &format!("{size} WebApps and their children")).await?;
+        let host = print_start(&server, folder.path(), 1, &format!("{size} WebApps and their children")).await?;
         change(&server, &host, size, "defaults").await?;
         host.end().await?;
         let (host, _) = Watched::with_controllers(&server, folder.path(), 1, LIFTED).await?;
@@ -85,7 +85,7 @@ pub(crate) async fn objects(sizes: &[usize]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// One of a hundred changes each second.
+/// Changes one percent of the objects each second.
 async fn change(server: &Server, host: &Watched, size: usize, settings: &str) -> anyhow::Result<()> {
     let a_second = size / 100;
     let mut watches = Watches::start(server.objects()).await?;
@@ -109,8 +109,8 @@ async fn change(server: &Server, host: &Watched, size: usize, settings: &str) ->
     Ok(())
 }
 
-/// Starts a host where everything is as it should be, and tells what that takes.
-async fn tell_start(server: &Server, plugins: &Path, controllers: usize, what: &str) -> anyhow::Result<Watched> {
+/// Starts a host that finds everything done, and prints the cost.
+async fn print_start(server: &Server, plugins: &Path, controllers: usize, what: &str) -> anyhow::Result<Watched> {
     let began = Instant::now();
     let (host, ready) = Watched::with_controllers(server, plugins, controllers, &[]).await?;
     let at_rest = host.process()?.at_rest(REST_TIMEOUT).await?.saturating_duration_since(began);

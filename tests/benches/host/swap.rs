@@ -1,4 +1,4 @@
-//! From a closed file to the first call on the generation that it brings, the debounce of 100 ms included.
+//! The time from closing a file to the first call of the new generation, including the debounce of 100 ms.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use windlass_tests::server::{Kind, Server};
 use crate::support::process::Watched;
 use crate::{delivered, median, milliseconds};
 
-/// A host with a plugin that says at each call which generation it is.
+/// A host with a plugin that logs its generation in each call.
 struct Stage {
     host: Watched,
     plugins: tempfile::TempDir,
@@ -34,8 +34,8 @@ pub(crate) async fn measure(times: u16) -> anyhow::Result<()> {
     for generation in 1..=times {
         cached.push(stage.swap(generation).await?);
     }
-    tell("compiled", cold);
-    tell("from the cache", cached);
+    print("compiled", cold);
+    print("from the cache", cached);
     stage.host.end().await
 }
 
@@ -60,7 +60,7 @@ fn is_call(line: &str, generation: u16) -> bool {
     })
 }
 
-fn tell(what: &str, mut times: Vec<Duration>) {
+fn print(what: &str, mut times: Vec<Duration>) {
     times.sort_unstable();
     let (median, worst) = (milliseconds(median(&times)), milliseconds(times[times.len() - 1]));
     println!("file closed → first call, {what}: median {median:.0} ms, worst {worst:.0} ms of {} swaps", times.len());

@@ -1,4 +1,4 @@
-//! Calls of a plugin by the sandbox, with all limits and accounting on.
+//! Calls of a plugin in the sandbox, with all limits and accounting.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,17 +19,17 @@ pub(crate) const WEBAPP: &str = r#"{
     "spec": {"image": "nginx", "replicas": 2, "port": 8080}
 }"#;
 
-/// The guest's processor time of a call about an object that is gone: the probe has nothing to do.
+/// The guest's processor time for a call about a deleted object, in which the probe does nothing.
 pub(crate) async fn nothing(plugin: &Arc<Plugin>, instances: Instances, count: u32) -> anyhow::Result<Duration> {
-    each(plugin, &Asked::default(), &quiet(), instances, count).await
+    each(plugin, &CallInput::default(), &quiet(), instances, count).await
 }
 
-/// The same of a call about a new WebApp: two children, two events and a status.
+/// The guest's processor time for a call about a new WebApp: two children, two events and a status.
 pub(crate) async fn webapp(plugin: &Arc<Plugin>, instances: Instances, count: u32) -> anyhow::Result<Duration> {
-    each(plugin, &Asked::about(WEBAPP), &quiet(), instances, count).await
+    each(plugin, &CallInput::about(WEBAPP), &quiet(), instances, count).await
 }
 
-/// The same of what the prototype does: a WebApp is read, and a Deployment is applied.
+/// The guest's processor time for the work of the prototype: it reads a WebApp, and applies a Deployment.
 pub(crate) async fn as_the_prototype(
     plugin: &Arc<Plugin>,
     instances: Instances,
@@ -37,7 +37,7 @@ pub(crate) async fn as_the_prototype(
 ) -> anyhow::Result<Duration> {
     let found = FakePorts { object: Some(WEBAPP.into()), ..FakePorts::default() };
     let ports = Arc::new(found);
-    let took = each(plugin, &Asked::about(WEBAPP), &ports.ports(), instances, count).await?;
+    let took = each(plugin, &CallInput::about(WEBAPP), &ports.ports(), instances, count).await?;
     let written = ports.written.lock().map_err(|_| anyhow::anyhow!("a call has panicked"))?;
     let calls = usize::try_from(count)? + 1;
     anyhow::ensure!(written.len() == calls, "the guest does its work: {} writes in {calls} calls", written.len());
@@ -46,14 +46,14 @@ pub(crate) async fn as_the_prototype(
 
 /// The input of a call.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Asked {
-    /// The primary's text. None: it is gone.
+pub(crate) struct CallInput {
+    /// The text of the primary. None: it does not exist.
     object: Option<String>,
-    /// The plugin's configuration. Empty: it has none.
+    /// The plugin's configuration; empty if there is none.
     config: String,
 }
 
-impl Asked {
+impl CallInput {
     pub(crate) fn about(object: &str) -> Self {
         Self { object: Some(object.to_owned()), config: String::new() }
     }
@@ -63,25 +63,25 @@ impl Asked {
     }
 }
 
-/// The mean of the guest's processor time of `count` calls.
+/// The guest's mean processor time of `count` calls.
 pub(crate) async fn each(
     plugin: &Arc<Plugin>,
-    asked: &Asked,
+    input: &CallInput,
     ports: &Ports,
     instances: Instances,
     count: u32,
 ) -> anyhow::Result<Duration> {
-    let (called, ports, asked) = (plugin.clone(), ports.clone(), asked.clone());
+    let (called, ports, input) = (plugin.clone(), ports.clone(), input.clone());
     let calls = async move {
         let limits = CallLimits { instances, ..CallLimits::default() };
         let mut cpu = Duration::ZERO;
-        // The first of a reused instance makes it.
+        // The first call of a reused instance creates the instance, so it does not count.
         for number in 0..=count {
             let mut call = call_of(&called, &ObjectKey::namespaced("prod", "shop"));
-            if !asked.config.is_empty() {
-                Arc::get_mut(&mut call).expect("nobody else has it yet").config = asked.config.as_str().into();
+            if !input.config.is_empty() {
+                Arc::get_mut(&mut call).expect("nobody else has it yet").config = input.config.as_str().into();
             }
-            let ended = call_with(&called, &ports, call, asked.object.as_deref(), limits.clone()).await;
+            let ended = call_with(&called, &ports, call, input.object.as_deref(), limits.clone()).await;
             let is_good = matches!(ended.result, CallResult::Done | CallResult::RequeueAfter(_));
             anyhow::ensure!(is_good, "{:?}", ended.result);
             if number > 0 {

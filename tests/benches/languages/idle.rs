@@ -1,4 +1,4 @@
-//! The cost of idle plugins: so many different ones, mapped from the cache, in a process of their own.
+//! The cost of idle plugins: many different plugins, mapped from the cache, in a separate process.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -6,10 +6,10 @@ use std::process::Command;
 
 use crate::Language;
 
-/// Has this program measure itself.
+/// The argument with which this program measures itself.
 pub(crate) const WORD: &str = "idle-in-this-process";
 
-/// Starts this program again twice: the first time it compiles, the second it is measured.
+/// Starts this program twice: the first run compiles the plugins, and the second run is measured.
 pub(crate) fn measure(language: &Language) -> anyhow::Result<()> {
     let directory = tempfile::tempdir()?;
     for number in 0..language.idle {
@@ -26,7 +26,7 @@ pub(crate) fn measure(language: &Language) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The plugin under its own name, with bytes of its own: a custom section at its end.
+/// Writes a copy of the plugin into a separate directory, with different bytes: a custom section at the end.
 fn write(language: &Language, number: usize, directory: &Path) -> anyhow::Result<()> {
     let plugin = language.webapp()?;
     let folder = directory.join(number.to_string());
@@ -58,7 +58,8 @@ pub(crate) fn in_this_process(language: &Language, directory: &Path) -> anyhow::
     Ok(())
 }
 
-/// Of the machine's memory, in KiB: what is shared is divided among those who share it. And what of it is no file's.
+/// The share of this process in the machine's memory, in KiB, with shared memory divided among its users; and the part
+/// that no file backs.
 fn memory() -> anyhow::Result<[f64; 2]> {
     let rollup = std::fs::read_to_string("/proc/self/smaps_rollup")?;
     let of = |name: &str| {

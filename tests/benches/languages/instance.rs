@@ -1,4 +1,4 @@
-//! The memory of an instance in the midst of a call.
+//! The memory of an instance during a call.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,10 +12,10 @@ use crate::calls::WEBAPP;
 use crate::support::ports::{meeting, quiet};
 use crate::support::{call_of, call_with};
 
-/// Calls at the same time.
+/// The number of calls at the same time.
 const CONCURRENT_CALLS: usize = 8;
 
-/// Memory that a call has written when it writes its first child, beside that of the call which was first of all.
+/// The memory that a call has written when it writes its first child, in addition to the memory of the first call.
 pub(crate) async fn memory(plugin: &Arc<Plugin>) -> anyhow::Result<u64> {
     let one = private_in_midst(plugin, 1).await?;
     let all = private_in_midst(plugin, CONCURRENT_CALLS).await?;
@@ -46,7 +46,7 @@ async fn private_in_midst(plugin: &Arc<Plugin>, calls: usize) -> anyhow::Result<
     Ok(private.load(Ordering::SeqCst))
 }
 
-/// Memory of this process that it has written and shares with nobody.
+/// The memory that this process has written and does not share.
 fn private_bytes() -> u64 {
     let rollup = std::fs::read_to_string("/proc/self/smaps_rollup").expect("the kernel tells");
     let line = rollup.lines().find_map(|line| line.strip_prefix("Private_Dirty:")).expect("it is there");

@@ -1,10 +1,10 @@
-//! The cost of plugins by the language that they are written in: the component, its compiling, a fresh and a reused
-//! call for nothing and for the WebApp, an HTTP request, the memory of a running instance and of an idle plugin;
-//! against a prototype of the same language, which is bare wasmtime and a guest without an SDK, in the same rounds.
+//! The cost of plugins by language: the size and compilation of the component; a fresh and a reused call, for a no-op
+//! and for the WebApp; an HTTP request; and the memory of a running instance and of an idle plugin. It is compared, in
+//! the same rounds, with a prototype in the same language: bare wasmtime, and a guest without an SDK.
 //!
 //! `make bench`, or by name: `cargo bench --workspace --bench languages -- go c stock-js`. `tools/build-conformance`,
-//! `tools/build-prototypes` and `tools/build-stock` build what is measured. docs/benchmarks.md has recorded results.
-//! Times are of the guest's thread.
+//! `tools/build-prototypes` and `tools/build-stock` build the components. docs/benchmarks.md has recorded results.
+//! Times are those of the guest's thread.
 #![allow(clippy::cast_precision_loss, reason = "figures for people")]
 #![allow(clippy::disallowed_methods, reason = "a benchmark measures the time of the world")]
 
@@ -26,12 +26,12 @@ use anyhow::Context;
 use windlass_core::life::instances::Instances;
 use windlass_wasm::{Limits, Plugin, Sandbox, SandboxOptions};
 
-/// A language, and the plugins that stand for it.
+/// A language and its plugins.
 struct Language {
     name: &'static str,
-    /// Its WebApp plugin, in target/plugins.
+    /// Its WebApp plugin in target/plugins.
     webapp: &'static str,
-    /// How many plugins lie idle: compiling so many is the longest part.
+    /// The number of idle plugins. Their compilation takes most of the time.
     idle: usize,
 }
 
@@ -41,11 +41,11 @@ const LANGUAGES: [Language; 6] = [
     Language { name: "js", webapp: "webapp-ts/webapp-ts.wasm", idle: 100 },
     Language { name: "starlark", webapp: "webapp-starlark/webapp-starlark.wasm", idle: 100 },
     Language { name: "go", webapp: "webapp-go/webapp-go.wasm", idle: 100 },
-    // A compilation takes seven seconds, and an artefact 35 MB.
+    // Compiling one takes seven seconds, and an artefact has 35 MB.
     Language { name: "python", webapp: "webapp-python/webapp-python.wasm", idle: 10 },
 ];
 
-/// Rounds, and calls of each.
+/// The number of rounds, and of calls per round.
 #[derive(Clone, Copy)]
 struct Size {
     rounds: usize,
@@ -125,7 +125,7 @@ async fn measure(language: &Language, size: Size) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Loads the WebApp plugin `file`, which `sandbox` keeps in `cache`, and says what that takes.
+/// Loads the WebApp plugin `file`, which `sandbox` keeps in `cache`, and prints the cost.
 async fn compiled(name: &str, file: &Path, sandbox: &Sandbox, cache: &Path) -> anyhow::Result<Arc<Plugin>> {
     let began = (Instant::now(), cpu());
     let bytes = std::fs::metadata(file)?.len();
@@ -151,15 +151,15 @@ impl Language {
     }
 }
 
-/// A component that has been built.
+/// The path of a built component.
 fn built(folder: &str, file: &str) -> anyhow::Result<PathBuf> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target").join(folder).join(file);
-    anyhow::ensure!(path.is_file(), "there is no {}: run `make bench`, or tools/build-conformance", path.display());
+    anyhow::ensure!(path.is_file(), "{} does not exist: run `make bench` or tools/build-conformance", path.display());
     Ok(path)
 }
 
 fn sandbox(cache: Option<&Path>) -> anyhow::Result<Sandbox> {
-    // The budget of calls is not what is measured.
+    // The rate limits of the log are lifted, because they are not measured.
     let limits = Limits { log_lines_per_second: u32::MAX, log_bytes_per_second: usize::MAX, ..Limits::default() };
     let cache = cache.map(Path::to_owned);
     Ok(Sandbox::new(SandboxOptions { limits, threads: 1, concurrent_calls: 8, cache, ..SandboxOptions::default() })?)
@@ -171,7 +171,7 @@ fn cpu() -> Duration {
     Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// The size of the largest file in a directory: of an artefact, where there is one.
+/// The size of the largest file in a directory: that of the artefact, if there is one.
 fn largest(directory: &Path) -> anyhow::Result<u64> {
     let mut largest = 0;
     let mut folders = vec![directory.to_owned()];

@@ -1,5 +1,5 @@
-//! The prototype: bare wasmtime without a pool, a store and an instance for each call, and a guest on the bare bindings
-//! of its language that gets an object from the cache, parses it, and applies a Deployment that it has built of it.
+//! The prototype: bare wasmtime without a pool, and a store and an instance for each call. The guest uses the bare
+//! bindings of its language: it gets an object from the cache, parses it, and applies a Deployment made from it.
 
 use std::path::Path;
 use std::time::Duration;
@@ -18,7 +18,7 @@ mod bindings {
     wasmtime::component::bindgen!({ path: "../wit", world: "reconciler-plugin" });
 }
 
-/// Finds a WebApp whatever is read, and echoes what is written.
+/// Returns a WebApp for each read, and echoes each write.
 struct World;
 
 impl types::Host for World {}
@@ -68,14 +68,14 @@ impl writes::Host for World {
     }
 }
 
-/// A guest that is ready to be called.
+/// A guest that can be called.
 pub(crate) struct Prototype {
     engine: Engine,
     code: ReconcilerPluginPre<World>,
 }
 
 impl Prototype {
-    /// That of a language. None: it has none.
+    /// The prototype of a language. None: the language has none.
     pub(crate) fn of(language: &str) -> anyhow::Result<Option<Self>> {
         if ["rust", "starlark"].contains(&language) {
             return Ok(None);
@@ -97,7 +97,7 @@ impl Prototype {
         Ok(Self { engine, code })
     }
 
-    /// The processor time of a call with an instance of its own.
+    /// The processor time per call, with a fresh instance for each.
     pub(crate) fn calls(&self, count: u32) -> anyhow::Result<Duration> {
         let before = crate::cpu();
         for _ in 0..count {

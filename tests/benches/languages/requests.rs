@@ -1,5 +1,5 @@
-//! The cost of an HTTP request to a guest: a call with some, which the ports answer at once, beside the same call
-//! without.
+//! The cost of an HTTP request of a guest: a call with requests, which the ports answer at once, compared with the same
+//! call without requests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,36 +13,36 @@ use windlass_core::life::instances::Instances;
 use windlass_wasm::Plugin;
 
 use crate::Size;
-use crate::calls::{Asked, WEBAPP, each};
+use crate::calls::{CallInput, WEBAPP, each};
 use crate::support::ports::quiet;
 
-/// How many a plugin of `tests/stock` sends if its configuration has a URL.
+/// The number of requests that a plugin in `tests/stock` sends if its configuration has a URL.
 const REQUESTS: u32 = 7;
 
-/// A request by the HTTP client of a stock toolchain.
+/// The cost of a request with the HTTP client of a stock toolchain.
 pub(crate) async fn of_stock(plugin: &Arc<Plugin>, size: Size) -> anyhow::Result<()> {
-    let without = Asked::about(WEBAPP);
+    let without = CallInput::about(WEBAPP);
     let with = without.clone().with_config(json!({"url": "http://127.0.0.1:28765"}).to_string());
     print(plugin, [&with, &without], size).await
 }
 
-/// A request by the SDK of the conformance suite's probe.
+/// The cost of a request with an SDK, by the probe of the conformance suite.
 pub(crate) async fn of_sdk(probe: &Arc<Plugin>, size: Size) -> anyhow::Result<()> {
     let request = json!({"method": "GET", "url": "http://127.0.0.1:28765/get", "headers": [["x-toolchain", "sdk"]]});
-    let asked = |requests: u32| {
+    let input = |requests: u32| {
         let steps = (0..requests).map(|_| json!({"call": "http.fetch", "request": request})).collect::<Vec<_>>();
         let primary = json!({
             "apiVersion": "conformance.windlass.dev/v1", "kind": "Conformance",
             "metadata": {"name": "probe", "namespace": "prod", "uid": "u-1", "generation": 1, "resourceVersion": "5"},
             "spec": {"steps": steps},
         });
-        Asked::about(&primary.to_string())
+        CallInput::about(&primary.to_string())
     };
-    print(probe, [&asked(REQUESTS), &asked(0)], size).await
+    print(probe, [&input(REQUESTS), &input(0)], size).await
 }
 
-/// Says what one of the requests of the first call costs, which the second does not send.
-async fn print(plugin: &Arc<Plugin>, calls: [&Asked; 2], size: Size) -> anyhow::Result<()> {
+/// Prints the cost of a request: the first call sends requests, and the second does not.
+async fn print(plugin: &Arc<Plugin>, calls: [&CallInput; 2], size: Size) -> anyhow::Result<()> {
     let ports = answering();
     let mut best = [[Duration::MAX; 2]; 2];
     for _ in 0..size.rounds {

@@ -1,5 +1,5 @@
-//! The plugins of stock toolchains (`tests/stock`): the component, its compiling, a fresh and a reused call for a
-//! WebApp, in which each prints a line, tries to open a file and applies a `ConfigMap`.
+//! The plugins of stock toolchains (`tests/stock`): the size and compilation of the component, and a fresh and a reused
+//! call for a WebApp, in which each plugin prints a line, tries to open a file, and applies a `ConfigMap`.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use windlass_core::life::instances::Instances;
 
 use crate::{Size, built, calls, compiled, requests, sandbox};
 
-/// They are named as their files.
+/// The names of the plugins, which are also the names of their files.
 pub(crate) const NAMES: [&str; 5] = ["stock-python", "stock-js", "stock-c", "stock-go", "stock-rust"];
 
-/// Those that have an HTTP client.
+/// The plugins with an HTTP client.
 const HTTP_CLIENTS: [&str; 3] = ["stock-python", "stock-js", "stock-rust"];
 
 pub(crate) async fn measure(name: &str, size: Size) -> anyhow::Result<()> {

@@ -1,5 +1,5 @@
-//! The cases, and the sessions that run them: a fresh server, a contender, and one case after the other on the same
-//! objects.
+//! The cases, and the sessions that run them: each session has a fresh server and a contender, and runs one case after
+//! the other on the same objects.
 
 use std::collections::{BTreeMap, HashSet};
 use std::time::{Duration, Instant};
@@ -18,44 +18,44 @@ use crate::report::Sample;
 use crate::server::{Counts, Server};
 use crate::steady;
 
-/// The longest wait for that.
+/// The longest time until a contender has settled.
 const SETTLING_TIMEOUT: Duration = Duration::from_mins(1);
 /// The rate at which children are touched.
 const TOUCHES_PER_SECOND: u32 = 400;
-/// How often each child is touched.
+/// The number of touches of each child.
 const TOUCHES: usize = 3;
 /// The rate of paced edits.
 const EDITS_PER_SECOND: u32 = 10;
-/// How many of those there are: a percentile of 99 needs some hundreds, and each takes a tenth of a second.
+/// The number of paced edits: the 99th percentile needs some hundreds, and each takes a tenth of a second.
 const PACED_EDITS: usize = 300;
-/// The rate of edits around a swap, and how many there are.
+/// The rate and the number of edits around a swap.
 const SWAP_EDITS_PER_SECOND: u32 = 20;
 const SWAP_EDITS: usize = 300;
 
-/// A course of events that is measured.
+/// A measured sequence of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Case {
-    /// 1,000 new objects at once, until all children and all status are written.
+    /// 1,000 new objects at once, until all children and all statuses are written.
     Converge,
-    /// The same with 5,000.
+    /// The same with 5,000 objects.
     Converge5000,
-    /// A child of each is touched, 400 a second: nothing is to be done.
+    /// One child of each object is touched, 400 per second; nothing has to be written.
     Noop,
-    /// Specs change, ten a second and then all at once: the time until each child has changed.
+    /// Specs change, first ten per second and then all at once: the time until each child has changed.
     Edit,
-    /// A new version takes the place of the one that runs, while specs change: the time until each child has changed.
+    /// A new version replaces the running one while specs change: the time until each child has changed.
     Swap,
-    /// 10,000 objects with all their children, and 50,000 Pods, are cached and do not change: memory, and the time at
-    /// rest.
+    /// 10,000 objects with all their children, and 50,000 Pods, are in the cache and do not change: memory, and
+    /// processor time at rest.
     Steady,
-    /// One operator with a kind of its own, which owns Pods and `ConfigMap`s: its memory.
+    /// One operator with its own kind, which owns Pods and `ConfigMap`s: its memory.
     Density1,
-    /// Ten of them.
+    /// Ten such operators.
     Density10,
     /// A hundred.
     Density100,
-    /// A thousand, which only a host can be.
+    /// A thousand such operators, which only a host can run.
     Density1000,
 }
 
@@ -64,7 +64,7 @@ impl Case {
         Self::value_variants().to_vec()
     }
 
-    /// Its name in tables and files.
+    /// The name in tables and files.
     pub(crate) fn name(self) -> String {
         self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
     }
@@ -76,8 +76,7 @@ pub(crate) struct Session {
     cases: Vec<Case>,
 }
 
-/// The sessions that the cases need. A case that needs objects has them created by `Converge`, which is measured then,
-/// too.
+/// The sessions for the cases. If a case needs objects, the case `Converge` creates them, and is measured as well.
 pub(crate) fn sessions(cases: &[Case], quick: bool) -> Vec<Session> {
     let is_small = |it: &Case| matches!(it, Case::Converge | Case::Noop | Case::Edit | Case::Swap);
     let small: Vec<_> = cases.iter().copied().filter(is_small).collect();
@@ -93,7 +92,7 @@ pub(crate) fn sessions(cases: &[Case], quick: bool) -> Vec<Session> {
     sessions
 }
 
-/// Each has a session of its own, with so many objects or operators; in a quick run with fewer.
+/// Cases with a separate session, with the number of objects or operators, and the number in a quick run.
 const LARGE: [(Case, usize, usize); 6] = [
     (Case::Converge5000, 5_000, 1_000),
     (Case::Steady, 10_000, 500),
@@ -104,7 +103,7 @@ const LARGE: [(Case, usize, usize); 6] = [
 ];
 
 impl Session {
-    /// The server that all contenders share. None: each has its own.
+    /// The server that all contenders share. None: each contender has its own server.
     pub(crate) async fn shared(&self) -> anyhow::Result<Option<Server>> {
         Ok(match self.case() {
             Some(Case::Steady) => Some(steady::fill(self.objects).await?),
@@ -113,7 +112,7 @@ impl Session {
         })
     }
 
-    /// Whether it is for this contender.
+    /// Whether the session includes this contender.
     pub(crate) fn has(&self, contender: Contender) -> bool {
         match self.case() {
             Some(Case::Steady) => contender.caches_pods(),
@@ -132,7 +131,7 @@ impl Session {
         self.case().is_some_and(is_it)
     }
 
-    /// Runs its cases, and returns a sample for each.
+    /// Runs the cases, and returns a sample for each.
     pub(crate) async fn run(&self, shared: Option<&Server>, ready: &Ready, round: u32) -> anyhow::Result<Vec<Sample>> {
         let (contender, objects, load) = (ready.contender, self.objects, facts::load());
         let measured = match (shared, self.case()) {
@@ -158,7 +157,7 @@ impl Session {
         Ok(measured.into_iter().map(sample).collect())
     }
 
-    /// On a server that is the contender's alone.
+    /// Runs the cases on a server for this contender alone.
     async fn run_fresh(&self, ready: &Ready, round: u32) -> anyhow::Result<Vec<(Case, Figures, Counts)>> {
         let server = Server::start().await?;
         let running = ready.start(&server, &format!("{}-{round}", self.objects)).await?;
@@ -191,7 +190,7 @@ impl Session {
 /// Figures by their names.
 pub(crate) type Figures = BTreeMap<&'static str, f64>;
 
-/// A server and a contender at work.
+/// A server and a running contender.
 struct Bench {
     server: Server,
     running: Running,
@@ -207,7 +206,7 @@ struct Before {
 }
 
 impl Bench {
-    /// Waits until the contender has nothing left to do.
+    /// Waits until the contender has nothing more to do.
     async fn settle(&mut self) -> anyhow::Result<()> {
         let (process, began) = (self.running.process()?, Instant::now());
         let mut last = process.cpu()?;
@@ -223,14 +222,14 @@ impl Bench {
         Ok(())
     }
 
-    /// The counts first: the server pays for them, and not as a part of the case.
+    /// Reads the counts first, because the server needs processor time for them, which must not belong to the case.
     async fn before(&self) -> anyhow::Result<Before> {
         let counts = self.server.counts().await?;
         let (controller, server) = (self.running.process()?.usage()?, self.server.process()?.cpu()?);
         Ok(Before { counts, controller, server })
     }
 
-    /// The figures that all cases have, and the requests except for `ours`.
+    /// The figures that all cases have, and the requests without `ours`.
     async fn after(&mut self, before: &Before, ours: &[(&str, u64)]) -> anyhow::Result<(Figures, Counts)> {
         self.settle().await?;
         let (controller, server) = (self.running.process()?.usage()?, self.server.process()?.cpu()?);
@@ -243,8 +242,8 @@ impl Bench {
             ("server_cpu_s", server.saturating_sub(before.server).as_secs_f64()),
             ("requests", requests as f64),
             ("conflicts", counts.conflicts as f64),
-            ("asked_mib", mebibytes(counts.asked_bytes)),
-            ("told_mib", mebibytes(counts.told_bytes)),
+            ("asked_mib", mebibytes(counts.request_bytes)),
+            ("told_mib", mebibytes(counts.response_bytes)),
             ("pss_mib", mebibytes(memory.proportional)),
             ("anonymous_mib", mebibytes(memory.anonymous)),
             ("peak_rss_mib", mebibytes(memory.peak)),
@@ -253,8 +252,7 @@ impl Bench {
         Ok((figures, counts))
     }
 
-    /// All `WebApp`s are created at once. The time runs from the first to the last child or status, whichever comes
-    /// last.
+    /// Creates all `WebApp`s at once. The time is from the first creation to the last child or status.
     async fn converge(&mut self) -> anyhow::Result<(Figures, Counts)> {
         let before = self.before().await?;
         let began = Instant::now();
@@ -286,7 +284,7 @@ impl Bench {
         Ok((figures, counts))
     }
 
-    /// Each Deployment gets another label, some times: the controller hears of it and has nothing to do.
+    /// Changes a label of each Deployment several times: the controller gets the events, and has nothing to do.
     async fn noop(&mut self) -> anyhow::Result<(Figures, Counts)> {
         let before = self.before().await?;
         let pace = Some(Duration::from_secs(1) / TOUCHES_PER_SECOND);
@@ -300,7 +298,7 @@ impl Bench {
         Ok((figures, counts))
     }
 
-    /// The specs of some `WebApp`s change at a pace, and then those of all at once.
+    /// Changes the specs of some `WebApp`s at a pace, and then the specs of all at once.
     async fn edit(&mut self) -> anyhow::Result<(Figures, Counts)> {
         let before = self.before().await?;
         let paced = PACED_EDITS.min(self.objects);
@@ -319,14 +317,14 @@ impl Bench {
         Ok((figures, counts))
     }
 
-    /// The times from each change to its Deployment's, sorted.
+    /// The times from each change to the change of its Deployment, sorted.
     async fn edit_each(&mut self, count: usize, pace: Option<Duration>, image: &str) -> anyhow::Result<Vec<Duration>> {
         self.settle().await?;
         load::edit_each(&self.server.objects, &mut self.watches, count, pace, image).await
     }
 
-    /// Specs change at a pace, and in their midst a new version takes over: how long the change that waits longest
-    /// waits.
+    /// Changes specs at a pace, and replaces the contender with a new version in the middle: the longest time that a
+    /// change waits.
     async fn swap(mut self, ready: &Ready, occasion: &str) -> anyhow::Result<(Self, Figures, Counts)> {
         self.settle().await?;
         let counts = self.server.counts().await?;
@@ -334,7 +332,7 @@ impl Bench {
         let count = SWAP_EDITS.min(objects);
         let pace = Duration::from_secs(1) / SWAP_EDITS_PER_SECOND;
         let replacing = async {
-            // A third of the edits come before.
+            // A third of the edits come before the new version.
             tokio::time::sleep(pace * u32::try_from(count / 3)?).await;
             ready.replace(running, &server, occasion).await
         };
@@ -354,7 +352,7 @@ impl Bench {
     }
 }
 
-/// Divides among the objects, changes or touches.
+/// Divides the figures by the number of objects, changes or touches.
 fn per_object(figures: &mut Figures, count: usize) {
     for (of, name, unit) in [
         ("controller_cpu_s", "controller_cpu_each_ms", 1e3),

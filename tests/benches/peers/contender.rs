@@ -1,4 +1,4 @@
-//! The contenders: how each is started and says that it is ready.
+//! The contenders: how each one starts, and how it reports that it is ready.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -14,20 +14,20 @@ use windlass_tests::{delivery, paths, wait};
 
 use crate::server::Server;
 
-/// How long a contender may take to start; the first time a plugin is compiled.
+/// The longest start of a contender, including the compilation of a plugin.
 const CONTENDER_START_TIMEOUT: Duration = Duration::from_mins(3);
 
-/// The plugin that has a host cache all Pods: it looks for the owners of each.
+/// A plugin that makes the host cache all Pods, because it looks for their owners.
 const POD_PLUGIN: &str = "replicaset.wasm";
 
 /// The source of Kopf's controller.
 const KOPF_CONTROLLER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/peers/kopf/webapp.py");
 
-/// A program that reconciles `WebApp`s, as it is set up here.
+/// A program that reconciles `WebApp`s, in a fixed configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Contender {
-    /// Windlass with the plugin in Rust, which applies.
+    /// Windlass with the plugin in Rust, which uses server-side apply.
     WindlassRust,
     /// Windlass with a plugin in Rust that creates and patches.
     WindlassRustCreate,
@@ -43,13 +43,13 @@ pub(crate) enum Contender {
     KubeRs,
     /// A bare program on kube-rs' client.
     Floor,
-    /// Kopf, which creates and patches. It has a part only if it is named: it takes minutes.
+    /// Kopf, which creates and patches. It takes minutes, so it runs only if it is named.
     Kopf,
 }
 
 impl Contender {
-    /// The controller-runtime that writes as this one does. In a case where it has no part, `ControllerRuntime` stands
-    /// in.
+    /// The controller-runtime contender that writes in the same way; `ControllerRuntime` in cases without that
+    /// contender.
     pub(crate) fn peer(self) -> Self {
         match self {
             Self::WindlassRustCreate | Self::ControllerRuntime | Self::Kopf => Self::ControllerRuntime,
@@ -61,7 +61,7 @@ impl Contender {
         Self::value_variants().iter().copied().filter(|it| *it != Self::Kopf).collect()
     }
 
-    /// Those that a quick run compares.
+    /// The contenders of a quick run.
     pub(crate) fn first() -> Vec<Self> {
         vec![Self::WindlassRustCreate, Self::ControllerRuntime, Self::Floor]
     }
@@ -70,7 +70,7 @@ impl Contender {
         self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
     }
 
-    /// The text in its log that says it is ready.
+    /// The text in the log that means that the contender is ready.
     fn ready(self) -> &'static str {
         match self {
             _ if self.is_a_host() => "controller started",
@@ -78,7 +78,7 @@ impl Contender {
         }
     }
 
-    /// The file of its plugin below the folder of built plugins.
+    /// The file of the plugin, below the directory of built plugins.
     fn plugin(self) -> Option<&'static str> {
         match self {
             Self::WindlassRust => Some("webapp.wasm"),
@@ -89,27 +89,27 @@ impl Contender {
         }
     }
 
-    /// Whether it can cache Pods that are nobody's, and is not the like of one that can.
+    /// Whether the contender can cache Pods without an owner, and is not similar to another one that can.
     pub(crate) fn caches_pods(self) -> bool {
         !matches!(self, Self::ControllerRuntimeApply | Self::Floor | Self::Kopf)
     }
 
-    /// Whether it looks at what is there when it starts again.
+    /// Whether the contender checks existing objects when it starts again.
     pub(crate) fn is_a_controller(self) -> bool {
         self != Self::Floor
     }
 
-    /// Whether it can be many operators, each with a kind of its own.
+    /// Whether the contender can be many operators, each with its own kind.
     pub(crate) fn can_be_many(self) -> bool {
         matches!(self, Self::WindlassRust | Self::ControllerRuntime)
     }
 
-    /// Whether all of them are one process.
+    /// Whether one process runs all operators.
     pub(crate) fn is_a_host(self) -> bool {
         self.plugin().is_some()
     }
 
-    /// The program of a peer, its arguments, and those with which it caches all Pods.
+    /// The program of a peer, its arguments, and the additional arguments for caching all Pods.
     fn program(self) -> (&'static str, &'static [&'static str], &'static [&'static str]) {
         match self {
             Self::ControllerRuntimeApply => ("controller-runtime", &["--writes=apply"], &[]),
@@ -121,7 +121,7 @@ impl Contender {
     }
 }
 
-/// The contenders that can run here; all rounds use them.
+/// The contenders that can run here, for all rounds.
 pub(crate) struct Prepared {
     pub(crate) contenders: Vec<Ready>,
     pub(crate) server_version: String,
@@ -133,16 +133,16 @@ pub(crate) struct Ready {
     pub(crate) contender: Contender,
     program: PathBuf,
     arguments: Vec<String>,
-    /// Those with which it caches all Pods, too, and keeps no `managedFields`.
+    /// The arguments for also caching all Pods, without `managedFields`.
     with_pods: Vec<String>,
-    /// The file of its plugin, where the host looks for it.
+    /// The file of the plugin in the directory of the host.
     plugin: Option<PathBuf>,
     logs: PathBuf,
 }
 
 impl Prepared {
-    /// Finds all programs, gives each plugin a folder and the policy that `windlass grant` writes, and has every plugin
-    /// compiled once: a host finds it compiled then, as after its first start.
+    /// Finds all programs, gives each plugin a directory and the policy that `windlass grant` writes, and makes a host
+    /// compile each plugin once. So a plugin is already compiled when a measured host starts.
     pub(crate) async fn all(contenders: &[Contender], logs: &Path) -> anyhow::Result<Self> {
         std::fs::create_dir_all(logs)?;
         let plugins = tempfile::tempdir()?;
@@ -174,7 +174,7 @@ impl Prepared {
     }
 }
 
-/// The arguments of a host with these plugins alone, in a folder of their own.
+/// The arguments of a host with only these plugins, in a separate directory.
 async fn windlass(plugins: &[&str], folder: &Path) -> anyhow::Result<Vec<String>> {
     std::fs::create_dir_all(folder)?;
     for plugin in plugins {
@@ -185,11 +185,11 @@ async fn windlass(plugins: &[&str], folder: &Path) -> anyhow::Result<Vec<String>
         grant(&plugin).await?;
     }
     let folder = folder.to_str().context("a path in UTF-8")?.to_owned();
-    // A peer has no leader election either: there is one replica.
+    // The peers have no leader election either, because there is one replica.
     Ok(vec!["run".into(), "--plugins".into(), folder, "--leases=none".into()])
 }
 
-/// Writes the policy that a plugin asks for beside it.
+/// Writes the policy of a plugin, beside its file.
 async fn grant(plugin: &Path) -> anyhow::Result<()> {
     let granted = Command::new(paths::windlass()?)
         .arg("grant")
@@ -200,13 +200,13 @@ async fn grant(plugin: &Path) -> anyhow::Result<()> {
         .output();
     let granted = granted.await?;
     ensure!(granted.status.success(), "windlass grant: {}", String::from_utf8_lossy(&granted.stderr));
-    // Who has read it lifts the pause.
+    // A person would read the policy and then remove the pause.
     let policy = String::from_utf8(granted.stdout)?.replace("\npaused: true", "\npaused: false");
     std::fs::write(plugin.with_extension("policy.yaml"), policy)?;
     Ok(())
 }
 
-/// The program of a peer, where `tools/build-peers` puts it, and its arguments without and with Pods.
+/// The path of a peer's program, where `tools/build-peers` puts it, and its arguments without and with Pods.
 fn peer(contender: Contender) -> anyhow::Result<(PathBuf, Vec<String>, Vec<String>)> {
     let (name, arguments, with_pods) = contender.program();
     let folder =
@@ -217,12 +217,12 @@ fn peer(contender: Contender) -> anyhow::Result<(PathBuf, Vec<String>, Vec<Strin
     Ok((program, owned(arguments), owned(with_pods)))
 }
 
-/// A contender at work. It is killed when dropped.
+/// A running contender. It is killed when this is dropped.
 pub(crate) struct Running {
     child: Child,
     log: PathBuf,
     pub(crate) began: Instant,
-    /// From its start until it said that it is ready.
+    /// The time from its start until it was ready.
     pub(crate) start: Duration,
 }
 
@@ -231,17 +231,17 @@ impl Ready {
         self.contender.name()
     }
 
-    /// Starts it and waits until it is ready.
+    /// Starts the contender, and waits until it is ready.
     pub(crate) async fn start(&self, server: &Server, occasion: &str) -> anyhow::Result<Running> {
         self.start_with(&self.arguments, 1, server, occasion).await
     }
 
-    /// The same, with all Pods in its caches.
+    /// Starts the contender with all Pods in its caches, and waits until it is ready.
     pub(crate) async fn start_with_pods(&self, server: &Server, occasion: &str) -> anyhow::Result<Running> {
         self.start_with(&self.with_pods, 1, server, occasion).await
     }
 
-    /// Starts its program with other `arguments`, and waits until so many `controllers` of it are ready.
+    /// Starts the program with `arguments`, and waits until this number of `controllers` is ready.
     pub(crate) async fn start_with(
         &self,
         arguments: &[String],
@@ -279,8 +279,8 @@ impl Ready {
 }
 
 impl Ready {
-    /// Puts a new version in the place of the one that runs. A plugin's file is overwritten. Of a peer, the old process
-    /// is told to end, and the new one starts when it has, as with a leader that releases its lease.
+    /// Replaces the running version with a new one. The file of a plugin is overwritten. A peer's old process is asked
+    /// to end, and the new process starts after that, like after a leader that releases its lease.
     pub(crate) async fn replace(&self, running: Running, server: &Server, occasion: &str) -> anyhow::Result<Running> {
         let Some(plugin) = &self.plugin else {
             running.stop().await?;
@@ -293,8 +293,8 @@ impl Ready {
     }
 }
 
-/// A section that nobody reads: what it is added to does the same, and is another file. No file had it before, so that
-/// it is compiled anew.
+/// A custom section without an effect: a component with it does the same, but is a different file. Its content is new
+/// each time, so that the component is compiled again.
 fn new_section() -> Vec<u8> {
     let mut section = vec![0, 17, 8];
     section.extend_from_slice(b"revision");
@@ -303,8 +303,8 @@ fn new_section() -> Vec<u8> {
 }
 
 impl Running {
-    /// Whether a new version of its plugin has taken over since it started. True of a peer, of which no old process is
-    /// left.
+    /// Whether a new version of the plugin has taken over since the start. Always true for a peer, because its old
+    /// process has ended.
     pub(crate) fn is_replaced(&self) -> anyhow::Result<bool> {
         let text = self.text()?;
         Ok(!text.contains("controller started") || text.contains("a new generation has taken over"))
@@ -315,15 +315,15 @@ impl Running {
         Ok(Process(self.child.id().context("the contender still runs")?))
     }
 
-    /// An error if it has ended.
+    /// Returns an error if the contender has ended.
     pub(crate) fn is_alive(&mut self) -> anyhow::Result<()> {
         if let Some(status) = self.child.try_wait()? {
-            bail!("the contender has ended, {status}: see {}", self.log.display());
+            bail!("the contender has ended with {status}: see {}", self.log.display());
         }
         Ok(())
     }
 
-    /// Ends it by SIGTERM, and by SIGKILL if that takes long.
+    /// Ends the contender with SIGTERM, and with SIGKILL if that takes too long.
     pub(crate) async fn stop(mut self) -> anyhow::Result<()> {
         let id = self.child.id().context("the contender still runs")?;
         Command::new("kill").arg(id.to_string()).status().await?;

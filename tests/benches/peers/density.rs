@@ -1,5 +1,5 @@
-//! The density case: many operators, each with a kind of its own, and all of them own Pods and `ConfigMap`s. A host is
-//! one process with a plugin for each; of a peer each is a process.
+//! The density case: many operators, each with its own kind, and each owner of Pods and `ConfigMap`s. A host is one
+//! process with a plugin for each operator; a peer has a process for each operator.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -15,16 +15,16 @@ use crate::contender::{Ready, Running};
 use crate::load::{self, CONCURRENT_REQUESTS_MAX};
 use crate::server::{NAMESPACE, Server};
 
-/// How many Pods there are, and how many `ConfigMap`s.
+/// The number of Pods, and the number of `ConfigMap`s.
 const CACHED_OBJECTS: usize = 1_000;
-/// How many objects each operator has of its own kind.
+/// The number of objects of each operator's own kind.
 const OWN_OBJECTS: usize = 2;
-/// How long operators at rest are watched.
+/// The time for which operators at rest are watched.
 const OPERATORS_WATCH_TIME: Duration = Duration::from_secs(20);
-/// How long they have before that, to come to rest.
+/// The time before that in which the operators come to rest.
 const SETTLING_TIME: Duration = Duration::from_secs(5);
 
-/// A server with the kinds of so many operators, objects of them, and what all of them cache.
+/// A server with the kinds of the operators, objects of these kinds, and the objects that all operators cache.
 pub(crate) async fn fill(operators: usize) -> anyhow::Result<Server> {
     let server = Server::start().await?;
     let post = PostParams::default();
@@ -72,19 +72,19 @@ fn definition(number: usize) -> serde_json::Value {
     })
 }
 
-/// A `ConfigMap` of some 2 KB.
+/// A `ConfigMap` of about 2 KB.
 fn map(number: usize) -> serde_json::Value {
     let data = json!({"settings.yaml": format!("number: {number}\n").repeat(150)});
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("map-{number:05}")}, "data": data})
 }
 
-/// Starts so many operators, watches them at rest, and ends them.
+/// Starts the operators, watches them at rest, and ends them.
 pub(crate) async fn run(server: &Server, ready: &Ready, operators: usize, round: u32) -> anyhow::Result<Figures> {
     let plugins = tempfile::tempdir()?;
     let host = ready.contender.is_a_host();
     if host {
         write(operators, plugins.path())?;
-        // As for all cases: a plugin has been compiled once before.
+        // As in all cases, each plugin is compiled once before.
         stop(start(server, ready, operators, plugins.path(), "compiles").await?).await?;
     }
     let before = server.watches().await?;
@@ -113,7 +113,7 @@ pub(crate) async fn run(server: &Server, ready: &Ready, operators: usize, round:
     ]))
 }
 
-/// The operators' plugins, each with other bytes.
+/// Writes the plugins of the operators, with different bytes.
 fn write(operators: usize, folder: &Path) -> anyhow::Result<()> {
     let plugin = |number| (format!("operator-{number}"), folder.join(format!("operator-{number}.wasm")));
     (0..operators).map(plugin).try_for_each(|(mode, path)| chameleon::write(&mode, &path))

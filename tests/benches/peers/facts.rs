@@ -1,4 +1,4 @@
-//! The machine and the versions, which figures mean nothing without.
+//! The machine and the versions, which are necessary to interpret the figures.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,7 +6,7 @@ use std::process::Command;
 use serde::Serialize;
 use windlass_tests::paths;
 
-/// The Go modules of the peer, whose versions are its name in tables.
+/// The Go modules of the peer. Tables show its version.
 const GO_MOD: &str = include_str!("controller-runtime/go.mod");
 /// The crates of the peers in Rust.
 const CARGO_TOML: &str = include_str!("Cargo.toml");
@@ -20,7 +20,7 @@ pub(crate) struct Facts {
     pub(crate) processor: String,
     pub(crate) memory_mib: u64,
     pub(crate) kernel: String,
-    /// Of the last minute, when the run began.
+    /// The load of the last minute when the run began.
     pub(crate) load: String,
     pub(crate) kube_apiserver: String,
     pub(crate) controller_runtime: String,
@@ -61,7 +61,7 @@ fn version(text: &str, before: &str) -> String {
     behind.chars().take_while(|character| character.is_ascii_digit() || *character == '.').collect()
 }
 
-/// The commit, with a plus if files differ from it.
+/// The commit, with a plus sign if files differ from it.
 fn commit() -> Option<String> {
     let git = |arguments: &[&str]| {
         let output = Command::new("git").args(arguments).current_dir(Path::new(paths::root())).output().ok()?;

@@ -1,8 +1,8 @@
-//! Windlass and its peers at the same work, each on a real kube-apiserver of its own: time, processor time of the
-//! controller and of the server, requests, memory. `make bench PEERS=1` builds all contenders and runs this;
-//! docs/benchmarks.md says what the figures mean and has recorded ones.
+//! Windlass and its peers with the same work, each on its own real kube-apiserver: time, processor time of the
+//! controller and of the server, requests, memory. `make bench PEERS=1` builds all contenders and runs this program;
+//! docs/benchmarks.md explains the figures and has recorded results.
 //!
-//! A round runs every contender once, in an order of its own. Contenders are compared within a round.
+//! A round runs every contender once, in a random order. Contenders are compared within a round.
 #![allow(clippy::cast_precision_loss, reason = "figures for people")]
 #![allow(clippy::disallowed_methods, reason = "a benchmark measures the time of the world")]
 
@@ -30,28 +30,28 @@ use cases::Case;
 use contender::{Contender, Prepared};
 use report::{Report, Sample};
 
-/// Windlass beside its peers.
+/// Compares windlass with its peers.
 #[derive(Parser)]
 struct Arguments {
-    /// Only these cases. Default: all.
+    /// Run only these cases. Default: all.
     #[arg(long, value_enum, value_delimiter = ',')]
     cases: Vec<Case>,
-    /// Only these contenders. Default: all; with --quick those in Rust and Go that are compared first.
+    /// Run only these contenders. Default: all; with --quick, the main ones in Rust and Go.
     #[arg(long, value_enum, value_delimiter = ',')]
     contenders: Vec<Contender>,
-    /// Rounds. Default: 3; with --quick 1.
+    /// The number of rounds. Default: 3; with --quick, 1.
     #[arg(long)]
     rounds: Option<u32>,
-    /// One round of few objects: whether it works, not how fast.
+    /// Run one round with few objects, to test that the benchmark works.
     #[arg(long)]
     quick: bool,
-    /// Shuffles the contenders of each round. Default: the time.
+    /// The seed for the order of the contenders in each round. Default: the time.
     #[arg(long)]
     seed: Option<u64>,
-    /// Where the results go. Default: target/bench.
+    /// The directory for the results. Default: target/bench.
     #[arg(long)]
     output: Option<PathBuf>,
-    /// `cargo bench` passes it.
+    /// An argument that `cargo bench` adds.
     #[arg(long, hide = true)]
     bench: bool,
 }
@@ -72,7 +72,7 @@ impl Arguments {
 
 fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
-    // One thread loads and watches: what the contender and the server need is left to them.
+    // The load uses only one thread, to leave the processors to the contender and the server.
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(run(&arguments))
 }
 
@@ -93,11 +93,11 @@ async fn run(arguments: &Arguments) -> anyhow::Result<()> {
             order.shuffle(&mut random);
             let shared = session.shared().await.context("fill a server for all contenders")?;
             for contender in order {
-                let told = format!("round {round}: {} of {} objects", contender.name(), session.objects);
-                let samples = session.run(shared.as_ref(), contender, round).await.with_context(|| told.clone())?;
+                let context = format!("round {round}: {} of {} objects", contender.name(), session.objects);
+                let samples = session.run(shared.as_ref(), contender, round).await.with_context(|| context.clone())?;
                 samples.iter().for_each(Sample::print);
                 report.add(samples);
-                // As it is: a run that is broken off has measured something, too.
+                // The report is written after each contender, so that an interrupted run also has results.
                 report.write(&output)?;
             }
             if let Some(shared) = shared {

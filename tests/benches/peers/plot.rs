@@ -1,4 +1,5 @@
-//! A plot of a case as SVG: a panel for each figure, a bar for each contender, with a line from its least to its most.
+//! A plot of a case as SVG: a panel for each figure, and a bar for each contender, with a line from its minimum to its
+//! maximum.
 
 use std::fmt::Write as _;
 
@@ -6,14 +7,14 @@ use crate::cases::Case;
 use crate::contender::Contender;
 use crate::report::{Column, Report, Spread, columns};
 
-/// In pixels: a panel, its parts, a bar.
+/// The sizes of a panel, its parts and a bar, in pixels.
 const PANEL: f64 = 460.0;
 const NAMES_WIDTH: f64 = 170.0;
 const FIGURES: f64 = 60.0;
 const BAR: f64 = 16.0;
 const ROW: f64 = 22.0;
 const TITLE: f64 = 34.0;
-/// How many panels stand side by side.
+/// The number of panels in a row.
 const ACROSS: usize = 2;
 
 /// The whole picture.
@@ -71,7 +72,7 @@ fn bar(y: f64, spread: Spread, most: f64, colour: &str) -> String {
     )
 }
 
-/// Three digits that count.
+/// A figure with three significant digits.
 fn short(figure: f64) -> String {
     let digits = match figure {
         figure if figure >= 100.0 => 0,

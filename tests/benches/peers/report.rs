@@ -11,14 +11,14 @@ use crate::contender::Contender;
 use crate::facts::Facts;
 use crate::plot;
 
-/// The figures of a contender in a case of a round.
+/// The figures of a contender in a case, from one round.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Sample {
     pub(crate) round: u32,
     pub(crate) contender: Contender,
     pub(crate) case: Case,
     pub(crate) objects: usize,
-    /// Of the machine, in the minute before.
+    /// The load of the machine in the minute before.
     pub(crate) load: String,
     pub(crate) figures: Figures,
     pub(crate) requests: BTreeMap<String, u64>,
@@ -29,7 +29,7 @@ pub(crate) struct Column {
     pub(crate) figure: &'static str,
     pub(crate) title: &'static str,
     digits: usize,
-    /// Whether a ratio to the peer says something.
+    /// Whether a ratio to the peer is meaningful.
     is_compared: bool,
 }
 
@@ -102,7 +102,7 @@ pub(crate) fn columns(case: Case) -> &'static [Column] {
     }
 }
 
-/// A figure over all rounds.
+/// The values of a figure over all rounds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spread {
     pub(crate) least: f64,
@@ -111,7 +111,7 @@ pub(crate) struct Spread {
 }
 
 impl Spread {
-    /// None: there is no figure.
+    /// None: there are no figures.
     fn of(mut figures: Vec<f64>) -> Option<Self> {
         figures.sort_by(f64::total_cmp);
         let middle = figures.len() / 2;
@@ -124,7 +124,7 @@ impl Spread {
     }
 }
 
-/// All that has been measured.
+/// All results.
 #[derive(Serialize)]
 pub(crate) struct Report {
     facts: Facts,
@@ -162,7 +162,7 @@ impl Report {
         self.of(case).map(|sample| sample.contender).collect()
     }
 
-    /// How many objects a case had.
+    /// The number of objects in a case.
     pub(crate) fn objects(&self, case: Case) -> usize {
         self.of(case).map(|sample| sample.objects).next().unwrap_or_default()
     }
@@ -173,14 +173,14 @@ impl Report {
         Spread::of(of.filter_map(|sample| sample.figures.get(figure).copied()).collect())
     }
 
-    /// The contender that another one is compared with in a case. None: it is the measure itself.
+    /// The contender with which another one is compared in a case. None: it is the reference itself.
     fn peer(&self, case: Case, contender: Contender) -> Option<Contender> {
         let contenders = self.contenders(case);
         let peer = Some(contender.peer()).filter(|peer| contenders.contains(peer) && *peer != contender);
         peer.or((contender != Contender::ControllerRuntime).then_some(Contender::ControllerRuntime))
     }
 
-    /// The ratios of a contender to its `peer` in the same rounds.
+    /// The ratios of a contender to its `peer`, each within the same round.
     fn ratio(&self, case: Case, contender: Contender, peer: Contender, figure: &str) -> Option<Spread> {
         let in_round = |round: u32, contender: Contender| {
             let mut of = self.of(case).filter(|sample| sample.round == round && sample.contender == contender);
@@ -194,7 +194,7 @@ impl Report {
         Spread::of(ratios.collect())
     }
 
-    /// Everything for people, in Markdown.
+    /// All tables, in Markdown.
     pub(crate) fn tables(&self) -> String {
         let facts = &self.facts;
         let mut text = format!(
@@ -218,8 +218,8 @@ impl Report {
         text
     }
 
-    /// A row for each contender: its peer, the median, the least and the most in parentheses, and the ratio to the peer
-    /// in bold.
+    /// A table with a row for each contender: its peer; the median, with the minimum and maximum in parentheses; and
+    /// the ratio to the peer in bold.
     fn table(&self, case: Case) -> String {
         let columns = columns(case);
         let mut text = format!("\n### {}, {} objects\n\n| |", case.name(), self.objects(case));
@@ -256,7 +256,7 @@ impl Report {
 }
 
 impl Sample {
-    /// A line for whoever waits.
+    /// Prints a line of progress.
     pub(crate) fn print(&self) {
         let figures = columns(self.case).iter().filter_map(|column| {
             let figure = self.figures.get(column.figure)?;

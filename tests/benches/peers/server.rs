@@ -1,4 +1,4 @@
-//! A real kube-apiserver for one contender, and what its metrics count.
+//! A real kube-apiserver for one contender, and the counts from its metrics.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,11 +15,12 @@ use windlass_tests::{server, wait};
 /// The namespace of all objects.
 pub(crate) const NAMESPACE: &str = "bench";
 
-/// Only those controllers without which owned objects and namespaces would not go: whatever else runs is paid for by
-/// the same processor. The garbage collector finds the CRD soon, but does not ask each second for new ones.
+/// Only the controllers that delete owned objects and namespaces, because all others would use the same processors. The
+/// garbage collector finds the CRD soon, but does not ask for new ones each second.
 const CLUSTER: &[&str] = &["--controllers", "garbage-collector,namespace", "--gc-sync-period", "5s"];
 
-/// The resources whose requests are counted. Others are the server's own: leases, namespaces, what starts it.
+/// The resources whose requests are counted. Other requests are the server's own, such as those for leases and
+/// namespaces.
 const RESOURCES: [&str; 4] = ["webapps", "deployments", "services", "events"];
 
 /// A fresh server with the CRD.
@@ -28,19 +29,19 @@ pub(crate) struct Server {
     pub(crate) objects: Objects,
 }
 
-/// How often something was asked for: `verb resource` to a number, and answers with 409, and bytes.
+/// The counts of requests by `verb resource`, of answers with 409, and of bytes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) requests: BTreeMap<String, u64>,
     pub(crate) conflicts: u64,
-    /// The bodies of requests.
-    pub(crate) asked_bytes: u64,
-    /// Answers to reads, and events of watches, for all who watch.
-    pub(crate) told_bytes: u64,
+    /// The bytes in the bodies of requests.
+    pub(crate) request_bytes: u64,
+    /// The bytes in the answers to reads, and in the events of watches, for all watchers.
+    pub(crate) response_bytes: u64,
 }
 
 impl Server {
-    /// Starts it, installs the CRD, and waits until the garbage collector knows it.
+    /// Starts the server, installs the CRD, and waits until the garbage collector knows the CRD.
     pub(crate) async fn start() -> anyhow::Result<Self> {
         let cluster = OwnCluster::start(CLUSTER).await?;
         let client = server::client(cluster.running()?.kubeconfig()).await?;
@@ -53,7 +54,7 @@ impl Server {
             let text = server.metrics().await.map_err(|error| format!("{error:#}"))?;
             let is_it = |line: &str| line.contains(r#"resource="webapps""#) && line.contains(r#"verb="WATCH""#);
             let watched = text.lines().any(|it| it.starts_with("apiserver_longrunning_requests{") && is_it(it));
-            // It asks every five seconds; scraping costs more than waiting.
+            // The garbage collector asks every five seconds; reading the metrics costs more than waiting.
             tokio::time::sleep(Duration::from_millis(250)).await;
             if watched { Ok(()) } else { Err("no watch".to_owned()) }
         })
@@ -65,7 +66,7 @@ impl Server {
         Ok(self.cluster.running()?.kubeconfig())
     }
 
-    /// API server, etcd and controllers: one process.
+    /// The process that runs the API server, etcd and the controllers.
     pub(crate) fn process(&self) -> anyhow::Result<Process> {
         Ok(Process(self.cluster.running()?.id()))
     }
@@ -78,7 +79,7 @@ impl Server {
         Ok(self.client().apiserver_version().await?.git_version)
     }
 
-    /// Kills it: nothing in it is needed any more.
+    /// Kills the server, because nothing in it is needed any more.
     pub(crate) async fn stop(self) -> anyhow::Result<()> {
         tokio::task::spawn_blocking(move || self.cluster.stop()).await?
     }
@@ -88,7 +89,7 @@ impl Server {
         Ok(self.client().request_text(request).await?)
     }
 
-    /// How many watches are open now.
+    /// The number of open watches.
     pub(crate) async fn watches(&self) -> anyhow::Result<f64> {
         let text = self.metrics().await?;
         let of = |line: &str| line.starts_with("apiserver_longrunning_requests{") && line.contains(r#"verb="WATCH""#);
@@ -118,7 +119,7 @@ impl Counts {
         };
         let resource = label("resource").unwrap_or_default();
         let is_counted = RESOURCES.contains(&resource);
-        // Counts and bytes are whole, and below 2^53.
+        // Counts and bytes are whole numbers below 2^53.
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "so they are exact")]
         let value = || Ok::<_, anyhow::Error>(value.parse::<f64>().context("a metric is a number")? as u64);
         match name {
@@ -133,15 +134,15 @@ impl Counts {
                     self.conflicts += value()?;
                 }
             }
-            "apiserver_request_body_size_bytes_sum" if is_counted => self.asked_bytes += value()?,
-            "apiserver_response_sizes_sum" if is_counted => self.told_bytes += value()?,
-            "apiserver_watch_events_sizes_sum" => self.told_bytes += value()?,
+            "apiserver_request_body_size_bytes_sum" if is_counted => self.request_bytes += value()?,
+            "apiserver_response_sizes_sum" if is_counted => self.response_bytes += value()?,
+            "apiserver_watch_events_sizes_sum" => self.response_bytes += value()?,
             _ => {}
         }
         Ok(())
     }
 
-    /// The counts since then, without those that `ours` says were our own.
+    /// The counts since `before`, without our own requests, `ours`.
     pub(crate) fn since(&self, before: &Self, ours: &[(&str, u64)]) -> Self {
         let mut requests = BTreeMap::new();
         for (what, count) in &self.requests {
@@ -154,8 +155,8 @@ impl Counts {
         Self {
             requests,
             conflicts: self.conflicts - before.conflicts,
-            asked_bytes: self.asked_bytes - before.asked_bytes,
-            told_bytes: self.told_bytes - before.told_bytes,
+            request_bytes: self.request_bytes - before.request_bytes,
+            response_bytes: self.response_bytes - before.response_bytes,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The steady case: a cluster in which everything is as it should be, and contenders that only keep it in their caches.
+//! The steady case: a cluster in which all objects are correct, and contenders that only keep them in their caches.
 
 use std::time::Duration;
 
@@ -14,15 +14,15 @@ use crate::contender::Ready;
 use crate::load::{self, CONCURRENT_REQUESTS_MAX};
 use crate::server::{Counts, Server};
 
-/// How many Pods there are for each `WebApp`.
+/// The number of Pods for each `WebApp`.
 const PODS_OF_WEBAPP: usize = 5;
-/// How long a contender at rest is watched.
+/// The time for which a contender at rest is watched.
 const OPERATORS_WATCH_TIME: Duration = Duration::from_secs(20);
-/// It is at rest at last.
+/// The longest time until a contender is at rest.
 const CONTENDER_REST_TIMEOUT: Duration = Duration::from_mins(10);
 
-/// A server with so many `WebApp`s, all of their children and status, and Pods that are nobody's. The contenders share
-/// it, for none has anything to write.
+/// A server with `WebApp`s, all of their children and statuses, and Pods without an owner. The contenders share it,
+/// because none of them has anything to write.
 pub(crate) async fn fill(count: usize) -> anyhow::Result<Server> {
     let server = Server::start().await?;
     load::create(&server.objects, 0..count).await?;
@@ -40,7 +40,7 @@ pub(crate) async fn fill(count: usize) -> anyhow::Result<Server> {
     Ok(server)
 }
 
-/// Everything that a contender would write for a `WebApp`.
+/// Writes everything that a contender would write for a `WebApp`.
 async fn bring_about(objects: &Objects, app: &Value) -> anyhow::Result<()> {
     let name = app["metadata"]["name"].as_str().unwrap_or_default();
     let selector = json!({"app.kubernetes.io/name": "webapp", "app.kubernetes.io/instance": name});
@@ -82,12 +82,12 @@ fn status(app: &Value) -> Value {
     let count = format!("0 of {} replicas are ready", app["spec"]["replicas"]);
     let conditions = [
         condition("Ready", "False", "ReplicasNotReady", &count),
-        condition("Progressing", "True", "RollingOut", "the Deployment is on its way to this spec"),
+        condition("Progressing", "True", "RollingOut", "the Deployment is rolling out this spec"),
     ];
     json!({"observedGeneration": generation, "readyReplicas": 0, "phase": "Pending", "conditions": conditions})
 }
 
-/// Starts a contender, waits until it is at rest, watches it so for a while, and ends it.
+/// Starts a contender, waits until it is at rest, watches it for a while, and ends it.
 pub(crate) async fn run(server: &Server, ready: &Ready, round: u32) -> anyhow::Result<(Figures, Counts)> {
     let before = server.counts().await?;
     let running = ready.start_with_pods(server, &format!("steady-{round}")).await?;
@@ -99,7 +99,7 @@ pub(crate) async fn run(server: &Server, ready: &Ready, round: u32) -> anyhow::R
     running.stop().await?;
     let counts = server.counts().await?.since(&before, &[]);
     let written: u64 = counts.requests.iter().filter(|(it, _)| is_write(it)).map(|(_, count)| count).sum();
-    ensure!(written == 0, "{} wrote where nothing was to be done: {:?}", ready.name(), counts.requests);
+    ensure!(written == 0, "{} wrote although there was nothing to do: {:?}", ready.name(), counts.requests);
     let figures = Figures::from([
         ("at_rest_s", at_rest.as_secs_f64()),
         ("start_cpu_s", cpu_start.as_secs_f64()),
@@ -107,7 +107,7 @@ pub(crate) async fn run(server: &Server, ready: &Ready, round: u32) -> anyhow::R
         ("pss_mib", mebibytes(memory.proportional)),
         ("anonymous_mib", mebibytes(memory.anonymous)),
         ("peak_rss_mib", mebibytes(memory.peak)),
-        ("told_mib", mebibytes(counts.told_bytes)),
+        ("told_mib", mebibytes(counts.response_bytes)),
     ]);
     Ok((figures, counts))
 }

@@ -1,7 +1,8 @@
 //! The load: `WebApp`s that are created, changed and watched, as by users.
 //!
-//! Children are watched as metadata alone. The server encodes their events for us by themselves then. Whole objects
-//! would be encoded once for us and for a contender that reads JSON, but twice beside one that reads protobuf.
+//! Children are watched only as metadata, so that the server always encodes their events separately for us. With whole
+//! objects, it would encode an event once for us together with a contender that reads JSON, but twice beside a
+//! contender that reads protobuf.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -18,26 +19,27 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::AbortHandle;
 use windlass_tests::objects::Objects;
 
-/// Nothing has changed for so long: then the controller is stuck.
+/// If nothing changes for this long, the controller is stuck.
 const STUCK_AFTER: Duration = Duration::from_mins(2);
-/// How many of our requests are under way at once.
+/// The number of our concurrent requests.
 pub(crate) const CONCURRENT_REQUESTS_MAX: usize = 32;
-/// How long the server lets a watch run; then it is resumed.
+/// The longest duration of a watch on the server; then the watch is resumed.
 const WATCH_SECONDS: u32 = 290;
 
 /// The image of a new `WebApp`.
 pub(crate) const IMAGE: &str = "nginx:1.27";
 
-/// A change that a watch has brought.
+/// A change that a watch reported.
 pub(crate) struct Seen {
     pub(crate) kind: &'static str,
     pub(crate) name: String,
-    /// Of a child, its own. Of a `WebApp`, that which its status is about; none: there is no status.
+    /// For a child, its own generation. For a `WebApp`, the observed generation in its status; none: there is no
+    /// status.
     pub(crate) generation: Option<i64>,
     pub(crate) at: Instant,
 }
 
-/// Watches of all three kinds. They end when it is dropped.
+/// Watches of all three kinds. They end when this is dropped.
 pub(crate) struct Watches {
     seen: UnboundedReceiver<anyhow::Result<Seen>>,
     tasks: Vec<AbortHandle>,
@@ -48,7 +50,7 @@ type Opened<K> = BoxFuture<'static, kube::Result<BoxStream<'static, kube::Result
 impl Watches {
     /// Watches everything from now on.
     pub(crate) async fn start(objects: &Objects) -> anyhow::Result<Self> {
-        let (tell, seen) = unbounded_channel();
+        let (sender, seen) = unbounded_channel();
         let mut tasks = Vec::new();
         let parameters = || WatchParams::default().timeout(WATCH_SECONDS);
         let api = objects.api("WebApp")?;
@@ -58,7 +60,7 @@ impl Watches {
             Box::pin(async move { Ok(api.watch(&parameters(), &version).await?.boxed()) })
         };
         let observed = |app: &DynamicObject| app.data["status"]["observedGeneration"].as_i64();
-        tasks.push(spawn(tell.clone(), "WebApp", version, open, observed));
+        tasks.push(spawn(sender.clone(), "WebApp", version, open, observed));
         for kind in ["Deployment", "Service"] {
             let api = objects.api(kind)?;
             let version = version_of(&api).await?;
@@ -66,18 +68,18 @@ impl Watches {
                 let api = api.clone();
                 Box::pin(async move { Ok(api.watch_metadata(&parameters(), &version).await?.boxed()) })
             };
-            tasks.push(spawn(tell.clone(), kind, version, open, |child| child.metadata.generation));
+            tasks.push(spawn(sender.clone(), kind, version, open, |child| child.metadata.generation));
         }
         Ok(Self { seen, tasks })
     }
 
-    /// The next change. An error: for so long nothing has changed, or a watch is broken.
+    /// Returns the next change. Returns an error if nothing changes for too long, or if a watch fails.
     pub(crate) async fn next(&mut self) -> anyhow::Result<Seen> {
         let next = tokio::time::timeout(STUCK_AFTER, self.seen.recv()).await;
-        next.with_context(|| format!("nothing has changed for {STUCK_AFTER:?}"))?.context("no watch is left")?
+        next.with_context(|| format!("nothing has changed for {STUCK_AFTER:?}"))?.context("all watches have ended")?
     }
 
-    /// Whether a change waits to be taken.
+    /// Whether there are changes that were not taken yet.
     pub(crate) fn is_behind(&self) -> bool {
         !self.seen.is_empty()
     }
@@ -90,23 +92,23 @@ impl Drop for Watches {
 }
 
 fn spawn<K: ResourceExt + Send + 'static>(
-    tell: UnboundedSender<anyhow::Result<Seen>>,
+    sender: UnboundedSender<anyhow::Result<Seen>>,
     kind: &'static str,
     version: String,
     open: impl Fn(String) -> Opened<K> + Send + 'static,
     generation: fn(&K) -> Option<i64>,
 ) -> AbortHandle {
     let task = async move {
-        let Err(error) = follow(&tell, kind, version, open, generation).await;
-        // Nobody listens any more: then nobody minds.
-        let _ = tell.send(Err(error));
+        let Err(error) = follow(&sender, kind, version, open, generation).await;
+        // This fails only if nothing listens any more, so the error is not needed.
+        let _ = sender.send(Err(error));
     };
     tokio::spawn(task).abort_handle()
 }
 
-/// Watches and resumes. It ends with an error: nothing may be missed.
+/// Watches, and resumes the watch. It ends only with an error, because no event may be missed.
 async fn follow<K: ResourceExt>(
-    tell: &UnboundedSender<anyhow::Result<Seen>>,
+    sender: &UnboundedSender<anyhow::Result<Seen>>,
     kind: &'static str,
     mut version: String,
     open: impl Fn(String) -> Opened<K>,
@@ -119,7 +121,7 @@ async fn follow<K: ResourceExt>(
                 WatchEvent::Added(object) | WatchEvent::Modified(object) => {
                     version = object.resource_version().context("an object has a version")?;
                     let (name, generation) = (object.name_any(), generation(&object));
-                    tell.send(Ok(Seen { kind, name, generation, at: Instant::now() }))?;
+                    sender.send(Ok(Seen { kind, name, generation, at: Instant::now() }))?;
                 }
                 WatchEvent::Deleted(object) => {
                     version = object.resource_version().context("an object has a version")?;
@@ -141,7 +143,7 @@ pub(crate) fn name(number: usize) -> String {
     format!("app-{number:05}")
 }
 
-/// Creates the `WebApp`s with these numbers, as fast as the server takes them.
+/// Creates the `WebApp`s with these numbers, as fast as the server accepts them.
 pub(crate) async fn create(objects: &Objects, numbers: Range<usize>) -> anyhow::Result<()> {
     let api = objects.api("WebApp")?;
     let create = async |number: usize| {
@@ -155,7 +157,7 @@ pub(crate) async fn create(objects: &Objects, numbers: Range<usize>) -> anyhow::
     stream::iter(numbers).map(Ok).try_for_each_concurrent(CONCURRENT_REQUESTS_MAX, create).await
 }
 
-/// A Pod, with what the server adds some 4 KB.
+/// A Pod of about 4 KB, including the fields that the server adds.
 pub(crate) fn pod(number: usize) -> Value {
     let labels = json!({"app": format!("app-{}", number / 10), "tier": "web", "pod-template-hash": "7c9d6f5b8"});
     let variables: Vec<_> =
@@ -171,8 +173,8 @@ pub(crate) fn pod(number: usize) -> Value {
     })
 }
 
-/// Merges a patch of each number's own into `count` objects of a kind, and says when each was sent. `pace`: the time
-/// between two; none: as fast as the server takes them.
+/// Sends a merge patch to each of `count` objects of a kind, and returns the time of each request. `pace` is the time
+/// between two requests; none: as fast as the server accepts them.
 pub(crate) async fn patch(
     objects: &Objects,
     kind: &str,
@@ -193,11 +195,12 @@ pub(crate) async fn patch(
             anyhow::Ok(sent)
         }
     };
-    // In order, so that each sleeps until its own time; a slow answer keeps only the thirty-second after it waiting.
+    // In order, so that each request waits until its own time. A slow answer delays only the request 32 places after
+    // it.
     stream::iter(0..count).map(send).buffered(CONCURRENT_REQUESTS_MAX).try_collect().await
 }
 
-/// Changes the image of each at a pace, and returns the times until its Deployment has changed, sorted.
+/// Changes the image of each `WebApp` at a pace, and returns the times until their Deployments changed, sorted.
 pub(crate) async fn edit_each(
     objects: &Objects,
     watches: &mut Watches,
@@ -215,7 +218,7 @@ pub(crate) async fn edit_each(
         while changed.len() < count {
             let seen = watches.next().await?;
             if seen.kind == "Deployment" {
-                // The first since the change: nobody else changes Deployments now.
+                // The first event after the change counts, because nothing else changes Deployments now.
                 changed.entry(seen.name).or_insert(seen.at);
             }
         }
@@ -228,7 +231,7 @@ pub(crate) async fn edit_each(
     Ok(times)
 }
 
-/// The figure that so many of a hundred are below; of few figures the largest.
+/// The time below which `percent` percent of the times are; for a small number of times, the largest.
 pub(crate) fn percentile(sorted: &[Duration], percent: usize) -> Duration {
     sorted[(sorted.len() * percent / 100).min(sorted.len() - 1)]
 }

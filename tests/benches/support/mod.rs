@@ -1,5 +1,5 @@
-//! Shared by the benchmarks: a cache as the host has it, whose objects come from the embedded API server, and
-//! the host as a process.
+//! Shared by the benchmarks: a cache as in the host, whose objects come from the embedded API server; and the host as a
+//! process.
 
 pub(crate) mod process;
 
@@ -20,9 +20,9 @@ use windlass_kube::{Discovery, Informers, Readable, Reader, Subscription};
 
 /// An API server, and a cache of one kind of its objects.
 pub(crate) struct Cached {
-    /// Reads of the cache, and nothing else.
+    /// Ports that only read the cache.
     pub(crate) ports: Ports,
-    /// Files of the benchmark's own.
+    /// A directory for the benchmark's files.
     pub(crate) directory: tempfile::TempDir,
     pub(crate) cache: Subscription,
     _informers: Informers,
@@ -30,7 +30,7 @@ pub(crate) struct Cached {
 }
 
 impl Cached {
-    /// A server that `fill` fills, and a cache that has `objects` of what `spec` says.
+    /// Starts a server that `fill` fills, and a cache that waits for `objects` objects of `spec`.
     pub(crate) async fn start(
         spec: WatchSpec,
         objects: usize,
@@ -54,7 +54,7 @@ impl Cached {
     }
 }
 
-/// The API of a kind of the core group, in `namespace` if it is in one.
+/// The API of a kind of the core group, in `namespace` if the kind is namespaced.
 pub(crate) fn api(client: &Client, namespace: Option<&str>, kind: &str, plural: &str) -> Api<DynamicObject> {
     let resource = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk("", "v1", kind), plural);
     match namespace {
@@ -63,7 +63,7 @@ pub(crate) fn api(client: &Client, namespace: Option<&str>, kind: &str, plural: 
     }
 }
 
-/// Creates `object` there.
+/// Creates `object`.
 pub(crate) async fn create(api: &Api<DynamicObject>, object: Value) -> anyhow::Result<()> {
     api.create(&PostParams::default(), &serde_json::from_value(object)?).await?;
     Ok(())
@@ -75,7 +75,7 @@ pub(crate) async fn namespace(client: &Client, name: &str) -> anyhow::Result<()>
     create(&api(client, None, "Namespace", "namespaces"), object).await
 }
 
-/// A plugin that may do everything.
+/// A plugin with all rights.
 pub(crate) fn principal(plugin: Arc<str>) -> Principal {
     let all = || vec!["*".to_owned()];
     let rule = Rule { groups: all(), resources: all(), verbs: all(), ..Rule::default() };

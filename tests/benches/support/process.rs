@@ -1,4 +1,4 @@
-//! The host as a process, seen from outside: what it uses, what it says, what it shows.
+//! The host as a process, seen from outside: its resources, its log and its metrics.
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -12,10 +12,10 @@ use windlass_tests::host::Host;
 use windlass_tests::process::{Memory, Process};
 use windlass_tests::server::Server;
 
-/// A line of the host's log takes no longer.
+/// The longest time until an expected line appears in the host's log.
 const LOG_LINE_TIMEOUT: Duration = Duration::from_mins(10);
 
-/// A running host with an admin endpoint, whose every line of log is timed.
+/// A running host with an admin endpoint. Each line of its log has a time.
 pub(crate) struct Watched {
     pub(crate) host: Host,
     pub(crate) address: SocketAddr,
@@ -30,15 +30,15 @@ impl Watched {
         arguments.extend(["--plugins".into(), plugins.into()]);
         let ours = ["--grants=manifest", "--leases=none", "--admin-address=127.0.0.1:0"];
         arguments.extend(ours.iter().chain(more).map(OsString::from));
-        let (tell, heard) = unbounded_channel();
-        // Whoever listens may have heard enough.
-        let listener = Box::new(move |line: &str| drop(tell.send((Instant::now(), line.to_owned()))));
+        let (sender, heard) = unbounded_channel();
+        // This fails only if nothing listens any more.
+        let listener = Box::new(move |line: &str| drop(sender.send((Instant::now(), line.to_owned()))));
         let host = Host::start(&arguments, Some(listener))?;
         let address = admin::address(&host).await?;
         Ok(Self { host, address, heard })
     }
 
-    /// The same with so many `controllers`, once all of them are at work, and how long that took.
+    /// Starts the host, waits until this number of `controllers` runs, and returns the time that this took.
     pub(crate) async fn with_controllers(
         server: &Server,
         plugins: &Path,
@@ -54,12 +54,12 @@ impl Watched {
         Ok((host, last - began))
     }
 
-    /// When the host says, from now on, what `is_it`.
+    /// Waits for the next log line for which `is_it` is true, and returns its time.
     pub(crate) async fn hears(&mut self, is_it: impl Fn(&str) -> bool) -> anyhow::Result<Instant> {
         Ok(self.hears_line(is_it).await?.0)
     }
 
-    /// The same, with the line.
+    /// Like [`Watched::hears`], but also returns the line.
     pub(crate) async fn hears_line(&mut self, is_it: impl Fn(&str) -> bool) -> anyhow::Result<(Instant, String)> {
         let listening = async {
             loop {
@@ -69,11 +69,12 @@ impl Watched {
                 }
             }
         };
-        let heard = tokio::time::timeout(LOG_LINE_TIMEOUT, listening).await.context("the host does not say it");
-        heard.and_then(|heard| heard).with_context(|| format!("it said last:\n{}", tail(&self.host.log())))
+        let heard =
+            tokio::time::timeout(LOG_LINE_TIMEOUT, listening).await.context("the expected log line does not appear");
+        heard.and_then(|heard| heard).with_context(|| format!("its last log lines:\n{}", tail(&self.host.log())))
     }
 
-    /// The lines that it has logged since it was last asked.
+    /// The log lines since the last request for lines.
     pub(crate) fn heard(&mut self) -> Vec<String> {
         std::iter::from_fn(|| self.heard.try_recv().ok()).map(|(_, line)| line).collect()
     }
@@ -89,12 +90,12 @@ impl Watched {
         Ok(values.iter().sum())
     }
 
-    /// The processor time that it has used.
+    /// The processor time that the host has used.
     pub(crate) fn cpu(&self) -> anyhow::Result<Duration> {
         self.process()?.cpu()
     }
 
-    /// Its share of the machine's memory, once that no longer changes.
+    /// The host's share of the machine's memory, when it no longer changes.
     pub(crate) async fn memory(&self) -> anyhow::Result<Memory> {
         let mut last = self.process()?.memory()?;
         loop {
@@ -115,7 +116,7 @@ impl Watched {
     /// Ends it.
     pub(crate) async fn end(self) -> anyhow::Result<()> {
         let log = self.host.log();
-        ensure!(self.host.terminate().await?.success(), "it ended badly:\n{}", tail(&log));
+        ensure!(self.host.terminate().await?.success(), "the host ended with an error:\n{}", tail(&log));
         Ok(())
     }
 }

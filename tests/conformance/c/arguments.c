@@ -1,4 +1,4 @@
-// What steps are given, and what results show: as in WIT, in camelCase.
+// The arguments of steps and the form of results, with WIT's names in camelCase.
 
 #include "probe.h"
 

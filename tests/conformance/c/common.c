@@ -1,4 +1,4 @@
-// The steps that a composer has too.
+// The steps that a composer supports too.
 
 #include <errno.h>
 #include <stdio.h>
@@ -7,7 +7,8 @@
 
 #include "probe.h"
 
-// How often this instance has carried out `state`. Plugins have no such thing: it shows what an instance keeps.
+// The number of times that this instance has carried out `state`. Real plugins must not keep such state; the probe
+// shows whether an instance is reused.
 static int64_t carried_out;
 
 static windlass_json *request_shown(const windlass_request *request, bool has_object) {
@@ -84,7 +85,7 @@ static int by_text(const void *one, const void *other) {
     return windlass_text_compare(*(const windlass_text *)one, *(const windlass_text *)other);
 }
 
-// There are no maps in C. Sorted, then.
+// C has no maps, so the keys are sorted.
 static windlass_json *order(void) {
     windlass_text keys[50];
     for (int i = 0; i < 50; i++) {
@@ -128,7 +129,7 @@ static windlass_json *rest(uint32_t milliseconds) {
     return windlass_null();
 }
 
-// C has none in WASI.
+// C has no such function in WASI.
 static windlass_json *unsupported(void) {
     return windlass_object({"unsupported", windlass_bool(true)});
 }

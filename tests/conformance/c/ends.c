@@ -1,4 +1,4 @@
-// The steps that end a call, as far as a composer has them too.
+// The steps that end a call and that a composer supports too.
 
 #include <stdlib.h>
 
@@ -53,7 +53,7 @@ static void grow(void) {
             windlass_panic("there is no more memory");
         }
         memset(piece, 1, MEBIBYTE);
-        // So that it is not taken for unused.
+        // This use keeps the compiler from removing the memory.
         *(volatile char *)piece = 2;
     }
 }

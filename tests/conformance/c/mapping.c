@@ -1,4 +1,4 @@
-// The probe's own mapper: each state of a changed object says whom it concerns.
+// The probe's own mapper: each state of a changed object lists the primaries that it concerns.
 
 #include "probe.h"
 
@@ -11,7 +11,7 @@ static void add_target(windlass_targets *targets, const windlass_json *target) {
     }
 }
 
-// Adds the primary that an object in the cache names, if it is there.
+// Adds the primary that a cached object names, if the object exists.
 static void add_read(windlass_targets *targets, const windlass_json *target, windlass_failures *failures) {
     windlass_ref ref = ref_in(target);
     windlass_json *object = NULL;

@@ -1,4 +1,5 @@
-// What else a plugin can ask for: `owners`, `triggers`, `events`, `metrics`, `http`; and what the SDK does with conditions and owners.
+// The remaining imports, `owners`, `triggers`, `events`, `metrics` and `http`, and the SDK's helpers for conditions and
+// owners.
 
 #include "probe.h"
 

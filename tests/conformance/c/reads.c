@@ -20,7 +20,7 @@ static windlass_cache_query cache_query_in(const windlass_json *step) {
     };
 }
 
-// The word `metadata`, or an object with the fields.
+// The view: the word `metadata`, or an object with the fields.
 static windlass_view view_in(const windlass_json *value) {
     const windlass_json *view = windlass_json_get(value, "view");
     bool is_metadata = windlass_text_is(windlass_json_text(view), "metadata");

@@ -1,4 +1,4 @@
-// The composing conformance probe of the Go SDK: carries out what its primary says.
+// The composing conformance probe of the Go SDK. It carries out the steps in its parent.
 package main
 
 import (
@@ -60,9 +60,9 @@ func compose(_ context.Context, request composer.Request) (composer.Composition,
 	for _, step := range parent.Spec.Steps {
 		if step.Call == "request" {
 			asked := request.Request
-			// The parent is beside it.
+			// The results have the parent in a field of its own.
 			asked.Raw = nil
-			results = append(results, pure.Asked(asked))
+			results = append(results, pure.RequestOf(asked))
 			continue
 		}
 		result, end, is := pure.Do(step)

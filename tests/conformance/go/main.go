@@ -1,4 +1,4 @@
-// The conformance probe of the Go SDK: carries out what its primary says.
+// The conformance probe of the Go SDK. It carries out the steps in its primary.
 package main
 
 import (

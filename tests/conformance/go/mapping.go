@@ -9,7 +9,7 @@ import (
 	"windlass.dev/sdk/cache"
 )
 
-// changed is an object of the watch that the probe maps itself: it says whom it concerns.
+// changed is an object of the watch that the probe maps itself. It lists the primaries that it concerns.
 type changed struct {
 	Spec struct {
 		Targets []struct {

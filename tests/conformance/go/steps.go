@@ -22,17 +22,17 @@ import (
 	"windlass.dev/sdk/writes"
 )
 
-// step is one with all that only a reconciler can be told.
+// step is a step with all arguments, including those that only a reconciler supports.
 type step struct {
 	pure.Step
 	write
 	Targets []pure.Target
 	Query   query
-	// Subresource and View of a live read.
+	// These fields belong to a live read.
 	Subresource string
 	View        view
 	Collection  writes.Collection
-	// Fields of an object, or of a line of the log.
+	// Fields are the fields of an object, or of a log line.
 	Fields        json.RawMessage
 	Operations    []write
 	Kind          windlass.Kind
@@ -62,7 +62,7 @@ type query struct {
 	Limit         int
 	MaxBytes      int
 	PageToken     string
-	// Of a log.
+	// These fields select a log.
 	Target     pure.Target
 	Container  string
 	Previous   bool
@@ -118,7 +118,7 @@ func do(request windlass.Request, step step) (pure.Result, *pure.End) {
 	}
 	switch step.Call {
 	case "request":
-		return pure.Asked(request), nil
+		return pure.RequestOf(request), nil
 	case "propagate":
 		_, err := cache.Get[windlass.Object](step.Target.Ref())
 		return pure.Result{"ok": nil}, &pure.End{Err: err}
@@ -134,7 +134,7 @@ func do(request windlass.Request, step step) (pure.Result, *pure.End) {
 	panic("there is no step " + step.Call)
 }
 
-// paths is the fields that a read names; nil: it names none.
+// paths returns the fields that a read names; nil if it names none.
 func (step step) paths() []string {
 	var paths []string
 	if step.Fields != nil {
@@ -257,7 +257,7 @@ func claim(kind windlass.Kind, labelSelector string) pure.Result {
 	if err != nil {
 		errs := []any{}
 		for _, err := range err.(interface{ Unwrap() []error }).Unwrap() {
-			errs = append(errs, pure.Told(err))
+			errs = append(errs, pure.Shown(err))
 		}
 		return pure.Result{"error": map[string]any{"errors": errs}}
 	}

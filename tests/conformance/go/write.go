@@ -9,7 +9,7 @@ import (
 	"windlass.dev/sdk/writes"
 )
 
-// write is what a step says of a change.
+// write is a change that a step specifies.
 type write struct {
 	Op        string
 	Target    pure.Target
@@ -62,7 +62,7 @@ func (of options) list() []writes.Option {
 	return all
 }
 
-// object is the body as Go has it.
+// object returns the body as a Go value.
 func (write write) object() any { return decoded(write.Object) }
 
 func decoded(document json.RawMessage) any {

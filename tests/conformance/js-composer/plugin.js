@@ -1,4 +1,4 @@
-// Answers what its parent says. See ../README.md.
+// The composing probe: carries out the steps in its parent. See ../README.md.
 
 import {
   ApiError, clock, conditions, config, defineComposer, log, ownerReference, random, requeueAfter, Terminal, Transient,
@@ -43,7 +43,7 @@ function names(objects) {
   return objects.map(({ metadata }) => metadata.name).sort();
 }
 
-// A composer's primary is its parent, and the request has no object beside it.
+// A composer's primary is its parent, so the request itself has no object.
 function about({ controller, namespace, name, uid, deleting, attempt, traceId }) {
   return { controller, namespace, name, uid, deleting, attempt, traceId, hasObject: false };
 }

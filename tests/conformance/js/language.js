@@ -1,15 +1,16 @@
-// The steps that need no more than what a composer may import. The SDK's parts are handed over, for each folder has its own.
+// The steps that need only a composer's imports. The caller passes the parts of the SDK, because each folder has its
+// own SDK.
 
 export function languageSteps({ ApiError, clock, conditions, config, log, ownerReference, random, requeueAfter, Terminal, Transient }) {
   let runs = 0;
 
   const calls = {
     'log.log': ({ level, message, fields }) => log.log(level, message, fields),
-    // The console takes fields as an object. Without fields there is nothing to add.
+    // The console takes the fields as an object as its last argument. Without fields there is none.
     logger({ level, message, fields = [] }) {
       console[level](message, ...(fields.length === 0 ? [] : [Object.fromEntries(fields)]));
     },
-    // The language prints by the console, which is the logger.
+    // JavaScript prints through the console, which is the step `logger`.
     stdout: () => UNSUPPORTED,
     stderr: () => UNSUPPORTED,
     'config.get': () => config.get(),
@@ -24,10 +25,10 @@ export function languageSteps({ ApiError, clock, conditions, config, log, ownerR
     'owner-reference': ({ object }) => ownerReference(object),
     state: () => (runs += 1),
     language: truths,
-    // Modules of Node.js do not exist here, which the build says.
+    // Modules of Node.js do not exist in a component. Using one fails the build.
     'open-file': () => UNSUPPORTED,
     connect: ({ address }) => fetch(address),
-    // The language has no other way to wait than this one.
+    // This is JavaScript's only way to wait.
     sleep: ({ ms }) => setTimeout(() => {}, ms),
   };
 
@@ -68,7 +69,7 @@ export function languageSteps({ ApiError, clock, conditions, config, log, ownerR
 
 export const UNSUPPORTED = Symbol('unsupported');
 
-/** What came of one step. */
+/** Returns the outcome of a step. */
 export function outcome(call, resultOf) {
   try {
     const value = call();
@@ -78,7 +79,7 @@ export function outcome(call, resultOf) {
   }
 }
 
-/** A step without what is null, which means left out. */
+/** Returns a step without its null fields, because null means left out. */
 export function withoutNull(step) {
   return Object.fromEntries(Object.entries(step).filter(([, value]) => value !== null));
 }

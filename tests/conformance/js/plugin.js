@@ -1,4 +1,4 @@
-// Does what its primary says, step by step. See ../README.md.
+// The probe: carries out the steps in its primary. See ../README.md.
 
 import {
   ApiError, cache, clock, conditions, config, defineReconciler, events, http, HttpError, live, log, metrics, ownerReference, owners,
@@ -149,7 +149,7 @@ function about({ controller, namespace, name, uid, deleting, attempt, traceId, o
   return { controller, namespace, name, uid, deleting, attempt, traceId, hasObject: object !== undefined };
 }
 
-/** Each state of a changed object says whom it concerns. */
+/** Each state of a changed object lists the primaries that it concerns. */
 function map(watch, change) {
   return [change.old, change.new].filter((state) => state !== null).flatMap(({ spec: { targets = [], target, tellWatch, fail, raise } }) => {
     if (fail !== undefined) throw new Transient(fail);

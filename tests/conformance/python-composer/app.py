@@ -1,4 +1,4 @@
-"""Composes what its parent says: see ../README.md."""
+"""The composing probe: carries out the steps in its parent. See ../README.md."""
 
 from __future__ import annotations
 

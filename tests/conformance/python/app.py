@@ -1,4 +1,4 @@
-"""Does what its primary says: see ../README.md."""
+"""The probe: carries out the steps in its primary. See ../README.md."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ MANIFEST = Manifest(
 
 
 def mapped(watch: str, change: windlass.Change) -> list[windlass.Target]:
-    """Each state of a changed object says whom it concerns."""
+    """Each state of a changed object lists the primaries that it concerns."""
     targets: list[windlass.Target] = []
     for state in change.states:
         spec = state["spec"]

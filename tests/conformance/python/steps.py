@@ -1,4 +1,4 @@
-"""The steps that both probes can take, and how results are written down."""
+"""The steps that both probes support, and the form of results."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Named(Exception):
 
 
 def results_of(steps: list[Step], table: dict[str, Carry]) -> list[dict[str, Any]]:
-    """Carries the steps out, one after the other."""
+    """Carries out the steps, one after the other."""
     return [result_of(step, table) for step in steps]
 
 
@@ -65,11 +65,11 @@ def result_of(step: Step, table: dict[str, Carry]) -> dict[str, Any]:
 
 
 class Unsupported(Exception):
-    """The language has no such thing."""
+    """The language does not support this step."""
 
 
 def error_of(error: BaseException) -> dict[str, Any]:
-    """An API error under the names of WIT."""
+    """An API error with WIT's names."""
     assert isinstance(error, windlass.ApiError), repr(error)
     return {
         "code": error.code,

@@ -1,7 +1,8 @@
 #!/bin/sh
 # Builds the core module: build.sh SDK OUT
 #
-# The SDK is C: its headers are translated to Zig, and its sources compiled beside ours. `zig` may be Python's package `ziglang`.
+# The SDK is in C: its headers are translated to Zig, and its sources are compiled with the probe's. `zig` may be
+# Python's package `ziglang`.
 set -eu
 sdk=$1
 out=$2

@@ -1,4 +1,4 @@
-// What of C the probe uses: the SDK, and what a C library has.
+// The C headers that the probe uses: the SDK's, and some of the C library.
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

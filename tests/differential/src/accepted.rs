@@ -1,4 +1,4 @@
-//! The differences that we live with, each with its reason: `accepted.yaml`.
+//! The accepted differences, each with its reason: `accepted.yaml`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -9,26 +9,27 @@ use serde::Deserialize;
 
 use crate::run::Outcome;
 
-/// Stands for a reason that somebody must write.
+/// The reason of a new difference, which somebody must replace.
 const NO_REASON: &str = "";
 
-const HEAD: &str = "# Differences from the real server that we live with, by reason, script and step; the real server's value comes first.
-# `cargo run -p windlass-differential -- --update` writes this file and keeps the reasons; README.md says how.
+const HEAD: &str =
+    "# Accepted differences from the real server, by reason, script and step; the real server's value comes first.
+# `cargo run -p windlass-differential -- --update` writes this file and keeps the reasons; README.md explains it.
 ";
 
 /// All accepted differences.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Accepted {
-    /// Why we live with a difference.
+    /// The reason for each accepted difference.
     reasons: BTreeMap<Accepting, String>,
 }
 
-/// One difference of one step.
+/// An accepted difference of a step.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Accepting {
     /// `script: step`.
     step: String,
-    /// The difference's summary: path and both values.
+    /// The summary of the difference: the path and both values.
     summary: String,
 }
 
@@ -62,14 +63,14 @@ impl Accepted {
         Ok(Accepted { reasons })
     }
 
-    /// Whether this difference of an outcome is accepted.
+    /// Whether this difference of the outcome is accepted.
     #[must_use]
     pub fn contains(&self, outcome: &Outcome, summary: &str) -> bool {
         let accepting = Accepting { step: outcome.title(), summary: summary.to_owned() };
         self.reasons.get(&accepting).is_some_and(|reason| reason != NO_REASON)
     }
 
-    /// The accepted differences of these scripts that none of the outcomes has, one a line.
+    /// The accepted differences of these scripts that no outcome has any more, one per line.
     #[must_use]
     pub fn gone(&self, outcomes: &[Outcome]) -> String {
         let found = found(outcomes);
@@ -84,7 +85,7 @@ impl Accepted {
     }
 
     /// The differences of the outcomes, with the known reasons. A difference whose values changed keeps its reason; a
-    /// new one has none. Scripts that did not run stay as they are.
+    /// new difference has none. The entries of scripts that did not run stay as they are.
     #[must_use]
     pub fn updated(&self, outcomes: &[Outcome]) -> Accepted {
         let scripts = scripts(outcomes);
@@ -151,7 +152,7 @@ fn place(summary: &str) -> &str {
     summary.split_once(": ").map_or(summary, |(path, _)| path)
 }
 
-/// A YAML scalar in single quotes, in which nothing else needs an escape.
+/// A YAML scalar in single quotes, which needs no other escape.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
@@ -186,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn another_difference_of_an_accepted_step_is_new() {
+    fn a_different_value_or_path_in_an_accepted_step_is_new() {
         let accepted = accepted("why", "s: a", &["/body/x: 1 → 2"]);
         let outcome = outcome("a", &[]);
         assert!(accepted.contains(&outcome, "/body/x: 1 → 2"));
@@ -201,14 +202,14 @@ mod tests {
     }
 
     #[test]
-    fn an_accepted_difference_that_is_gone_is_named() {
+    fn an_accepted_difference_that_no_longer_exists_is_reported() {
         let accepted = accepted("why", "s: a", &["/body/x: 1 → 2", "/body/y: 1 → 2"]);
         assert_eq!(accepted.gone(&[outcome("a", &["/body/y: 1 → 2"])]), "s: a /body/x: 1 → 2\n");
         assert_eq!(accepted.gone(&[]), "", "its script did not run");
     }
 
     #[test]
-    fn an_update_keeps_reasons_also_of_changed_values_and_other_scripts() {
+    fn an_update_keeps_the_reasons_of_changed_values_and_other_scripts() {
         let mut before = accepted("why", "s: a", &["/body/x: 1 → 2", "/body/y: 1 → 2"]);
         before.reasons.extend(accepted("else", "other: a", &["/code: 1 → 2"]).reasons);
         let after = before.updated(&[outcome("a", &["/body/x: 1 → 3", "/body/z: 1 → 2"])]);
@@ -219,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn accepted_differences_are_read_as_they_were_written() {
+    fn written_accepted_differences_are_read_back_unchanged() {
         let accepted = accepted("it's so", "s: GET /x [s={\"a\":1}]", &["/body: \"it's # {\\n}\" → (absent)"]);
         assert_eq!(Accepted::parse(&accepted.text()).expect("a file"), accepted);
     }

@@ -1,4 +1,4 @@
-//! A small HTTP client: one request, and its whole answer.
+//! A small HTTP client: it sends a request, and reads the whole answer.
 
 use std::time::Duration;
 
@@ -13,22 +13,22 @@ use hyper_util::rt::TokioExecutor;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-/// The longest that an answer may take.
+/// The longest time that an answer may take.
 const DIFFERENTIAL_ANSWER_TIMEOUT: Duration = Duration::from_secs(40);
 
 /// The headers that are compared.
 const HEADERS: [&str; 6] = ["allow", "content-encoding", "content-type", "location", "retry-after", "warning"];
 
-/// A request with nothing left to fill in.
+/// A request in which all variables are replaced.
 #[derive(Clone, Debug)]
 pub struct Call {
     /// The method.
     pub method: String,
-    /// Path and query, escaped.
+    /// The path and the query, escaped.
     pub path: String,
-    /// Headers by name.
+    /// The headers, by name.
     pub headers: Vec<(String, String)>,
-    /// The body, empty for none.
+    /// The body; empty for a request without a body.
     pub body: Vec<u8>,
 }
 
@@ -48,8 +48,8 @@ impl Client {
         Client { base: base.trim_end_matches('/').to_owned(), http }
     }
 
-    /// Sends the request. The answer is one JSON value: `{"code": …, "headers": {…}, "body": …}`, where the body is
-    /// parsed if it is JSON, and the list of its lines if there are several.
+    /// Sends the request. The answer is a JSON value: `{"code": …, "headers": {…}, "body": …}`. A JSON body is parsed;
+    /// a body of several JSON lines becomes a list.
     pub async fn send(&self, call: &Call) -> anyhow::Result<Value> {
         let what = format!("{} {}", call.method, call.path);
         timeout(DIFFERENTIAL_ANSWER_TIMEOUT, self.answer(call))
@@ -82,8 +82,8 @@ impl Client {
         Ok(json!({ "code": head.status.as_u16(), "headers": headers, "body": body }))
     }
 
-    /// Sends the request until the answer is as `wanted` says; answers that one, or the last with a note that it is
-    /// not.
+    /// Sends the request until `wanted` accepts the answer, and returns it. If that takes too long, it returns the last
+    /// answer, with a note.
     pub async fn send_until(&self, call: &Call, wanted: impl Fn(&Value) -> bool) -> anyhow::Result<Value> {
         let mut last = Value::Null;
         for pause in [5, 20].into_iter().chain(std::iter::repeat_n(50, 200)) {
@@ -98,7 +98,8 @@ impl Client {
     }
 }
 
-/// Servers send bookmarks when some time has passed, and one at the end of the initial events.
+/// Removes bookmarks that the server sends because some time has passed. The bookmark at the end of the initial events
+/// stays.
 fn without_timed_bookmarks(body: Value) -> Value {
     let is_timed = |event: &Value| {
         event["type"] == "BOOKMARK" && !event["object"].to_string().contains("k8s.io/initial-events-end")

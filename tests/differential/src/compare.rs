@@ -1,6 +1,6 @@
-//! Two answers against each other. Values that no two servers have alike are equal if both have the same form, and if
-//! the same value stands for the same thing in all answers of a script: the second time that the real server shows a
-//! UID, ours must show the one that it showed the first time.
+//! Compares two answers. Values that differ between any two servers, such as UIDs, are equal if both have the same form
+//! and if they correspond in all answers of a script: where the real server shows a UID again, our server must show the
+//! UID that it showed the first time.
 
 use std::collections::BTreeMap;
 use std::fmt::{Display, Formatter};
@@ -10,7 +10,8 @@ use sha2::{Digest, Sha256};
 
 use crate::plain::{Origin, PlainForm, is_allocated_port, is_version};
 
-/// The longest value that a summary shows whole, in characters, and how much of a longer one it shows.
+/// The maximal length, in characters, of a value that a summary shows completely, and the length of the beginning that
+/// it shows of longer values.
 const SHOWN_VALUE_CHARACTERS: (usize, usize) = (100, 60);
 
 /// A place at which two answers differ.
@@ -22,7 +23,7 @@ pub struct Difference {
     pub real: Option<Value>,
     /// Ours.
     pub ours: Option<Value>,
-    /// Path and values in one line that is the same in each run; long values end with a digest.
+    /// The path and both values in one line, which is the same in each run. Long values end with a digest.
     pub summary: String,
 }
 
@@ -33,14 +34,14 @@ impl Display for Difference {
     }
 }
 
-/// The answers of one script so far: which value of ours stands for which of the real server's.
+/// The state of the comparison of one script: the pairs of corresponding values of both servers.
 #[derive(Default)]
 pub struct Comparison {
     pairs: BTreeMap<String, String>,
     plain: PlainForm,
 }
 
-/// A difference that has no summary yet.
+/// A difference without a summary.
 struct Mismatch<'a> {
     path: String,
     key: String,
@@ -49,10 +50,10 @@ struct Mismatch<'a> {
 }
 
 impl Comparison {
-    /// The differences of an answer of ours from the real one's.
+    /// The differences between our answer and the real one.
     pub fn differences(&mut self, real: &Value, ours: &Value) -> Vec<Difference> {
         if real["code"] != ours["code"] {
-            // Nothing in the bodies can be alike then, and one difference says it.
+            // Different codes imply different bodies, so a single difference is enough.
             let (real, ours) = (in_short(real), in_short(ours));
             let key = String::new();
             return vec![self.told(Mismatch { path: "/code".to_owned(), key, real: Some(&real), ours: Some(&ours) })];
@@ -134,19 +135,19 @@ impl Comparison {
         }
         let (real, versions) = self.plain.text(real, path, key, Origin::Real);
         let (ours, our_versions) = self.plain.text(ours, path, key, Origin::Ours);
-        // Equal ones may be the request's.
+        // Equal versions may come from the request.
         real == ours && versions.iter().zip(&our_versions).all(|(a, b)| a == b || self.stand_for_each_other(a, b))
     }
 
-    /// Whether both have been paired with each other, or with nobody yet.
+    /// Whether the two values are paired with each other, or both are not paired yet.
     fn stand_for_each_other(&mut self, real: &str, ours: &str) -> bool {
         let known = self.pairs.insert(format!("real {real}"), ours.to_owned());
         let backwards = self.pairs.insert(format!("ours {ours}"), real.to_owned());
         known.is_none_or(|known| known == ours) && backwards.is_none_or(|known| known == real)
     }
 
-    /// Brings lists without an order of their own into one, marks the metadata of lists and the objects of bookmarks,
-    /// and hides UIDs in keys.
+    /// Sorts lists that have no defined order, marks the metadata of lists and the objects of bookmarks, and hides UIDs
+    /// in keys.
     fn sorted(&self, value: &Value) -> Value {
         match value {
             Value::Array(items) => Value::Array(items.iter().map(|item| self.sorted(item)).collect()),
@@ -182,7 +183,7 @@ fn in_short(answer: &Value) -> Value {
     }
 }
 
-/// A value in one short line: what a long one begins with, and its digest.
+/// A value in one short line; for a long value, its beginning and its digest.
 fn brief(value: &Value) -> String {
     let text = value.to_string();
     let (longest, beginning) = SHOWN_VALUE_CHARACTERS;
@@ -194,16 +195,17 @@ fn brief(value: &Value) -> String {
     format!("{}… {digest:08x}", text.chars().take(beginning).collect::<String>())
 }
 
-/// The version of a list and of a bookmark is the server's, and moves with what others do. `sorted` marks both, since a
-/// pointer does not say what it leads through.
+/// Whether the path leads to a version of the whole server, which other scripts also change: that of a list or of a
+/// bookmark. `sorted` marks both, because the pointer alone does not show the kind of the object.
 fn is_version_of_server(path: &str) -> bool {
     path.ends_with("/metadata/<list>/resourceVersion") || path.contains("/<bookmark>/")
 }
 
-/// Entries of one second stand in the order of their managers, and others in that of their times.
+/// Sorts managed fields by operation and manager. A server sorts them by time first, so their order would depend on
+/// whether two writes happen in the same second.
 fn by_owner(entries: &[Value]) -> Value {
     let mut entries: Vec<Value> = entries.to_vec();
-    // The program of `tests/cluster` runs the controllers under a name of its own.
+    // The program in `tests/cluster` runs the controllers under a different name.
     for manager in entries.iter_mut().filter_map(|entry| entry.get_mut("manager")) {
         if *manager == "cluster-controllers" {
             *manager = json!("kube-controller-manager");
@@ -217,8 +219,8 @@ fn by_owner(entries: &[Value]) -> Value {
     Value::Array(entries)
 }
 
-/// A status whose causes are in order, and in that order in its message, too. A real server says errors of a custom
-/// object, and conflicts of an apply, in the order of a Go map.
+/// The status with its causes sorted, also in its message. A real server lists the errors of a custom object, and the
+/// conflicts of an apply, in the random order of a Go map.
 fn in_order(status: &Map<String, Value>) -> Map<String, Value> {
     let mut status = status.clone();
     let causes = status.get_mut("details").and_then(|details| details.get_mut("causes")?.as_array_mut());
@@ -246,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_stands_for_the_same_one_in_all_answers() {
+    fn a_version_must_correspond_to_the_same_one_in_all_answers() {
         let mut comparison = Comparison::default();
         let object = |version: &str| body(&json!({ "metadata": { "resourceVersion": version } }));
         assert_eq!(comparison.differences(&object("5"), &object("70")), []);
@@ -256,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_of_others_move_the_versions_of_lists_and_bookmarks() {
+    fn versions_of_lists_and_bookmarks_may_differ() {
         let mut comparison = Comparison::default();
         let list = |version: &str| body(&json!({ "items": [], "metadata": { "resourceVersion": version } }));
         let events = |version: &str| {
@@ -280,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_of_only_one_answer_is_a_difference() {
+    fn a_field_in_only_one_answer_is_a_difference() {
         let mut comparison = Comparison::default();
         let found = comparison.differences(&body(&json!({ "a/b": 1 })), &body(&json!({ "c": 1 })));
         let paths: Vec<&str> = found.iter().map(|difference| difference.path.as_str()).collect();
@@ -288,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_generated_name_is_known_again() {
+    fn a_generated_name_is_recognized_in_later_answers() {
         let mut comparison = Comparison::default();
         let made = |name: &str| body(&json!({ "metadata": { "generateName": "x-", "name": name } }));
         assert_eq!(comparison.differences(&made("x-bcd45"), &made("x-fgh67")), []);
@@ -298,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_in_a_text_stands_for_the_same_one_as_elsewhere() {
+    fn a_version_in_a_text_must_correspond_as_elsewhere() {
         let mut comparison = Comparison::default();
         let object = |version: &str| body(&json!({ "metadata": { "resourceVersion": version } }));
         let text = |version: &str| {

@@ -1,4 +1,4 @@
-//! Random operations, made of `vocabulary.yaml`. They shrink to fewer and simpler ones.
+//! Random operations from `vocabulary.yaml`. A failing case shrinks to fewer and simpler operations.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,15 +13,15 @@ use serde_json::{Map, Value, json};
 
 use crate::script::Step;
 
-/// The most operations of one case.
+/// The maximal number of operations in a case.
 pub const CASE_OPERATIONS_MAX: usize = 8;
 
-/// The most members of an object that one operation sets.
+/// The maximal number of fields that an operation sets.
 const EDITS_PER_OPERATION_MAX: usize = 3;
 
 const VERSION: &str = "/metadata/resourceVersion";
 
-/// Of what operations are made.
+/// The parts of the operations.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Vocabulary {
@@ -34,11 +34,11 @@ pub struct Vocabulary {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct KnownKind {
-    /// Of the collection.
+    /// The path of the collection.
     path: String,
     /// The simplest object, without a name.
     object: Value,
-    /// Values of members, by JSON pointer.
+    /// The values of fields, by JSON pointer.
     values: BTreeMap<String, Vec<Value>>,
 }
 
@@ -56,7 +56,7 @@ enum RandomVerb {
     DeleteAll,
 }
 
-/// The choices of chance for one step; indexes are into lists whose length the vocabulary says.
+/// The random choices for one step. Each index is into a list whose length depends on the vocabulary.
 #[derive(Clone, Debug)]
 struct StepChoice {
     kind: Index,
@@ -84,7 +84,8 @@ impl Vocabulary {
         let object = format!("{collection}/{name}");
         let whole = || Some(edited(named(&kind.object, name), &edits));
         let part = || Some(edited(json!({}), &edits));
-        // Who owns nulls and empty maps that are applied differs, and what a version does there.
+        // The servers differ in the ownership of nulls and empty maps in an apply, and in the effect of a version. So
+        // these are left out.
         let applied = || {
             let edits: Vec<_> =
                 edits.iter().filter(|(path, value)| path != VERSION && !is_partly_nothing(value)).cloned().collect();
@@ -118,7 +119,7 @@ impl Vocabulary {
         Step { content_type: media.map(str::to_owned), body, ..Step::to(&request) }
     }
 
-    /// The members that are set, with their values.
+    /// The fields to set, with their values.
     fn edits(&self, kind: &KnownKind, chosen: &[(Index, Index)]) -> Vec<(String, Value)> {
         let values: Vec<_> = kind.values.iter().chain(&self.values).collect();
         let edits = chosen.iter().map(|(member, value)| {
@@ -129,7 +130,7 @@ impl Vocabulary {
     }
 }
 
-/// Series of operations.
+/// Random sequences of operations.
 pub fn cases(vocabulary: &Arc<Vocabulary>) -> impl Strategy<Value = Vec<Step>> + use<> {
     let vocabulary = Arc::clone(vocabulary);
     vec(choice(), 1..=CASE_OPERATIONS_MAX)
@@ -160,7 +161,7 @@ fn named(object: &Value, name: &str) -> Value {
     object
 }
 
-/// The object with each member set, and whatever is missing on the way to it made.
+/// The object with each field set; missing parents are created.
 fn edited(mut object: Value, edits: &[(String, Value)]) -> Value {
     for (pointer, value) in edits {
         let mut place = &mut object;
@@ -180,7 +181,7 @@ fn is_partly_nothing(value: &Value) -> bool {
         || value.as_object().is_some_and(|fields| fields.is_empty() || fields.values().any(is_partly_nothing))
 }
 
-/// The edits as a JSON patch; null removes.
+/// The edits as a JSON patch; null removes a field.
 fn operations(edits: &[(String, Value)]) -> Value {
     let operations = edits.iter().map(|(path, value)| match value {
         Value::Null => json!({ "op": "remove", "path": path }),
@@ -189,7 +190,7 @@ fn operations(edits: &[(String, Value)]) -> Value {
     operations.collect()
 }
 
-/// The steps as a script has them.
+/// The steps as the text of a script.
 #[must_use]
 pub fn script_text(steps: &[Step]) -> String {
     let line = |step: &Step| {
@@ -216,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_finding_can_be_pasted_into_a_script() {
+    fn a_failing_case_can_be_pasted_into_a_script() {
         let step = Step { body: Some(json!({ "a": 1 })), ..Step::to("POST /x") };
         assert_eq!(script_text(&[step]), "- {\"body\":{\"a\":1},\"do\":\"POST /x\"}\n");
     }

@@ -1,12 +1,12 @@
-//! Webhooks for scripts, over HTTPS in this process, which both servers call.
+//! Webhooks for scripts: HTTPS servers in this process, which both API servers call.
 //!
-//! Each has a certificate of its own kind. `$hook_NAME` is its host and port, `$ca_NAME` the certificate that it shows,
-//! as a `caBundle`; `$ca_issuer` is the authority that signed those that are not self-signed, and `$ca_namesake`
-//! another of its name.
+//! Each hook has a different kind of certificate. `$hook_NAME` is its host and port, and `$ca_NAME` its certificate as
+//! a `caBundle`. `$ca_issuer` is the authority that signed the certificates that are not self-signed, and
+//! `$ca_namesake` is a different authority with the same name.
 //!
-//! A hook answers an `AdmissionReview` with the annotation `seen`: method and path, as it was asked. It converts by
-//! setting the version. `/go/CODE/REST` answers CODE with the `Location` `/REST`, `/far/CODE/REST` the same with a
-//! whole URL, `/bare/CODE` without one, and `/round` leads to itself.
+//! A hook answers an `AdmissionReview` with the annotation `seen`, which contains the method and the path of the
+//! request. It converts an object by setting its version. `/go/CODE/REST` answers with CODE and the `Location` `/REST`;
+//! `/far/CODE/REST` does the same with a whole URL; `/bare/CODE` sends no `Location`; and `/round` redirects to itself.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ use crate::script::Variables;
 pub struct Hooks;
 
 impl Hooks {
-    /// Starts all webhooks, which run until the runtime ends. Answers their variables.
+    /// Starts all webhooks, which run until the runtime ends, and returns their variables.
     pub async fn start() -> anyhow::Result<Variables> {
         let issuer = CertifiedIssuer::self_signed(authority("webhooks"), KeyPair::generate()?)?;
         let namesake = CertifiedIssuer::self_signed(authority("webhooks"), KeyPair::generate()?)?;
@@ -86,7 +86,7 @@ fn named(names: &[&str]) -> anyhow::Result<CertificateParams> {
     Ok(CertificateParams::new(names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())?)
 }
 
-/// Answers host and port.
+/// Starts a webhook, and returns its host and port.
 async fn serve(certificate: &Certificate, key: &KeyPair) -> anyhow::Result<String> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let key = PrivateKeyDer::from_pem_slice(key.serialize_pem().as_bytes())?;
@@ -102,7 +102,7 @@ async fn serve(certificate: &Certificate, key: &KeyPair) -> anyhow::Result<Strin
         while let Ok((stream, _)) = listener.accept().await {
             let (acceptor, own) = (acceptor.clone(), own.clone());
             tokio::spawn(async move {
-                // A client that does not trust this server leaves.
+                // A client that does not trust this server closes the connection.
                 let Ok(stream) = acceptor.accept(stream).await else { return };
                 let answer = service_fn(move |request| answer(own.clone(), request));
                 let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), answer).await;

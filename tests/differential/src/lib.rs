@@ -1,9 +1,10 @@
-//! Holds the embedded API server against a real kube-apiserver: both get the same requests, and must answer alike.
+//! Compares the embedded API server with a real kube-apiserver: both get the same requests, and must give the same
+//! answers.
 //!
-//! A [`script`] is a file of requests. [`run`] sends each to both [`servers`] and [`compare`] holds the two answers
-//! against each other, whole, up to what no two servers can have alike: times, UIDs, versions, addresses. Differences
-//! that we live with stand in [`accepted`]. [`generate`] makes scripts by chance. README.md says how to add a script
-//! and how to accept a difference.
+//! A [`script`] is a file of requests. [`run`] sends each request to both [`servers`], and [`compare`] compares the
+//! whole answers, except for values that differ between any two servers: times, UIDs, versions, addresses. [`accepted`]
+//! contains the accepted differences. [`generate`] makes random scripts. README.md explains how to add a script, and
+//! how to accept a difference.
 
 pub mod accepted;
 pub mod client;

@@ -1,6 +1,6 @@
-//! Runs scripts by hand: `differential [--all] [--answers] [--update] [SCRIPT…]`, where a name is the beginning of
-//! scripts' names. `--answers` prints all answers, `--all` also the differences that are accepted, and `--update`
-//! writes what differs to `accepted.yaml`, with the reasons that are known.
+//! Runs scripts by hand: `differential [--all] [--answers] [--update] [SCRIPT…]`, where each SCRIPT is the beginning of
+//! script names. `--answers` prints all answers, `--all` also prints the accepted differences, and `--update` writes
+//! the differences to `accepted.yaml`, with the known reasons.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ async fn main() -> anyhow::Result<ExitCode> {
     let accepted = Accepted::read(&suite::accepted_file())?;
     let servers = Arc::new(Servers::start().await?);
     let outcomes = suite::run_all(Arc::clone(&servers), scripts).await;
-    Arc::into_inner(servers).context("nothing runs any more")?.stop().await;
+    Arc::into_inner(servers).context("all scripts have ended")?.stop().await;
     let outcomes = outcomes?;
     if has("--answers") {
         for outcome in &outcomes {

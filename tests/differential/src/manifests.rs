@@ -10,7 +10,7 @@ use crate::suite;
 /// A valid object.
 #[derive(Clone, Debug)]
 pub struct Manifest {
-    /// Its place in the file, from 1.
+    /// The number in the file, from 1.
     pub number: usize,
     /// Its kind.
     pub kind: String,
@@ -24,13 +24,13 @@ pub struct Manifest {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Kind {
-    /// `GROUP/VERSION` and the plural name.
+    /// `GROUP/VERSION` and the plural name of the resource.
     of: String,
     #[serde(rename = "kind")]
     name: String,
     #[serde(default)]
     cluster: bool,
-    /// The objects, without what `of` and `kind` say and without a name.
+    /// The objects, without a name and without the fields that `of` and `kind` determine.
     objects: Vec<Value>,
 }
 
@@ -58,7 +58,7 @@ pub fn read_all() -> anyhow::Result<Vec<Manifest>> {
 }
 
 impl Manifest {
-    /// The path of its collection.
+    /// The path of the collection.
     #[must_use]
     pub fn collection(&self, namespace: &str) -> String {
         let version = self.object["apiVersion"].as_str().unwrap_or_default();
@@ -67,7 +67,7 @@ impl Manifest {
         format!("{root}/{version}/{place}{}", self.resource)
     }
 
-    /// The schema of its kind.
+    /// The schema of the kind.
     #[must_use]
     pub fn schema<'a>(&self, schemas: &'a Schemas) -> Option<&'a Value> {
         let version = self.object["apiVersion"].as_str()?;
@@ -78,7 +78,7 @@ impl Manifest {
         })
     }
 
-    /// Its name in messages.
+    /// The name for messages.
     #[must_use]
     pub fn title(&self) -> String {
         format!("{} #{}", self.kind, self.number)

@@ -1,5 +1,5 @@
-//! One change at a time to a valid manifest, as the schema of its kind suggests: a field is removed, emptied, negative,
-//! too long, of other characters, out of range, there twice, or set beside a field that excludes it. Pure.
+//! Mutations of a valid manifest, one field each, as the schema of the kind suggests: a field is removed, empty,
+//! negative, too long, out of range, duplicated, set beside a field that excludes it, or has invalid characters. Pure.
 
 use std::collections::BTreeMap;
 
@@ -8,25 +8,25 @@ use serde_json::{Map, Value, json};
 /// The schemas of an OpenAPI v3 document, by name.
 pub type Schemas = BTreeMap<String, Value>;
 
-/// How many levels that the manifest does not have are made below one that it has.
+/// The number of levels that are created below an existing level of the manifest.
 const ABSENT_LEVELS: usize = 2;
 
-/// How many items of a list, and values of a map, are changed.
+/// The number of items of a list, and of values of a map, that are changed.
 const CHANGED_ITEMS_MAX: usize = 2;
 
-/// Fields that hold schemas or no rules of the kind's own.
+/// Fields that are not mutated: they contain schemas, or the kind has no rules for them.
 const SKIPPED: [&str; 4] = ["/apiVersion", "/kind", "/status", "/metadata"];
 
 /// A changed manifest.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mutation {
-    /// The field's JSON pointer and its new value.
+    /// The JSON pointer of the field, and its new value.
     pub what: String,
     /// The whole object.
     pub object: Value,
 }
 
-/// All mutations of a manifest. The same manifest and schemas give the same ones in the same order.
+/// All mutations of a manifest, always in the same order.
 #[must_use]
 pub fn mutations(schemas: &Schemas, schema: &Value, manifest: &Value) -> Vec<Mutation> {
     let mut walk = Walk { schemas, changes: Vec::new() };
@@ -45,7 +45,7 @@ pub fn mutations(schemas: &Schemas, schema: &Value, manifest: &Value) -> Vec<Mut
 
 struct Walk<'a> {
     schemas: &'a Schemas,
-    /// Pointer and value; none removes the field.
+    /// Pointer and value; `None` removes the field.
     changes: Vec<(String, Option<Value>)>,
 }
 
@@ -108,7 +108,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The schema that a reference names. OpenAPI v3 hides references with a default behind `allOf`.
+    /// The schema that a reference names. In OpenAPI v3, a reference with a default is inside `allOf`.
     fn resolved(&self, schema: &'a Value) -> &'a Value {
         let reference = schema.get("$ref").or_else(|| schema["allOf"][0].get("$ref"));
         let name = reference.and_then(Value::as_str).and_then(|text| text.rsplit('/').next());
@@ -116,7 +116,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Values for a field without fields of its own.
+/// The values for a field that has no inner fields.
 fn leaves(schema: &Value) -> Vec<Value> {
     let long = "a".repeat(300);
     match (schema["type"].as_str(), schema["format"].as_str()) {
@@ -128,7 +128,7 @@ fn leaves(schema: &Value) -> Vec<Value> {
             vec![json!("2020-01-01T00:00:00Z"), json!("2020-01-01T00:00:00.000000Z")]
         }
         (Some("string"), Some("byte")) => vec![json!(""), json!("eA==")],
-        // The members that a Go type of its own reads, like IntOrString and Quantity.
+        // The fields that a special Go type parses, such as IntOrString and Quantity.
         (None | Some("string"), format) if schema["oneOf"].is_array() || format == Some("int-or-string") => {
             let texts = ["", "x", "50%", "150%", "0", "-1", "1500m", "1.5"];
             texts.map(Value::from).into_iter().chain([0, -1, 1, 70_000].map(Value::from)).collect()
@@ -143,7 +143,7 @@ fn escaped(name: &str) -> String {
     name.replace('~', "~0").replace('/', "~1")
 }
 
-/// The manifest with another value at the pointer, whose missing parents are made; none removes it.
+/// The manifest with a new value at the pointer, whose missing parents are created. `None` removes the field.
 fn changed(manifest: &Value, pointer: &str, value: Option<Value>) -> Value {
     let mut object = manifest.clone();
     let mut place = &mut object;
@@ -168,7 +168,7 @@ fn changed(manifest: &Value, pointer: &str, value: Option<Value>) -> Value {
     object
 }
 
-/// The member or item of that name, made if it is missing.
+/// The field or item of this name, which is created if it is missing.
 fn entry<'a>(place: &'a mut Value, name: &str, empty: Value) -> &'a mut Value {
     if let (Value::Array(_), Ok(index)) = (&*place, name.parse::<usize>()) {
         let Value::Array(items) = place else { unreachable!("the line above says so") };
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flag_is_removed_and_turned() {
+    fn a_flag_is_removed_and_inverted() {
         let schema = json!({ "properties": { "a": { "type": "boolean" } } });
         assert_eq!(made(&schema, &json!({ "a": true })), ["{}", r#"{"a":false}"#]);
     }
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_item_is_there_twice() {
+    fn the_first_item_is_duplicated() {
         let schema = json!({ "properties": { "a": { "type": "array", "items": { "type": "boolean" } } } });
         assert!(made(&schema, &json!({ "a": [true] })).contains(&r#"{"a":[true,true]}"#.to_owned()));
     }

@@ -1,4 +1,5 @@
-//! The plain form of values: without what no two servers have alike, such as times, addresses and generated names.
+//! The plain form of values, without the parts that differ between any two servers, such as times, addresses and
+//! generated names.
 
 use regex::{Captures, Regex};
 use serde_json::{Number, Value, json};
@@ -6,16 +7,16 @@ use serde_json::{Number, Value, json};
 /// The server that answered.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
-    /// The real server's.
+    /// The real server.
     Real,
-    /// The embedded one's.
+    /// The embedded server.
     Ours,
 }
 
-/// Replaces values that differ between any two servers, such as UIDs and times. It learns generated names from the
+/// Replaces values that differ between any two servers, such as UIDs and times. It learns the generated names from the
 /// answers of one script.
 pub struct PlainForm {
-    /// Generated names: the real one, ours, and what both become.
+    /// The generated names: the real name, our name, and the replacement for both.
     names: Vec<(String, String, String)>,
     uid: Regex,
     time: Regex,
@@ -42,9 +43,9 @@ impl Default for PlainForm {
             address: made(r"\b10\.[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}\b"),
             server: made(r"\b127\.0\.0\.1:[0-9]+\b"),
             certificate: made("X509SHA256=[0-9a-f]{64}"),
-            // The server's own, which moves with what others do.
+            // Versions of the whole server, which other scripts also change.
             revision: made(r"(?i)(current: |too old[a-z ]*: [0-9]+ \()[1-9][0-9]*"),
-            // An object's: in prose, and in an object that a text quotes.
+            // Versions of objects: in prose, and in an object that a text quotes.
             version: made(
                 r#"(?i)(in (?:the precondition|record) \(|too (?:large|old)[a-z ]*: |resourceVersion\\*":\\*")([1-9][0-9]*)"#,
             ),
@@ -58,7 +59,7 @@ impl Default for PlainForm {
 }
 
 impl PlainForm {
-    /// Generated names differ, here and wherever they are named later.
+    /// Learns the generated names in these answers, in order to replace them in this answer and in later ones.
     pub fn learn_names(&mut self, real: &Value, ours: &Value) {
         for place in ["/body/metadata/name", "/body/details/name"] {
             let text = |value: &Value| value.pointer(place).and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -76,7 +77,7 @@ impl PlainForm {
         }
     }
 
-    /// The plain form of a text, and the objects' versions that it named.
+    /// The plain form of a text, and the object versions in it.
     #[must_use]
     pub fn text(&self, text: &str, path: &str, key: &str, origin: Origin) -> (String, Vec<String>) {
         let mut versions = Vec::new();
@@ -112,7 +113,7 @@ impl PlainForm {
         (text, versions)
     }
 
-    /// The plain form of a value: the same in each run.
+    /// The plain form of a value, which is the same in each run.
     #[must_use]
     pub fn value(&self, value: &Value, path: &str, key: &str, origin: Origin) -> Value {
         match value {
@@ -133,26 +134,26 @@ impl PlainForm {
         }
     }
 
-    /// Hides UIDs in a member's name.
+    /// Hides UIDs in a key.
     #[must_use]
     pub fn key(&self, key: &str) -> String {
         self.uid.replace_all(key, "<uid>").into_owned()
     }
 
-    /// Whether it has the form of a UID.
+    /// Whether the text has the form of a UID.
     #[must_use]
     pub fn is_uid(&self, text: &str) -> bool {
         self.uid.is_match(text)
     }
 }
 
-/// Whether it can be a resource version of an object.
+/// Whether the text can be the resource version of an object.
 #[must_use]
 pub fn is_version(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Whether it is a port that a server chose.
+/// Whether the number is a port that the server chose.
 #[must_use]
 pub fn is_allocated_port(key: &str, port: &Number) -> bool {
     let is_in_range = port.as_u64().is_some_and(|port| (30_000..=32_767).contains(&port));

@@ -1,4 +1,4 @@
-//! The rules by which two servers judge mutated manifests differently, the most frequent first. Pure.
+//! The rules in which two servers judge mutated manifests differently, the most frequent first. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{Display, Formatter};
@@ -6,25 +6,25 @@ use std::fmt::{Display, Formatter};
 use regex::Regex;
 use serde_json::Value;
 
-/// The server that states a cause which the other does not.
+/// The servers that report a cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Side {
-    /// The real one does, ours does not.
+    /// Only the real server.
     Missing,
-    /// Ours does, the real one does not.
+    /// Only ours.
     Extra,
-    /// Both do, with another value.
+    /// Both, but with different values.
     Shown,
 }
 
-/// A cause without the values of the object that it is about.
+/// A cause without the values of its object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rule {
-    /// The server that states it.
+    /// The servers that report it.
     pub side: Side,
-    /// The kind, or `pod template` for what all kinds with one share.
+    /// The kind, or `pod template` for rules that all kinds with a pod template share.
     pub kind: String,
-    /// Its reason, or the code of an answer without causes.
+    /// The reason of the cause, or the code of an answer without causes.
     pub reason: String,
     /// The path, with `[*]` for an index or a key.
     pub field: String,
@@ -39,7 +39,7 @@ impl Display for Rule {
     }
 }
 
-/// Counts how often each rule made the answers differ, with the first mutation that did.
+/// Counts the mutations whose answers differ in each rule, and keeps the first such mutation.
 pub struct Ranking {
     counts: BTreeMap<Rule, (usize, String)>,
     value: Regex,
@@ -83,7 +83,7 @@ impl Ranking {
         }
     }
 
-    /// The rules, the most frequent first, each with its count and the first mutation that showed it.
+    /// The rules, the most frequent first, each with its count and its first mutation.
     #[must_use]
     pub fn ranked(&self) -> Vec<(usize, &Rule, &str)> {
         let mut all: Vec<_> =
@@ -105,8 +105,8 @@ impl Ranking {
     }
 }
 
-/// Reason, field and message of each cause. An answer without causes has its code and message instead; success has
-/// none.
+/// The reason, field and message of each cause. An answer without causes has its code and message instead. A success
+/// has no causes.
 fn causes(answer: &Value) -> BTreeSet<(String, String, String)> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let causes = answer.pointer("/body/details/causes").and_then(Value::as_array);
@@ -126,7 +126,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_rule_is_known_by_its_place_and_words() {
+    fn a_rule_is_identified_by_its_field_and_message() {
         let mut ranking = Ranking::default();
         let refused = |field: &str, value: &str| {
             let message = format!("Invalid value: {value}: too odd");

@@ -10,7 +10,7 @@ use crate::compare::{Comparison, Difference};
 use crate::script::{Script, Step, Variables, fill, fill_value};
 use crate::servers::Servers;
 
-/// A step and how its answers differ.
+/// A step, and the differences between its two answers.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// The script's name.
@@ -21,19 +21,19 @@ pub struct Outcome {
     pub real: Value,
     /// Ours.
     pub ours: Value,
-    /// How ours differs.
+    /// The differences of our answer.
     pub differences: Vec<Difference>,
 }
 
 impl Outcome {
-    /// Script and step, as `accepted.yaml` names them.
+    /// The script and the step, as in `accepted.yaml`.
     #[must_use]
     pub fn title(&self) -> String {
         format!("{}: {}", self.script, self.step)
     }
 }
 
-/// Runs a script; one outcome a compared step.
+/// Runs a script, and returns an outcome for each compared step.
 pub async fn run(servers: &Servers, script: &Script) -> Vec<Outcome> {
     let mut sides = [Side::new(&servers.real, servers, script), Side::new(&servers.ours, servers, script)];
     let namespace = json!({ "metadata": { "name": script.variables["ns"] } });
@@ -61,7 +61,7 @@ pub async fn run(servers: &Servers, script: &Script) -> Vec<Outcome> {
     outcomes
 }
 
-/// One of the servers in the course of a script.
+/// One of the servers during a script.
 struct Side<'a> {
     client: &'a Client,
     variables: Variables,
@@ -73,11 +73,11 @@ impl<'a> Side<'a> {
         Side { client, variables: variables.map(|(name, value)| (name.clone(), value.clone())).collect() }
     }
 
-    /// The answer; what keeps the step from being answered is one, too.
+    /// The answer. If the step cannot be sent, the error is the answer.
     async fn answer(&mut self, step: &Step) -> Value {
         let answer = self.sent(step).await.unwrap_or_else(|error| json!({ "failed": format!("{error:#}") }));
         for (name, pointer) in &step.keep {
-            // What is not there is a difference of this step; the steps after it go on.
+            // A missing value is a difference of this step; the next steps still run.
             let value = answer.pointer(pointer).unwrap_or(&Value::Null);
             let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
             self.variables.insert(name.clone(), text);
@@ -112,7 +112,7 @@ impl<'a> Side<'a> {
             },
         };
         if step.content_type.as_deref() == Some("none") {
-            // A body whose type is not said.
+            // A body without a Content-Type in the headers.
         } else if let Some(media) = &step.content_type {
             headers.push(("content-type".to_owned(), fill(media_type(media), &variables)?));
         } else if step.body.is_some() {
@@ -129,7 +129,7 @@ impl<'a> Side<'a> {
     }
 }
 
-/// Media types by short names; any other stands for itself.
+/// The media types with short names; any other name is used as it is.
 fn media_type(name: &str) -> &str {
     match name {
         "json" => "application/json",
@@ -145,7 +145,7 @@ fn media_type(name: &str) -> &str {
     }
 }
 
-/// Escapes what may not stand in a URL as it is. `%` may: scripts can escape by themselves.
+/// Escapes characters that a URL may not contain. `%` stays, so that scripts can escape by themselves.
 fn escaped(path: &str) -> String {
     let mut result = String::new();
     for byte in path.bytes() {

@@ -1,4 +1,4 @@
-//! Scripts: requests as data, one file a topic.
+//! Scripts: requests as data, with one file for each topic.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -7,21 +7,20 @@ use anyhow::{Context, ensure};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// Variables: `$name` in a step becomes its value.
+/// Variables: their values replace `$name` in a step.
 pub type Variables = BTreeMap<String, String>;
 
-/// A file of requests that belong together. Each script has a namespace and an API group of its own, `$ns` and
-/// `$group`.
+/// A file of related requests. Each script has its own namespace, `$ns`, and its own API group, `$group`.
 #[derive(Clone, Debug)]
 pub struct Script {
-    /// The file's name without `.yaml`.
+    /// The name of the file without `.yaml`.
     pub name: String,
-    /// Variables that all steps may use; they may use `$ns`, `$group` and those before them.
+    /// Variables for all steps. Their values may use `$ns`, `$group` and earlier variables.
     pub variables: Variables,
     /// The requests, in order.
     pub steps: Vec<Step>,
-    /// The script leaves a definition behind whose objects a server cannot read, which delays or prevents the deletion
-    /// of every namespace: it runs after all others.
+    /// Whether the script runs after all others, because it leaves a definition whose objects a server cannot read,
+    /// which delays or prevents the deletion of every namespace.
     pub runs_last: bool,
 }
 
@@ -29,33 +28,34 @@ pub struct Script {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
-    /// Method, path and query: `GET /api/v1/namespaces/$ns/configmaps`.
+    /// The method, path and query: `GET /api/v1/namespaces/$ns/configmaps`.
     #[serde(rename = "do")]
     pub request: String,
-    /// The name, by which a difference is accepted; by default what `do` says, with a number if it is said again.
+    /// The name in the accepted differences; by default the text of `do`, with a number if several steps have the same
+    /// text.
     #[serde(default)]
     pub name: String,
-    /// The body's Content-Type; by default JSON for a body that is data, and YAML for one that is text.
+    /// The Content-Type of the body; by default JSON for data and YAML for text.
     #[serde(rename = "as")]
     pub content_type: Option<String>,
-    /// The Accept header; none by default.
+    /// The Accept header; by default there is none.
     pub accept: Option<String>,
     /// More headers.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
-    /// The body: data is sent as JSON, text as it is.
+    /// The body: data is sent as JSON, and text as it is.
     pub body: Option<Value>,
     /// Variables to take from the answer, by JSON pointers into `{code, headers, body}`.
     #[serde(default)]
     pub keep: BTreeMap<String, String>,
-    /// The step is sent until the answer has these values, by JSON pointers into it; null is no value. As an absent
-    /// pointer is null, `{/body/items/0: null}` waits for an empty list.
+    /// The step is sent until the answer has these values, by JSON pointers into it. Null stands for a missing value,
+    /// so `{/body/items/0: null}` waits for an empty list.
     #[serde(default)]
     pub until: BTreeMap<String, Value>,
-    /// The step is a preparation: it must succeed, and the answers are not compared.
+    /// Whether the step is a preparation: it must succeed, and its answers are not compared.
     #[serde(default)]
     pub quiet: bool,
-    /// The step is done once for each combination of these values.
+    /// The step is sent once for each combination of these values.
     #[serde(default, rename = "for")]
     pub values: BTreeMap<String, Vec<Value>>,
     /// The values of this combination.
@@ -76,7 +76,7 @@ struct File {
 }
 
 impl Script {
-    /// Reads all scripts of a folder, in the order of their names.
+    /// Reads all scripts of a directory, ordered by name.
     pub fn read_all(folder: &Path) -> anyhow::Result<Vec<Script>> {
         let entries = std::fs::read_dir(folder).with_context(|| folder.display().to_string())?;
         let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<anyhow::Result<Vec<_>>>()?;
@@ -92,14 +92,14 @@ impl Script {
         Script::parse(name, &text).with_context(place)
     }
 
-    /// A script that no file has.
+    /// A script without a file.
     #[must_use]
     pub fn of(name: &str, steps: Vec<Step>) -> Script {
         Script { name: name.to_owned(), variables: own_variables(name), steps, runs_last: false }
     }
 
     fn parse(name: &str, text: &str) -> anyhow::Result<Script> {
-        // `y` and `n` are texts.
+        // `y` and `n` are texts, not booleans.
         let options = serde_saphyr::options! { strict_booleans: true };
         let file: File = serde_saphyr::from_str_with_options(text, options)?;
         let mut variables = own_variables(name);
@@ -130,14 +130,14 @@ impl Script {
     }
 }
 
-/// The variables that each script has for itself. `$rv` is there for the steps before the first that keeps one.
+/// The variables of each script. `$rv` exists from the start, for the steps before the first step that keeps a version.
 fn own_variables(name: &str) -> Variables {
     let variables = [("ns", format!("d-{name}")), ("group", format!("{name}.example.com")), ("rv", "1".to_owned())];
     variables.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
 }
 
 impl Step {
-    /// A plain request.
+    /// A step with only a request.
     #[must_use]
     pub fn to(request: &str) -> Step {
         Step {
@@ -190,7 +190,8 @@ pub fn fill(text: &str, variables: &Variables) -> anyhow::Result<String> {
     Ok(result)
 }
 
-/// Replaces each `$name` in all texts and keys of a value. A text that is only a chosen variable becomes its value.
+/// Replaces each `$name` in all texts and keys of a value. If a text is only a chosen variable, the variable's value
+/// replaces it.
 pub fn fill_value(value: &Value, variables: &Variables, chosen: &[(String, Value)]) -> anyhow::Result<Value> {
     Ok(match value {
         Value::String(text) => {
@@ -219,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_step_is_done_for_each_combination_and_has_a_name_of_its_own() {
+    fn each_combination_of_values_makes_a_step_with_its_own_name() {
         let text = "
             about: x
             steps:
@@ -234,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_are_filled_in_and_unknown_ones_are_refused() {
+    fn variables_are_replaced_and_unknown_ones_are_refused() {
         let variables = Variables::from([("a".to_owned(), "1".to_owned())]);
         assert_eq!(fill("$a/$a-b", &variables).expect("known"), "1/1-b");
         assert!(fill("$b", &variables).is_err());

@@ -1,4 +1,4 @@
-//! Both servers, as a run needs them: the embedded one inside this process, the real one as `tests/cluster`'s program.
+//! Both servers for a run: the embedded server in this process, and the real server as the program in `tests/cluster`.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -18,25 +18,26 @@ use crate::client::Client;
 use crate::hooks::Hooks;
 use crate::script::Variables;
 
-/// Names the program of `tests/cluster`.
+/// The variable with the path of the program in `tests/cluster`.
 pub const CLUSTER_BIN: &str = "WINDLASS_CLUSTER_BIN";
 
-/// Controllers that the embedded server has, too, apart from its stand-ins: what the others write depends on time.
+/// The controllers that the embedded server also has, apart from its stand-ins. The results of other controllers would
+/// depend on time.
 const CONTROLLERS: &str = "garbage-collector,namespace";
 
 /// Both servers, running.
 pub struct Servers {
-    /// A client of the real one.
+    /// A client of the real server.
     pub real: Client,
     /// A client of ours.
     pub ours: Client,
-    /// The webhooks that scripts may configure, as variables: [`crate::hooks`] names them.
+    /// The variables of the webhooks that scripts may configure; [`crate::hooks`] lists them.
     pub hooks: Variables,
     embedded: Vec<ApiServer>,
 }
 
-/// The real one, which all that run in this process share. It ends when its standard input closes, as this process
-/// ends.
+/// The real server, which all runs in this process share. It ends when its standard input closes, at the end of this
+/// process.
 static REAL: OnceCell<RealServer> = OnceCell::const_new();
 
 struct RealServer {
@@ -45,7 +46,7 @@ struct RealServer {
 }
 
 impl Servers {
-    /// Starts an embedded one, and the real one unless it runs already.
+    /// Starts an embedded server, and the real server unless it already runs.
     pub async fn start() -> anyhow::Result<Servers> {
         let server = REAL.get_or_try_init(|| async { tokio::task::spawn_blocking(start_real).await? }).await?;
         let real = real_client(&server.kubeconfig)?;
@@ -53,14 +54,14 @@ impl Servers {
         Ok(Servers { real, ours, hooks: Hooks::start().await?, embedded: vec![embedded] })
     }
 
-    /// Starts the embedded one twice: what then differs is chance, and nothing that may be compared.
+    /// Starts the embedded server twice: a difference between the two is random, so it must not be compared.
     pub async fn start_twins() -> anyhow::Result<Servers> {
         let (one, real) = start_embedded().await?;
         let (other, ours) = start_embedded().await?;
         Ok(Servers { real, ours, hooks: Hooks::start().await?, embedded: vec![one, other] })
     }
 
-    /// Stops the embedded ones.
+    /// Stops the embedded servers.
     pub async fn stop(self) {
         for embedded in self.embedded {
             embedded.shutdown().await;

@@ -1,4 +1,4 @@
-//! All scripts at once, and what their outcomes mean.
+//! Runs and judges all scripts.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -11,13 +11,13 @@ use crate::run::{self, Outcome};
 use crate::script::Script;
 use crate::servers::Servers;
 
-/// The folder of this crate, with `scripts` and `accepted.yaml`.
+/// The directory of this crate, with `scripts` and `accepted.yaml`.
 #[must_use]
 pub fn home() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The scripts in the tree whose names begin with one of `names`; all without names.
+/// The scripts whose names begin with one of `names`; all scripts if there are no names.
 pub fn scripts(names: &[String]) -> anyhow::Result<Vec<Script>> {
     let mut scripts = Script::read_all(&home().join("scripts"))?;
     scripts.retain(|script| names.is_empty() || names.iter().any(|name| script.name.starts_with(name)));
@@ -30,15 +30,14 @@ pub fn accepted_file() -> PathBuf {
     home().join("accepted.yaml")
 }
 
-/// Of what random operations are made.
+/// The file with the parts of the random operations.
 #[must_use]
 pub fn vocabulary_file() -> PathBuf {
     home().join("vocabulary.yaml")
 }
 
-/// Runs scripts side by side, since watches and controllers make them wait: each has what it needs for itself, and
-/// nothing that is compared depends on the others. Those that would disturb the others run after them. Outcomes come in
-/// the order of the scripts.
+/// Runs scripts at the same time, because each one waits for watches and controllers. No compared answer depends on
+/// another script. Scripts that would disturb others run after them. The outcomes have the order of the scripts.
 pub async fn run_all(servers: Arc<Servers>, scripts: Vec<Script>) -> anyhow::Result<Vec<Outcome>> {
     let numbered: Vec<(usize, Script)> = scripts.into_iter().enumerate().collect();
     let (last, first): (Vec<_>, Vec<_>) = numbered.into_iter().partition(|(_, script)| script.runs_last);
@@ -57,20 +56,20 @@ pub async fn run_all(servers: Arc<Servers>, scripts: Vec<Script>) -> anyhow::Res
     Ok(all.into_iter().flat_map(|(_, outcomes)| outcomes).collect())
 }
 
-/// The result of a run: whatever speaks against it.
+/// The result of a run.
 #[derive(Debug, Default)]
 pub struct Verdict {
     /// Differences that are not accepted.
     pub new: String,
-    /// Accepted differences that are gone.
+    /// Accepted differences that no longer exist.
     pub gone: String,
-    /// How many steps were compared.
+    /// The number of compared steps.
     pub steps: usize,
-    /// How many of them differ somewhere.
+    /// The number of steps with a difference.
     pub differ: usize,
 }
 
-/// Holds outcomes against the accepted differences.
+/// Compares the outcomes with the accepted differences.
 #[must_use]
 pub fn judge(outcomes: &[Outcome], accepted: &Accepted) -> Verdict {
     let mut verdict = Verdict { steps: outcomes.len(), gone: accepted.gone(outcomes), ..Verdict::default() };

@@ -13,43 +13,44 @@ use windlass_differential::servers::Servers;
 use windlass_differential::suite;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_step_is_answered_as_a_real_server_answers_it() {
+async fn each_step_gets_the_same_answer_from_both_servers() {
     let accepted = Accepted::read(&suite::accepted_file()).expect("the accepted differences");
     let scripts = suite::scripts(&[]).expect("the scripts");
     let servers = Arc::new(Servers::start().await.expect("both servers"));
     let outcomes = suite::run_all(Arc::clone(&servers), scripts).await.expect("all scripts run");
-    Arc::into_inner(servers).expect("nothing runs any more").stop().await;
+    Arc::into_inner(servers).expect("all scripts have ended").stop().await;
 
     let verdict = suite::judge(&outcomes, &accepted);
     println!("figures: {} steps, {} with accepted differences", verdict.steps, verdict.differ);
     assert!(verdict.new.is_empty(), "new differences (tests/differential/README.md):\n{}", verdict.new);
-    assert!(verdict.gone.is_empty(), "accepted, but equal now; `--update` takes them out:\n{}", verdict.gone);
+    assert!(verdict.gone.is_empty(), "accepted, but equal now; `--update` removes them:\n{}", verdict.gone);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_differs_in_nothing_from_its_twin() {
+async fn two_embedded_servers_give_the_same_answers() {
     let scripts = suite::scripts(&[]).expect("the scripts");
     let servers = Arc::new(Servers::start_twins().await.expect("both servers"));
     let outcomes = suite::run_all(Arc::clone(&servers), scripts).await.expect("all scripts run");
-    Arc::into_inner(servers).expect("nothing runs any more").stop().await;
+    Arc::into_inner(servers).expect("all scripts have ended").stop().await;
     let differences = suite::judge(&outcomes, &Accepted::default()).new;
     assert!(differences.is_empty(), "{differences}");
 }
 
 #[test]
-fn the_scripts_have_the_steps_that_were_asked_for() {
+fn the_scripts_have_at_least_600_compared_steps() {
     let scripts = suite::scripts(&[]).expect("the scripts");
     let steps = scripts.iter().flat_map(|script| &script.steps).filter(|step| !step.quiet).count();
     assert!(steps >= 600, "{steps}");
 }
 
-/// How many operations chance makes; `make soak` asks for more. Without it there are a few, the same in each run.
+/// The number of random operations; `make soak` asks for more. Without it, there are only a few, which are the same in
+/// each run.
 const OPERATIONS: &str = "WINDLASS_OPERATIONS";
 const SOME_OPERATIONS: u32 = 200;
 const SOME_SEED: u64 = 1;
 
 #[test]
-fn random_operations_are_answered_as_a_real_server_answers_them() {
+fn random_operations_get_the_same_answers_from_both_servers() {
     let asked_for = std::env::var(OPERATIONS).ok().map(|number| number.parse().expect(OPERATIONS));
     let operations: u32 = asked_for.unwrap_or(SOME_OPERATIONS);
     let vocabulary = Arc::new(Vocabulary::read(&suite::vocabulary_file()).expect("the vocabulary"));
@@ -85,7 +86,7 @@ fn random_operations_are_answered_as_a_real_server_answers_them() {
     match result {
         Ok(()) => {}
         Err(TestError::Fail(reason, steps)) => {
-            panic!("seed {seed}, the shortest found:\n{}\n{reason}", generate::script_text(&steps))
+            panic!("seed {seed}, the shortest failing case:\n{}\n{reason}", generate::script_text(&steps))
         }
         Err(error) => panic!("{error}"),
     }

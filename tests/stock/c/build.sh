@@ -1,5 +1,5 @@
 #!/bin/sh
-# build.sh WIT OUT: with Python's package `ziglang`, and `adapt` of tests/src/bin in the PATH.
+# Usage: build.sh WIT OUT. It needs Python's package `ziglang`, and `adapt` of tests/src/bin in the PATH.
 set -eu
 mkdir -p build
 python3 -m ziglang cc --target=wasm32-wasi -mexec-model=reactor -std=gnu23 -Os -s -Wl,-z,stack-size=1048576 -Wall -Wextra -Werror -o build/core.wasm plugin.c

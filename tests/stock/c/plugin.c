@@ -1,5 +1,5 @@
-// A plugin against the bare interface. The types are those of wit/, which C lays out as the canonical ABI does; `wit-bindgen c`
-// would write them all.
+// A plugin on the bare interface. Its types are those of wit/; C lays them out like the canonical ABI. `wit-bindgen c`
+// could generate all of them.
 #include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -91,7 +91,7 @@ typedef struct {
 
 __attribute__((import_module("windlass:plugin/writes@0.2.0"), import_name("apply"))) void apply(const apply_arguments *, applied *);
 
-// Where the host puts what it hands over.
+// Allocates memory for the host's data.
 __attribute__((export_name("cabi_realloc"))) void *cabi_realloc(void *old, size_t old_size, size_t align, size_t size) {
     (void)old_size, (void)align;
     void *memory = realloc(old, size);
@@ -130,7 +130,7 @@ __attribute__((export_name("windlass:plugin/reconciler@0.2.0#reconcile"))) const
     if (getentropy(&drawn, sizeof drawn) != 0) abort();
     text name = request->name, namespace = request->namespace.value;
     printf("for %.*s at %lld drew %08x, and /etc/hostname: %s\n", (int)name.length, name.at, (long long)time(NULL), (unsigned)drawn, said);
-    // Standard output is no terminal, so the C library would keep the line.
+    // Standard output is not a terminal, so the C library would keep the line in its buffer.
     fflush(stdout);
     int length = snprintf(body, sizeof body,
                           "{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"name\":\"%.*s-stock-c\",\"namespace\":\"%.*s\"},"

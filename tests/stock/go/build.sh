@@ -1,5 +1,5 @@
 #!/bin/sh
-# build.sh WIT OUT: with `go`, and `adapt` of tests/src/bin in the PATH.
+# Usage: build.sh WIT OUT. It needs `go`, and `adapt` of tests/src/bin in the PATH.
 set -eu
 mkdir -p build
 GOOS=wasip1 GOARCH=wasm go build -buildmode=c-shared -trimpath -buildvcs=false -ldflags='-s -w -buildid=' -o build/core.wasm .

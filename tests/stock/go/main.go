@@ -1,4 +1,4 @@
-// A plugin against the bare interface: what `wit-bindgen go` would write is written out, as far as it is used.
+// A plugin on the bare interface. It contains the part of the code of `wit-bindgen go` that it needs.
 package main
 
 import (
@@ -14,16 +14,16 @@ import (
 const manifest = `{"apiVersion":"windlass.dev/v1alpha1","kind":"PluginManifest","name":"stock-go","version":"0.1.0","controllers":[
 {"name":"stock","primary":{"apiVersion":"apps.kubedojo.io/v1beta1","kind":"WebApp"},"owns":[{"apiVersion":"v1","kind":"ConfigMap"}]}]}`
 
-// Where the host puts what it hands over. It is no memory of Go's: what is allocated there may run the garbage collector,
-// which reads the clock, and nothing may be imported within cabi_realloc.
+// handed is the memory for the host's data. It is not allocated by Go, because an allocation may run the garbage
+// collector, which reads the clock, and cabi_realloc must not call an import.
 var (
 	handed [1 << 17]uint64
 	used   uint32
-	// Up to here it is the adapter's, for good.
+	// kept is the end of the adapter's part, which stays in use.
 	kept uint32
 )
 
-// Until now the runtime has begun, and the adapter with it.
+// By now the runtime has started, and with it the adapter.
 func init() { kept = used }
 
 //go:wasmexport cabi_realloc
@@ -36,7 +36,7 @@ func allocate(old unsafe.Pointer, oldSize, align, size uint32) unsafe.Pointer {
 	return unsafe.Add(unsafe.Pointer(&handed), at)
 }
 
-// A text as the canonical ABI has it.
+// text is a text in the form of the canonical ABI.
 type text struct{ at, length uint32 }
 
 func textOf(it string) text {
@@ -56,7 +56,7 @@ type request struct {
 	controller         text
 	cluster, namespace optionalText
 	name               text
-	// More follows, which is not used here.
+	// The record has more fields, which are not used here.
 }
 
 type applyArguments struct {
@@ -68,7 +68,7 @@ type applyArguments struct {
 	managerSuffix        optionalText
 }
 
-// An error of the API, which a failure passes on as it came.
+// apiError is an error of the API, which a failure passes on unchanged.
 type apiError [27]uint32
 
 type applied struct {
@@ -84,7 +84,7 @@ type failure struct {
 	retryAfterMs [2]uint32
 }
 
-// Either the time after which to be called again, or where the failures are and how many.
+// reconciled has either the time after which to run again, or the address and the number of the failures.
 type reconciled struct {
 	failed bool
 	value  [2]uint32
@@ -132,7 +132,7 @@ func reconcile(it unsafe.Pointer) unsafe.Pointer {
 		failures[0] = failure{isOfAPI: true, api: result.error}
 		answer.value = [2]uint32{uint32(uintptr(unsafe.Pointer(&failures))), 1}
 	}
-	// What was handed over is read, but for the words of an error, which stay until the next call.
+	// The host's data has been read. Only the texts of an error are still needed; they stay until the next call.
 	used = kept
 	return unsafe.Pointer(&answer)
 }

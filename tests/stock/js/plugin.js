@@ -1,4 +1,4 @@
-// A plugin on the modules that ComponentizeJS makes of wit/.
+// A plugin on the modules that ComponentizeJS generates from wit/.
 import { get as config } from 'windlass:plugin/config@0.2.0';
 import { apply } from 'windlass:plugin/writes@0.2.0';
 
@@ -20,7 +20,7 @@ const MANIFEST = {
 
 const OWNED = { owned: true, force: false, dryRun: false, fieldValidation: 'strict' };
 
-// The answer of a server, or why there is none.
+// The response of a server, or the error.
 async function fetched(url, options) {
   try {
     const response = await fetch(url, { ...options, headers: { 'x-toolchain': 'js' } });

@@ -1,4 +1,4 @@
-"""A plugin on the bindings that componentize-py makes of wit/."""
+"""A plugin on the bindings that componentize-py generates from wit/."""
 
 import json
 import os
@@ -34,7 +34,7 @@ HEADERS = {"x-toolchain": "python"}
 
 
 def said(future):
-    """The answer of a server, or why there is none."""
+    """The response of a server, or the error."""
     try:
         status, headers, body = client.answer(future)
     except Err as error:

@@ -1,4 +1,4 @@
-"""A small HTTP client on the bindings that componentize-py makes of `wasi:http`."""
+"""A small HTTP client on the bindings that componentize-py generates from `wasi:http`."""
 
 from urllib.parse import urlsplit
 
@@ -15,13 +15,13 @@ from wit_world.imports.wasi_http_types import (
     Scheme_Https,
 )
 
-# What `blocking_write_and_flush` takes at most.
+# The limit of `blocking_write_and_flush`.
 WRITE_BYTES_MAX = 4096
 READ_BYTES_MAX = 65536
 
 
 def send(method, url, headers, body=b"", timeout=None):
-    """Sends a request, for `answer` to wait for. `timeout` has seconds. Raises `Err` of an `ErrorCode`."""
+    """Sends a request; `answer` waits for the response. `timeout` is in seconds. Raises `Err` with an `ErrorCode`."""
     parts = urlsplit(url)
     request = OutgoingRequest(Fields.from_list([(name, value.encode()) for name, value in headers.items()]))
     request.set_method(Method_Other(method))
@@ -41,7 +41,7 @@ def send(method, url, headers, body=b"", timeout=None):
 
 
 def answer(future):
-    """The status, the headers and the body of the response. Raises `Err` of an `ErrorCode`."""
+    """The status, the headers and the body of the response. Raises `Err` with an `ErrorCode`."""
     with future:
         with future.subscribe() as pollable:
             pollable.block()

@@ -46,7 +46,7 @@ fn every_language_is_built_by_its_own_compiler() {
             "rust",
             &["cargo", "target"][..],
             &["cargo build --release --target wasm32-unknown-unknown --message-format json-render-diagnostics"][..],
-            BuildOutput::SaidByCargo,
+            BuildOutput::ReportedByCargo,
         ),
         (
             "go",

@@ -126,7 +126,7 @@ async fn look(host: &Host, wanted: impl Fn(&Carrier) -> bool) -> Option<Swept> {
         match tokio::time::timeout(LEFTOVERS_LOOK_TIMEOUT, sweep).await {
             Ok(Ok(swept)) => return Some(swept),
             Ok(Err(error)) => {
-                tracing::debug!(%error, "cannot search for objects that composite plugins may have left behind")
+                tracing::debug!(%error, "cannot search for objects that composite plugins may have left behind");
             }
             Err(_) => {
                 tracing::debug!(

@@ -14,16 +14,16 @@ typedef struct composer_plugin_string_t {
   size_t len;
 } composer_plugin_string_t;
 
-// How much a line matters.
+// The importance of a line.
 typedef uint8_t windlass_plugin_log_level_t;
 
 // Every detail.
 #define WINDLASS_PLUGIN_LOG_LEVEL_TRACE 0
-// For those who look for a fault.
+// Information for finding faults.
 #define WINDLASS_PLUGIN_LOG_LEVEL_DEBUG 1
-// What was done.
+// A completed action.
 #define WINDLASS_PLUGIN_LOG_LEVEL_INFO 2
-// What someone should look at.
+// A problem that someone should look at.
 #define WINDLASS_PLUGIN_LOG_LEVEL_WARN 3
 // What failed.
 #define WINDLASS_PLUGIN_LOG_LEVEL_ERROR 4
@@ -38,11 +38,11 @@ typedef struct {
   size_t len;
 } composer_plugin_list_tuple2_string_string_t;
 
-// A point in time, counted from 1970-01-01T00:00:00Z; the seconds last until 2106.
+// A point in time, counted from 1970-01-01T00:00:00Z. The seconds last until 2106.
 typedef struct windlass_plugin_clock_instant_t {
   // Whole seconds.
   uint32_t   seconds;
-  // Nanoseconds of the second that has begun.
+  // Nanoseconds within the second.
   uint32_t   nanoseconds;
 } windlass_plugin_clock_instant_t;
 
@@ -51,15 +51,15 @@ typedef struct {
   size_t len;
 } composer_plugin_list_u8_t;
 
-// A JSON document as text. A Kubernetes object always carries `apiVersion` and `kind`, both ways: the host adds
-// them where the API server leaves them out, as it does in the items of a list.
+// A JSON document as text. A Kubernetes object always has `apiVersion` and `kind`, in both directions: the host adds
+// them if the API server leaves them out, as in the items of a list.
 typedef composer_plugin_string_t windlass_plugin_types_json_t;
 
 // A kind of object, named as in a manifest: `apps/v1` and `Deployment`.
 typedef struct windlass_plugin_types_object_kind_t {
   // Group and version; the core group is left out, as in `v1`.
   composer_plugin_string_t   api_version;
-  // In CamelCase and the singular.
+  // The kind's name, in CamelCase and singular.
   composer_plugin_string_t   kind;
 } windlass_plugin_types_object_kind_t;
 
@@ -68,10 +68,10 @@ typedef struct {
   composer_plugin_string_t val;
 } composer_plugin_option_string_t;
 
-// One object. With a `uid`, it is that incarnation of the name only: when the name belongs to another one, a read
-// finds nothing and a write fails with `conflict`.
+// A reference to one object. With a `uid`, it does not match another object of the same name: then a read finds
+// nothing and a write fails with `conflict`.
 typedef struct windlass_plugin_types_object_ref_t {
-  // None: the cluster that the host works on. There is no other today: naming one is an error.
+  // None: the cluster that the host works on. There is no other cluster today, so naming one is an error.
   composer_plugin_option_string_t   cluster;
   // Group and version, as in `object-kind`.
   composer_plugin_string_t   api_version;
@@ -79,21 +79,21 @@ typedef struct windlass_plugin_types_object_ref_t {
   composer_plugin_string_t   kind;
   // None for a cluster-scoped object.
   composer_plugin_option_string_t   namespace_;
-  // The name, which is the object's own in its kind and namespace.
+  // The name, which is unique in the object's kind and namespace.
   composer_plugin_string_t   name;
-  // None: whichever incarnation has the name now.
+  // None: the object that has the name now.
   composer_plugin_option_string_t   uid;
 } windlass_plugin_types_object_ref_t;
 
-// Why a request to the API, or to the host's cache of it, failed.
+// The reason why a request to the API, or to the host's cache of it, failed.
 typedef uint8_t windlass_plugin_types_api_reason_t;
 
 // The object, its kind or its namespace does not exist (404).
 #define WINDLASS_PLUGIN_TYPES_API_REASON_NOT_FOUND 0
 // The name of the object to create is taken (409).
 #define WINDLASS_PLUGIN_TYPES_API_REASON_ALREADY_EXISTS 1
-// The object is not at the version or the incarnation that the request names, or another field manager owns a
-// field that it applies.
+// The object does not have the version or the UID that the request names, or another field manager owns an applied
+// field.
 #define WINDLASS_PLUGIN_TYPES_API_REASON_CONFLICT 2
 // The server's validation refused the object (422).
 #define WINDLASS_PLUGIN_TYPES_API_REASON_INVALID 3
@@ -109,9 +109,10 @@ typedef uint8_t windlass_plugin_types_api_reason_t;
 #define WINDLASS_PLUGIN_TYPES_API_REASON_TOO_MANY_REQUESTS 8
 // The page token or the version is too old (410).
 #define WINDLASS_PLUGIN_TYPES_API_REASON_EXPIRED 9
-// The request took longer than its time. For a write that may have been carried out see `unknown-outcome`.
+// The request took too long. If it was a write that may have been carried out, the reason is `unknown-outcome`
+// instead.
 #define WINDLASS_PLUGIN_TYPES_API_REASON_TIMEOUT 10
-// The write was sent and its result is not known. The host settles it before the key runs again.
+// The write was sent and its result is unknown. The host finds it out before the key runs again.
 #define WINDLASS_PLUGIN_TYPES_API_REASON_UNKNOWN_OUTCOME 11
 // This replica may no longer act for the plugin. The request was not sent.
 #define WINDLASS_PLUGIN_TYPES_API_REASON_LEASE_LOST 12
@@ -119,9 +120,9 @@ typedef uint8_t windlass_plugin_types_api_reason_t;
 #define WINDLASS_PLUGIN_TYPES_API_REASON_READ_ONLY 13
 // The server could not be reached or failed (5xx).
 #define WINDLASS_PLUGIN_TYPES_API_REASON_SERVER_ERROR 14
-// What was to be sent, or what came back, exceeds a limit of the server (413) or of the host.
+// The request or the response exceeds a limit of the server (413) or of the host.
 #define WINDLASS_PLUGIN_TYPES_API_REASON_TOO_LARGE 15
-// A reason without a case here: see `status-reason`.
+// A reason that has no case here: see `status-reason`.
 #define WINDLASS_PLUGIN_TYPES_API_REASON_OTHER 16
 
 typedef struct {
@@ -136,22 +137,22 @@ typedef struct {
 
 // A failed request to the API, or to the host's cache of it.
 typedef struct windlass_plugin_types_api_error_t {
-  // The HTTP status, or the one that fits best if the request never reached the server.
+  // The HTTP status, or the closest one if the request never reached the server.
   uint16_t   code;
   // The class of the failure, by which the host decides how to retry.
   windlass_plugin_types_api_reason_t   reason;
-  // The reason in the form of Kubernetes' `Status.reason`, such as `Conflict` or `NotGranted`; always set. Reasons
-  // that are added later reach older plugins as `other` and are told apart here.
+  // The reason in the form of Kubernetes' `Status.reason`, such as `Conflict` or `NotGranted`; always set. A reason
+  // that was added later is `other` for older plugins, and has its actual name here.
   composer_plugin_string_t   status_reason;
-  // The text for people.
+  // The message for people.
   composer_plugin_string_t   message;
-  // How long to wait before trying again, if the server said so.
+  // The time to wait before a retry, if the server has set it.
   composer_plugin_option_u32_t   retry_after_ms;
   // The API verb, such as `get` or `patch`.
   composer_plugin_string_t   verb;
   // Resource, group and subresource, such as `pods` or `deployments.apps/scale`.
   composer_plugin_string_t   resource;
-  // The object, if the request was about a single one.
+  // The object, if the request was about a single object.
   windlass_plugin_types_option_object_ref_t   object;
 } windlass_plugin_types_api_error_t;
 
@@ -160,15 +161,16 @@ typedef struct {
   windlass_plugin_types_api_error_t val;
 } windlass_plugin_types_option_api_error_t;
 
-// One thing that went wrong in a call. A call attempts all its operations and reports all that failed.
+// One failure in a call. A call attempts all its operations and reports all that failed.
 typedef struct windlass_plugin_types_failure_t {
-  // The text for people. With `api`: what goes before the error's own text, if anything, such as what was being done.
+  // The message for people. With `api`, it is put in front of the API error's message, and may be empty; for
+  // example, it names the attempted action.
   composer_plugin_string_t   message;
-  // The API error behind it, passed on as it came: the host knows from its reason how to retry.
+  // The API error that caused the failure, passed on unchanged: the host decides by its reason how to retry.
   windlass_plugin_types_option_api_error_t   api;
-  // Not worth another attempt until something changes.
+  // Do not retry until something changes.
   bool   terminal;
-  // When another attempt is worth it at the earliest: the backoff may be longer. At most ten minutes count.
+  // The minimum delay of the retry, limited to ten minutes. The backoff may be longer.
   composer_plugin_option_u32_t   retry_after_ms;
 } windlass_plugin_types_failure_t;
 
@@ -177,49 +179,49 @@ typedef struct {
   windlass_plugin_types_json_t val;
 } windlass_plugin_types_option_json_t;
 
-// Which object a call is about.
+// The object that a call is about, and the context of the call.
 typedef struct windlass_plugin_types_request_t {
   // The controller's name in the manifest.
   composer_plugin_string_t   controller;
-  // None: the cluster that the host works on, as today always.
+  // None: the cluster that the host works on. Today it is always none.
   composer_plugin_option_string_t   cluster;
   // None for a cluster-scoped primary.
   composer_plugin_option_string_t   namespace_;
   // The primary's name.
   composer_plugin_string_t   name;
-  // The last known UID, also of a primary that has gone. None: the host has never seen it.
+  // The last known UID, even if the primary is deleted. None: the host has never seen the primary.
   composer_plugin_option_string_t   uid;
-  // The primary as cached when the call began. None: it is not in the watch's scope, usually because it is gone.
+  // The primary as cached when the call began. None: it is not in the watch's scope, usually because it was deleted.
   windlass_plugin_types_option_json_t   object;
-  // The primary is being deleted and waits for its finalizers.
+  // Whether the primary is being deleted and waits for its finalizers.
   bool   deleting;
-  // How many retries of this key were counted since its last success, 0 at first.
+  // The number of counted retries of this key since its last success, initially 0.
   uint32_t   attempt;
-  // The trace that logs, spans and API requests of this call belong to.
+  // The trace of this call's logs, spans and API requests.
   composer_plugin_string_t   trace_id;
 } windlass_plugin_types_request_t;
 
-// Whether someone should look at it.
+// Whether someone should look at the event.
 typedef uint8_t windlass_plugin_types_event_type_t;
 
-// It says what was done.
+// The event reports an action.
 #define WINDLASS_PLUGIN_TYPES_EVENT_TYPE_NORMAL 0
-// It says what went wrong or may go wrong.
+// The event reports a problem, or a possible one.
 #define WINDLASS_PLUGIN_TYPES_EVENT_TYPE_WARNING 1
 
 // An event, as in `events.k8s.io/v1`.
 typedef struct windlass_plugin_types_event_t {
-  // None: the primary.
+  // The object that the event is about. None: the primary.
   windlass_plugin_types_option_object_ref_t   regarding;
-  // Another object that has to do with it.
+  // A second, related object.
   windlass_plugin_types_option_object_ref_t   related;
-  // Whether someone should look at it.
+  // Whether someone should look at the event.
   windlass_plugin_types_event_type_t   event_type;
-  // Why, in CamelCase, for machines.
+  // The reason, in CamelCase, for machines.
   composer_plugin_string_t   reason;
-  // What was done, in CamelCase, for machines.
+  // The action, in CamelCase, for machines.
   composer_plugin_string_t   action;
-  // The text for people.
+  // The message for people.
   composer_plugin_string_t   note;
 } windlass_plugin_types_event_t;
 
@@ -232,7 +234,7 @@ typedef struct {
 typedef struct windlass_plugin_types_page_t {
   // The objects.
   windlass_plugin_types_list_json_t   items;
-  // The token of the next page. None: this is the last one.
+  // The token of the next page. None: this is the last page.
   composer_plugin_option_string_t   next_token;
 } windlass_plugin_types_page_t;
 
@@ -247,15 +249,16 @@ typedef struct {
   size_t len;
 } composer_plugin_list_string_t;
 
-// Objects of one watch: those that meet all of it.
+// Selects objects of one watch: those that meet all conditions.
 typedef struct exports_windlass_plugin_customize_related_rule_t {
   // The name of the watch in the manifest, which maps it by `customize`.
   composer_plugin_string_t   watch;
-  // Where they are. None: in the parent's namespace or in none; for a cluster-scoped parent: anywhere.
+  // Their namespace. None: the parent's namespace, and cluster-scoped objects; for a cluster-scoped parent: any
+  // namespace.
   composer_plugin_option_string_t   namespace_;
   // Their names. Empty: any.
   composer_plugin_list_string_t   names;
-  // A selector of their labels in Kubernetes' syntax. None: any.
+  // A label selector in Kubernetes' syntax. None: any labels.
   composer_plugin_option_string_t   label_selector;
 } exports_windlass_plugin_customize_related_rule_t;
 
@@ -290,17 +293,17 @@ typedef struct {
   size_t len;
 } exports_windlass_plugin_composer_list_json_t;
 
-// All that a composition may depend on.
+// The input of a composition, which must not depend on anything else.
 typedef struct exports_windlass_plugin_composer_composition_request_t {
-  // Its `object` is none: the primary is `parent`.
+  // The call's request. Its `object` is none: the primary is `parent`.
   exports_windlass_plugin_composer_request_t   request;
-  // The primary, as cached when the call began.
+  // The primary as cached when the call began.
   exports_windlass_plugin_composer_json_t   parent;
   // The objects of the owned kinds whose controller is the parent.
   exports_windlass_plugin_composer_list_json_t   children;
   // The objects of the other watches that map to the parent.
   exports_windlass_plugin_composer_list_json_t   related;
-  // The operator's configuration: the document that `config.get` returns.
+  // The operator's configuration, the same document as `config.get` returns.
   exports_windlass_plugin_composer_json_t   config;
 } exports_windlass_plugin_composer_composition_request_t;
 
@@ -314,22 +317,22 @@ typedef struct {
   size_t len;
 } exports_windlass_plugin_composer_list_event_t;
 
-// What should be.
+// The desired children, and what to report about the parent.
 typedef struct exports_windlass_plugin_composer_composition_t {
-  // Every child that should exist, each as a set of fields to apply: of an owned kind, with a name, and where the
-  // parent can own it. If one of them is wrong, nothing of the answer is applied.
+  // Every child that should exist, as a set of fields to apply. Each has an owned kind and a name, and is in a place
+  // where the parent can own it. If a child is invalid, nothing of the answer is applied.
   exports_windlass_plugin_composer_list_json_t   children;
-  // The parent's new status. None: leave it as it is.
+  // The parent's new status. None leaves it as it is.
   exports_windlass_plugin_composer_option_json_t   status;
-  // Events to send, as by `events.emit`.
+  // Events to send, as with `events.emit`.
   exports_windlass_plugin_composer_list_event_t   events;
-  // Compose again after so many milliseconds, also if nothing changes.
+  // Compose again after this many milliseconds, even if nothing changes.
   composer_plugin_option_u32_t   requeue_after_ms;
-  // Says that no children at all is meant, so that existing ones may be pruned. Not needed while the parent is being
-  // deleted.
+  // Declares that having no children is intended, so that existing children may be pruned. Not needed while the
+  // parent is being deleted.
   bool   allow_empty;
-  // Says of a parent that is being deleted that it may go: the host takes the finalizer off once everything else of the
-  // answer has been brought about. Only with the option `finalizer`; without it, such a parent is not composed.
+  // Releases a parent that is being deleted: the host removes the finalizer once it has carried out the rest of the
+  // answer. Only with the option `finalizer`; without it, such a parent is not composed.
   bool   finalized;
 } exports_windlass_plugin_composer_composition_t;
 
@@ -358,7 +361,7 @@ extern void windlass_plugin_clock_now(windlass_plugin_clock_instant_t *ret);
 // Imported Functions from `windlass:plugin/random@0.2.0`
 // Four random bytes as a number.
 extern uint32_t windlass_plugin_random_get_u32(void);
-// As many random bytes as asked for.
+// This many random bytes.
 extern void windlass_plugin_random_get_bytes(uint32_t length, composer_plugin_list_u8_t *ret);
 
 // Imported Functions from `windlass:plugin/config@0.2.0`

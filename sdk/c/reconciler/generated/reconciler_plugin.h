@@ -14,15 +14,15 @@ typedef struct reconciler_plugin_string_t {
   size_t len;
 } reconciler_plugin_string_t;
 
-// A JSON document as text. A Kubernetes object always carries `apiVersion` and `kind`, both ways: the host adds
-// them where the API server leaves them out, as it does in the items of a list.
+// A JSON document as text. A Kubernetes object always has `apiVersion` and `kind`, in both directions: the host adds
+// them if the API server leaves them out, as in the items of a list.
 typedef reconciler_plugin_string_t windlass_plugin_types_json_t;
 
 // A kind of object, named as in a manifest: `apps/v1` and `Deployment`.
 typedef struct windlass_plugin_types_object_kind_t {
   // Group and version; the core group is left out, as in `v1`.
   reconciler_plugin_string_t   api_version;
-  // In CamelCase and the singular.
+  // The kind's name, in CamelCase and singular.
   reconciler_plugin_string_t   kind;
 } windlass_plugin_types_object_kind_t;
 
@@ -31,10 +31,10 @@ typedef struct {
   reconciler_plugin_string_t val;
 } reconciler_plugin_option_string_t;
 
-// One object. With a `uid`, it is that incarnation of the name only: when the name belongs to another one, a read
-// finds nothing and a write fails with `conflict`.
+// A reference to one object. With a `uid`, it does not match another object of the same name: then a read finds
+// nothing and a write fails with `conflict`.
 typedef struct windlass_plugin_types_object_ref_t {
-  // None: the cluster that the host works on. There is no other today: naming one is an error.
+  // None: the cluster that the host works on. There is no other cluster today, so naming one is an error.
   reconciler_plugin_option_string_t   cluster;
   // Group and version, as in `object-kind`.
   reconciler_plugin_string_t   api_version;
@@ -42,21 +42,21 @@ typedef struct windlass_plugin_types_object_ref_t {
   reconciler_plugin_string_t   kind;
   // None for a cluster-scoped object.
   reconciler_plugin_option_string_t   namespace_;
-  // The name, which is the object's own in its kind and namespace.
+  // The name, which is unique in the object's kind and namespace.
   reconciler_plugin_string_t   name;
-  // None: whichever incarnation has the name now.
+  // None: the object that has the name now.
   reconciler_plugin_option_string_t   uid;
 } windlass_plugin_types_object_ref_t;
 
-// Why a request to the API, or to the host's cache of it, failed.
+// The reason why a request to the API, or to the host's cache of it, failed.
 typedef uint8_t windlass_plugin_types_api_reason_t;
 
 // The object, its kind or its namespace does not exist (404).
 #define WINDLASS_PLUGIN_TYPES_API_REASON_NOT_FOUND 0
 // The name of the object to create is taken (409).
 #define WINDLASS_PLUGIN_TYPES_API_REASON_ALREADY_EXISTS 1
-// The object is not at the version or the incarnation that the request names, or another field manager owns a
-// field that it applies.
+// The object does not have the version or the UID that the request names, or another field manager owns an applied
+// field.
 #define WINDLASS_PLUGIN_TYPES_API_REASON_CONFLICT 2
 // The server's validation refused the object (422).
 #define WINDLASS_PLUGIN_TYPES_API_REASON_INVALID 3
@@ -72,9 +72,10 @@ typedef uint8_t windlass_plugin_types_api_reason_t;
 #define WINDLASS_PLUGIN_TYPES_API_REASON_TOO_MANY_REQUESTS 8
 // The page token or the version is too old (410).
 #define WINDLASS_PLUGIN_TYPES_API_REASON_EXPIRED 9
-// The request took longer than its time. For a write that may have been carried out see `unknown-outcome`.
+// The request took too long. If it was a write that may have been carried out, the reason is `unknown-outcome`
+// instead.
 #define WINDLASS_PLUGIN_TYPES_API_REASON_TIMEOUT 10
-// The write was sent and its result is not known. The host settles it before the key runs again.
+// The write was sent and its result is unknown. The host finds it out before the key runs again.
 #define WINDLASS_PLUGIN_TYPES_API_REASON_UNKNOWN_OUTCOME 11
 // This replica may no longer act for the plugin. The request was not sent.
 #define WINDLASS_PLUGIN_TYPES_API_REASON_LEASE_LOST 12
@@ -82,9 +83,9 @@ typedef uint8_t windlass_plugin_types_api_reason_t;
 #define WINDLASS_PLUGIN_TYPES_API_REASON_READ_ONLY 13
 // The server could not be reached or failed (5xx).
 #define WINDLASS_PLUGIN_TYPES_API_REASON_SERVER_ERROR 14
-// What was to be sent, or what came back, exceeds a limit of the server (413) or of the host.
+// The request or the response exceeds a limit of the server (413) or of the host.
 #define WINDLASS_PLUGIN_TYPES_API_REASON_TOO_LARGE 15
-// A reason without a case here: see `status-reason`.
+// A reason that has no case here: see `status-reason`.
 #define WINDLASS_PLUGIN_TYPES_API_REASON_OTHER 16
 
 typedef struct {
@@ -99,22 +100,22 @@ typedef struct {
 
 // A failed request to the API, or to the host's cache of it.
 typedef struct windlass_plugin_types_api_error_t {
-  // The HTTP status, or the one that fits best if the request never reached the server.
+  // The HTTP status, or the closest one if the request never reached the server.
   uint16_t   code;
   // The class of the failure, by which the host decides how to retry.
   windlass_plugin_types_api_reason_t   reason;
-  // The reason in the form of Kubernetes' `Status.reason`, such as `Conflict` or `NotGranted`; always set. Reasons
-  // that are added later reach older plugins as `other` and are told apart here.
+  // The reason in the form of Kubernetes' `Status.reason`, such as `Conflict` or `NotGranted`; always set. A reason
+  // that was added later is `other` for older plugins, and has its actual name here.
   reconciler_plugin_string_t   status_reason;
-  // The text for people.
+  // The message for people.
   reconciler_plugin_string_t   message;
-  // How long to wait before trying again, if the server said so.
+  // The time to wait before a retry, if the server has set it.
   reconciler_plugin_option_u32_t   retry_after_ms;
   // The API verb, such as `get` or `patch`.
   reconciler_plugin_string_t   verb;
   // Resource, group and subresource, such as `pods` or `deployments.apps/scale`.
   reconciler_plugin_string_t   resource;
-  // The object, if the request was about a single one.
+  // The object, if the request was about a single object.
   windlass_plugin_types_option_object_ref_t   object;
 } windlass_plugin_types_api_error_t;
 
@@ -123,15 +124,16 @@ typedef struct {
   windlass_plugin_types_api_error_t val;
 } windlass_plugin_types_option_api_error_t;
 
-// One thing that went wrong in a call. A call attempts all its operations and reports all that failed.
+// One failure in a call. A call attempts all its operations and reports all that failed.
 typedef struct windlass_plugin_types_failure_t {
-  // The text for people. With `api`: what goes before the error's own text, if anything, such as what was being done.
+  // The message for people. With `api`, it is put in front of the API error's message, and may be empty; for
+  // example, it names the attempted action.
   reconciler_plugin_string_t   message;
-  // The API error behind it, passed on as it came: the host knows from its reason how to retry.
+  // The API error that caused the failure, passed on unchanged: the host decides by its reason how to retry.
   windlass_plugin_types_option_api_error_t   api;
-  // Not worth another attempt until something changes.
+  // Do not retry until something changes.
   bool   terminal;
-  // When another attempt is worth it at the earliest: the backoff may be longer. At most ten minutes count.
+  // The minimum delay of the retry, limited to ten minutes. The backoff may be longer.
   reconciler_plugin_option_u32_t   retry_after_ms;
 } windlass_plugin_types_failure_t;
 
@@ -140,49 +142,49 @@ typedef struct {
   windlass_plugin_types_json_t val;
 } windlass_plugin_types_option_json_t;
 
-// Which object a call is about.
+// The object that a call is about, and the context of the call.
 typedef struct windlass_plugin_types_request_t {
   // The controller's name in the manifest.
   reconciler_plugin_string_t   controller;
-  // None: the cluster that the host works on, as today always.
+  // None: the cluster that the host works on. Today it is always none.
   reconciler_plugin_option_string_t   cluster;
   // None for a cluster-scoped primary.
   reconciler_plugin_option_string_t   namespace_;
   // The primary's name.
   reconciler_plugin_string_t   name;
-  // The last known UID, also of a primary that has gone. None: the host has never seen it.
+  // The last known UID, even if the primary is deleted. None: the host has never seen the primary.
   reconciler_plugin_option_string_t   uid;
-  // The primary as cached when the call began. None: it is not in the watch's scope, usually because it is gone.
+  // The primary as cached when the call began. None: it is not in the watch's scope, usually because it was deleted.
   windlass_plugin_types_option_json_t   object;
-  // The primary is being deleted and waits for its finalizers.
+  // Whether the primary is being deleted and waits for its finalizers.
   bool   deleting;
-  // How many retries of this key were counted since its last success, 0 at first.
+  // The number of counted retries of this key since its last success, initially 0.
   uint32_t   attempt;
-  // The trace that logs, spans and API requests of this call belong to.
+  // The trace of this call's logs, spans and API requests.
   reconciler_plugin_string_t   trace_id;
 } windlass_plugin_types_request_t;
 
-// Whether someone should look at it.
+// Whether someone should look at the event.
 typedef uint8_t windlass_plugin_types_event_type_t;
 
-// It says what was done.
+// The event reports an action.
 #define WINDLASS_PLUGIN_TYPES_EVENT_TYPE_NORMAL 0
-// It says what went wrong or may go wrong.
+// The event reports a problem, or a possible one.
 #define WINDLASS_PLUGIN_TYPES_EVENT_TYPE_WARNING 1
 
 // An event, as in `events.k8s.io/v1`.
 typedef struct windlass_plugin_types_event_t {
-  // None: the primary.
+  // The object that the event is about. None: the primary.
   windlass_plugin_types_option_object_ref_t   regarding;
-  // Another object that has to do with it.
+  // A second, related object.
   windlass_plugin_types_option_object_ref_t   related;
-  // Whether someone should look at it.
+  // Whether someone should look at the event.
   windlass_plugin_types_event_type_t   event_type;
-  // Why, in CamelCase, for machines.
+  // The reason, in CamelCase, for machines.
   reconciler_plugin_string_t   reason;
-  // What was done, in CamelCase, for machines.
+  // The action, in CamelCase, for machines.
   reconciler_plugin_string_t   action;
-  // The text for people.
+  // The message for people.
   reconciler_plugin_string_t   note;
 } windlass_plugin_types_event_t;
 
@@ -195,7 +197,7 @@ typedef struct {
 typedef struct windlass_plugin_types_page_t {
   // The objects.
   windlass_plugin_types_list_json_t   items;
-  // The token of the next page. None: this is the last one.
+  // The token of the next page. None: this is the last page.
   reconciler_plugin_option_string_t   next_token;
 } windlass_plugin_types_page_t;
 
@@ -209,11 +211,11 @@ typedef windlass_plugin_types_object_ref_t windlass_plugin_cache_object_ref_t;
 
 typedef windlass_plugin_types_page_t windlass_plugin_cache_page_t;
 
-// Objects whose declared index holds a value.
+// Objects whose declared index contains a value.
 typedef struct windlass_plugin_cache_index_match_t {
   // The index's name in the manifest.
   reconciler_plugin_string_t   index;
-  // The value that it must hold.
+  // The value that the index must contain.
   reconciler_plugin_string_t   value;
 } windlass_plugin_cache_index_match_t;
 
@@ -232,7 +234,7 @@ typedef struct {
   reconciler_plugin_list_string_t val;
 } reconciler_plugin_option_list_string_t;
 
-// All conditions must hold.
+// Selects the objects to list. All conditions must hold.
 typedef struct windlass_plugin_cache_list_query_t {
   // The kind of the objects.
   windlass_plugin_cache_object_kind_t   kind;
@@ -240,18 +242,18 @@ typedef struct windlass_plugin_cache_list_query_t {
   reconciler_plugin_option_string_t   namespace_;
   // In Kubernetes' syntax, such as `app=web,tier in (front,back)`.
   reconciler_plugin_option_string_t   label_selector;
-  // Only objects whose index holds a value.
+  // Only objects whose index contains a value.
   windlass_plugin_cache_option_index_match_t   index;
   // Only objects whose controller is the primary.
   bool   owned;
-  // Return only the values at these JSON pointers (RFC 6901), in their places, beside what identifies the object.
+  // Return only the object's identity and the values at these JSON pointers (RFC 6901), which keep their places.
   // None: whole objects.
   reconciler_plugin_option_list_string_t   fields;
-  // How many objects a page may hold, at least 1. The host may return fewer.
+  // The most objects of a page, at least 1. The host may return fewer.
   uint32_t   limit;
-  // How many bytes a page may hold. None: the host's limit. A page holds at least one object.
+  // The most bytes of a page. None: the host's limit. A page contains at least one object.
   reconciler_plugin_option_u32_t   max_bytes;
-  // The `next-token` of the page before, from the same call and with the same conditions.
+  // The `next-token` of the previous page, from the same call and with the same conditions.
   reconciler_plugin_option_string_t   page_token;
 } windlass_plugin_cache_list_query_t;
 
@@ -296,7 +298,7 @@ typedef windlass_plugin_types_object_ref_t windlass_plugin_live_object_ref_t;
 
 typedef windlass_plugin_types_page_t windlass_plugin_live_page_t;
 
-// What is returned of an object.
+// The part of an object to return.
 typedef struct windlass_plugin_live_view_t {
   uint8_t tag;
   union {
@@ -304,15 +306,15 @@ typedef struct windlass_plugin_live_view_t {
   } val;
 } windlass_plugin_live_view_t;
 
-// All of it.
+// The whole object.
 #define WINDLASS_PLUGIN_LIVE_VIEW_WHOLE 0
-// Its `apiVersion`, `kind` and `metadata`. The server sends no more, where it can.
+// Its `apiVersion`, `kind` and `metadata`. If the server supports it, it sends no more.
 #define WINDLASS_PLUGIN_LIVE_VIEW_METADATA 1
-// The values at these JSON pointers (RFC 6901), in their places, beside what identifies the object. The server
-// sends all of it, and the host cuts.
+// The object's identity and the values at these JSON pointers (RFC 6901), which keep their places. The server
+// sends the whole object, and the host selects the values.
 #define WINDLASS_PLUGIN_LIVE_VIEW_FIELDS 2
 
-// All conditions must hold.
+// Selects the objects to list. All conditions must hold.
 typedef struct windlass_plugin_live_list_query_t {
   // The kind of the objects.
   windlass_plugin_live_object_kind_t   kind;
@@ -322,39 +324,40 @@ typedef struct windlass_plugin_live_list_query_t {
   reconciler_plugin_option_string_t   label_selector;
   // In Kubernetes' syntax, such as `spec.nodeName=n1`, as far as the API supports it for the kind.
   reconciler_plugin_option_string_t   field_selector;
-  // What is returned of each object.
+  // The part of each object to return.
   windlass_plugin_live_view_t   view;
-  // How many objects a page may hold, at least 1. The host may return fewer.
+  // The most objects of a page, at least 1. The host may return fewer.
   uint32_t   limit;
-  // The `next-token` of the page before, with the same conditions.
+  // The `next-token` of the previous page, with the same conditions.
   reconciler_plugin_option_string_t   page_token;
 } windlass_plugin_live_list_query_t;
 
-// A part of a log.
+// Selects a part of a log.
 typedef struct windlass_plugin_live_log_query_t {
-  // The Pod, without its `uid`: the server does not test it. Without a namespace it is meant beside the primary.
+  // The Pod, without its `uid`, which the server does not check. Without a namespace, the Pod is in the primary's
+  // namespace.
   windlass_plugin_live_object_ref_t   target;
   // None: the only container.
   reconciler_plugin_option_string_t   container;
-  // The log of the container before this one, which has ended.
+  // Read the log of the container's previous, terminated run.
   bool   previous;
-  // Only so many of the last lines.
+  // Only this many of the last lines.
   reconciler_plugin_option_u32_t   tail_lines;
-  // Only what is no older than this. Rounded up to whole seconds.
+  // The maximum age of a line, rounded up to whole seconds.
   reconciler_plugin_option_u32_t   since_ms;
-  // How many bytes are read. None: as many as the host returns at once.
+  // The number of bytes to read. None: as many as the host returns at once.
   reconciler_plugin_option_u32_t   limit_bytes;
 } windlass_plugin_live_log_query_t;
 
 // How the API server serves a kind.
 typedef struct windlass_plugin_live_served_kind_t {
-  // The plural by which paths and permissions name it, such as `deployments`.
+  // The plural name of the kind in paths and permissions, such as `deployments`.
   reconciler_plugin_string_t   resource;
-  // Its objects are in namespaces.
+  // Whether its objects are namespaced.
   bool   namespaced;
-  // Such as `get` and `watch`.
+  // The verbs, such as `get` and `watch`.
   reconciler_plugin_list_string_t   verbs;
-  // Such as `status` and `scale`.
+  // The subresources, such as `status` and `scale`.
   reconciler_plugin_list_string_t   subresources;
 } windlass_plugin_live_served_kind_t;
 
@@ -408,17 +411,17 @@ typedef windlass_plugin_types_object_kind_t windlass_plugin_writes_object_kind_t
 
 typedef windlass_plugin_types_object_ref_t windlass_plugin_writes_object_ref_t;
 
-// What the server does with unknown and duplicate fields.
+// How the server treats unknown and duplicate fields.
 typedef uint8_t windlass_plugin_writes_field_validation_t;
 
 // Refuse the object.
 #define WINDLASS_PLUGIN_WRITES_FIELD_VALIDATION_STRICT 0
-// Drop them and answer with a warning, which the host logs.
+// Drop them and return a warning, which the host logs.
 #define WINDLASS_PLUGIN_WRITES_FIELD_VALIDATION_WARN 1
 // Drop them.
 #define WINDLASS_PLUGIN_WRITES_FIELD_VALIDATION_IGNORE 2
 
-// How a patch is written.
+// The form of a patch.
 typedef uint8_t windlass_plugin_writes_patch_type_t;
 
 // JSON merge patch (RFC 7386).
@@ -428,7 +431,7 @@ typedef uint8_t windlass_plugin_writes_patch_type_t;
 // Strategic merge patch. Built-in kinds only.
 #define WINDLASS_PLUGIN_WRITES_PATCH_TYPE_STRATEGIC 2
 
-// What happens to the objects that the deleted one owns.
+// What happens to the dependents of a deleted object.
 typedef uint8_t windlass_plugin_writes_propagation_t;
 
 // They are deleted after it.
@@ -443,12 +446,12 @@ typedef struct {
   windlass_plugin_writes_object_ref_t val;
 } windlass_plugin_writes_option_object_ref_t;
 
-// A part of an object that has a path of its own.
+// A part of an object that has its own path.
 typedef struct windlass_plugin_writes_subresource_t {
-  // Such as `status`, `scale` or `eviction`.
+  // The name, such as `status`, `scale` or `eviction`.
   reconciler_plugin_string_t   name;
-  // Whose subresource it is. None: the body names it. Needed where the body is of another kind, as for `scale`,
-  // `eviction`, `binding` and `token`.
+  // The object whose subresource it is. None: the body names it. It must be set if the body has another kind, as for
+  // `scale`, `eviction`, `binding` and `token`.
   windlass_plugin_writes_option_object_ref_t   parent;
 } windlass_plugin_writes_subresource_t;
 
@@ -457,9 +460,9 @@ typedef struct {
   windlass_plugin_writes_subresource_t val;
 } windlass_plugin_writes_option_subresource_t;
 
-// How to write.
+// The options of a write.
 typedef struct windlass_plugin_writes_write_options_t {
-  // Write to a subresource. None: to the object.
+  // Write to a subresource. None: to the object itself.
   windlass_plugin_writes_option_subresource_t   subresource;
   // The optimistic lock: fail with `conflict` unless the object still has this version.
   reconciler_plugin_option_string_t   resource_version;
@@ -467,39 +470,39 @@ typedef struct windlass_plugin_writes_write_options_t {
   bool   owned;
   // Apply only: take over fields that other managers own.
   bool   force;
-  // The server checks the change and answers as if it were made.
+  // The server checks the change and responds as if it had made it.
   bool   dry_run;
-  // What to do with fields that the kind does not have.
+  // How the server treats unknown and duplicate fields.
   windlass_plugin_writes_field_validation_t   field_validation;
-  // Write as a field manager of its own, whose name ends with `/` and this: at most 32 of `a` to `z`, `0` to `9` and
-  // `-`, like a DNS label. An apply drops the fields that its own manager applied before: with two managers, two
-  // controllers of a plugin can apply two parts of one object. None: the plugin's field manager.
+  // Use another field manager, whose name is the plugin's, followed by `/` and this suffix: at most 32 of `a` to
+  // `z`, `0` to `9` and `-`, like a DNS label. An apply drops the fields that its own manager applied before. With
+  // two managers, two controllers of a plugin can apply two parts of one object. None: the plugin's field manager.
   reconciler_plugin_option_string_t   manager_suffix;
 } windlass_plugin_writes_write_options_t;
 
-// How to delete.
+// The options of a deletion.
 typedef struct windlass_plugin_writes_delete_options_t {
   // Fail with `conflict` unless the object still has this version.
   reconciler_plugin_option_string_t   resource_version;
-  // What happens to the objects that it owns.
+  // What happens to the object's dependents.
   windlass_plugin_writes_propagation_t   propagation;
-  // Rounded up to whole seconds. None: the default of the object's kind.
+  // The grace period, rounded up to whole seconds. None: the default of the object's kind.
   reconciler_plugin_option_u32_t   grace_period_ms;
-  // The server checks the deletion and answers as if it were made.
+  // The server checks the deletion and responds as if it had made it.
   bool   dry_run;
 } windlass_plugin_writes_delete_options_t;
 
-// Some objects of a kind. All conditions must hold.
+// Selects objects of a kind. All conditions must hold.
 typedef struct windlass_plugin_writes_collection_t {
   // The kind of the objects.
   windlass_plugin_writes_object_kind_t   kind;
-  // None: for a namespaced kind, the primary's namespace. There is no collection over namespaces.
+  // None: for a namespaced kind, the primary's namespace. A collection never spans several namespaces.
   reconciler_plugin_option_string_t   namespace_;
   // In Kubernetes' syntax, such as `app=web,tier in (front,back)`.
   reconciler_plugin_option_string_t   label_selector;
   // In Kubernetes' syntax, as far as the API supports it for the kind.
   reconciler_plugin_option_string_t   field_selector;
-  // Says that all objects of the kind and namespace are meant. Without it, one of the selectors must select.
+  // Select all objects of the kind and namespace. Without it, at least one selector is required.
   bool   all;
 } windlass_plugin_writes_collection_t;
 
@@ -507,7 +510,7 @@ typedef struct windlass_plugin_writes_collection_t {
 typedef struct windlass_plugin_writes_object_write_t {
   // The object, or the fields to apply.
   windlass_plugin_writes_json_t   object;
-  // How to write it.
+  // The options of the write.
   windlass_plugin_writes_write_options_t   options;
 } windlass_plugin_writes_object_write_t;
 
@@ -515,11 +518,11 @@ typedef struct windlass_plugin_writes_object_write_t {
 typedef struct windlass_plugin_writes_patch_write_t {
   // The object to patch.
   windlass_plugin_writes_object_ref_t   target;
-  // How the patch is written.
+  // The form of the patch.
   windlass_plugin_writes_patch_type_t   patch_type;
   // The patch.
   windlass_plugin_writes_json_t   patch;
-  // How to write it.
+  // The options of the write.
   windlass_plugin_writes_write_options_t   options;
 } windlass_plugin_writes_patch_write_t;
 
@@ -527,7 +530,7 @@ typedef struct windlass_plugin_writes_patch_write_t {
 typedef struct windlass_plugin_writes_delete_write_t {
   // The object to delete.
   windlass_plugin_writes_object_ref_t   target;
-  // How to delete it.
+  // The options of the deletion.
   windlass_plugin_writes_delete_options_t   options;
 } windlass_plugin_writes_delete_write_t;
 
@@ -614,11 +617,11 @@ typedef struct {
   size_t len;
 } windlass_plugin_owners_list_object_ref_t;
 
-// What a claim has changed.
+// The changes of a claim.
 typedef struct windlass_plugin_owners_claimed_t {
-  // Those that the primary controls from now on.
+  // The objects that the primary controls from now on.
   windlass_plugin_owners_list_object_ref_t   adopted;
-  // Those that it controls no longer.
+  // The objects that it no longer controls.
   windlass_plugin_owners_list_object_ref_t   released;
 } windlass_plugin_owners_claimed_t;
 
@@ -637,16 +640,16 @@ typedef struct {
 
 typedef windlass_plugin_types_event_t windlass_plugin_events_event_t;
 
-// How much a line matters.
+// The importance of a line.
 typedef uint8_t windlass_plugin_log_level_t;
 
 // Every detail.
 #define WINDLASS_PLUGIN_LOG_LEVEL_TRACE 0
-// For those who look for a fault.
+// Information for finding faults.
 #define WINDLASS_PLUGIN_LOG_LEVEL_DEBUG 1
-// What was done.
+// A completed action.
 #define WINDLASS_PLUGIN_LOG_LEVEL_INFO 2
-// What someone should look at.
+// A problem that someone should look at.
 #define WINDLASS_PLUGIN_LOG_LEVEL_WARN 3
 // What failed.
 #define WINDLASS_PLUGIN_LOG_LEVEL_ERROR 4
@@ -663,11 +666,11 @@ typedef struct {
 
 typedef windlass_plugin_types_json_t windlass_plugin_config_json_t;
 
-// A point in time, counted from 1970-01-01T00:00:00Z; the seconds last until 2106.
+// A point in time, counted from 1970-01-01T00:00:00Z. The seconds last until 2106.
 typedef struct windlass_plugin_clock_instant_t {
   // Whole seconds.
   uint32_t   seconds;
-  // Nanoseconds of the second that has begun.
+  // Nanoseconds within the second.
   uint32_t   nanoseconds;
 } windlass_plugin_clock_instant_t;
 
@@ -676,7 +679,7 @@ typedef struct {
   size_t len;
 } reconciler_plugin_list_u8_t;
 
-// Text is a body in UTF-8. Other bodies are bytes.
+// A body: text in UTF-8, or bytes.
 typedef struct windlass_plugin_http_body_t {
   uint8_t tag;
   union {
@@ -695,35 +698,35 @@ typedef struct {
   windlass_plugin_http_body_t val;
 } windlass_plugin_http_option_body_t;
 
-// What to send.
+// The request to send.
 typedef struct windlass_plugin_http_request_t {
-  // Such as `GET`.
+  // The method, such as `GET`.
   reconciler_plugin_string_t   method;
-  // With scheme and host, such as `https://api.example.com/v1/things?limit=10`.
-  // Beginning with `https://` or `http://`, without user name; a host outside of ASCII in punycode, an IPv4 address as four
-  // decimal numbers. What must be percent-encoded is.
+  // The URL with scheme and host, such as `https://api.example.com/v1/things?limit=10`.
+  // It begins with `https://` or `http://`, and has no user name. A host with non-ASCII characters is in punycode,
+  // and an IPv4 address is four decimal numbers. Characters that must be percent-encoded are.
   reconciler_plugin_string_t   url;
-  // Those that are about the connection (`host`, `connection`, `content-length`, `transfer-encoding`, `proxy-…` and so on)
-  // are the host's.
-  // Name and value. A name may occur more than once.
+  // Names and values. A name may occur more than once.
+  // The host sets the headers about the connection (`host`, `connection`, `content-length`, `transfer-encoding`,
+  // `proxy-…` and so on).
   reconciler_plugin_list_tuple2_string_string_t   headers;
   // None: no body.
   windlass_plugin_http_option_body_t   body;
-  // For the whole exchange. None: the host's limit.
+  // The limit of the whole exchange. None: the host's limit.
   reconciler_plugin_option_u32_t   timeout_ms;
 } windlass_plugin_http_request_t;
 
-// What came back, whole.
+// The whole response.
 typedef struct windlass_plugin_http_response_t {
-  // Such as 200.
+  // The status, such as 200.
   uint16_t   status;
-  // Names in lower case.
+  // Names and values. Names are in lower case.
   reconciler_plugin_list_tuple2_string_string_t   headers;
-  // Text if it is UTF-8.
+  // The body: text if it is UTF-8, otherwise bytes.
   windlass_plugin_http_body_t   body;
 } windlass_plugin_http_response_t;
 
-// Why a request brought no response.
+// The reason why a request got no response.
 typedef uint8_t windlass_plugin_http_http_reason_t;
 
 // The plugin's grants do not cover the request. It was not sent.
@@ -732,9 +735,9 @@ typedef uint8_t windlass_plugin_http_http_reason_t;
 #define WINDLASS_PLUGIN_HTTP_HTTP_REASON_INVALID_REQUEST 1
 // The name could not be resolved.
 #define WINDLASS_PLUGIN_HTTP_HTTP_REASON_DNS 2
-// No connection came about.
+// No connection could be made.
 #define WINDLASS_PLUGIN_HTTP_HTTP_REASON_CONNECT 3
-// The peer's certificate or the handshake.
+// The peer's certificate or the handshake failed.
 #define WINDLASS_PLUGIN_HTTP_HTTP_REASON_TLS 4
 // The exchange took longer than the request or the host allows.
 #define WINDLASS_PLUGIN_HTTP_HTTP_REASON_TIMEOUT 5
@@ -742,14 +745,14 @@ typedef uint8_t windlass_plugin_http_http_reason_t;
 #define WINDLASS_PLUGIN_HTTP_HTTP_REASON_TOO_LARGE 6
 // The peer broke the protocol or the connection.
 #define WINDLASS_PLUGIN_HTTP_HTTP_REASON_PROTOCOL 7
-// A reason without a case here: see `message`.
+// A reason that has no case here: see `message`.
 #define WINDLASS_PLUGIN_HTTP_HTTP_REASON_OTHER 8
 
-// A request that brought no response.
+// A request that got no response.
 typedef struct windlass_plugin_http_http_error_t {
   // The class of the failure.
   windlass_plugin_http_http_reason_t   reason;
-  // The text for people.
+  // The message for people.
   reconciler_plugin_string_t   message;
 } windlass_plugin_http_http_error_t;
 
@@ -768,19 +771,19 @@ typedef struct {
   windlass_plugin_triggers_object_ref_t val;
 } windlass_plugin_triggers_option_object_ref_t;
 
-// One thing that has queued the key.
+// One event that has queued the key.
 typedef struct windlass_plugin_triggers_trigger_t {
-  // What happened, in CamelCase; later hosts may tell others.
-  // 
-  // - `Changed`: `object` is new or has changed, `Deleted`: it has gone;
-  // - `Start`: the controller has begun, or the first list of a watch has come;
-  // - `Resync`: its time has come round;
-  // - `RequeueAfter`: the call before has asked for it; `Retry`: it has failed;
-  // - `Swap`: this is another build of the plugin; `Configuration`: its configuration or its grants have changed.
+  // The kind of event, in CamelCase; later hosts may have other ones.
+  //
+  // - `Changed`: `object` is new or has changed. `Deleted`: it was deleted.
+  // - `Start`: the controller has started, or the first list of a watch has arrived.
+  // - `Resync`: the resync interval has passed.
+  // - `RequeueAfter`: the previous call has asked for it. `Retry`: the previous call has failed.
+  // - `Swap`: this is another build of the plugin. `Configuration`: its configuration or its grants have changed.
   reconciler_plugin_string_t   reason;
   // The name of the watch, if the manifest gives it one.
   reconciler_plugin_option_string_t   watch;
-  // The object, as far as it was one.
+  // The object, if the event was about one.
   windlass_plugin_triggers_option_object_ref_t   object;
 } windlass_plugin_triggers_trigger_t;
 
@@ -800,7 +803,7 @@ typedef struct {
 typedef struct exports_windlass_plugin_mapper_change_t {
   // The state before. None: the object is new.
   exports_windlass_plugin_mapper_option_json_t   old;
-  // The state now. None: the object has gone, and `old` is its last known state.
+  // The state now. None: the object was deleted, and `old` is its last known state.
   exports_windlass_plugin_mapper_option_json_t   new_;
 } exports_windlass_plugin_mapper_change_t;
 
@@ -815,11 +818,11 @@ typedef struct exports_windlass_plugin_mapper_change_batch_t {
   reconciler_plugin_string_t   controller;
   // The name of the watch in the manifest.
   reconciler_plugin_string_t   watch;
-  // In the order in which they came; at least one.
+  // The changes in the order in which they arrived; at least one.
   exports_windlass_plugin_mapper_list_change_t   changes;
 } exports_windlass_plugin_mapper_change_batch_t;
 
-// The place of an object within its kind.
+// The namespace and name of an object within its kind.
 typedef struct exports_windlass_plugin_mapper_object_key_t {
   // None for a cluster-scoped object.
   reconciler_plugin_option_string_t   namespace_;
@@ -827,15 +830,16 @@ typedef struct exports_windlass_plugin_mapper_object_key_t {
   reconciler_plugin_string_t   name;
 } exports_windlass_plugin_mapper_object_key_t;
 
-// A value of an index.
+// A value in an index.
 typedef struct exports_windlass_plugin_mapper_index_value_t {
   // The name of an index that the manifest declares for the primary.
   reconciler_plugin_string_t   index;
-  // The value. Of an index of selectors: labels, as in `app=web,tier=front`, which finds the selectors that they match.
+  // The value. For an index of selectors it is a set of labels, such as `app=web,tier=front`: they find the
+  // selectors that match them.
   reconciler_plugin_string_t   value;
 } exports_windlass_plugin_mapper_index_value_t;
 
-// Primaries that a change concerns.
+// Selects primaries that a change concerns.
 typedef struct exports_windlass_plugin_mapper_target_t {
   uint8_t tag;
   union {
@@ -844,9 +848,9 @@ typedef struct exports_windlass_plugin_mapper_target_t {
   } val;
 } exports_windlass_plugin_mapper_target_t;
 
-// The one with this key. If there is none, nobody runs.
+// The primary with this key, which need not exist.
 #define EXPORTS_WINDLASS_PLUGIN_MAPPER_TARGET_PRIMARY 0
-// All with this value in an index, in whichever namespace.
+// All primaries with this value in an index, in any namespace.
 #define EXPORTS_WINDLASS_PLUGIN_MAPPER_TARGET_INDEXED 1
 
 typedef struct {
@@ -873,9 +877,10 @@ typedef windlass_plugin_types_request_t exports_windlass_plugin_reconciler_reque
 
 typedef windlass_plugin_types_failure_t exports_windlass_plugin_reconciler_failure_t;
 
-// How a reconcile ended that has not failed.
+// The result of a reconcile without a failure.
 typedef struct exports_windlass_plugin_reconciler_outcome_t {
-  // Run again after so many milliseconds, which is not a failure. None: nothing is left to do until something changes.
+  // Run again after this many milliseconds, which is not a failure. None: nothing is left to do until something
+  // changes.
   reconciler_plugin_option_u32_t   requeue_after_ms;
 } exports_windlass_plugin_reconciler_outcome_t;
 
@@ -897,20 +902,20 @@ typedef struct {
 extern bool windlass_plugin_cache_get(windlass_plugin_cache_object_ref_t *target, reconciler_plugin_list_string_t *maybe_fields, windlass_plugin_cache_option_json_t *ret, windlass_plugin_cache_api_error_t *err);
 // Reads several objects, in the order of the argument.
 extern void windlass_plugin_cache_get_many(windlass_plugin_cache_list_object_ref_t *targets, reconciler_plugin_list_string_t *maybe_fields, windlass_plugin_cache_list_result_option_json_api_error_t *ret);
-// Lists objects, a page at a time.
+// Lists objects, one page at a time.
 extern bool windlass_plugin_cache_list(windlass_plugin_cache_list_query_t *query, windlass_plugin_cache_page_t *ret, windlass_plugin_cache_api_error_t *err);
 
 // Imported Functions from `windlass:plugin/live@0.2.0`
 // Reads one object, or a subresource of it, such as `scale` or `status`. None: it does not exist. Without a namespace
 // it is meant beside the primary. A subresource needs a permission of its own, such as `get` on `deployments/scale`.
 extern bool windlass_plugin_live_get(windlass_plugin_live_object_ref_t *target, reconciler_plugin_string_t *maybe_subresource, windlass_plugin_live_view_t *view, windlass_plugin_live_option_json_t *ret, windlass_plugin_live_api_error_t *err);
-// Lists objects, a page at a time: at most 500 objects and 8 MiB, or `too-large`.
+// Lists objects, one page at a time. A page has at most 500 objects and 8 MiB; a larger one fails with `too-large`.
 extern bool windlass_plugin_live_list(windlass_plugin_live_list_query_t *query, windlass_plugin_live_page_t *ret, windlass_plugin_live_api_error_t *err);
-// Reads the log of a Pod's container, from the first line that is meant. It ends where the bytes do that are read;
-// what is not UTF-8 becomes U+FFFD. It needs a permission to `get` the resource `pods/log`.
+// Reads the log of a Pod's container, starting at the first selected line, up to the limit of bytes. Bytes that are
+// not UTF-8 become U+FFFD. It needs a permission to `get` the resource `pods/log`.
 extern bool windlass_plugin_live_log(windlass_plugin_live_log_query_t *query, reconciler_plugin_string_t *ret, windlass_plugin_live_api_error_t *err);
-// Says how the API server serves a kind, so that a plugin can do without what a cluster does not have. None: it does
-// not. It needs no permission. What has just been installed may be found some seconds later.
+// Returns how the API server serves a kind, for plugins that adapt to the cluster. None: the server does not serve
+// it. It needs no permission. A kind that was just installed may be found only some seconds later.
 extern bool windlass_plugin_live_served(windlass_plugin_live_object_kind_t *kind, windlass_plugin_live_option_served_kind_t *ret, windlass_plugin_live_api_error_t *err);
 
 // Imported Functions from `windlass:plugin/writes@0.2.0`
@@ -923,14 +928,15 @@ extern bool windlass_plugin_writes_update(windlass_plugin_writes_json_t *object,
 extern bool windlass_plugin_writes_patch(windlass_plugin_writes_object_ref_t *target, windlass_plugin_writes_patch_type_t patch_type, windlass_plugin_writes_json_t *patch, windlass_plugin_writes_write_options_t *options, windlass_plugin_writes_json_t *ret, windlass_plugin_writes_api_error_t *err);
 // Applies a set of fields, server-side and as the plugin's field manager, and returns the object.
 extern bool windlass_plugin_writes_apply(windlass_plugin_writes_json_t *object, windlass_plugin_writes_write_options_t *options, windlass_plugin_writes_json_t *ret, windlass_plugin_writes_api_error_t *err);
-// Deletes an object. Returns it if it still exists, waiting for finalizers or its grace period; none if it is gone.
+// Deletes an object. Returns the object if it still exists, because it waits for finalizers or its grace period;
+// none if it is deleted.
 extern bool windlass_plugin_writes_delete(windlass_plugin_writes_object_ref_t *target, windlass_plugin_writes_delete_options_t *options, windlass_plugin_writes_option_json_t *ret, windlass_plugin_writes_api_error_t *err);
-// Deletes the objects of a collection, with one request, and names them as they were before: each is gone, or waits
-// for finalizers or its grace period. None: the server does not say which. It needs a permission for the verb
+// Deletes the objects of a collection with one request, and returns references to them: each is deleted, or waits
+// for finalizers or its grace period. None: the server does not report them. It needs a permission for the verb
 // `deletecollection`. `resource-version` must be none. After an error, some of the objects may be deleted.
 extern bool windlass_plugin_writes_delete_collection(windlass_plugin_writes_collection_t *collection, windlass_plugin_writes_delete_options_t *options, windlass_plugin_writes_option_list_object_ref_t *ret, windlass_plugin_writes_api_error_t *err);
 // Runs operations concurrently, in no order, and returns their results in the order of the argument. It starts
-// slowly and speeds up while they succeed. Only a delete returns none.
+// slowly, and speeds up while they succeed. Only a deletion returns none.
 extern void windlass_plugin_writes_batch(windlass_plugin_writes_list_operation_t *operations, windlass_plugin_writes_list_result_option_json_api_error_t *ret);
 
 // Imported Functions from `windlass:plugin/owners@0.2.0`
@@ -972,7 +978,7 @@ extern void windlass_plugin_clock_now(windlass_plugin_clock_instant_t *ret);
 // Imported Functions from `windlass:plugin/random@0.2.0`
 // Four random bytes as a number.
 extern uint32_t windlass_plugin_random_get_u32(void);
-// As many random bytes as asked for.
+// This many random bytes.
 extern void windlass_plugin_random_get_bytes(uint32_t length, reconciler_plugin_list_u8_t *ret);
 
 // Imported Functions from `windlass:plugin/http@0.2.0`

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-func TestNumbersOfNoTypeAreExact(t *testing.T) {
+func TestUntypedNumbersAreExact(t *testing.T) {
 	document := `{"whole": 9223372036854775807, "large": 18446744073709551615, "float": 1.5, "exp": 1e3, "list": [-9223372036854775808, [1]], "text": "1", "null": null}`
 	wanted := map[string]any{
 		"whole": int64(9223372036854775807), "large": uint64(18446744073709551615), "float": 1.5, "exp": 1000.0,
@@ -129,7 +129,7 @@ func TestNumbersWithinEmbeddedStructsAreExactToo(t *testing.T) {
 	}
 }
 
-func TestATextThatIsNotUTF8IsMadeSo(t *testing.T) {
+func TestInvalidUTF8IsReplaced(t *testing.T) {
 	for text, wanted := range map[string]string{"": "", "ü \uFFFD": "ü \uFFFD", "a\xffb": "a\uFFFDb", "cut \xc3": "cut \uFFFD"} {
 		if got := Cleaned([]string{"", text}); got[1] != wanted {
 			t.Errorf("%q becomes %q", text, got)
@@ -153,7 +153,7 @@ func TestADocumentThatDoesNotFitIsAnError(t *testing.T) {
 	}
 }
 
-func TestAFailureHasTheClassOfItsErrorAndJoinedOnesAreToldOneByOne(t *testing.T) {
+func TestJoinedErrorsAreReportedOneByOneWithTheirClasses(t *testing.T) {
 	conflict := &APIError{Code: 409, Reason: Conflict, StatusReason: "Conflict", Message: "changed", Verb: "patch", Resource: "pods"}
 	copied := *conflict
 	wrapped := copied
@@ -187,7 +187,7 @@ func TestAFailureHasTheClassOfItsErrorAndJoinedOnesAreToldOneByOne(t *testing.T)
 	}
 }
 
-func TestAReportIsOneTextWhereTheHostTakesNoMore(t *testing.T) {
+func TestFailuresCanBeJoinedToOneText(t *testing.T) {
 	report := Failures(errors.Join(errors.New("one"), fmt.Errorf("while: %w", conflict), terminal(errors.New("no"))))
 	if text := Messages(report); text != "one; patch pods: Conflict: while: changed; no" {
 		t.Error(text)
@@ -233,7 +233,7 @@ type settings struct{ error }
 func (settings) Error() string     { return "cannot read the settings" }
 func (err settings) Unwrap() error { return err.error }
 
-func TestAFailureSaysWhatWasSaidAroundItsErrorAndNothingTwice(t *testing.T) {
+func TestWrappingTextsAreReportedWithoutRepeats(t *testing.T) {
 	final, sentinel := terminal(errors.New("no")), errors.New("sentinel")
 	both := errors.Join(fmt.Errorf("the one: %w", conflict), errors.Join(final, sentinel))
 	for _, each := range []struct {
@@ -264,7 +264,7 @@ func TestAFailureSaysWhatWasSaidAroundItsErrorAndNothingTwice(t *testing.T) {
 	}
 }
 
-func TestWhatIsWrappedCountsAsSaidOnlyWhereItStandsOnItsOwn(t *testing.T) {
+func TestATextCountsAsRepeatedOnlyAsASeparatePart(t *testing.T) {
 	for _, each := range []struct{ outer, inner, wanted string }{
 		{"cannot read", "no", "cannot read: no"},
 		{"cannot read shop", "shop", "cannot read shop: shop"},
@@ -343,7 +343,7 @@ type aggregate []error
 func (err aggregate) Error() string   { return fmt.Sprint([]error(err)) }
 func (err aggregate) Errors() []error { return err }
 
-func TestTheSumsOfLibrariesInUseAreToldPartByPart(t *testing.T) {
+func TestJoinedErrorsOfLibrariesAreReportedPartByPart(t *testing.T) {
 	parts := []error{conflict, one{"the port", terminal(errors.New("no"))}}
 	for _, each := range []struct {
 		err    error
@@ -404,7 +404,7 @@ type asking struct{ one }
 
 func (err asking) As(target any) bool { return errors.As(err.cause, target) }
 
-func TestAnErrorIsWhatItSaysByAsThatItIs(t *testing.T) {
+func TestAsDecidesTheClassOfAnError(t *testing.T) {
 	busy := &APIError{Reason: TooManyRequests, StatusReason: "TooManyRequests", Message: "busy", RetryAfter: time.Second}
 	status, final := errors.New("status 429"), terminal(errors.New("no"))
 	for _, each := range []struct {
@@ -427,7 +427,7 @@ func TestAnErrorIsWhatItSaysByAsThatItIs(t *testing.T) {
 	}
 }
 
-func TestADelayIsKeptWhateverIsSaidAroundIt(t *testing.T) {
+func TestAWrappedErrorKeepsItsDelay(t *testing.T) {
 	delayed, sentinel := &Marked{Cause: errors.New("a backup runs"), RetryAfter: time.Minute}, errors.New("sentinel")
 	later := func(message string) Failure { return Failure{Message: message, RetryAfter: time.Minute} }
 	for _, each := range []struct {
@@ -452,7 +452,7 @@ func TestADelayIsKeptWhateverIsSaidAroundIt(t *testing.T) {
 	}
 }
 
-func TestAnErrorOfSeveralHasTheClassOfTheFirstThatHasOne(t *testing.T) {
+func TestTheFirstClassOfAJoinedErrorCounts(t *testing.T) {
 	sentinel, final := errors.New("sentinel"), terminal(errors.New("no"))
 	malformed := &HTTPError{Reason: "invalid-request", Message: "odd"}
 	for _, each := range []struct {
@@ -495,7 +495,7 @@ func TestEveryReasonHasItsName(t *testing.T) {
 	}
 }
 
-func TestAListGoesOnToItsLastPageAndStopsAtAnError(t *testing.T) {
+func TestAListEndsAtItsLastPageOrAnError(t *testing.T) {
 	pages := map[string]Page{"": {Items: []string{"1", "2"}, Next: "x"}, "x": {Items: []string{"3"}, Next: "y"}}
 	read := func(token string) (Page, *APIError) {
 		if page, has := pages[token]; has {

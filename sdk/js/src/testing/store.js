@@ -95,7 +95,7 @@ export class Store {
   /** Deletes the objects that a selector matches, and returns their references. */
   deleteCollection({ apiVersion, kind, namespace, labelSelector, fieldSelector, all }, { dryRun, propagation }) {
     if (!all && labelSelector === undefined && fieldSelector === undefined) throw new Refusal('invalid', 'nothing is selected');
-    if (fieldSelector !== undefined) throw new TypeError('TestHost knows no field selectors');
+    if (fieldSelector !== undefined) throw new TypeError('TestHost does not support field selectors');
     const found = this.list({ apiVersion, kind, namespace, labelSelector });
     const deleted = found.map(identity);
     for (const object of found) this.#delete(object, { dryRun, propagation });
@@ -172,7 +172,7 @@ function indexed(object, source) {
   if (source === undefined) return [];
   if (source.type === 'label') return [object.metadata.labels?.[source.key]];
   if (source.type === 'field') return at(object, source.pointer).flat();
-  throw new Error(`the test host has no indexes of the type "${source.type}": test what is made of the objects by itself`);
+  throw new Error(`the test host has no indexes of the type "${source.type}": test the function that uses the objects directly`);
 }
 
 /** Returns the values at a pointer, in which `*` stands for each element of a list. */

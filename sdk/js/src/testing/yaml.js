@@ -61,7 +61,7 @@ class Reader {
 
   /** Creates an error at the line that was read last. */
   #wrong(what) {
-    return new SyntaxError(`this is no YAML that the test's host knows: line ${this.#at}: ${what}`);
+    return new SyntaxError(`this is not YAML that the test host supports: line ${this.#at}: ${what}`);
   }
 
   /** Reads the value that starts at the next line, if that is indented at least this far. */
@@ -104,7 +104,7 @@ class Reader {
   /** Reads a value that starts with a text and continues in the lines that are indented further than its parent. */
   #value(text, parent) {
     if ('|>'.includes(text[0])) return this.#block(text, parent);
-    if ('&*!%@`'.includes(text[0])) throw this.#wrong(`anchors, aliases and tags are not known: ${text}`);
+    if ('&*!%@`'.includes(text[0])) throw this.#wrong(`anchors, aliases and tags are not supported: ${text}`);
     if ('"\'[{'.includes(text[0])) return this.#flow(text);
     let plain = text.replace(COMMENT, '');
     for (let line; (line = this.peek()) !== undefined && line.indent > parent; this.#at += 1) plain += ` ${line.text}`;
@@ -129,7 +129,7 @@ class Reader {
     for (let whole = text; ;) {
       try {
         const [value, rest] = flow(whole);
-        if (rest.replace(COMMENT, '').trim() !== '') throw new SyntaxError(`there is more behind the value: ${rest}`);
+        if (rest.replace(COMMENT, '').trim() !== '') throw new SyntaxError(`there is more text after the value: ${rest}`);
         return value;
       } catch (error) {
         if (!(error instanceof Unfinished) || this.#at === this.#lines.length) throw this.#wrong(error.message);

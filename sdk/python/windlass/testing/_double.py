@@ -255,7 +255,7 @@ class Host(Store):
         if not collection.all and not any(selectors.values()):
             raise self._error(Reason.INVALID, "nothing is selected", "deletecollection", target)
         if collection.field_selector:
-            raise NotImplementedError("windlass.testing knows no field selectors")
+            raise NotImplementedError("windlass.testing does not support field selectors")
         query = Query(collection.api_version, collection.kind, collection.namespace, collection.label_selector)
         deleted = []
         for found in [obj for obj in self.objects.values() if self._fits(obj, query)]:

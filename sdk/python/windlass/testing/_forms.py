@@ -20,7 +20,7 @@ def selected(labels: Mapping[str, str], selector: str) -> bool:
             key, value = term.replace("==", "=").split("=", 1)
             fits = labels.get(key) == value
         elif " " in term:
-            raise NotImplementedError(f"windlass.testing knows no sets in selectors: {term!r}")
+            raise NotImplementedError(f"windlass.testing does not support sets in selectors: {term!r}")
         else:
             fits = (term[1:] not in labels) if term.startswith("!") else term in labels
         if not fits:
@@ -113,5 +113,5 @@ def json_patched(known: Any, operations: list[dict[str, Any]]) -> Any:
         elif op in ("add", "replace"):
             place[at] = operation["value"]
         else:
-            raise NotImplementedError(f"windlass.testing knows no {op} in a JSON patch")
+            raise NotImplementedError(f"windlass.testing does not support {op} in a JSON patch")
     return patched

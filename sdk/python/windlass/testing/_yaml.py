@@ -58,7 +58,7 @@ class _Reader:
 
     def wrong(self, what: object) -> ValueError:
         """Creates an error at the line that was read last."""
-        return ValueError(f"this is no YAML that the test's host knows: line {self.at}: {what}")
+        return ValueError(f"this is not YAML that the test host supports: line {self.at}: {what}")
 
     def peek(self) -> tuple[int, str] | None:
         """Returns the indentation and the text of the next line that is not empty."""
@@ -114,7 +114,7 @@ class _Reader:
         if text[0] in "|>":
             return self.block(text, parent)
         if text[0] in "&*!%@`":
-            raise self.wrong(f"anchors, aliases and tags are not known: {text}")
+            raise self.wrong(f"anchors, aliases and tags are not supported: {text}")
         if text[0] in "\"'[{":
             return self.flow(text)
         text = _COMMENT.sub("", text)
@@ -150,7 +150,7 @@ class _Reader:
             except ValueError as error:
                 raise self.wrong(error) from None
             if _COMMENT.sub("", rest).strip():
-                raise self.wrong(f"there is more behind the value: {rest}")
+                raise self.wrong(f"there is more text after the value: {rest}")
             return value
 
 

@@ -18,7 +18,7 @@ impl Definitions {
         // Kubernetes reads YAML like this too: `n` and `on` are strings.
         let options = serde_saphyr::options! { strict_booleans: true };
         let documents: Vec<Value> = serde_saphyr::from_multiple_with_options(yaml, options)
-            .unwrap_or_else(|error| panic!("`define` wants CustomResourceDefinitions as YAML: {error}"));
+            .unwrap_or_else(|error| panic!("`define` needs CustomResourceDefinitions as YAML: {error}"));
         let documents = documents.iter().filter(|document| !document.is_null());
         let mut is_found = false;
         for (definition, version) in documents.flat_map(versions) {

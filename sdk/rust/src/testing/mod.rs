@@ -304,7 +304,7 @@ impl Host {
 
     /// Makes HTTP requests to this URL fail.
     pub fn refuse(&mut self, url: &str, reason: HttpReason) {
-        let error = wit::HttpError { reason, message: "as the test wants it".to_owned() };
+        let error = wit::HttpError { reason, message: "the test makes this request fail".to_owned() };
         self.with(|state| state.responses.push((url.to_owned(), Err(error))));
     }
 

@@ -76,7 +76,7 @@ pub(super) fn refused(reason: ApiReason, asked: &Asked) -> ApiError {
         code,
         reason,
         status_reason: format!("{reason:?}"),
-        message: "as the test wants it".to_owned(),
+        message: "the test makes this request fail".to_owned(),
         retry_after_ms: None,
         verb: if asked.verb == "apply" { "patch" } else { asked.verb }.to_owned(),
         resource: asked.target.kind.to_lowercase() + "s",

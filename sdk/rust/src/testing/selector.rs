@@ -59,7 +59,7 @@ mod tests {
     use super::matches;
 
     #[test]
-    fn selectors_match_as_kubernetes_has_them() {
+    fn selectors_match_as_in_kubernetes() {
         let labels = json!({"app": "web", "tier": "gold"});
         for selector in ["", "app=web", "app == web,tier!=silver", "tier in (gold, silver),app", "!x,x notin (a,b)"] {
             assert!(matches(selector, &labels), "{selector}");

@@ -39,7 +39,7 @@ fn an_applied_object_exists_and_is_owned() {
 }
 
 #[test]
-fn writes_end_as_an_api_server_ends_them() {
+fn writes_check_the_stored_object_like_a_server() {
     let host = Host::new();
     writes::create(&map("m")).send().unwrap();
     let refused = |result: Result<writes::Written, crate::Error>| result.unwrap_err().reason();
@@ -55,7 +55,7 @@ fn writes_end_as_an_api_server_ends_them() {
 }
 
 #[test]
-fn ensure_creates_patches_and_leaves_alone_what_the_cache_shows() {
+fn ensure_creates_or_patches_only_if_needed() {
     let host = Host::new();
     assert!(matches!(writes::ensure(&map("m")).unwrap(), writes::Ensured::Created(_)));
     let unchanged = writes::ensure(&map("m")).unwrap();

@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_without_a_name_is_refused_before_anything_is_read() {
+    fn an_object_without_a_name_is_refused_before_any_read() {
         let error = ensure(&json!({"apiVersion": "v1", "kind": "Pod", "metadata": {}})).unwrap_err();
         assert_eq!(error.to_string(), "an object to write: metadata.name is missing");
     }

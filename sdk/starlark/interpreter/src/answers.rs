@@ -52,7 +52,7 @@ mod of_reconcilers {
             (name.as_str() == "requeue_after_ms" && fields.next().is_none()).then_some(after)
         });
         let wanted = "nothing, or requeue_after(milliseconds),";
-        let after = after.ok_or_else(|| misfit("what reconcile returned", value, wanted))?;
+        let after = after.ok_or_else(|| misfit("the result of reconcile", value, wanted))?;
         Ok(Outcome { requeue_after_ms: Some(milliseconds(after, "requeue_after_ms")?) })
     }
 }
@@ -87,7 +87,7 @@ mod of_composers {
 
     pub(crate) fn composition(value: Value<'_>) -> starlark::Result<Composition> {
         let wanted = "composition(children = [...])";
-        let fields = StructRef::from_value(value).ok_or_else(|| misfit("what compose returned", value, wanted))?;
+        let fields = StructRef::from_value(value).ok_or_else(|| misfit("the result of compose", value, wanted))?;
         let given: SmallMap<_, _> = fields.iter().map(|(name, value)| (name.as_str().to_owned(), value)).collect();
         let mut options = Options::new("composition", given);
         let children = list_of(options.value("children"), "`children` of composition")?;

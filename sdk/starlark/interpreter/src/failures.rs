@@ -160,7 +160,7 @@ pub(crate) fn problems(error: &starlark::Error) -> Vec<Problem> {
         ErrorKind::Scope(_)
             if cfg!(feature = "composer") && OF_RECONCILERS.iter().any(|name| message.contains(name)) =>
         {
-            format!("{message}: a composer has all that it may depend on in its request")
+            format!("{message}: a composer may depend only on its request")
         }
         _ => message,
     };

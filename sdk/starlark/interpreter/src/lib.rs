@@ -5,9 +5,9 @@
 //! a module for each interface; [`values`] and [`arguments`] convert, and [`failures`] reports how a call failed.
 
 #[cfg(all(feature = "reconciler", feature = "composer"))]
-compile_error!("a module is of one world: give one of the features `reconciler` and `composer`");
+compile_error!("a module has one world: enable exactly one of the features `reconciler` and `composer`");
 #[cfg(not(any(feature = "reconciler", feature = "composer")))]
-compile_error!("a module is of one world: give one of the features `reconciler` and `composer`");
+compile_error!("a module has one world: enable exactly one of the features `reconciler` and `composer`");
 
 mod answers;
 mod api;

@@ -60,7 +60,7 @@ fn read() -> starlark::Result<FrozenModule> {
 pub(crate) fn parsed(text: &str) -> starlark::Result<FrozenModule> {
     if let Err(nesting::TooDeep { line, column }) = nesting::check(text) {
         return Err(wrong(format!(
-            "{FILE}:{line}:{column}: brackets or blocks are nested too deeply here: give a part a name of its own"
+            "{FILE}:{line}:{column}: brackets or blocks are nested too deeply here: give a part its own name"
         )));
     }
     let parsed = AstModule::parse(FILE, text.to_owned(), &DIALECT)?;
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_function_is_found_by_its_whole_name() {
+    fn a_function_is_found_by_its_full_name() {
         let text =
             "def reconciled(x):\n    return x\n\n# def reconcile(request):\ndef  reconcile (request):\n    pass\n";
         assert_eq!(line_of(text, "reconcile"), Some(5));

@@ -43,8 +43,8 @@ fn an_unreadable_script_is_reported_with_its_place() {
         ("def reconcile(request):\n    return nothing\n", "plugin.star:4:12: Variable `nothing` not found"),
         ("load(\"lib.star\", \"helper\")\n", "plugin.star:3:1: `load` is not allowed"),
         ("x = 1 + \"1\"\n", "plugin.star:3:5: Operation `+` not supported"),
-        ("x = clock.now()\n", "plugin.star:3:5: clock.now answers within a call only"),
-        ("x = writes.apply({}, force = True)\n", "plugin.star:3:5: writes.apply answers within a call only"),
+        ("x = clock.now()\n", "plugin.star:3:5: clock.now works only within a call"),
+        ("x = writes.apply({}, force = True)\n", "plugin.star:3:5: writes.apply works only within a call"),
         ("fail(\"on purpose\")\n", "plugin.star:3:1: on purpose"),
         (
             "def turn(n):\n    return turn(n + 1)\n\nturn(0)\n",
@@ -101,7 +101,7 @@ fn functions_and_options_that_do_not_exist_are_refused_with_their_place() {
 }
 
 #[test]
-fn a_script_that_is_no_plugin_is_refused_with_what_it_lacks() {
+fn an_incomplete_script_is_refused_with_the_missing_parts() {
     for (text, says) in [
         (MANIFEST.to_owned(), "plugin.star defines no `reconcile`: a reconciler has `def reconcile(request):`"),
         (with("reconcile = 1\n"), "`reconcile` of plugin.star is of type int"),
@@ -205,15 +205,15 @@ x = [
 #[test]
 fn an_invalid_quantity_or_error_is_reported() {
     for (text, says) in [
-        ("quantity(\"1.5G i\")", "what quantity is given: \"1.5G i\" is not a quantity"),
-        ("quantity([])", "what quantity is given is of type list"),
+        ("quantity(\"1.5G i\")", "the argument of quantity: \"1.5G i\" is not a quantity"),
+        ("quantity([])", "the argument of quantity is of type list"),
         ("errors.api(message = \"no\")", "errors.api has no `code`"),
         ("errors.api(code = 409, reasn = \"conflict\")", "errors.api has no option `reasn`; there are: code, reason,"),
         (
             "errors.api(code = 409, reason = \"conflct\")",
             "`reason` of errors.api is \"conflct\"; there are: other, not-found,",
         ),
-        ("errors.api(code = 70000)", "`code` of errors.api is 70000, which is no status of HTTP"),
+        ("errors.api(code = 70000)", "`code` of errors.api is 70000, which is not an HTTP status"),
     ] {
         let said = top(&format!("x = {text}")).expect_err(text);
         assert!(said.contains(says), "{text}: {said}");
@@ -227,7 +227,7 @@ fn scripts(page: &str) -> impl Iterator<Item = &str> {
 }
 
 #[test]
-fn the_scripts_that_pages_show_are_scripts() {
+fn the_scripts_on_pages_parse() {
     let readme = include_str!("../../README.md");
     let first = scripts(readme).next().expect("the README shows a plugin");
     assert!(described(first).is_ok_and(|manifest| manifest.contains("\"Shop\"")));
@@ -264,7 +264,7 @@ fn run(text: &str) -> Result<serde_json::Value, String> {
 }
 
 #[test]
-fn ensure_creates_patches_and_leaves_alone_what_the_cache_shows() {
+fn ensure_creates_or_patches_only_if_needed() {
     let mut host = Host::new();
     let script = |value: &str| {
         format!(

@@ -191,7 +191,7 @@ pub(crate) fn has_fields<'v>(object: Value<'v>, wanted: Value<'v>) -> starlark::
 fn has_within<'v>(object: Value<'v>, wanted: Value<'v>, deepest: usize) -> starlark::Result<bool> {
     // A list or a dict may contain itself.
     let Some(deepest) = deepest.checked_sub(1) else {
-        return Err(wrong("what has_fields is given is nested too deeply"));
+        return Err(wrong("the argument of has_fields is nested too deeply"));
     };
     if let Some(wanted) = DictRef::from_value(wanted) {
         let Some(object) = DictRef::from_value(object) else { return Ok(false) };

@@ -8,7 +8,7 @@ import (
 
 var groupVersion = schema.GroupVersion{Group: "apps.kubedojo.io", Version: "v1beta1"}
 
-// WebApp is an application that answers HTTP. The CRD is in examples/webapp/crd.yaml.
+// WebApp is an application that serves HTTP. The CRD is in examples/webapp/crd.yaml.
 type WebApp struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -17,14 +17,14 @@ type WebApp struct {
 	Status Status `json:"status,omitempty"`
 }
 
-// Spec is what is asked for.
+// Spec is the desired state.
 type Spec struct {
 	Image    string `json:"image"`
 	Replicas int32  `json:"replicas,omitempty"`
 	Port     int32  `json:"port,omitempty"`
 }
 
-// Status is what is.
+// Status is the observed state.
 type Status struct {
 	ObservedGeneration int64              `json:"observedGeneration,omitempty"`
 	ReadyReplicas      int32              `json:"readyReplicas"`
@@ -32,7 +32,7 @@ type Status struct {
 	Conditions         []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// WebAppList is a list of them.
+// WebAppList is a list of WebApps.
 type WebAppList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitempty"`
@@ -40,7 +40,7 @@ type WebAppList struct {
 	Items []WebApp `json:"items"`
 }
 
-// DeepCopyObject copies it.
+// DeepCopyObject returns a deep copy.
 func (app *WebApp) DeepCopyObject() runtime.Object {
 	copied := *app
 	app.ObjectMeta.DeepCopyInto(&copied.ObjectMeta)
@@ -48,7 +48,7 @@ func (app *WebApp) DeepCopyObject() runtime.Object {
 	return &copied
 }
 
-// DeepCopyObject copies it.
+// DeepCopyObject returns a deep copy.
 func (list *WebAppList) DeepCopyObject() runtime.Object {
 	copied := *list
 	copied.Items = make([]WebApp, len(list.Items))

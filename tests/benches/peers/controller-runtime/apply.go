@@ -20,8 +20,8 @@ import (
 
 const owner = client.FieldOwner("webapp")
 
-// applier writes by server-side apply, of what differs from the cache: an apply that changes nothing costs the server as
-// much as one that does.
+// applier writes with server-side apply, and only if the cached object differs, because an apply without a change costs
+// the server as much as one with a change.
 type applier struct{ client client.Client }
 
 func (a applier) deployment(ctx context.Context, app *WebApp) (*appsv1.Deployment, controllerutil.OperationResult, error) {
@@ -41,7 +41,7 @@ func (a applier) deployment(ctx context.Context, app *WebApp) (*appsv1.Deploymen
 	if err := a.client.Apply(ctx, wanted, owner, client.ForceOwnership); err != nil {
 		return nil, result, err
 	}
-	// Of the answer no more is needed than what names the child for an Event, and what the status counts.
+	// Of the answer, only the name of the child, for an Event, and the counts for the status are needed.
 	applied := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: app.Name, Namespace: app.Namespace, UID: *wanted.UID, Generation: *wanted.Generation}}
 	applied.Status = child.Status
 	return applied, result, nil
@@ -77,7 +77,7 @@ func (a applier) status(ctx context.Context, app *WebApp, status Status) error {
 	return a.client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(wanted), owner, client.ForceOwnership)
 }
 
-// differs reads a child from the cache and says what has to be done.
+// differs reads a child from the cache, and returns whether it has to be written.
 func (a applier) differs(ctx context.Context, app *WebApp, child client.Object, isRight func() bool) (controllerutil.OperationResult, error) {
 	err := a.client.Get(ctx, client.ObjectKeyFromObject(app), child)
 	switch {

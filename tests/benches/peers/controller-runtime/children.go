@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// The children of a WebApp as they should be. Pure: nothing here calls the server.
+// The desired children of a WebApp. Pure: nothing here calls the server.
 
 const (
 	servicePort = 80
@@ -19,7 +19,7 @@ func selector(app *WebApp) map[string]string {
 	return map[string]string{"app.kubernetes.io/name": "webapp", "app.kubernetes.io/instance": app.Name}
 }
 
-// labels are the plugin's to the letter: what one contender has made is as it should be for the next.
+// labels are exactly the plugin's labels, so that a contender finds the objects of the previous one correct.
 func labels(app *WebApp) map[string]string {
 	labels := selector(app)
 	labels["app.kubernetes.io/managed-by"] = "windlass"

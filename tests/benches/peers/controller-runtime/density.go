@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// registerOperator sets up one operator among many: a kind of its own, and Pods and ConfigMaps that it owns.
+// registerOperator sets up one of many operators: it has its own kind, and owns Pods and ConfigMaps.
 func registerOperator(mgr manager.Manager, name string) error {
 	kind := &unstructured.Unstructured{}
 	kind.SetGroupVersionKind(schema.GroupVersionKind{
@@ -31,7 +31,7 @@ type operator struct {
 	kind   *unstructured.Unstructured
 }
 
-// Reconcile reads its object and says so.
+// Reconcile reads its object, and logs that it did.
 func (o *operator) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	object := o.kind.DeepCopy()
 	if err := o.client.Get(ctx, request.NamespacedName, object); err != nil {

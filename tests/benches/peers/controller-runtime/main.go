@@ -1,8 +1,8 @@
-// The WebApp controller as a team would write it on controller-runtime: what windlass is measured beside.
+// The WebApp controller as a team would write it with controller-runtime, for comparison with windlass.
 //
-// It does what plugins/webapp does: the same Deployment, Service, status and Events. main.go wires, reconciler.go decides,
-// update.go and apply.go are the two kinds of writes, children.go and status.go are pure, api.go is the kind, and density.go
-// is another controller: one of many.
+// It does the same as plugins/webapp: the same Deployment, Service, status and Events. main.go sets everything up,
+// reconciler.go decides, update.go and apply.go contain the two ways of writing, children.go and status.go are pure,
+// and api.go defines the kind. density.go is a different controller, of which many run.
 package main
 
 import (
@@ -63,7 +63,7 @@ func run(set settings) error {
 	if err != nil {
 		return err
 	}
-	// No limits of the client's own: the server has its own.
+	// The client has no rate limits, because the server has its own.
 	config.QPS = -1
 	options := ctrl.Options{
 		Scheme:                  scheme,
@@ -87,7 +87,7 @@ func run(set settings) error {
 	if err != nil {
 		return err
 	}
-	// The manager starts it when the caches have synced.
+	// The manager calls this when the caches have synced.
 	ready := manager.RunnableFunc(func(context.Context) error { fmt.Println("ready"); return nil })
 	if err := mgr.Add(ready); err != nil {
 		return err

@@ -14,9 +14,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// writer is one of the two ways to write. A child that is as it should be is not written.
+// writer is one of the two ways of writing. A correct child is not written.
 type writer interface {
-	// deployment brings the Deployment about and returns it as it is then.
+	// deployment creates or corrects the Deployment, and returns its current state.
 	deployment(context.Context, *WebApp) (*appsv1.Deployment, controllerutil.OperationResult, error)
 	service(context.Context, *WebApp) (*corev1.Service, controllerutil.OperationResult, error)
 	status(context.Context, *WebApp, Status) error
@@ -28,11 +28,11 @@ type reconciler struct {
 	writer writer
 }
 
-// Reconcile brings both children about and writes the status, if it has changed.
+// Reconcile creates or corrects both children, and writes the status if it has changed.
 func (r *reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	var app WebApp
 	if err := r.client.Get(ctx, request.NamespacedName, &app); err != nil || app.DeletionTimestamp != nil {
-		// The garbage collector takes the children: they are owned.
+		// The garbage collector deletes the children, because they have an owner.
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	deployment, result, err := r.writer.deployment(ctx, &app)

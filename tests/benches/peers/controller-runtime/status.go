@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// statusOf is the new status. It equals the old one if nothing has changed.
+// statusOf returns the new status, which equals the old one if nothing has changed.
 func statusOf(app *WebApp, deployment *appsv1.Deployment) Status {
 	isAboutThis := deployment.Status.ObservedGeneration >= deployment.Generation
 	isComplete := isAboutThis && deployment.Status.UpdatedReplicas >= app.Spec.Replicas
@@ -41,7 +41,7 @@ func conditionsOf(app *WebApp, replicas int32, isReady, isComplete bool) []metav
 	if isReady {
 		ready.Status, ready.Reason = metav1.ConditionTrue, "ReplicasReady"
 	}
-	progressing := metav1.Condition{Type: "Progressing", Status: metav1.ConditionTrue, Reason: "RollingOut", Message: "the Deployment is on its way to this spec"}
+	progressing := metav1.Condition{Type: "Progressing", Status: metav1.ConditionTrue, Reason: "RollingOut", Message: "the Deployment is rolling out this spec"}
 	if isComplete {
 		progressing.Status, progressing.Reason, progressing.Message = metav1.ConditionFalse, "RolledOut", "the Deployment runs this spec"
 	}

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 )
 
-// updater writes as most controllers do: it creates what is not there, and updates what differs from the cache.
+// updater writes like most controllers: it creates missing objects, and updates objects that differ in the cache.
 type updater struct{ client client.Client }
 
 func (u updater) deployment(ctx context.Context, app *WebApp) (*appsv1.Deployment, controllerutil.OperationResult, error) {

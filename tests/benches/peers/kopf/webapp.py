@@ -1,6 +1,7 @@
-"""The `WebApp` controller as a team would write it on Kopf: it does what plugins/webapp does, by create and merge patch.
+"""The `WebApp` controller as a team would write it with Kopf. It does the same as plugins/webapp, with creations and
+merge patches.
 
-Kopf reports what its handlers do as Events, and keeps the last spec that it has handled in an annotation of the object.
+Kopf reports the actions of its handlers as Events, and keeps the last handled spec in an annotation of the object.
 """
 
 from datetime import datetime, timezone
@@ -16,7 +17,7 @@ MANAGED = {"app.kubernetes.io/name": "webapp", "app.kubernetes.io/managed-by": "
 @kopf.on.startup()
 def configure(settings: kopf.OperatorSettings, **_: Any) -> None:
     kubernetes.config.load_kube_config()
-    # As many as controller-runtime reconciles at once.
+    # The number of objects that controller-runtime reconciles at the same time.
     settings.execution.max_workers = 8
     print("ready", flush=True)
 
@@ -39,7 +40,7 @@ def reconcile(body: kopf.Body, patch: kopf.Patch, children: kopf.Index, **_: Any
 
 @kopf.on.event("apps", "v1", "deployments", labels=MANAGED)
 def report(body: kopf.Body, namespace: str, name: str, webapps: kopf.Index, children: kopf.Index, **_: Any) -> None:
-    """What has changed of a Deployment is mended, and shown in the status of its WebApp."""
+    """Corrects a changed Deployment, and shows its state in the status of its WebApp."""
     for app in webapps.get((namespace, name), []):
         apps, custom = kubernetes.client.AppsV1Api(), kubernetes.client.CustomObjectsApi()
         ensure(app, children, wanted_deployment(app), apps, "namespaced_deployment")
@@ -114,7 +115,7 @@ def wanted_status(app: Any, deployment: dict[str, Any]) -> dict[str, Any]:
     known = dict(app.get("status") or {})
     was_ready = known.get("phase") in ("Running", "Degraded") and known.get("observedGeneration") == generation
     phase = "Running" if is_ready else "Degraded" if was_ready else "Pending"
-    progress = "the Deployment runs this spec" if is_complete else "the Deployment is on its way to this spec"
+    progress = "the Deployment runs this spec" if is_complete else "the Deployment is rolling out this spec"
 
     def condition(kind: str, holds: bool, reason: str, message: str) -> dict[str, Any]:
         status = "True" if holds else "False"

@@ -1,4 +1,4 @@
-// Package pure has the steps of the conformance probes that a composer can do as well as a reconciler.
+// Package pure has the steps that a composing probe supports as well as a reconciling one.
 package pure
 
 import (
@@ -18,7 +18,7 @@ import (
 	"windlass.dev/sdk/random"
 )
 
-// A Step is what a primary asks for.
+// A Step is one step of a primary.
 type Step struct {
 	Call     string
 	Level    string
@@ -32,15 +32,15 @@ type Step struct {
 	Path     string
 }
 
-// Failure is one that a step asks for: exactly one of the first three fields is set.
+// Failure is a failure that a step specifies. Exactly one of the first three fields is set.
 type Failure struct {
 	Transient, Terminal string
 	API                 *Error `json:"api"`
-	// AfterMs is the delay of a transient one; zero: none.
+	// AfterMs is the delay of a transient failure; zero: none.
 	AfterMs int64
 }
 
-// Error is an API error as results have it.
+// Error is an API error in the form of the results.
 type Error struct {
 	Code         int     `json:"code"`
 	Reason       string  `json:"reason"`
@@ -52,7 +52,7 @@ type Error struct {
 	Object       *Target `json:"object"`
 }
 
-// Target is a reference as steps and results have it.
+// Target is a reference in the form of steps and results.
 type Target struct {
 	APIVersion string  `json:"apiVersion"`
 	Kind       string  `json:"kind"`
@@ -61,7 +61,7 @@ type Target struct {
 	UID        *string `json:"uid"`
 }
 
-// Ref is the SDK's.
+// Ref converts a target to the SDK's reference.
 func (target Target) Ref() windlass.Ref {
 	ref := windlass.Ref{APIVersion: target.APIVersion, Kind: target.Kind, Name: target.Name}
 	if target.Namespace != nil {
@@ -73,14 +73,14 @@ func (target Target) Ref() windlass.Ref {
 	return ref
 }
 
-// TargetOf is a reference for a result.
+// TargetOf converts a reference for a result.
 func TargetOf(ref windlass.Ref) Target {
 	return Target{
 		APIVersion: ref.APIVersion, Kind: ref.Kind, Namespace: Text(ref.Namespace), Name: ref.Name, UID: Text(ref.UID),
 	}
 }
 
-// Text is null for the empty text.
+// Text is nil for the empty text, and becomes null.
 func Text(text string) *string {
 	if text == "" {
 		return nil
@@ -88,19 +88,19 @@ func Text(text string) *string {
 	return &text
 }
 
-// Result is what came of a step.
+// Result is the outcome of a step.
 type Result map[string]any
 
-// Of is the result of a call of the SDK.
+// Of returns the outcome of a call of the SDK.
 func Of(value any, err error) Result {
 	if err != nil {
-		return Result{"error": Told(err)}
+		return Result{"error": Shown(err)}
 	}
 	return Result{"ok": value}
 }
 
-// Told is an error as results have it.
-func Told(err error) any {
+// Shown returns an error in the form of the results.
+func Shown(err error) any {
 	var api *windlass.APIError
 	if !errors.As(err, &api) {
 		return map[string]any{"message": err.Error()}
@@ -134,24 +134,24 @@ func (told Error) error() *windlass.APIError {
 	return api
 }
 
-// Asked is what a request says.
-func Asked(request windlass.Request) Result {
+// RequestOf returns the fields of a request.
+func RequestOf(request windlass.Request) Result {
 	return Result{"ok": map[string]any{
 		"controller": request.Controller, "namespace": Text(request.Namespace), "name": request.Name, "uid": Text(request.UID),
 		"deleting": request.Deleting, "attempt": request.Attempt, "traceId": request.TraceID, "hasObject": len(request.Raw) > 0,
 	}}
 }
 
-// End is how a step ends a call.
+// End is the end of a call by a step.
 type End struct {
 	After time.Duration
 	Err   error
 }
 
-// How often this instance has carried out a step state.
+// states is the number of times that this instance has carried out the step state.
 var states int
 
-// Do carries a step out. False: it is none of these.
+// Do carries out a step. It returns false if the step is not one of these.
 func Do(step Step) (Result, *End, bool) {
 	switch step.Call {
 	case "log.log":
@@ -194,7 +194,7 @@ func Do(step Step) (Result, *End, bool) {
 	return nil, end, end != nil
 }
 
-// runtime is the steps that are about Go's own.
+// runtime carries out the steps about Go's own runtime.
 func runtime(step Step) (Result, bool) {
 	switch step.Call {
 	case "language.now":
@@ -219,7 +219,7 @@ func runtime(step Step) (Result, bool) {
 	return nil, false
 }
 
-// order is that in which a map is walked: another one for each seed, so nothing but the seed may make it.
+// order returns the order of iteration over a map. It differs between seeds, and must depend only on the seed.
 func order() []string {
 	keys := map[string]bool{}
 	for number := range 50 {
@@ -232,7 +232,7 @@ func order() []string {
 	return walked
 }
 
-// language is what must work within a call.
+// language checks what Go's runtime must be able to do within a call.
 func language() map[string]bool {
 	sum := make(chan int)
 	for number := range 10 {
@@ -281,7 +281,7 @@ func end(step Step) *End {
 		var all [][]byte
 		for {
 			all = append(all, make([]byte, 1<<20))
-			// Touched, so that there is no doing without it.
+			// This access keeps the compiler from removing the allocation.
 			all[len(all)-1][len(all)%(1<<20)] = 1
 		}
 	case "recurse":
@@ -332,7 +332,7 @@ func level(name string) log.Level {
 	panic("there is no level " + name)
 }
 
-// Numbers are bytes as results have them.
+// Numbers returns bytes in the form of the results.
 func Numbers(bytes []byte) []int {
 	numbers := make([]int, len(bytes))
 	for place, number := range bytes {

@@ -1,4 +1,4 @@
-//! The composing probe of the conformance suite in Rust: answers what its parent says.
+//! The composing probe of the conformance suite in Rust. It carries out the steps in its parent.
 
 #[path = "../../rust/src/common.rs"]
 mod common;
@@ -67,10 +67,10 @@ fn rule(rule: &Value) -> RelatedRule {
     names.fold(made, RelatedRule::name)
 }
 
-/// The end of the call at a step. None: it goes on.
+/// The end of the call by a step. None: the call continues.
 ///
 /// # Panics
-/// By the step `raise`.
+/// With the step `raise`.
 fn end(call: &str, step: &Value) -> Option<Result<Composition, Failures>> {
     Some(match call {
         "requeue-after" => {

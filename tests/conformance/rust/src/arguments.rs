@@ -1,4 +1,4 @@
-//! The arguments of steps, and the form of errors in results: as in WIT, in camelCase.
+//! The arguments of steps and the form of errors in results, with WIT's names in camelCase.
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -13,7 +13,7 @@ pub(crate) fn read<T: DeserializeOwned>(step: &Value, name: &str) -> T {
     serde_json::from_value(step[name].clone()).unwrap_or_else(|error| panic!("conformance: {name} of {step}: {error}"))
 }
 
-/// A reference as steps write it.
+/// A reference in the form of the steps.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Target {
@@ -30,7 +30,7 @@ impl From<Target> for ObjectRef {
     }
 }
 
-/// A kind as steps write it.
+/// A kind in the form of the steps.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Kind {
@@ -94,7 +94,7 @@ impl From<MadeUp> for ApiError {
     }
 }
 
-/// A [`ObjectKind`] of a query.
+/// The [`ObjectKind`] of a query.
 pub(crate) fn kind(of: &Value) -> ObjectKind {
     let Kind { api_version, kind } = read(of, "kind");
     ObjectKind::new(api_version, kind)

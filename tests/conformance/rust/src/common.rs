@@ -1,4 +1,4 @@
-//! The steps that a composer has too. The composing probe includes this file.
+//! The steps that a composer supports too. The composing probe includes this file.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -23,10 +23,11 @@ pub(crate) fn shown(answer: Answer) -> Value {
     }
 }
 
-/// How often this instance has carried out `state`. Plugins have no such thing: it shows what an instance keeps.
+/// The number of times that this instance has carried out `state`. Real plugins must not keep such state; the probe
+/// shows whether an instance is reused.
 static CARRIED_OUT: AtomicU32 = AtomicU32::new(0);
 
-/// Carries out a step. None: there is no such call here.
+/// Carries out a step. None: this file does not know the call.
 pub(crate) fn call(request: &Request, call: &str, step: &Value) -> Option<Answer> {
     Some(Ok(match call {
         "request" => request_of(request),
@@ -57,7 +58,7 @@ pub(crate) fn call(request: &Request, call: &str, step: &Value) -> Option<Answer
         "language" => json!({"formats": format!("{:>4}|{:.2}", 7, 1.0 / 3.0) == "   7|0.33"}),
         "echo" => step["value"].clone(),
         "state" => json!(CARRIED_OUT.fetch_add(1, Ordering::Relaxed) + 1),
-        // Without WASI a plugin has nothing of the kind.
+        // Without WASI a plugin has no such functions.
         "stdout" | "stderr" | "open-file" | "connect" | "sleep" => json!({"unsupported": true}),
         _ => return None,
     }))
@@ -95,7 +96,7 @@ fn write_line(step: &Value) {
     log::write(level(step), step["message"].as_str().unwrap_or_default(), &fields);
 }
 
-/// The names of fields are a part of the source where macros write them.
+/// The macros take the fields' names as a part of the source, so they are written out here.
 fn use_macros(step: &Value) {
     let message = step["message"].as_str().unwrap_or_default();
     match pairs(step, "fields")[..] {

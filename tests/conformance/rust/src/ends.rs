@@ -8,10 +8,10 @@ use windlass_sdk::{ApiError, Error, Failures, Outcome, cache};
 
 use crate::arguments::{MadeUp, read, target};
 
-/// The end of a call at a step. None: it goes on.
+/// The end of the call by a step. None: the call continues.
 ///
 /// # Panics
-/// By the step `raise`.
+/// With the step `raise`.
 pub(crate) fn end(step: &Value) -> Option<Result<Outcome, Failures>> {
     Some(match step["call"].as_str()? {
         "requeue-after" => Ok(Outcome::requeue_after(Duration::from_millis(read(step, "ms")))),

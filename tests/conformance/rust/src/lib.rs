@@ -1,7 +1,7 @@
-//! The probe of the conformance suite in Rust: carries out the steps in its primary, each through the SDK's public
+//! The probe of the conformance suite in Rust. It carries out the steps in its primary, each through the SDK's public
 //! functions.
 //!
-//! tests/conformance/README.md lists the steps. A step that cannot be read is a mistake of the suite, and panics.
+//! tests/conformance/README.md lists the steps. A step that cannot be read is a mistake in the suite, and panics.
 
 mod arguments;
 mod common;

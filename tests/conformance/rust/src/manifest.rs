@@ -1,4 +1,4 @@
-//! The manifest, as tests/conformance/manifest.json has it.
+//! The manifest of tests/conformance/manifest.json.
 
 use serde_json::json;
 use windlass_sdk::manifest::{

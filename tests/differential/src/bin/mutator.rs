@@ -1,5 +1,5 @@
-//! Asks both servers about mutated manifests and prints the rules by which they judge them differently, the most
-//! frequent first: `mutator [--seed N] [--mutations N] [KIND…]`. README.md says how to read it.
+//! Sends mutated manifests to both servers, and prints the validation rules in which they differ, the most frequent
+//! first: `mutator [--seed N] [--mutations N] [KIND…]`. README.md explains the output.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
@@ -14,7 +14,7 @@ use windlass_differential::mutations::{self, Schemas};
 use windlass_differential::ranking::Ranking;
 use windlass_differential::servers::Servers;
 
-/// Requests under way at a time.
+/// The number of requests at the same time.
 const CONCURRENCY: usize = 16;
 
 struct Options {
@@ -23,7 +23,7 @@ struct Options {
     kinds: Vec<String>,
 }
 
-/// Both answers to a mutation.
+/// Both servers' answers to a mutation.
 struct Judged {
     kind: String,
     what: String,
@@ -45,7 +45,7 @@ async fn main() -> anyhow::Result<()> {
     }
     ensure!(invalid.is_empty(), "{}", invalid.join("\n"));
     let total = calls.len();
-    // Which ones are sent depends on the seed alone; their order is kept.
+    // The seed alone decides which mutations are sent. They are sent in their original order.
     let mut order: Vec<usize> = (0..total).collect();
     order.sort_by_key(|index| shuffled(options.seed, *index));
     order.truncate(options.mutations);
@@ -104,23 +104,23 @@ async fn schemas(real: &Client) -> anyhow::Result<Schemas> {
     Ok(schemas)
 }
 
-/// A dry creation of each mutation and, if the manifest itself can be stored by both, a dry update.
+/// For each mutation, a dry-run creation and, if both servers can store the manifest itself, a dry-run update.
 async fn requests(
     servers: &Servers,
     schemas: &Schemas,
     manifest: &Manifest,
 ) -> anyhow::Result<Vec<(String, String, Call)>> {
     let schema = manifest.schema(schemas).with_context(|| format!("no schema of {}", manifest.kind))?;
-    // Quotas and the like concern what else is in their namespace.
+    // The quotas of a namespace, for example, affect the other objects in it. So each kind has its own namespace.
     let namespace = format!("mutated-{}", manifest.kind.to_lowercase());
     let made = json!({ "metadata": { "name": namespace } });
     send_both(&servers.real, &servers.ours, "POST", "/api/v1/namespaces", &made).await?;
     let collection = manifest.collection(&namespace);
     let dry = format!("{collection}?dryRun=All");
     let (real, ours) = send_both(&servers.real, &servers.ours, "POST", &dry, &manifest.object).await?;
-    ensure!(real["code"] == 201, "{} is not valid: {}", manifest.title(), real["body"]["message"]);
+    ensure!(real["code"] == 201, "the real server refuses {}: {}", manifest.title(), real["body"]["message"]);
     if ours["code"] != 201 {
-        println!("refused here: {}: {}", manifest.title(), ours["body"]["message"]);
+        println!("our server refuses {}: {}", manifest.title(), ours["body"]["message"]);
     }
     let mut stored = manifest.object.clone();
     let name = format!("stored-{}", manifest.number);

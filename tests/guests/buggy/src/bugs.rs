@@ -1,4 +1,4 @@
-//! The bugs, by their names.
+//! The bugs, each as a function.
 
 use std::hint::black_box;
 
@@ -7,17 +7,17 @@ use windlass_sdk::{Error, Failures, ObjectRef, Outcome, cache, clock, info, live
 
 use crate::Buggy;
 
-/// After so many, an error is called final.
+/// The number of calls after which an error is called final.
 const CALLS_UNTIL_FINAL: u32 = 5;
 
-/// Does what `spec.bug` says, for the `attempt`th time since it went well.
+/// Carries out `spec.bug`. `attempt` is the number of calls since the last success.
 pub(crate) fn reconcile(object: &Buggy, attempt: u32) -> Result<Outcome, Failures> {
     match object.spec.bug.as_str() {
         "" => object.apply()?,
         "notes-before-it-does" => notes_before(object)?,
         "notes-after-it-did" => notes_after(object)?,
         "creates-once" => creates_once(object)?,
-        // The error is forgotten.
+        // The bug: the error is ignored.
         "swallows-errors" => drop(object.apply()),
         "gives-up" => object.apply().map_err(|error| Failures::terminal(error.to_string()))?,
         "loses-patience" => object.apply().map_err(|error| match attempt {
@@ -42,7 +42,7 @@ pub(crate) fn reconcile(object: &Buggy, attempt: u32) -> Result<Outcome, Failure
     Ok(Outcome::Done)
 }
 
-/// A crash between the status and the child leaves an object without one.
+/// The bug: a crash between the status and the child leaves an object without a child.
 fn notes_before(object: &Buggy) -> Result<(), Error> {
     if object.status["made"] != true {
         object.report(&json!({"made": true}))?;
@@ -51,7 +51,7 @@ fn notes_before(object: &Buggy) -> Result<(), Error> {
     keep_up(object)
 }
 
-/// A crash between the child and the status leaves two children.
+/// The bug: a crash between the child and the status leaves two children.
 fn notes_after(object: &Buggy) -> Result<(), Error> {
     if let Some(name) = object.status["child"].as_str() {
         return writes::apply(&object.wanted(name)).owned().force().send().map(|_| ());
@@ -62,7 +62,7 @@ fn notes_after(object: &Buggy) -> Result<(), Error> {
     object.report(&json!({"child": made["metadata"]["name"]}))
 }
 
-/// After a crash, the child that is there already is an error for ever.
+/// The bug: after a crash, the existing child is an error for ever.
 fn creates_once(object: &Buggy) -> Result<(), Error> {
     if object.status["made"] != true {
         writes::create(&object.wanted(object.name())).owned().send()?;
@@ -71,12 +71,12 @@ fn creates_once(object: &Buggy) -> Result<(), Error> {
     keep_up(object)
 }
 
-/// A child that is there gets the size of now.
+/// The bug: a missing child is never created; only an existing child gets the current size.
 fn keep_up(object: &Buggy) -> Result<(), Error> {
     if object.cached(object.name())?.is_some() { object.apply() } else { Ok(()) }
 }
 
-/// Children beyond the size are never deleted.
+/// The bug: children beyond the size are never deleted.
 fn never_shrinks(object: &Buggy) -> Result<(), Error> {
     for index in 0..object.spec.size {
         let wanted = object.wanted(&format!("{}-{index}", object.name()));
@@ -85,7 +85,7 @@ fn never_shrinks(object: &Buggy) -> Result<(), Error> {
     Ok(())
 }
 
-/// Each call writes something else, and is called again for it.
+/// The bug: each call writes another value, which causes another call.
 fn writes_the_time(object: &Buggy) -> Result<(), Error> {
     let mut wanted = object.wanted(object.name());
     let now = clock::now();
@@ -93,14 +93,14 @@ fn writes_the_time(object: &Buggy) -> Result<(), Error> {
     writes::apply(&wanted).owned().force().send().map(|_| ())
 }
 
-/// The same, by its own annotation.
+/// The bug: each call changes the plugin's own annotation, which causes another call.
 fn counts_calls(object: &Buggy) -> Result<(), Error> {
     object.apply()?;
     let calls = object.status["calls"].as_u64().unwrap_or_default() + 1;
     object.report(&json!({"calls": calls}))
 }
 
-/// The name of a child is chance.
+/// The bug: the child's name is random.
 fn draws(object: &Buggy) -> Result<(), Error> {
     let owned = cache::list("v1", "ConfigMap").owned();
     if owned.iter::<Value>().next().is_none() {
@@ -110,33 +110,33 @@ fn draws(object: &Buggy) -> Result<(), Error> {
     Ok(())
 }
 
-/// An optional field is taken for a required one.
+/// The bug: an optional field is read as if it were required.
 fn wants_note(object: &Buggy) -> Result<(), Error> {
     let mut wanted = object.wanted(object.name());
     wanted["data"]["note"] = json!(object.spec.note.as_ref().expect("a note"));
     writes::apply(&wanted).owned().force().send().map(|_| ())
 }
 
-/// The status claims a generation that has not been seen.
+/// The bug: the status claims a generation that the plugin has not seen.
 fn runs_ahead(object: &Buggy) -> Result<(), Error> {
     object.apply()?;
     let generation = object.metadata.generation.unwrap_or_default();
     object.report(&json!({"observedGeneration": generation + 1}))
 }
 
-/// Nobody collects the child.
+/// The bug: the child has no owner, so it is never deleted.
 fn disowns(object: &Buggy) -> Result<(), Error> {
     writes::apply(&object.wanted(object.name())).force().send().map(|_| ())
 }
 
-/// The child has a finalizer that nobody takes away.
+/// The bug: the child has a finalizer that is never removed.
 fn never_lets_go(object: &Buggy) -> Result<(), Error> {
     let mut wanted = object.wanted(object.name());
     wanted["metadata"]["finalizers"] = json!(["tests.windlass.dev/kept"]);
     writes::apply(&wanted).owned().force().send().map(|_| ())
 }
 
-/// The child is of a kind that the manifest does not watch: nobody is told when it goes.
+/// The bug: the manifest does not watch the child's kind, so its deletion causes no call.
 fn does_not_look(object: &Buggy) -> Result<(), Error> {
     let target = ObjectRef { kind: "Secret".to_owned(), ..object.child(object.name()) };
     let there: Option<Value> = live::get(&target)?;
@@ -149,7 +149,7 @@ fn does_not_look(object: &Buggy) -> Result<(), Error> {
     Ok(())
 }
 
-/// A child that differs in anything is deleted and made anew.
+/// The bug: a child with any difference is deleted and created again.
 fn makes_anew(object: &Buggy) -> Result<(), Error> {
     let size = json!(object.spec.size.to_string());
     match object.cached(object.name())? {
@@ -159,7 +159,7 @@ fn makes_anew(object: &Buggy) -> Result<(), Error> {
     }
 }
 
-/// A later size is not carried out.
+/// The bug: a later size is ignored.
 fn keeps_first_wish(object: &Buggy) -> Result<(), Error> {
     if object.cached(object.name())?.is_none() {
         object.apply()?;
@@ -167,7 +167,7 @@ fn keeps_first_wish(object: &Buggy) -> Result<(), Error> {
     Ok(())
 }
 
-/// A time that has been is taken to be in the past.
+/// The bug: the plugin assumes that the clock never goes back.
 fn trusts_clock(object: &Buggy) -> Result<(), Error> {
     object.apply()?;
     let now = clock::now().to_string();
@@ -178,7 +178,7 @@ fn trusts_clock(object: &Buggy) -> Result<(), Error> {
     Ok(())
 }
 
-/// It computes for ever, and says how far it has come.
+/// The bug: it computes for ever, and logs its progress.
 fn never_ends() -> ! {
     let mut steps = 0_u64;
     loop {

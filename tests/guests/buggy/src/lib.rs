@@ -1,5 +1,5 @@
-//! A plugin with many bugs, one at a time: `spec.bug` of a `Buggy` names it, and README.md says where each comes from.
-//! Without one it is right: a `ConfigMap` for each `Buggy`, with its size.
+//! A plugin with many bugs. `spec.bug` of a `Buggy` selects one of them, and README.md says where each comes from.
+//! Without a bug the plugin is correct: it keeps a `ConfigMap` with the size for each `Buggy`.
 
 mod bugs;
 
@@ -50,7 +50,7 @@ impl Reconciler for Plugin {
 windlass_sdk::plugin!(Plugin);
 
 impl Buggy {
-    /// The child `name`.
+    /// The reference to the child `name`.
     pub(crate) fn child(&self, name: &str) -> ObjectRef {
         ObjectRef { name: name.to_owned(), ..self.metadata.sibling("v1", "ConfigMap") }
     }
@@ -63,7 +63,7 @@ impl Buggy {
         &self.metadata.name
     }
 
-    /// The child as it should be.
+    /// The desired child.
     pub(crate) fn wanted(&self, name: &str) -> Value {
         json!({
             "apiVersion": "v1",
@@ -73,7 +73,7 @@ impl Buggy {
         })
     }
 
-    /// Brings the child about, as is right.
+    /// Applies the desired child, without a bug.
     pub(crate) fn apply(&self) -> Result<(), Error> {
         writes::apply(&self.wanted(self.name())).owned().force().send().map(|_| ())
     }

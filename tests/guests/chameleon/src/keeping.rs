@@ -9,7 +9,7 @@ use crate::steady::Steady;
 
 /// The group of `bringing`.
 const BROUGHT: &str = "brought.windlass.dev";
-/// Longer than a test takes.
+/// A delay that is longer than a test.
 const BEYOND_TEST_MILLIS: u32 = 3_600_000;
 
 /// The kind of the primaries.
@@ -25,7 +25,7 @@ pub(crate) fn kind(mode: Mode) -> (&'static str, &'static str) {
 
 pub(crate) fn primary(mode: Mode, primary: Watch) -> Watch {
     match mode {
-        // Changes by the host itself, and a pause, must run a key even though this predicate does not let them pass.
+        // Changes by the host itself, and a pause, must run a key although this predicate rejects them.
         Mode::Finalizing => primary.predicate(Predicate::Fields { pointers: vec!["/data".into()] }),
         Mode::Choosy => primary.only(Where::annotation("chameleon.windlass.dev/auto").is("true")),
         _ => primary,
@@ -73,7 +73,7 @@ fn definition(version: &str) -> Value {
     })
 }
 
-/// Cleans up for as long as `data.cleaned` is not set.
+/// Cleans up as long as `data.cleaned` is not set.
 pub(crate) fn finalize(request: &Request) -> Result<Outcome, Failures> {
     let name = &request.name;
     let Some(object) = request.object::<Value>()? else {

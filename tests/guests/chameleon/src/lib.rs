@@ -21,16 +21,16 @@ use windlass_sdk::{Failures, ObjectRef, Outcome, Reconciler, Request, cache, clo
 
 use modes::Mode;
 
-/// How many calls `hungry` wants at once.
+/// The number of calls that `hungry` makes at once.
 const HUNGRY_WORKERS: u32 = 64;
-/// How often `requeue` asks to run again.
+/// The number of times that `requeue` asks to run again.
 const REQUEUES: u64 = 5;
-/// Where `requeue` counts its runs.
+/// The annotation in which `requeue` counts its runs.
 const RUNS: &str = "chameleon.windlass.dev/runs";
 
 struct Chameleon;
 
-// Not by `plugin!`, which does not allow what some modes do.
+// `plugin!` does not allow the misbehaviour of some modes.
 impl Guest for Chameleon {
     fn describe() -> String {
         let manifest = entry::describe::<Self>();
@@ -63,7 +63,7 @@ impl Reconciler for Chameleon {
             primary = primary.labels("chameleon=true");
         }
         if mode == Mode::Requeue {
-            // Its own annotation must not run it again, only its own delay.
+            // Changes of its own annotation must not run it again, only its own delay.
             primary = primary.predicate(Predicate::Fields { pointers: vec!["/data".into()] });
         }
         let mut controller = keeping::controller(mode, watching::controller(mode, primary));
@@ -123,7 +123,7 @@ fn spin() -> ! {
     }
 }
 
-/// Allocates a mebibyte at a time until something gives.
+/// Allocates a mebibyte at a time until a limit is reached.
 fn devour() -> ! {
     let mut eaten = Vec::new();
     loop {

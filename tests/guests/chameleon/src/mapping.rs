@@ -1,5 +1,5 @@
-//! The mapper of the mode `mapping`: a `ConfigMap` says in its `data` whom its changes concern, which other `ConfigMap`
-//! says so (`via`), or what is to go wrong.
+//! The mapper of the mode `mapping`. The `data` of a `ConfigMap` lists the primaries that its changes concern, names
+//! another `ConfigMap` that lists them (`via`), or asks for a failure.
 
 use serde_json::Value;
 use windlass_sdk::{Change, Error, Failures, Mapper, ObjectRef, Target, cache, info, live};
@@ -40,7 +40,7 @@ impl Mapper for Chameleon {
     }
 }
 
-/// The `ConfigMap` of this name in the cache, read as `by` says.
+/// Reads the `ConfigMap` of this name from the cache, by the method `by`.
 fn read(namespace: &str, name: &str, by: Option<&str>) -> Result<Option<Value>, Error> {
     if by == Some("list") {
         return cache::list("v1", "ConfigMap").in_namespace(namespace).iter().next().transpose();

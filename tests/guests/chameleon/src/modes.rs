@@ -4,14 +4,14 @@ use std::hint::black_box;
 
 use crate::steady::Steady;
 
-/// The marker that a test finds in the component's bytes, exactly once, and replaces by the same prefix and another
-/// mode, padded with dots to the same length.
+/// The marker that a test finds exactly once in the component's bytes. The test replaces it with the same prefix and
+/// another mode, padded with dots to the same length.
 static MARKER: [u8; 47] = *b"CHAMELEON-MODE=good............................";
 
-/// Where the mode begins in the marker.
+/// The offset of the mode in the marker.
 const CHAMELEON_PREFIX_BYTES: usize = 15;
 
-/// How the guest behaves.
+/// The behaviour of the guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
     Good,
@@ -37,7 +37,7 @@ pub(crate) enum Mode {
     Concerned,
     Slim,
     Batch,
-    /// With the port of the server that it calls.
+    /// The port of the server that the guest calls.
     Outside(u16),
     Finalizing,
     Choosy,
@@ -45,18 +45,18 @@ pub(crate) enum Mode {
     Bringing,
     BringingOther,
     Steady(Steady),
-    /// An operator with this number and a kind of its own.
+    /// The operator with this number, which has its own kind.
     Operator(u16),
 }
 
 impl Mode {
-    /// Whether its primaries are `ConfigMap`s, labelled or not.
+    /// Whether the primaries are `ConfigMap`s with any labels.
     pub(crate) fn is_wide(self) -> bool {
         matches!(self, Self::Wide | Self::Choosy | Self::Steady(Steady { is_wide: true, .. }))
     }
 }
 
-/// The mode that the marker names now.
+/// The mode in the marker.
 pub(crate) fn chosen() -> Mode {
     // Without the black box, the compiler would evaluate the marker at build time.
     let marker = black_box(&MARKER);
@@ -65,7 +65,7 @@ pub(crate) fn chosen() -> Mode {
 }
 
 /// # Panics
-/// At an unknown name: the test that patched it is wrong.
+/// If the name is unknown: then the test has patched it wrongly.
 fn parse(name: &str) -> Mode {
     if let Some(port) = name.strip_prefix("outside-") {
         return Mode::Outside(port.parse().expect("chameleon: a port"));
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_unpatched_chameleon_is_good() {
+    fn the_mode_of_an_unpatched_chameleon_is_good() {
         assert_eq!(chosen(), Mode::Good);
     }
 }

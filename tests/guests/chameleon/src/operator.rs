@@ -1,8 +1,8 @@
-//! The mode of an operator among many: each has a kind of its own, and all own Pods and `ConfigMap`s.
+//! The mode of an operator among many. Each has its own kind, and all of them own Pods and `ConfigMap`s.
 
 use windlass_sdk::manifest::{Controller, Manifest, Watch};
 
-/// The operator with this number. Its plugin has the name of its mode, so that one directory holds many.
+/// The operator with this number. Its plugin is named like its mode, so that one directory can contain many.
 pub(crate) fn manifest(number: u16) -> Manifest {
     let group_version = format!("op{number}.density.windlass.dev/v1");
     let controller = Controller::new("operator", Watch::of(group_version, format!("Op{number}")))

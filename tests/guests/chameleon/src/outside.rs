@@ -1,4 +1,4 @@
-//! The mode that calls a server of the test's own, and keeps metrics.
+//! The mode that calls a server of the test, and sets metrics.
 
 use serde_json::Value;
 use windlass_sdk::manifest::{HttpAccess, HttpScheme, Manifest};
@@ -7,7 +7,7 @@ use windlass_sdk::{Failures, Outcome, Request, http, info};
 
 const VISITS: Counter<1> = Counter::new("visits_total", "Visits, by what came of them.\nOf all time.", ["result"]);
 const SIZE: Histogram<0> = Histogram::new("answer_bytes", "Sizes of answers.", []).buckets(&[10.0, 100.0]);
-/// Not in the manifest.
+/// A metric that is not in the manifest.
 const SECRET: Gauge<0> = Gauge::new("secret", "Nobody is told.", []);
 
 pub(crate) fn declare(manifest: Manifest, port: u16) -> Manifest {

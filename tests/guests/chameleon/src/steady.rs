@@ -1,18 +1,18 @@
-//! The modes of a plugin that is always at work. A test makes many generations of it.
+//! The modes of a plugin that works all the time. A test makes many generations of it.
 
 use serde_json::Value;
 use windlass_sdk::{Failures, ObjectRef, Outcome, Request, cache, info};
 
-/// The milliseconds after which it asks to run again.
+/// The delay after which it asks to run again, in milliseconds.
 const STEADY_REQUEUE_MILLIS: u32 = 1_000;
-/// How often a call reads its object, so that it takes a while.
+/// The number of times that a call reads its object, so that the call takes a while.
 const STEADY_READS: usize = 10;
 
-/// The objects over which a generation traps.
+/// The objects whose calls trap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Traps {
     Never,
-    /// Those whose names begin with this text.
+    /// The objects whose names begin with this text.
     OverBad,
     Always,
 }
@@ -23,12 +23,12 @@ pub(crate) struct Steady {
     pub(crate) number: u16,
     pub(crate) traps: Traps,
     pub(crate) is_wide: bool,
-    /// It has a definition, which contains its number.
+    /// Whether the manifest has a definition, which contains the plugin's number.
     pub(crate) brings: bool,
 }
 
 impl Steady {
-    /// `N`, with `-traps` or `-spoils` `-wide` and `-brings` after it.
+    /// Parses `N`, which may be followed by `-traps`, `-spoils`, `-wide` and `-brings`.
     pub(crate) fn parse(text: &str) -> Self {
         let mut parts = text.split('-');
         let number = parts.next().and_then(|it| it.parse().ok()).expect("chameleon: a number");

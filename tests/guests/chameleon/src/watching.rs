@@ -1,4 +1,4 @@
-//! The modes about what is watched and how much of it is kept.
+//! The modes about watches, projections and indexes.
 
 use serde_json::Value;
 use windlass_sdk::manifest::{Controller, IndexSource, Mapping, Projection, SelectorForm, Watch};

@@ -6,7 +6,7 @@ use windlass_sdk::bindings::windlass::plugin::writes::{
 };
 use windlass_sdk::{Failures, Outcome};
 
-/// Sends a batch and fails for good with the result of each operation, in order.
+/// Sends a batch and fails terminally with the result of each operation, in order.
 pub(crate) fn batch() -> Result<Outcome, Failures> {
     let operations = [apply("first"), delete("second"), delete("../third"), apply("fourth")];
     let told = writes::batch(&operations).into_iter().map(|result| match result {

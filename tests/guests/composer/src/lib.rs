@@ -1,4 +1,5 @@
-//! A composer that a test steers by the parent's specification, and by patching its bytes. The README says how.
+//! A composer that a test controls through the parent's spec, and by patching the component's bytes. The README says
+//! how.
 
 use std::hint::black_box;
 
@@ -10,25 +11,25 @@ use windlass_sdk::manifest::{Controller, IndexSource, Manifest, Mapping, Options
 use windlass_sdk::{clock, config, error, info, random};
 
 const API_VERSION: &str = "tests.windlass.dev/v1";
-/// Names the parent of a related `ConfigMap`.
+/// The annotation that names the parent of a related `ConfigMap`.
 const FOR: &str = "tests.windlass.dev/for";
-/// Long for the work that it limits, short for a test of endless work.
+/// A deadline that is long for the composer's work, but short for a test of endless work.
 const COMPOSER_DEADLINE_MS: u32 = 2_000;
 
-/// The marker that a test finds in the component's bytes, exactly once, and replaces by the same prefix and another
-/// version, padded with dots to the same length.
+/// The marker that a test finds exactly once in the component's bytes. The test replaces it with the same prefix and
+/// another version, padded with dots to the same length.
 static MARKER: [u8; 30] = *b"COMPOSER-OWNS=all.............";
-/// The version that owns nothing but `ConfigMap`s.
+/// The version that owns only `ConfigMap`s.
 const ONLY_MAPS: &[u8] = b"COMPOSER-OWNS=maps.";
-/// The version for whose parents the host keeps a finalizer.
+/// The version with the option `finalizer`.
 const FINALIZES: &[u8] = b"COMPOSER-OWNS=ends.";
 
-/// The version that says itself which Secrets are related to a parent.
+/// The version with a customizer for Secrets.
 const CUSTOMIZES: &[u8] = b"COMPOSER-OWNS=asks.";
 
-/// The version whose parents are Namespaces, which say in an annotation what they would say in their `spec`.
+/// The version whose parents are Namespaces, which have an annotation instead of a `spec`.
 const DECORATES: &[u8] = b"COMPOSER-OWNS=deco.";
-/// That annotation, and the label of the Namespaces that are parents.
+/// The annotation, and the label of the Namespaces that are parents.
 const SPEC: &str = "tests.windlass.dev/spec";
 const DECORATED: &str = "tests.windlass.dev/decorated";
 
@@ -134,7 +135,7 @@ fn failure(message: &str, terminal: bool) -> Failure {
     Failure { message: message.into(), api: None, terminal, retry_after_ms: None }
 }
 
-/// A string is answered as it is, so that a test can have the composer answer something other than JSON.
+/// A string is returned unchanged, so that a test can make the composer return something other than JSON.
 fn raw(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
@@ -152,7 +153,7 @@ fn drawn() -> Value {
     })
 }
 
-/// The names of the children and of the related objects, the latter with their data.
+/// The names of the children, and the names and data of the related objects.
 fn copied(request: &CompositionRequest) -> Value {
     let parse = |text: &String| serde_json::from_str::<Value>(text).expect("it is JSON");
     let name = |object: &Value| object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
@@ -182,7 +183,7 @@ fn spin() -> ! {
     }
 }
 
-/// Allocates a mebibyte at a time until something gives.
+/// Allocates a mebibyte at a time until a limit is reached.
 fn devour() -> ! {
     let mut eaten = Vec::new();
     loop {

@@ -1,5 +1,5 @@
-//! Attacks by `describe`, those that need code. Manifests that are only bad texts are in
-//! `host/wasm/tests/it/hostile.rs`.
+//! Attacks through `describe` that need code. host/wasm/tests/it/hostile.rs has the manifests that are only malicious
+//! texts.
 
 use windlass_sdk::bindings::windlass::plugin::live::View;
 use windlass_sdk::bindings::windlass::plugin::{clock, http, live, log, random};
@@ -9,7 +9,7 @@ use crate::{manifest, spending, trespassing};
 /// The answer of `mode` instead of its manifest. None: the mode is not about `describe`.
 ///
 /// # Panics
-/// In the mode that is about that.
+/// In the mode that panics.
 pub(crate) fn describe(mode: &str) -> Option<String> {
     let primary = r#"{"apiVersion":"v1","kind":"ConfigMap"}"#;
     Some(match mode {

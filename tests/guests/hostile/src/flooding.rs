@@ -1,4 +1,4 @@
-//! Attacks that ask for the same cheap thing again and again.
+//! Attacks that repeat a cheap request very often.
 
 use windlass_sdk::bindings::exports::windlass::plugin::reconciler::Outcome;
 use windlass_sdk::bindings::windlass::plugin::live::View;
@@ -9,10 +9,10 @@ use windlass_sdk::bindings::windlass::plugin::{cache, events, http, live, metric
 use crate::Answer;
 use crate::trespassing::{config_map, everything, everything_live, options, secret};
 
-/// A large number of times, if nothing stops the guest.
+/// The number of repetitions, if nothing stops the guest.
 const FLOOD_TIMES: u32 = 3_000;
 
-/// None: `mode` is of another kind.
+/// Carries out an attack. None: `mode` is not one of these.
 pub(crate) fn reconcile(mode: &str, request: &Request) -> Option<Answer> {
     let act: &dyn Fn(u32) = match mode {
         "floods-reads" => &|_| drop(cache::get(&config_map("x"), None)),
@@ -42,7 +42,7 @@ pub(crate) fn reconcile(mode: &str, request: &Request) -> Option<Answer> {
     Some(Ok(Outcome { requeue_after_ms: None }))
 }
 
-/// An event that is different each time, and every other time about somebody else's secret.
+/// An event that is different each time. Every second one is about a Secret in another namespace.
 fn event(at: u32, request: &Request) -> Event {
     let elsewhere = at.is_multiple_of(2).then(|| secret(Some("elsewhere")));
     Event {

@@ -1,8 +1,8 @@
-//! A guest that attacks its host: one build, many plugins. A test chooses the attack by patching the component's bytes,
-//! and with it the plugin's name, so that all of them can live in one directory.
+//! A guest that attacks its host: one build, many plugins. A test selects the attack by patching the component's bytes.
+//! This also changes the plugin's name, so that one directory can contain all of them.
 //!
-//! The README lists the attacks and the tests that show them to fail. The guest uses the raw bindings: the SDK would
-//! refuse much of what it does, and small components are compiled quickly.
+//! The README lists the attacks, and the tests which show that they fail. The guest uses the raw bindings, because the
+//! SDK would refuse many attacks, and because small components are compiled quickly.
 
 mod describing;
 mod flooding;
@@ -16,7 +16,7 @@ mod trials;
 use windlass_sdk::bindings::exports::windlass::plugin::reconciler::{Guest, Outcome};
 use windlass_sdk::bindings::windlass::plugin::types::{Failure, Request};
 
-/// The answer of a `reconcile`.
+/// The result of a `reconcile`.
 pub(crate) type Answer = Result<Outcome, Vec<Failure>>;
 
 struct Hostile;

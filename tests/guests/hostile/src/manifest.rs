@@ -1,8 +1,8 @@
-//! The attackers' manifests, which ask for everything. The operator's policy must hold them back.
+//! The attackers' manifests, which ask for every right. Only the operator's policy restricts them.
 
 use crate::marker;
 
-/// The deadline of a call that does not end: short, because a test waits for it.
+/// The deadline of a call that does not end. It is short, because a test waits for it.
 const ENDLESS_CALL_DEADLINE_MS: u32 = 400;
 /// The deadline of a call that tries many things.
 const ATTACK_DEADLINE_MS: u32 = 20_000;
@@ -28,7 +28,8 @@ pub(crate) fn of(mode: &str) -> String {
     with(mode, &format!(r#"{{"apiVersion":"v1","kind":"ConfigMap","labelSelector":"hostile=true"}}{watches}"#), &rest)
 }
 
-/// A manifest with this text as the primary and what follows it in its controller, and with `rest` at its end.
+/// A manifest. `primary` is the text of the primary and of what follows it in the controller, and `rest` is the end of
+/// the manifest.
 pub(crate) fn with(name: &str, primary: &str, rest: &str) -> String {
     let never_ends = matches!(name, "loops" | "fills" | "asks-the-time" | "draws-randomness" | "waits");
     let all = r#"{"apiGroups":["*"],"resources":["*"],"verbs":["*"]}"#;
@@ -46,7 +47,7 @@ pub(crate) fn with(name: &str, primary: &str, rest: &str) -> String {
     )
 }
 
-/// The hosts that `outside` asks. That the manifest names them opens none of their addresses.
+/// The hosts that `outside` calls. Naming them in the manifest must not open their addresses.
 fn hosts(port: u16) -> String {
     let of = |host: &str| format!(r#"{{"scheme":"http","host":"{host}","port":{port},"methods":["*"]}}"#);
     let hosts = crate::outside::HOSTS.map(of).join(",");

@@ -1,25 +1,25 @@
-//! The marker that a test patches: the mode, which is also the plugin's name.
+//! The marker that a test patches. It contains the mode, which is also the plugin's name.
 
 use std::hint::black_box;
 
 use windlass_sdk::bindings::windlass::plugin::types::Request;
 
-/// The marker that a test finds in the component's bytes, exactly once, and replaces by the same prefix and another
-/// mode, padded with dots to the same length.
+/// The marker that a test finds exactly once in the component's bytes. The test replaces it with the same prefix and
+/// another mode, padded with dots to the same length.
 static MARKER: [u8; 45] = *b"HOSTILE-MODE=behaves.........................";
 
-/// Where the mode begins in the marker.
+/// The offset of the mode in the marker.
 const HOSTILE_PREFIX_BYTES: usize = 13;
 
-/// The mode that the marker names now.
+/// The mode in the marker.
 pub(crate) fn mode() -> String {
     // Without the black box, the compiler would evaluate the marker at build time.
     let marker = black_box(&MARKER);
     String::from_utf8_lossy(&marker[HOSTILE_PREFIX_BYTES..]).trim_end_matches('.').to_owned()
 }
 
-/// The attack of a call: the one that the marker names, or, in the mode `steered`, the one that the text of the primary
-/// names. A test makes that text, so many attacks need only one compiled component.
+/// The attack of a call: the mode in the marker or, in the mode `steered`, the one in the text of the primary. A test
+/// sets that text, so many attacks need only one compiled component.
 pub(crate) fn mode_of(request: &Request) -> String {
     match (mode(), &request.object) {
         (mode, Some(object)) if mode == "steered" => object.clone(),
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn unpatched_it_behaves() {
+    fn the_mode_of_an_unpatched_component_is_behaves() {
         assert_eq!(mode(), "behaves");
     }
 

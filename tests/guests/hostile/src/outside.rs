@@ -1,4 +1,4 @@
-//! Attacks over HTTP, to reach through a plugin what only the host can reach.
+//! Attacks through HTTP that try to reach, through a plugin, addresses that only the host can reach.
 
 use windlass_sdk::bindings::exports::windlass::plugin::reconciler::Outcome;
 use windlass_sdk::bindings::windlass::plugin::http::{self, Body, Request as HttpRequest, Response};
@@ -7,7 +7,7 @@ use windlass_sdk::bindings::windlass::plugin::types::Request;
 use crate::trials::Trials;
 use crate::{Answer, marker};
 
-/// Ways to write what is denied. The manifest asks for all of them.
+/// Spellings of hosts that are denied. The manifest asks for all of them.
 pub(crate) const HOSTS: [&str; 13] = [
     "localhost",
     "[::1]",
@@ -21,11 +21,11 @@ pub(crate) const HOSTS: [&str; 13] = [
     "[fd00:ec2::254]",
     "[fe80::1]",
     "10.0.0.1",
-    // The way in: the operator's policy grants this one, with its address.
+    // The operator's policy grants this host, with its address.
     "127.0.0.1",
 ];
 
-/// Addresses that some resolvers read as `127.0.0.1`, and URLs that some parsers read otherwise than others.
+/// Addresses that some resolvers read as `127.0.0.1`, and URLs that parsers read in different ways.
 const ODD: [&str; 10] = [
     "http://2130706433:PORT/",
     "http://0x7f.1:PORT/",
@@ -39,10 +39,10 @@ const ODD: [&str; 10] = [
     "gopher://127.0.0.1:PORT/_GET",
 ];
 
-/// None: `mode` is of another kind.
+/// Carries out an attack. None: `mode` is not one of these.
 pub(crate) fn reconcile(mode: &str, _: &Request) -> Option<Answer> {
     if mode == "waits" {
-        // A test makes sure that nobody answers there.
+        // The test makes sure that no server responds at this address.
         let _ = http::fetch(&get("http://waits.test/"));
         return Some(Ok(Outcome { requeue_after_ms: None }));
     }
@@ -62,7 +62,7 @@ pub(crate) fn reconcile(mode: &str, _: &Request) -> Option<Answer> {
     }
     let split = HttpRequest { method: "GET /secret HTTP/1.1\r\n\r\nGET".to_owned(), ..get(&granted) };
     trials.of("method", http::fetch(&split));
-    // A redirect is a response and is not followed. Its target is requested like anything else.
+    // A redirect is a response and is not followed. The guest then requests its target like any other URL.
     match http::fetch(&get(&granted)) {
         Ok(Response { status: 302, headers, body: Body::Text(body) }) if body.is_empty() => {
             let location = headers.into_iter().find(|(name, _)| name == "location").map(|(_, value)| value);
@@ -73,7 +73,7 @@ pub(crate) fn reconcile(mode: &str, _: &Request) -> Option<Answer> {
     Some(Ok(trials.end()))
 }
 
-/// A GET of `url`.
+/// A GET request to `url`.
 pub(crate) fn get(url: &str) -> HttpRequest {
     HttpRequest { method: "GET".to_owned(), url: url.to_owned(), headers: vec![], body: None, timeout_ms: None }
 }

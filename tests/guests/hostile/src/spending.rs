@@ -1,4 +1,4 @@
-//! Attacks that use up time, memory, or the allowed sizes of what crosses in either direction.
+//! Attacks that use up time, memory, or the size limits of data in either direction.
 
 use std::hint::black_box;
 
@@ -11,10 +11,10 @@ use crate::Answer;
 use crate::trespassing::{config_map, options, secret};
 use crate::trials::Trials;
 
-/// More than any size limit.
+/// A size above every limit.
 const OVERSIZED_BYTES: usize = 9 << 20;
 
-/// None: `mode` is of another kind.
+/// Carries out an attack. None: `mode` is not one of these.
 ///
 /// # Panics
 /// In the mode that panics.
@@ -43,7 +43,7 @@ pub(crate) fn reconcile(mode: &str, _: &Request) -> Option<Answer> {
     })
 }
 
-/// The modes that hand over too much, or ask for it.
+/// The modes that send too much data, or ask for too much.
 fn hand_over(mode: &str) -> Option<Answer> {
     let done = Ok(Outcome { requeue_after_ms: None });
     Some(match mode {
@@ -113,7 +113,7 @@ fn hand_over(mode: &str) -> Option<Answer> {
     })
 }
 
-/// A failure that would concern the whole host, if it were true.
+/// Errors that would mean an outage of the whole host, if they were real.
 const OUTAGES: [ApiReason; 5] = [
     ApiReason::ServerError,
     ApiReason::Timeout,
@@ -152,13 +152,13 @@ fn forever(mut act: impl FnMut()) -> ! {
     }
 }
 
-/// Allocates a mebibyte at a time until something gives.
+/// Allocates a mebibyte at a time until a limit is reached.
 pub(crate) fn devour() -> ! {
     let mut eaten = Vec::new();
     forever(|| eaten.push(black_box(vec![1_u8; 1 << 20])));
 }
 
-/// Single instructions that each take milliseconds.
+/// Runs single instructions that each take milliseconds.
 fn fill() -> ! {
     let mut field = vec![0_u8; 32 << 20];
     let mut with = 0;
@@ -169,6 +169,6 @@ fn fill() -> ! {
 }
 
 fn recurse(depth: u64) -> u64 {
-    // It never goes so deep, but the compiler rejects recursion without an end.
+    // It never gets this deep, but the compiler rejects recursion without an end.
     if depth == u64::MAX { 0 } else { black_box(depth) + recurse(black_box(depth + 1)) }
 }

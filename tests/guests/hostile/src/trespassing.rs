@@ -1,5 +1,5 @@
-//! Attacks on what is not granted: other namespaces, Secrets, other people's finalizers and children, and names that
-//! would lead elsewhere if somebody put them into a URL.
+//! Attacks on things that are not granted: other namespaces, Secrets, finalizers and children of others, and names that
+//! would change the path of a URL.
 
 use windlass_sdk::bindings::windlass::plugin::live::View;
 use windlass_sdk::bindings::windlass::plugin::types::{ObjectKind, ObjectRef, Request};
@@ -9,11 +9,11 @@ use windlass_sdk::bindings::windlass::plugin::{cache, live, owners};
 use crate::Answer;
 use crate::trials::Trials;
 
-/// The Secret that tests guard; in another namespace too.
+/// The Secret that tests guard. Another namespace has one too.
 pub(crate) const GUARDED: &str = "guarded";
 const ELSEWHERE: &str = "elsewhere";
 
-/// Names that are more than one segment of a path.
+/// Names that contain more than one segment of a path.
 const NAMES: [&str; 12] = [
     "../secrets/guarded",
     "guarded/../../secrets/guarded",
@@ -29,7 +29,7 @@ const NAMES: [&str; 12] = [
     "\u{ff0e}\u{ff0e}\u{2215}secrets",
 ];
 
-/// None: `mode` is of another kind.
+/// Carries out an attack. None: `mode` is not one of these.
 pub(crate) fn reconcile(mode: &str, request: &Request) -> Option<Answer> {
     let trials = Trials(mode);
     match mode {
@@ -80,13 +80,13 @@ fn reads_elsewhere(trials: &Trials<'_>) {
     trials.of("list", cache::list(&cache::ListQuery { namespace: there.clone(), ..everything("v1", "ConfigMap") }));
     trials.of("live", live::get(&map, None, &View::Whole));
     trials.of("live-list", live::list(&live::ListQuery { namespace: there, ..everything_live("v1", "ConfigMap") }));
-    // The same caches hold what neighbours watch.
+    // The same caches contain objects that other plugins watch.
     trials.of("neighbour", cache::list(&everything("apps/v1", "Deployment")));
     trials.of("namespaces", live::list(&everything_live("v1", "Namespace")));
     trials.of("nodes", live::list(&everything_live("v1", "Node")));
 }
 
-/// Each kind of write to the guarded object of a kind.
+/// Tries each kind of write on the guarded object of a kind.
 fn writes(trials: &Trials<'_>, version: &str, kind: &str, namespace: Option<&str>) {
     let target = ObjectRef {
         cluster: None,
@@ -122,7 +122,7 @@ fn writes(trials: &Trials<'_>, version: &str, kind: &str, namespace: Option<&str
 fn writes_elsewhere(trials: &Trials<'_>) {
     writes(trials, "v1", "ConfigMap", Some(ELSEWHERE));
     writes(trials, "v1", "Namespace", None);
-    // The namespace outside the body, and in it.
+    // The namespace is either only in the reference, or in the body.
     let object = text("v1", "ConfigMap", Some(ELSEWHERE), "planted");
     let owned = WriteOptions { owned: true, ..options() };
     trials.of("owned", writes::create(&object, &owned));
@@ -150,7 +150,7 @@ fn takes_rights(trials: &Trials<'_>, request: &Request) {
     trials.of("webhook", writes::create(&hook, &options()));
 }
 
-/// The policy lets this mode patch and update the guarded `ConfigMap`, but touch no finalizer.
+/// The policy lets this mode patch and update the guarded `ConfigMap`, but not change a finalizer.
 fn takes_finalizers(trials: &Trials<'_>) {
     let target = config_map(GUARDED);
     for (name, of, patch) in [
@@ -189,7 +189,7 @@ fn takes_children(trials: &Trials<'_>) {
     trials.of("orphan", writes::patch(&deployment, PatchType::Merge, adopted, &options()));
 }
 
-/// The policy lets this mode do everything with `ConfigMap`s of its namespace: only the name can stop it.
+/// The policy lets this mode do everything with `ConfigMap`s of its namespace, so only a check of names can stop it.
 fn crafts_names(trials: &Trials<'_>) {
     for name in NAMES {
         let target = config_map(name);
@@ -214,7 +214,7 @@ fn crafts_names(trials: &Trials<'_>) {
     }
 }
 
-/// A name as it stands in a JSON text.
+/// A name, escaped for a JSON text.
 fn escaped(name: &str) -> String {
     let escape = |character: char| match character {
         '"' | '\\' => format!("\\{character}"),

@@ -1,4 +1,4 @@
-//! An attacker's trials and their outcomes: one line of the log for each trial, which tests read.
+//! An attacker's trials and their outcomes. Each trial writes one log line, which tests read.
 
 use windlass_sdk::bindings::exports::windlass::plugin::reconciler::Outcome;
 use windlass_sdk::bindings::windlass::plugin::http::{HttpError, Response};
@@ -10,7 +10,7 @@ use windlass_sdk::bindings::windlass::plugin::types::{ApiError, ObjectRef, Page}
 pub(crate) struct Trials<'a>(pub(crate) &'a str);
 
 impl Trials<'_> {
-    /// Logs `hostile MODE TRIAL: held (REASON)`, or `GAINED` and what.
+    /// Logs `hostile MODE TRIAL: held (REASON)`, or `GAINED` and the loot.
     pub(crate) fn of<T: Gain, E: Refusal>(&self, trial: &str, result: Result<T, E>) {
         let mode = self.0;
         let line = match result.map(Gain::gained) {
@@ -21,14 +21,14 @@ impl Trials<'_> {
         log::log(Level::Info, &line, &[]);
     }
 
-    /// Logs that everything has been tried.
+    /// Logs that all trials are done.
     pub(crate) fn end(&self) -> Outcome {
         log::log(Level::Info, &format!("hostile {} has tried all", self.0), &[]);
         Outcome { requeue_after_ms: None }
     }
 }
 
-/// Why something was refused.
+/// The reason why something was refused.
 pub(crate) trait Refusal {
     /// The name of the reason.
     fn reason(&self) -> String;
@@ -54,7 +54,7 @@ impl Refusal for HttpError {
 
 /// The result of an import.
 pub(crate) trait Gain {
-    /// The loot. None: it is worth nothing.
+    /// The loot. None: it is worthless.
     fn gained(self) -> Option<String>;
 }
 
@@ -70,7 +70,7 @@ impl Gain for Option<String> {
     }
 }
 
-/// A deletion of a collection, whatever the server says of it.
+/// The result of deleting a collection counts as loot, whatever the server reports.
 impl Gain for Option<Vec<ObjectRef>> {
     fn gained(self) -> Option<String> {
         Some(format!("a deletion of {self:?}"))

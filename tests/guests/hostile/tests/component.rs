@@ -1,13 +1,13 @@
-//! The built component can be patched. `make guests` builds it where this looks for it.
+//! Checks that the built component can be patched. `make guests` puts it where this test looks for it.
 
 use std::path::Path;
 
 const PREFIX: &[u8] = b"HOSTILE-MODE=";
-/// The length that the README promises.
+/// The maximum length of a mode, as the README documents.
 const MODE_LENGTH: usize = 32;
 
 #[test]
-fn the_marker_stands_once_in_the_component_with_room_for_every_mode() {
+fn the_component_contains_the_marker_once_with_space_for_every_mode() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../target/guests/hostile.wasm");
     let component =
         std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}; build it by `make guests`", path.display()));

@@ -1,4 +1,5 @@
-//! Makes Jobs on a schedule, as the controller of `CronJobs` does. Of schedules it knows only `*/N * * * *`.
+//! Creates Jobs on a schedule, as the controller of `CronJobs` does. It supports only schedules of the form `*/N * * *
+//! *`.
 
 use serde_json::{Value, json};
 use windlass_sdk::manifest::{Controller, Watch};
@@ -8,7 +9,7 @@ use crate::jobs::job;
 use crate::{Object, time};
 
 const MINUTE_SECONDS: u64 = 60;
-/// The finished Jobs that are kept where the object does not say how many.
+/// The number of finished Jobs to keep, unless the object sets it.
 const HISTORY: u64 = 3;
 
 pub(crate) fn controller() -> Controller {
@@ -28,7 +29,7 @@ pub(crate) fn reconcile(object: &Object) -> Result<Outcome, Failures> {
     let metadata = &object.metadata;
     let last = object.status["lastScheduleTime"].as_str().unwrap_or(&metadata.creation_timestamp);
     let now = clock::now();
-    // Of those that were missed, only the last is made up for.
+    // If several times were missed, only the last one is made up for.
     let due = u64::from(now.seconds) / period * period;
     if due > time::seconds(last) {
         let name = format!("{}-{}", metadata.name, due / MINUTE_SECONDS);

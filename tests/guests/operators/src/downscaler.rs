@@ -6,10 +6,10 @@ use windlass_sdk::{Failures, ObjectRef, Outcome, writes};
 
 use crate::{Object, time};
 
-/// The annotation with the hours in UTC, such as `8-20`; it is also a label, for the watch.
+/// The annotation with the hours in UTC, such as `8-20`, and the label of the watched Deployments.
 const UPTIME: &str = "downscaler/uptime";
 const DOWNSCALER: &str = "downscaler";
-/// The annotation with the replicas of the next day.
+/// The annotation with the number of replicas for the next day.
 const REPLICAS: &str = "downscaler/replicas";
 
 const DAY_SECONDS: u64 = 86_400;

@@ -1,11 +1,11 @@
-//! Deletes objects when their time is up, as kube-janitor does.
+//! Deletes objects when their time has expired, as kube-janitor does.
 
 use windlass_sdk::manifest::{Controller, Permission, Watch};
 use windlass_sdk::{Failures, ObjectRef, Outcome, writes};
 
 use crate::{Object, time};
 
-/// The label of what may go, and the annotation that says after how many hours.
+/// The label of objects that may be deleted, and the annotation with their age limit in hours.
 const JANITOR: &str = "janitor";
 const TTL_HOURS: &str = "janitor/ttl-hours";
 

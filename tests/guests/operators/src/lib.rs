@@ -1,5 +1,5 @@
-//! Small operators in the shapes of the field: they change objects of others, or live by time. The one that a
-//! component is stands in its bytes; the README says how.
+//! Small operators like those in common use: they change objects of others, or depend on time. The component's bytes
+//! select the operator; the README says how.
 
 mod cron;
 mod downscaler;
@@ -17,7 +17,7 @@ use serde_json::Value;
 use windlass_sdk::manifest::Manifest;
 use windlass_sdk::{Failures, Outcome, Reconciler, Request};
 
-/// The marker that a test finds in the component's bytes, exactly once, and behind which it writes another name.
+/// The marker that a test finds exactly once in the component's bytes, and in which it writes another name.
 static MARKER: [u8; 24] = *b"OPERATOR=reloader.......";
 
 struct Plugin;

@@ -10,7 +10,7 @@ use crate::Object;
 
 /// The label that names the `ConfigMap`.
 const CONFIG: &str = "reload";
-/// The annotation of the Pods with what they have read.
+/// The annotation of the Pods with the hash of the data that they have read.
 const HASH: &str = "reload/hash";
 
 pub(crate) fn controller() -> Controller {

@@ -1,4 +1,5 @@
-//! Copies Secrets to the namespaces that they name. A copy has no owner, as that would be in another namespace.
+//! Copies Secrets to the namespaces that they name. A copy has no owner, because the owner would be in another
+//! namespace.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +13,7 @@ use crate::Object;
 const REPLICATE: &str = "replicate";
 /// The annotation with the namespaces, separated by commas.
 const TO: &str = "replicate/to";
-/// The label of copies, and the annotation with where they come from.
+/// The label of copies, and the annotation that names the original.
 const COPY: &str = "replicated";
 const FROM: &str = "replicated/from";
 

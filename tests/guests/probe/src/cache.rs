@@ -1,4 +1,4 @@
-//! `cache`: reads of the declared watches; and `cache.walk`, which reads a list to its end.
+//! `cache`: reads of the declared watches, and `cache.walk`, which reads a whole list.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -31,11 +31,11 @@ struct List {
 #[serde(deny_unknown_fields)]
 struct Walk {
     query: Query,
-    /// The parts to read of each object.
+    /// The parts of each object to read.
     pointers: Vec<String>,
 }
 
-/// As `cache.list-query`; without a limit, 500.
+/// Like `cache.list-query`. The default limit is 500.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Query {
@@ -92,8 +92,8 @@ pub(crate) fn call(function: &str, arguments: Value) -> Option<Answer> {
     })
 }
 
-/// Reads all pages, parses each object as a plugin would, and looks at some values in it. It keeps no object: a test
-/// only wants to know how many there were, and the cost.
+/// Reads all pages, parses each object as a plugin would, and reads some values of it. It keeps no object: a test only
+/// needs the number of objects, and the cost.
 fn walk(walk: Walk) -> Answer {
     let mut query = cache::ListQuery::from(walk.query);
     let (mut pages, mut objects, mut bytes, mut found) = (0_u32, 0_usize, 0_usize, 0_usize);

@@ -1,4 +1,4 @@
-//! `config`: what the operator configured.
+//! `config`: the operator's configuration.
 
 use windlass_sdk::bindings::windlass::plugin::config;
 

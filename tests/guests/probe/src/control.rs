@@ -8,7 +8,7 @@ use windlass_sdk::{ApiError as SdkError, Failures, Outcome};
 use crate::script::read;
 use crate::wire::ApiError;
 
-/// How a call ends.
+/// The end of a call.
 #[derive(Debug)]
 pub(crate) enum End {
     Done,
@@ -17,7 +17,7 @@ pub(crate) enum End {
     Trap(String),
 }
 
-/// A failure as a script writes it. An error of an earlier step is passed on by `{"api": {"$from": "1"}}`.
+/// A failure in the form of a script. `{"api": {"$from": "1"}}` passes on the error of an earlier step.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Failure {
@@ -44,7 +44,7 @@ struct Trap {
     message: String,
 }
 
-/// The end that `call` asks for. None: it is the call of an import.
+/// The end that `call` specifies. None: it is a call of an import.
 pub(crate) fn end(call: &str, arguments: &Value) -> Option<End> {
     let arguments = || arguments.clone();
     Some(match call {
@@ -60,7 +60,7 @@ impl End {
     /// Ends the call.
     ///
     /// # Panics
-    /// If that is what the script wants.
+    /// If the script asks for a panic.
     pub(crate) fn carry_out(self) -> Result<Outcome, Failures> {
         match self {
             Self::Done => Ok(Outcome::Done),

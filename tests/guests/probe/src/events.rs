@@ -1,4 +1,4 @@
-//! `events`: sent later, if at all, so there is no result.
+//! `events`: they are sent later, if at all, so there is no result.
 
 use serde::Deserialize;
 use serde_json::Value;

@@ -1,7 +1,8 @@
-//! A guest that carries out the script in its primary: one step is one import call, one result is one line of the log.
+//! A guest that carries out the script in its primary. Each step is one call of an import, and each result is one log
+//! line.
 //!
-//! The README lists the steps. It calls the generated bindings, not the SDK, which would not let it make wrong calls. A
-//! script that cannot be read is a mistake of the test's, and a panic.
+//! The README lists the steps. The guest uses the generated bindings, because the SDK would prevent wrong calls. A
+//! script that cannot be read is a mistake in the test, and panics.
 
 mod cache;
 mod clock;

@@ -16,7 +16,7 @@ struct Get {
     view: View,
 }
 
-/// As `live.view`: a word, or the pointers.
+/// Like `live.view`: a word, or the pointers.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 enum View {
@@ -42,7 +42,7 @@ struct List {
     query: Query,
 }
 
-/// As `live.list-query`; without a limit, 500.
+/// Like `live.list-query`. The default limit is 500.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Query {

@@ -1,4 +1,4 @@
-//! `log`: lines of the script's own.
+//! `log`: log lines of the script.
 
 use serde::Deserialize;
 use serde_json::Value;

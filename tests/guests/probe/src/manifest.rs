@@ -1,4 +1,4 @@
-//! The probe's manifest. The README lists what the probe watches and may do; tests rely on the gaps.
+//! The probe's manifest. The README lists its watches and rights. Tests rely on the rights that it lacks.
 
 use windlass_sdk::manifest::{
     Controller, HttpAccess, HttpScheme, IndexSource, Manifest, Mapping, Metric, MetricType, Permission, Watch,
@@ -7,7 +7,7 @@ use windlass_sdk::manifest::{
 pub(crate) const API_VERSION: &str = "probe.windlass.dev/v1";
 pub(crate) const KIND: &str = "Probe";
 
-/// The label of the objects that are watched besides the owned ones. Its value names the Probe that a change runs.
+/// The label of the watched objects that are not owned. Its value names the Probe that a change runs.
 const SEEN: &str = "probe.windlass.dev/probe";
 
 pub(crate) fn manifest() -> Manifest {
@@ -27,7 +27,7 @@ fn controller() -> Controller {
         .watches(seen("Namespace"), mapping())
 }
 
-/// Deliberately left out: writing Secrets, deleting Services, and anything in the group `batch`.
+/// These rights are left out on purpose: writing Secrets, deleting Services, and everything in the group `batch`.
 fn permissions() -> Vec<Permission> {
     const ALL: &[&str] = &["get", "list", "create", "update", "patch", "delete"];
     vec![
@@ -44,7 +44,7 @@ fn permissions() -> Vec<Permission> {
     ]
 }
 
-/// Metrics of each type, a host, and an address that only an operator can open.
+/// Adds metrics of each type, a host, and an address that only an operator can open.
 fn with_outside(manifest: Manifest) -> Manifest {
     manifest
         .metric(Metric::new("counted_total", MetricType::Counter, "What scripts counted.").labels(&["color"]))

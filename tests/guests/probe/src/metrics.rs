@@ -1,4 +1,4 @@
-//! `metrics`: values of the declared metrics, and of others.
+//! `metrics`: values of declared and undeclared metrics.
 
 use serde::Deserialize;
 use serde_json::Value;

@@ -1,7 +1,7 @@
 //! Runs a script once for each generation of its Probe, although the script's own writes call the plugin again.
 //!
-//! Nothing is kept between calls, so the generation that runs is noted in the status, locked to the version that was
-//! read. A call that loses the race for it, or reads an old cache, does not run the script.
+//! No state is kept between calls. So the status stores the generation whose script was started, and the write is
+//! locked to the version that was read. A call that loses this race, or reads an old cache, does not run the script.
 
 use serde_json::{Value, json};
 use windlass_sdk::bindings::windlass::plugin::types::ApiReason;
@@ -11,7 +11,7 @@ use windlass_sdk::{ApiError, Failures, Request};
 use crate::manifest;
 use crate::wire::ObjectRef;
 
-/// Whether this call is the one that runs the script.
+/// Whether this call may run the script.
 pub(crate) fn claim(request: &Request, object: &Value) -> Result<bool, Failures> {
     let generation = &object["metadata"]["generation"];
     if object["status"]["ran"] == *generation {
@@ -36,7 +36,7 @@ pub(crate) fn claim(request: &Request, object: &Value) -> Result<bool, Failures>
     let patch = json!({"status": {"ran": generation}}).to_string();
     match writes::patch(&target.into(), PatchType::Merge, &patch, &options) {
         Ok(_) => Ok(true),
-        // A newer state of the object is on its way, and causes another call.
+        // The cache will show a newer state of the object soon, which causes another call.
         Err(error) if matches!(error.reason, ApiReason::Conflict | ApiReason::NotFound) => Ok(false),
         Err(error) => Err(ApiError::from(error).into()),
     }

@@ -1,4 +1,4 @@
-//! `owners`: control of objects by their labels.
+//! `owners`: claims objects by their labels.
 
 use serde::Deserialize;
 use serde_json::{Value, json};

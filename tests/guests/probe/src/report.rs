@@ -1,6 +1,6 @@
-//! The report for a test: lines of the log, which work in whatever state the API server is.
+//! The report for a test, as log lines, which work whatever state the API server is in.
 //!
-//! A line is `probe `, a word, a space, and a JSON object in ASCII, so that the host has nothing to escape.
+//! A line is `probe `, a word, a space, and a JSON object in ASCII, so that the host need not escape anything.
 
 use std::fmt::Write as _;
 
@@ -10,9 +10,9 @@ use windlass_sdk::log::{self, Level};
 
 use crate::wire::{Answer, document};
 
-/// The host cuts lines at 8 KiB, and drops a call's log beyond 256 KiB.
+/// The maximum length of a line. The host cuts lines at 8 KiB, and drops a call's log beyond 256 KiB.
 const LINE_BYTES_MAX: usize = 6 << 10;
-/// How much is shown of a value that is too long.
+/// The number of bytes to show of a value that is too long.
 const SHOWN_HEAD_BYTES: usize = 512;
 
 /// The request of this call, without its object.
@@ -24,17 +24,17 @@ pub(crate) fn request(request: &Request) -> Value {
     })
 }
 
-/// The primary is gone: there is no script to run.
+/// Reports that the primary is gone, so there is no script to run.
 pub(crate) fn gone(request: &Request) {
     line("gone", &self::request(request));
 }
 
-/// A script begins.
+/// Reports the start of a script.
 pub(crate) fn begin(run: &str, request: &Value) {
     line("begin", &json!({"run": run, "request": request}));
 }
 
-/// The outcome of a step.
+/// Reports the outcome of a step.
 pub(crate) fn result(run: &str, id: &str, call: &str, answer: &Answer) {
     let (word, value) = match answer {
         Ok(value) => ("ok", value),
@@ -45,12 +45,12 @@ pub(crate) fn result(run: &str, id: &str, call: &str, answer: &Answer) {
     line("result", &result);
 }
 
-/// A script has ended, by `step`.
+/// Reports that a script was ended by `step`.
 pub(crate) fn end(run: &str, step: &str) {
     line("end", &json!({"run": run, "by": step}));
 }
 
-/// The value, or, if it is too long, what identifies it: its length, its FNV-1a hash and its beginning.
+/// The value or, if it is too long, its length, its FNV-1a hash and its beginning.
 fn shortened(value: &Value) -> Value {
     let text = ascii(&value.to_string());
     if text.len() <= LINE_BYTES_MAX {
@@ -66,7 +66,7 @@ fn line(word: &str, value: &Value) {
     log::write(Level::Info, &format!("probe {word} {}", ascii(&value.to_string())), &[]);
 }
 
-/// JSON text without anything but ASCII.
+/// JSON text with only ASCII characters.
 fn ascii(text: &str) -> String {
     let mut ascii = String::with_capacity(text.len());
     for character in text.chars() {
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_ascii_and_means_the_same() {
+    fn a_line_is_ascii_with_the_same_json_value() {
         let value = json!({"text": "grüße \u{202e}𝄞\u{7f}\n"});
         let text = ascii(&value.to_string());
         assert!(text.bytes().all(|byte| (b' '..0x7f).contains(&byte)), "{text}");

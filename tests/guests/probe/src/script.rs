@@ -1,4 +1,4 @@
-//! A script: the steps in a Probe's `spec`, each handed to the module of its interface.
+//! A script: the steps in a Probe's `spec`. The module of each interface carries out its steps.
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -15,10 +15,10 @@ use crate::{
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Script {
-    /// Names the run, to tell the results of this script from those of the one before.
+    /// The name of the run. It distinguishes the results of this script from those of the previous one.
     #[serde(default)]
     pub(crate) run: String,
-    /// Run it at each call, instead of once for each generation.
+    /// Whether to run the script at each call, instead of once for each generation.
     #[serde(default)]
     pub(crate) always: bool,
     #[serde(default)]
@@ -44,7 +44,7 @@ impl Script {
         (!script.steps.is_empty()).then_some(script)
     }
 
-    /// Runs all steps, or those before the one that ends the call.
+    /// Runs all steps, or those before a step that ends the call.
     pub(crate) fn run(&self, request: &Request, object: &Value) -> Result<Outcome, Failures> {
         let request = report::request(request);
         let mut known = Known::from([("request".to_owned(), request.clone()), ("primary".to_owned(), object.clone())]);

@@ -1,10 +1,10 @@
-//! Placeholders in a step for values that are known only when it runs.
+//! Placeholders in a step for values that are known only when the step runs.
 //!
-//! - `{"$from": "1", "pointer": "/metadata/uid"}`: that part of what the step `1` returned, or failed with. `request`
-//!   is the request, `primary` its object.
-//! - `{"$repeat": "x", "times": 1000}`: a text too long for an object.
-//! - `{"$json": …}`: the value as the text of its JSON.
-//! - `{"$concat": ["a", …]}`: texts, one after the other.
+//! - `{"$from": "1", "pointer": "/metadata/uid"}`: this part of the result, or of the error, of the step `1`. The step
+//!   `request` is the request, and `primary` is its object.
+//! - `{"$repeat": "x", "times": 1000}`: a text that would be too long for an object.
+//! - `{"$json": …}`: the JSON text of a value.
+//! - `{"$concat": ["a", …]}`: a concatenation of texts.
 
 use std::collections::BTreeMap;
 
@@ -13,10 +13,10 @@ use serde_json::Value;
 /// The results of the steps so far, by their ids.
 pub(crate) type Known = BTreeMap<String, Value>;
 
-/// `value` with all its placeholders replaced.
+/// Replaces all placeholders in `value`.
 ///
 /// # Panics
-/// At a step that has not run or returned nothing at the pointer.
+/// If a step has not run yet, or its result has no value at the pointer.
 pub(crate) fn substitute(value: &Value, known: &Known) -> Value {
     match value {
         Value::Array(values) => values.iter().map(|value| substitute(value, known)).collect(),
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_placeholder_is_replaced_wherever_it_stands() {
+    fn a_placeholder_is_replaced_at_any_depth() {
         let known = Known::from([("1".to_owned(), json!({"metadata": {"uid": "u"}}))]);
         let step = json!({
             "target": {"uid": {"$from": "1", "pointer": "/metadata/uid"}},
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "no step 2 has run")]
-    fn a_step_that_has_not_run_is_a_mistake_of_the_test() {
+    fn a_reference_to_a_step_that_has_not_run_panics() {
         substitute(&json!({"$from": "2"}), &Known::new());
     }
 }

@@ -1,10 +1,10 @@
-//! The interface's shared types as a script writes them and a result shows them: as in WIT, in camelCase.
+//! The interface's shared types in the form of scripts and results, with WIT's names in camelCase.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 use windlass_sdk::bindings::windlass::plugin::types::{self, ApiReason};
 
-/// An object's name, as `types.object-ref`.
+/// A reference to an object, as in `types.object-ref`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct ObjectRef {
@@ -22,7 +22,7 @@ impl From<ObjectRef> for types::ObjectRef {
     }
 }
 
-/// A kind, as `types.object-kind`.
+/// A kind, as in `types.object-kind`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct ObjectKind {
@@ -39,7 +39,7 @@ impl From<ObjectKind> for types::ObjectKind {
 /// The outcome of a step: one value, or every error that was reported.
 pub(crate) type Answer = Result<Value, Value>;
 
-/// The answer of an import that returns an object or nothing.
+/// The answer of an import that returns an optional object.
 pub(crate) fn optional(result: Result<Option<String>, types::ApiError>) -> Answer {
     result.map(|text| text.map_or(Value::Null, |text| document(&text))).map_err(|error| api_error(&error))
 }
@@ -66,7 +66,7 @@ pub(crate) fn nested(answer: Answer) -> Value {
     }
 }
 
-/// A text that should be JSON, and is shown as it is if not.
+/// A text that should be JSON. If it is not, it is shown unchanged.
 pub(crate) fn document(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|_| json!({"notJson": text}))
 }
@@ -91,7 +91,7 @@ pub(crate) fn api_error(error: &types::ApiError) -> Value {
     })
 }
 
-/// One line for each reason, in both directions: a missing one does not compile.
+/// One line for each reason. It is used for both directions, so a missing reason does not compile.
 macro_rules! reasons {
     ($($reason:ident => $name:literal),* $(,)?) => {
         fn reason(reason: ApiReason) -> &'static str {
@@ -127,7 +127,7 @@ reasons!(
     Other => "other",
 );
 
-/// An error as a result shows it, to be passed on, or as a script makes it up.
+/// An error in the form of a result, or of a script that creates one.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct ApiError {

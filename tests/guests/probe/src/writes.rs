@@ -1,4 +1,4 @@
-//! `writes`: changes, one at a time or in a batch, with all their options.
+//! `writes`: changes, single or in a batch, with all their options.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -7,7 +7,7 @@ use windlass_sdk::bindings::windlass::plugin::writes;
 use crate::script::read;
 use crate::wire::{self, Answer, ObjectKind, ObjectRef};
 
-/// A change, alone or in a batch.
+/// A change, single or in a batch.
 #[derive(Deserialize)]
 #[serde(tag = "op", rename_all = "camelCase")]
 enum Operation {
@@ -18,7 +18,7 @@ enum Operation {
     Delete(DeleteWrite),
 }
 
-/// The object is JSON, or any text.
+/// The object may be JSON or any text.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct ObjectWrite {
@@ -168,7 +168,7 @@ impl From<Operation> for writes::Operation {
     }
 }
 
-/// A text is sent as it is, whatever it holds; everything else as JSON.
+/// A text is sent unchanged, and any other value as JSON.
 fn body(value: Value) -> String {
     match value {
         Value::String(text) => text,

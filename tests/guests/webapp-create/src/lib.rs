@@ -1,6 +1,6 @@
-//! The WebApp plugin with the writes that controllers in Go mostly use: create, patch and an update of the status. The
-//! benchmark `peers` compares it with a controller-runtime that does the same (`controller-runtime/update.go`). The
-//! kind, the children and the status are those of the plugin that applies.
+//! The WebApp plugin with the writes of most controllers in Go: create, patch, and an update of the status. The
+//! benchmark `peers` compares it with a controller on controller-runtime that does the same
+//! (`controller-runtime/update.go`). The kind, the children and the status are those of the plugin that applies.
 
 #[path = "../../../../plugins/webapp/src/api.rs"]
 mod api;

@@ -1,4 +1,4 @@
-//! A plugin on the bindings that `wit-bindgen` makes of wit/.
+//! A plugin on the bindings that `wit-bindgen` generates from wit/.
 
 mod requests;
 

@@ -1,4 +1,4 @@
-//! HTTP requests by the crate `wstd`.
+//! HTTP requests with the crate `wstd`.
 
 use wstd::future::FutureExt as _;
 use wstd::http::{Body, Client, Method, Request};
@@ -19,7 +19,7 @@ pub(crate) async fn requests(url: String) -> [(&'static str, String); 6] {
     ]
 }
 
-/// The answer of a server, or why there is none.
+/// The response of a server, or the error.
 async fn fetched(method: Method, url: String, body: &'static str) -> String {
     fetch(method, url, body).await.unwrap_or_else(|error| format!("{error:?}"))
 }

@@ -4,7 +4,6 @@
 use std::future::{pending, poll_fn};
 use std::time::Duration;
 
-use futures::FutureExt as _;
 use tracing::Level;
 use wasmtime_wasi_http::p2::bindings::http::types::ErrorCode;
 use windlass_core::call::http::HttpResponse;

@@ -31,11 +31,11 @@ pub(crate) fn functions(builder: &mut GlobalsBuilder) {
 #[starlark_module]
 pub(crate) fn json(builder: &mut GlobalsBuilder) {
     fn encode<'v>(#[starlark(require = pos)] value: Value<'v>) -> starlark::Result<String> {
-        json_of(value, "what json.encode is given")
+        json_of(value, "the argument of json.encode")
     }
 
     fn decode<'v>(#[starlark(require = pos)] text: &str, heap: Heap<'v>) -> starlark::Result<Value<'v>> {
-        Ok(from_json(heap, text, "what json.decode is given")?)
+        Ok(from_json(heap, text, "the argument of json.decode")?)
     }
 }
 
@@ -46,7 +46,7 @@ pub(crate) fn outcomes(builder: &mut GlobalsBuilder) {
         #[starlark(require = pos)] milliseconds: Value<'v>,
         heap: Heap<'v>,
     ) -> starlark::Result<Value<'v>> {
-        let after = crate::arguments::milliseconds(milliseconds, "what requeue_after is given")?;
+        let after = crate::arguments::milliseconds(milliseconds, "the argument of requeue_after")?;
         Ok(heap.alloc(starlark::values::structs::AllocStruct([("requeue_after_ms", after)])))
     }
 }

@@ -34,7 +34,7 @@ pub(crate) fn functions(builder: &mut GlobalsBuilder) {
         let texts: Vec<_> = args.items.iter().filter(|value| !is_error(value)).map(|value| shown(*value)).collect();
         let context = texts.join(" ");
         let errors = args.items.iter().filter(is_error).copied();
-        let mut problems = collected(errors, "what fail is given")?;
+        let mut problems = collected(errors, "the argument of fail")?;
         if problems.is_empty() {
             let message = if context.is_empty() { "fail was called without a message" } else { &context };
             return Err(starlark::Error::new_kind(ErrorKind::Fail(anyhow::anyhow!("{message}"))));
@@ -58,7 +58,7 @@ pub(crate) fn functions(builder: &mut GlobalsBuilder) {
         #[starlark(require = pos)] errors: Value<'v>,
         context: Option<Value<'v>>,
     ) -> starlark::Result<NoneType> {
-        let mut problems = collected([errors], "what fail_all is given")?;
+        let mut problems = collected([errors], "the argument of fail_all")?;
         surround(&mut problems, &context.filter(|context| !context.is_none()).map(shown).unwrap_or_default());
         failures::throw_all(problems)?;
         Ok(NoneType)
@@ -113,8 +113,8 @@ pub(crate) fn values(builder: &mut GlobalsBuilder) {
 
 /// Checks an HTTP status.
 fn code(given: Option<u32>) -> starlark::Result<u16> {
-    let Some(given) = given else { return Err(wrong("errors.api has no `code`: the status of HTTP, such as 409")) };
-    u16::try_from(given).map_err(|_| wrong(format!("`code` of errors.api is {given}, which is no status of HTTP")))
+    let Some(given) = given else { return Err(wrong("errors.api needs `code`: the HTTP status, such as 409")) };
+    u16::try_from(given).map_err(|_| wrong(format!("`code` of errors.api is {given}, which is not an HTTP status")))
 }
 
 /// All reasons by name. The first one stands for no reason.

@@ -43,14 +43,14 @@ pub(crate) fn functions(builder: &mut GlobalsBuilder) {
 pub(crate) fn emitting(builder: &mut GlobalsBuilder) {
     fn emit<'v>(#[starlark(require = pos)] event: Value<'v>) -> starlark::Result<starlark::values::none::NoneType> {
         super::in_call("events.emit")?;
-        windlass_sdk::bindings::windlass::plugin::events::emit(&event_of(event, "what events.emit is given")?);
+        windlass_sdk::bindings::windlass::plugin::events::emit(&event_of(event, "the argument of events.emit")?);
         Ok(starlark::values::none::NoneType)
     }
 }
 
 /// Reads an event that a script has created.
 pub(crate) fn event_of(value: Value<'_>, what: &str) -> starlark::Result<Event> {
-    let wanted = "what event(…) returns";
+    let wanted = "the result of event(…)";
     let fields = StructRef::from_value(value).ok_or_else(|| misfit(what, value, wanted))?;
     let field = |name: &str| {
         let found = fields.iter().find(|(field, _)| field.as_str() == name).map(|(_, value)| value);

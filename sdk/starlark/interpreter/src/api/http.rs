@@ -50,7 +50,7 @@ fn body(value: Value<'_>) -> starlark::Result<Body> {
         return Ok(Body::Text(text.to_owned()));
     }
     let byte = |part: Value<'_>| {
-        u8::try_from(number(part, what)?).map_err(|_| wrong(format!("{what} has {part}, which is no byte")))
+        u8::try_from(number(part, what)?).map_err(|_| wrong(format!("{what} has {part}, which is not a byte")))
     };
     Ok(Body::Bytes(elements(value, what)?.into_iter().map(byte).collect::<starlark::Result<_>>()?))
 }

@@ -72,8 +72,8 @@ fn in_call(function: &str) -> starlark::Result<()> {
     if script::is_in_call() {
         return Ok(());
     }
-    let at = "it was called at the top of the script or for the manifest, where there is no host";
-    Err(wrong(format!("{function} answers within a call only, and {at}: call it in a function that the call runs")))
+    let at = "it was called at the top level of the script or for the manifest, where there is no host";
+    Err(wrong(format!("{function} works only within a call, and {at}: call it in a function that the call runs")))
 }
 
 /// An object that may be missing.
@@ -88,5 +88,5 @@ fn optional_object(heap: Heap<'_>, text: Option<String>) -> starlark::Result<Val
 /// An object from the host.
 #[cfg(feature = "reconciler")]
 fn object<'v>(heap: Heap<'v>, text: &str) -> starlark::Result<Value<'v>> {
-    Ok(crate::values::from_json(heap, text, "what the host answered")?)
+    Ok(crate::values::from_json(heap, text, "the host's response")?)
 }

@@ -31,12 +31,12 @@ pub(crate) fn functions(builder: &mut GlobalsBuilder) {
             ("name", heap.alloc(name)),
             ("uid", uid.unwrap_or(none)),
         ];
-        let target = reference(heap.alloc(AllocDict(fields)), "what ref is given")?;
+        let target = reference(heap.alloc(AllocDict(fields)), "the argument of ref")?;
         Ok(reference_value(heap, &target))
     }
 
     fn ref_of<'v>(#[starlark(require = pos)] object: Value<'v>, heap: Heap<'v>) -> starlark::Result<Value<'v>> {
-        Ok(reference_value(heap, &reference(object, "what ref_of is given")?))
+        Ok(reference_value(heap, &reference(object, "the argument of ref_of")?))
     }
 
     fn sibling<'v>(
@@ -45,16 +45,16 @@ pub(crate) fn functions(builder: &mut GlobalsBuilder) {
         #[starlark(require = pos)] kind: &str,
         heap: Heap<'v>,
     ) -> starlark::Result<Value<'v>> {
-        let mut target = reference(object, "what sibling is given")?;
+        let mut target = reference(object, "the argument of sibling")?;
         (target.api_version, target.kind, target.uid) = (api_version.to_owned(), kind.to_owned(), None);
         Ok(reference_value(heap, &target))
     }
 
     fn owner_reference<'v>(#[starlark(require = pos)] owner: Value<'v>, heap: Heap<'v>) -> starlark::Result<Value<'v>> {
-        let target = reference(owner, "what owner_reference is given")?;
+        let target = reference(owner, "the argument of owner_reference")?;
         let Some(uid) = target.uid else {
             return Err(wrong(
-                "what owner_reference is given has no `uid`: only what the server has stored can own something",
+                "the argument of owner_reference has no `uid`: only an object that the server has stored can be an owner",
             ));
         };
         let texts = [("apiVersion", target.api_version), ("kind", target.kind), ("name", target.name), ("uid", uid)];
@@ -91,7 +91,7 @@ pub(crate) fn functions(builder: &mut GlobalsBuilder) {
         #[starlark(require = named, default = false)] binary: bool,
         heap: Heap<'v>,
     ) -> starlark::Result<Value<'v>> {
-        let what = "what quantity is given";
+        let what = "the argument of quantity";
         let read: Quantity = if let Some(text) = amount.unpack_str() {
             text.parse().map_err(|error| wrong(format!("{what}: {error}")))?
         } else {
@@ -108,7 +108,7 @@ pub(crate) fn functions(builder: &mut GlobalsBuilder) {
     }
 
     fn selector_text<'v>(#[starlark(require = pos)] selector: Value<'v>) -> starlark::Result<String> {
-        let what = "what selector_text is given";
+        let what = "the argument of selector_text";
         let wrong_with = |error| wrong(format!("{what}: {error}"));
         let mut given: serde_json::Value = serde_json::from_str(&json(selector, what)?).map_err(wrong_with)?;
         // The field is None if the object has no labels.

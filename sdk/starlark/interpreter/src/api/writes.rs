@@ -326,7 +326,7 @@ fn operation_value<'v>(heap: Heap<'v>, op: &str, fields: &[(&str, Value<'v>)], o
 }
 
 fn operation(value: Value<'_>) -> starlark::Result<Operation> {
-    let wanted = "what writes.op_create and its like return";
+    let wanted = "the result of writes.op_create or a similar function";
     let what = "an operation of writes.batch";
     let dict = DictRef::from_value(value).ok_or_else(|| misfit(what, value, wanted))?;
     let field = |name: &str| dict.get_str(name).ok_or_else(|| misfit(what, value, wanted));

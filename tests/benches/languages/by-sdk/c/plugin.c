@@ -1,4 +1,4 @@
-// What the prototype of the benchmark `languages` does, by the SDK.
+// Does the same as the prototype of the benchmark `languages`, with the SDK.
 #include <windlass.h>
 
 static const windlass_manifest manifest = {

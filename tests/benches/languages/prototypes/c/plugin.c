@@ -5,7 +5,8 @@
 
 #include "reconciler_plugin.h"
 
-// The bindings ask for it; the object that has it beside the description of the world is not needed, `windlass build` adds that.
+// The bindings require this symbol. It is usually in an object together with the description of the world, which is not
+// needed here because `windlass build` adds it.
 void __component_type_object_force_link_reconciler_plugin(void) {}
 
 typedef reconciler_plugin_string_t text;
@@ -18,7 +19,7 @@ void exports_windlass_plugin_reconciler_describe(exports_windlass_plugin_reconci
     reconciler_plugin_string_dup(ret, MANIFEST);
 }
 
-// What stands after the name of a member, up to what ends it.
+// The text from the name of a member to `end`.
 static text member(text json, const char *name, const char *end) {
     uint8_t *from = memmem(json.ptr, json.len, name, strlen(name));
     if (from == NULL) abort();
@@ -54,7 +55,7 @@ bool exports_windlass_plugin_reconciler_reconcile(exports_windlass_plugin_reconc
     return true;
 }
 
-// The generated bindings export the mapper, too. The manifest maps nothing by it.
+// The generated bindings also export the mapper. The manifest does not use it.
 bool exports_windlass_plugin_mapper_map(exports_windlass_plugin_mapper_change_batch_t *batch, exports_windlass_plugin_mapper_list_list_target_t *ret,
                                         reconciler_plugin_string_t *err) {
     (void)batch, (void)ret, (void)err;

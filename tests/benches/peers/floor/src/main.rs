@@ -1,5 +1,5 @@
-//! The floor: a bare program on kube's client that sends for each `WebApp` what a controller sends, and watches the
-//! same three kinds, without any queue or cache. It is no controller: it repairs nothing and retries nothing.
+//! The floor: a bare program with kube's client that sends the requests of a controller for each `WebApp`, and watches
+//! the same three kinds, without a queue or a cache. It is not a controller: it never repairs or retries.
 
 mod objects;
 
@@ -13,9 +13,9 @@ use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
 use kube::runtime::watcher::{self, Event, watcher};
 
-/// How many objects are at work at once.
+/// The number of objects that are processed at the same time.
 const CONCURRENT_OBJECTS_MAX: usize = 8;
-/// How many kinds are watched.
+/// The number of watched kinds.
 const KINDS: usize = 3;
 
 /// The API of each kind, in all namespaces.
@@ -50,7 +50,7 @@ impl Kinds {
     }
 }
 
-/// Says that it is ready once all kinds have been listed.
+/// Reports that the program is ready when all kinds are listed.
 #[derive(Default)]
 struct Listed(AtomicUsize);
 
@@ -93,7 +93,7 @@ async fn main() -> anyhow::Result<()> {
         .await
 }
 
-/// Sends all that a controller sends for a `WebApp` that is new, or whose Deployment has to change.
+/// Sends all requests of a controller for a new `WebApp`, or for one whose Deployment has to change.
 async fn write(kinds: &Kinds, app: &DynamicObject, is_new: bool, number: usize) -> anyhow::Result<()> {
     let name = app.metadata.name.as_deref().context("a WebApp has a name")?;
     let namespace = app.metadata.namespace.as_deref().context("a WebApp has a namespace")?;

@@ -1,4 +1,4 @@
-//! The objects to write: those that plugins/webapp writes.
+//! The objects that plugins/webapp writes.
 
 use k8s_openapi::jiff::Timestamp;
 use kube::api::DynamicObject;
@@ -51,7 +51,7 @@ pub(crate) fn status(app: &DynamicObject) -> Value {
     let count = format!("0 of {} replicas are ready", app.data["spec"]["replicas"]);
     let conditions = [
         condition("Ready", "False", "ReplicasNotReady", &count),
-        condition("Progressing", "True", "RollingOut", "the Deployment is on its way to this spec"),
+        condition("Progressing", "True", "RollingOut", "the Deployment is rolling out this spec"),
     ];
     let status = json!({
         "observedGeneration": app.metadata.generation, "readyReplicas": 0, "phase": "Pending", "conditions": conditions,

@@ -1,4 +1,4 @@
-//! The children of a `WebApp` as they should be, and whether they are so.
+//! The desired children of a `WebApp`, and the comparison with the existing ones.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ fn selector(app: &WebApp) -> BTreeMap<String, String> {
     [of("app.kubernetes.io/name", "webapp".to_owned()), of("app.kubernetes.io/instance", app.name_any())].into()
 }
 
-/// The plugin's to the letter: what one contender has made is as it should be for the next.
+/// Exactly the plugin's labels, so that a contender finds the objects of the previous one correct.
 fn labels(app: &WebApp) -> BTreeMap<String, String> {
     let mut labels = selector(app);
     labels.insert("app.kubernetes.io/managed-by".to_owned(), "windlass".to_owned());
@@ -71,7 +71,7 @@ pub(crate) fn service(app: &WebApp) -> Service {
     Service { metadata: metadata(app), spec: Some(spec), ..Service::default() }
 }
 
-/// Whether a child holds what is wanted of its kind.
+/// Whether a child contains the wanted fields of its kind.
 pub(crate) trait Child: Resource {
     fn holds(&self, wanted: &Self) -> bool;
 }
@@ -98,7 +98,7 @@ impl Child for Service {
     }
 }
 
-/// Whether a child has the owner, the labels and the fields that are wanted.
+/// Whether a child has the wanted owner, labels and fields.
 pub(crate) fn is_right<K: Child>(cached: &K, wanted: &K) -> bool {
     let labels = cached.labels();
     let controller =

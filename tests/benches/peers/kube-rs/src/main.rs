@@ -1,5 +1,6 @@
-//! The `WebApp` controller as a team would write it on `kube::runtime::Controller`: it does what plugins/webapp does,
-//! by server-side apply. It keeps its children in stores, so that it need not apply what is as it should be.
+//! The `WebApp` controller as a team would write it with `kube::runtime::Controller`. It does the same as
+//! plugins/webapp, with server-side apply. It keeps its children in stores, so that it does not apply correct children
+//! again.
 
 mod api;
 mod children;
@@ -24,7 +25,7 @@ use serde::de::DeserializeOwned;
 
 use api::WebApp;
 
-/// How many objects are reconciled at once.
+/// The number of objects that are reconciled at the same time.
 const CONCURRENT_RECONCILES_MAX: u16 = 8;
 
 struct Context {
@@ -36,24 +37,24 @@ struct Context {
 
 type Changes<K> = mpsc::UnboundedReceiver<Result<K, watcher::Error>>;
 
-/// All objects of a kind: a store, and the changes of it. A task of its own fills the store, also while the controller
-/// is not there yet, or has as many objects at work as it may.
+/// A store with all objects of a kind, and the stream of their changes. A separate task fills the store, even before
+/// the controller starts or while the controller has reached its limit of concurrent objects.
 fn watch<K>(client: &Client) -> (Store<K>, Changes<K>)
 where
     K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned + Send + Sync + 'static,
 {
     let (store, writer) = reflector::store();
-    // Nobody reads who manages which field.
+    // Managed fields are removed, because nothing reads them.
     let events = watcher(Api::all(client.clone()), watcher::Config::default())
         .default_backoff()
         .modify(|object: &mut K| object.managed_fields_mut().clear());
-    let (tell, changes) = mpsc::unbounded();
-    let telling = events.reflect(writer).touched_objects().for_each(move |change| {
-        // The controller may have ended.
-        let _ = tell.unbounded_send(change);
+    let (sender, changes) = mpsc::unbounded();
+    let sending = events.reflect(writer).touched_objects().for_each(move |change| {
+        // This fails only after the controller has ended.
+        let _ = sender.unbounded_send(change);
         future::ready(())
     });
-    tokio::spawn(telling);
+    tokio::spawn(sending);
     (store, changes)
 }
 
@@ -63,13 +64,13 @@ async fn main() -> anyhow::Result<()> {
     let (webapps, changed_webapps) = watch::<WebApp>(&client);
     let (deployments, changed_deployments) = watch::<Deployment>(&client);
     let (services, changed_services) = watch::<Service>(&client);
-    // With --pods all Pods are cached, too.
+    // With --pods, all Pods are also cached.
     let pods = std::env::args().any(|it| it == "--pods").then(|| watch::<Pod>(&client));
     let _pods = pods.map(|(store, changed)| {
         tokio::spawn(changed.for_each(|_| future::ready(())));
         store
     });
-    // Or children that are not listed yet would seem to be missing.
+    // Otherwise, children that are not listed yet would seem to be missing.
     future::try_join3(webapps.wait_until_ready(), deployments.wait_until_ready(), services.wait_until_ready()).await?;
     println!("ready");
     let events = Recorder::new(client.clone(), "webapp".to_owned().into());
@@ -93,7 +94,7 @@ async fn main() -> anyhow::Result<()> {
 
 async fn reconcile(app: Arc<WebApp>, context: Arc<Context>) -> Result<Action, kube::Error> {
     if app.metadata.deletion_timestamp.is_some() {
-        // The garbage collector takes the children: they are owned.
+        // The garbage collector deletes the children, because they have an owner.
         return Ok(Action::await_change());
     }
     let deployment = ensure(&app, &context, &context.deployments, children::deployment(&app)).await?;
@@ -107,7 +108,7 @@ async fn reconcile(app: Arc<WebApp>, context: Arc<Context>) -> Result<Action, ku
     Ok(Action::await_change())
 }
 
-/// Applies a child that is not as it should be, tells it by an Event, and returns the child.
+/// Applies a child that differs from the wanted one, reports that with an Event, and returns the child.
 async fn ensure<K>(app: &WebApp, context: &Context, store: &Store<K>, wanted: K) -> Result<Arc<K>, kube::Error>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + std::fmt::Debug,

@@ -6,7 +6,7 @@ use k8s_openapi::jiff::Timestamp;
 
 use crate::api::{WebApp, WebAppStatus};
 
-/// The new status. It equals the old one if nothing has changed.
+/// The new status, which equals the old one if nothing has changed.
 pub(crate) fn status(app: &WebApp, deployment: &Deployment) -> WebAppStatus {
     let (asked, generation) = (app.spec.replicas, app.metadata.generation);
     let report = deployment.status.clone().unwrap_or_default();
@@ -25,7 +25,7 @@ pub(crate) fn status(app: &WebApp, deployment: &Deployment) -> WebAppStatus {
     let ready_reason = if is_ready { "ReplicasReady" } else { "ReplicasNotReady" };
     let (progress_reason, progress) = match is_complete {
         true => ("RolledOut", "the Deployment runs this spec"),
-        false => ("RollingOut", "the Deployment is on its way to this spec"),
+        false => ("RollingOut", "the Deployment is rolling out this spec"),
     };
     let conditions = vec![
         condition(&known, generation, "Ready", is_ready, ready_reason, count),
@@ -44,7 +44,7 @@ fn condition(
 ) -> Condition {
     let status = if holds { "True" } else { "False" }.to_owned();
     let before = known.conditions.iter().find(|known| known.type_ == type_ && known.status == status);
-    // To the second, as it is written: with more digits it would never equal what is read back.
+    // Rounded to seconds, like the written value. With more digits, it would never equal the value that is read.
     let now = Timestamp::from_second(Timestamp::now().as_second()).unwrap_or_default();
     let last_transition_time = before.map_or(Time(now), |known| known.last_transition_time.clone());
     Condition {

@@ -19,15 +19,15 @@ type ObjectKind = windlass_plugin_types.ObjectKind
 type ObjectRef = windlass_plugin_types.ObjectRef
 type Page = windlass_plugin_types.Page
 
-// Objects whose declared index holds a value.
+// Objects whose declared index contains a value.
 type IndexMatch struct {
 	// The index's name in the manifest.
 	Index string
-	// The value that it must hold.
+	// The value that the index must contain.
 	Value string
 }
 
-// All conditions must hold.
+// Selects the objects to list. All conditions must hold.
 type ListQuery struct {
 	// The kind of the objects.
 	Kind windlass_plugin_types.ObjectKind
@@ -35,18 +35,18 @@ type ListQuery struct {
 	Namespace witTypes.Option[string]
 	// In Kubernetes' syntax, such as `app=web,tier in (front,back)`.
 	LabelSelector witTypes.Option[string]
-	// Only objects whose index holds a value.
+	// Only objects whose index contains a value.
 	Index witTypes.Option[IndexMatch]
 	// Only objects whose controller is the primary.
 	Owned bool
-	// Return only the values at these JSON pointers (RFC 6901), in their places, beside what identifies the object.
+	// Return only the object's identity and the values at these JSON pointers (RFC 6901), which keep their places.
 	// None: whole objects.
 	Fields witTypes.Option[[]string]
-	// How many objects a page may hold, at least 1. The host may return fewer.
+	// The most objects of a page, at least 1. The host may return fewer.
 	Limit uint32
-	// How many bytes a page may hold. None: the host's limit. A page holds at least one object.
+	// The most bytes of a page. None: the host's limit. A page contains at least one object.
 	MaxBytes witTypes.Option[uint32]
-	// The `next-token` of the page before, from the same call and with the same conditions.
+	// The `next-token` of the previous page, from the same call and with the same conditions.
 	PageToken witTypes.Option[string]
 }
 

@@ -11,11 +11,11 @@ import (
 	"unsafe"
 )
 
-// A point in time, counted from 1970-01-01T00:00:00Z; the seconds last until 2106.
+// A point in time, counted from 1970-01-01T00:00:00Z. The seconds last until 2106.
 type Instant struct {
 	// Whole seconds.
 	Seconds uint32
-	// Nanoseconds of the second that has begun.
+	// Nanoseconds within the second.
 	Nanoseconds uint32
 }
 

@@ -15,35 +15,35 @@ type Request = windlass_plugin_types.Request
 type Failure = windlass_plugin_types.Failure
 type Event = windlass_plugin_types.Event
 
-// All that a composition may depend on.
+// The input of a composition, which must not depend on anything else.
 type CompositionRequest struct {
-	// Its `object` is none: the primary is `parent`.
+	// The call's request. Its `object` is none: the primary is `parent`.
 	Request windlass_plugin_types.Request
-	// The primary, as cached when the call began.
+	// The primary as cached when the call began.
 	Parent string
 	// The objects of the owned kinds whose controller is the parent.
 	Children []string
 	// The objects of the other watches that map to the parent.
 	Related []string
-	// The operator's configuration: the document that `config.get` returns.
+	// The operator's configuration, the same document as `config.get` returns.
 	Config string
 }
 
-// What should be.
+// The desired children, and what to report about the parent.
 type Composition struct {
-	// Every child that should exist, each as a set of fields to apply: of an owned kind, with a name, and where the
-	// parent can own it. If one of them is wrong, nothing of the answer is applied.
+	// Every child that should exist, as a set of fields to apply. Each has an owned kind and a name, and is in a place
+	// where the parent can own it. If a child is invalid, nothing of the answer is applied.
 	Children []string
-	// The parent's new status. None: leave it as it is.
+	// The parent's new status. None leaves it as it is.
 	Status witTypes.Option[string]
-	// Events to send, as by `events.emit`.
+	// Events to send, as with `events.emit`.
 	Events []windlass_plugin_types.Event
-	// Compose again after so many milliseconds, also if nothing changes.
+	// Compose again after this many milliseconds, even if nothing changes.
 	RequeueAfterMs witTypes.Option[uint32]
-	// Says that no children at all is meant, so that existing ones may be pruned. Not needed while the parent is being
-	// deleted.
+	// Declares that having no children is intended, so that existing children may be pruned. Not needed while the
+	// parent is being deleted.
 	AllowEmpty bool
-	// Says of a parent that is being deleted that it may go: the host takes the finalizer off once everything else of the
-	// answer has been brought about. Only with the option `finalizer`; without it, such a parent is not composed.
+	// Releases a parent that is being deleted: the host removes the finalizer once it has carried out the rest of the
+	// answer. Only with the option `finalizer`; without it, such a parent is not composed.
 	Finalized bool
 }

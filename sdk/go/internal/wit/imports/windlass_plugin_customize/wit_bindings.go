@@ -13,14 +13,15 @@ import (
 type Request = windlass_plugin_types.Request
 type Failure = windlass_plugin_types.Failure
 
-// Objects of one watch: those that meet all of it.
+// Selects objects of one watch: those that meet all conditions.
 type RelatedRule struct {
 	// The name of the watch in the manifest, which maps it by `customize`.
 	Watch string
-	// Where they are. None: in the parent's namespace or in none; for a cluster-scoped parent: anywhere.
+	// Their namespace. None: the parent's namespace, and cluster-scoped objects; for a cluster-scoped parent: any
+	// namespace.
 	Namespace witTypes.Option[string]
 	// Their names. Empty: any.
 	Names []string
-	// A selector of their labels in Kubernetes' syntax. None: any.
+	// A label selector in Kubernetes' syntax. None: any labels.
 	LabelSelector witTypes.Option[string]
 }

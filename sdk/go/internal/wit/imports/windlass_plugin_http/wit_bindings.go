@@ -19,7 +19,7 @@ const (
 	Body_Bytes uint8 = 1
 )
 
-// Text is a body in UTF-8. Other bodies are bytes.
+// A body: text in UTF-8, or bytes.
 type Body struct {
 	tag   uint8
 	value any
@@ -50,31 +50,31 @@ func MakeBodyBytes(value []uint8) Body {
 	return Body{Body_Bytes, value}
 }
 
-// What to send.
+// The request to send.
 type Request struct {
-	// Such as `GET`.
+	// The method, such as `GET`.
 	Method string
-	// With scheme and host, such as `https://api.example.com/v1/things?limit=10`.
-	// Beginning with `https://` or `http://`, without user name; a host outside of ASCII in punycode, an IPv4 address as four
-	// decimal numbers. What must be percent-encoded is.
+	// The URL with scheme and host, such as `https://api.example.com/v1/things?limit=10`.
+	// It begins with `https://` or `http://`, and has no user name. A host with non-ASCII characters is in punycode,
+	// and an IPv4 address is four decimal numbers. Characters that must be percent-encoded are.
 	Url string
-	// Those that are about the connection (`host`, `connection`, `content-length`, `transfer-encoding`, `proxy-…` and so on)
-	// are the host's.
-	// Name and value. A name may occur more than once.
+	// Names and values. A name may occur more than once.
+	// The host sets the headers about the connection (`host`, `connection`, `content-length`, `transfer-encoding`,
+	// `proxy-…` and so on).
 	Headers []witTypes.Tuple2[string, string]
 	// None: no body.
 	Body witTypes.Option[Body]
-	// For the whole exchange. None: the host's limit.
+	// The limit of the whole exchange. None: the host's limit.
 	TimeoutMs witTypes.Option[uint32]
 }
 
-// What came back, whole.
+// The whole response.
 type Response struct {
-	// Such as 200.
+	// The status, such as 200.
 	Status uint16
-	// Names in lower case.
+	// Names and values. Names are in lower case.
 	Headers []witTypes.Tuple2[string, string]
-	// Text if it is UTF-8.
+	// The body: text if it is UTF-8, otherwise bytes.
 	Body Body
 }
 
@@ -85,9 +85,9 @@ const (
 	HttpReason_InvalidRequest uint8 = 1
 	// The name could not be resolved.
 	HttpReason_Dns uint8 = 2
-	// No connection came about.
+	// No connection could be made.
 	HttpReason_Connect uint8 = 3
-	// The peer's certificate or the handshake.
+	// The peer's certificate or the handshake failed.
 	HttpReason_Tls uint8 = 4
 	// The exchange took longer than the request or the host allows.
 	HttpReason_Timeout uint8 = 5
@@ -95,18 +95,18 @@ const (
 	HttpReason_TooLarge uint8 = 6
 	// The peer broke the protocol or the connection.
 	HttpReason_Protocol uint8 = 7
-	// A reason without a case here: see `message`.
+	// A reason that has no case here: see `message`.
 	HttpReason_Other uint8 = 8
 )
 
-// Why a request brought no response.
+// The reason why a request got no response.
 type HttpReason = uint8
 
-// A request that brought no response.
+// A request that got no response.
 type HttpError struct {
 	// The class of the failure.
 	Reason HttpReason
-	// The text for people.
+	// The message for people.
 	Message string
 }
 

@@ -20,16 +20,16 @@ type ObjectRef = windlass_plugin_types.ObjectRef
 type Page = windlass_plugin_types.Page
 
 const (
-	// All of it.
+	// The whole object.
 	View_Whole uint8 = 0
-	// Its `apiVersion`, `kind` and `metadata`. The server sends no more, where it can.
+	// Its `apiVersion`, `kind` and `metadata`. If the server supports it, it sends no more.
 	View_Metadata uint8 = 1
-	// The values at these JSON pointers (RFC 6901), in their places, beside what identifies the object. The server
-	// sends all of it, and the host cuts.
+	// The object's identity and the values at these JSON pointers (RFC 6901), which keep their places. The server
+	// sends the whole object, and the host selects the values.
 	View_Fields uint8 = 2
 )
 
-// What is returned of an object.
+// The part of an object to return.
 type View struct {
 	tag   uint8
 	value any
@@ -56,7 +56,7 @@ func MakeViewFields(value []string) View {
 	return View{View_Fields, value}
 }
 
-// All conditions must hold.
+// Selects the objects to list. All conditions must hold.
 type ListQuery struct {
 	// The kind of the objects.
 	Kind windlass_plugin_types.ObjectKind
@@ -66,39 +66,40 @@ type ListQuery struct {
 	LabelSelector witTypes.Option[string]
 	// In Kubernetes' syntax, such as `spec.nodeName=n1`, as far as the API supports it for the kind.
 	FieldSelector witTypes.Option[string]
-	// What is returned of each object.
+	// The part of each object to return.
 	View View
-	// How many objects a page may hold, at least 1. The host may return fewer.
+	// The most objects of a page, at least 1. The host may return fewer.
 	Limit uint32
-	// The `next-token` of the page before, with the same conditions.
+	// The `next-token` of the previous page, with the same conditions.
 	PageToken witTypes.Option[string]
 }
 
-// A part of a log.
+// Selects a part of a log.
 type LogQuery struct {
-	// The Pod, without its `uid`: the server does not test it. Without a namespace it is meant beside the primary.
+	// The Pod, without its `uid`, which the server does not check. Without a namespace, the Pod is in the primary's
+	// namespace.
 	Target windlass_plugin_types.ObjectRef
 	// None: the only container.
 	Container witTypes.Option[string]
-	// The log of the container before this one, which has ended.
+	// Read the log of the container's previous, terminated run.
 	Previous bool
-	// Only so many of the last lines.
+	// Only this many of the last lines.
 	TailLines witTypes.Option[uint32]
-	// Only what is no older than this. Rounded up to whole seconds.
+	// The maximum age of a line, rounded up to whole seconds.
 	SinceMs witTypes.Option[uint32]
-	// How many bytes are read. None: as many as the host returns at once.
+	// The number of bytes to read. None: as many as the host returns at once.
 	LimitBytes witTypes.Option[uint32]
 }
 
 // How the API server serves a kind.
 type ServedKind struct {
-	// The plural by which paths and permissions name it, such as `deployments`.
+	// The plural name of the kind in paths and permissions, such as `deployments`.
 	Resource string
-	// Its objects are in namespaces.
+	// Whether its objects are namespaced.
 	Namespaced bool
-	// Such as `get` and `watch`.
+	// The verbs, such as `get` and `watch`.
 	Verbs []string
-	// Such as `status` and `scale`.
+	// The subresources, such as `status` and `scale`.
 	Subresources []string
 }
 

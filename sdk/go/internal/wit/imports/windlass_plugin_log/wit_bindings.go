@@ -15,17 +15,17 @@ import (
 const (
 	// Every detail.
 	Level_Trace uint8 = 0
-	// For those who look for a fault.
+	// Information for finding faults.
 	Level_Debug uint8 = 1
-	// What was done.
+	// A completed action.
 	Level_Info uint8 = 2
-	// What someone should look at.
+	// A problem that someone should look at.
 	Level_Warn uint8 = 3
 	// What failed.
 	Level_Error uint8 = 4
 )
 
-// How much a line matters.
+// The importance of a line.
 type Level = uint8
 
 //go:wasmimport windlass:plugin/log@0.2.0 log

@@ -15,7 +15,7 @@ type Json = string
 type Change struct {
 	// The state before. None: the object is new.
 	Old witTypes.Option[string]
-	// The state now. None: the object has gone, and `old` is its last known state.
+	// The state now. None: the object was deleted, and `old` is its last known state.
 	New witTypes.Option[string]
 }
 
@@ -25,11 +25,11 @@ type ChangeBatch struct {
 	Controller string
 	// The name of the watch in the manifest.
 	Watch string
-	// In the order in which they came; at least one.
+	// The changes in the order in which they arrived; at least one.
 	Changes []Change
 }
 
-// The place of an object within its kind.
+// The namespace and name of an object within its kind.
 type ObjectKey struct {
 	// None for a cluster-scoped object.
 	Namespace witTypes.Option[string]
@@ -37,22 +37,23 @@ type ObjectKey struct {
 	Name string
 }
 
-// A value of an index.
+// A value in an index.
 type IndexValue struct {
 	// The name of an index that the manifest declares for the primary.
 	Index string
-	// The value. Of an index of selectors: labels, as in `app=web,tier=front`, which finds the selectors that they match.
+	// The value. For an index of selectors it is a set of labels, such as `app=web,tier=front`: they find the
+	// selectors that match them.
 	Value string
 }
 
 const (
-	// The one with this key. If there is none, nobody runs.
+	// The primary with this key, which need not exist.
 	Target_Primary uint8 = 0
-	// All with this value in an index, in whichever namespace.
+	// All primaries with this value in an index, in any namespace.
 	Target_Indexed uint8 = 1
 )
 
-// Primaries that a change concerns.
+// Selects primaries that a change concerns.
 type Target struct {
 	tag   uint8
 	value any

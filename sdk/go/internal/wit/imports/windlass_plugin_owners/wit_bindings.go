@@ -17,11 +17,11 @@ type ApiError = windlass_plugin_types.ApiError
 type ObjectKind = windlass_plugin_types.ObjectKind
 type ObjectRef = windlass_plugin_types.ObjectRef
 
-// What a claim has changed.
+// The changes of a claim.
 type Claimed struct {
-	// Those that the primary controls from now on.
+	// The objects that the primary controls from now on.
 	Adopted []windlass_plugin_types.ObjectRef
-	// Those that it controls no longer.
+	// The objects that it no longer controls.
 	Released []windlass_plugin_types.ObjectRef
 }
 

@@ -14,8 +14,9 @@ type Json = string
 type Request = windlass_plugin_types.Request
 type Failure = windlass_plugin_types.Failure
 
-// How a reconcile ended that has not failed.
+// The result of a reconcile without a failure.
 type Outcome struct {
-	// Run again after so many milliseconds, which is not a failure. None: nothing is left to do until something changes.
+	// Run again after this many milliseconds, which is not a failure. None: nothing is left to do until something
+	// changes.
 	RequeueAfterMs witTypes.Option[uint32]
 }

@@ -15,19 +15,19 @@ import (
 
 type ObjectRef = windlass_plugin_types.ObjectRef
 
-// One thing that has queued the key.
+// One event that has queued the key.
 type Trigger struct {
-	// What happened, in CamelCase; later hosts may tell others.
+	// The kind of event, in CamelCase; later hosts may have other ones.
 	//
-	// - `Changed`: `object` is new or has changed, `Deleted`: it has gone;
-	// - `Start`: the controller has begun, or the first list of a watch has come;
-	// - `Resync`: its time has come round;
-	// - `RequeueAfter`: the call before has asked for it; `Retry`: it has failed;
-	// - `Swap`: this is another build of the plugin; `Configuration`: its configuration or its grants have changed.
+	// - `Changed`: `object` is new or has changed. `Deleted`: it was deleted.
+	// - `Start`: the controller has started, or the first list of a watch has arrived.
+	// - `Resync`: the resync interval has passed.
+	// - `RequeueAfter`: the previous call has asked for it. `Retry`: the previous call has failed.
+	// - `Swap`: this is another build of the plugin. `Configuration`: its configuration or its grants have changed.
 	Reason string
 	// The name of the watch, if the manifest gives it one.
 	Watch witTypes.Option[string]
-	// The object, as far as it was one.
+	// The object, if the event was about one.
 	Object witTypes.Option[windlass_plugin_types.ObjectRef]
 }
 

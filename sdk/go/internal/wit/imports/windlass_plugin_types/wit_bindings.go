@@ -9,22 +9,22 @@ import (
 	witTypes "go.bytecodealliance.org/pkg/wit/types"
 )
 
-// A JSON document as text. A Kubernetes object always carries `apiVersion` and `kind`, both ways: the host adds
-// them where the API server leaves them out, as it does in the items of a list.
+// A JSON document as text. A Kubernetes object always has `apiVersion` and `kind`, in both directions: the host adds
+// them if the API server leaves them out, as in the items of a list.
 type Json = string
 
 // A kind of object, named as in a manifest: `apps/v1` and `Deployment`.
 type ObjectKind struct {
 	// Group and version; the core group is left out, as in `v1`.
 	ApiVersion string
-	// In CamelCase and the singular.
+	// The kind's name, in CamelCase and singular.
 	Kind string
 }
 
-// One object. With a `uid`, it is that incarnation of the name only: when the name belongs to another one, a read
-// finds nothing and a write fails with `conflict`.
+// A reference to one object. With a `uid`, it does not match another object of the same name: then a read finds
+// nothing and a write fails with `conflict`.
 type ObjectRef struct {
-	// None: the cluster that the host works on. There is no other today: naming one is an error.
+	// None: the cluster that the host works on. There is no other cluster today, so naming one is an error.
 	Cluster witTypes.Option[string]
 	// Group and version, as in `object-kind`.
 	ApiVersion string
@@ -32,9 +32,9 @@ type ObjectRef struct {
 	Kind string
 	// None for a cluster-scoped object.
 	Namespace witTypes.Option[string]
-	// The name, which is the object's own in its kind and namespace.
+	// The name, which is unique in the object's kind and namespace.
 	Name string
-	// None: whichever incarnation has the name now.
+	// None: the object that has the name now.
 	Uid witTypes.Option[string]
 }
 
@@ -43,8 +43,8 @@ const (
 	ApiReason_NotFound uint8 = 0
 	// The name of the object to create is taken (409).
 	ApiReason_AlreadyExists uint8 = 1
-	// The object is not at the version or the incarnation that the request names, or another field manager owns a
-	// field that it applies.
+	// The object does not have the version or the UID that the request names, or another field manager owns an applied
+	// field.
 	ApiReason_Conflict uint8 = 2
 	// The server's validation refused the object (422).
 	ApiReason_Invalid uint8 = 3
@@ -60,9 +60,10 @@ const (
 	ApiReason_TooManyRequests uint8 = 8
 	// The page token or the version is too old (410).
 	ApiReason_Expired uint8 = 9
-	// The request took longer than its time. For a write that may have been carried out see `unknown-outcome`.
+	// The request took too long. If it was a write that may have been carried out, the reason is `unknown-outcome`
+	// instead.
 	ApiReason_Timeout uint8 = 10
-	// The write was sent and its result is not known. The host settles it before the key runs again.
+	// The write was sent and its result is unknown. The host finds it out before the key runs again.
 	ApiReason_UnknownOutcome uint8 = 11
 	// This replica may no longer act for the plugin. The request was not sent.
 	ApiReason_LeaseLost uint8 = 12
@@ -70,93 +71,94 @@ const (
 	ApiReason_ReadOnly uint8 = 13
 	// The server could not be reached or failed (5xx).
 	ApiReason_ServerError uint8 = 14
-	// What was to be sent, or what came back, exceeds a limit of the server (413) or of the host.
+	// The request or the response exceeds a limit of the server (413) or of the host.
 	ApiReason_TooLarge uint8 = 15
-	// A reason without a case here: see `status-reason`.
+	// A reason that has no case here: see `status-reason`.
 	ApiReason_Other uint8 = 16
 )
 
-// Why a request to the API, or to the host's cache of it, failed.
+// The reason why a request to the API, or to the host's cache of it, failed.
 type ApiReason = uint8
 
 // A failed request to the API, or to the host's cache of it.
 type ApiError struct {
-	// The HTTP status, or the one that fits best if the request never reached the server.
+	// The HTTP status, or the closest one if the request never reached the server.
 	Code uint16
 	// The class of the failure, by which the host decides how to retry.
 	Reason ApiReason
-	// The reason in the form of Kubernetes' `Status.reason`, such as `Conflict` or `NotGranted`; always set. Reasons
-	// that are added later reach older plugins as `other` and are told apart here.
+	// The reason in the form of Kubernetes' `Status.reason`, such as `Conflict` or `NotGranted`; always set. A reason
+	// that was added later is `other` for older plugins, and has its actual name here.
 	StatusReason string
-	// The text for people.
+	// The message for people.
 	Message string
-	// How long to wait before trying again, if the server said so.
+	// The time to wait before a retry, if the server has set it.
 	RetryAfterMs witTypes.Option[uint32]
 	// The API verb, such as `get` or `patch`.
 	Verb string
 	// Resource, group and subresource, such as `pods` or `deployments.apps/scale`.
 	Resource string
-	// The object, if the request was about a single one.
+	// The object, if the request was about a single object.
 	Object witTypes.Option[ObjectRef]
 }
 
-// One thing that went wrong in a call. A call attempts all its operations and reports all that failed.
+// One failure in a call. A call attempts all its operations and reports all that failed.
 type Failure struct {
-	// The text for people. With `api`: what goes before the error's own text, if anything, such as what was being done.
+	// The message for people. With `api`, it is put in front of the API error's message, and may be empty; for
+	// example, it names the attempted action.
 	Message string
-	// The API error behind it, passed on as it came: the host knows from its reason how to retry.
+	// The API error that caused the failure, passed on unchanged: the host decides by its reason how to retry.
 	Api witTypes.Option[ApiError]
-	// Not worth another attempt until something changes.
+	// Do not retry until something changes.
 	Terminal bool
-	// When another attempt is worth it at the earliest: the backoff may be longer. At most ten minutes count.
+	// The minimum delay of the retry, limited to ten minutes. The backoff may be longer.
 	RetryAfterMs witTypes.Option[uint32]
 }
 
-// Which object a call is about.
+// The object that a call is about, and the context of the call.
 type Request struct {
 	// The controller's name in the manifest.
 	Controller string
-	// None: the cluster that the host works on, as today always.
+	// None: the cluster that the host works on. Today it is always none.
 	Cluster witTypes.Option[string]
 	// None for a cluster-scoped primary.
 	Namespace witTypes.Option[string]
 	// The primary's name.
 	Name string
-	// The last known UID, also of a primary that has gone. None: the host has never seen it.
+	// The last known UID, even if the primary is deleted. None: the host has never seen the primary.
 	Uid witTypes.Option[string]
-	// The primary as cached when the call began. None: it is not in the watch's scope, usually because it is gone.
+	// The primary as cached when the call began. None: it is not in the watch's scope, usually because it was deleted.
 	Object witTypes.Option[string]
-	// The primary is being deleted and waits for its finalizers.
+	// Whether the primary is being deleted and waits for its finalizers.
 	Deleting bool
-	// How many retries of this key were counted since its last success, 0 at first.
+	// The number of counted retries of this key since its last success, initially 0.
 	Attempt uint32
-	// The trace that logs, spans and API requests of this call belong to.
+	// The trace of this call's logs, spans and API requests.
 	TraceId string
 }
 
 const (
-	// It says what was done.
+	// The event reports an action.
 	EventType_Normal uint8 = 0
-	// It says what went wrong or may go wrong.
+	// The event reports a problem, or a possible one.
 	EventType_Warning uint8 = 1
 )
 
-// Whether someone should look at it.
+// Whether someone should look at the event.
 type EventType = uint8
 
 // An event, as in `events.k8s.io/v1`.
 type Event struct {
-	// None: the primary.
+	// The object that the event is about. None: the primary.
 	Regarding witTypes.Option[ObjectRef]
-	// Another object that has to do with it.
+	// A second, related object.
 	Related witTypes.Option[ObjectRef]
-	// Whether someone should look at it.
+	// Whether someone should look at the event.
 	EventType EventType
-	// Why, in CamelCase, for machines.
+	// The reason, in CamelCase, for machines.
 	Reason string
-	// What was done, in CamelCase, for machines.
+	// The action, in CamelCase, for machines.
 	Action string
-	// The text for people.
+	// The message for people.
 	Note string
 }
 
@@ -164,6 +166,6 @@ type Event struct {
 type Page struct {
 	// The objects.
 	Items []string
-	// The token of the next page. None: this is the last one.
+	// The token of the next page. None: this is the last page.
 	NextToken witTypes.Option[string]
 }

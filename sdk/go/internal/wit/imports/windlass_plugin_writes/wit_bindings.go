@@ -21,13 +21,13 @@ type ObjectRef = windlass_plugin_types.ObjectRef
 const (
 	// Refuse the object.
 	FieldValidation_Strict uint8 = 0
-	// Drop them and answer with a warning, which the host logs.
+	// Drop them and return a warning, which the host logs.
 	FieldValidation_Warn uint8 = 1
 	// Drop them.
 	FieldValidation_Ignore uint8 = 2
 )
 
-// What the server does with unknown and duplicate fields.
+// How the server treats unknown and duplicate fields.
 type FieldValidation = uint8
 
 const (
@@ -39,7 +39,7 @@ const (
 	PatchType_Strategic uint8 = 2
 )
 
-// How a patch is written.
+// The form of a patch.
 type PatchType = uint8
 
 const (
@@ -51,21 +51,21 @@ const (
 	Propagation_Orphan uint8 = 2
 )
 
-// What happens to the objects that the deleted one owns.
+// What happens to the dependents of a deleted object.
 type Propagation = uint8
 
-// A part of an object that has a path of its own.
+// A part of an object that has its own path.
 type Subresource struct {
-	// Such as `status`, `scale` or `eviction`.
+	// The name, such as `status`, `scale` or `eviction`.
 	Name string
-	// Whose subresource it is. None: the body names it. Needed where the body is of another kind, as for `scale`,
-	// `eviction`, `binding` and `token`.
+	// The object whose subresource it is. None: the body names it. It must be set if the body has another kind, as for
+	// `scale`, `eviction`, `binding` and `token`.
 	Parent witTypes.Option[windlass_plugin_types.ObjectRef]
 }
 
-// How to write.
+// The options of a write.
 type WriteOptions struct {
-	// Write to a subresource. None: to the object.
+	// Write to a subresource. None: to the object itself.
 	Subresource witTypes.Option[Subresource]
 	// The optimistic lock: fail with `conflict` unless the object still has this version.
 	ResourceVersion witTypes.Option[string]
@@ -73,39 +73,39 @@ type WriteOptions struct {
 	Owned bool
 	// Apply only: take over fields that other managers own.
 	Force bool
-	// The server checks the change and answers as if it were made.
+	// The server checks the change and responds as if it had made it.
 	DryRun bool
-	// What to do with fields that the kind does not have.
+	// How the server treats unknown and duplicate fields.
 	FieldValidation FieldValidation
-	// Write as a field manager of its own, whose name ends with `/` and this: at most 32 of `a` to `z`, `0` to `9` and
-	// `-`, like a DNS label. An apply drops the fields that its own manager applied before: with two managers, two
-	// controllers of a plugin can apply two parts of one object. None: the plugin's field manager.
+	// Use another field manager, whose name is the plugin's, followed by `/` and this suffix: at most 32 of `a` to
+	// `z`, `0` to `9` and `-`, like a DNS label. An apply drops the fields that its own manager applied before. With
+	// two managers, two controllers of a plugin can apply two parts of one object. None: the plugin's field manager.
 	ManagerSuffix witTypes.Option[string]
 }
 
-// How to delete.
+// The options of a deletion.
 type DeleteOptions struct {
 	// Fail with `conflict` unless the object still has this version.
 	ResourceVersion witTypes.Option[string]
-	// What happens to the objects that it owns.
+	// What happens to the object's dependents.
 	Propagation Propagation
-	// Rounded up to whole seconds. None: the default of the object's kind.
+	// The grace period, rounded up to whole seconds. None: the default of the object's kind.
 	GracePeriodMs witTypes.Option[uint32]
-	// The server checks the deletion and answers as if it were made.
+	// The server checks the deletion and responds as if it had made it.
 	DryRun bool
 }
 
-// Some objects of a kind. All conditions must hold.
+// Selects objects of a kind. All conditions must hold.
 type Collection struct {
 	// The kind of the objects.
 	Kind windlass_plugin_types.ObjectKind
-	// None: for a namespaced kind, the primary's namespace. There is no collection over namespaces.
+	// None: for a namespaced kind, the primary's namespace. A collection never spans several namespaces.
 	Namespace witTypes.Option[string]
 	// In Kubernetes' syntax, such as `app=web,tier in (front,back)`.
 	LabelSelector witTypes.Option[string]
 	// In Kubernetes' syntax, as far as the API supports it for the kind.
 	FieldSelector witTypes.Option[string]
-	// Says that all objects of the kind and namespace are meant. Without it, one of the selectors must select.
+	// Select all objects of the kind and namespace. Without it, at least one selector is required.
 	All bool
 }
 
@@ -113,7 +113,7 @@ type Collection struct {
 type ObjectWrite struct {
 	// The object, or the fields to apply.
 	Object string
-	// How to write it.
+	// The options of the write.
 	Options WriteOptions
 }
 
@@ -121,11 +121,11 @@ type ObjectWrite struct {
 type PatchWrite struct {
 	// The object to patch.
 	Target windlass_plugin_types.ObjectRef
-	// How the patch is written.
+	// The form of the patch.
 	PatchType PatchType
 	// The patch.
 	Patch string
-	// How to write it.
+	// The options of the write.
 	Options WriteOptions
 }
 
@@ -133,7 +133,7 @@ type PatchWrite struct {
 type DeleteWrite struct {
 	// The object to delete.
 	Target windlass_plugin_types.ObjectRef
-	// How to delete it.
+	// The options of the deletion.
 	Options DeleteOptions
 }
 
