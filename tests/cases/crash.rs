@@ -139,7 +139,7 @@ async fn start_host(server: &Server, proxy: &Proxied, plugins: &Path) -> anyhow:
 }
 
 fn rests(parent: &Parent) -> bool {
-    parent.is_converged() && parent.is_told()
+    parent.is_converged() && parent.is_reported()
 }
 
 /// Three Pods are created, and two of them are deleted again.
@@ -183,7 +183,7 @@ async fn a_webapp_with_crashes(kind: Kind, last: u64) -> anyhow::Result<()> {
                 "apiVersion": "apps.kubedojo.io/v1beta1", "kind": "WebApp",
                 "metadata": {"name": name}, "spec": {"image": "nginx", "replicas": 2},
             });
-            let runs = |parent: &Parent| parent.live.len() == 2 && parent.is_told();
+            let runs = |parent: &Parent| parent.live.len() == 2 && parent.is_reported();
             let trap = Trap::set(&scene.proxy, "(webapp@", side, write);
             let made = scene.server.objects().apply(&app).await?;
             let parent = uid(&made)?.to_owned();

@@ -144,7 +144,7 @@ impl Model {
                 let it = &mut self.replicas[replica];
                 it.states_read = (it.states_read + 1).min(self.states.len() - 1);
                 let state = self.states[it.states_read].clone();
-                it.rejections.hear(state.into_iter().map(|state| (plugin.clone(), state)).collect());
+                it.rejections.take_shared(state.into_iter().map(|state| (plugin.clone(), state)).collect());
             }
         }
         for it in &self.replicas {
