@@ -10,7 +10,7 @@ use rand::rngs::StdRng;
 use serde_json::Value;
 use windlass_manifest::{Manifest, ManifestError, is_dns_label};
 
-use crate::abi::v0_2_0;
+use crate::abi::v0_3_0;
 use crate::component::{check_imports, entry, functions, imports};
 use crate::counters::PluginCounters;
 use crate::load_error::{LoadError, LoadProblem, explained};
@@ -147,7 +147,7 @@ fn plugin_name(path: &Path) -> Result<String, LoadProblem> {
 }
 
 /// Calls `describe` in both worlds, and returns the answer if it is the same.
-async fn describe(shared: &Arc<Shared>, code: &Arc<v0_2_0::LinkedPlugin>) -> Result<Value, LoadProblem> {
+async fn describe(shared: &Arc<Shared>, code: &Arc<v0_3_0::LinkedPlugin>) -> Result<Value, LoadProblem> {
     let mut answers = Vec::with_capacity(WORLDS.len());
     for (now, seed) in WORLDS {
         let world = DescribeWorld { now, random: StdRng::seed_from_u64(seed) };

@@ -14,7 +14,7 @@ use windlass_core::call::ports::{CallContext, Ports, Reads};
 use windlass_core::queue::outcome::CallResult;
 use windlass_manifest::{EntryPoint, Manifest};
 
-use crate::abi::{AbiVersion, v0_2_0};
+use crate::abi::{AbiVersion, v0_3_0};
 use crate::artefacts::Pinned;
 use crate::call::{self, Callee};
 use crate::counters::{PluginCounters, PluginStats};
@@ -118,7 +118,7 @@ pub(crate) struct Improvement {
 /// The code to call. Better code for the same component may replace it; a call continues with the code that it began
 /// with.
 pub(crate) struct Code {
-    pub(crate) linked: Arc<v0_2_0::LinkedPlugin>,
+    pub(crate) linked: Arc<v0_3_0::LinkedPlugin>,
     /// Keeps the cache's file in use. `None` if it is not cached.
     pub(crate) pinned: Option<Arc<Pinned>>,
 }
@@ -314,7 +314,7 @@ impl Plugin {
         Customized { answer, cpu: cpu.used(), left }
     }
 
-    fn code(&self) -> Arc<v0_2_0::LinkedPlugin> {
+    fn code(&self) -> Arc<v0_3_0::LinkedPlugin> {
         self.code.read().unwrap_or_else(PoisonError::into_inner).linked.clone()
     }
 
@@ -363,7 +363,7 @@ impl Plugin {
         let _ = ended.wait_for(|ended| *ended).await;
     }
 
-    fn callee<'a>(&'a self, code: &'a Arc<v0_2_0::LinkedPlugin>, limits: &CallLimits, cpu: &'a CpuTime) -> Callee<'a> {
+    fn callee<'a>(&'a self, code: &'a Arc<v0_3_0::LinkedPlugin>, limits: &CallLimits, cpu: &'a CpuTime) -> Callee<'a> {
         let shared = &*self.shared;
         Callee {
             shared,

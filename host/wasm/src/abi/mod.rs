@@ -1,7 +1,7 @@
 //! The versions of the WIT package that this host supports, one module each. The newest contains the behaviour; an
 //! older one converts its types and delegates.
 
-pub(crate) mod v0_2_0;
+pub(crate) mod v0_3_0;
 
 use std::fmt;
 

@@ -15,7 +15,7 @@ use windlass_core::call::ports::{CallContext, Reads};
 use windlass_core::queue::outcome::CallResult;
 
 use super::{Callee, Question, check_size};
-use crate::abi::v0_2_0::Instance;
+use crate::abi::v0_3_0::Instance;
 use crate::counters::PluginCounters;
 use crate::entry::Export;
 use crate::memory::Held;

@@ -5,9 +5,9 @@ use windlass_core::budget::fair::LEAVES_THREAD_AFTER;
 use windlass_core::call::ports;
 use windlass_core::error;
 
-use crate::abi::v0_2_0::bindings::windlass::plugin::cache::{Host, ListQuery};
-use crate::abi::v0_2_0::bindings::windlass::plugin::types::{ApiError, ObjectRef, Page};
-use crate::abi::v0_2_0::convert;
+use crate::abi::v0_3_0::bindings::windlass::plugin::cache::{Host, ListQuery};
+use crate::abi::v0_3_0::bindings::windlass::plugin::types::{ApiError, ObjectRef, Page};
+use crate::abi::v0_3_0::convert;
 use crate::imports::{RAISE_RESPONSE, make_room, malformed, too_large};
 use crate::meter::Meter;
 use crate::state::CallState;

@@ -3,10 +3,10 @@
 use windlass_core::call::ports::ServedQuery;
 use windlass_core::error::ApiReason;
 
-use crate::abi::v0_2_0::bindings::windlass::plugin::live::{Host, ListQuery, LogQuery, ServedKind, View};
-use crate::abi::v0_2_0::bindings::windlass::plugin::types::{ApiError, ObjectKind, ObjectRef, Page};
-use crate::abi::v0_2_0::convert::{self, Malformed};
-use crate::abi::v0_2_0::live;
+use crate::abi::v0_3_0::bindings::windlass::plugin::live::{Host, ListQuery, LogQuery, ServedKind, View};
+use crate::abi::v0_3_0::bindings::windlass::plugin::types::{ApiError, ObjectKind, ObjectRef, Page};
+use crate::abi::v0_3_0::convert::{self, Malformed};
+use crate::abi::v0_3_0::live;
 use crate::imports::{RAISE_RESPONSE, ask, malformed, refused, too_large};
 use crate::limits::Value;
 use crate::state::CallState;

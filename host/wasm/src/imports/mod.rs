@@ -25,8 +25,8 @@ use windlass_core::call::ports::{Answer, TypedAsk};
 use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::panics;
 
-use crate::abi::v0_2_0::bindings::windlass::plugin::types;
-use crate::abi::v0_2_0::convert;
+use crate::abi::v0_3_0::bindings::windlass::plugin::types;
+use crate::abi::v0_3_0::convert;
 use crate::meter::RAISE_RESPONSE;
 use crate::state::{CallState, HostFailed};
 

@@ -5,11 +5,11 @@ use windlass_core::error::{ApiError as CoreError, ApiReason};
 use windlass_core::object::ObjectRef as CoreRef;
 use windlass_core::write::Operation;
 
-use crate::abi::v0_2_0::bindings::windlass::plugin::types::{ApiError, ObjectRef};
-use crate::abi::v0_2_0::bindings::windlass::plugin::writes::{
+use crate::abi::v0_3_0::bindings::windlass::plugin::types::{ApiError, ObjectRef};
+use crate::abi::v0_3_0::bindings::windlass::plugin::writes::{
     self as wit, Collection, DeleteOptions, DeleteWrite, Host, ObjectWrite, PatchType, PatchWrite, WriteOptions,
 };
-use crate::abi::v0_2_0::{convert, live};
+use crate::abi::v0_3_0::{convert, live};
 use crate::imports::{RAISE_RESPONSE, ask, malformed, refused, too_large};
 use crate::limits::Value;
 use crate::state::CallState;
