@@ -67,12 +67,12 @@ async fn bytes_that_are_not_webassembly_are_refused() -> anyhow::Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_component_without_our_export_is_told_the_missing_one() -> anyhow::Result<()> {
-    refused(|path| wat(STRANGER, path), "bad.wasm", &["windlass:plugin/reconciler@0.2.0"]).await
+    refused(|path| wat(STRANGER, path), "bad.wasm", &["windlass:plugin/reconciler@0.3.0"]).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn another_abi_version_is_named_beside_ours() -> anyhow::Result<()> {
-    refused(|path| wat(FUTURE, path), "bad.wasm", &["9.9.0", "0.2.0"]).await
+    refused(|path| wat(FUTURE, path), "bad.wasm", &["9.9.0", "0.2.0", "0.3.0"]).await
 }
 
 #[tokio::test(flavor = "multi_thread")]

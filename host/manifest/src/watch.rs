@@ -45,6 +45,11 @@ pub struct Watch {
     /// The changes that cause a call. Empty means all changes.
     #[serde(default)]
     pub predicates: Vec<Predicate>,
+    /// Whether the plugin's own code decides as well which new objects and updates cause a call.
+    #[serde(default)]
+    pub code_predicate: bool,
+    /// The part of an object that a call receives, beside what identifies it. `None` means all that the cache keeps.
+    pub call_fields: Option<Vec<String>>,
     /// Whether the beginning of an object's deletion and its disappearance cause a call. For primaries they always do.
     #[serde(default = "yes")]
     pub deleted: bool,

@@ -219,7 +219,7 @@ fn write(name: &str, directory: &Path) -> anyhow::Result<()> {
     let labelled = format!(r#"{primary},"labelSelector":"hostile=true""#);
     let manifest =
         MANIFEST.replacen(r#""name":"guest""#, &format!(r#""name":"{name}""#), 1).replacen(primary, &labelled, 1);
-    let imports = r#"(import "windlass:plugin/cache@0.2.0" "get" (func $get (param i32 i32)))"#;
+    let imports = r#"(import "windlass:plugin/cache@0.3.0" "get" (func $get (param i32 i32)))"#;
     // It asks to be called again at once: in the answer at 512, after the byte of the result, stands that of the
     // outcome. At 3072 are the arguments of its read: the kind and the name, as addresses and lengths, of the texts at
     // 2048.
