@@ -10,7 +10,7 @@ import (
 )
 
 func TestTheBindingsAreThoseOfTheInterface(t *testing.T) {
-	files, err := filepath.Glob("../../host/wasm/wit/v0_2_0/*.wit")
+	files, err := filepath.Glob("../../wit/*.wit")
 	if err != nil {
 		t.Fatal(err)
 	}

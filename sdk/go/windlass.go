@@ -47,7 +47,7 @@ type Request struct {
 	// TraceID is the trace of this call's logs, spans and API requests.
 	TraceID string
 	// Raw is the primary's JSON, as cached when the call began. Empty: it is not in the watch's scope, usually because it
-	// was deleted.
+	// was deleted. If the primary's watch has CallFields, Raw has only these fields of it.
 	Raw json.RawMessage
 }
 
@@ -63,7 +63,8 @@ func (request Request) Object(value any) (bool, error) {
 
 // Outcome is the result of a reconcile without a failure. Its zero value is Done.
 type Outcome struct {
-	again time.Duration
+	again   time.Duration
+	backoff bool
 }
 
 // Done means that nothing is left to do until something changes.
@@ -75,10 +76,17 @@ func RequeueAfter(after time.Duration) Outcome {
 	return Outcome{again: min(max(after, time.Millisecond), longest)}
 }
 
+// RequeueWithBackoff asks for another call after the key's backoff, which grows with each such outcome in a row. This is
+// not a failure: these attempts are not counted, so the host never gives the key up.
+func RequeueWithBackoff() Outcome { return Outcome{backoff: true} }
+
 const longest = (1<<31 - 1) * time.Millisecond
 
 // After is the time given to RequeueAfter; zero if there is none.
 func (outcome Outcome) After() time.Duration { return outcome.again }
+
+// BacksOff is true for RequeueWithBackoff.
+func (outcome Outcome) BacksOff() bool { return outcome.backoff }
 
 // Ref names one object. With a UID it does not match a later object of the same name.
 type Ref = host.Ref

@@ -43,6 +43,19 @@ func TestADelayIsAtLeastAMillisecondAndAtMost24Days(t *testing.T) {
 	}
 }
 
+func TestARequeueHasATimeOrTheBackoff(t *testing.T) {
+	for outcome, backsOff := range map[windlass.Outcome]bool{
+		windlass.Done: false, windlass.RequeueAfter(time.Second): false, windlass.RequeueWithBackoff(): true,
+	} {
+		if outcome.BacksOff() != backsOff {
+			t.Errorf("%+v", outcome)
+		}
+	}
+	if after := windlass.RequeueWithBackoff().After(); after != 0 {
+		t.Error(after)
+	}
+}
+
 func TestTheClassIsFoundThroughWrapsAndJoins(t *testing.T) {
 	conflict := &windlass.APIError{Reason: windlass.Conflict}
 	for _, err := range []error{conflict, fmt.Errorf("while: %w", conflict), errors.Join(errors.New("other"), conflict)} {

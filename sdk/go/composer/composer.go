@@ -8,6 +8,7 @@ package composer
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -132,6 +133,9 @@ type Composition struct {
 	Events []Event
 	// RequeueAfter asks for another call after this time, even if nothing changes; zero: no other call.
 	RequeueAfter time.Duration
+	// RequeueWithBackoff asks for another call after the parent's backoff, which grows with each such composition in a
+	// row, even if nothing changes. This is not a failure. Set at most one of the two.
+	RequeueWithBackoff bool
 	// AllowEmpty declares that having no children is intended, so that existing children may be pruned.
 	AllowEmpty bool
 	// Finalized releases a parent that is being deleted. Only with the option Finalizer.
@@ -196,6 +200,9 @@ func run(request Request) (written answer, failures []host.Failure) {
 
 func write(composition Composition) (answer, error) {
 	written := answer{Composition: composition}
+	if composition.RequeueAfter > 0 && composition.RequeueWithBackoff {
+		return written, windlass.Terminal(errors.New("the composition has a RequeueAfter and RequeueWithBackoff: set one of them"))
+	}
 	for _, child := range composition.Children {
 		document, err := json.Marshal(child)
 		if err != nil {

@@ -101,8 +101,10 @@ func TestACompositionIsReturnedCompletely(t *testing.T) {
 	}
 }
 
-func TestAnInvalidChildFailsTheWholeComposition(t *testing.T) {
-	for _, wrong := range []Composition{{Children: []any{func() {}}}, {Status: func() {}}} {
+func TestAnInvalidPartFailsTheWholeComposition(t *testing.T) {
+	for _, wrong := range []Composition{
+		{Children: []any{func() {}}}, {Status: func() {}}, {RequeueAfter: time.Second, RequeueWithBackoff: true},
+	} {
 		if _, failures := called(t, wrong, nil); len(failures) != 1 || !failures[0].Terminal {
 			t.Error(failures)
 		}

@@ -53,10 +53,12 @@ func customized(request windlass.Request) (rules []RelatedRule, failures []host.
 	return rules, failures
 }
 
+func isRelated(watch *manifest.Watch) bool { return entry.IsMapped(watch, manifest.ToRelated()) }
+
 // uncustomized is the error if the host calls a customizer, or the manifest needs one, and the plugin has none.
 func uncustomized() string {
 	name := ""
-	if watch := entry.MappedBy(&plugin, manifest.ToRelated()); watch != nil {
+	if watch := entry.Find(&plugin, isRelated); watch != nil {
 		name = watch.Name
 	}
 	return "the manifest maps the watch " + name + " by `customize`, and the plugin has none: give composer.Register a composer.Customizer"
@@ -65,7 +67,7 @@ func uncustomized() string {
 // describe returns the manifest, after checking that the plugin has what the manifest needs.
 func describe() string {
 	needed()
-	if customizer == nil && entry.MappedBy(&plugin, manifest.ToRelated()) != nil {
+	if customizer == nil && entry.Find(&plugin, isRelated) != nil {
 		panic(uncustomized())
 	}
 	return entry.Describe(plugin)

@@ -69,7 +69,7 @@ func resultOf(written answer, failures []host.Failure) export_windlass_plugin_co
 	}
 	composition := windlass_plugin_composer.Composition{
 		Children: host.Cleaned(written.children), Status: guest.Some(written.status),
-		RequeueAfterMs: guest.Milliseconds(written.RequeueAfter), AllowEmpty: written.AllowEmpty, Finalized: written.Finalized,
+		Requeue: guest.Requeue(written.RequeueAfter, written.RequeueWithBackoff), AllowEmpty: written.AllowEmpty, Finalized: written.Finalized,
 	}
 	for _, event := range written.Events {
 		composition.Events = append(composition.Events, guest.Event(event))

@@ -105,6 +105,9 @@ func Log(pod windlass.Ref, query LogQuery) (string, error) {
 // ServedKind describes how the API server serves a kind.
 type ServedKind = host.Served
 
+// ListedKind is a kind that the API server serves.
+type ListedKind = host.Listed
+
 // Served returns how the API server serves a kind, for plugins that adapt to the cluster. It returns nil if the server
 // does not serve the kind. It needs no right, and counts as a read.
 func Served(kind windlass.Kind) (*ServedKind, error) {
@@ -113,4 +116,14 @@ func Served(kind windlass.Kind) (*ServedKind, error) {
 		return nil, failed
 	}
 	return served, nil
+}
+
+// Kinds returns all kinds that the API server serves, each once, ordered by group and kind. It needs no right, and counts
+// as a read. A kind that was just installed may be missing for some seconds.
+func Kinds() ([]ListedKind, error) {
+	kinds, failed := guest.Host().LiveKinds()
+	if failed != nil {
+		return nil, failed
+	}
+	return kinds, nil
 }

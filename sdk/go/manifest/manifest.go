@@ -59,7 +59,7 @@ type Controller struct {
 
 // Watch selects objects of one kind that the host keeps in its cache for the plugin.
 type Watch struct {
-	// Name is a DNS label that no other watch of the controller has. Only ToMapped and ToRelated need it.
+	// Name is a DNS label that no other watch of the controller has. Only ToMapped, ToRelated and CodePredicate need it.
 	Name       string `json:"name,omitempty"`
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -80,6 +80,13 @@ type Watch struct {
 	// Predicates select the updates that count. An update counts if at least one predicate accepts it; empty: all
 	// updates. Creations, deletions, and the beginning of a deletion always count.
 	Predicates []Predicate `json:"predicates,omitempty"`
+	// CodePredicate has the plugin's own code (reconciler.Predicate) decide as well which new objects and updates count.
+	// Deletions always count. Only for a reconciler's watch with a Name.
+	CodePredicate bool `json:"codePredicate,omitempty"`
+	// CallFields are the JSON pointers of the fields of an object that a call receives in addition to its identity: of
+	// the primary in a request, and of a composer's parent, children and related objects. Nil: all fields; empty: only the
+	// identity. A reconciler has them for its Primary only, and names the fields of what it reads in each read.
+	CallFields []string `json:"callFields,omitzero"`
 	// Deleted is new(false) to ignore the beginning and the end of an object's deletion. Not for a Primary.
 	Deleted *bool `json:"deleted,omitempty"`
 	// NoOpSkip is new(false) to send even a write that would provably change nothing, for webhooks that must run at
@@ -307,6 +314,7 @@ const (
 
 // Options set how a loop runs. A zero field has the host's default.
 type Options struct {
+	notCompared
 	// Workers is how many objects are reconciled at once, at most 64; zero: 16.
 	Workers int
 	// MaxRetries is how many counted retries an object gets before it runs only in the slow lane; nil: 15, new(0):
@@ -331,6 +339,10 @@ type Options struct {
 	RunUnseen bool
 }
 
+// notCompared, in a struct, keeps the compiler from adding code that compares its values, and so makes a smaller
+// component.
+type notCompared [0]func()
+
 // MarshalJSON leaves out zero fields, and writes durations in milliseconds.
 func (options Options) MarshalJSON() ([]byte, error) {
 	type backoff struct {
@@ -339,8 +351,10 @@ func (options Options) MarshalJSON() ([]byte, error) {
 		Max       int64  `json:"maxMs,omitempty"`
 		PerSecond int    `json:"perSecond,omitempty"`
 		Burst     int    `json:"burst,omitempty"`
+		notCompared
 	}
 	document := struct {
+		notCompared
 		Workers            int     `json:"workers,omitempty"`
 		MaxRetries         *int    `json:"maxRetries,omitempty"`
 		Backoff            backoff `json:"backoff,omitzero"`

@@ -84,6 +84,11 @@ func TestEachPartHasTheFormOfTheSchema(t *testing.T) {
 			]`,
 		},
 		{
+			Watch{Name: "pods", APIVersion: "v1", Kind: "Pod", CodePredicate: true, CallFields: []string{"/spec"}},
+			`{"name": "pods", "apiVersion": "v1", "kind": "Pod", "codePredicate": true, "callFields": ["/spec"]}`,
+		},
+		{Watch{APIVersion: "v1", Kind: "Pod", CallFields: []string{}}, `{"apiVersion": "v1", "kind": "Pod", "callFields": []}`},
+		{
 			Watch{APIVersion: "v1", Kind: "Pod", ManagedFields: true},
 			`{"apiVersion": "v1", "kind": "Pod", "managedFields": true}`,
 		},

@@ -34,6 +34,15 @@ func init() {
 	export_windlass_plugin_mapper.Mapper = func(of windlass_plugin_mapper.ChangeBatch) export_windlass_plugin_mapper.Result {
 		return wt.Err[[][]windlass_plugin_mapper.Target](unmapped(of.Watch))
 	}
+	export_windlass_plugin_mapper.Predicate = func(
+		of windlass_plugin_mapper.ChangeBatch,
+	) export_windlass_plugin_mapper.Matched {
+		counts := make([]bool, len(of.Changes))
+		for place := range counts {
+			counts[place] = true
+		}
+		return wt.Ok[[]bool, string](counts)
+	}
 }
 
 // exportMapper exports the plugin's mapper. The linker drops this code from a plugin without one.
@@ -46,11 +55,29 @@ func exportMapper() {
 	}
 }
 
+// exportPredicate exports the plugin's predicate. The linker drops this code from a plugin without one.
+func exportPredicate() {
+	export_windlass_plugin_mapper.Predicate = func(
+		of windlass_plugin_mapper.ChangeBatch,
+	) (result export_windlass_plugin_mapper.Matched) {
+		guest.Call(func() {
+			counts, failed := matched(changes(of))
+			if failed != "" {
+				host.Clean(&failed)
+				result = wt.Err[[]bool](failed)
+				return
+			}
+			result = wt.Ok[[]bool, string](counts)
+		})
+		return result
+	}
+}
+
 func answer(outcome windlass.Outcome, failures []host.Failure) export_windlass_plugin_reconciler.Result {
 	if failures != nil {
 		return wt.Err[windlass_plugin_reconciler.Outcome](guest.Failures(failures))
 	}
-	converted := windlass_plugin_reconciler.Outcome{RequeueAfterMs: guest.Milliseconds(outcome.After())}
+	converted := windlass_plugin_reconciler.Outcome{Requeue: guest.Requeue(outcome.After(), outcome.BacksOff())}
 	return wt.Ok[windlass_plugin_reconciler.Outcome, []windlass_plugin_types.Failure](converted)
 }
 

@@ -17,10 +17,20 @@ import (
 // so also map the objects that it reads. After an error, which is logged, every primary runs at low priority.
 type MapFunc func(ctx context.Context, change windlass.Change) ([]windlass.Target, error)
 
+// PredicateFunc returns whether a change counts. The host calls it for the watches with a CodePredicate, each of which
+// needs a name: about new objects, the objects of first lists (without an old state), and updates that pass the watch's
+// Predicates. Deletions always count. A change that does not count is not mapped and runs nothing.
+//
+// It may use the same packages as a MapFunc. After an error, which is logged, the change counts.
+type PredicateFunc func(ctx context.Context, change windlass.Change) (bool, error)
+
 // Option adds a further function to a plugin.
 type Option func()
 
-var mapper MapFunc
+var (
+	mapper    MapFunc
+	predicate PredicateFunc
+)
 
 // Mapper adds code that maps changes to primaries, for mappings that the manifest cannot express.
 func Mapper(by MapFunc) Option {
@@ -30,20 +40,38 @@ func Mapper(by MapFunc) Option {
 	}
 }
 
+// Predicate adds code that decides which changes count, for conditions that the manifest cannot express.
+func Predicate(by PredicateFunc) Option {
+	return func() {
+		predicate = by
+		exportPredicate()
+	}
+}
+
 // mapped calls the plugin's mapper for each change of a watch. It returns the targets of each change, or the error.
 func mapped(changes []windlass.Change) (targets [][]windlass.Target, failed string) {
+	return each(changes, mapper)
+}
+
+// matched calls the plugin's predicate for each change of a watch. It returns whether each counts, or the error.
+func matched(changes []windlass.Change) (counts []bool, failed string) {
+	return each(changes, predicate)
+}
+
+// each calls a function for each change. It returns all results, or the first error.
+func each[T any](changes []windlass.Change, function func(context.Context, windlass.Change) (T, error)) (all []T, failed string) {
 	failures := entry.Run(func(ctx context.Context) error {
-		targets = make([][]windlass.Target, len(changes))
+		all = make([]T, len(changes))
 		for place, change := range changes {
-			found, err := mapper(ctx, change)
+			result, err := function(ctx, change)
 			if err != nil {
 				return fmt.Errorf("%s: %w", change, err)
 			}
-			targets[place] = found
+			all[place] = result
 		}
 		return nil
 	})
-	return targets, host.Messages(failures)
+	return all, host.Messages(failures)
 }
 
 // unmapped is the error if the host calls a mapper, or the manifest needs one, and the plugin has none.
@@ -51,11 +79,19 @@ func unmapped(watch string) string {
 	return "the manifest maps the watch " + watch + " by `mapper`, and the plugin has none: give reconciler.Register a reconciler.Mapper"
 }
 
+func isMapped(watch *manifest.Watch) bool { return entry.IsMapped(watch, manifest.ToMapped()) }
+
+func isJudged(watch *manifest.Watch) bool { return watch.CodePredicate }
+
 // describe returns the manifest, after checking that the plugin has what the manifest needs.
 func describe() string {
 	needed()
-	if watch := entry.MappedBy(&plugin, manifest.ToMapped()); watch != nil && mapper == nil {
+	if watch := entry.Find(&plugin, isMapped); watch != nil && mapper == nil {
 		panic(unmapped(watch.Name))
+	}
+	if watch := entry.Find(&plugin, isJudged); watch != nil && predicate == nil {
+		panic("the manifest has a CodePredicate for the watch " + watch.Name +
+			", and the plugin has none: give reconciler.Register a reconciler.Predicate")
 	}
 	return entry.Describe(plugin)
 }

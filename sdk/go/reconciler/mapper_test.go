@@ -46,7 +46,7 @@ func done(context.Context, windlass.Request) (windlass.Outcome, error) { return 
 // registered registers a plugin for one test.
 func registered(t *testing.T, of manifest.Manifest, options ...Option) *windlasstest.Host {
 	t.Helper()
-	forget := func() { reconcile, mapper = nil, nil }
+	forget := func() { reconcile, mapper, predicate = nil, nil, nil }
 	forget()
 	t.Cleanup(forget)
 	Register(of, done, options...)
@@ -112,4 +112,51 @@ func TestAManifestThatMapsByAMapperNeedsOne(t *testing.T) {
 		}
 	}()
 	t.Error(describe())
+}
+
+// isWeb accepts the changes of Pods that have a label in their last state.
+func isWeb(_ context.Context, change windlass.Change) (bool, error) {
+	states, err := windlass.States[pod](change)
+	if err != nil {
+		return false, err
+	}
+	return states[len(states)-1].Metadata.Labels["app"] == "web", nil
+}
+
+func TestAPredicateJudgesEachChange(t *testing.T) {
+	registered(t, mapping, Mapper(toServices), Predicate(isWeb))
+	web, db := map[string]string{"app": "web"}, map[string]string{"app": "db"}
+	counts, failed := matched([]windlass.Change{
+		windlasstest.Change("pods", nil, labelled("a", web)), windlasstest.Change("pods", labelled("a", web), labelled("a", db)),
+	})
+	if failed != "" || !reflect.DeepEqual(counts, []bool{true, false}) {
+		t.Error(counts, failed)
+	}
+	wrong := windlasstest.Change("pods", nil, map[string]any{"kind": "Pod", "metadata": map[string]any{"name": "a", "labels": 1}})
+	if _, failed := matched([]windlass.Change{wrong}); !strings.HasPrefix(failed, "Pod a: ") {
+		t.Error(failed)
+	}
+}
+
+func TestAManifestWithACodePredicateNeedsAPredicate(t *testing.T) {
+	judged := manifest.Watch{Name: "judged", APIVersion: "v1", Kind: "Pod", CodePredicate: true}
+	for _, controller := range []manifest.Controller{
+		{Primary: judged}, {Owns: []manifest.Watch{judged}}, {Watches: []manifest.Watch{judged}},
+	} {
+		of := manifest.Manifest{Controllers: []manifest.Controller{controller}}
+		// It needs no mapper.
+		registered(t, of, Predicate(isWeb))
+		if document := describe(); !strings.Contains(document, `"codePredicate":true`) {
+			t.Error(document)
+		}
+		registered(t, of)
+		func() {
+			defer func() {
+				if text, _ := recover().(string); !strings.HasPrefix(text, "the manifest has a CodePredicate for the watch judged, and") {
+					t.Error(text)
+				}
+			}()
+			t.Error(describe())
+		}()
+	}
 }

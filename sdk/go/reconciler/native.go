@@ -4,3 +4,5 @@ package reconciler
 
 // In a unit test no host calls the plugin, so nothing is exported.
 func exportMapper() {}
+
+func exportPredicate() {}

@@ -215,7 +215,7 @@ func projected(object windlass.Object, fields []string) windlass.Object {
 	}
 	part := windlass.Object{"apiVersion": object["apiVersion"], "kind": object["kind"]}
 	identity := windlass.Object{}
-	for _, name := range []string{"name", "namespace", "uid", "resourceVersion"} {
+	for _, name := range []string{"name", "namespace", "uid"} {
 		if value, has := metadata(object)[name]; has {
 			identity[name] = value
 		}

@@ -1,6 +1,9 @@
 package windlasstest
 
 import (
+	"cmp"
+	"maps"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -15,7 +18,8 @@ func (host *Host) SetLog(pod windlass.Ref, log string) {
 	host.logs[key(pod)] = log
 }
 
-// Unserve removes a kind from the API server. According to live.Served, it serves all other kinds.
+// Unserve removes a kind from the API server. According to live.Served, it serves all other kinds; live.Kinds returns
+// those of the objects and definitions in the host.
 func (host *Host) Unserve(kind windlass.Kind) {
 	host.mutex.Lock()
 	defer host.mutex.Unlock()
@@ -103,11 +107,52 @@ func (memory *memory) LiveServed(kind host.Kind) (*host.Served, *host.APIError) 
 	if memory.unserved[kind] {
 		return nil, nil
 	}
-	return &host.Served{
+	return new(served(kind)), nil
+}
+
+func served(kind windlass.Kind) host.Served {
+	return host.Served{
 		Resource: strings.ToLower(kind.Kind) + "s", Namespaced: true,
 		Verbs:        []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"},
 		Subresources: []string{"status"},
-	}, nil
+	}
+}
+
+// LiveKinds returns the kinds of the objects in the host and of the definitions.
+func (memory *memory) LiveKinds() ([]host.Listed, *host.APIError) {
+	memory.mutex.Lock()
+	defer memory.mutex.Unlock()
+	if failed := memory.refused("kinds", windlass.Ref{}); failed != nil {
+		return nil, failed
+	}
+	kinds := slices.Collect(maps.Keys(memory.definitions))
+	for ref := range memory.objects {
+		kinds = append(kinds, windlass.Kind{APIVersion: ref.APIVersion, Kind: ref.Kind})
+	}
+	slices.SortFunc(kinds, func(one, other windlass.Kind) int {
+		return cmp.Or(
+			cmp.Compare(group(one), group(other)), cmp.Compare(one.Kind, other.Kind), cmp.Compare(one.APIVersion, other.APIVersion),
+		)
+	})
+	kinds = slices.DeleteFunc(kinds, func(kind windlass.Kind) bool { return memory.unserved[kind] })
+	// If a kind has several versions, it is listed at the first one.
+	kinds = slices.CompactFunc(kinds, func(one, other windlass.Kind) bool {
+		return group(one) == group(other) && one.Kind == other.Kind
+	})
+	listed := make([]host.Listed, len(kinds))
+	for place, kind := range kinds {
+		listed[place] = host.Listed{Kind: kind, Served: served(kind)}
+	}
+	return listed, nil
+}
+
+// group returns the API group of a kind; empty for the core group.
+func group(kind windlass.Kind) string {
+	group, _, has := strings.Cut(kind.APIVersion, "/")
+	if !has {
+		return ""
+	}
+	return group
 }
 
 // DeleteCollection deletes the objects that the selector matches. This host does not support field selectors.

@@ -151,8 +151,8 @@ func (host *Host) Remove(target windlass.Ref) {
 func (host *Host) Configure(config any) { host.config = text(config) }
 
 // Fail makes the next request with a verb for a kind fail: "get", "list", "create", "update", "apply", "patch",
-// "delete", "deletecollection", "claim" or "served". An empty verb or kind matches any. Each call of Fail is for one
-// request.
+// "delete", "deletecollection", "claim", "served" or "kinds", which has no kind. An empty verb or kind matches any. Each
+// call of Fail is for one request.
 func (host *Host) Fail(verb, kind string, reason windlass.Reason) {
 	host.FailWith(verb, kind, 1, &windlass.APIError{
 		Code: codes[reason], Reason: reason, StatusReason: reason.String(), Message: "the test makes this request fail",
@@ -255,7 +255,7 @@ func (host *Host) Request(primary windlass.Ref) windlass.Request {
 	return request
 }
 
-// Change returns a change of an object, a struct or a map, as a mapper receives it. The object is new if before is nil,
+// Change returns a change of an object, a struct or a map, as a mapper or a predicate receives it. The object is new if before is nil,
 // and deleted if now is nil.
 func Change(watch string, before, now any) windlass.Change {
 	return windlass.Change{Watch: watch, RawOld: state(before), RawNew: state(now)}

@@ -393,6 +393,48 @@ func TestLiveReadsHaveViewsAndParts(t *testing.T) {
 	}
 }
 
+func TestTheKindsInTheHostAreListedOnceByGroupAndKind(t *testing.T) {
+	host := windlasstest.New(t)
+	host.Define(`{"spec": {"group": "example.com", "names": {"kind": "Shop"}, "versions": [{"name": "v2"}, {"name": "v1"}]}}`)
+	host.Put(
+		object{"apiVersion": "v1", "kind": "Pod", "metadata": object{"name": "p"}},
+		object{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": object{"name": "d"}}, configMap("a", nil), configMap("b", nil),
+	)
+	host.Unserve(windlass.Kind{APIVersion: "v1", Kind: "Pod"})
+	kinds, err := live.Kinds()
+	equal(t, "the error", err, nil)
+	var listed []windlass.Kind
+	for _, each := range kinds {
+		listed = append(listed, each.Kind)
+	}
+	wanted := []windlass.Kind{
+		{APIVersion: "v1", Kind: "ConfigMap"}, {APIVersion: "apps/v1", Kind: "Deployment"}, {APIVersion: "example.com/v1", Kind: "Shop"},
+	}
+	equal(t, "the kinds", listed, wanted)
+	equal(t, "how one is served", kinds[0].Served.Resource, "configmaps")
+	host.Fail("kinds", "", windlass.ServerError)
+	_, err = live.Kinds()
+	equal(t, "a failure", windlass.Is(err, windlass.ServerError), true)
+}
+
+func TestAWriteReturnsTheFieldsThatItNames(t *testing.T) {
+	host := windlasstest.New(t)
+	desired := configMap("a", object{"app": "web"})
+	desired["data"] = object{"k": "v", "l": "w"}
+	written, err := writes.Apply(desired, writes.Fields("/data/k"))
+	equal(t, "the error", err, nil)
+	equal(t, "the data", written["data"], object{"k": "v"})
+	equal(t, "the labels", written["metadata"].(object)["labels"], nil)
+	equal(t, "the stored data", host.Object(named("a"))["data"], object{"k": "v", "l": "w"})
+	identity, err := writes.Apply(desired, writes.Fields())
+	equal(t, "the error", err, nil)
+	equal(t, "without fields", identity, object{
+		"apiVersion": "v1", "kind": "ConfigMap",
+		"metadata": object{"name": "a", "namespace": "prod", "uid": host.Object(named("a"))["metadata"].(object)["uid"]},
+	})
+	equal(t, "the record", host.Writes()[0].Options.Fields, []string{"/data/k"})
+}
+
 func TestTheTestSetsThePodLogs(t *testing.T) {
 	host := windlasstest.New(t)
 	pod := windlass.Ref{APIVersion: "v1", Kind: "Pod", Namespace: "prod", Name: "p"}

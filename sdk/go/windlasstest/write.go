@@ -48,7 +48,7 @@ func (memory *memory) write(operation host.Operation) host.Read {
 	if failed != nil {
 		write.Err = failed
 	} else if object != nil {
-		read.Object = text(object)
+		read.Object = text(projected(object, write.Options.Fields))
 	}
 	memory.writes = append(memory.writes, write)
 	return read

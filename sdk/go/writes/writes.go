@@ -54,6 +54,12 @@ func ManagerSuffix(suffix string) Option {
 	return func(it *host.Operation) { it.Options.ManagerSuffix = suffix }
 }
 
+// Fields makes the write return only the object's identity and the values at these JSON pointers. Without it, the write
+// returns the whole object. It is not for deletions.
+func Fields(pointers ...string) Option {
+	return func(it *host.Operation) { it.Options.Fields = append([]string{}, pointers...) }
+}
+
 // These options set how the server treats unknown fields. By default it refuses an object that has some.
 var (
 	// Warn makes the server drop unknown fields. The host logs its warning.
@@ -86,8 +92,7 @@ func Update[T any](object T, options ...Option) (T, error) {
 	return returned[T](operation(host.Update, object, options), guest.Imports.Update)
 }
 
-// Apply applies a set of fields, server-side and as the plugin's field manager, and returns the whole object. Include
-// only fields that should be set: a field with a zero value is sent too (use `omitempty`, `omitzero`, or a map).
+// Apply applies a set of fields, server-side and as the plugin's field manager, and returns the object. Include only fields that should be set: a field with a zero value is sent too (use `omitempty`, `omitzero`, or a map).
 func Apply[T any](fields T, options ...Option) (T, error) {
 	return returned[T](operation(host.Apply, fields, options), guest.Imports.Apply)
 }

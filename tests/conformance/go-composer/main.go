@@ -22,7 +22,7 @@ var plugin = manifest.Manifest{
 		Primary: manifest.Watch{APIVersion: "conformance.windlass.dev/v1", Kind: "Composition"},
 		Owns:    []manifest.Watch{{APIVersion: "v1", Kind: "ConfigMap", UpdateStrategy: manifest.Recreate}},
 		Watches: []manifest.Watch{
-			{APIVersion: "v1", Kind: "Secret", Mapping: manifest.ToSameName()},
+			{APIVersion: "v1", Kind: "Secret", CallFields: []string{"/data"}, Mapping: manifest.ToSameName()},
 			{Name: "customized", APIVersion: "v1", Kind: "Service", Mapping: manifest.ToRelated()},
 		},
 	}},
@@ -38,6 +38,7 @@ type parent struct {
 		Children       []any
 		Events         []event
 		RequeueAfterMs int64
+		RequeueBackoff bool
 		AllowEmpty     bool
 		Finalized      bool
 	}
@@ -72,7 +73,7 @@ func compose(_ context.Context, request composer.Request) (composer.Composition,
 		case end != nil && end.Err != nil:
 			return composer.Composition{}, end.Err
 		case end != nil:
-			return composer.Composition{RequeueAfter: end.After}, nil
+			return composer.Composition{RequeueAfter: end.After, RequeueWithBackoff: end.Backoff}, nil
 		}
 		results = append(results, result)
 	}
@@ -81,10 +82,11 @@ func compose(_ context.Context, request composer.Request) (composer.Composition,
 		Status: map[string]any{
 			"results": results, "children": names(request.RawChildren), "related": names(request.RawRelated),
 		},
-		Events:       events(parent.Spec.Events),
-		RequeueAfter: time.Duration(parent.Spec.RequeueAfterMs) * time.Millisecond,
-		AllowEmpty:   parent.Spec.AllowEmpty,
-		Finalized:    parent.Spec.Finalized,
+		Events:             events(parent.Spec.Events),
+		RequeueAfter:       time.Duration(parent.Spec.RequeueAfterMs) * time.Millisecond,
+		RequeueWithBackoff: parent.Spec.RequeueBackoff,
+		AllowEmpty:         parent.Spec.AllowEmpty,
+		Finalized:          parent.Spec.Finalized,
 	}, nil
 }
 

@@ -22,7 +22,7 @@ var plugin = manifest.Manifest{
 	Controllers: []manifest.Controller{{
 		Name: "conformance",
 		Primary: manifest.Watch{
-			APIVersion: group + "/v1", Kind: "Conformance",
+			APIVersion: group + "/v1", Kind: "Conformance", CallFields: []string{"/spec"},
 			Predicates: []manifest.Predicate{
 				manifest.GenerationChanged, manifest.LabelsChanged, manifest.FieldsChanged("/spec/steps"),
 			},
@@ -43,7 +43,7 @@ var plugin = manifest.Manifest{
 			{APIVersion: "v1", Kind: "PersistentVolumeClaim", Mapping: manifest.ToField("/spec/volumeName")},
 			{APIVersion: "v1", Kind: "ServiceAccount", Mapping: manifest.ToSameName()},
 			{APIVersion: "v1", Kind: "Namespace", Mapping: manifest.ToAll()},
-			{Name: "mapped", APIVersion: "v1", Kind: "Endpoints", Mapping: manifest.ToMapped()},
+			{Name: "mapped", APIVersion: "v1", Kind: "Endpoints", CodePredicate: true, Mapping: manifest.ToMapped()},
 		},
 		Options: &manifest.Options{
 			Workers: 2, MaxRetries: new(5), BackoffBase: 10 * time.Millisecond, BackoffMax: time.Minute, Resync: time.Hour,
@@ -69,7 +69,7 @@ var plugin = manifest.Manifest{
 	Finalizers: []string{group + "/old"},
 }
 
-func init() { reconciler.Register(plugin, reconcile, reconciler.Mapper(mapped)) }
+func init() { reconciler.Register(plugin, reconcile, reconciler.Mapper(mapped), reconciler.Predicate(matched)) }
 
 func main() {}
 
@@ -85,6 +85,9 @@ func reconcile(_ context.Context, request windlass.Request) (windlass.Outcome, e
 		result, end := do(request, step)
 		if end != nil && end.Err != nil {
 			return windlass.Done, end.Err
+		}
+		if end != nil && end.Backoff {
+			return windlass.RequeueWithBackoff(), nil
 		}
 		if end != nil {
 			return windlass.RequeueAfter(end.After), nil

@@ -20,12 +20,35 @@ type changed struct {
 		TellWatch bool
 		Fail      string
 		Raise     string
+		// Matches is the name of the watch for which the change counts; nil: the change counts.
+		Matches      *string
+		FailMatches  string
+		RaiseMatches string
 	}
 }
 
 // named is an object that names a primary.
 type named struct {
 	Data struct{ Primary string }
+}
+
+// matched reports whether a change counts: the last of its states says so.
+func matched(_ context.Context, change windlass.Change) (bool, error) {
+	states, err := windlass.States[changed](change)
+	if err != nil {
+		return false, err
+	}
+	counts := true
+	for _, state := range states {
+		switch {
+		case state.Spec.FailMatches != "":
+			return false, errors.New(state.Spec.FailMatches)
+		case state.Spec.RaiseMatches != "":
+			pure.Raise(state.Spec.RaiseMatches)
+		}
+		counts = state.Spec.Matches == nil || *state.Spec.Matches == change.Watch
+	}
+	return counts, nil
 }
 
 func mapped(_ context.Context, change windlass.Change) ([]windlass.Target, error) {

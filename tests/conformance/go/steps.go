@@ -159,6 +159,8 @@ func (step step) read() (pure.Result, bool) {
 		})), true
 	case "live.served":
 		return served(step.Kind), true
+	case "live.kinds":
+		return kinds(), true
 	case "cache.get-many":
 		targets := make([]windlass.Ref, len(step.Targets))
 		for place, target := range step.Targets {
@@ -202,9 +204,24 @@ func served(kind windlass.Kind) pure.Result {
 	if err != nil || served == nil {
 		return pure.Of(nil, err)
 	}
-	return pure.Of(map[string]any{
+	return pure.Of(servedKind(*served), nil)
+}
+
+func kinds() pure.Result {
+	kinds, err := live.Kinds()
+	all := make([]any, len(kinds))
+	for place, listed := range kinds {
+		all[place] = map[string]any{
+			"kind": map[string]any{"apiVersion": listed.Kind.APIVersion, "kind": listed.Kind.Kind}, "served": servedKind(listed.Served),
+		}
+	}
+	return pure.Of(all, err)
+}
+
+func servedKind(served live.ServedKind) map[string]any {
+	return map[string]any{
 		"resource": served.Resource, "namespaced": served.Namespaced, "verbs": served.Verbs, "subresources": served.Subresources,
-	}, nil)
+	}
 }
 
 func listed(objects iter.Seq2[*any, error]) pure.Result {

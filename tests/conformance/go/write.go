@@ -32,6 +32,7 @@ type options struct {
 	Propagation     string
 	GracePeriodMs   *int64
 	ManagerSuffix   string
+	Fields          []string
 }
 
 func (of options) list() []writes.Option {
@@ -54,6 +55,7 @@ func (of options) list() []writes.Option {
 	add(of.FieldValidation == "warn", writes.Warn)
 	add(of.FieldValidation == "ignore", writes.Ignore)
 	add(of.ManagerSuffix != "", writes.ManagerSuffix(of.ManagerSuffix))
+	add(of.Fields != nil, writes.Fields(of.Fields...))
 	add(of.Propagation == "foreground", writes.Foreground)
 	add(of.Propagation == "orphan", writes.Orphan)
 	if of.GracePeriodMs != nil {

@@ -42,17 +42,27 @@ func Describe(of manifest.Manifest) string {
 	return string(document)
 }
 
-// MappedBy returns a watch that the manifest maps in this way, or nil.
-func MappedBy(of *manifest.Manifest, mapping *manifest.Mapping) *manifest.Watch {
-	for controller := range of.Controllers {
-		watches := of.Controllers[controller].Watches
-		for place := range watches {
-			if watch := &watches[place]; watch.Mapping != nil && written(watch.Mapping) == written(mapping) {
-				return watch
+// Find returns a watch of which the condition is true, or nil.
+func Find(of *manifest.Manifest, condition func(*manifest.Watch) bool) *manifest.Watch {
+	for place := range of.Controllers {
+		controller := &of.Controllers[place]
+		if condition(&controller.Primary) {
+			return &controller.Primary
+		}
+		for _, watches := range [...][]manifest.Watch{controller.Owns, controller.Watches} {
+			for place := range watches {
+				if condition(&watches[place]) {
+					return &watches[place]
+				}
 			}
 		}
 	}
 	return nil
+}
+
+// IsMapped reports whether a watch is mapped in this way.
+func IsMapped(watch *manifest.Watch, mapping *manifest.Mapping) bool {
+	return watch.Mapping != nil && written(watch.Mapping) == written(mapping)
 }
 
 func written(mapping *manifest.Mapping) string {

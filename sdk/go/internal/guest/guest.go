@@ -82,7 +82,22 @@ func Milliseconds(duration time.Duration) wt.Option[uint32] {
 	if duration <= 0 {
 		return wt.None[uint32]()
 	}
-	return wt.Some(uint32(min(max(duration.Milliseconds(), 1), 1<<31-1)))
+	return wt.Some(milliseconds(duration))
+}
+
+func milliseconds(duration time.Duration) uint32 {
+	return uint32(min(max(duration.Milliseconds(), 1), 1<<31-1))
+}
+
+// Requeue converts the time of another call. It is none if there is neither a time nor a backoff.
+func Requeue(after time.Duration, backsOff bool) wt.Option[windlass_plugin_types.Requeue] {
+	switch {
+	case backsOff:
+		return wt.Some(windlass_plugin_types.MakeRequeueBackoff())
+	case after > 0:
+		return wt.Some(windlass_plugin_types.MakeRequeueAfterMs(milliseconds(after)))
+	}
+	return wt.None[windlass_plugin_types.Requeue]()
 }
 
 func kind(of host.Kind) windlass_plugin_types.ObjectKind {

@@ -131,10 +131,25 @@ func (Imports) LiveServed(of host.Kind) (*host.Served, *host.APIError) {
 	case served.Ok().IsNone():
 		return nil, nil
 	}
-	found := served.Ok().Some()
-	return &host.Served{
-		Resource: found.Resource, Namespaced: found.Namespaced, Verbs: found.Verbs, Subresources: found.Subresources,
-	}, nil
+	return new(howServed(served.Ok().Some())), nil
+}
+
+func (Imports) LiveKinds() ([]host.Listed, *host.APIError) {
+	kinds := windlass_plugin_live.Kinds()
+	if kinds.IsErr() {
+		return nil, apiError(kinds.Err())
+	}
+	all := make([]host.Listed, len(kinds.Ok()))
+	for place, listed := range kinds.Ok() {
+		all[place] = host.Listed{
+			Kind: host.Kind{APIVersion: listed.Kind.ApiVersion, Kind: listed.Kind.Kind}, Served: howServed(listed.Served),
+		}
+	}
+	return all, nil
+}
+
+func howServed(of windlass_plugin_live.ServedKind) host.Served {
+	return host.Served{Resource: of.Resource, Namespaced: of.Namespaced, Verbs: of.Verbs, Subresources: of.Subresources}
 }
 
 func (Imports) LiveList(query host.LiveQuery) (host.Page, *host.APIError) {
@@ -148,6 +163,7 @@ func writeOptions(of host.WriteOptions) windlass_plugin_writes.WriteOptions {
 	options := windlass_plugin_writes.WriteOptions{
 		ResourceVersion: Some(of.ResourceVersion), Owned: of.Owned, Force: of.Force, DryRun: of.DryRun,
 		FieldValidation: uint8(of.FieldValidation), ManagerSuffix: Some(of.ManagerSuffix),
+		Fields: someFields(of.Fields),
 	}
 	if of.Subresource != "" {
 		host.Clean(&of.Subresource)

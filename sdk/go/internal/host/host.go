@@ -7,6 +7,10 @@ import (
 	"unicode/utf8"
 )
 
+// notCompared, in a struct, keeps the compiler from adding code that compares its values, and so makes a smaller
+// component.
+type notCompared [0]func()
+
 // Ref names one object.
 type Ref struct {
 	// APIVersion is group and version, such as "apps/v1".
@@ -72,6 +76,7 @@ func (reason Reason) String() string {
 
 // APIError is a failed request to the API server, or to the host's cache.
 type APIError struct {
+	notCompared
 	// Code is the HTTP status, or the closest one if the request never reached the server.
 	Code   int
 	Reason Reason
@@ -164,6 +169,14 @@ type Served struct {
 	Subresources []string
 }
 
+// Listed is `live.listed-kind`.
+type Listed struct {
+	// Kind is the kind, at the version of its group that the server prefers.
+	Kind Kind
+	// Served describes how it is served.
+	Served Served
+}
+
 // Collection is `writes.collection`. Empty strings mean none.
 type Collection struct {
 	Kind          Kind
@@ -216,7 +229,7 @@ const (
 	Orphan
 )
 
-// WriteOptions is `writes.write-options`; an empty Subresource: none.
+// WriteOptions is `writes.write-options`; an empty Subresource: none; nil Fields: the whole object.
 type WriteOptions struct {
 	Subresource     string
 	Parent          *Ref
@@ -226,10 +239,12 @@ type WriteOptions struct {
 	DryRun          bool
 	FieldValidation FieldValidation
 	ManagerSuffix   string
+	Fields          []string
 }
 
 // DeleteOptions is `writes.delete-options`; a negative GracePeriod: the kind's default.
 type DeleteOptions struct {
+	notCompared
 	ResourceVersion string
 	Propagation     Propagation
 	GracePeriod     time.Duration
@@ -261,6 +276,7 @@ type Operation struct {
 
 // Event is an event about an object.
 type Event struct {
+	notCompared
 	// Regarding is nil for the primary.
 	Regarding, Related *Ref
 	Warning            bool
@@ -366,6 +382,7 @@ type Host interface {
 	LiveLog(query LogQuery) (string, *APIError)
 	// LiveServed returns nil for a kind that is not served.
 	LiveServed(kind Kind) (*Served, *APIError)
+	LiveKinds() ([]Listed, *APIError)
 	// One function for each verb, so that a component contains only those it uses.
 	Create(operation Operation) Read
 	Update(operation Operation) Read

@@ -144,8 +144,9 @@ func RequestOf(request windlass.Request) Result {
 
 // End is the end of a call by a step.
 type End struct {
-	After time.Duration
-	Err   error
+	After   time.Duration
+	Backoff bool
+	Err     error
 }
 
 // states is the number of times that this instance has carried out the step state.
@@ -266,6 +267,8 @@ func end(step Step) *End {
 	switch step.Call {
 	case "requeue-after":
 		return &End{After: time.Duration(step.Ms) * time.Millisecond}
+	case "requeue-backoff":
+		return &End{Backoff: true}
 	case "fail":
 		err := failed(step.Failures)
 		if step.Message != "" {
