@@ -167,5 +167,9 @@ windlass_outcome windlass_fail_terminal(windlass_failures *failures, const char 
 }
 
 windlass_outcome windlass_requeue_after_ms(uint64_t milliseconds) {
-    return (windlass_outcome){true, cut_ms(milliseconds)};
+    return (windlass_outcome){.requeue = true, .requeue_after_ms = cut_ms(milliseconds)};
+}
+
+windlass_outcome windlass_requeue_with_backoff(void) {
+    return (windlass_outcome){.requeue_with_backoff = true};
 }

@@ -155,6 +155,10 @@ static windlass_json *watch_of(const windlass_watch *watch) {
     if (watch->predicates != NULL) {
         windlass_json_set(value, "predicates", predicates_of(watch->predicates));
     }
+    if (watch->code_predicate) {
+        windlass_json_set(value, "codePredicate", windlass_bool(true));
+    }
+    put_texts(value, "callFields", watch->call_fields);
     put_switched_off(value, "deleted", watch->ignore_deletions);
     put_switched_off(value, "noOpSkip", watch->without_no_op_skip);
     put_text(value, "updateStrategy", strategies[watch->update_strategy]);

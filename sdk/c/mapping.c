@@ -1,5 +1,5 @@
-// The results of mappers and customizers. They outlive a release of memory within the call, so that the objects of one
-// change can be freed before the next change.
+// The calls of a mapper's functions, and the results of mappers and customizers. The results outlive a release of
+// memory within the call, so that the objects of one change can be freed before the next change.
 
 #include "windlass_internal.h"
 
@@ -30,6 +30,23 @@ void windlass_map_primary(windlass_targets *targets, windlass_text namespace, wi
 
 void windlass_map_indexed(windlass_targets *targets, const char *index, windlass_text value) {
     add_target(targets, (windlass_target){.index = windlass_text(index), .value = value});
+}
+
+windlass_targets windlass_map_change(const windlass_mapper *mapper, const windlass_change *change, windlass_failures *failures) {
+    windlass_targets targets = {0};
+    if (mapper->map == NULL) {
+        const char *watch = windlass_text_copy(change->watch).data;
+        const char *message =
+            windlass_concat("the manifest maps the watch ", watch, " by WINDLASS_MAP_MAPPER, and WINDLASS_MAPPER has no `.map`");
+        windlass_fail(failures, windlass_terminal_text(windlass_text_of(message)));
+    } else {
+        mapper->map(change, &targets, failures);
+    }
+    return targets;
+}
+
+bool windlass_match_change(const windlass_mapper *mapper, const windlass_change *change, windlass_failures *failures) {
+    return mapper->matches == NULL || mapper->matches(change, failures);
 }
 
 void windlass_relate(windlass_related_rules *rules, const windlass_related_rule *rule) {

@@ -21,12 +21,7 @@ __attribute__((weak)) void windlass_plugin_compose(
     windlass_trap("the plugin does not compose");
 }
 
-__attribute__((weak)) void windlass_plugin_map(const windlass_change *change, windlass_targets *targets, windlass_failures *failures) {
-    (void)change;
-    (void)targets;
-    (void)failures;
-    windlass_trap("the plugin has no mapper: WINDLASS_MAPPER");
-}
+__attribute__((weak)) const windlass_mapper windlass_plugin_mapper = {0};
 
 __attribute__((weak)) void windlass_plugin_customize(
     const windlass_request *request, windlass_related_rules *rules, windlass_failures *failures) {
@@ -112,17 +107,24 @@ windlass_composition windlass_test_compose(const char *parent, const char *child
     return composition;
 }
 
-windlass_targets windlass_test_map(const char *watch, const char *old, const char *new) {
+static windlass_change change_of(const char *watch, const char *old, const char *new) {
     windlass_test_failures = (windlass_failures){0};
-    windlass_change change = {
+    return (windlass_change){
         .controller = windlass_text("test"),
         .watch = windlass_text(watch),
         .old = old ? windlass_test_json(old) : NULL,
         .new = new ? windlass_test_json(new) : NULL,
     };
-    windlass_targets targets = {0};
-    windlass_plugin_map(&change, &targets, &windlass_test_failures);
-    return targets;
+}
+
+windlass_targets windlass_test_map(const char *watch, const char *old, const char *new) {
+    windlass_change change = change_of(watch, old, new);
+    return windlass_map_change(&windlass_plugin_mapper, &change, &windlass_test_failures);
+}
+
+bool windlass_test_matches(const char *watch, const char *old, const char *new) {
+    windlass_change change = change_of(watch, old, new);
+    return windlass_match_change(&windlass_plugin_mapper, &change, &windlass_test_failures);
 }
 
 windlass_related_rules windlass_test_customize(const char *parent) {

@@ -4,30 +4,48 @@
 
 #include "windlass_test_internal.h"
 
-static void get(const windlass_ref *target, windlass_host_answer *answer) {
+const windlass_json *windlass_fake_projected(const windlass_json *object, const char *const *fields) {
+    if (fields == NULL) {
+        return object;
+    }
+    static const char *const identity[] = {"/apiVersion", "/kind", "/metadata/name", "/metadata/namespace", "/metadata/uid"};
+    windlass_json *part = windlass_empty_object();
+    for (size_t i = 0; i < sizeof identity / sizeof *identity; i++) {
+        windlass_json *value = windlass_json_at(object, identity[i]);
+        if (value != NULL) {
+            windlass_json_set_at(part, identity[i], windlass_json_copy(value));
+        }
+    }
+    for (; *fields != NULL; fields++) {
+        windlass_json *value = windlass_json_at(object, *fields);
+        if (value != NULL) {
+            windlass_json_set_at(part, *fields, windlass_json_copy(value));
+        }
+    }
+    return part;
+}
+
+static void get(const windlass_ref *target, const char *const *fields, windlass_host_answer *answer) {
     windlass_fake.reads++;
     answer->failed = windlass_fake_fails("get", target, &answer->error);
     windlass_json *object = windlass_fake_lookup(target);
-    answer->object = !answer->failed && object ? windlass_json_print(object) : WINDLASS_NONE;
+    answer->object = !answer->failed && object ? windlass_json_print(windlass_fake_projected(object, fields)) : WINDLASS_NONE;
 }
 
 void windlass_host_cache_get(const windlass_ref *target, const char *const *fields, windlass_host_answer *answer) {
-    (void)fields;
-    get(target, answer);
+    get(target, fields, answer);
 }
 
 void windlass_host_cache_get_many(
     const windlass_ref *targets, size_t count, const char *const *fields, windlass_host_answer *answers) {
-    (void)fields;
     for (size_t i = 0; i < count; i++) {
-        get(&targets[i], &answers[i]);
+        get(&targets[i], fields, &answers[i]);
     }
 }
 
-// The object's metadata, or the whole object: this host does not select fields.
 static windlass_text viewed(const windlass_json *object, const windlass_view *view) {
     if (!view->metadata_only) {
-        return windlass_json_print(object);
+        return windlass_json_print(windlass_fake_projected(object, view->fields));
     }
     return windlass_json_print(windlass_object(
         {"apiVersion", windlass_json_copy(windlass_json_get(object, "apiVersion"))},
@@ -93,6 +111,25 @@ void windlass_host_live_log(const windlass_ref *pod, const windlass_log_query *q
     answer->object = windlass_text_copy(text);
 }
 
+static windlass_served_kind served_kind(windlass_text kind) {
+    windlass_text *verbs = windlass_alloc_array(2, sizeof *verbs);
+    verbs[0] = windlass_text("get");
+    verbs[1] = windlass_text("list");
+    windlass_text *status = windlass_alloc_array(1, sizeof *status);
+    status[0] = windlass_text("status");
+    char *plural = (char *)(uintptr_t)windlass_concat(kind.data, "s");
+    for (size_t i = 0; i < kind.length; i++) {
+        plural[i] = plural[i] >= 'A' && plural[i] <= 'Z' ? (char)(plural[i] | 0x20) : plural[i];
+    }
+    return (windlass_served_kind){windlass_text(plural), true, verbs, 2, status, 1};
+}
+
+// The API group of a version; empty for the core group.
+static windlass_text group_of(windlass_text api_version) {
+    const char *slash = memchr(api_version.data, '/', api_version.length);
+    return slash ? (windlass_text){api_version.data, (size_t)(slash - api_version.data)} : windlass_text("");
+}
+
 bool windlass_host_live_served(
     windlass_text api_version, windlass_text kind, windlass_served_kind *served, windlass_api_error *error) {
     windlass_ref target = {.api_version = api_version, .kind = kind};
@@ -101,16 +138,61 @@ bool windlass_host_live_served(
         return false;
     }
     if (!windlass_fake_is_unserved(&target)) {
-        windlass_text *verbs = windlass_alloc_array(2, sizeof *verbs);
-        verbs[0] = windlass_text("get");
-        verbs[1] = windlass_text("list");
-        windlass_text *status = windlass_alloc_array(1, sizeof *status);
-        status[0] = windlass_text("status");
-        char *plural = (char *)(uintptr_t)windlass_concat(kind.data, "s");
-        for (size_t i = 0; i < kind.length; i++) {
-            plural[i] = plural[i] >= 'A' && plural[i] <= 'Z' ? (char)(plural[i] | 0x20) : plural[i];
+        *served = served_kind(kind);
+    }
+    return true;
+}
+
+// Finds the place of a kind in the list: after the kinds of a lower group, name or version. Returns NULL if the list has
+// the kind already, at a lower version.
+static windlass_listed_kind *place_of(windlass_listed_kinds *kinds, const windlass_listed_kind *kind) {
+    windlass_listed_kind *place = kinds->items;
+    for (; place < kinds->items + kinds->count; place++) {
+        int order = windlass_text_compare(group_of(place->api_version), group_of(kind->api_version));
+        order = order ? order : windlass_text_compare(place->kind, kind->kind);
+        if (order == 0 && windlass_text_compare(place->api_version, kind->api_version) <= 0) {
+            return NULL;
         }
-        *served = (windlass_served_kind){windlass_text(plural), true, verbs, 2, status, 1};
+        if (order >= 0) {
+            break;
+        }
+    }
+    return place;
+}
+
+// Adds the kind of an object or a definition to the list, unless the list has it already.
+static void add_kind(windlass_listed_kinds *kinds, const windlass_json *object) {
+    windlass_listed_kind kind = {
+        .api_version = windlass_json_text_at(object, "/apiVersion"),
+        .kind = windlass_json_text_at(object, "/kind"),
+    };
+    windlass_ref target = {.api_version = kind.api_version, .kind = kind.kind};
+    windlass_listed_kind *place = windlass_fake_is_unserved(&target) ? NULL : place_of(kinds, &kind);
+    if (place == NULL) {
+        return;
+    }
+    kind.served = served_kind(kind.kind);
+    windlass_listed_kind *end = kinds->items + kinds->count;
+    bool replaces = place < end && windlass_text_equal(place->kind, kind.kind)
+                    && windlass_text_equal(group_of(place->api_version), group_of(kind.api_version));
+    if (!replaces) {
+        memmove(place + 1, place, (size_t)(end - place) * sizeof *place);
+        kinds->count++;
+    }
+    *place = kind;
+}
+
+bool windlass_host_live_kinds(windlass_listed_kinds *kinds, windlass_api_error *error) {
+    windlass_fake.reads++;
+    if (windlass_fake_fails("kinds", &(windlass_ref){.kind = windlass_text("")}, error)) {
+        return false;
+    }
+    kinds->items = windlass_alloc_array(windlass_fake.objects->count + windlass_fake.definitions->count, sizeof *kinds->items);
+    windlass_json_each(object, windlass_fake.objects) {
+        add_kind(kinds, object);
+    }
+    windlass_json_each(definition, windlass_fake.definitions) {
+        add_kind(kinds, definition);
     }
     return true;
 }
@@ -141,7 +223,7 @@ void windlass_host_cache_list(const windlass_cache_query *query, windlass_host_p
         windlass_trap("the test host has no indexes");
     }
     windlass_ref kind = {.api_version = query->api_version, .kind = query->kind, .namespace = query->namespace};
-    list(&kind, query->label_selector, query->owned, &(windlass_view){0}, page);
+    list(&kind, query->label_selector, query->owned, &(windlass_view){.fields = query->fields}, page);
 }
 
 void windlass_host_live_list(const windlass_live_query *query, windlass_host_page *page) {

@@ -18,6 +18,18 @@ const windlass_field *windlass_fake_fields(const windlass_field *fields, size_t 
     return copy;
 }
 
+const char *const *windlass_fake_texts(const char *const *texts) {
+    size_t count = 0;
+    while (texts != NULL && texts[count] != NULL) {
+        count++;
+    }
+    const char **copy = windlass_alloc_array(count + 1, sizeof *copy);
+    for (size_t i = 0; i < count; i++) {
+        copy[i] = windlass_concat(texts[i]);
+    }
+    return texts ? copy : NULL;
+}
+
 windlass_ref windlass_fake_ref(const windlass_ref *ref) {
     return (windlass_ref){
         .api_version = windlass_text_copy(ref->api_version),

@@ -105,6 +105,7 @@ static windlass_test_write *note(const windlass_operation *operation, windlass_t
     write->options.subresource.name = windlass_text_copy(write->options.subresource.name);
     write->options.subresource.parent = windlass_fake_ref_or_none(write->options.subresource.parent);
     write->options.manager_suffix = windlass_text_copy(write->options.manager_suffix);
+    write->options.fields = windlass_fake_texts(write->options.fields);
     write->patch_type = operation->patch_type;
     write->delete_options = operation->delete_options;
     write->delete_options.resource_version = windlass_text_copy(write->delete_options.resource_version);
@@ -153,7 +154,8 @@ void windlass_host_write(const windlass_operation *operation, windlass_text body
     bool before = windlass_memory_keep(true);
     const windlass_json *object = carry_out(operation, body, answer);
     windlass_memory_keep(before);
-    answer->object = object ? windlass_json_print(object) : WINDLASS_NONE;
+    const char *const *fields = operation->type == WINDLASS_DELETE ? NULL : operation->options.fields;
+    answer->object = object ? windlass_json_print(windlass_fake_projected(object, fields)) : WINDLASS_NONE;
 }
 
 void windlass_host_batch(

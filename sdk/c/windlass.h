@@ -153,12 +153,17 @@ typedef struct windlass_outcome {
     // Call again after this many milliseconds, even if nothing changes.
     bool requeue;
     uint32_t requeue_after_ms;
+    // Call again after the key's backoff, even if nothing changes. The two fields above are then ignored.
+    bool requeue_with_backoff;
 } windlass_outcome;
 
 // Nothing is left to do until something changes.
-#define WINDLASS_DONE ((windlass_outcome){false, 0})
+#define WINDLASS_DONE ((windlass_outcome){0})
 // Run again after this time, which is not a failure; it is limited to 24 days.
 windlass_outcome windlass_requeue_after_ms(uint64_t milliseconds);
+// Run again after the key's backoff, which grows with each such outcome in a row. This is not a failure: these attempts
+// are not counted, so the host never gives the key up.
+windlass_outcome windlass_requeue_with_backoff(void);
 // Adds an error, if there is one, and returns WINDLASS_DONE. A call with failures has failed, whatever it returns.
 windlass_outcome windlass_fail(windlass_failures *failures, const windlass_error *error);
 // These create an error and add it.
@@ -179,8 +184,8 @@ typedef struct windlass_request {
     windlass_text name;
     // The last known UID, even if the primary is deleted. Empty: the host has never seen the primary.
     windlass_text uid;
-    // The primary as cached when the call began. NULL: it is not in the watch's scope, usually because it was deleted. In a composition
-    // request, use the parent instead.
+    // The primary as cached when the call began, or only the `call_fields` of its watch. NULL: it is not in the watch's
+    // scope, usually because it was deleted. In a composition request, use the parent instead.
     windlass_json *object;
     // Whether the primary is being deleted and waits for its finalizers.
     bool deleting;
@@ -233,6 +238,9 @@ typedef struct windlass_composition {
     // Compose again after this many milliseconds, even if nothing changes.
     bool requeue;
     uint32_t requeue_after_ms;
+    // Compose again after the parent's backoff, which grows with each such composition in a row, even if nothing
+    // changes. This is not a failure. The two fields above are then ignored.
+    bool requeue_with_backoff;
     // Declares that having no children is intended, so that existing children may be pruned.
     bool allow_empty;
     // Releases a parent that is being deleted. Only with the option `finalizer`.
@@ -380,6 +388,22 @@ typedef struct windlass_served_kind {
 const windlass_error *windlass_live_served(
     windlass_text api_version, windlass_text kind, windlass_served_kind *served) WINDLASS_MUST_USE;
 
+// A kind that the API server serves, at the version of its group that the server prefers.
+typedef struct windlass_listed_kind {
+    windlass_text api_version;
+    windlass_text kind;
+    windlass_served_kind served;
+} windlass_listed_kind;
+
+typedef struct windlass_listed_kinds {
+    windlass_listed_kind *items;
+    size_t count;
+} windlass_listed_kinds;
+
+// Returns all kinds that the API server serves, each once, ordered by group and kind. It needs no right, and counts as a
+// read. A kind that was just installed may be missing for some seconds.
+const windlass_error *windlass_live_kinds(windlass_listed_kinds *kinds) WINDLASS_MUST_USE;
+
 // --- Changes to the API ---
 //
 // A conflict means that the object has changed since it was read: return the error, and the host runs the key again on
@@ -412,6 +436,9 @@ typedef struct windlass_write_options {
     // Use another field manager: the plugin's, followed by `/` and this suffix of at most 32 lower-case letters, digits and dashes. This
     // way two controllers can apply two parts of one object, and neither drops what the other has applied.
     windlass_text manager_suffix;
+    // Return only the object's identity and the values at these JSON pointers (WINDLASS_TEXTS; WINDLASS_NO_TEXTS: only the
+    // identity). NULL: the whole object.
+    const char *const *fields;
 } windlass_write_options;
 
 typedef enum windlass_patch_type {

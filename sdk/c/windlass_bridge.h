@@ -88,6 +88,13 @@ static inline windlass_plugin_types_failure_t *lower_failures(const windlass_fai
     return wire;
 }
 
+static inline windlass_plugin_types_requeue_t lower_requeue(bool with_backoff, uint32_t after_ms) {
+    if (with_backoff) {
+        return (windlass_plugin_types_requeue_t){.tag = WINDLASS_PLUGIN_TYPES_REQUEUE_BACKOFF};
+    }
+    return (windlass_plugin_types_requeue_t){.tag = WINDLASS_PLUGIN_TYPES_REQUEUE_AFTER_MS, .val.after_ms = after_ms};
+}
+
 static inline windlass_plugin_types_event_t lower_event(const windlass_event *event) {
     return (windlass_plugin_types_event_t){
         .regarding = lower_option_ref(event->regarding),

@@ -44,6 +44,13 @@ const windlass_error *windlass_error_of_json(const char *what, const windlass_js
 
 windlass_text windlass_manifest_text(const windlass_manifest *manifest);
 
+// --- mapping.c ---
+
+// The targets of a change. A mapper without `map` fails.
+windlass_targets windlass_map_change(const windlass_mapper *mapper, const windlass_change *change, windlass_failures *failures);
+// Whether a change counts. Without `matches`, it does.
+bool windlass_match_change(const windlass_mapper *mapper, const windlass_change *change, windlass_failures *failures);
+
 // --- reconciler/ensure.c ---
 
 // The merge patch that gives the cached object the fields of `desired`. NULL: it has them.
@@ -53,12 +60,11 @@ windlass_text windlass_ensure_version(const windlass_json *cached, const windlas
 // Kind and name of the controller of `cached`, if `desired` has another one.
 const char *windlass_ensure_other_controller(const windlass_json *cached, const windlass_json *desired);
 
-// --- Defined by the macros WINDLASS_RECONCILER, WINDLASS_COMPOSER, WINDLASS_MAPPER and WINDLASS_CUSTOMIZER ---
+// --- Defined by the macros WINDLASS_RECONCILER, WINDLASS_COMPOSER and WINDLASS_CUSTOMIZER ---
 
 const windlass_manifest *windlass_plugin_manifest(void);
 windlass_outcome windlass_plugin_reconcile(const windlass_request *request, windlass_failures *failures);
 void windlass_plugin_compose(const windlass_composition_request *request, windlass_composition *composition, windlass_failures *failures);
-void windlass_plugin_map(const windlass_change *change, windlass_targets *targets, windlass_failures *failures);
 void windlass_plugin_customize(const windlass_request *request, windlass_related_rules *rules, windlass_failures *failures);
 
 // --- The host: through the bindings (reconciler/host.c, composer/host.c), or the host of unit tests (test_*.c) ---
@@ -95,6 +101,7 @@ void windlass_host_live_list(const windlass_live_query *query, windlass_host_pag
 void windlass_host_live_log(const windlass_ref *pod, const windlass_log_query *query, windlass_host_answer *answer);
 // Returns false on failure; `error` has the reason.
 bool windlass_host_live_served(windlass_text api_version, windlass_text kind, windlass_served_kind *served, windlass_api_error *error);
+bool windlass_host_live_kinds(windlass_listed_kinds *kinds, windlass_api_error *error);
 bool windlass_host_delete_collection(const windlass_collection *collection, const windlass_delete_options *options,
     windlass_deleted *deleted, windlass_api_error *error);
 void windlass_host_write(const windlass_operation *operation, windlass_text body, windlass_host_answer *answer);

@@ -21,6 +21,8 @@
 
 // These lists end with an empty element, which the macros add.
 #define WINDLASS_TEXTS(...) ((const char *const[]){__VA_ARGS__, NULL})
+// A list without texts, where NULL has another meaning.
+#define WINDLASS_NO_TEXTS ((const char *const[]){NULL})
 #define WINDLASS_NUMBERS(...) \
     {.values = (const double[]){__VA_ARGS__}, .count = sizeof((const double[]){__VA_ARGS__}) / sizeof(double)}
 #define WINDLASS_CONTROLLERS(...) ((const windlass_controller[]){__VA_ARGS__, {0}})
@@ -173,12 +175,20 @@ typedef struct windlass_watch {
     const windlass_predicate *predicates;
     // Only for kinds that a composer owns.
     windlass_update_strategy update_strategy;
-    // A DNS label that no other watch of the controller has. Only WINDLASS_MAP_MAPPER and WINDLASS_MAP_CUSTOMIZE need it.
+    // A DNS label that no other watch of the controller has. Only WINDLASS_MAP_MAPPER, WINDLASS_MAP_CUSTOMIZE and
+    // `code_predicate` need it.
     const char *name;
     // Whether to ignore the beginning and the end of an object's deletion. Not for a primary.
     bool ignore_deletions;
     // Whether to send even a write that would provably change nothing, for webhooks that must run at each write.
     bool without_no_op_skip;
+    // Whether the plugin's own code (`matches` of WINDLASS_MAPPER) decides as well which new objects and updates count.
+    // Deletions always count. Only for a reconciler's watch with a name.
+    bool code_predicate;
+    // The JSON pointers of the fields of an object that a call receives in addition to its identity: of the primary in a
+    // request, and of a composer's parent, children and related objects. NULL: all fields; WINDLASS_NO_TEXTS: only the
+    // identity. A reconciler has them for its primary only, and names the fields of what it reads in each read.
+    const char *const *call_fields;
 } windlass_watch;
 
 // How a changed object maps to the primaries that run.

@@ -1,17 +1,17 @@
-// Mappings as code, for relations that no mapping of the manifest can express. A reconciler may have a mapper, and a
-// composer a customizer: a second function, named in a macro beside WINDLASS_RECONCILER or WINDLASS_COMPOSER. The host
-// calls it for the watches that the manifest maps by WINDLASS_MAP_MAPPER or WINDLASS_MAP_CUSTOMIZE, each of which needs
-// a name. windlass.h includes this file.
+// Mappings and predicates as code, for relations and conditions that the manifest cannot express. A reconciler may have a
+// mapper, and a composer a customizer: further functions, named in a macro beside WINDLASS_RECONCILER or
+// WINDLASS_COMPOSER. The host calls them for the watches that the manifest maps by WINDLASS_MAP_MAPPER or
+// WINDLASS_MAP_CUSTOMIZE, or that have a `code_predicate`. Each of these needs a name. windlass.h includes this file.
 //
-// Both may use the log, the clock, random numbers and the configuration. A mapper may also read the cache: map the
-// objects that it reads, too, because each change is mapped only once. Plugins without a mapper or customizer neither
-// export nor contain this code.
+// All may use the log, the clock, random numbers and the configuration. A mapper may also read the cache: map the
+// objects that it reads, too, because the host asks about each change only once. Plugins without a mapper or customizer
+// neither export nor contain this code.
 #ifndef WINDLASS_MAPPING_H
 #define WINDLASS_MAPPING_H
 
 #include "windlass.h"
 
-// --- A mapper: which primaries a change concerns ---
+// --- A mapper: which changes count, and which primaries they concern ---
 
 // A change of one object of a watch. Both states count: the change also concerns the primaries that the old state concerned.
 typedef struct windlass_change {
@@ -51,15 +51,32 @@ void windlass_map_indexed(windlass_targets *targets, const char *index, windlass
 // After an error, which is logged, every primary runs at low priority.
 typedef void windlass_map(const windlass_change *change, windlass_targets *targets, windlass_failures *failures);
 
-// Adds a mapper to a reconciler. At most once in a plugin, at file scope.
-#define WINDLASS_MAPPER(function)                                                                                             \
-    void windlass_plugin_map(const windlass_change *change, windlass_targets *targets, windlass_failures *failures);          \
-    void windlass_plugin_map(const windlass_change *change, windlass_targets *targets, windlass_failures *failures) {         \
-        windlass_map *checked = function;                                                                                     \
-        checked(change, targets, failures);                                                                                   \
-    }                                                                                                                         \
+// Whether a change counts. The host calls it for the watches with a `code_predicate`: about new objects, the objects of
+// first lists (without `old`), and updates that pass the watch's predicates. Deletions always count. A change that does
+// not count is not mapped and runs nothing. After an error, which is logged, the change counts.
+typedef bool windlass_matches(const windlass_change *change, windlass_failures *failures);
+
+typedef struct windlass_mapper {
+    // For the watches that the manifest maps by WINDLASS_MAP_MAPPER. NULL: there are none.
+    windlass_map *map;
+    // For the watches with a `code_predicate`. NULL: all changes count.
+    windlass_matches *matches;
+    // Always 0. It lets the macro be used with one function and without a warning about the missing one.
+    int unused;
+} windlass_mapper;
+
+// Adds a mapper to a reconciler, with one or both functions:
+//
+//     WINDLASS_MAPPER(.map = to_services, .matches = is_watched);
+//
+// At most once in a plugin, at file scope.
+#define WINDLASS_MAPPER(...)                                                                                                  \
+    const windlass_mapper windlass_plugin_mapper = {__VA_ARGS__, .unused = 0};                                                \
     WINDLASS_EXPORT_MAPPER                                                                                                    \
     typedef int windlass_there_is_one_mapper
+
+// Defined by the macro.
+extern const windlass_mapper windlass_plugin_mapper;
 
 // --- A customizer: which objects are related to a parent ---
 
@@ -109,26 +126,38 @@ typedef void windlass_customize(const windlass_request *request, windlass_relate
 uint8_t *__wasm_export_exports_windlass_plugin_mapper_map(
     uint8_t *controller, size_t controller_length, uint8_t *watch, size_t watch_length, uint8_t *changes, size_t count);
 void __wasm_export_exports_windlass_plugin_mapper_map_post_return(uint8_t *answer);
+uint8_t *__wasm_export_exports_windlass_plugin_mapper_matches(
+    uint8_t *controller, size_t controller_length, uint8_t *watch, size_t watch_length, uint8_t *changes, size_t count);
+void __wasm_export_exports_windlass_plugin_mapper_matches_post_return(uint8_t *answer);
 uint8_t *__wasm_export_exports_windlass_plugin_customize_customize(uint8_t *request);
 void __wasm_export_exports_windlass_plugin_customize_customize_post_return(uint8_t *answer);
 
 #define WINDLASS_EXPORT_MAPPER                                                                                                \
-    __attribute__((__export_name__("windlass:plugin/mapper@0.2.0#map"))) uint8_t *windlass_export_map(                        \
+    __attribute__((__export_name__("windlass:plugin/mapper@0.3.0#map"))) uint8_t *windlass_export_map(                        \
         uint8_t *controller, size_t controller_length, uint8_t *watch, size_t watch_length, uint8_t *changes, size_t count) { \
         return __wasm_export_exports_windlass_plugin_mapper_map(                                                              \
             controller, controller_length, watch, watch_length, changes, count);                                              \
     }                                                                                                                         \
-    __attribute__((__export_name__("cabi_post_windlass:plugin/mapper@0.2.0#map"))) void windlass_export_map_post(             \
+    __attribute__((__export_name__("cabi_post_windlass:plugin/mapper@0.3.0#map"))) void windlass_export_map_post(             \
         uint8_t *answer) {                                                                                                    \
         __wasm_export_exports_windlass_plugin_mapper_map_post_return(answer);                                                 \
+    }                                                                                                                         \
+    __attribute__((__export_name__("windlass:plugin/mapper@0.3.0#matches"))) uint8_t *windlass_export_matches(                \
+        uint8_t *controller, size_t controller_length, uint8_t *watch, size_t watch_length, uint8_t *changes, size_t count) { \
+        return __wasm_export_exports_windlass_plugin_mapper_matches(                                                          \
+            controller, controller_length, watch, watch_length, changes, count);                                              \
+    }                                                                                                                         \
+    __attribute__((__export_name__("cabi_post_windlass:plugin/mapper@0.3.0#matches"))) void                                   \
+    windlass_export_matches_post(uint8_t *answer) {                                                                           \
+        __wasm_export_exports_windlass_plugin_mapper_matches_post_return(answer);                                             \
     }
 
 #define WINDLASS_EXPORT_CUSTOMIZER                                                                                            \
-    __attribute__((__export_name__("windlass:plugin/customize@0.2.0#customize"))) uint8_t *windlass_export_customize(         \
+    __attribute__((__export_name__("windlass:plugin/customize@0.3.0#customize"))) uint8_t *windlass_export_customize(         \
         uint8_t *request) {                                                                                                   \
         return __wasm_export_exports_windlass_plugin_customize_customize(request);                                            \
     }                                                                                                                         \
-    __attribute__((__export_name__("cabi_post_windlass:plugin/customize@0.2.0#customize"))) void                              \
+    __attribute__((__export_name__("cabi_post_windlass:plugin/customize@0.3.0#customize"))) void                              \
     windlass_export_customize_post(uint8_t *answer) {                                                                         \
         __wasm_export_exports_windlass_plugin_customize_customize_post_return(answer);                                        \
     }

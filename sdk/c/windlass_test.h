@@ -63,6 +63,8 @@ windlass_outcome windlass_test_reconcile_request(const windlass_request *request
 windlass_composition windlass_test_compose(const char *parent, const char *children, const char *related);
 // Calls the plugin's mapper for a change of an object in a watch of this name. A missing state is NULL.
 windlass_targets windlass_test_map(const char *watch, const char *old, const char *new);
+// Calls the predicate of the plugin's mapper for such a change.
+bool windlass_test_matches(const char *watch, const char *old, const char *new);
 // Calls the plugin's customizer for a parent.
 windlass_related_rules windlass_test_customize(const char *parent);
 // The result of `describe`.
@@ -87,8 +89,8 @@ void windlass_test_define_text(const char *yaml);
 windlass_json *windlass_test_put(const char *object);
 // An object of the world, or NULL; the namespace may be NULL.
 windlass_json *windlass_test_object(const char *api_version, const char *kind, const char *namespace, const char *name);
-// Makes the next request with this verb (get, list, create, update, apply, patch, delete, deletecollection, claim, served) for this kind
-// fail with this error.
+// Makes the next request with this verb for this kind fail with this error. Verbs are get, list, create, update, apply,
+// patch, delete, deletecollection, claim, served, and kinds, whose kind is "".
 void windlass_test_fail_next(const char *verb, const char *kind, windlass_reason reason);
 void windlass_test_set_now(windlass_instant now);
 void windlass_test_set_config(const char *config);
@@ -99,7 +101,8 @@ void windlass_test_add_trigger(const windlass_trigger *trigger);
 void windlass_test_answer_patch(const char *kind, const char *object);
 // Sets the log of a Pod, for all its containers. Without it, the log is not found.
 void windlass_test_set_log(const char *namespace, const char *name, const char *log);
-// Removes this kind from the API server. According to windlass_live_served, it serves all others.
+// Removes this kind from the API server. According to windlass_live_served, it serves all others; windlass_live_kinds
+// returns those of the world's objects and definitions.
 void windlass_test_unserve(const char *api_version, const char *kind);
 // Sets the response to creates of objects of this kind without a name, such as a SubjectAccessReview, which are not stored. Without it, the
 // response is the object sent.

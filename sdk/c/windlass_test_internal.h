@@ -61,6 +61,11 @@ windlass_json *windlass_fake_delete(windlass_json *object, windlass_propagation 
 // Whether an object is being deleted and has no finalizers left.
 bool windlass_fake_is_released(const windlass_json *object);
 
+// --- test_reads.c ---
+
+// The object's identity, with the values at these pointers. NULL: the whole object.
+const windlass_json *windlass_fake_projected(const windlass_json *object, const char *const *fields);
+
 // --- test_definitions.c ---
 
 // Reads a file from the folder that the test runs in. If the file cannot be read, the call ends.
@@ -117,6 +122,7 @@ const windlass_http_response *windlass_fake_answer(void);
 void windlass_fake_keep(windlass_fake_list *into, void *item);
 // These functions copy values that a plugin passed.
 const windlass_field *windlass_fake_fields(const windlass_field *fields, size_t count);
+const char *const *windlass_fake_texts(const char *const *texts);
 windlass_ref windlass_fake_ref(const windlass_ref *ref);
 const windlass_ref *windlass_fake_ref_or_none(const windlass_ref *ref);
 // The last line of the log, which has the reason if a call ended.

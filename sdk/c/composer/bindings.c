@@ -9,9 +9,9 @@
 static inline void leave_alone(void *piece) { (void)piece; }
 #define free leave_alone
 
-__attribute__((__export_name__("windlass:plugin/composer@0.2.0#describe"))) uint8_t *
+__attribute__((__export_name__("windlass:plugin/composer@0.3.0#describe"))) uint8_t *
 __wasm_export_exports_windlass_plugin_composer_describe(void);
-__attribute__((__export_name__("windlass:plugin/composer@0.2.0#compose"))) uint8_t *
+__attribute__((__export_name__("windlass:plugin/composer@0.3.0#compose"))) uint8_t *
 __wasm_export_exports_windlass_plugin_composer_compose(uint8_t *request);
 // Exports a customizer only where WINDLASS_CUSTOMIZER does. In other plugins nothing calls the customizer's functions,
 // so the linker drops them.

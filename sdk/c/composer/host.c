@@ -30,7 +30,11 @@ static exports_windlass_plugin_composer_composition_t lower_composition(const wi
         .children = {children, count},
         .status = {.is_some = composition->status != NULL},
         .events = {events, composition->event_count},
-        .requeue_after_ms = {.is_some = composition->requeue, .val = composition->requeue_after_ms},
+        .requeue =
+            {
+                .is_some = composition->requeue || composition->requeue_with_backoff,
+                .val = lower_requeue(composition->requeue_with_backoff, composition->requeue_after_ms),
+            },
         .allow_empty = composition->allow_empty,
         .finalized = composition->finalized,
     };
@@ -74,13 +78,13 @@ bool exports_windlass_plugin_composer_compose(exports_windlass_plugin_composer_c
 void __wasm_export_exports_windlass_plugin_composer_describe_post_return(uint8_t *answer);
 void __wasm_export_exports_windlass_plugin_composer_compose_post_return(uint8_t *answer);
 
-__attribute__((__export_name__("cabi_post_windlass:plugin/composer@0.2.0#describe"))) void
+__attribute__((__export_name__("cabi_post_windlass:plugin/composer@0.3.0#describe"))) void
 __wasm_export_exports_windlass_plugin_composer_describe_post_return(uint8_t *answer) {
     (void)answer;
     windlass_memory_clear();
 }
 
-__attribute__((__export_name__("cabi_post_windlass:plugin/composer@0.2.0#compose"))) void
+__attribute__((__export_name__("cabi_post_windlass:plugin/composer@0.3.0#compose"))) void
 __wasm_export_exports_windlass_plugin_composer_compose_post_return(uint8_t *answer) {
     (void)answer;
     windlass_memory_clear();

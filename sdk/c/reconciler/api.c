@@ -114,6 +114,12 @@ const windlass_error *windlass_live_served(windlass_text api_version, windlass_t
     return windlass_host_live_served(api_version, kind, served, &error) ? NULL : windlass_api(&error);
 }
 
+const windlass_error *windlass_live_kinds(windlass_listed_kinds *kinds) {
+    windlass_api_error error;
+    *kinds = (windlass_listed_kinds){0};
+    return windlass_host_live_kinds(kinds, &error) ? NULL : windlass_api(&error);
+}
+
 const windlass_error *windlass_live_page(const windlass_live_query *query, windlass_list *page) {
     windlass_live_query asked = *query;
     asked.limit = asked.limit ? asked.limit : PAGE;

@@ -9,9 +9,9 @@
 static inline void leave_alone(void *piece) { (void)piece; }
 #define free leave_alone
 
-__attribute__((__export_name__("windlass:plugin/reconciler@0.2.0#describe"))) uint8_t *
+__attribute__((__export_name__("windlass:plugin/reconciler@0.3.0#describe"))) uint8_t *
 __wasm_export_exports_windlass_plugin_reconciler_describe(void);
-__attribute__((__export_name__("windlass:plugin/reconciler@0.2.0#reconcile"))) uint8_t *
+__attribute__((__export_name__("windlass:plugin/reconciler@0.3.0#reconcile"))) uint8_t *
 __wasm_export_exports_windlass_plugin_reconciler_reconcile(uint8_t *request);
 // Exports a mapper only where WINDLASS_MAPPER does. In other plugins nothing calls the mapper's functions, so the
 // linker drops them.

@@ -177,6 +177,17 @@ static windlass_text *lift_texts(const wire_texts *wire) {
     return texts;
 }
 
+static windlass_served_kind lift_served(const windlass_plugin_live_served_kind_t *wire) {
+    return (windlass_served_kind){
+        .resource = lift(wire->resource),
+        .namespaced = wire->namespaced,
+        .verbs = lift_texts(&wire->verbs),
+        .verb_count = wire->verbs.len,
+        .subresources = lift_texts(&wire->subresources),
+        .subresource_count = wire->subresources.len,
+    };
+}
+
 bool windlass_host_live_served(
     windlass_text api_version, windlass_text kind, windlass_served_kind *served, windlass_api_error *error) {
     windlass_plugin_types_object_kind_t wire = {lower(api_version), lower(kind)};
@@ -187,13 +198,24 @@ bool windlass_host_live_served(
         return false;
     }
     if (found.is_some) {
-        *served = (windlass_served_kind){
-            .resource = lift(found.val.resource),
-            .namespaced = found.val.namespaced,
-            .verbs = lift_texts(&found.val.verbs),
-            .verb_count = found.val.verbs.len,
-            .subresources = lift_texts(&found.val.subresources),
-            .subresource_count = found.val.subresources.len,
+        *served = lift_served(&found.val);
+    }
+    return true;
+}
+
+bool windlass_host_live_kinds(windlass_listed_kinds *kinds, windlass_api_error *error) {
+    windlass_plugin_live_list_listed_kind_t listed;
+    windlass_plugin_types_api_error_t failure;
+    if (!windlass_plugin_live_kinds(&listed, &failure)) {
+        *error = lift_error(&failure);
+        return false;
+    }
+    *kinds = (windlass_listed_kinds){windlass_alloc_array(listed.len, sizeof *kinds->items), listed.len};
+    for (size_t i = 0; i < listed.len; i++) {
+        kinds->items[i] = (windlass_listed_kind){
+            .api_version = lift(listed.ptr[i].kind.api_version),
+            .kind = lift(listed.ptr[i].kind.kind),
+            .served = lift_served(&listed.ptr[i].served),
         };
     }
     return true;
@@ -225,7 +247,11 @@ static windlass_plugin_writes_write_options_t lower_options(const windlass_write
         .dry_run = options->dry_run,
         .field_validation = (windlass_plugin_writes_field_validation_t)options->field_validation,
         .manager_suffix = lower_option(options->manager_suffix),
+        .fields = {.is_some = options->fields != NULL},
     };
+    if (options->fields != NULL) {
+        wire.fields.val = lower_pointers(options->fields);
+    }
     if (wire.subresource.is_some) {
         windlass_plugin_types_option_object_ref_t parent = lower_option_ref(options->subresource.parent);
         wire.subresource.val.name = lower(options->subresource.name);
@@ -452,7 +478,11 @@ bool exports_windlass_plugin_reconciler_reconcile(exports_windlass_plugin_reconc
         outcome = windlass_plugin_reconcile(&request, &failures);
     }
     *answer = (exports_windlass_plugin_reconciler_outcome_t){
-        .requeue_after_ms = {.is_some = outcome.requeue, .val = outcome.requeue_after_ms},
+        .requeue =
+            {
+                .is_some = outcome.requeue || outcome.requeue_with_backoff,
+                .val = lower_requeue(outcome.requeue_with_backoff, outcome.requeue_after_ms),
+            },
     };
     *failed = (exports_windlass_plugin_reconciler_list_failure_t){lower_failures(&failures), failures.count};
     windlass_call_end();
@@ -464,13 +494,13 @@ bool exports_windlass_plugin_reconciler_reconcile(exports_windlass_plugin_reconc
 void __wasm_export_exports_windlass_plugin_reconciler_describe_post_return(uint8_t *answer);
 void __wasm_export_exports_windlass_plugin_reconciler_reconcile_post_return(uint8_t *answer);
 
-__attribute__((__export_name__("cabi_post_windlass:plugin/reconciler@0.2.0#describe"))) void
+__attribute__((__export_name__("cabi_post_windlass:plugin/reconciler@0.3.0#describe"))) void
 __wasm_export_exports_windlass_plugin_reconciler_describe_post_return(uint8_t *answer) {
     (void)answer;
     windlass_memory_clear();
 }
 
-__attribute__((__export_name__("cabi_post_windlass:plugin/reconciler@0.2.0#reconcile"))) void
+__attribute__((__export_name__("cabi_post_windlass:plugin/reconciler@0.3.0#reconcile"))) void
 __wasm_export_exports_windlass_plugin_reconciler_reconcile_post_return(uint8_t *answer) {
     (void)answer;
     windlass_memory_clear();

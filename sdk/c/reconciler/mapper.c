@@ -1,4 +1,4 @@
-// The host's call of a mapper. In a plugin without a mapper nothing calls this code, so the linker drops it.
+// The host's calls of a mapper. In a plugin without a mapper nothing calls this code, so the linker drops it.
 
 #ifdef __wasm__
 
@@ -31,7 +31,7 @@ static windlass_json *lift_state(const exports_windlass_plugin_mapper_option_jso
     return wire->is_some ? lift_json(lift(wire->val), "the changed object", failures) : NULL;
 }
 
-// Adds the object whose change could not be mapped to the text of the error.
+// Adds the object whose change the mapper has failed to handle to the text of the error.
 static void name_object(const windlass_change *change, windlass_failures *failures) {
     windlass_ref ref = windlass_ref_to(change->new ? change->new : change->old);
     for (size_t i = 0; i < failures->count && ref.name.data != NULL; i++) {
@@ -41,22 +41,39 @@ static void name_object(const windlass_change *change, windlass_failures *failur
     }
 }
 
-// The objects of one change are freed before those of the next are read.
-static windlass_targets map_change(const exports_windlass_plugin_mapper_change_batch_t *batch, size_t index, windlass_failures *failures) {
-    windlass_mark mark = windlass_memory_mark();
-    windlass_change change = {
+static windlass_change lift_change(
+    const exports_windlass_plugin_mapper_change_batch_t *batch, size_t index, windlass_failures *failures) {
+    return (windlass_change){
         .controller = lift(batch->controller),
         .watch = lift(batch->watch),
         .old = lift_state(&batch->changes.ptr[index].old, failures),
         .new = lift_state(&batch->changes.ptr[index].new_, failures),
     };
+}
+
+// The objects of one change are freed before those of the next are read.
+static windlass_targets map_change(const exports_windlass_plugin_mapper_change_batch_t *batch, size_t index, windlass_failures *failures) {
+    windlass_mark mark = windlass_memory_mark();
+    windlass_change change = lift_change(batch, index, failures);
     windlass_targets targets = {0};
     if (failures->count == 0) {
-        windlass_plugin_map(&change, &targets, failures);
+        targets = windlass_map_change(&windlass_plugin_mapper, &change, failures);
     }
     name_object(&change, failures);
     windlass_memory_release(mark);
     return targets;
+}
+
+static bool match_change(const exports_windlass_plugin_mapper_change_batch_t *batch, size_t index, windlass_failures *failures) {
+    if (windlass_plugin_mapper.matches == NULL) {
+        return true;
+    }
+    windlass_mark mark = windlass_memory_mark();
+    windlass_change change = lift_change(batch, index, failures);
+    bool counts = failures->count == 0 && windlass_match_change(&windlass_plugin_mapper, &change, failures);
+    name_object(&change, failures);
+    windlass_memory_release(mark);
+    return counts;
 }
 
 // Joins the messages of all failures, because the host takes only one text.
@@ -85,8 +102,29 @@ bool exports_windlass_plugin_mapper_map(
     return failures.count == 0;
 }
 
-// The host calls this once it has read the result. It replaces the bindings' function.
+bool exports_windlass_plugin_mapper_matches(
+    exports_windlass_plugin_mapper_change_batch_t *batch, reconciler_plugin_list_bool_t *answer, wire_text *failed) {
+    windlass_call_begin();
+    windlass_failures failures = {0};
+    size_t count = batch->changes.len;
+    bool *counts = windlass_alloc_array(count, sizeof *counts);
+    for (size_t i = 0; i < count && failures.count == 0; i++) {
+        counts[i] = match_change(batch, i, &failures);
+    }
+    *answer = (reconciler_plugin_list_bool_t){counts, count};
+    *failed = lower(all_messages(&failures));
+    windlass_call_end();
+    return failures.count == 0;
+}
+
+// The host calls these once it has read the result. They replace the bindings' functions.
+
 void __wasm_export_exports_windlass_plugin_mapper_map_post_return(uint8_t *answer) {
+    (void)answer;
+    windlass_memory_clear();
+}
+
+void __wasm_export_exports_windlass_plugin_mapper_matches_post_return(uint8_t *answer) {
     (void)answer;
     windlass_memory_clear();
 }

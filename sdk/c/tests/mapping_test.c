@@ -23,7 +23,15 @@ static void to_services(const windlass_change *change, windlass_targets *targets
     }
 }
 
-WINDLASS_MAPPER(to_services);
+// Accepts changes after which the object has labels.
+static bool has_labels(const windlass_change *change, windlass_failures *failures) {
+    if (windlass_json_get(change->new, "wrong") != NULL) {
+        windlass_fail_terminal(failures, "it is wrong");
+    }
+    return windlass_json_at(change->new, "/metadata/labels") != NULL;
+}
+
+WINDLASS_MAPPER(to_services, has_labels);
 
 #define POD(app) "{\"kind\": \"Pod\", \"metadata\": {\"name\": \"a\", \"namespace\": \"prod\", \"labels\": {\"app\": \"" app "\"}}}"
 
@@ -47,6 +55,26 @@ WINDLASS_TEST(an_error_of_a_mapper_is_reported) {
     windlass_test_map("pods", NULL, "{\"wrong\": true}");
     WINDLASS_CHECK(windlass_test_failures.count == 1);
     WINDLASS_CHECK_TEXT(windlass_test_failures.errors[0]->message, "it is wrong");
+}
+
+WINDLASS_TEST(a_predicate_judges_a_change) {
+    WINDLASS_CHECK(windlass_test_matches("pods", NULL, POD("web")) && windlass_test_matches("pods", "{}", POD("web")));
+    WINDLASS_CHECK(!windlass_test_matches("pods", POD("web"), "{}") && windlass_test_failures.count == 0);
+    windlass_test_matches("pods", NULL, "{\"wrong\": true}");
+    WINDLASS_CHECK(windlass_test_failures.count == 1);
+}
+
+WINDLASS_TEST(a_mapper_may_have_one_of_its_functions) {
+    windlass_change change = {.watch = windlass_text("pods"), .new = windlass_test_json(POD("web"))};
+    windlass_failures failures = {0};
+    windlass_mapper maps = {.map = to_services};
+    WINDLASS_CHECK(windlass_match_change(&maps, &(windlass_change){0}, &failures) && failures.count == 0);
+    WINDLASS_CHECK(windlass_map_change(&maps, &change, &failures).count == 1 && failures.count == 0);
+    windlass_mapper judges = {.matches = has_labels};
+    WINDLASS_CHECK(!windlass_match_change(&judges, &(windlass_change){0}, &failures) && failures.count == 0);
+    WINDLASS_CHECK(windlass_map_change(&judges, &change, &failures).count == 0 && failures.count == 1);
+    WINDLASS_CHECK_TEXT(
+        failures.errors[0]->message, "the manifest maps the watch pods by WINDLASS_MAP_MAPPER, and WINDLASS_MAPPER has no `.map`");
 }
 
 WINDLASS_TEST(targets_and_rules_outlive_a_release) {

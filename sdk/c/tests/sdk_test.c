@@ -35,16 +35,18 @@ static const windlass_manifest manifest = {
                     WINDLASS_INDEX_SELECTOR_TEXT("text", "/spec/text"), WINDLASS_INDEX_ANNOTATION("note", "k"),
                     WINDLASS_INDEX_ANNOTATION_LIST("uses", "l", ",")),
                 .without_no_op_skip = true,
+                .call_fields = WINDLASS_TEXTS("/spec", "/status"),
             },
         .owns = WINDLASS_WATCHES(
-            {.api_version = "v1", .kind = "Pod", .projection = WINDLASS_KEEP_METADATA, .managed_fields = true, .ignore_deletions = true}),
+            {.api_version = "v1", .kind = "Pod", .projection = WINDLASS_KEEP_METADATA, .managed_fields = true, .ignore_deletions = true,
+                .call_fields = WINDLASS_NO_TEXTS}),
         .watches = WINDLASS_MAPPED_WATCHES(
             {{.api_version = "v1", .kind = "Secret", .projection = WINDLASS_KEEP_DIGEST("/data")}, WINDLASS_MAP_REFERENCED_BY("by-secret")},
             {{.api_version = "v1", .kind = "Service"}, WINDLASS_MAP_SELECTED_BY("selects")},
             {{.api_version = "v1", .kind = "ConfigMap"}, WINDLASS_MAP_REFERENCE(NULL, NULL, "/data/thing")},
             {{.api_version = "v1", .kind = "Node"}, WINDLASS_MAP_ALL},
             {{.api_version = "apps/v1", .kind = "Deployment"}, WINDLASS_MAP_ANY_OWNER},
-            {{.api_version = "v1", .kind = "Pod", .name = "pods"}, WINDLASS_MAP_MAPPER},
+            {{.api_version = "v1", .kind = "Pod", .name = "pods", .code_predicate = true}, WINDLASS_MAP_MAPPER},
             {{.api_version = "v1", .kind = "Role", .name = "roles"}, WINDLASS_MAP_CUSTOMIZE}),
         .options = {.max_retries = WINDLASS_NO_RETRIES, .finalizer = true, .without_status = true, .backoff.base_ms = 7},
     }),
@@ -205,6 +207,8 @@ WINDLASS_TEST(failures_stay_when_memory_is_released) {
 WINDLASS_TEST(a_long_delay_is_limited) {
     WINDLASS_CHECK(windlass_requeue_after_ms(UINT64_MAX).requeue_after_ms == INT32_MAX);
     WINDLASS_CHECK(windlass_requeue_after_ms(5).requeue && !WINDLASS_DONE.requeue);
+    WINDLASS_CHECK(!windlass_requeue_after_ms(5).requeue_with_backoff && !WINDLASS_DONE.requeue_with_backoff);
+    WINDLASS_CHECK(windlass_requeue_with_backoff().requeue_with_backoff && !windlass_requeue_with_backoff().requeue);
     WINDLASS_CHECK(windlass_transient_text_after_ms(UINT64_MAX, windlass_text("late"))->retry_after_ms == INT32_MAX);
 }
 
@@ -313,9 +317,13 @@ WINDLASS_TEST(a_manifest_has_only_the_set_fields) {
                         {"type": "not", "predicate": {"type": "labels"}}, {"type": "fields", "pointers": ["/a/*"]}
                     ]}
                 ],
+                "callFields": ["/spec", "/status"],
                 "noOpSkip": false
             },
-            "owns": [{"apiVersion": "v1", "kind": "Pod", "projection": {"type": "metadata"}, "managedFields": true, "deleted": false}],
+            "owns": [{
+                "apiVersion": "v1", "kind": "Pod", "projection": {"type": "metadata"}, "managedFields": true, "callFields": [],
+                "deleted": false
+            }],
             "watches": [
                 {
                     "apiVersion": "v1", "kind": "Secret", "projection": {"type": "digest", "pointers": ["/data"]},
@@ -325,7 +333,7 @@ WINDLASS_TEST(a_manifest_has_only_the_set_fields) {
                 {"apiVersion": "v1", "kind": "ConfigMap", "mapping": {"type": "reference", "name": "/data/thing"}},
                 {"apiVersion": "v1", "kind": "Node", "mapping": {"type": "all"}},
                 {"apiVersion": "apps/v1", "kind": "Deployment", "mapping": {"type": "anyOwner"}},
-                {"name": "pods", "apiVersion": "v1", "kind": "Pod", "mapping": {"type": "mapper"}},
+                {"name": "pods", "apiVersion": "v1", "kind": "Pod", "codePredicate": true, "mapping": {"type": "mapper"}},
                 {"name": "roles", "apiVersion": "v1", "kind": "Role", "mapping": {"type": "customize"}}
             ],
             "options": {"maxRetries": 0, "backoff": {"baseMs": 7}, "finalizer": true, "status": false}
@@ -379,6 +387,40 @@ WINDLASS_TEST(writes_change_the_stored_objects) {
     };
     const windlass_result *results = windlass_writes_batch(operations, 3);
     WINDLASS_CHECK(results[0].error == NULL && results[1].error == NULL && windlass_is(results[2].error, WINDLASS_NOT_FOUND));
+}
+
+WINDLASS_TEST(a_write_returns_the_fields_that_it_names) {
+    const windlass_json *map = windlass_test_json(
+        "{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"name\":\"m\",\"labels\":{\"app\":\"web\"}},\"data\":{\"a\":\"1\",\"b\":\"2\"}}");
+    windlass_json *object;
+    windlass_write_options options = {.fields = WINDLASS_TEXTS("/data/a", "/data/none")};
+    WINDLASS_CHECK(windlass_writes_apply(map, &options, &object) == NULL);
+    WINDLASS_CHECK_TEXT(windlass_json_print(object),
+        "{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"name\":\"m\",\"uid\":\"uid-1\"},\"data\":{\"a\":\"1\"}}");
+    options.fields = WINDLASS_NO_TEXTS;
+    WINDLASS_CHECK(windlass_writes_apply(map, &options, &object) == NULL);
+    WINDLASS_CHECK_TEXT(windlass_json_print(object), "{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"name\":\"m\",\"uid\":\"uid-1\"}}");
+    WINDLASS_CHECK_TEXT(windlass_json_text_at(windlass_test_object("v1", "ConfigMap", NULL, "m"), "/data/b"), "2");
+    const char *const *recorded = windlass_test_write_at(0)->options.fields;
+    WINDLASS_CHECK_TEXT(recorded[1], "/data/none");
+    WINDLASS_CHECK(recorded[2] == NULL && windlass_test_write_at(1)->options.fields[0] == NULL);
+}
+
+WINDLASS_TEST(a_read_returns_the_fields_that_it_names) {
+    windlass_ref target = windlass_ref_to(windlass_test_put(
+        "{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"p\"},\"spec\":{\"a\":1,\"b\":2}}"));
+    const char *expected = "{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"p\",\"uid\":\"uid-1\"},\"spec\":{\"a\":1}}";
+    const char *const *fields = WINDLASS_TEXTS("/spec/a");
+    windlass_json *object;
+    WINDLASS_CHECK(windlass_cache_get(&target, fields, &object) == NULL);
+    WINDLASS_CHECK_TEXT(windlass_json_print(object), expected);
+    WINDLASS_CHECK_TEXT(windlass_json_print(windlass_cache_get_many(&target, 1, fields)->object), expected);
+    WINDLASS_CHECK(windlass_live_get(&target, &(windlass_live_options){.view.fields = fields}, &object) == NULL);
+    WINDLASS_CHECK_TEXT(windlass_json_print(object), expected);
+    windlass_list list;
+    windlass_cache_query query = {.api_version = windlass_text("v1"), .kind = windlass_text("Pod"), .fields = fields};
+    WINDLASS_CHECK(windlass_cache_list(&query, &list) == NULL && list.count == 1);
+    WINDLASS_CHECK_TEXT(windlass_json_print(list.items[0]), expected);
 }
 
 WINDLASS_TEST(a_request_set_to_fail_fails_once) {
@@ -587,6 +629,24 @@ WINDLASS_TEST(logs_and_served_kinds_are_set_by_the_test) {
     WINDLASS_CHECK_TEXT(served.resource, "pods");
     windlass_test_unserve("v1", "Pod");
     WINDLASS_CHECK(windlass_live_served(windlass_text("v1"), windlass_text("Pod"), &served) == NULL && served.resource.data == NULL);
+}
+
+WINDLASS_TEST(kinds_are_listed_once_by_group_and_kind) {
+    windlass_test_define_text("{\"spec\": {\"group\": \"example.com\", \"names\": {\"kind\": \"Shop\"}, "
+                              "\"versions\": [{\"name\": \"v2\"}, {\"name\": \"v1\"}]}}");
+    windlass_test_put("{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"p\"}}");
+    windlass_test_put("{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"name\":\"a\"}}");
+    windlass_test_put("{\"apiVersion\":\"apps/v1\",\"kind\":\"Deployment\",\"metadata\":{\"name\":\"d\"}}");
+    windlass_test_put("{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"name\":\"b\"}}");
+    windlass_test_unserve("v1", "Pod");
+    windlass_listed_kinds kinds;
+    WINDLASS_CHECK(windlass_live_kinds(&kinds) == NULL && kinds.count == 3);
+    WINDLASS_CHECK_TEXT(kinds.items[0].kind, "ConfigMap");
+    WINDLASS_CHECK_TEXT(kinds.items[0].served.resource, "configmaps");
+    WINDLASS_CHECK_TEXT(kinds.items[1].api_version, "apps/v1");
+    WINDLASS_CHECK_TEXT(kinds.items[2].api_version, "example.com/v1");
+    windlass_test_fail_next("kinds", "", WINDLASS_SERVER_ERROR);
+    WINDLASS_CHECK(windlass_is(windlass_live_kinds(&kinds), WINDLASS_SERVER_ERROR) && kinds.count == 0);
 }
 
 WINDLASS_TEST(a_review_is_answered_and_a_collection_deleted) {

@@ -12,7 +12,7 @@ static const windlass_manifest manifest = {
         .primary = {.api_version = "conformance.windlass.dev/v1", .kind = "Composition"},
         .owns = WINDLASS_WATCHES({.api_version = "v1", .kind = "ConfigMap", .update_strategy = WINDLASS_UPDATE_RECREATE}),
         .watches = WINDLASS_MAPPED_WATCHES(
-            {{.api_version = "v1", .kind = "Secret"}, WINDLASS_MAP_SAME_NAME},
+            {{.api_version = "v1", .kind = "Secret", .call_fields = WINDLASS_TEXTS("/data")}, WINDLASS_MAP_SAME_NAME},
             {{.name = "customized", .api_version = "v1", .kind = "Service"}, WINDLASS_MAP_CUSTOMIZE}),
     }),
 };
@@ -46,6 +46,7 @@ static void answer_spec(const windlass_json *spec, windlass_composition *composi
     }
     composition->requeue = !windlass_json_is_null(windlass_json_get(spec, "requeueAfterMs"));
     composition->requeue_after_ms = number_in(spec, "requeueAfterMs", 0);
+    composition->requeue_with_backoff = truth_in(spec, "requeueBackoff");
     composition->allow_empty = truth_in(spec, "allowEmpty");
     composition->finalized = truth_in(spec, "finalized");
 }
@@ -59,6 +60,7 @@ static void compose(
         if (end.has_ended) {
             composition->requeue = end.outcome.requeue;
             composition->requeue_after_ms = end.outcome.requeue_after_ms;
+            composition->requeue_with_backoff = end.outcome.requeue_with_backoff;
             return;
         }
         struct answer answer;

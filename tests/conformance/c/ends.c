@@ -67,6 +67,8 @@ struct ending common_end(windlass_text call, const windlass_json *step, windlass
     struct ending ending = {true, WINDLASS_DONE};
     if (windlass_text_is(call, "requeue-after")) {
         ending.outcome = windlass_requeue_after_ms(number_in(step, "ms", 0));
+    } else if (windlass_text_is(call, "requeue-backoff")) {
+        ending.outcome = windlass_requeue_with_backoff();
     } else if (windlass_text_is(call, "fail")) {
         fail(failures, windlass_json_get(step, "failures"), text_in(step, "message").data);
     } else if (windlass_text_is(call, "raise")) {

@@ -1,4 +1,5 @@
-// The probe's own mapper: each state of a changed object lists the primaries that it concerns.
+// The probe's own mapper: each state of a changed object lists the primaries that it concerns, and says whether the change
+// counts.
 
 #include "probe.h"
 
@@ -47,4 +48,26 @@ static void map(const windlass_change *change, windlass_targets *targets, windla
     }
 }
 
-WINDLASS_MAPPER(map);
+// The last state of a changed object says whether the change counts.
+static bool matches(const windlass_change *change, windlass_failures *failures) {
+    windlass_json *states[] = {change->old, change->new};
+    bool counts = true;
+    for (int i = 0; i < 2; i++) {
+        const windlass_json *spec = windlass_json_get(states[i], "spec");
+        windlass_text fail = text_in(spec, "failMatches");
+        windlass_text raise = text_in(spec, "raiseMatches");
+        windlass_text watch = text_in(spec, "matches");
+        if (fail.data != NULL) {
+            windlass_fail(failures, windlass_transient_text(fail));
+        }
+        if (raise.data != NULL) {
+            raise_with(raise);
+        }
+        if (states[i] != NULL) {
+            counts = watch.data == NULL || windlass_text_equal(watch, change->watch);
+        }
+    }
+    return counts;
+}
+
+WINDLASS_MAPPER(.map = map, .matches = matches);

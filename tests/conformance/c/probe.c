@@ -18,6 +18,7 @@ static const windlass_manifest manifest = {
             {
                 .api_version = "conformance.windlass.dev/v1",
                 .kind = "Conformance",
+                .call_fields = WINDLASS_TEXTS("/spec"),
                 .predicates = WINDLASS_PREDICATES(WINDLASS_WHEN_GENERATION, WINDLASS_WHEN_LABELS, WINDLASS_WHEN_FIELDS("/spec/steps")),
                 .indexes = WINDLASS_INDEXES(WINDLASS_INDEX_FIELD("secrets", "/spec/secrets")),
             },
@@ -38,7 +39,7 @@ static const windlass_manifest manifest = {
             {{.api_version = "v1", .kind = "PersistentVolumeClaim"}, WINDLASS_MAP_FIELD("/spec/volumeName")},
             {{.api_version = "v1", .kind = "ServiceAccount"}, WINDLASS_MAP_SAME_NAME},
             {{.api_version = "v1", .kind = "Namespace"}, WINDLASS_MAP_ALL},
-            {{.name = "mapped", .api_version = "v1", .kind = "Endpoints"}, WINDLASS_MAP_MAPPER}),
+            {{.name = "mapped", .api_version = "v1", .kind = "Endpoints", .code_predicate = true}, WINDLASS_MAP_MAPPER}),
         .options =
             {
                 .workers = 2,

@@ -84,6 +84,28 @@ static windlass_json *texts_shown(const windlass_text *texts, size_t count) {
     return shown;
 }
 
+static windlass_json *served_shown(const windlass_served_kind *served) {
+    return windlass_object(
+        {"resource", windlass_string(served->resource)},
+        {"namespaced", windlass_bool(served->namespaced)},
+        {"verbs", texts_shown(served->verbs, served->verb_count)},
+        {"subresources", texts_shown(served->subresources, served->subresource_count)});
+}
+
+static struct answer kinds(void) {
+    windlass_listed_kinds kinds;
+    const windlass_error *error = windlass_live_kinds(&kinds);
+    windlass_json *list = windlass_empty_array();
+    for (size_t i = 0; i < kinds.count; i++) {
+        windlass_json_add(list, windlass_object(
+            {"kind", windlass_object(
+                {"apiVersion", windlass_string(kinds.items[i].api_version)},
+                {"kind", windlass_string(kinds.items[i].kind)})},
+            {"served", served_shown(&kinds.items[i].served)}));
+    }
+    return object_or(list, error);
+}
+
 static struct answer served(const windlass_json *step) {
     const windlass_json *kind = windlass_json_get(step, "kind");
     windlass_served_kind served;
@@ -91,11 +113,7 @@ static struct answer served(const windlass_json *step) {
     if (error != NULL || served.resource.data == NULL) {
         return object_or(NULL, error);
     }
-    return good(windlass_object(
-        {"resource", windlass_string(served.resource)},
-        {"namespaced", windlass_bool(served.namespaced)},
-        {"verbs", texts_shown(served.verbs, served.verb_count)},
-        {"subresources", texts_shown(served.subresources, served.subresource_count)}));
+    return good(served_shown(&served));
 }
 
 bool read_call(windlass_text call, const windlass_json *step, struct answer *answer) {
@@ -114,6 +132,8 @@ bool read_call(windlass_text call, const windlass_json *step, struct answer *ans
         *answer = log_of(step);
     } else if (windlass_text_is(call, "live.served")) {
         *answer = served(step);
+    } else if (windlass_text_is(call, "live.kinds")) {
+        *answer = kinds();
     } else if (windlass_text_is(call, "cache.get-many")) {
         *answer = get_many(step);
     } else if (windlass_text_is(call, "cache.list")) {

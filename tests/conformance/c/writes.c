@@ -15,6 +15,7 @@ static windlass_write_options options_in(const windlass_json *step) {
         .dry_run = truth_in(options, "dryRun"),
         .field_validation = validation < 0 ? WINDLASS_VALIDATE_STRICT : (windlass_field_validation)validation,
         .manager_suffix = text_in(options, "managerSuffix"),
+        .fields = texts_in(options, "fields"),
     };
     if (!windlass_json_is_null(parent)) {
         windlass_ref *ref = windlass_alloc(sizeof *ref);

@@ -8,12 +8,13 @@ const c = sdk.c;
 /// What went wrong is in the failures.
 pub const Error = error{Failed};
 
-const End = enum { @"requeue-after", fail, propagate, wrap, raise, spin, grow, recurse };
+const End = enum { @"requeue-after", @"requeue-backoff", fail, propagate, wrap, raise, spin, grow, recurse };
 
 /// How a call ends by a step. Null: it goes on.
 pub fn end(call: []const u8, step: sdk.Json, failures: *c.windlass_failures) Error!?c.windlass_outcome {
     switch (std.meta.stringToEnum(End, call) orelse return null) {
         .@"requeue-after" => return c.windlass_requeue_after_ms(sdk.numberIn(step, "ms").?),
+        .@"requeue-backoff" => return c.windlass_requeue_with_backoff(),
         .fail => {
             var list = sdk.each(sdk.get(step, "failures"));
             while (list.next()) |failure| add(failure, failures, sdk.textIn(step, "message").data);

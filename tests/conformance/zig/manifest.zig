@@ -35,13 +35,14 @@ fn watch(comptime api_version: [*c]const u8, comptime kind: [*c]const u8) c.wind
 
 const secrets = c.windlass_watch{ .api_version = "v1", .kind = "Secret", .field_selector = "type=Opaque" };
 
-const endpoints = c.windlass_watch{ .name = "mapped", .api_version = "v1", .kind = "Endpoints" };
+const endpoints = c.windlass_watch{ .name = "mapped", .api_version = "v1", .kind = "Endpoints", .code_predicate = true };
 
 const controller = c.windlass_controller{
     .name = "conformance",
     .primary = .{
         .api_version = "conformance.windlass.dev/v1",
         .kind = "Conformance",
+        .call_fields = texts(&.{"/spec"}),
         .predicates = ended(c.windlass_predicate, &.{
             .{ .type = c.WINDLASS_PREDICATE_GENERATION },
             .{ .type = c.WINDLASS_PREDICATE_LABELS },

@@ -1,13 +1,16 @@
-//! The probe's own mapper: each state of a changed object says whom it concerns.
+//! The probe's own mapper: each state of a changed object lists the primaries that it concerns, and says whether the change
+//! counts.
 
 const sdk = @import("sdk.zig");
 const arguments = @import("arguments.zig");
 const ends = @import("ends.zig");
 const c = sdk.c;
 
-/// The SDK calls it.
-export fn windlass_plugin_map(change: *const c.windlass_change, targets: *c.windlass_targets, failures: *c.windlass_failures) void {
-    for ([_]sdk.Json{ change.old, change.new }) |state| {
+/// The SDK calls these functions.
+export const windlass_plugin_mapper = c.windlass_mapper{ .map = map, .matches = matches };
+
+fn map(change: [*c]const c.windlass_change, targets: [*c]c.windlass_targets, failures: [*c]c.windlass_failures) callconv(.c) void {
+    for ([_]sdk.Json{ change.*.old, change.*.new }) |state| {
         const spec = sdk.get(state, "spec");
         const fail = sdk.textIn(spec, "fail");
         if (fail.data != null) _ = c.windlass_fail(failures, c.windlass_transient_text(fail));
@@ -15,11 +18,25 @@ export fn windlass_plugin_map(change: *const c.windlass_change, targets: *c.wind
         var list = sdk.each(sdk.get(spec, "targets"));
         while (list.next()) |target| add(targets, target);
         if (sdk.get(spec, "target") != null) addRead(targets, spec, failures);
-        if (sdk.truthIn(spec, "tellWatch")) c.windlass_map_indexed(targets, "watch", change.watch);
+        if (sdk.truthIn(spec, "tellWatch")) c.windlass_map_indexed(targets, "watch", change.*.watch);
     }
 }
 
-fn add(targets: *c.windlass_targets, target: sdk.Json) void {
+fn matches(change: [*c]const c.windlass_change, failures: [*c]c.windlass_failures) callconv(.c) bool {
+    var counts = true;
+    for ([_]sdk.Json{ change.*.old, change.*.new }) |state| {
+        if (state == null) continue;
+        const spec = sdk.get(state, "spec");
+        const fail = sdk.textIn(spec, "failMatches");
+        if (fail.data != null) _ = c.windlass_fail(failures, c.windlass_transient_text(fail));
+        if (sdk.slice(sdk.textIn(spec, "raiseMatches"))) |message| ends.deeper(message);
+        const watch = sdk.textIn(spec, "matches");
+        counts = watch.data == null or c.windlass_text_equal(watch, change.*.watch);
+    }
+    return counts;
+}
+
+fn add(targets: [*c]c.windlass_targets, target: sdk.Json) void {
     const index = sdk.textIn(target, "index");
     if (index.data != null) {
         c.windlass_map_indexed(targets, index.data, sdk.textIn(target, "value"));
@@ -29,7 +46,7 @@ fn add(targets: *c.windlass_targets, target: sdk.Json) void {
 }
 
 /// Adds the primary that an object in the cache names, if it is there.
-fn addRead(targets: *c.windlass_targets, spec: sdk.Json, failures: *c.windlass_failures) void {
+fn addRead(targets: [*c]c.windlass_targets, spec: sdk.Json, failures: [*c]c.windlass_failures) void {
     var object: sdk.Json = null;
     const target = arguments.target(spec);
     const failure = c.windlass_cache_get(&target, null, &object);
@@ -42,7 +59,7 @@ fn addRead(targets: *c.windlass_targets, spec: sdk.Json, failures: *c.windlass_f
 
 // The exports, which the macro WINDLASS_MAPPER makes in C.
 
-export fn @"windlass:plugin/mapper@0.2.0#map"(
+export fn @"windlass:plugin/mapper@0.3.0#map"(
     controller: [*c]u8,
     controller_length: usize,
     watch: [*c]u8,
@@ -50,10 +67,24 @@ export fn @"windlass:plugin/mapper@0.2.0#map"(
     changes: [*c]u8,
     count: usize,
 ) [*c]u8 {
-    const map = c.__wasm_export_exports_windlass_plugin_mapper_map;
-    return map(controller, controller_length, watch, watch_length, changes, count);
+    return c.__wasm_export_exports_windlass_plugin_mapper_map(controller, controller_length, watch, watch_length, changes, count);
 }
 
-export fn @"cabi_post_windlass:plugin/mapper@0.2.0#map"(answer: [*c]u8) void {
+export fn @"cabi_post_windlass:plugin/mapper@0.3.0#map"(answer: [*c]u8) void {
     c.__wasm_export_exports_windlass_plugin_mapper_map_post_return(answer);
+}
+
+export fn @"windlass:plugin/mapper@0.3.0#matches"(
+    controller: [*c]u8,
+    controller_length: usize,
+    watch: [*c]u8,
+    watch_length: usize,
+    changes: [*c]u8,
+    count: usize,
+) [*c]u8 {
+    return c.__wasm_export_exports_windlass_plugin_mapper_matches(controller, controller_length, watch, watch_length, changes, count);
+}
+
+export fn @"cabi_post_windlass:plugin/mapper@0.3.0#matches"(answer: [*c]u8) void {
+    c.__wasm_export_exports_windlass_plugin_mapper_matches_post_return(answer);
 }

@@ -23,7 +23,7 @@ var carried_out: u32 = 0;
 
 const Call = enum {
     request, echo, state, language, stdout, stderr, connect, sleep, logger,
-    @"cache.get", @"cache.get-many", @"cache.list", @"live.get", @"live.list", @"live.log", @"live.served",
+    @"cache.get", @"cache.get-many", @"cache.list", @"live.get", @"live.list", @"live.log", @"live.served", @"live.kinds",
     @"writes.create", @"writes.update", @"writes.apply", @"writes.patch", @"writes.delete", @"writes.batch",
     @"writes.delete-collection", @"writes.evict",
     @"owners.claim", @"triggers.list", @"events.emit", @"log.log", @"metrics.add", @"metrics.set", @"metrics.observe",
@@ -40,6 +40,7 @@ pub fn carryOut(request: *const c.windlass_request, name: []const u8, step: Json
         .@"live.list" => liveList(sdk.get(step, "query")),
         .@"live.log" => liveLog(sdk.get(step, "query")),
         .@"live.served" => served(sdk.get(step, "kind")),
+        .@"live.kinds" => kinds(),
         .@"writes.batch" => batch(step),
         .@"writes.delete-collection" => deleteCollection(step),
         .@"writes.evict" => objectOr(null, c.windlass_writes_evict(&arguments.target(step))),
@@ -196,12 +197,27 @@ fn served(kind: Json) Answer {
     var found: c.windlass_served_kind = .{};
     const failure = c.windlass_live_served(sdk.textIn(kind, "apiVersion"), sdk.textIn(kind, "kind"), &found);
     if (failure != null or found.resource.data == null) return objectOr(null, failure);
-    return .{ .ok = value(.{
+    return .{ .ok = servedShown(found) };
+}
+
+fn kinds() Answer {
+    var found: c.windlass_listed_kinds = .{};
+    const failure = c.windlass_live_kinds(&found);
+    const list = sdk.array();
+    for (0..found.count) |index| {
+        const listed = found.items[index];
+        sdk.add(list, .{ .kind = .{ .apiVersion = listed.api_version, .kind = listed.kind }, .served = servedShown(listed.served) });
+    }
+    return objectOr(list, failure);
+}
+
+fn servedShown(found: c.windlass_served_kind) Json {
+    return value(.{
         .resource = found.resource,
         .namespaced = found.namespaced,
         .verbs = textsShown(found.verbs, found.verb_count),
         .subresources = textsShown(found.subresources, found.subresource_count),
-    }) };
+    });
 }
 
 // --- Writes ---
@@ -217,6 +233,7 @@ fn writeOptions(step: Json) c.windlass_write_options {
         .dry_run = sdk.truthIn(options, "dryRun"),
         .field_validation = arguments.word(sdk.textIn(options, "fieldValidation"), &.{ "strict", "warn", "ignore" }) orelse 0,
         .manager_suffix = sdk.textIn(options, "managerSuffix"),
+        .fields = arguments.texts(sdk.get(options, "fields")),
     };
 }
 

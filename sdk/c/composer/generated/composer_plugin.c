@@ -3,32 +3,32 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Imported Functions from `windlass:plugin/log@0.2.0`
+// Imported Functions from `windlass:plugin/log@0.3.0`
 
-__attribute__((__import_module__("windlass:plugin/log@0.2.0"), __import_name__("log")))
+__attribute__((__import_module__("windlass:plugin/log@0.3.0"), __import_name__("log")))
 extern void __wasm_import_windlass_plugin_log_log(int32_t, uint8_t *, size_t, uint8_t *, size_t);
 
-// Imported Functions from `windlass:plugin/clock@0.2.0`
+// Imported Functions from `windlass:plugin/clock@0.3.0`
 
-__attribute__((__import_module__("windlass:plugin/clock@0.2.0"), __import_name__("now")))
+__attribute__((__import_module__("windlass:plugin/clock@0.3.0"), __import_name__("now")))
 extern void __wasm_import_windlass_plugin_clock_now(uint8_t *);
 
-// Imported Functions from `windlass:plugin/random@0.2.0`
+// Imported Functions from `windlass:plugin/random@0.3.0`
 
-__attribute__((__import_module__("windlass:plugin/random@0.2.0"), __import_name__("get-u32")))
+__attribute__((__import_module__("windlass:plugin/random@0.3.0"), __import_name__("get-u32")))
 extern int32_t __wasm_import_windlass_plugin_random_get_u32(void);
 
-__attribute__((__import_module__("windlass:plugin/random@0.2.0"), __import_name__("get-bytes")))
+__attribute__((__import_module__("windlass:plugin/random@0.3.0"), __import_name__("get-bytes")))
 extern void __wasm_import_windlass_plugin_random_get_bytes(int32_t, uint8_t *);
 
-// Imported Functions from `windlass:plugin/config@0.2.0`
+// Imported Functions from `windlass:plugin/config@0.3.0`
 
-__attribute__((__import_module__("windlass:plugin/config@0.2.0"), __import_name__("get")))
+__attribute__((__import_module__("windlass:plugin/config@0.3.0"), __import_name__("get")))
 extern void __wasm_import_windlass_plugin_config_get(uint8_t *);
 
-// Exported Functions from `windlass:plugin/customize@0.2.0`
+// Exported Functions from `windlass:plugin/customize@0.3.0`
 
-__attribute__((__weak__, __export_name__("cabi_post_windlass:plugin/customize@0.2.0#customize")))
+__attribute__((__weak__, __export_name__("cabi_post_windlass:plugin/customize@0.3.0#customize")))
 void __wasm_export_exports_windlass_plugin_customize_customize_post_return(uint8_t * arg0) {
   switch ((int32_t) (int32_t) *((uint8_t*) (arg0 + 0))) {
     case 0: {
@@ -168,16 +168,16 @@ void __wasm_export_exports_windlass_plugin_customize_customize_post_return(uint8
   }
 }
 
-// Exported Functions from `windlass:plugin/composer@0.2.0`
+// Exported Functions from `windlass:plugin/composer@0.3.0`
 
-__attribute__((__weak__, __export_name__("cabi_post_windlass:plugin/composer@0.2.0#describe")))
+__attribute__((__weak__, __export_name__("cabi_post_windlass:plugin/composer@0.3.0#describe")))
 void __wasm_export_exports_windlass_plugin_composer_describe_post_return(uint8_t * arg0) {
   if ((*((size_t*) (arg0 + sizeof(void*)))) > 0) {
     free(*((uint8_t **) (arg0 + 0)));
   }
 }
 
-__attribute__((__weak__, __export_name__("cabi_post_windlass:plugin/composer@0.2.0#compose")))
+__attribute__((__weak__, __export_name__("cabi_post_windlass:plugin/composer@0.3.0#compose")))
 void __wasm_export_exports_windlass_plugin_composer_compose_post_return(uint8_t * arg0) {
   switch ((int32_t) (int32_t) *((uint8_t*) (arg0 + 0))) {
     case 0: {
@@ -424,7 +424,7 @@ void *cabi_realloc(void *ptr, size_t old_size, size_t align, size_t new_size) {
 }
 
 __attribute__((__aligned__(sizeof(void*))))
-static uint8_t RET_AREA[(8+9*sizeof(void*))];
+static uint8_t RET_AREA[(16+8*sizeof(void*))];
 
 // Helper Functions
 
@@ -534,6 +534,14 @@ void windlass_plugin_types_event_free(windlass_plugin_types_event_t *ptr) {
   composer_plugin_string_free(&ptr->note);
 }
 
+void windlass_plugin_types_requeue_free(windlass_plugin_types_requeue_t *ptr) {
+  switch ((int32_t) ptr->tag) {
+    case 0: {
+      break;
+    }
+  }
+}
+
 void windlass_plugin_types_list_json_free(windlass_plugin_types_list_json_t *ptr) {
   size_t list_len = ptr->len;
   if (list_len > 0) {
@@ -626,6 +634,10 @@ void exports_windlass_plugin_composer_event_free(exports_windlass_plugin_compose
   windlass_plugin_types_event_free(ptr);
 }
 
+void exports_windlass_plugin_composer_requeue_free(exports_windlass_plugin_composer_requeue_t *ptr) {
+  windlass_plugin_types_requeue_free(ptr);
+}
+
 void exports_windlass_plugin_composer_list_json_free(exports_windlass_plugin_composer_list_json_t *ptr) {
   size_t list_len = ptr->len;
   if (list_len > 0) {
@@ -662,11 +674,17 @@ void exports_windlass_plugin_composer_list_event_free(exports_windlass_plugin_co
   }
 }
 
+void exports_windlass_plugin_composer_option_requeue_free(exports_windlass_plugin_composer_option_requeue_t *ptr) {
+  if (ptr->is_some) {
+    exports_windlass_plugin_composer_requeue_free(&ptr->val);
+  }
+}
+
 void exports_windlass_plugin_composer_composition_free(exports_windlass_plugin_composer_composition_t *ptr) {
   exports_windlass_plugin_composer_list_json_free(&ptr->children);
   exports_windlass_plugin_composer_option_json_free(&ptr->status);
   exports_windlass_plugin_composer_list_event_free(&ptr->events);
-  composer_plugin_option_u32_free(&ptr->requeue_after_ms);
+  exports_windlass_plugin_composer_option_requeue_free(&ptr->requeue);
 }
 
 void exports_windlass_plugin_composer_list_failure_free(exports_windlass_plugin_composer_list_failure_t *ptr) {
@@ -751,7 +769,7 @@ void windlass_plugin_config_get(windlass_plugin_config_json_t *ret) {
   *ret = (composer_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 0))), (*((size_t*) (ptr + sizeof(void*)))) };
 }
 
-__attribute__((__export_name__("windlass:plugin/customize@0.2.0#customize")))
+__attribute__((__export_name__("windlass:plugin/customize@0.3.0#customize")))
 uint8_t * __wasm_export_exports_windlass_plugin_customize_customize(uint8_t * arg) {
   composer_plugin_option_string_t option;
   switch ((int32_t) *((uint8_t*) (arg + (2*sizeof(void*))))) {
@@ -836,7 +854,7 @@ uint8_t * __wasm_export_exports_windlass_plugin_customize_customize(uint8_t * ar
   return ptr;
 }
 
-__attribute__((__export_name__("windlass:plugin/composer@0.2.0#describe")))
+__attribute__((__export_name__("windlass:plugin/composer@0.3.0#describe")))
 uint8_t * __wasm_export_exports_windlass_plugin_composer_describe(void) {
   exports_windlass_plugin_composer_json_t ret;
   exports_windlass_plugin_composer_describe(&ret);
@@ -846,7 +864,7 @@ uint8_t * __wasm_export_exports_windlass_plugin_composer_describe(void) {
   return ptr;
 }
 
-__attribute__((__export_name__("windlass:plugin/composer@0.2.0#compose")))
+__attribute__((__export_name__("windlass:plugin/composer@0.3.0#compose")))
 uint8_t * __wasm_export_exports_windlass_plugin_composer_compose(uint8_t * arg) {
   composer_plugin_option_string_t option;
   switch ((int32_t) *((uint8_t*) (arg + (2*sizeof(void*))))) {
@@ -926,9 +944,9 @@ uint8_t * __wasm_export_exports_windlass_plugin_composer_compose(uint8_t * arg) 
   free(arg);
   uint8_t *ptr = (uint8_t *) &RET_AREA;
   if ((ret).is_err) {
-    const exports_windlass_plugin_composer_list_failure_t *payload24 = &(ret).val.err;*((int8_t*)(ptr + 0)) = 1;
-    *((size_t*)(ptr + (2*sizeof(void*)))) = (*payload24).len;
-    *((uint8_t **)(ptr + sizeof(void*))) = (uint8_t *) (*payload24).ptr;
+    const exports_windlass_plugin_composer_list_failure_t *payload26 = &(ret).val.err;*((int8_t*)(ptr + 0)) = 1;
+    *((size_t*)(ptr + (2*sizeof(void*)))) = (*payload26).len;
+    *((uint8_t **)(ptr + sizeof(void*))) = (uint8_t *) (*payload26).ptr;
   } else {
     const exports_windlass_plugin_composer_composition_t *payload = &(ret).val.ok;*((int8_t*)(ptr + 0)) = 0;
     *((size_t*)(ptr + (2*sizeof(void*)))) = ((*payload).children).len;
@@ -943,15 +961,26 @@ uint8_t * __wasm_export_exports_windlass_plugin_composer_compose(uint8_t * arg) 
     }
     *((size_t*)(ptr + (7*sizeof(void*)))) = ((*payload).events).len;
     *((uint8_t **)(ptr + (6*sizeof(void*)))) = (uint8_t *) ((*payload).events).ptr;
-    if (((*payload).requeue_after_ms).is_some) {
-      const uint32_t *payload23 = &((*payload).requeue_after_ms).val;
+    if (((*payload).requeue).is_some) {
+      const exports_windlass_plugin_composer_requeue_t *payload23 = &((*payload).requeue).val;
       *((int8_t*)(ptr + (8*sizeof(void*)))) = 1;
-      *((int32_t*)(ptr + (4+8*sizeof(void*)))) = (int32_t) (*payload23);
+      switch ((int32_t) (*payload23).tag) {
+        case 0: {
+          const uint32_t *payload24 = &(*payload23).val.after_ms;
+          *((int8_t*)(ptr + (4+8*sizeof(void*)))) = 0;
+          *((int32_t*)(ptr + (8+8*sizeof(void*)))) = (int32_t) (*payload24);
+          break;
+        }
+        case 1: {
+          *((int8_t*)(ptr + (4+8*sizeof(void*)))) = 1;
+          break;
+        }
+      }
     } else {
       *((int8_t*)(ptr + (8*sizeof(void*)))) = 0;
     }
-    *((int8_t*)(ptr + (8+8*sizeof(void*)))) = (*payload).allow_empty;
-    *((int8_t*)(ptr + (9+8*sizeof(void*)))) = (*payload).finalized;
+    *((int8_t*)(ptr + (12+8*sizeof(void*)))) = (*payload).allow_empty;
+    *((int8_t*)(ptr + (13+8*sizeof(void*)))) = (*payload).finalized;
   }
   return ptr;
 }

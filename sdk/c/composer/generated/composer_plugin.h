@@ -191,7 +191,8 @@ typedef struct windlass_plugin_types_request_t {
   composer_plugin_string_t   name;
   // The last known UID, even if the primary is deleted. None: the host has never seen the primary.
   composer_plugin_option_string_t   uid;
-  // The primary as cached when the call began. None: it is not in the watch's scope, usually because it was deleted.
+  // The primary as cached when the call began. None: it is not in the watch's scope, usually because it is gone. If the
+  // primary's watch has `callFields`, only these fields of it.
   windlass_plugin_types_option_json_t   object;
   // Whether the primary is being deleted and waits for its finalizers.
   bool   deleting;
@@ -224,6 +225,20 @@ typedef struct windlass_plugin_types_event_t {
   // The message for people.
   composer_plugin_string_t   note;
 } windlass_plugin_types_event_t;
+
+// When a key runs again although nothing has changed. This is not a failure.
+typedef struct windlass_plugin_types_requeue_t {
+  uint8_t tag;
+  union {
+    uint32_t     after_ms;
+  } val;
+} windlass_plugin_types_requeue_t;
+
+// After so many milliseconds.
+#define WINDLASS_PLUGIN_TYPES_REQUEUE_AFTER_MS 0
+// After the key's backoff, which grows with each such answer in a row, as after failures. These attempts are not
+// counted: the key is never given up. (controller-runtime: `Result.Requeue`.)
+#define WINDLASS_PLUGIN_TYPES_REQUEUE_BACKOFF 1
 
 typedef struct {
   windlass_plugin_types_json_t *ptr;
@@ -288,6 +303,8 @@ typedef windlass_plugin_types_failure_t exports_windlass_plugin_composer_failure
 
 typedef windlass_plugin_types_event_t exports_windlass_plugin_composer_event_t;
 
+typedef windlass_plugin_types_requeue_t exports_windlass_plugin_composer_requeue_t;
+
 typedef struct {
   exports_windlass_plugin_composer_json_t *ptr;
   size_t len;
@@ -297,11 +314,11 @@ typedef struct {
 typedef struct exports_windlass_plugin_composer_composition_request_t {
   // The call's request. Its `object` is none: the primary is `parent`.
   exports_windlass_plugin_composer_request_t   request;
-  // The primary as cached when the call began.
+  // The primary, as cached when the call began. If its watch has `callFields`, only these fields of it.
   exports_windlass_plugin_composer_json_t   parent;
-  // The objects of the owned kinds whose controller is the parent.
+  // The objects of the owned kinds whose controller is the parent, each with the `callFields` of its watch.
   exports_windlass_plugin_composer_list_json_t   children;
-  // The objects of the other watches that map to the parent.
+  // The objects of the other watches that map to the parent, each with the `callFields` of its watch.
   exports_windlass_plugin_composer_list_json_t   related;
   // The operator's configuration, the same document as `config.get` returns.
   exports_windlass_plugin_composer_json_t   config;
@@ -317,6 +334,11 @@ typedef struct {
   size_t len;
 } exports_windlass_plugin_composer_list_event_t;
 
+typedef struct {
+  bool is_some;
+  exports_windlass_plugin_composer_requeue_t val;
+} exports_windlass_plugin_composer_option_requeue_t;
+
 // The desired children, and what to report about the parent.
 typedef struct exports_windlass_plugin_composer_composition_t {
   // Every child that should exist, as a set of fields to apply. Each has an owned kind and a name, and is in a place
@@ -326,10 +348,10 @@ typedef struct exports_windlass_plugin_composer_composition_t {
   exports_windlass_plugin_composer_option_json_t   status;
   // Events to send, as with `events.emit`.
   exports_windlass_plugin_composer_list_event_t   events;
-  // Compose again after this many milliseconds, even if nothing changes.
-  composer_plugin_option_u32_t   requeue_after_ms;
-  // Declares that having no children is intended, so that existing children may be pruned. Not needed while the
-  // parent is being deleted.
+  // When to compose again even if nothing changes. None: only after a change.
+  exports_windlass_plugin_composer_option_requeue_t   requeue;
+  // Says that no children at all is meant, so that existing ones may be pruned. Not needed while the parent is being
+  // deleted.
   bool   allow_empty;
   // Releases a parent that is being deleted: the host removes the finalizer once it has carried out the rest of the
   // answer. Only with the option `finalizer`; without it, such a parent is not composed.
@@ -349,29 +371,29 @@ typedef struct {
   } val;
 } exports_windlass_plugin_composer_result_composition_list_failure_t;
 
-// Imported Functions from `windlass:plugin/log@0.2.0`
+// Imported Functions from `windlass:plugin/log@0.3.0`
 // Writes a line. The host adds the plugin, the controller, the object and the trace.
 extern void windlass_plugin_log_log(windlass_plugin_log_level_t level, composer_plugin_string_t *message, composer_plugin_list_tuple2_string_string_t *fields);
 
-// Imported Functions from `windlass:plugin/clock@0.2.0`
-// The time. It never goes back within a call; in `describe` and `compose` it stands still. The two runs of
-// `describe` see different times.
+// Imported Functions from `windlass:plugin/clock@0.3.0`
+// The current time. It never goes back within a call. In `describe` and `compose` it does not advance. The two runs
+// of `describe` see different times.
 extern void windlass_plugin_clock_now(windlass_plugin_clock_instant_t *ret);
 
-// Imported Functions from `windlass:plugin/random@0.2.0`
+// Imported Functions from `windlass:plugin/random@0.3.0`
 // Four random bytes as a number.
 extern uint32_t windlass_plugin_random_get_u32(void);
 // This many random bytes.
 extern void windlass_plugin_random_get_bytes(uint32_t length, composer_plugin_list_u8_t *ret);
 
-// Imported Functions from `windlass:plugin/config@0.2.0`
-// A document that the manifest's schema accepts; `{}` if there is none, and in `describe`.
+// Imported Functions from `windlass:plugin/config@0.3.0`
+// The configuration, which the manifest's schema accepts. It is `{}` if there is none, and in `describe`.
 extern void windlass_plugin_config_get(windlass_plugin_config_json_t *ret);
 
-// Exported Functions from `windlass:plugin/customize@0.2.0`
+// Exported Functions from `windlass:plugin/customize@0.3.0`
 bool exports_windlass_plugin_customize_customize(exports_windlass_plugin_customize_request_t *request, exports_windlass_plugin_customize_list_related_rule_t *ret, exports_windlass_plugin_customize_list_failure_t *err);
 
-// Exported Functions from `windlass:plugin/composer@0.2.0`
+// Exported Functions from `windlass:plugin/composer@0.3.0`
 void exports_windlass_plugin_composer_describe(exports_windlass_plugin_composer_json_t *ret);
 bool exports_windlass_plugin_composer_compose(exports_windlass_plugin_composer_composition_request_t *request, exports_windlass_plugin_composer_composition_t *ret, exports_windlass_plugin_composer_list_failure_t *err);
 
@@ -407,6 +429,8 @@ void windlass_plugin_types_request_free(windlass_plugin_types_request_t *ptr);
 
 void windlass_plugin_types_event_free(windlass_plugin_types_event_t *ptr);
 
+void windlass_plugin_types_requeue_free(windlass_plugin_types_requeue_t *ptr);
+
 void windlass_plugin_types_list_json_free(windlass_plugin_types_list_json_t *ptr);
 
 void windlass_plugin_types_page_free(windlass_plugin_types_page_t *ptr);
@@ -435,6 +459,8 @@ void exports_windlass_plugin_composer_failure_free(exports_windlass_plugin_compo
 
 void exports_windlass_plugin_composer_event_free(exports_windlass_plugin_composer_event_t *ptr);
 
+void exports_windlass_plugin_composer_requeue_free(exports_windlass_plugin_composer_requeue_t *ptr);
+
 void exports_windlass_plugin_composer_list_json_free(exports_windlass_plugin_composer_list_json_t *ptr);
 
 void exports_windlass_plugin_composer_composition_request_free(exports_windlass_plugin_composer_composition_request_t *ptr);
@@ -442,6 +468,8 @@ void exports_windlass_plugin_composer_composition_request_free(exports_windlass_
 void exports_windlass_plugin_composer_option_json_free(exports_windlass_plugin_composer_option_json_t *ptr);
 
 void exports_windlass_plugin_composer_list_event_free(exports_windlass_plugin_composer_list_event_t *ptr);
+
+void exports_windlass_plugin_composer_option_requeue_free(exports_windlass_plugin_composer_option_requeue_t *ptr);
 
 void exports_windlass_plugin_composer_composition_free(exports_windlass_plugin_composer_composition_t *ptr);
 

@@ -3,111 +3,138 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Imported Functions from `windlass:plugin/cache@0.2.0`
+// Imported Functions from `windlass:plugin/cache@0.3.0`
 
-__attribute__((__import_module__("windlass:plugin/cache@0.2.0"), __import_name__("get")))
+__attribute__((__import_module__("windlass:plugin/cache@0.3.0"), __import_name__("get")))
 extern void __wasm_import_windlass_plugin_cache_get(uint8_t *, uint8_t *);
 
-__attribute__((__import_module__("windlass:plugin/cache@0.2.0"), __import_name__("get-many")))
+__attribute__((__import_module__("windlass:plugin/cache@0.3.0"), __import_name__("get-many")))
 extern void __wasm_import_windlass_plugin_cache_get_many(uint8_t *, size_t, int32_t, uint8_t *, size_t, uint8_t *);
 
-__attribute__((__import_module__("windlass:plugin/cache@0.2.0"), __import_name__("list")))
+__attribute__((__import_module__("windlass:plugin/cache@0.3.0"), __import_name__("list")))
 extern void __wasm_import_windlass_plugin_cache_list(uint8_t *, uint8_t *);
 
-// Imported Functions from `windlass:plugin/live@0.2.0`
+// Imported Functions from `windlass:plugin/live@0.3.0`
 
-__attribute__((__import_module__("windlass:plugin/live@0.2.0"), __import_name__("get")))
+__attribute__((__import_module__("windlass:plugin/live@0.3.0"), __import_name__("get")))
 extern void __wasm_import_windlass_plugin_live_get(uint8_t *, uint8_t *);
 
-__attribute__((__import_module__("windlass:plugin/live@0.2.0"), __import_name__("list")))
+__attribute__((__import_module__("windlass:plugin/live@0.3.0"), __import_name__("list")))
 extern void __wasm_import_windlass_plugin_live_list(uint8_t *, uint8_t *);
 
-__attribute__((__import_module__("windlass:plugin/live@0.2.0"), __import_name__("log")))
+__attribute__((__import_module__("windlass:plugin/live@0.3.0"), __import_name__("log")))
 extern void __wasm_import_windlass_plugin_live_log(uint8_t *, uint8_t *);
 
-__attribute__((__import_module__("windlass:plugin/live@0.2.0"), __import_name__("served")))
+__attribute__((__import_module__("windlass:plugin/live@0.3.0"), __import_name__("served")))
 extern void __wasm_import_windlass_plugin_live_served(uint8_t *, size_t, uint8_t *, size_t, uint8_t *);
 
-// Imported Functions from `windlass:plugin/writes@0.2.0`
+__attribute__((__import_module__("windlass:plugin/live@0.3.0"), __import_name__("kinds")))
+extern void __wasm_import_windlass_plugin_live_kinds(uint8_t *);
 
-__attribute__((__import_module__("windlass:plugin/writes@0.2.0"), __import_name__("create")))
+// Imported Functions from `windlass:plugin/writes@0.3.0`
+
+__attribute__((__import_module__("windlass:plugin/writes@0.3.0"), __import_name__("create")))
 extern void __wasm_import_windlass_plugin_writes_create(uint8_t *, uint8_t *);
 
-__attribute__((__import_module__("windlass:plugin/writes@0.2.0"), __import_name__("update")))
+__attribute__((__import_module__("windlass:plugin/writes@0.3.0"), __import_name__("update")))
 extern void __wasm_import_windlass_plugin_writes_update(uint8_t *, uint8_t *);
 
-__attribute__((__import_module__("windlass:plugin/writes@0.2.0"), __import_name__("patch")))
+__attribute__((__import_module__("windlass:plugin/writes@0.3.0"), __import_name__("patch")))
 extern void __wasm_import_windlass_plugin_writes_patch(uint8_t *, uint8_t *);
 
-__attribute__((__import_module__("windlass:plugin/writes@0.2.0"), __import_name__("apply")))
+__attribute__((__import_module__("windlass:plugin/writes@0.3.0"), __import_name__("apply")))
 extern void __wasm_import_windlass_plugin_writes_apply(uint8_t *, uint8_t *);
 
-__attribute__((__import_module__("windlass:plugin/writes@0.2.0"), __import_name__("delete")))
+__attribute__((__import_module__("windlass:plugin/writes@0.3.0"), __import_name__("delete")))
 extern void __wasm_import_windlass_plugin_writes_delete(uint8_t *, uint8_t *);
 
-__attribute__((__import_module__("windlass:plugin/writes@0.2.0"), __import_name__("delete-collection")))
+__attribute__((__import_module__("windlass:plugin/writes@0.3.0"), __import_name__("delete-collection")))
 extern void __wasm_import_windlass_plugin_writes_delete_collection(uint8_t *, uint8_t *);
 
-__attribute__((__import_module__("windlass:plugin/writes@0.2.0"), __import_name__("batch")))
+__attribute__((__import_module__("windlass:plugin/writes@0.3.0"), __import_name__("batch")))
 extern void __wasm_import_windlass_plugin_writes_batch(uint8_t *, size_t, uint8_t *);
 
-// Imported Functions from `windlass:plugin/owners@0.2.0`
+// Imported Functions from `windlass:plugin/owners@0.3.0`
 
-__attribute__((__import_module__("windlass:plugin/owners@0.2.0"), __import_name__("claim")))
+__attribute__((__import_module__("windlass:plugin/owners@0.3.0"), __import_name__("claim")))
 extern void __wasm_import_windlass_plugin_owners_claim(uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *);
 
-// Imported Functions from `windlass:plugin/events@0.2.0`
+// Imported Functions from `windlass:plugin/events@0.3.0`
 
-__attribute__((__import_module__("windlass:plugin/events@0.2.0"), __import_name__("emit")))
+__attribute__((__import_module__("windlass:plugin/events@0.3.0"), __import_name__("emit")))
 extern void __wasm_import_windlass_plugin_events_emit(uint8_t *);
 
-// Imported Functions from `windlass:plugin/log@0.2.0`
+// Imported Functions from `windlass:plugin/log@0.3.0`
 
-__attribute__((__import_module__("windlass:plugin/log@0.2.0"), __import_name__("log")))
+__attribute__((__import_module__("windlass:plugin/log@0.3.0"), __import_name__("log")))
 extern void __wasm_import_windlass_plugin_log_log(int32_t, uint8_t *, size_t, uint8_t *, size_t);
 
-// Imported Functions from `windlass:plugin/metrics@0.2.0`
+// Imported Functions from `windlass:plugin/metrics@0.3.0`
 
-__attribute__((__import_module__("windlass:plugin/metrics@0.2.0"), __import_name__("add")))
+__attribute__((__import_module__("windlass:plugin/metrics@0.3.0"), __import_name__("add")))
 extern void __wasm_import_windlass_plugin_metrics_add(uint8_t *, size_t, double, uint8_t *, size_t);
 
-__attribute__((__import_module__("windlass:plugin/metrics@0.2.0"), __import_name__("set")))
+__attribute__((__import_module__("windlass:plugin/metrics@0.3.0"), __import_name__("set")))
 extern void __wasm_import_windlass_plugin_metrics_set(uint8_t *, size_t, double, uint8_t *, size_t);
 
-__attribute__((__import_module__("windlass:plugin/metrics@0.2.0"), __import_name__("observe")))
+__attribute__((__import_module__("windlass:plugin/metrics@0.3.0"), __import_name__("observe")))
 extern void __wasm_import_windlass_plugin_metrics_observe(uint8_t *, size_t, double, uint8_t *, size_t);
 
-// Imported Functions from `windlass:plugin/config@0.2.0`
+// Imported Functions from `windlass:plugin/config@0.3.0`
 
-__attribute__((__import_module__("windlass:plugin/config@0.2.0"), __import_name__("get")))
+__attribute__((__import_module__("windlass:plugin/config@0.3.0"), __import_name__("get")))
 extern void __wasm_import_windlass_plugin_config_get(uint8_t *);
 
-// Imported Functions from `windlass:plugin/clock@0.2.0`
+// Imported Functions from `windlass:plugin/clock@0.3.0`
 
-__attribute__((__import_module__("windlass:plugin/clock@0.2.0"), __import_name__("now")))
+__attribute__((__import_module__("windlass:plugin/clock@0.3.0"), __import_name__("now")))
 extern void __wasm_import_windlass_plugin_clock_now(uint8_t *);
 
-// Imported Functions from `windlass:plugin/random@0.2.0`
+// Imported Functions from `windlass:plugin/random@0.3.0`
 
-__attribute__((__import_module__("windlass:plugin/random@0.2.0"), __import_name__("get-u32")))
+__attribute__((__import_module__("windlass:plugin/random@0.3.0"), __import_name__("get-u32")))
 extern int32_t __wasm_import_windlass_plugin_random_get_u32(void);
 
-__attribute__((__import_module__("windlass:plugin/random@0.2.0"), __import_name__("get-bytes")))
+__attribute__((__import_module__("windlass:plugin/random@0.3.0"), __import_name__("get-bytes")))
 extern void __wasm_import_windlass_plugin_random_get_bytes(int32_t, uint8_t *);
 
-// Imported Functions from `windlass:plugin/http@0.2.0`
+// Imported Functions from `windlass:plugin/http@0.3.0`
 
-__attribute__((__import_module__("windlass:plugin/http@0.2.0"), __import_name__("fetch")))
+__attribute__((__import_module__("windlass:plugin/http@0.3.0"), __import_name__("fetch")))
 extern void __wasm_import_windlass_plugin_http_fetch(uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, int32_t, int32_t, uint8_t *, size_t, int32_t, int32_t, uint8_t *);
 
-// Imported Functions from `windlass:plugin/triggers@0.2.0`
+// Imported Functions from `windlass:plugin/triggers@0.3.0`
 
-__attribute__((__import_module__("windlass:plugin/triggers@0.2.0"), __import_name__("list")))
+__attribute__((__import_module__("windlass:plugin/triggers@0.3.0"), __import_name__("list")))
 extern void __wasm_import_windlass_plugin_triggers_list(uint8_t *);
 
-// Exported Functions from `windlass:plugin/mapper@0.2.0`
+// Exported Functions from `windlass:plugin/mapper@0.3.0`
 
-__attribute__((__weak__, __export_name__("cabi_post_windlass:plugin/mapper@0.2.0#map")))
+__attribute__((__weak__, __export_name__("cabi_post_windlass:plugin/mapper@0.3.0#matches")))
+void __wasm_export_exports_windlass_plugin_mapper_matches_post_return(uint8_t * arg0) {
+  switch ((int32_t) (int32_t) *((uint8_t*) (arg0 + 0))) {
+    case 0: {
+      size_t len = *((size_t*) (arg0 + (2*sizeof(void*))));
+      if (len > 0) {
+        uint8_t *ptr = *((uint8_t **) (arg0 + sizeof(void*)));
+        for (size_t i = 0; i < len; i++) {
+          uint8_t *base = ptr + i * 1;
+          (void) base;
+        }
+        free(ptr);
+      }
+      break;
+    }
+    case 1: {
+      if ((*((size_t*) (arg0 + (2*sizeof(void*))))) > 0) {
+        free(*((uint8_t **) (arg0 + sizeof(void*))));
+      }
+      break;
+    }
+  }
+}
+
+__attribute__((__weak__, __export_name__("cabi_post_windlass:plugin/mapper@0.3.0#map")))
 void __wasm_export_exports_windlass_plugin_mapper_map_post_return(uint8_t * arg0) {
   switch ((int32_t) (int32_t) *((uint8_t*) (arg0 + 0))) {
     case 0: {
@@ -168,16 +195,16 @@ void __wasm_export_exports_windlass_plugin_mapper_map_post_return(uint8_t * arg0
   }
 }
 
-// Exported Functions from `windlass:plugin/reconciler@0.2.0`
+// Exported Functions from `windlass:plugin/reconciler@0.3.0`
 
-__attribute__((__weak__, __export_name__("cabi_post_windlass:plugin/reconciler@0.2.0#describe")))
+__attribute__((__weak__, __export_name__("cabi_post_windlass:plugin/reconciler@0.3.0#describe")))
 void __wasm_export_exports_windlass_plugin_reconciler_describe_post_return(uint8_t * arg0) {
   if ((*((size_t*) (arg0 + sizeof(void*)))) > 0) {
     free(*((uint8_t **) (arg0 + 0)));
   }
 }
 
-__attribute__((__weak__, __export_name__("cabi_post_windlass:plugin/reconciler@0.2.0#reconcile")))
+__attribute__((__weak__, __export_name__("cabi_post_windlass:plugin/reconciler@0.3.0#reconcile")))
 void __wasm_export_exports_windlass_plugin_reconciler_reconcile_post_return(uint8_t * arg0) {
   switch ((int32_t) (int32_t) *((uint8_t*) (arg0 + 0))) {
     case 0: {
@@ -283,7 +310,7 @@ void *cabi_realloc(void *ptr, size_t old_size, size_t align, size_t new_size) {
 }
 
 __attribute__((__aligned__(sizeof(void*))))
-static uint8_t RET_AREA[(3*sizeof(void*))];
+static uint8_t RET_AREA[(8+2*sizeof(void*))];
 
 // Helper Functions
 
@@ -365,6 +392,14 @@ void windlass_plugin_types_event_free(windlass_plugin_types_event_t *ptr) {
   reconciler_plugin_string_free(&ptr->reason);
   reconciler_plugin_string_free(&ptr->action);
   reconciler_plugin_string_free(&ptr->note);
+}
+
+void windlass_plugin_types_requeue_free(windlass_plugin_types_requeue_t *ptr) {
+  switch ((int32_t) ptr->tag) {
+    case 0: {
+      break;
+    }
+  }
 }
 
 void windlass_plugin_types_list_json_free(windlass_plugin_types_list_json_t *ptr) {
@@ -537,6 +572,11 @@ void windlass_plugin_live_served_kind_free(windlass_plugin_live_served_kind_t *p
   reconciler_plugin_list_string_free(&ptr->subresources);
 }
 
+void windlass_plugin_live_listed_kind_free(windlass_plugin_live_listed_kind_t *ptr) {
+  windlass_plugin_live_object_kind_free(&ptr->kind);
+  windlass_plugin_live_served_kind_free(&ptr->served);
+}
+
 void windlass_plugin_live_option_json_free(windlass_plugin_live_option_json_t *ptr) {
   if (ptr->is_some) {
     windlass_plugin_live_json_free(&ptr->val);
@@ -581,6 +621,25 @@ void windlass_plugin_live_result_option_served_kind_api_error_free(windlass_plug
   }
 }
 
+void windlass_plugin_live_list_listed_kind_free(windlass_plugin_live_list_listed_kind_t *ptr) {
+  size_t list_len = ptr->len;
+  if (list_len > 0) {
+    windlass_plugin_live_listed_kind_t *list_ptr = ptr->ptr;
+    for (size_t i = 0; i < list_len; i++) {
+      windlass_plugin_live_listed_kind_free(&list_ptr[i]);
+    }
+    free(list_ptr);
+  }
+}
+
+void windlass_plugin_live_result_list_listed_kind_api_error_free(windlass_plugin_live_result_list_listed_kind_api_error_t *ptr) {
+  if (!ptr->is_err) {
+    windlass_plugin_live_list_listed_kind_free(&ptr->val.ok);
+  } else {
+    windlass_plugin_live_api_error_free(&ptr->val.err);
+  }
+}
+
 void windlass_plugin_writes_json_free(windlass_plugin_writes_json_t *ptr) {
   windlass_plugin_types_json_free(ptr);
 }
@@ -618,6 +677,7 @@ void windlass_plugin_writes_write_options_free(windlass_plugin_writes_write_opti
   windlass_plugin_writes_option_subresource_free(&ptr->subresource);
   reconciler_plugin_option_string_free(&ptr->resource_version);
   reconciler_plugin_option_string_free(&ptr->manager_suffix);
+  reconciler_plugin_option_list_string_free(&ptr->fields);
 }
 
 void windlass_plugin_writes_delete_options_free(windlass_plugin_writes_delete_options_t *ptr) {
@@ -949,6 +1009,24 @@ void exports_windlass_plugin_mapper_target_free(exports_windlass_plugin_mapper_t
   }
 }
 
+void reconciler_plugin_list_bool_free(reconciler_plugin_list_bool_t *ptr) {
+  size_t list_len = ptr->len;
+  if (list_len > 0) {
+    bool *list_ptr = ptr->ptr;
+    for (size_t i = 0; i < list_len; i++) {
+    }
+    free(list_ptr);
+  }
+}
+
+void exports_windlass_plugin_mapper_result_list_bool_string_free(exports_windlass_plugin_mapper_result_list_bool_string_t *ptr) {
+  if (!ptr->is_err) {
+    reconciler_plugin_list_bool_free(&ptr->val.ok);
+  } else {
+    reconciler_plugin_string_free(&ptr->val.err);
+  }
+}
+
 void exports_windlass_plugin_mapper_list_target_free(exports_windlass_plugin_mapper_list_target_t *ptr) {
   size_t list_len = ptr->len;
   if (list_len > 0) {
@@ -991,8 +1069,18 @@ void exports_windlass_plugin_reconciler_failure_free(exports_windlass_plugin_rec
   windlass_plugin_types_failure_free(ptr);
 }
 
+void exports_windlass_plugin_reconciler_requeue_free(exports_windlass_plugin_reconciler_requeue_t *ptr) {
+  windlass_plugin_types_requeue_free(ptr);
+}
+
+void exports_windlass_plugin_reconciler_option_requeue_free(exports_windlass_plugin_reconciler_option_requeue_t *ptr) {
+  if (ptr->is_some) {
+    exports_windlass_plugin_reconciler_requeue_free(&ptr->val);
+  }
+}
+
 void exports_windlass_plugin_reconciler_outcome_free(exports_windlass_plugin_reconciler_outcome_t *ptr) {
-  reconciler_plugin_option_u32_free(&ptr->requeue_after_ms);
+  exports_windlass_plugin_reconciler_option_requeue_free(&ptr->requeue);
 }
 
 void exports_windlass_plugin_reconciler_list_failure_free(exports_windlass_plugin_reconciler_list_failure_t *ptr) {
@@ -2047,9 +2135,114 @@ bool windlass_plugin_live_served(windlass_plugin_live_object_kind_t *kind, windl
   }
 }
 
+bool windlass_plugin_live_kinds(windlass_plugin_live_list_listed_kind_t *ret, windlass_plugin_live_api_error_t *err) {
+  __attribute__((__aligned__(sizeof(void*))))
+  uint8_t ret_area[(8+26*sizeof(void*))];
+  uint8_t *ptr = (uint8_t *) &ret_area;
+  __wasm_import_windlass_plugin_live_kinds(ptr);
+  windlass_plugin_live_result_list_listed_kind_api_error_t result;
+  switch ((int32_t) *((uint8_t*) (ptr + 0))) {
+    case 0: {
+      result.is_err = false;
+      result.val.ok = (windlass_plugin_live_list_listed_kind_t) { (windlass_plugin_live_listed_kind_t*)(*((uint8_t **) (ptr + sizeof(void*)))), (*((size_t*) (ptr + (2*sizeof(void*))))) };
+      break;
+    }
+    case 1: {
+      result.is_err = true;
+      reconciler_plugin_option_u32_t option;
+      switch ((int32_t) *((uint8_t*) (ptr + (6*sizeof(void*))))) {
+        case 0: {
+          option.is_some = false;
+          break;
+        }
+        case 1: {
+          option.is_some = true;
+          option.val = (uint32_t) (*((int32_t*) (ptr + (4+6*sizeof(void*)))));
+          break;
+        }
+      }
+      windlass_plugin_types_option_object_ref_t option3;
+      switch ((int32_t) *((uint8_t*) (ptr + (8+10*sizeof(void*))))) {
+        case 0: {
+          option3.is_some = false;
+          break;
+        }
+        case 1: {
+          option3.is_some = true;
+          reconciler_plugin_option_string_t option0;
+          switch ((int32_t) *((uint8_t*) (ptr + (8+11*sizeof(void*))))) {
+            case 0: {
+              option0.is_some = false;
+              break;
+            }
+            case 1: {
+              option0.is_some = true;
+              option0.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (8+12*sizeof(void*))))), (*((size_t*) (ptr + (8+13*sizeof(void*))))) };
+              break;
+            }
+          }
+          reconciler_plugin_option_string_t option1;
+          switch ((int32_t) *((uint8_t*) (ptr + (8+18*sizeof(void*))))) {
+            case 0: {
+              option1.is_some = false;
+              break;
+            }
+            case 1: {
+              option1.is_some = true;
+              option1.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (8+19*sizeof(void*))))), (*((size_t*) (ptr + (8+20*sizeof(void*))))) };
+              break;
+            }
+          }
+          reconciler_plugin_option_string_t option2;
+          switch ((int32_t) *((uint8_t*) (ptr + (8+23*sizeof(void*))))) {
+            case 0: {
+              option2.is_some = false;
+              break;
+            }
+            case 1: {
+              option2.is_some = true;
+              option2.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (8+24*sizeof(void*))))), (*((size_t*) (ptr + (8+25*sizeof(void*))))) };
+              break;
+            }
+          }
+
+          option3.val = (windlass_plugin_types_object_ref_t) {
+            (reconciler_plugin_option_string_t) option0,
+            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (8+14*sizeof(void*))))), (*((size_t*) (ptr + (8+15*sizeof(void*))))) },
+            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (8+16*sizeof(void*))))), (*((size_t*) (ptr + (8+17*sizeof(void*))))) },
+            (reconciler_plugin_option_string_t) option1,
+            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (8+21*sizeof(void*))))), (*((size_t*) (ptr + (8+22*sizeof(void*))))) },
+            (reconciler_plugin_option_string_t) option2,
+          };
+          break;
+        }
+      }
+
+      result.val.err = (windlass_plugin_types_api_error_t) {
+        (uint16_t) (uint16_t) ((int32_t) *((uint16_t*) (ptr + sizeof(void*)))),
+        (windlass_plugin_types_api_reason_t) (int32_t) *((uint8_t*) (ptr + (2+1*sizeof(void*)))),
+        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) },
+        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (4*sizeof(void*))))), (*((size_t*) (ptr + (5*sizeof(void*))))) },
+        (reconciler_plugin_option_u32_t) option,
+        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (8+6*sizeof(void*))))), (*((size_t*) (ptr + (8+7*sizeof(void*))))) },
+        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (8+8*sizeof(void*))))), (*((size_t*) (ptr + (8+9*sizeof(void*))))) },
+        (windlass_plugin_types_option_object_ref_t) option3,
+      };
+      break;
+    }
+  }
+  if (!result.is_err) {
+    *ret = result.val.ok;
+    return 1;
+  } else {
+    *err = result.val.err;
+    return 0;
+  }
+}
+
 bool windlass_plugin_writes_create(windlass_plugin_writes_json_t *object, windlass_plugin_writes_write_options_t *options, windlass_plugin_writes_json_t *ret, windlass_plugin_writes_api_error_t *err) {
   __attribute__((__aligned__(sizeof(void*))))
-  uint8_t ret_area[(28*sizeof(void*))];
+  uint8_t ret_area[(31*sizeof(void*))];
   uint8_t *ptr = (uint8_t *) &ret_area;
   *((size_t*)(ptr + sizeof(void*))) = (*object).len;
   *((uint8_t **)(ptr + 0)) = (uint8_t *) (*object).ptr;
@@ -2117,95 +2310,103 @@ bool windlass_plugin_writes_create(windlass_plugin_writes_json_t *object, windla
   } else {
     *((int8_t*)(ptr + (25*sizeof(void*)))) = 0;
   }
-  uint8_t *ptr13 = (uint8_t *) &ret_area;
-  __wasm_import_windlass_plugin_writes_create(ptr, ptr13);
+  if (((*options).fields).is_some) {
+    const reconciler_plugin_list_string_t *payload14 = &((*options).fields).val;
+    *((int8_t*)(ptr + (28*sizeof(void*)))) = 1;
+    *((size_t*)(ptr + (30*sizeof(void*)))) = (*payload14).len;
+    *((uint8_t **)(ptr + (29*sizeof(void*)))) = (uint8_t *) (*payload14).ptr;
+  } else {
+    *((int8_t*)(ptr + (28*sizeof(void*)))) = 0;
+  }
+  uint8_t *ptr15 = (uint8_t *) &ret_area;
+  __wasm_import_windlass_plugin_writes_create(ptr, ptr15);
   windlass_plugin_writes_result_json_api_error_t result;
-  switch ((int32_t) *((uint8_t*) (ptr13 + 0))) {
+  switch ((int32_t) *((uint8_t*) (ptr15 + 0))) {
     case 0: {
       result.is_err = false;
-      result.val.ok = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + sizeof(void*)))), (*((size_t*) (ptr13 + (2*sizeof(void*))))) };
+      result.val.ok = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr15 + sizeof(void*)))), (*((size_t*) (ptr15 + (2*sizeof(void*))))) };
       break;
     }
     case 1: {
       result.is_err = true;
       reconciler_plugin_option_u32_t option;
-      switch ((int32_t) *((uint8_t*) (ptr13 + (6*sizeof(void*))))) {
+      switch ((int32_t) *((uint8_t*) (ptr15 + (6*sizeof(void*))))) {
         case 0: {
           option.is_some = false;
           break;
         }
         case 1: {
           option.is_some = true;
-          option.val = (uint32_t) (*((int32_t*) (ptr13 + (4+6*sizeof(void*)))));
+          option.val = (uint32_t) (*((int32_t*) (ptr15 + (4+6*sizeof(void*)))));
           break;
         }
       }
-      windlass_plugin_types_option_object_ref_t option17;
-      switch ((int32_t) *((uint8_t*) (ptr13 + (8+10*sizeof(void*))))) {
+      windlass_plugin_types_option_object_ref_t option19;
+      switch ((int32_t) *((uint8_t*) (ptr15 + (8+10*sizeof(void*))))) {
         case 0: {
-          option17.is_some = false;
+          option19.is_some = false;
           break;
         }
         case 1: {
-          option17.is_some = true;
-          reconciler_plugin_option_string_t option14;
-          switch ((int32_t) *((uint8_t*) (ptr13 + (8+11*sizeof(void*))))) {
-            case 0: {
-              option14.is_some = false;
-              break;
-            }
-            case 1: {
-              option14.is_some = true;
-              option14.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + (8+12*sizeof(void*))))), (*((size_t*) (ptr13 + (8+13*sizeof(void*))))) };
-              break;
-            }
-          }
-          reconciler_plugin_option_string_t option15;
-          switch ((int32_t) *((uint8_t*) (ptr13 + (8+18*sizeof(void*))))) {
-            case 0: {
-              option15.is_some = false;
-              break;
-            }
-            case 1: {
-              option15.is_some = true;
-              option15.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + (8+19*sizeof(void*))))), (*((size_t*) (ptr13 + (8+20*sizeof(void*))))) };
-              break;
-            }
-          }
+          option19.is_some = true;
           reconciler_plugin_option_string_t option16;
-          switch ((int32_t) *((uint8_t*) (ptr13 + (8+23*sizeof(void*))))) {
+          switch ((int32_t) *((uint8_t*) (ptr15 + (8+11*sizeof(void*))))) {
             case 0: {
               option16.is_some = false;
               break;
             }
             case 1: {
               option16.is_some = true;
-              option16.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + (8+24*sizeof(void*))))), (*((size_t*) (ptr13 + (8+25*sizeof(void*))))) };
+              option16.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr15 + (8+12*sizeof(void*))))), (*((size_t*) (ptr15 + (8+13*sizeof(void*))))) };
+              break;
+            }
+          }
+          reconciler_plugin_option_string_t option17;
+          switch ((int32_t) *((uint8_t*) (ptr15 + (8+18*sizeof(void*))))) {
+            case 0: {
+              option17.is_some = false;
+              break;
+            }
+            case 1: {
+              option17.is_some = true;
+              option17.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr15 + (8+19*sizeof(void*))))), (*((size_t*) (ptr15 + (8+20*sizeof(void*))))) };
+              break;
+            }
+          }
+          reconciler_plugin_option_string_t option18;
+          switch ((int32_t) *((uint8_t*) (ptr15 + (8+23*sizeof(void*))))) {
+            case 0: {
+              option18.is_some = false;
+              break;
+            }
+            case 1: {
+              option18.is_some = true;
+              option18.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr15 + (8+24*sizeof(void*))))), (*((size_t*) (ptr15 + (8+25*sizeof(void*))))) };
               break;
             }
           }
 
-          option17.val = (windlass_plugin_types_object_ref_t) {
-            (reconciler_plugin_option_string_t) option14,
-            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + (8+14*sizeof(void*))))), (*((size_t*) (ptr13 + (8+15*sizeof(void*))))) },
-            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + (8+16*sizeof(void*))))), (*((size_t*) (ptr13 + (8+17*sizeof(void*))))) },
-            (reconciler_plugin_option_string_t) option15,
-            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + (8+21*sizeof(void*))))), (*((size_t*) (ptr13 + (8+22*sizeof(void*))))) },
+          option19.val = (windlass_plugin_types_object_ref_t) {
             (reconciler_plugin_option_string_t) option16,
+            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr15 + (8+14*sizeof(void*))))), (*((size_t*) (ptr15 + (8+15*sizeof(void*))))) },
+            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr15 + (8+16*sizeof(void*))))), (*((size_t*) (ptr15 + (8+17*sizeof(void*))))) },
+            (reconciler_plugin_option_string_t) option17,
+            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr15 + (8+21*sizeof(void*))))), (*((size_t*) (ptr15 + (8+22*sizeof(void*))))) },
+            (reconciler_plugin_option_string_t) option18,
           };
           break;
         }
       }
 
       result.val.err = (windlass_plugin_types_api_error_t) {
-        (uint16_t) (uint16_t) ((int32_t) *((uint16_t*) (ptr13 + sizeof(void*)))),
-        (windlass_plugin_types_api_reason_t) (int32_t) *((uint8_t*) (ptr13 + (2+1*sizeof(void*)))),
-        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + (2*sizeof(void*))))), (*((size_t*) (ptr13 + (3*sizeof(void*))))) },
-        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + (4*sizeof(void*))))), (*((size_t*) (ptr13 + (5*sizeof(void*))))) },
+        (uint16_t) (uint16_t) ((int32_t) *((uint16_t*) (ptr15 + sizeof(void*)))),
+        (windlass_plugin_types_api_reason_t) (int32_t) *((uint8_t*) (ptr15 + (2+1*sizeof(void*)))),
+        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr15 + (2*sizeof(void*))))), (*((size_t*) (ptr15 + (3*sizeof(void*))))) },
+        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr15 + (4*sizeof(void*))))), (*((size_t*) (ptr15 + (5*sizeof(void*))))) },
         (reconciler_plugin_option_u32_t) option,
-        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + (8+6*sizeof(void*))))), (*((size_t*) (ptr13 + (8+7*sizeof(void*))))) },
-        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + (8+8*sizeof(void*))))), (*((size_t*) (ptr13 + (8+9*sizeof(void*))))) },
-        (windlass_plugin_types_option_object_ref_t) option17,
+        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr15 + (8+6*sizeof(void*))))), (*((size_t*) (ptr15 + (8+7*sizeof(void*))))) },
+        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr15 + (8+8*sizeof(void*))))), (*((size_t*) (ptr15 + (8+9*sizeof(void*))))) },
+        (windlass_plugin_types_option_object_ref_t) option19,
       };
       break;
     }
@@ -2221,7 +2422,7 @@ bool windlass_plugin_writes_create(windlass_plugin_writes_json_t *object, windla
 
 bool windlass_plugin_writes_update(windlass_plugin_writes_json_t *object, windlass_plugin_writes_write_options_t *options, windlass_plugin_writes_json_t *ret, windlass_plugin_writes_api_error_t *err) {
   __attribute__((__aligned__(sizeof(void*))))
-  uint8_t ret_area[(28*sizeof(void*))];
+  uint8_t ret_area[(31*sizeof(void*))];
   uint8_t *ptr = (uint8_t *) &ret_area;
   *((size_t*)(ptr + sizeof(void*))) = (*object).len;
   *((uint8_t **)(ptr + 0)) = (uint8_t *) (*object).ptr;
@@ -2289,95 +2490,103 @@ bool windlass_plugin_writes_update(windlass_plugin_writes_json_t *object, windla
   } else {
     *((int8_t*)(ptr + (25*sizeof(void*)))) = 0;
   }
-  uint8_t *ptr13 = (uint8_t *) &ret_area;
-  __wasm_import_windlass_plugin_writes_update(ptr, ptr13);
+  if (((*options).fields).is_some) {
+    const reconciler_plugin_list_string_t *payload14 = &((*options).fields).val;
+    *((int8_t*)(ptr + (28*sizeof(void*)))) = 1;
+    *((size_t*)(ptr + (30*sizeof(void*)))) = (*payload14).len;
+    *((uint8_t **)(ptr + (29*sizeof(void*)))) = (uint8_t *) (*payload14).ptr;
+  } else {
+    *((int8_t*)(ptr + (28*sizeof(void*)))) = 0;
+  }
+  uint8_t *ptr15 = (uint8_t *) &ret_area;
+  __wasm_import_windlass_plugin_writes_update(ptr, ptr15);
   windlass_plugin_writes_result_json_api_error_t result;
-  switch ((int32_t) *((uint8_t*) (ptr13 + 0))) {
+  switch ((int32_t) *((uint8_t*) (ptr15 + 0))) {
     case 0: {
       result.is_err = false;
-      result.val.ok = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + sizeof(void*)))), (*((size_t*) (ptr13 + (2*sizeof(void*))))) };
+      result.val.ok = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr15 + sizeof(void*)))), (*((size_t*) (ptr15 + (2*sizeof(void*))))) };
       break;
     }
     case 1: {
       result.is_err = true;
       reconciler_plugin_option_u32_t option;
-      switch ((int32_t) *((uint8_t*) (ptr13 + (6*sizeof(void*))))) {
+      switch ((int32_t) *((uint8_t*) (ptr15 + (6*sizeof(void*))))) {
         case 0: {
           option.is_some = false;
           break;
         }
         case 1: {
           option.is_some = true;
-          option.val = (uint32_t) (*((int32_t*) (ptr13 + (4+6*sizeof(void*)))));
+          option.val = (uint32_t) (*((int32_t*) (ptr15 + (4+6*sizeof(void*)))));
           break;
         }
       }
-      windlass_plugin_types_option_object_ref_t option17;
-      switch ((int32_t) *((uint8_t*) (ptr13 + (8+10*sizeof(void*))))) {
+      windlass_plugin_types_option_object_ref_t option19;
+      switch ((int32_t) *((uint8_t*) (ptr15 + (8+10*sizeof(void*))))) {
         case 0: {
-          option17.is_some = false;
+          option19.is_some = false;
           break;
         }
         case 1: {
-          option17.is_some = true;
-          reconciler_plugin_option_string_t option14;
-          switch ((int32_t) *((uint8_t*) (ptr13 + (8+11*sizeof(void*))))) {
-            case 0: {
-              option14.is_some = false;
-              break;
-            }
-            case 1: {
-              option14.is_some = true;
-              option14.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + (8+12*sizeof(void*))))), (*((size_t*) (ptr13 + (8+13*sizeof(void*))))) };
-              break;
-            }
-          }
-          reconciler_plugin_option_string_t option15;
-          switch ((int32_t) *((uint8_t*) (ptr13 + (8+18*sizeof(void*))))) {
-            case 0: {
-              option15.is_some = false;
-              break;
-            }
-            case 1: {
-              option15.is_some = true;
-              option15.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + (8+19*sizeof(void*))))), (*((size_t*) (ptr13 + (8+20*sizeof(void*))))) };
-              break;
-            }
-          }
+          option19.is_some = true;
           reconciler_plugin_option_string_t option16;
-          switch ((int32_t) *((uint8_t*) (ptr13 + (8+23*sizeof(void*))))) {
+          switch ((int32_t) *((uint8_t*) (ptr15 + (8+11*sizeof(void*))))) {
             case 0: {
               option16.is_some = false;
               break;
             }
             case 1: {
               option16.is_some = true;
-              option16.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + (8+24*sizeof(void*))))), (*((size_t*) (ptr13 + (8+25*sizeof(void*))))) };
+              option16.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr15 + (8+12*sizeof(void*))))), (*((size_t*) (ptr15 + (8+13*sizeof(void*))))) };
+              break;
+            }
+          }
+          reconciler_plugin_option_string_t option17;
+          switch ((int32_t) *((uint8_t*) (ptr15 + (8+18*sizeof(void*))))) {
+            case 0: {
+              option17.is_some = false;
+              break;
+            }
+            case 1: {
+              option17.is_some = true;
+              option17.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr15 + (8+19*sizeof(void*))))), (*((size_t*) (ptr15 + (8+20*sizeof(void*))))) };
+              break;
+            }
+          }
+          reconciler_plugin_option_string_t option18;
+          switch ((int32_t) *((uint8_t*) (ptr15 + (8+23*sizeof(void*))))) {
+            case 0: {
+              option18.is_some = false;
+              break;
+            }
+            case 1: {
+              option18.is_some = true;
+              option18.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr15 + (8+24*sizeof(void*))))), (*((size_t*) (ptr15 + (8+25*sizeof(void*))))) };
               break;
             }
           }
 
-          option17.val = (windlass_plugin_types_object_ref_t) {
-            (reconciler_plugin_option_string_t) option14,
-            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + (8+14*sizeof(void*))))), (*((size_t*) (ptr13 + (8+15*sizeof(void*))))) },
-            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + (8+16*sizeof(void*))))), (*((size_t*) (ptr13 + (8+17*sizeof(void*))))) },
-            (reconciler_plugin_option_string_t) option15,
-            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + (8+21*sizeof(void*))))), (*((size_t*) (ptr13 + (8+22*sizeof(void*))))) },
+          option19.val = (windlass_plugin_types_object_ref_t) {
             (reconciler_plugin_option_string_t) option16,
+            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr15 + (8+14*sizeof(void*))))), (*((size_t*) (ptr15 + (8+15*sizeof(void*))))) },
+            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr15 + (8+16*sizeof(void*))))), (*((size_t*) (ptr15 + (8+17*sizeof(void*))))) },
+            (reconciler_plugin_option_string_t) option17,
+            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr15 + (8+21*sizeof(void*))))), (*((size_t*) (ptr15 + (8+22*sizeof(void*))))) },
+            (reconciler_plugin_option_string_t) option18,
           };
           break;
         }
       }
 
       result.val.err = (windlass_plugin_types_api_error_t) {
-        (uint16_t) (uint16_t) ((int32_t) *((uint16_t*) (ptr13 + sizeof(void*)))),
-        (windlass_plugin_types_api_reason_t) (int32_t) *((uint8_t*) (ptr13 + (2+1*sizeof(void*)))),
-        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + (2*sizeof(void*))))), (*((size_t*) (ptr13 + (3*sizeof(void*))))) },
-        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + (4*sizeof(void*))))), (*((size_t*) (ptr13 + (5*sizeof(void*))))) },
+        (uint16_t) (uint16_t) ((int32_t) *((uint16_t*) (ptr15 + sizeof(void*)))),
+        (windlass_plugin_types_api_reason_t) (int32_t) *((uint8_t*) (ptr15 + (2+1*sizeof(void*)))),
+        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr15 + (2*sizeof(void*))))), (*((size_t*) (ptr15 + (3*sizeof(void*))))) },
+        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr15 + (4*sizeof(void*))))), (*((size_t*) (ptr15 + (5*sizeof(void*))))) },
         (reconciler_plugin_option_u32_t) option,
-        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + (8+6*sizeof(void*))))), (*((size_t*) (ptr13 + (8+7*sizeof(void*))))) },
-        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + (8+8*sizeof(void*))))), (*((size_t*) (ptr13 + (8+9*sizeof(void*))))) },
-        (windlass_plugin_types_option_object_ref_t) option17,
+        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr15 + (8+6*sizeof(void*))))), (*((size_t*) (ptr15 + (8+7*sizeof(void*))))) },
+        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr15 + (8+8*sizeof(void*))))), (*((size_t*) (ptr15 + (8+9*sizeof(void*))))) },
+        (windlass_plugin_types_option_object_ref_t) option19,
       };
       break;
     }
@@ -2393,7 +2602,7 @@ bool windlass_plugin_writes_update(windlass_plugin_writes_json_t *object, windla
 
 bool windlass_plugin_writes_patch(windlass_plugin_writes_object_ref_t *target, windlass_plugin_writes_patch_type_t patch_type, windlass_plugin_writes_json_t *patch, windlass_plugin_writes_write_options_t *options, windlass_plugin_writes_json_t *ret, windlass_plugin_writes_api_error_t *err) {
   __attribute__((__aligned__(sizeof(void*))))
-  uint8_t ret_area[(44*sizeof(void*))];
+  uint8_t ret_area[(47*sizeof(void*))];
   uint8_t *ptr = (uint8_t *) &ret_area;
   if (((*target).cluster).is_some) {
     const reconciler_plugin_string_t *payload0 = &((*target).cluster).val;
@@ -2492,95 +2701,103 @@ bool windlass_plugin_writes_patch(windlass_plugin_writes_object_ref_t *target, w
   } else {
     *((int8_t*)(ptr + (41*sizeof(void*)))) = 0;
   }
-  uint8_t *ptr19 = (uint8_t *) &ret_area;
-  __wasm_import_windlass_plugin_writes_patch(ptr, ptr19);
+  if (((*options).fields).is_some) {
+    const reconciler_plugin_list_string_t *payload20 = &((*options).fields).val;
+    *((int8_t*)(ptr + (44*sizeof(void*)))) = 1;
+    *((size_t*)(ptr + (46*sizeof(void*)))) = (*payload20).len;
+    *((uint8_t **)(ptr + (45*sizeof(void*)))) = (uint8_t *) (*payload20).ptr;
+  } else {
+    *((int8_t*)(ptr + (44*sizeof(void*)))) = 0;
+  }
+  uint8_t *ptr21 = (uint8_t *) &ret_area;
+  __wasm_import_windlass_plugin_writes_patch(ptr, ptr21);
   windlass_plugin_writes_result_json_api_error_t result;
-  switch ((int32_t) *((uint8_t*) (ptr19 + 0))) {
+  switch ((int32_t) *((uint8_t*) (ptr21 + 0))) {
     case 0: {
       result.is_err = false;
-      result.val.ok = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr19 + sizeof(void*)))), (*((size_t*) (ptr19 + (2*sizeof(void*))))) };
+      result.val.ok = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr21 + sizeof(void*)))), (*((size_t*) (ptr21 + (2*sizeof(void*))))) };
       break;
     }
     case 1: {
       result.is_err = true;
       reconciler_plugin_option_u32_t option;
-      switch ((int32_t) *((uint8_t*) (ptr19 + (6*sizeof(void*))))) {
+      switch ((int32_t) *((uint8_t*) (ptr21 + (6*sizeof(void*))))) {
         case 0: {
           option.is_some = false;
           break;
         }
         case 1: {
           option.is_some = true;
-          option.val = (uint32_t) (*((int32_t*) (ptr19 + (4+6*sizeof(void*)))));
+          option.val = (uint32_t) (*((int32_t*) (ptr21 + (4+6*sizeof(void*)))));
           break;
         }
       }
-      windlass_plugin_types_option_object_ref_t option23;
-      switch ((int32_t) *((uint8_t*) (ptr19 + (8+10*sizeof(void*))))) {
+      windlass_plugin_types_option_object_ref_t option25;
+      switch ((int32_t) *((uint8_t*) (ptr21 + (8+10*sizeof(void*))))) {
         case 0: {
-          option23.is_some = false;
+          option25.is_some = false;
           break;
         }
         case 1: {
-          option23.is_some = true;
-          reconciler_plugin_option_string_t option20;
-          switch ((int32_t) *((uint8_t*) (ptr19 + (8+11*sizeof(void*))))) {
-            case 0: {
-              option20.is_some = false;
-              break;
-            }
-            case 1: {
-              option20.is_some = true;
-              option20.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr19 + (8+12*sizeof(void*))))), (*((size_t*) (ptr19 + (8+13*sizeof(void*))))) };
-              break;
-            }
-          }
-          reconciler_plugin_option_string_t option21;
-          switch ((int32_t) *((uint8_t*) (ptr19 + (8+18*sizeof(void*))))) {
-            case 0: {
-              option21.is_some = false;
-              break;
-            }
-            case 1: {
-              option21.is_some = true;
-              option21.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr19 + (8+19*sizeof(void*))))), (*((size_t*) (ptr19 + (8+20*sizeof(void*))))) };
-              break;
-            }
-          }
+          option25.is_some = true;
           reconciler_plugin_option_string_t option22;
-          switch ((int32_t) *((uint8_t*) (ptr19 + (8+23*sizeof(void*))))) {
+          switch ((int32_t) *((uint8_t*) (ptr21 + (8+11*sizeof(void*))))) {
             case 0: {
               option22.is_some = false;
               break;
             }
             case 1: {
               option22.is_some = true;
-              option22.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr19 + (8+24*sizeof(void*))))), (*((size_t*) (ptr19 + (8+25*sizeof(void*))))) };
+              option22.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr21 + (8+12*sizeof(void*))))), (*((size_t*) (ptr21 + (8+13*sizeof(void*))))) };
+              break;
+            }
+          }
+          reconciler_plugin_option_string_t option23;
+          switch ((int32_t) *((uint8_t*) (ptr21 + (8+18*sizeof(void*))))) {
+            case 0: {
+              option23.is_some = false;
+              break;
+            }
+            case 1: {
+              option23.is_some = true;
+              option23.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr21 + (8+19*sizeof(void*))))), (*((size_t*) (ptr21 + (8+20*sizeof(void*))))) };
+              break;
+            }
+          }
+          reconciler_plugin_option_string_t option24;
+          switch ((int32_t) *((uint8_t*) (ptr21 + (8+23*sizeof(void*))))) {
+            case 0: {
+              option24.is_some = false;
+              break;
+            }
+            case 1: {
+              option24.is_some = true;
+              option24.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr21 + (8+24*sizeof(void*))))), (*((size_t*) (ptr21 + (8+25*sizeof(void*))))) };
               break;
             }
           }
 
-          option23.val = (windlass_plugin_types_object_ref_t) {
-            (reconciler_plugin_option_string_t) option20,
-            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr19 + (8+14*sizeof(void*))))), (*((size_t*) (ptr19 + (8+15*sizeof(void*))))) },
-            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr19 + (8+16*sizeof(void*))))), (*((size_t*) (ptr19 + (8+17*sizeof(void*))))) },
-            (reconciler_plugin_option_string_t) option21,
-            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr19 + (8+21*sizeof(void*))))), (*((size_t*) (ptr19 + (8+22*sizeof(void*))))) },
+          option25.val = (windlass_plugin_types_object_ref_t) {
             (reconciler_plugin_option_string_t) option22,
+            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr21 + (8+14*sizeof(void*))))), (*((size_t*) (ptr21 + (8+15*sizeof(void*))))) },
+            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr21 + (8+16*sizeof(void*))))), (*((size_t*) (ptr21 + (8+17*sizeof(void*))))) },
+            (reconciler_plugin_option_string_t) option23,
+            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr21 + (8+21*sizeof(void*))))), (*((size_t*) (ptr21 + (8+22*sizeof(void*))))) },
+            (reconciler_plugin_option_string_t) option24,
           };
           break;
         }
       }
 
       result.val.err = (windlass_plugin_types_api_error_t) {
-        (uint16_t) (uint16_t) ((int32_t) *((uint16_t*) (ptr19 + sizeof(void*)))),
-        (windlass_plugin_types_api_reason_t) (int32_t) *((uint8_t*) (ptr19 + (2+1*sizeof(void*)))),
-        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr19 + (2*sizeof(void*))))), (*((size_t*) (ptr19 + (3*sizeof(void*))))) },
-        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr19 + (4*sizeof(void*))))), (*((size_t*) (ptr19 + (5*sizeof(void*))))) },
+        (uint16_t) (uint16_t) ((int32_t) *((uint16_t*) (ptr21 + sizeof(void*)))),
+        (windlass_plugin_types_api_reason_t) (int32_t) *((uint8_t*) (ptr21 + (2+1*sizeof(void*)))),
+        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr21 + (2*sizeof(void*))))), (*((size_t*) (ptr21 + (3*sizeof(void*))))) },
+        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr21 + (4*sizeof(void*))))), (*((size_t*) (ptr21 + (5*sizeof(void*))))) },
         (reconciler_plugin_option_u32_t) option,
-        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr19 + (8+6*sizeof(void*))))), (*((size_t*) (ptr19 + (8+7*sizeof(void*))))) },
-        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr19 + (8+8*sizeof(void*))))), (*((size_t*) (ptr19 + (8+9*sizeof(void*))))) },
-        (windlass_plugin_types_option_object_ref_t) option23,
+        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr21 + (8+6*sizeof(void*))))), (*((size_t*) (ptr21 + (8+7*sizeof(void*))))) },
+        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr21 + (8+8*sizeof(void*))))), (*((size_t*) (ptr21 + (8+9*sizeof(void*))))) },
+        (windlass_plugin_types_option_object_ref_t) option25,
       };
       break;
     }
@@ -2596,7 +2813,7 @@ bool windlass_plugin_writes_patch(windlass_plugin_writes_object_ref_t *target, w
 
 bool windlass_plugin_writes_apply(windlass_plugin_writes_json_t *object, windlass_plugin_writes_write_options_t *options, windlass_plugin_writes_json_t *ret, windlass_plugin_writes_api_error_t *err) {
   __attribute__((__aligned__(sizeof(void*))))
-  uint8_t ret_area[(28*sizeof(void*))];
+  uint8_t ret_area[(31*sizeof(void*))];
   uint8_t *ptr = (uint8_t *) &ret_area;
   *((size_t*)(ptr + sizeof(void*))) = (*object).len;
   *((uint8_t **)(ptr + 0)) = (uint8_t *) (*object).ptr;
@@ -2664,95 +2881,103 @@ bool windlass_plugin_writes_apply(windlass_plugin_writes_json_t *object, windlas
   } else {
     *((int8_t*)(ptr + (25*sizeof(void*)))) = 0;
   }
-  uint8_t *ptr13 = (uint8_t *) &ret_area;
-  __wasm_import_windlass_plugin_writes_apply(ptr, ptr13);
+  if (((*options).fields).is_some) {
+    const reconciler_plugin_list_string_t *payload14 = &((*options).fields).val;
+    *((int8_t*)(ptr + (28*sizeof(void*)))) = 1;
+    *((size_t*)(ptr + (30*sizeof(void*)))) = (*payload14).len;
+    *((uint8_t **)(ptr + (29*sizeof(void*)))) = (uint8_t *) (*payload14).ptr;
+  } else {
+    *((int8_t*)(ptr + (28*sizeof(void*)))) = 0;
+  }
+  uint8_t *ptr15 = (uint8_t *) &ret_area;
+  __wasm_import_windlass_plugin_writes_apply(ptr, ptr15);
   windlass_plugin_writes_result_json_api_error_t result;
-  switch ((int32_t) *((uint8_t*) (ptr13 + 0))) {
+  switch ((int32_t) *((uint8_t*) (ptr15 + 0))) {
     case 0: {
       result.is_err = false;
-      result.val.ok = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + sizeof(void*)))), (*((size_t*) (ptr13 + (2*sizeof(void*))))) };
+      result.val.ok = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr15 + sizeof(void*)))), (*((size_t*) (ptr15 + (2*sizeof(void*))))) };
       break;
     }
     case 1: {
       result.is_err = true;
       reconciler_plugin_option_u32_t option;
-      switch ((int32_t) *((uint8_t*) (ptr13 + (6*sizeof(void*))))) {
+      switch ((int32_t) *((uint8_t*) (ptr15 + (6*sizeof(void*))))) {
         case 0: {
           option.is_some = false;
           break;
         }
         case 1: {
           option.is_some = true;
-          option.val = (uint32_t) (*((int32_t*) (ptr13 + (4+6*sizeof(void*)))));
+          option.val = (uint32_t) (*((int32_t*) (ptr15 + (4+6*sizeof(void*)))));
           break;
         }
       }
-      windlass_plugin_types_option_object_ref_t option17;
-      switch ((int32_t) *((uint8_t*) (ptr13 + (8+10*sizeof(void*))))) {
+      windlass_plugin_types_option_object_ref_t option19;
+      switch ((int32_t) *((uint8_t*) (ptr15 + (8+10*sizeof(void*))))) {
         case 0: {
-          option17.is_some = false;
+          option19.is_some = false;
           break;
         }
         case 1: {
-          option17.is_some = true;
-          reconciler_plugin_option_string_t option14;
-          switch ((int32_t) *((uint8_t*) (ptr13 + (8+11*sizeof(void*))))) {
-            case 0: {
-              option14.is_some = false;
-              break;
-            }
-            case 1: {
-              option14.is_some = true;
-              option14.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + (8+12*sizeof(void*))))), (*((size_t*) (ptr13 + (8+13*sizeof(void*))))) };
-              break;
-            }
-          }
-          reconciler_plugin_option_string_t option15;
-          switch ((int32_t) *((uint8_t*) (ptr13 + (8+18*sizeof(void*))))) {
-            case 0: {
-              option15.is_some = false;
-              break;
-            }
-            case 1: {
-              option15.is_some = true;
-              option15.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + (8+19*sizeof(void*))))), (*((size_t*) (ptr13 + (8+20*sizeof(void*))))) };
-              break;
-            }
-          }
+          option19.is_some = true;
           reconciler_plugin_option_string_t option16;
-          switch ((int32_t) *((uint8_t*) (ptr13 + (8+23*sizeof(void*))))) {
+          switch ((int32_t) *((uint8_t*) (ptr15 + (8+11*sizeof(void*))))) {
             case 0: {
               option16.is_some = false;
               break;
             }
             case 1: {
               option16.is_some = true;
-              option16.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + (8+24*sizeof(void*))))), (*((size_t*) (ptr13 + (8+25*sizeof(void*))))) };
+              option16.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr15 + (8+12*sizeof(void*))))), (*((size_t*) (ptr15 + (8+13*sizeof(void*))))) };
+              break;
+            }
+          }
+          reconciler_plugin_option_string_t option17;
+          switch ((int32_t) *((uint8_t*) (ptr15 + (8+18*sizeof(void*))))) {
+            case 0: {
+              option17.is_some = false;
+              break;
+            }
+            case 1: {
+              option17.is_some = true;
+              option17.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr15 + (8+19*sizeof(void*))))), (*((size_t*) (ptr15 + (8+20*sizeof(void*))))) };
+              break;
+            }
+          }
+          reconciler_plugin_option_string_t option18;
+          switch ((int32_t) *((uint8_t*) (ptr15 + (8+23*sizeof(void*))))) {
+            case 0: {
+              option18.is_some = false;
+              break;
+            }
+            case 1: {
+              option18.is_some = true;
+              option18.val = (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr15 + (8+24*sizeof(void*))))), (*((size_t*) (ptr15 + (8+25*sizeof(void*))))) };
               break;
             }
           }
 
-          option17.val = (windlass_plugin_types_object_ref_t) {
-            (reconciler_plugin_option_string_t) option14,
-            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + (8+14*sizeof(void*))))), (*((size_t*) (ptr13 + (8+15*sizeof(void*))))) },
-            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + (8+16*sizeof(void*))))), (*((size_t*) (ptr13 + (8+17*sizeof(void*))))) },
-            (reconciler_plugin_option_string_t) option15,
-            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + (8+21*sizeof(void*))))), (*((size_t*) (ptr13 + (8+22*sizeof(void*))))) },
+          option19.val = (windlass_plugin_types_object_ref_t) {
             (reconciler_plugin_option_string_t) option16,
+            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr15 + (8+14*sizeof(void*))))), (*((size_t*) (ptr15 + (8+15*sizeof(void*))))) },
+            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr15 + (8+16*sizeof(void*))))), (*((size_t*) (ptr15 + (8+17*sizeof(void*))))) },
+            (reconciler_plugin_option_string_t) option17,
+            (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr15 + (8+21*sizeof(void*))))), (*((size_t*) (ptr15 + (8+22*sizeof(void*))))) },
+            (reconciler_plugin_option_string_t) option18,
           };
           break;
         }
       }
 
       result.val.err = (windlass_plugin_types_api_error_t) {
-        (uint16_t) (uint16_t) ((int32_t) *((uint16_t*) (ptr13 + sizeof(void*)))),
-        (windlass_plugin_types_api_reason_t) (int32_t) *((uint8_t*) (ptr13 + (2+1*sizeof(void*)))),
-        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + (2*sizeof(void*))))), (*((size_t*) (ptr13 + (3*sizeof(void*))))) },
-        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + (4*sizeof(void*))))), (*((size_t*) (ptr13 + (5*sizeof(void*))))) },
+        (uint16_t) (uint16_t) ((int32_t) *((uint16_t*) (ptr15 + sizeof(void*)))),
+        (windlass_plugin_types_api_reason_t) (int32_t) *((uint8_t*) (ptr15 + (2+1*sizeof(void*)))),
+        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr15 + (2*sizeof(void*))))), (*((size_t*) (ptr15 + (3*sizeof(void*))))) },
+        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr15 + (4*sizeof(void*))))), (*((size_t*) (ptr15 + (5*sizeof(void*))))) },
         (reconciler_plugin_option_u32_t) option,
-        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + (8+6*sizeof(void*))))), (*((size_t*) (ptr13 + (8+7*sizeof(void*))))) },
-        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr13 + (8+8*sizeof(void*))))), (*((size_t*) (ptr13 + (8+9*sizeof(void*))))) },
-        (windlass_plugin_types_option_object_ref_t) option17,
+        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr15 + (8+6*sizeof(void*))))), (*((size_t*) (ptr15 + (8+7*sizeof(void*))))) },
+        (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr15 + (8+8*sizeof(void*))))), (*((size_t*) (ptr15 + (8+9*sizeof(void*))))) },
+        (windlass_plugin_types_option_object_ref_t) option19,
       };
       break;
     }
@@ -3369,7 +3594,37 @@ void windlass_plugin_triggers_list(windlass_plugin_triggers_list_trigger_t *ret)
   *ret = (windlass_plugin_triggers_list_trigger_t) { (windlass_plugin_triggers_trigger_t*)(*((uint8_t **) (ptr + 0))), (*((size_t*) (ptr + sizeof(void*)))) };
 }
 
-__attribute__((__export_name__("windlass:plugin/mapper@0.2.0#map")))
+__attribute__((__export_name__("windlass:plugin/mapper@0.3.0#matches")))
+uint8_t * __wasm_export_exports_windlass_plugin_mapper_matches(uint8_t * arg, size_t arg0, uint8_t * arg1, size_t arg2, uint8_t * arg3, size_t arg4) {
+  exports_windlass_plugin_mapper_change_batch_t arg6 = (exports_windlass_plugin_mapper_change_batch_t) {
+    (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(arg), (arg0) },
+    (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(arg1), (arg2) },
+    (exports_windlass_plugin_mapper_list_change_t) (exports_windlass_plugin_mapper_list_change_t) { (exports_windlass_plugin_mapper_change_t*)(arg3), (arg4) },
+  };
+  exports_windlass_plugin_mapper_result_list_bool_string_t ret;
+  reconciler_plugin_list_bool_t ok;
+  reconciler_plugin_string_t err;
+  ret.is_err = !exports_windlass_plugin_mapper_matches(&arg6, &ok, &err);
+  if (ret.is_err) {
+    ret.val.err = err;
+  }
+  if (!ret.is_err) {
+    ret.val.ok = ok;
+  }
+  uint8_t *ptr = (uint8_t *) &RET_AREA;
+  if ((ret).is_err) {
+    const reconciler_plugin_string_t *payload7 = &(ret).val.err;*((int8_t*)(ptr + 0)) = 1;
+    *((size_t*)(ptr + (2*sizeof(void*)))) = (*payload7).len;
+    *((uint8_t **)(ptr + sizeof(void*))) = (uint8_t *) (*payload7).ptr;
+  } else {
+    const reconciler_plugin_list_bool_t *payload = &(ret).val.ok;*((int8_t*)(ptr + 0)) = 0;
+    *((size_t*)(ptr + (2*sizeof(void*)))) = (*payload).len;
+    *((uint8_t **)(ptr + sizeof(void*))) = (uint8_t *) (*payload).ptr;
+  }
+  return ptr;
+}
+
+__attribute__((__export_name__("windlass:plugin/mapper@0.3.0#map")))
 uint8_t * __wasm_export_exports_windlass_plugin_mapper_map(uint8_t * arg, size_t arg0, uint8_t * arg1, size_t arg2, uint8_t * arg3, size_t arg4) {
   exports_windlass_plugin_mapper_change_batch_t arg6 = (exports_windlass_plugin_mapper_change_batch_t) {
     (reconciler_plugin_string_t) (reconciler_plugin_string_t) { (uint8_t*)(arg), (arg0) },
@@ -3399,7 +3654,7 @@ uint8_t * __wasm_export_exports_windlass_plugin_mapper_map(uint8_t * arg, size_t
   return ptr;
 }
 
-__attribute__((__export_name__("windlass:plugin/reconciler@0.2.0#describe")))
+__attribute__((__export_name__("windlass:plugin/reconciler@0.3.0#describe")))
 uint8_t * __wasm_export_exports_windlass_plugin_reconciler_describe(void) {
   exports_windlass_plugin_reconciler_json_t ret;
   exports_windlass_plugin_reconciler_describe(&ret);
@@ -3409,7 +3664,7 @@ uint8_t * __wasm_export_exports_windlass_plugin_reconciler_describe(void) {
   return ptr;
 }
 
-__attribute__((__export_name__("windlass:plugin/reconciler@0.2.0#reconcile")))
+__attribute__((__export_name__("windlass:plugin/reconciler@0.3.0#reconcile")))
 uint8_t * __wasm_export_exports_windlass_plugin_reconciler_reconcile(uint8_t * arg) {
   reconciler_plugin_option_string_t option;
   switch ((int32_t) *((uint8_t*) (arg + (2*sizeof(void*))))) {
@@ -3483,15 +3738,26 @@ uint8_t * __wasm_export_exports_windlass_plugin_reconciler_reconcile(uint8_t * a
   free(arg);
   uint8_t *ptr = (uint8_t *) &RET_AREA;
   if ((ret).is_err) {
-    const exports_windlass_plugin_reconciler_list_failure_t *payload6 = &(ret).val.err;*((int8_t*)(ptr + 0)) = 1;
-    *((size_t*)(ptr + (2*sizeof(void*)))) = (*payload6).len;
-    *((uint8_t **)(ptr + sizeof(void*))) = (uint8_t *) (*payload6).ptr;
+    const exports_windlass_plugin_reconciler_list_failure_t *payload8 = &(ret).val.err;*((int8_t*)(ptr + 0)) = 1;
+    *((size_t*)(ptr + (2*sizeof(void*)))) = (*payload8).len;
+    *((uint8_t **)(ptr + sizeof(void*))) = (uint8_t *) (*payload8).ptr;
   } else {
     const exports_windlass_plugin_reconciler_outcome_t *payload = &(ret).val.ok;*((int8_t*)(ptr + 0)) = 0;
-    if (((*payload).requeue_after_ms).is_some) {
-      const uint32_t *payload5 = &((*payload).requeue_after_ms).val;
+    if (((*payload).requeue).is_some) {
+      const exports_windlass_plugin_reconciler_requeue_t *payload5 = &((*payload).requeue).val;
       *((int8_t*)(ptr + sizeof(void*))) = 1;
-      *((int32_t*)(ptr + (4+1*sizeof(void*)))) = (int32_t) (*payload5);
+      switch ((int32_t) (*payload5).tag) {
+        case 0: {
+          const uint32_t *payload6 = &(*payload5).val.after_ms;
+          *((int8_t*)(ptr + (4+1*sizeof(void*)))) = 0;
+          *((int32_t*)(ptr + (8+1*sizeof(void*)))) = (int32_t) (*payload6);
+          break;
+        }
+        case 1: {
+          *((int8_t*)(ptr + (4+1*sizeof(void*)))) = 1;
+          break;
+        }
+      }
     } else {
       *((int8_t*)(ptr + sizeof(void*))) = 0;
     }

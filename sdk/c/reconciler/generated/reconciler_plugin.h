@@ -154,7 +154,8 @@ typedef struct windlass_plugin_types_request_t {
   reconciler_plugin_string_t   name;
   // The last known UID, even if the primary is deleted. None: the host has never seen the primary.
   reconciler_plugin_option_string_t   uid;
-  // The primary as cached when the call began. None: it is not in the watch's scope, usually because it was deleted.
+  // The primary as cached when the call began. None: it is not in the watch's scope, usually because it is gone. If the
+  // primary's watch has `callFields`, only these fields of it.
   windlass_plugin_types_option_json_t   object;
   // Whether the primary is being deleted and waits for its finalizers.
   bool   deleting;
@@ -187,6 +188,20 @@ typedef struct windlass_plugin_types_event_t {
   // The message for people.
   reconciler_plugin_string_t   note;
 } windlass_plugin_types_event_t;
+
+// When a key runs again although nothing has changed. This is not a failure.
+typedef struct windlass_plugin_types_requeue_t {
+  uint8_t tag;
+  union {
+    uint32_t     after_ms;
+  } val;
+} windlass_plugin_types_requeue_t;
+
+// After so many milliseconds.
+#define WINDLASS_PLUGIN_TYPES_REQUEUE_AFTER_MS 0
+// After the key's backoff, which grows with each such answer in a row, as after failures. These attempts are not
+// counted: the key is never given up. (controller-runtime: `Result.Requeue`.)
+#define WINDLASS_PLUGIN_TYPES_REQUEUE_BACKOFF 1
 
 typedef struct {
   windlass_plugin_types_json_t *ptr;
@@ -361,6 +376,14 @@ typedef struct windlass_plugin_live_served_kind_t {
   reconciler_plugin_list_string_t   subresources;
 } windlass_plugin_live_served_kind_t;
 
+// A kind that the API server serves.
+typedef struct windlass_plugin_live_listed_kind_t {
+  // The kind, at the version of its group that the server prefers.
+  windlass_plugin_live_object_kind_t   kind;
+  // How it is served.
+  windlass_plugin_live_served_kind_t   served;
+} windlass_plugin_live_listed_kind_t;
+
 typedef struct {
   bool is_some;
   windlass_plugin_live_json_t val;
@@ -402,6 +425,19 @@ typedef struct {
     windlass_plugin_live_api_error_t err;
   } val;
 } windlass_plugin_live_result_option_served_kind_api_error_t;
+
+typedef struct {
+  windlass_plugin_live_listed_kind_t *ptr;
+  size_t len;
+} windlass_plugin_live_list_listed_kind_t;
+
+typedef struct {
+  bool is_err;
+  union {
+    windlass_plugin_live_list_listed_kind_t ok;
+    windlass_plugin_live_api_error_t err;
+  } val;
+} windlass_plugin_live_result_list_listed_kind_api_error_t;
 
 typedef windlass_plugin_types_json_t windlass_plugin_writes_json_t;
 
@@ -478,6 +514,9 @@ typedef struct windlass_plugin_writes_write_options_t {
   // `z`, `0` to `9` and `-`, like a DNS label. An apply drops the fields that its own manager applied before. With
   // two managers, two controllers of a plugin can apply two parts of one object. None: the plugin's field manager.
   reconciler_plugin_option_string_t   manager_suffix;
+  // Return only the values at these JSON pointers (RFC 6901), in their places, beside what identifies the object. An
+  // empty list: only what identifies it. None: the whole object.
+  reconciler_plugin_option_list_string_t   fields;
 } windlass_plugin_writes_write_options_t;
 
 // The options of a deletion.
@@ -774,7 +813,7 @@ typedef struct {
 // One event that has queued the key.
 typedef struct windlass_plugin_triggers_trigger_t {
   // The kind of event, in CamelCase; later hosts may have other ones.
-  //
+  // 
   // - `Changed`: `object` is new or has changed. `Deleted`: it was deleted.
   // - `Start`: the controller has started, or the first list of a watch has arrived.
   // - `Resync`: the resync interval has passed.
@@ -854,6 +893,19 @@ typedef struct exports_windlass_plugin_mapper_target_t {
 #define EXPORTS_WINDLASS_PLUGIN_MAPPER_TARGET_INDEXED 1
 
 typedef struct {
+  bool *ptr;
+  size_t len;
+} reconciler_plugin_list_bool_t;
+
+typedef struct {
+  bool is_err;
+  union {
+    reconciler_plugin_list_bool_t ok;
+    reconciler_plugin_string_t err;
+  } val;
+} exports_windlass_plugin_mapper_result_list_bool_string_t;
+
+typedef struct {
   exports_windlass_plugin_mapper_target_t *ptr;
   size_t len;
 } exports_windlass_plugin_mapper_list_target_t;
@@ -877,11 +929,17 @@ typedef windlass_plugin_types_request_t exports_windlass_plugin_reconciler_reque
 
 typedef windlass_plugin_types_failure_t exports_windlass_plugin_reconciler_failure_t;
 
+typedef windlass_plugin_types_requeue_t exports_windlass_plugin_reconciler_requeue_t;
+
+typedef struct {
+  bool is_some;
+  exports_windlass_plugin_reconciler_requeue_t val;
+} exports_windlass_plugin_reconciler_option_requeue_t;
+
 // The result of a reconcile without a failure.
 typedef struct exports_windlass_plugin_reconciler_outcome_t {
-  // Run again after this many milliseconds, which is not a failure. None: nothing is left to do until something
-  // changes.
-  reconciler_plugin_option_u32_t   requeue_after_ms;
+  // When to run again. None: there is nothing left to do until something changes.
+  exports_windlass_plugin_reconciler_option_requeue_t   requeue;
 } exports_windlass_plugin_reconciler_outcome_t;
 
 typedef struct {
@@ -897,15 +955,15 @@ typedef struct {
   } val;
 } exports_windlass_plugin_reconciler_result_outcome_list_failure_t;
 
-// Imported Functions from `windlass:plugin/cache@0.2.0`
-// Reads one object, or the `fields` of it as in a list. None: it is not in the cache.
+// Imported Functions from `windlass:plugin/cache@0.3.0`
+// Reads one object, or only its `fields` as in a list. None: it is not in the cache.
 extern bool windlass_plugin_cache_get(windlass_plugin_cache_object_ref_t *target, reconciler_plugin_list_string_t *maybe_fields, windlass_plugin_cache_option_json_t *ret, windlass_plugin_cache_api_error_t *err);
 // Reads several objects, in the order of the argument.
 extern void windlass_plugin_cache_get_many(windlass_plugin_cache_list_object_ref_t *targets, reconciler_plugin_list_string_t *maybe_fields, windlass_plugin_cache_list_result_option_json_api_error_t *ret);
 // Lists objects, one page at a time.
 extern bool windlass_plugin_cache_list(windlass_plugin_cache_list_query_t *query, windlass_plugin_cache_page_t *ret, windlass_plugin_cache_api_error_t *err);
 
-// Imported Functions from `windlass:plugin/live@0.2.0`
+// Imported Functions from `windlass:plugin/live@0.3.0`
 // Reads one object, or a subresource of it, such as `scale` or `status`. None: it does not exist. Without a namespace
 // it is meant beside the primary. A subresource needs a permission of its own, such as `get` on `deployments/scale`.
 extern bool windlass_plugin_live_get(windlass_plugin_live_object_ref_t *target, reconciler_plugin_string_t *maybe_subresource, windlass_plugin_live_view_t *view, windlass_plugin_live_option_json_t *ret, windlass_plugin_live_api_error_t *err);
@@ -917,10 +975,13 @@ extern bool windlass_plugin_live_log(windlass_plugin_live_log_query_t *query, re
 // Returns how the API server serves a kind, for plugins that adapt to the cluster. None: the server does not serve
 // it. It needs no permission. A kind that was just installed may be found only some seconds later.
 extern bool windlass_plugin_live_served(windlass_plugin_live_object_kind_t *kind, windlass_plugin_live_option_served_kind_t *ret, windlass_plugin_live_api_error_t *err);
+// All kinds that the API server serves, each once, ordered by group and kind. It needs no permission. A kind that has
+// just been installed may be missing for some seconds, and so are the kinds of an aggregated server that does not answer.
+extern bool windlass_plugin_live_kinds(windlass_plugin_live_list_listed_kind_t *ret, windlass_plugin_live_api_error_t *err);
 
-// Imported Functions from `windlass:plugin/writes@0.2.0`
-// Creates an object and returns it. `generateName` is allowed. An object of a kind that nobody can read, such as a
-// `SubjectAccessReview` or a `TokenReview`, needs no name: nothing is stored, and what is returned is the answer.
+// Imported Functions from `windlass:plugin/writes@0.3.0`
+// Creates an object and returns it. `generateName` is allowed. If the kind is not stored, such as a
+// `SubjectAccessReview` or a `TokenReview`, the object needs no name, and the result is the server's response.
 extern bool windlass_plugin_writes_create(windlass_plugin_writes_json_t *object, windlass_plugin_writes_write_options_t *options, windlass_plugin_writes_json_t *ret, windlass_plugin_writes_api_error_t *err);
 // Replaces an object and returns it.
 extern bool windlass_plugin_writes_update(windlass_plugin_writes_json_t *object, windlass_plugin_writes_write_options_t *options, windlass_plugin_writes_json_t *ret, windlass_plugin_writes_api_error_t *err);
@@ -939,26 +1000,27 @@ extern bool windlass_plugin_writes_delete_collection(windlass_plugin_writes_coll
 // slowly, and speeds up while they succeed. Only a deletion returns none.
 extern void windlass_plugin_writes_batch(windlass_plugin_writes_list_operation_t *operations, windlass_plugin_writes_list_result_option_json_api_error_t *ret);
 
-// Imported Functions from `windlass:plugin/owners@0.2.0`
-// Makes the primary the controller of all matching objects of its namespace that have none, and gives up those that
-// it controls and that no longer match. Objects of other controllers are left alone. Attempts all and returns every
-// error. Afterwards `cache.list` with `owned` returns the objects.
+// Imported Functions from `windlass:plugin/owners@0.3.0`
+// Makes the primary the controller of all matching objects of its namespace that have no controller, and releases
+// objects that it controls and that no longer match. It does not touch objects of other controllers. It attempts all
+// changes and returns every error. Afterwards `cache.list` with `owned` returns the objects.
 // 
-// The selector must not be empty, and a declared watch of the kind must have no selectors, for it would hide what is to
-// be released: else `not-watched`. A cluster-scoped primary claims wherever the kind is watched. It is looked up live
-// before it adopts anything; one that is being deleted neither adopts nor releases.
+// The selector must not be empty. A declared watch of the kind must have no selectors, because they would hide the
+// objects to release: otherwise the claim fails with `not-watched`. A cluster-scoped primary claims objects wherever
+// the kind is watched. Before adopting anything, the host reads the primary live; a primary that is being deleted
+// neither adopts nor releases.
 extern bool windlass_plugin_owners_claim(windlass_plugin_owners_object_kind_t *kind, reconciler_plugin_string_t *label_selector, windlass_plugin_owners_claimed_t *ret, windlass_plugin_owners_list_api_error_t *err);
 
-// Imported Functions from `windlass:plugin/events@0.2.0`
-// Sends an event later; it may be merged with others or dropped, and never fails the call. One about an object in
-// another namespace than the primary's is dropped, unless the primary is cluster-scoped.
+// Imported Functions from `windlass:plugin/events@0.3.0`
+// Sends an event later. It may be merged with others or dropped, and never makes the call fail. An event about an
+// object in another namespace than the primary's is dropped, unless the primary is cluster-scoped.
 extern void windlass_plugin_events_emit(windlass_plugin_events_event_t *event);
 
-// Imported Functions from `windlass:plugin/log@0.2.0`
+// Imported Functions from `windlass:plugin/log@0.3.0`
 // Writes a line. The host adds the plugin, the controller, the object and the trace.
 extern void windlass_plugin_log_log(windlass_plugin_log_level_t level, reconciler_plugin_string_t *message, reconciler_plugin_list_tuple2_string_string_t *fields);
 
-// Imported Functions from `windlass:plugin/metrics@0.2.0`
+// Imported Functions from `windlass:plugin/metrics@0.3.0`
 // Adds to a counter.
 extern void windlass_plugin_metrics_add(reconciler_plugin_string_t *name, double value, reconciler_plugin_list_tuple2_string_string_t *labels);
 // Sets a gauge.
@@ -966,34 +1028,36 @@ extern void windlass_plugin_metrics_set(reconciler_plugin_string_t *name, double
 // Adds a value to a histogram.
 extern void windlass_plugin_metrics_observe(reconciler_plugin_string_t *name, double value, reconciler_plugin_list_tuple2_string_string_t *labels);
 
-// Imported Functions from `windlass:plugin/config@0.2.0`
-// A document that the manifest's schema accepts; `{}` if there is none, and in `describe`.
+// Imported Functions from `windlass:plugin/config@0.3.0`
+// The configuration, which the manifest's schema accepts. It is `{}` if there is none, and in `describe`.
 extern void windlass_plugin_config_get(windlass_plugin_config_json_t *ret);
 
-// Imported Functions from `windlass:plugin/clock@0.2.0`
-// The time. It never goes back within a call; in `describe` and `compose` it stands still. The two runs of
-// `describe` see different times.
+// Imported Functions from `windlass:plugin/clock@0.3.0`
+// The current time. It never goes back within a call. In `describe` and `compose` it does not advance. The two runs
+// of `describe` see different times.
 extern void windlass_plugin_clock_now(windlass_plugin_clock_instant_t *ret);
 
-// Imported Functions from `windlass:plugin/random@0.2.0`
+// Imported Functions from `windlass:plugin/random@0.3.0`
 // Four random bytes as a number.
 extern uint32_t windlass_plugin_random_get_u32(void);
 // This many random bytes.
 extern void windlass_plugin_random_get_bytes(uint32_t length, reconciler_plugin_list_u8_t *ret);
 
-// Imported Functions from `windlass:plugin/http@0.2.0`
-// Sends a request and reads the whole response. Any status is a response, not an error. Redirects are not followed: whoever
-// follows one sends another request, which is checked anew. Bodies are not decompressed. A fetch ends with its call.
+// Imported Functions from `windlass:plugin/http@0.3.0`
+// Sends a request and reads the whole response. Any status is a response, not an error. Redirects are not followed:
+// to follow one, send another request, which is checked again. Bodies are not decompressed. A fetch ends with its
+// call.
 extern bool windlass_plugin_http_fetch(windlass_plugin_http_request_t *request, windlass_plugin_http_response_t *ret, windlass_plugin_http_http_error_t *err);
 
-// Imported Functions from `windlass:plugin/triggers@0.2.0`
-// What has queued the key since the call before, the oldest first, and at most eight.
+// Imported Functions from `windlass:plugin/triggers@0.3.0`
+// The events that have queued the key since its previous call, oldest first, and at most eight.
 extern void windlass_plugin_triggers_list(windlass_plugin_triggers_list_trigger_t *ret);
 
-// Exported Functions from `windlass:plugin/mapper@0.2.0`
+// Exported Functions from `windlass:plugin/mapper@0.3.0`
+bool exports_windlass_plugin_mapper_matches(exports_windlass_plugin_mapper_change_batch_t *batch, reconciler_plugin_list_bool_t *ret, reconciler_plugin_string_t *err);
 bool exports_windlass_plugin_mapper_map(exports_windlass_plugin_mapper_change_batch_t *batch, exports_windlass_plugin_mapper_list_list_target_t *ret, reconciler_plugin_string_t *err);
 
-// Exported Functions from `windlass:plugin/reconciler@0.2.0`
+// Exported Functions from `windlass:plugin/reconciler@0.3.0`
 void exports_windlass_plugin_reconciler_describe(exports_windlass_plugin_reconciler_json_t *ret);
 bool exports_windlass_plugin_reconciler_reconcile(exports_windlass_plugin_reconciler_request_t *request, exports_windlass_plugin_reconciler_outcome_t *ret, exports_windlass_plugin_reconciler_list_failure_t *err);
 
@@ -1022,6 +1086,8 @@ void windlass_plugin_types_option_json_free(windlass_plugin_types_option_json_t 
 void windlass_plugin_types_request_free(windlass_plugin_types_request_t *ptr);
 
 void windlass_plugin_types_event_free(windlass_plugin_types_event_t *ptr);
+
+void windlass_plugin_types_requeue_free(windlass_plugin_types_requeue_t *ptr);
 
 void windlass_plugin_types_list_json_free(windlass_plugin_types_list_json_t *ptr);
 
@@ -1075,6 +1141,8 @@ void windlass_plugin_live_log_query_free(windlass_plugin_live_log_query_t *ptr);
 
 void windlass_plugin_live_served_kind_free(windlass_plugin_live_served_kind_t *ptr);
 
+void windlass_plugin_live_listed_kind_free(windlass_plugin_live_listed_kind_t *ptr);
+
 void windlass_plugin_live_option_json_free(windlass_plugin_live_option_json_t *ptr);
 
 void windlass_plugin_live_result_option_json_api_error_free(windlass_plugin_live_result_option_json_api_error_t *ptr);
@@ -1086,6 +1154,10 @@ void windlass_plugin_live_result_string_api_error_free(windlass_plugin_live_resu
 void windlass_plugin_live_option_served_kind_free(windlass_plugin_live_option_served_kind_t *ptr);
 
 void windlass_plugin_live_result_option_served_kind_api_error_free(windlass_plugin_live_result_option_served_kind_api_error_t *ptr);
+
+void windlass_plugin_live_list_listed_kind_free(windlass_plugin_live_list_listed_kind_t *ptr);
+
+void windlass_plugin_live_result_list_listed_kind_api_error_free(windlass_plugin_live_result_list_listed_kind_api_error_t *ptr);
 
 void windlass_plugin_writes_json_free(windlass_plugin_writes_json_t *ptr);
 
@@ -1191,6 +1263,10 @@ void exports_windlass_plugin_mapper_index_value_free(exports_windlass_plugin_map
 
 void exports_windlass_plugin_mapper_target_free(exports_windlass_plugin_mapper_target_t *ptr);
 
+void reconciler_plugin_list_bool_free(reconciler_plugin_list_bool_t *ptr);
+
+void exports_windlass_plugin_mapper_result_list_bool_string_free(exports_windlass_plugin_mapper_result_list_bool_string_t *ptr);
+
 void exports_windlass_plugin_mapper_list_target_free(exports_windlass_plugin_mapper_list_target_t *ptr);
 
 void exports_windlass_plugin_mapper_list_list_target_free(exports_windlass_plugin_mapper_list_list_target_t *ptr);
@@ -1202,6 +1278,10 @@ void exports_windlass_plugin_reconciler_json_free(exports_windlass_plugin_reconc
 void exports_windlass_plugin_reconciler_request_free(exports_windlass_plugin_reconciler_request_t *ptr);
 
 void exports_windlass_plugin_reconciler_failure_free(exports_windlass_plugin_reconciler_failure_t *ptr);
+
+void exports_windlass_plugin_reconciler_requeue_free(exports_windlass_plugin_reconciler_requeue_t *ptr);
+
+void exports_windlass_plugin_reconciler_option_requeue_free(exports_windlass_plugin_reconciler_option_requeue_t *ptr);
 
 void exports_windlass_plugin_reconciler_outcome_free(exports_windlass_plugin_reconciler_outcome_t *ptr);
 
