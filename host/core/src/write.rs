@@ -37,7 +37,7 @@ pub enum Propagation {
 /// A subresource, and its parent if the body does not name it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subresource {
-    /// Such as `status`, `scale` or `eviction`.
+    /// The subresource's name, such as `status`, `scale` or `eviction`.
     pub name: Arc<str>,
     /// `None` if the body names the parent.
     pub parent: Option<ObjectRef>,

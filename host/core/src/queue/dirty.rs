@@ -22,11 +22,11 @@ use crate::queue::outcome::Retry;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DirtyStage {
     Idle,
-    /// In the ready queue, under the item's present `turn`.
+    /// The key is in the ready queue, under the item's present `ready_turn`.
     Ready,
     /// A worker has it.
     Processing,
-    /// The gate holds it. No worker gets it until it is woken.
+    /// The gate holds the key. No worker gets the key until it is woken.
     Parked,
 }
 
@@ -34,7 +34,7 @@ pub enum DirtyStage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Addition {
     pub(super) priority: Priority,
-    /// When it was added, in nanoseconds of the clock.
+    /// When the key was added, in nanoseconds of the clock.
     pub(super) since: u64,
 }
 
@@ -62,18 +62,18 @@ pub(super) struct DirtyItem<K> {
     pub(super) since: u64,
     /// Distinguishes the item's valid entry in the ready queue from stale entries.
     pub(super) ready_turn: u32,
-    /// When it is to be added, or [`NEVER_DUE`].
+    /// When the key is to be added, or [`NEVER_DUE`].
     pub(super) due: u64,
     /// Distinguishes the item's valid entry among the delayed entries from stale entries.
     pub(super) due_turn: u32,
     /// The number of backoffs since the key was last forgotten, each longer than the one before. A `u8` is enough,
     /// because the backoff reaches its maximum long before.
     pub(super) failures: u8,
-    /// The failures that count against it.
+    /// The failures that count against the key.
     pub(super) counted: u16,
-    /// When the backoff of its last failure ends. Separate from `due`, which other delays set as well.
+    /// When the backoff of the key's last failure ends. Separate from `due`, which other delays set as well.
     pub(super) backoff_ends: u64,
-    /// Whether a delay or backoff has ended since a worker last had it.
+    /// Whether a delay or backoff has ended since a worker last had the key.
     pub(super) was_due: bool,
 }
 
@@ -124,8 +124,8 @@ impl KeyHash {
 pub(super) struct Items<K> {
     slots: Vec<Option<DirtyItem<K>>>,
     free: Vec<u32>,
-    /// Slots by key. Keys are only in the items; hashes are here, so that the table can grow and distinguish most
-    /// keys without reading them.
+    /// Slots by key. Keys are only in the items; hashes are here, so that the table can grow and distinguish most keys
+    /// without reading the items.
     index: HashTable<(KeyHash, u32)>,
     /// Turns increase over the whole life of the queue, so that an entry of a slot's former key is never taken for an
     /// entry of its present one.
@@ -194,7 +194,7 @@ impl<K: Key> Items<K> {
         (item.stage == DirtyStage::Ready && item.ready_turn == entry.turn).then_some(item)
     }
 
-    /// The item to which `entry` among the delayed belongs. `None` if the entry is stale.
+    /// The item to which `entry` among the delayed entries belongs. `None` if the entry is stale.
     pub(super) fn due(&mut self, entry: ReadyEntry) -> Option<&mut DirtyItem<K>> {
         let item = self.slots.get_mut(entry.slot as usize)?.as_mut()?;
         (item.due != NEVER_DUE && item.due_turn == entry.turn).then_some(item)
@@ -217,7 +217,7 @@ impl<K: Key> Items<K> {
         self.free.push(slot);
     }
 
-    /// Applies `change` to every item and forgets those that need not be kept.
+    /// Applies `change` to every item and forgets the items that need not be kept.
     pub(super) fn retain(&mut self, mut change: impl FnMut(&mut DirtyItem<K>)) {
         let Self { slots, free, index, .. } = self;
         index.retain(|(_, slot)| {

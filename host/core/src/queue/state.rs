@@ -135,7 +135,7 @@ impl<K: Key> QueueState<K> {
         }
     }
 
-    /// Adds a key whose delay is over, with the priority that it had.
+    /// Adds a key whose delay is over, with the priority that the key had.
     fn add_again(&mut self, slot: u32, since: u64) {
         let item = self.items.get(slot);
         item.was_due = true;
@@ -266,7 +266,7 @@ impl<K: Key> QueueState<K> {
         self.make_ready(work.slot);
     }
 
-    /// Raises the priority of a key that is given back to that of additions made in the meantime.
+    /// Raises the priority of a key that is given back, if the key was added with a higher priority in the meantime.
     fn raise(&mut self, work: &Working) {
         let item = self.items.get(work.slot);
         item.was_due |= work.was_due;

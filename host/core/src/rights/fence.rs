@@ -24,7 +24,7 @@ pub trait Fence: fmt::Debug + Send + Sync {
     fn may_start(&self) -> Result<Duration, LeaseLost>;
 }
 
-/// A principal's optional [`Fence`]. By default there is none, because only one process acts or it does not matter.
+/// A principal's optional [`Fence`]. By default there is none: only one process acts, or it does no harm if several do.
 #[derive(Clone, Debug, Default)]
 pub struct Fenced(Option<Arc<dyn Fence>>);
 

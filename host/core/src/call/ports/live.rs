@@ -19,7 +19,7 @@ pub enum View {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LiveGet {
     pub target: ObjectRef,
-    /// Such as `scale`. `None` means the object itself.
+    /// The subresource, such as `scale`. `None` means the object itself.
     pub subresource: Option<Arc<str>>,
     /// Which part to return.
     pub view: View,
@@ -71,7 +71,7 @@ pub struct LogQuery {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServedKind {
     pub resource: String,
-    /// Whether its objects are in namespaces.
+    /// Whether objects of the kind are in namespaces.
     pub namespaced: bool,
     pub verbs: Vec<String>,
     pub subresources: Vec<String>,
