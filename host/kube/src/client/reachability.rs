@@ -56,7 +56,8 @@ pub struct Outage {
 struct ReachabilityInner {
     server: String,
     outage: watch::Sender<Outage>,
-    /// The number of consecutive failures. [`OUTAGE_FAILURES_MIN`] of them begin an outage, unless one alone begins it.
+    /// The number of consecutive failures. [`OUTAGE_FAILURES_MIN`] of them begin an outage, unless a single failure is
+    /// enough.
     failures: AtomicU32,
 }
 
@@ -186,7 +187,7 @@ impl<S> Observed<S> {
         Self { inner, reachability, observer, version, runtime: Handle::current() }
     }
 
-    /// Also reports to `observer`, except for the prober's requests.
+    /// Also reports requests to `observer`, except the prober's requests.
     pub(crate) fn reporting_to(mut self, observer: &RequestObserver) -> Self {
         self.observer = observer.clone();
         self
@@ -271,7 +272,7 @@ impl<F: FnOnce(Answering)> Drop for PendingRequest<F> {
     }
 }
 
-/// Sends probes until the server answers them or another request. Also ends with the client.
+/// Sends probes until the server answers one of them, or any other request. Also ends when the client is dropped.
 async fn probe<S, B>(service: S, version: Uri, shared: Weak<ReachabilityInner>, number: u64)
 where
     S: Service<Request<Body>, Response = Response<B>, Error = BoxError> + Clone,

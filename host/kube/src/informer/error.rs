@@ -40,7 +40,7 @@ pub enum InformerError {
     /// The server ended the watch right after its start.
     #[error("the API server ended the watch within {within:?} and sent no event")]
     TooShort {
-        /// The time within which it ended.
+        /// The time within which the watch ended.
         within: Duration,
     },
     /// The server sent an event that is larger than the host allows.

@@ -26,7 +26,7 @@ use crate::informer::store::StoreScope;
 use crate::reader::overlaid::newer;
 use crate::reader::{Readable, Reader, resource_of, whole_namespace};
 
-/// The number of concurrent patches. A cancelled call sends no further ones.
+/// The number of concurrent patches. A cancelled call sends no further patches.
 const CONCURRENT_CLAIMS_MAX: usize = 100;
 
 /// Carries out `claim`: finds objects with `reader`, and uses `port` to read the primary and to send the patches.
@@ -112,7 +112,8 @@ impl Claim {
     fn check_narrowed(&self, watches: &[&Readable]) -> Result<(), ApiError> {
         let is_namespaced = self.call.primary_key.namespace.is_some();
         // If the primary is namespaced, every watch here covers its namespace, so one watch that hides nothing is
-        // enough. Otherwise, each watch must hide nothing, or another one that covers the same namespaces must.
+        // enough. Otherwise, for each watch that may hide objects, another watch that covers the same namespaces must
+        // hide nothing.
         let sees_all = |spec: &WatchSpec| {
             let mut wide = watches.iter().map(|watch| &watch.spec).filter(|other| !other.is_filtered());
             wide.any(|other| is_namespaced || other.namespace.is_none() || other.namespace == spec.namespace)

@@ -137,7 +137,7 @@ impl LiveReaderInner {
         parameters.add_some("fieldSelector", query.field_selector.as_deref());
         parameters.add("limit", &query.limit.min(LIVE_PAGE_OBJECTS_MAX).to_string());
         parameters.add_some("continue", query.page_token.as_deref());
-        // No version is requested, so the server answers with the newest.
+        // No version is requested, so the server answers with its newest state.
         let uri = parameters.onto(&resource.collection(query.namespace.as_deref()));
         match self.ask(call, &subject, &uri, cut.form_of_list(), LIVE_PAGE_BYTES_MAX).await? {
             Ok(text) => {
