@@ -232,7 +232,7 @@ fn ended<R>(answer: Option<wasmtime::Result<R>>, state: &CallState) -> Result<R,
     }
 }
 
-/// Checks the size of the arguments before the call, because a guest does not request them.
+/// Checks the size of the arguments before the call, because the guest has not asked for them.
 fn check_size(size: usize, limits: &Limits) -> Result<(), Stopped> {
     if size <= limits.response_bytes {
         return Ok(());

@@ -30,7 +30,7 @@ use crate::trap::Stopped;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Called {
     pub result: CallResult,
-    /// The processor time that it used on the guest's thread.
+    /// The processor time that the call used on the guest's thread.
     pub cpu: Duration,
     /// Whether the plugin was called. If not, the host knew the result without a call, and the result says nothing
     /// about the plugin.
@@ -59,7 +59,7 @@ impl Called {
 pub struct Composed {
     /// The plugin's answer. The error is the result of a failed call.
     pub answer: Result<Composition, CallResult>,
-    /// The processor time that it used on the guest's thread.
+    /// The processor time that the call used on the guest's thread.
     pub cpu: Duration,
     /// The remaining wall time, for the consequences of the answer.
     pub left: Duration,
@@ -72,7 +72,7 @@ pub struct Composed {
 pub struct Mapped {
     /// The targets of each change. The error says why there are none.
     pub answer: Result<Vec<Vec<Target>>, String>,
-    /// The processor time that it used on the guest's thread.
+    /// The processor time that the call used on the guest's thread.
     pub cpu: Duration,
 }
 
@@ -81,7 +81,7 @@ pub struct Mapped {
 pub struct Customized {
     /// The rules. The error is the result of a failed call.
     pub answer: Result<Vec<RelatedRule>, CallResult>,
-    /// The processor time that it used on the guest's thread.
+    /// The processor time that the call used on the guest's thread.
     pub cpu: Duration,
     /// The remaining wall time, for the consequences of the answer.
     pub left: Duration,
@@ -130,13 +130,13 @@ impl std::fmt::Debug for Code {
 }
 
 impl Plugin {
-    /// Its name: the stem of its file name, which is also the name in its manifest.
+    /// The plugin's name: the stem of the file name, which is also the name in the manifest.
     #[must_use]
     pub fn name(&self) -> &Arc<str> {
         &self.name
     }
 
-    /// The SHA-256 of its bytes, 64 hexadecimal digits.
+    /// The SHA-256 of the plugin's bytes, 64 hexadecimal digits.
     #[must_use]
     pub fn digest(&self) -> &Arc<str> {
         &self.digest
@@ -148,19 +148,19 @@ impl Plugin {
         &self.digest[..12]
     }
 
-    /// The file that it was loaded from.
+    /// The file that the plugin was loaded from.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The size of its file in bytes.
+    /// The size of the plugin's file in bytes.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// The size of its machine code in bytes, with everything that is loaded with it.
+    /// The size of the plugin's machine code in bytes, with everything that is loaded with it.
     #[must_use]
     pub fn compiled_size(&self) -> u64 {
         let code = self.code();
@@ -168,7 +168,7 @@ impl Plugin {
         (image.end.addr() - image.start.addr()) as u64
     }
 
-    /// The version of the interface that it was built for.
+    /// The version of the interface that the plugin was built for.
     #[must_use]
     pub fn abi(&self) -> AbiVersion {
         self.abi
@@ -180,20 +180,20 @@ impl Plugin {
         self.entry
     }
 
-    /// The interfaces that it imports, and thus everything that it could use.
+    /// The interfaces that the plugin imports, and thus everything that it could use.
     #[must_use]
     pub fn imports(&self) -> &[String] {
         &self.imports
     }
 
-    /// Whether it may write: a composer by its answer, or a reconciler with the import.
+    /// Whether the plugin may write: a composer by its answer, or a reconciler with the import.
     #[must_use]
     pub fn writes(&self) -> bool {
         let is_writes = |import: &String| import.starts_with("windlass:plugin/writes");
         self.entry == EntryPoint::Composer || self.imports.iter().any(is_writes)
     }
 
-    /// The functions of the plugin interfaces that it imports, such as `cache.get`. An interpreter imports all of them.
+    /// The functions that the plugin imports from `windlass:plugin`. An interpreter imports all of them.
     #[must_use]
     pub fn functions(&self) -> &[String] {
         &self.functions
@@ -204,19 +204,19 @@ impl Plugin {
         &self.manifest
     }
 
-    /// Whether its code was found in the cache instead of being compiled.
+    /// Whether the plugin's code was found in the cache instead of being compiled.
     #[must_use]
     pub fn was_cached(&self) -> bool {
         self.was_cached
     }
 
-    /// Whether its code is in the cache, so that [`Sandbox::load_digest`](crate::Sandbox::load_digest) can load it.
+    /// Whether the plugin's code is cached, so that [`Sandbox::load_digest`](crate::Sandbox::load_digest) can load it.
     #[must_use]
     pub fn is_cached(&self) -> bool {
         self.code.read().unwrap_or_else(PoisonError::into_inner).pinned.is_some()
     }
 
-    /// Its losses to limits since it was loaded.
+    /// The plugin's losses to limits since it was loaded.
     #[must_use]
     pub fn stats(&self) -> PluginStats {
         self.counters.snapshot()
@@ -355,7 +355,7 @@ impl Plugin {
         let _ = self.improvement.set(Improvement { ended, _task: task });
     }
 
-    /// Waits until its code is as good as possible; returns at once if it was compiled well from the beginning.
+    /// Waits until the plugin's code is as good as possible. Returns at once if it was compiled fully at first.
     pub async fn improved(&self) {
         let Some(task) = self.improvement.get() else { return };
         let mut ended = task.ended.clone();

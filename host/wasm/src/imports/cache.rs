@@ -83,7 +83,7 @@ impl HostWork {
         Self { since: Instant::now() }
     }
 
-    /// Pauses between two steps if it is time.
+    /// Lets other tasks use the thread between two steps, if this work has held it long enough.
     async fn pause(&mut self, meter: &Meter) -> wasmtime::Result<()> {
         if self.since.elapsed() >= LEAVES_THREAD_AFTER {
             meter.give_way()?.await;
@@ -93,8 +93,8 @@ impl HostWork {
     }
 }
 
-/// Lists a page whose objects must be parsed. It is read in parts, each in its current state, so that other calls can
-/// use the thread in between.
+/// Lists a page whose objects must be parsed. The page is read in parts, each in its current state, so that other calls
+/// can use the thread in between.
 async fn parsed(
     meter: &Meter,
     query: ports::ListQuery,

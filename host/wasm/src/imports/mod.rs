@@ -1,5 +1,5 @@
-//! The imports of a guest, one file per interface of `wit/`. Each counts the call, checks its arguments, and asks a
-//! port.
+//! The imports of a guest, one file per interface of `wit/`. Each import counts the call, checks its arguments, and
+//! asks a port.
 
 // The interface returns errors of about 250 bytes, and most are moved once.
 #![allow(clippy::result_large_err, reason = "the generated functions return them")]

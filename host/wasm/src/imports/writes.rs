@@ -160,8 +160,8 @@ async fn write(
     Ok(written.map_err(convert::api_error).and_then(|object| fitting(verb, object.as_deref(), &mut left)))
 }
 
-/// The object that a write returned, if it is not larger than `left`, the remaining part of what one import call may
-/// return.
+/// The object that a write returned, if it is not larger than `left`, the number of bytes that the import call may
+/// still return.
 fn fitting(verb: &'static str, object: Option<&str>, left: &mut usize) -> WriteAnswer {
     let size = object.map_or(0, str::len);
     if size > *left {

@@ -64,7 +64,7 @@ impl Default for RequestOf {
 /// The cases of a file.
 ///
 /// # Panics
-/// If it cannot be read.
+/// If the file cannot be read.
 pub(crate) fn cases(text: &str) -> Vec<Case> {
     serde_json::from_str(text).expect("the cases are well-formed")
 }

@@ -81,8 +81,8 @@ fn busy_steps() -> (Value, Vec<Value>) {
     (steps, vec![json!({"ok": object}), json!({"ok": {"items": vec![object.clone(); 3]}}), json!({"error": error})])
 }
 
-/// Bytes and empty values in both directions, whose memory a language's bindings may own in a different way than that
-/// of ordinary texts.
+/// Bytes and empty values in both directions. A language's bindings may own the memory of these in another way than the
+/// memory of ordinary texts.
 fn steps_of_bytes_and_nothing() -> (Value, Vec<Value>) {
     let (headers, body) = (json!(vec![["a", ""]; 300]), json!({"bytes": vec![200; 4_000]}));
     let url = "https://api.example.com/";
@@ -177,7 +177,7 @@ fn count_and_rest(case: &Case, call: &Call, plugin: &Arc<Plugin>, instances: Ins
 }
 
 /// Makes each case's call in a new instance, and all of them in one reused instance. A call that fails reports no
-/// count, but has counted: the next call shows whether it was in the same instance.
+/// count, but its instance has counted it: the next call shows whether it was in the same instance.
 fn compare_cases(language: &Language, findings: &mut Findings) -> Result<(), String> {
     // A call in a new instance would replace a used one between two calls, so each kind has a sandbox of its own.
     let (fresh_plugin, sandbox) = (language.plugin()?, sandbox(limits()));

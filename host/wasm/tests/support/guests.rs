@@ -15,7 +15,7 @@ pub(crate) fn webapp() -> Vec<u8> {
     read("WINDLASS_PLUGIN_DIR", "plugins", "webapp.wasm")
 }
 
-/// The composer that its parent controls.
+/// The composer whose behaviour its parent object determines.
 pub(crate) fn composer() -> Vec<u8> {
     read("WINDLASS_GUEST_DIR", "guests", "composer.wasm")
 }

@@ -29,7 +29,7 @@ const FAILURES_MAX: usize = 64;
 pub(super) const MESSAGE_BYTES_MAX: usize = 4 << 10;
 /// The maximum length of a Kubernetes name.
 const NAME_BYTES_MAX: usize = 253;
-/// The maximum length of UIDs and versions, which only servers create.
+/// The maximum length of UIDs and resource versions, which only servers create.
 const TOKEN_BYTES_MAX: usize = 128;
 /// The maximum length of a field manager's suffix. A field manager has at most 128 characters.
 const SUFFIX_BYTES_MAX: usize = 32;
@@ -102,7 +102,8 @@ fn failure(failure: wit::Failure) -> Failure {
     }
 }
 
-/// An API error that the guest passes on. It may have been made up, but only the guest's own retries depend on it.
+/// An API error that the guest passes on. The guest may have invented it, but only the guest's own retries depend on
+/// it.
 fn reported_error(error: wit::ApiError) -> ApiError {
     ApiError {
         code: error.code,
@@ -354,7 +355,8 @@ pub(super) fn delete_options(options: writes::DeleteOptions) -> Result<DeleteOpt
 }
 
 pub(crate) fn event(event: wit::Event) -> Result<Event, Malformed> {
-    // The server refuses such an Event, and the recorder would log a warning for each, beyond the log limits of a call.
+    // The server refuses such an Event, and the recorder would log a warning for each one, beyond the log limits of a
+    // call.
     if event.reason.is_empty() {
         return Err("an event needs a reason".to_owned());
     }
