@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-func TestTheBindingsMatchTheInterface(t *testing.T) {
-	files, err := filepath.Glob("../../wit/*.wit")
+func TestTheBindingsAreThoseOfTheInterface(t *testing.T) {
+	files, err := filepath.Glob("../../host/wasm/wit/v0_2_0/*.wit")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -164,7 +164,7 @@ async fn a_build_names_missing_and_needless_rules_of_the_policy() -> anyhow::Res
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_build_that_is_no_plugin_is_explained_and_replaces_nothing() -> anyhow::Result<()> {
-    let newer = replaced(&webapp()?, b"windlass:plugin/reconciler@0.2.0", b"windlass:plugin/reconciler@9.1.0");
+    let newer = replaced(&webapp()?, b"windlass:plugin/reconciler@0.3.0", b"windlass:plugin/reconciler@9.1.0");
     for (name, component, says) in [
         ("shop", webapp()?, "its manifest says that its name is \"webapp\", and windlass.yaml says \"shop\""),
         ("webapp", newer, "it is built for `windlass:plugin/reconciler@9.1.0`"),

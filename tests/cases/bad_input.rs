@@ -67,13 +67,13 @@ async fn bytes_that_are_not_webassembly_are_refused() -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_error_for_a_component_names_its_missing_export() -> anyhow::Result<()> {
-    refused(|path| wat(STRANGER, path), "bad.wasm", &["windlass:plugin/reconciler@0.2.0"]).await
+async fn a_component_without_our_export_is_told_the_missing_one() -> anyhow::Result<()> {
+    refused(|path| wat(STRANGER, path), "bad.wasm", &["windlass:plugin/reconciler@0.3.0"]).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn another_abi_version_is_named_beside_ours() -> anyhow::Result<()> {
-    refused(|path| wat(FUTURE, path), "bad.wasm", &["9.9.0", "0.2.0"]).await
+    refused(|path| wat(FUTURE, path), "bad.wasm", &["9.9.0", "0.2.0", "0.3.0"]).await
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -130,8 +130,8 @@ async fn inspect_reports_what_a_plugin_asks_for_has_and_lacks() -> anyhow::Resul
     for words in [
         "none (",
         "LACKS",
-        "windlass:plugin/cache@0.2.0",
-        "abi      0.2.0, reconciler",
+        "windlass:plugin/cache@0.3.0",
+        "abi      0.3.0, reconciler",
         "sha256",
         "lacks these rights, written as in a policy",
         "language Rust",

@@ -180,9 +180,9 @@ mod tests {
             (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32)
                 (global.get $next)
                 (global.set $next (i32.add (global.get $next) (i32.const 4096))))
-            (func (export "windlass:plugin/reconciler@0.2.0#describe") (result i32) unreachable)
-            (func (export "windlass:plugin/reconciler@0.2.0#reconcile") (result i32) (i32.const 7))
-            (func (export "cabi_post_windlass:plugin/reconciler@0.2.0#describe") (param i32))))"#;
+            (func (export "windlass:plugin/reconciler@0.3.0#describe") (result i32) unreachable)
+            (func (export "windlass:plugin/reconciler@0.3.0#reconcile") (result i32) (i32.const 7))
+            (func (export "cabi_post_windlass:plugin/reconciler@0.3.0#describe") (param i32))))"#;
 
     /// Instantiates the first core module of a component.
     fn running(component: &[u8]) -> anyhow::Result<(Store<()>, Instance)> {
@@ -197,7 +197,7 @@ mod tests {
 
     fn call(component: &[u8], function: &str) -> anyhow::Result<(i32, Vec<u8>)> {
         let (mut store, instance) = running(component)?;
-        let name = format!("windlass:plugin/reconciler@0.2.0#{function}");
+        let name = format!("windlass:plugin/reconciler@0.3.0#{function}");
         let result = instance.get_typed_func::<(), i32>(&mut store, &name)?.call(&mut store, ())?;
         let memory = instance.get_memory(&mut store, "memory").context("a memory")?;
         Ok((result, memory.data(&store).to_vec()))

@@ -156,7 +156,7 @@ fn prepare(plan: &BuildPlan, file: &BuildFile, folder: &Path, work: &Path) -> st
     }
     let wit = work.join("wit");
     std::fs::create_dir_all(&wit)?;
-    for (name, text) in windlass_componentize::wit() {
+    for (name, text) in language::interface(file.language).files() {
         let path = wit.join(name);
         // An unchanged file is not written again, because a new modification time would trigger tools that watch it.
         if windlass_files::read_whole(&path, text.len() as u64).is_ok_and(|there| there == text.as_bytes()) {

@@ -8,6 +8,7 @@ use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Metadata, Span, Subscriber};
 use tracing_subscriber::layer::{Context, Layer};
 use tracing_subscriber::registry::{LookupSpan, Registry};
+use windlass_core::queue::ITEM_BACKOFF_MIN;
 
 use crate::trace::{Happening, Record};
 
@@ -116,8 +117,12 @@ fn called(fields: LogFields) -> Happening {
     Happening::Call { key: fields.key, result: fields.result, trapped, failed, again }
 }
 
-/// The time after which the plugin asked to run again. `None` unless the result is `CallResult::RequeueAfter`.
+/// The time after which the plugin asked to run again at the earliest. The result is that of
+/// `CallResult::RequeueAfter` or `CallResult::RequeueBackoff`.
 fn requeue(result: &str) -> Option<Duration> {
+    if result == "RequeueBackoff" {
+        return Some(ITEM_BACKOFF_MIN);
+    }
     let after: SignedDuration = result.strip_prefix("RequeueAfter(")?.strip_suffix(')')?.parse().ok()?;
     after.try_into().ok()
 }
@@ -144,6 +149,7 @@ mod tests {
         for after in [Duration::from_millis(1), Duration::from_millis(1_500), Duration::from_hours(30)] {
             assert_eq!(requeue(&format!("{:?}", CallResult::RequeueAfter(after))), Some(after));
         }
+        assert_eq!(requeue(&format!("{:?}", CallResult::RequeueBackoff)), Some(ITEM_BACKOFF_MIN));
         assert_eq!(requeue(&format!("{:?}", CallResult::Done)), None);
     }
 }

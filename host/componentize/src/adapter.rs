@@ -1,22 +1,19 @@
 //! The adapter, which replaces the operating system for languages that require one. Its code is in `adapter.wat`.
 
 use std::fmt::Write as _;
-use std::sync::LazyLock;
 
 use wit_component::{StringEncoding, embed_component_metadata};
 
-use crate::world;
+use crate::world::{self, InterfaceVersion};
 
 #[cfg(test)]
 mod tests;
 
-/// The adapter's world. Its only import from the host is the log.
-pub(crate) const WORLD: &str = "windlass:adapter/adapter";
-
 const SOURCE: &str = include_str!("adapter.wat");
 
-/// The placeholder for the texts in the source.
+/// The placeholders in the source: for the texts, and for the version of the interface.
 const TEXTS_HERE: &str = "(;TEXTS;)";
+const VERSION_HERE: &str = "VERSION";
 
 /// The adapter's texts, at most 448 bytes each. Each has the name of the function that writes it into memory.
 const TEXTS: [(&str, &str); 6] = [
@@ -44,10 +41,10 @@ const TEXTS: [(&str, &str); 6] = [
     ),
 ];
 
-/// The adapter as a core module, with the section that describes its imports.
-pub(crate) fn module() -> anyhow::Result<Vec<u8>> {
-    let mut module = core()?;
-    let (resolve, world) = world::resolve(WORLD)?;
+/// The adapter as a core module for plugins of `version`, with the section that describes its imports.
+pub(crate) fn module(version: InterfaceVersion) -> anyhow::Result<Vec<u8>> {
+    let mut module = core(version)?;
+    let (resolve, world) = world::resolve(world::ADAPTER, version)?;
     embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8)?;
     Ok(module)
 }
@@ -57,9 +54,8 @@ pub(crate) fn has(name: &str) -> bool {
     SOURCE.contains(&format!("(export \"{name}\")"))
 }
 
-fn core() -> anyhow::Result<Vec<u8>> {
-    static TEXT: LazyLock<String> = LazyLock::new(|| SOURCE.replace(TEXTS_HERE, &texts()));
-    Ok(wat::parse_str(&*TEXT)?)
+fn core(version: InterfaceVersion) -> anyhow::Result<Vec<u8>> {
+    Ok(wat::parse_str(SOURCE.replace(VERSION_HERE, version.as_str()).replace(TEXTS_HERE, &texts()))?)
 }
 
 /// Generates a function for each text. It writes the text, with no end mark, and returns its length.

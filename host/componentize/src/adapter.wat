@@ -7,7 +7,7 @@
 ;; not call out (wasmtime issue 14318). `windlass_end` ends the call.
 (module
   (import "env" "memory" (memory 0))
-  (import "windlass:plugin/log@0.2.0" "log" (func $log (param i32 i32 i32 i32 i32)))
+  (import "windlass:plugin/log@VERSION" "log" (func $log (param i32 i32 i32 i32 i32)))
 
   ;; The monotonic clock in nanoseconds. It advances by one step at each reading, and by each sleep.
   (global $now (mut i64) (i64.const 0))

@@ -14,8 +14,10 @@ use wasm_encoder::{ProducersField, ProducersSection, Section};
 use wasmparser::{Encoding, Parser, Payload};
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
 
+use self::world::{Interface, known};
+
 pub use self::imports::Foreign;
-pub use self::world::Interface;
+pub use self::world::InterfaceVersion;
 
 /// The reason why a file cannot be turned into a plugin.
 #[derive(Debug, thiserror::Error)]
@@ -25,20 +27,19 @@ pub enum ComponentizeError {
     NotWasm(String),
     /// It exports no interface of Windlass.
     #[error(
-        "it is not a plugin: it exports neither `{}` nor `{}`. Is the plugin registered with the SDK, and built as a library?",
-        Interface::Reconciler,
-        Interface::Composer
+        "it is no plugin: it exports none of {}. Is the plugin registered with the SDK, and built as a library?",
+        known()
     )]
     NoPlugin,
     /// It exports a version of the interface that this Windlass does not know.
     #[error(
-        "it exports `{found}`, but this windlass knows `{known}`: build it with the SDK of this windlass, or use the windlass that its SDK is for"
+        "it exports `{found}`, and this windlass knows {}: build it with the SDK of this windlass, or get the windlass that its \
+         SDK is for",
+        known()
     )]
     OtherAbi {
         /// The interface that the module exports.
         found: String,
-        /// The interface that this Windlass knows.
-        known: Interface,
     },
     /// It exports the interfaces of both kinds of plugins.
     #[error("it is both a reconciler and a composer: a plugin is one of the two")]
@@ -85,20 +86,14 @@ fn finished(component: &[u8]) -> Result<Vec<u8>, ComponentizeError> {
     sections::finished(component).map_err(|error| ComponentizeError::NotWasm(error.to_string()))
 }
 
-/// The WIT files of Windlass's interface, by name, for the tools of other languages.
-#[must_use]
-pub fn wit() -> &'static [(&'static str, &'static str)] {
-    world::FILES
-}
-
 fn encode(module: &[u8], shape: &Shape, interface: Interface) -> anyhow::Result<Vec<u8>> {
     let mut module = module.to_vec();
     if !shape.has_world {
-        let (resolve, world) = world::resolve(interface.world(&shape.exports))?;
+        let (resolve, world) = world::resolve(&interface.world(&shape.exports), interface.version)?;
         embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8)?;
     }
     let encoder = ComponentEncoder::default().validate(true).module(&module)?;
-    encoder.adapter(imports::WASI, &adapter::module()?)?.encode()
+    encoder.adapter(imports::WASI, &adapter::module(interface.version)?)?.encode()
 }
 
 /// The parts of a module that this crate needs to know.

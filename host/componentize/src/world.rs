@@ -1,4 +1,4 @@
-//! The version of Windlass's interface that this build has.
+//! The versions of Windlass's interface that plugins can be built against.
 
 use std::fmt;
 
@@ -6,12 +6,18 @@ use wit_parser::{Resolve, SourceMap, WorldId};
 
 use crate::ComponentizeError;
 
-/// The files of the package. A test compares the list with the folder.
+/// WIT files with their names.
+type Files = &'static [(&'static str, &'static str)];
+
+/// The files of each version. A test compares the lists with the folders.
 macro_rules! files {
-    ($($name:literal),* $(,)?) => { &[$(($name, include_str!(concat!("../../../wit/", $name)))),*] };
+    ($($name:literal),* $(,)?) => {
+        const V0_2_0: Files = &[$(($name, include_str!(concat!("../../wasm/wit/v0_2_0/", $name)))),*];
+        const V0_3_0: Files = &[$(($name, include_str!(concat!("../../../wit/", $name)))),*];
+    };
 }
 
-pub(crate) const FILES: &[(&str, &str)] = files![
+files![
     "cache.wit",
     "clock.wit",
     "composer.wit",
@@ -33,81 +39,129 @@ pub(crate) const FILES: &[(&str, &str)] = files![
     "writes.wit",
 ];
 
-/// The world of the adapter, with its import from the host.
-const ADAPTER: &str = "package windlass:adapter;
-world adapter { import windlass:plugin/log@0.2.0; }
-";
-
-/// The prefixes of optional functions that a plugin may export.
-const MAPPER: &str = "windlass:plugin/mapper@0.2.0#";
-const CUSTOMIZE: &str = "windlass:plugin/customize@0.2.0#";
-
-/// The interface that a plugin exports, which determines its kind.
+/// A version of the interface that plugins can be built against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Interface {
-    /// It reconciles.
+pub enum InterfaceVersion {
+    /// `windlass:plugin@0.2.0`
+    V0_2_0,
+    /// `windlass:plugin@0.3.0`
+    V0_3_0,
+}
+
+impl InterfaceVersion {
+    /// All versions, the newest last.
+    pub const ALL: [Self; 2] = [Self::V0_2_0, Self::V0_3_0];
+
+    /// The version in WIT's notation.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::V0_2_0 => "0.2.0",
+            Self::V0_3_0 => "0.3.0",
+        }
+    }
+
+    /// Its WIT files by name.
+    #[must_use]
+    pub fn files(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Self::V0_2_0 => V0_2_0,
+            Self::V0_3_0 => V0_3_0,
+        }
+    }
+}
+
+impl fmt::Display for InterfaceVersion {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(self.as_str())
+    }
+}
+
+/// The kind of a plugin, and the name of the interface that such a plugin exports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PluginKind {
     Reconciler,
-    /// It composes.
     Composer,
 }
 
-impl Interface {
+impl PluginKind {
     const ALL: [Self; 2] = [Self::Reconciler, Self::Composer];
 
-    /// The name with the package, without the version.
+    /// The name of the interface with the package, without the version.
     fn stem(self) -> &'static str {
         match self {
             Self::Reconciler => "windlass:plugin/reconciler@",
             Self::Composer => "windlass:plugin/composer@",
         }
     }
+}
 
+/// The interface that a plugin exports, which determines its kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Interface {
+    kind: PluginKind,
+    pub(crate) version: InterfaceVersion,
+}
+
+impl Interface {
     /// The world of a module with these exports.
-    pub(crate) fn world(self, exports: &[String]) -> &'static str {
-        let has = |optional: &str| exports.iter().any(|name| name.starts_with(optional));
-        match self {
-            Self::Reconciler if has(MAPPER) => "windlass:plugin/mapping-reconciler-plugin@0.2.0",
-            Self::Reconciler => "windlass:plugin/reconciler-plugin@0.2.0",
-            Self::Composer if has(CUSTOMIZE) => "windlass:plugin/customizing-composer-plugin@0.2.0",
-            Self::Composer => "windlass:plugin/composer-plugin@0.2.0",
-        }
+    pub(crate) fn world(self, exports: &[String]) -> String {
+        let version = self.version;
+        let has = |optional: &str| exports.iter().any(|name| name.starts_with(&exported_prefix(optional, version)));
+        let world = match self.kind {
+            PluginKind::Reconciler if has("mapper") => "mapping-reconciler-plugin",
+            PluginKind::Reconciler => "reconciler-plugin",
+            PluginKind::Composer if has("customize") => "customizing-composer-plugin",
+            PluginKind::Composer => "composer-plugin",
+        };
+        format!("windlass:plugin/{world}@{version}")
     }
 }
 
-impl fmt::Display for Interface {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{}0.2.0", self.stem())
-    }
+/// The prefix of the functions of an interface that a plugin exports.
+fn exported_prefix(interface: &str, version: InterfaceVersion) -> String {
+    format!("windlass:plugin/{interface}@{version}#")
+}
+
+/// The names of all interfaces that make a module a plugin, for messages.
+pub(crate) fn known() -> String {
+    let names =
+        |version: InterfaceVersion| PluginKind::ALL.map(|kind| format!("`{}{version}`", kind.stem())).join(" or ");
+    InterfaceVersion::ALL.map(names).join(", ")
 }
 
 /// The interface that a module exports, judged by the names of its functions (`INTERFACE#FUNCTION`).
 pub(crate) fn exported(names: &[String]) -> Result<Interface, ComponentizeError> {
     let mut found = None;
-    for interface in Interface::ALL {
+    for kind in PluginKind::ALL {
         let mut all = names.iter().filter_map(|name| name.split_once('#')).map(|(of, _)| of);
-        let Some(exported) = all.find(|of| of.starts_with(interface.stem())) else {
+        let Some((exported, version)) = all.find_map(|of| Some((of, of.strip_prefix(kind.stem())?))) else {
             continue;
         };
-        if exported != interface.to_string() {
-            return Err(ComponentizeError::OtherAbi { found: exported.to_owned(), known: interface });
-        }
-        if found.replace(interface).is_some() {
+        let Some(version) = InterfaceVersion::ALL.into_iter().find(|known| known.as_str() == version) else {
+            return Err(ComponentizeError::OtherAbi { found: exported.to_owned() });
+        };
+        if found.replace(Interface { kind, version }).is_some() {
             return Err(ComponentizeError::Both);
         }
     }
     found.ok_or(ComponentizeError::NoPlugin)
 }
 
-/// Resolves the package, and a world: one of the package, or the adapter's.
-pub(crate) fn resolve(world: &str) -> anyhow::Result<(Resolve, WorldId)> {
+/// The world of the adapter, which imports the log and nothing else from the host.
+pub(crate) const ADAPTER: &str = "windlass:adapter/adapter";
+
+/// Resolves the package of `version`, and a world in it or the adapter's.
+pub(crate) fn resolve(world: &str, version: InterfaceVersion) -> anyhow::Result<(Resolve, WorldId)> {
     let mut resolve = Resolve::default();
     let mut files = SourceMap::default();
-    for (name, text) in FILES {
+    for (name, text) in version.files() {
         files.push_str(name, *text);
     }
     let package = files.parse().map_err(|(_, error)| anyhow::anyhow!("{error}"))?;
     let package = resolve.push_group(package)?;
-    let adapter = resolve.push_str("adapter.wit", ADAPTER)?;
+    let adapter = format!("package windlass:adapter;\nworld adapter {{ import windlass:plugin/log@{version}; }}\n");
+    let adapter = resolve.push_str("adapter.wit", &adapter)?;
     let world = resolve.select_world(&[package, adapter], Some(world))?;
     Ok((resolve, world))
 }
@@ -117,26 +171,44 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_file_of_the_package_is_in_the_list() {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../wit");
-        let mut there: Vec<_> = std::fs::read_dir(folder)
-            .expect("the repository is whole")
-            .map(|entry| entry.expect("it can be read").path())
-            .filter(|path| path.extension().is_some_and(|extension| extension == "wit"))
-            .map(|path| path.file_name().expect("a file").to_string_lossy().into_owned())
-            .collect();
-        there.sort();
-        assert_eq!(there, FILES.iter().map(|(name, _)| *name).collect::<Vec<_>>());
+    fn every_file_of_the_packages_is_in_the_lists() {
+        for (version, folder) in
+            [(InterfaceVersion::V0_2_0, "../wasm/wit/v0_2_0"), (InterfaceVersion::V0_3_0, "../../wit")]
+        {
+            let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+            let mut there: Vec<_> = std::fs::read_dir(folder)
+                .expect("the repository is whole")
+                .map(|entry| entry.expect("it can be read").path())
+                .filter(|path| path.extension().is_some_and(|extension| extension == "wit"))
+                .map(|path| path.file_name().expect("a file").to_string_lossy().into_owned())
+                .collect();
+            there.sort();
+            assert_eq!(there, version.files().iter().map(|(name, _)| *name).collect::<Vec<_>>());
+        }
     }
 
     #[test]
-    fn all_worlds_and_the_adapters_resolve() {
-        let optional = [format!("{MAPPER}map"), format!("{CUSTOMIZE}customize")];
-        let worlds = [Interface::Reconciler, Interface::Composer].map(|it| [it.world(&[]), it.world(&optional)]);
-        let [[reconciler, mapping], [composer, customizing]] = worlds;
-        assert!(reconciler != mapping && composer != customizing);
-        for world in [reconciler, mapping, composer, customizing, crate::adapter::WORLD] {
-            resolve(world).unwrap_or_else(|error| panic!("{world}: {error:#}"));
+    fn all_worlds_and_the_adapters_resolve_in_each_version() {
+        for version in InterfaceVersion::ALL {
+            let optional = ["mapper", "customize"].map(|interface| exported_prefix(interface, version) + "function");
+            let worlds = PluginKind::ALL.map(|kind| Interface { kind, version });
+            let worlds = worlds.map(|it| [it.world(&[]), it.world(&optional)]).concat();
+            assert!(worlds.iter().all(|world| worlds.iter().filter(|other| *other == world).count() == 1));
+            for world in worlds.iter().map(String::as_str).chain([ADAPTER]) {
+                resolve(world, version).unwrap_or_else(|error| panic!("{world}: {error:#}"));
+            }
+        }
+    }
+
+    #[test]
+    fn the_version_is_that_of_the_export() {
+        let of = |name: &str| exported(&[format!("{name}#describe")]);
+        let interface = of("windlass:plugin/composer@0.2.0").expect("a plugin");
+        assert_eq!(interface, Interface { kind: PluginKind::Composer, version: InterfaceVersion::V0_2_0 });
+        assert_eq!(of("windlass:plugin/reconciler@0.3.0").expect("a plugin").version, InterfaceVersion::V0_3_0);
+        let error = of("windlass:plugin/reconciler@0.9.0").expect_err("unknown").to_string();
+        for part in ["reconciler@0.9.0", "reconciler@0.2.0", "composer@0.3.0"] {
+            assert!(error.contains(part), "{part} is missing in {error}");
         }
     }
 }

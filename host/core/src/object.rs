@@ -10,6 +10,7 @@ pub mod owner;
 pub mod path_segment;
 pub mod pause;
 pub mod pointer;
+pub mod pointer_tree;
 pub mod progress;
 pub mod reference;
 pub mod run_request;

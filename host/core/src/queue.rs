@@ -35,7 +35,7 @@ use hashbrown::DefaultHashBuilder;
 
 use self::delay::nanoseconds;
 pub use self::dirty::DirtyStage;
-use self::dirty::KeyHash;
+use self::dirty::{BackoffCause, KeyHash};
 pub use self::limiter::{
     ITEM_BACKOFF_MAX, ITEM_BACKOFF_MIN, ItemExponential, Limiter, MaxOf, RETRIES_BURST, RETRIES_PER_SECOND, TokenBucket,
 };
@@ -113,10 +113,20 @@ impl<K: Key> Queue<K> {
     /// during an outage use up ten retries (kubernetes/kubernetes#132805).
     pub fn add_rate_limited(&self, key: K, retry: Retry, at_least: Option<Duration>) -> Duration {
         let (hash, now) = (self.hash(&key), self.shared.clock.now());
-        self.change(|state| state.fail(hash, key, retry, at_least.unwrap_or_default(), now))
+        let cause = BackoffCause::Failure(retry);
+        self.change(|state| state.back_off(hash, key, cause, at_least.unwrap_or_default(), now))
     }
 
-    /// Forgets the failures of `key`.
+    /// Queues `key` as [`Queue::add_after`] does, after a backoff that grows with each requeue in a row, and forgets its
+    /// failures. Returns the delay. A failure, or [`Queue::forget`], begins the backoff anew.
+    ///
+    /// A requeue while the key still waits for the last one does not lengthen the backoff, as with failures.
+    pub fn requeue_rate_limited(&self, key: K) -> Duration {
+        let (hash, now) = (self.hash(&key), self.shared.clock.now());
+        self.change(|state| state.back_off(hash, key, BackoffCause::Requeue, Duration::ZERO, now))
+    }
+
+    /// Forgets the failures and the requeues of `key`.
     pub fn forget(&self, key: &K) {
         let hash = self.hash(key);
         self.change(|state| state.forget(hash, key));

@@ -58,6 +58,9 @@ pub struct WriteOptions {
     pub field_validation: FieldValidation,
     /// The suffix of a field manager for this write. `None` to use the plugin's own manager.
     pub manager_suffix: Option<Arc<str>>,
+    /// The pointers of the answer, beside what identifies the object. The host returns no more to the plugin; ports
+    /// answer with whole objects. `None` for all of the object.
+    pub fields: Option<Vec<String>>,
 }
 
 /// Options of a delete.
@@ -148,6 +151,31 @@ impl Operation {
         };
         let was_none = !std::mem::replace(dry_run, true);
         (self, was_none)
+    }
+
+    /// The options of every write except delete.
+    #[must_use]
+    pub fn options(&self) -> Option<&WriteOptions> {
+        match self {
+            Self::Create { options, .. }
+            | Self::Update { options, .. }
+            | Self::Patch { options, .. }
+            | Self::Apply { options, .. } => Some(options),
+            Self::Delete { .. } => None,
+        }
+    }
+
+    /// The same write, whose answer is returned whole.
+    #[must_use]
+    pub fn with_whole_answer(mut self) -> Self {
+        if let Self::Create { options, .. }
+        | Self::Update { options, .. }
+        | Self::Patch { options, .. }
+        | Self::Apply { options, .. } = &mut self
+        {
+            options.fields = None;
+        }
+        self
     }
 
     /// The length of the body.

@@ -52,13 +52,18 @@ fn the_sooner_of_two_delays_wins() {
     }
 }
 
-/// Lets key 1 fail once its backoff is over. Returns the next backoff in milliseconds.
-fn fail_when_due(queue: &Queue<u8>, clock: &ManualClock, retry: Retry) -> u128 {
-    let backoff = queue.look(&1).and_then(|known| known.due_in).unwrap_or_default();
-    clock.advance(backoff);
+/// Works on key 1 once its delay is over.
+fn work_when_due(queue: &Queue<u8>, clock: &ManualClock) {
+    let delay = queue.look(&1).and_then(|known| known.due_in).unwrap_or_default();
+    clock.advance(delay);
     if poll(queue).is_ready() {
         queue.done(&1);
     }
+}
+
+/// Lets key 1 fail once its backoff is over. Returns the next backoff in milliseconds.
+fn fail_when_due(queue: &Queue<u8>, clock: &ManualClock, retry: Retry) -> u128 {
+    work_when_due(queue, clock);
     queue.add_rate_limited(1, retry, None).as_millis()
 }
 
@@ -69,6 +74,32 @@ fn failures_double_the_delay_until_they_are_forgotten() {
     assert_eq!([fail(), fail(), fail()], [5, 10, 20]);
     queue.forget(&1);
     assert_eq!(fail(), 5);
+}
+
+#[test]
+fn requeues_back_off_without_being_failures() {
+    let (queue, clock) = manual();
+    let requeue = || {
+        work_when_due(&queue, &clock);
+        queue.requeue_rate_limited(1).as_millis()
+    };
+    assert_eq!([requeue(), requeue(), requeue()], [5, 10, 20]);
+    assert!(!queue.has_failed(&1) && !queue.backs_off(&1));
+    let known = queue.look(&1).expect("it waits");
+    assert_eq!((known.failures, known.counted, known.due_in), (0, 0, Some(Duration::from_millis(20))));
+    assert_eq!(queue.metrics().failing, 0);
+    assert_eq!(queue.requeue_rate_limited(1), Duration::from_millis(20), "an event ran it early");
+    queue.forget(&1);
+    assert_eq!(requeue(), 5);
+}
+
+#[test]
+fn failures_and_requeues_begin_each_others_backoff_anew() {
+    let (queue, clock) = manual();
+    let fail = || fail_when_due(&queue, &clock, Retry::Counted);
+    assert_eq!([fail(), fail()], [5, 10]);
+    assert_eq!((queue.requeue_rate_limited(1).as_millis(), queue.num_requeues(&1)), (5, 0));
+    assert_eq!((queue.add_rate_limited(1, Retry::Counted, None).as_millis(), queue.num_requeues(&1)), (5, 1));
 }
 
 #[test]

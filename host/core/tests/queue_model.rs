@@ -19,6 +19,7 @@ enum Step {
     Add(u8, i32),
     AddAfter(u8, u64),
     AddRateLimited(u8, Retry, u64),
+    RequeueRateLimited(u8),
     Forget(u8),
     Get,
     Done(usize),
@@ -41,6 +42,7 @@ fn step() -> impl Strategy<Value = Step> {
         12 => (key(), prop_oneof![Just(0), Just(-100), Just(-3)]).prop_map(|(key, priority)| Step::Add(key, priority)),
         8 => (key(), 0..10_000_u64).prop_map(|(key, delay)| Step::AddAfter(key, delay)),
         6 => (key(), retry, at_least).prop_map(|(key, retry, at_least)| Step::AddRateLimited(key, retry, at_least)),
+        6 => key().prop_map(Step::RequeueRateLimited),
         3 => key().prop_map(Step::Forget),
         14 => Just(Step::Get),
         10 => (0..4_usize).prop_map(Step::Done),
@@ -63,9 +65,10 @@ struct Waiting {
     order: u64,
 }
 
-/// A key's failures in the model: all of them, the counted ones, and when the last backoff ends.
+/// A key's backoffs of one cause in the model: all of them, the counted ones, and when the last one ends.
 #[derive(Clone, Copy, Debug, Default)]
-struct Failures {
+struct Backoffs {
+    are_requeues: bool,
     all: u32,
     counted: u32,
     backoff_ends: u64,
@@ -82,7 +85,7 @@ struct Model {
     processing: Vec<(u8, Waiting, Option<Waiting>, bool)>,
     parked: BTreeMap<u8, Waiting>,
     delayed: BTreeMap<u8, (u64, u64)>,
-    failures: BTreeMap<u8, Failures>,
+    backoffs: BTreeMap<u8, Backoffs>,
     /// The priority of the last addition of keys that are idle and still known.
     last: BTreeMap<u8, i32>,
     shut_down: bool,
@@ -136,7 +139,7 @@ impl Model {
 
     /// Forgets an idle key about which nothing is known any more.
     fn tidy(&mut self, key: u8) {
-        if !self.delayed.contains_key(&key) && !self.failures.contains_key(&key) {
+        if !self.delayed.contains_key(&key) && !self.backoffs.contains_key(&key) {
             self.last.remove(&key);
         }
     }
@@ -154,20 +157,24 @@ impl Model {
         }
     }
 
-    fn fail(&mut self, key: u8, retry: Retry, at_least: u64) -> u64 {
+    /// `None` for a requeue, which is no failure.
+    fn back_off(&mut self, key: u8, failure: Option<Retry>, at_least: u64) -> u64 {
         if self.shut_down {
             return 0;
         }
-        let failures = self.failures.entry(key).or_default();
-        let backoff = |before: u32| self.now + (5_u64 << before).min(1_000_000).max(at_least);
-        if self.now < failures.backoff_ends {
-            failures.backoff_ends = failures.backoff_ends.min(backoff(failures.all - 1));
-        } else {
-            failures.backoff_ends = backoff(failures.all);
-            failures.all += 1;
-            failures.counted += u32::from(retry == Retry::Counted);
+        let backoffs = self.backoffs.entry(key).or_default();
+        if backoffs.are_requeues != failure.is_none() {
+            *backoffs = Backoffs { are_requeues: failure.is_none(), ..Backoffs::default() };
         }
-        let delay = failures.backoff_ends - self.now;
+        let backoff = |before: u32| self.now + (5_u64 << before).min(1_000_000).max(at_least);
+        if self.now < backoffs.backoff_ends {
+            backoffs.backoff_ends = backoffs.backoff_ends.min(backoff(backoffs.all - 1));
+        } else {
+            backoffs.backoff_ends = backoff(backoffs.all);
+            backoffs.all += 1;
+            backoffs.counted += u32::from(failure == Some(Retry::Counted));
+        }
+        let delay = backoffs.backoff_ends - self.now;
         self.add_after(key, delay);
         delay
     }
@@ -275,12 +282,17 @@ fn take(step: Step, queue: &Queue<u8>, clock: &ManualClock, model: &mut Model) -
         }
         Step::AddRateLimited(key, retry, at_least) => {
             let delay = queue.add_rate_limited(key, retry, Some(Duration::from_millis(at_least)));
-            let expected = model.fail(key, retry, at_least);
+            let expected = model.back_off(key, Some(retry), at_least);
             prop_assert!(model.shut_down || delay == Duration::from_millis(expected), "{delay:?}, not {expected} ms");
+        }
+        Step::RequeueRateLimited(key) => {
+            let delay = queue.requeue_rate_limited(key);
+            let expected = model.back_off(key, None, 0);
+            prop_assert_eq!(delay, Duration::from_millis(expected));
         }
         Step::Forget(key) => {
             queue.forget(&key);
-            model.failures.remove(&key);
+            model.backoffs.remove(&key);
             model.tidy(key);
         }
         Step::Get => {
@@ -324,8 +336,10 @@ fn take(step: Step, queue: &Queue<u8>, clock: &ManualClock, model: &mut Model) -
     prop_assert_eq!(queue.len(), model.ready.len());
     prop_assert_eq!(queue.metrics().parked, model.parked.len());
     for key in 0..6 {
-        prop_assert_eq!(queue.num_requeues(&key), model.failures.get(&key).map_or(0, |it| it.counted), "of {}", key);
-        let backs_off = model.failures.get(&key).is_some_and(|it| model.now < it.backoff_ends);
+        let failures = model.backoffs.get(&key).filter(|it| !it.are_requeues);
+        prop_assert_eq!(queue.num_requeues(&key), failures.map_or(0, |it| it.counted), "of {}", key);
+        prop_assert_eq!(queue.has_failed(&key), failures.is_some(), "of {}", key);
+        let backs_off = failures.is_some_and(|it| model.now < it.backoff_ends);
         prop_assert_eq!(queue.backs_off(&key), backs_off, "of {}", key);
     }
     Ok(())

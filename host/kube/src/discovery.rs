@@ -4,6 +4,7 @@
 //! server is asked again at most once in ten seconds, so that a CRD that is installed later is found.
 
 mod comparable;
+mod kinds;
 mod resource;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -18,6 +19,7 @@ use windlass_core::object::selector::is_dns_subdomain;
 
 use crate::client::request::{self, ListError, READ_TIMEOUT, RequestError};
 use crate::discovery::comparable::Comparability;
+use crate::discovery::kinds::ListedKinds;
 use crate::discovery::resource::group_version_path;
 
 pub use resource::Resource;
@@ -64,6 +66,7 @@ pub struct Discovery {
     /// `None` to treat versions as not comparable.
     comparability: Option<Arc<Comparability>>,
     group_versions: Arc<Mutex<HashMap<Arc<str>, Arc<GroupVersion>>>>,
+    listed: Arc<ListedKinds>,
 }
 
 #[derive(Default)]
@@ -145,7 +148,7 @@ impl Discovery {
     /// Uses `client`. Sends no request yet.
     #[must_use]
     pub fn new(client: Client) -> Self {
-        Self { client, comparability: None, group_versions: Arc::default() }
+        Self { client, comparability: None, group_versions: Arc::default(), listed: Arc::default() }
     }
 
     /// Whether to find out which versions can be compared as numbers. This takes two more requests per group-version.
@@ -266,6 +269,7 @@ impl Discovery {
     /// Makes the next question about each kind of `group` ask the server, however recently it was asked. For callers
     /// that learned of a changed CRD of the group.
     pub fn invalidate(&self, group: &str) {
+        self.listed.forget();
         let group_versions = self.group_versions.lock().unwrap_or_else(PoisonError::into_inner);
         for (api_version, group_version) in group_versions.iter() {
             if api_version.rsplit_once('/').is_some_and(|(its, _)| its == group) {

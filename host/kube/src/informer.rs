@@ -15,7 +15,6 @@ mod notice;
 mod outages;
 mod packing;
 pub(crate) mod parse;
-pub(crate) mod pointer;
 pub(crate) mod projector;
 mod status;
 pub(crate) mod store;

@@ -40,7 +40,6 @@ pub use crate::informer::budget::{Budget, BudgetScope, Excess};
 pub use crate::informer::conditions::ConditionCounts;
 pub use crate::informer::feed::{SubscribeOptions, Subscription};
 pub use crate::informer::parse::{ParseError, object_of};
-pub use crate::informer::pointer::PointerError;
 pub use crate::informer::store::{NotSynced, Store};
 pub use crate::informer::trust::CacheTrust;
 pub use crate::informer::{

@@ -30,7 +30,7 @@ impl ApiPort {
 impl Port for ApiPort {
     fn ask(&self, call: Arc<CallContext>, ask: Ask) -> BoxFuture<'static, Answer> {
         match ask {
-            Ask::Get(_) | Ask::List(_) | Ask::Log(_) | Ask::Served(_) => self.live.ask(call, ask),
+            Ask::Get(_) | Ask::List(_) | Ask::Log(_) | Ask::Served(_) | Ask::Kinds(_) => self.live.ask(call, ask),
             Ask::Write(operation) => self.writer.write(call, *operation).map(Answer::Write).boxed(),
             Ask::Batch(operations) => self.writer.batch(call, operations).map(Answer::Batch).boxed(),
             Ask::DeleteCollection(deletion) => {

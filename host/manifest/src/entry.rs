@@ -7,7 +7,7 @@ use windlass_core::cache::watch::Projection;
 use windlass_core::call::compose::UpdateStrategy;
 use windlass_core::object::ObjectKind;
 
-use super::{Controller, Manifest, ManifestError};
+use super::{Controller, Manifest, ManifestError, Watch};
 
 /// The function that the host calls in a plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -18,10 +18,21 @@ pub enum EntryPoint {
     Composer,
 }
 
+/// The exports of a plugin beside its entry point.
+#[derive(Clone, Copy, Debug)]
+pub struct OptionalExports<'a> {
+    /// The version of the interface that the plugin was built for, such as `0.3.0`.
+    pub version: &'a str,
+    /// Whether it exports the interface to which a watch can leave its mapping: a reconciler's `mapper`, or a composer's
+    /// `customize`.
+    pub relations: bool,
+    /// Whether its mapper has the function `matches`.
+    pub matches: bool,
+}
+
 impl Manifest {
-    /// Refuses fields that make no sense for a plugin with this entry point. `has_optional` says whether the plugin
-    /// exports the optional interface that can map watches: `mapper` for a reconciler, `customize` for a composer.
-    pub fn check_entry(&self, entry: EntryPoint, has_optional: bool) -> Result<(), ManifestError> {
+    /// Refuses fields that make no sense for a plugin with this entry point and these other `exports`.
+    pub fn check_entry(&self, entry: EntryPoint, exports: OptionalExports<'_>) -> Result<(), ManifestError> {
         let mut problems = Vec::new();
         for (index, controller) in self.controllers.iter().enumerate() {
             let path = format!("controllers[{index}]");
@@ -29,17 +40,30 @@ impl Manifest {
                 EntryPoint::Reconciler => check_reconciler(controller, &path, &mut problems),
                 EntryPoint::Composer => check_composer(controller, &path, &mut problems),
             }
-            check_code(controller, entry, has_optional, &path, &mut problems);
+            check_code(controller, entry, exports, &path, &mut problems);
         }
         if problems.is_empty() { Ok(()) } else { Err(ManifestError::Invalid(problems)) }
     }
 }
 
+/// The watches except the primary's, with their places.
+fn others<'a>(controller: &'a Controller, path: &str) -> impl Iterator<Item = (String, &'a Watch)> {
+    let owns = controller.owns.iter().enumerate().map(move |(index, watch)| (format!("owns[{index}]"), watch));
+    let watches = controller.watches.iter().enumerate().map(|(index, watch)| (format!("watches[{index}]"), watch));
+    owns.chain(watches).map(move |(place, watch)| (format!("{path}.{place}"), watch))
+}
+
 fn check_reconciler(controller: &Controller, path: &str, problems: &mut Vec<String>) {
-    for (index, watch) in controller.owns.iter().enumerate() {
+    for (place, watch) in others(controller, path) {
         if watch.update_strategy.is_some() {
             problems.push(format!(
-                "{path}.owns[{index}].updateStrategy: only for composers: a reconciler writes its children itself"
+                "{place}.updateStrategy: only composers have it: a reconciler writes its children itself"
+            ));
+        }
+        if watch.call_fields.is_some() {
+            problems.push(format!(
+                "{place}.callFields: a reconciler has it for its primary only: it names the fields of what it reads in \
+                 each read"
             ));
         }
     }
@@ -68,28 +92,64 @@ fn check_composer(controller: &Controller, path: &str, problems: &mut Vec<String
     }
 }
 
-/// Checks the watches that the plugin's own code maps.
-fn check_code(controller: &Controller, entry: EntryPoint, has_optional: bool, path: &str, problems: &mut Vec<String>) {
+/// Checks the watches about which the plugin's own code decides.
+fn check_code(
+    controller: &Controller,
+    entry: EntryPoint,
+    exports: OptionalExports<'_>,
+    path: &str,
+    problems: &mut Vec<String>,
+) {
+    let OptionalExports { version, relations: has_optional, .. } = exports;
+    let primary = std::iter::once((format!("{path}.primary"), &controller.primary));
+    for (place, _) in primary.chain(others(controller, path)).filter(|(_, watch)| watch.code_predicate) {
+        if let Some(problem) = predicate_problem(entry, exports) {
+            problems.push(format!("{place}.codePredicate: {problem}"));
+        }
+    }
     for (index, watch) in controller.watches.iter().enumerate() {
         let problem = match (&watch.mapping, entry) {
             (Some(Mapping::Mapper), EntryPoint::Composer) => {
                 "`mapper` is only for reconcilers: a composer receives the objects that concern its parent in the \
                  request, and chooses them by `customize`"
+                    .to_owned()
             }
             (Some(Mapping::Customize), EntryPoint::Reconciler) => {
-                "`customize` is only for composers: a reconciler maps changes to primaries by `mapper`"
+                "`customize` is only for composers: a reconciler maps changes to primaries by `mapper`".to_owned()
             }
             (Some(Mapping::Mapper), EntryPoint::Reconciler) if !has_optional => {
-                "the plugin exports no `windlass:plugin/mapper@0.2.0`: add a mapper, as the SDK's README shows, or \
-                 declare another mapping"
+                format!("{}, or declare another mapping", no_mapper(version))
             }
             (Some(Mapping::Customize), EntryPoint::Composer) if !has_optional => {
-                "the plugin exports no `windlass:plugin/customize@0.2.0`: add it, as the SDK's README shows, or \
-                 declare another mapping"
+                format!(
+                    "the plugin exports no `windlass:plugin/customize@{version}`: add it, as the SDK's README shows, or \
+                     declare another mapping"
+                )
             }
             _ => continue,
         };
         problems.push(format!("{path}.watches[{index}].mapping: {problem}"));
+    }
+}
+
+fn no_mapper(version: &str) -> String {
+    format!("the plugin exports no `windlass:plugin/mapper@{version}`: add a mapper, as the SDK's README shows")
+}
+
+/// Why a watch cannot have a predicate in the plugin's code. `None` if it can.
+fn predicate_problem(entry: EntryPoint, exports: OptionalExports<'_>) -> Option<String> {
+    let OptionalExports { version, relations: has_mapper, matches } = exports;
+    match entry {
+        EntryPoint::Composer => Some(
+            "only reconcilers have it: a composer is composed when the primary or an object that concerns it changes"
+                .to_owned(),
+        ),
+        EntryPoint::Reconciler if !has_mapper => Some(format!("{}, or leave this out", no_mapper(version))),
+        EntryPoint::Reconciler if !matches => Some(format!(
+            "the plugin is built for the interface {version}, whose mapper has no `matches`: build it with an SDK of 0.3.0 \
+             or later"
+        )),
+        EntryPoint::Reconciler => None,
     }
 }
 
@@ -112,7 +172,8 @@ mod tests {
             whole["controllers"][0][field] = value.clone();
         }
         let manifest = Manifest::from_json(&whole.to_string()).expect("valid for another entry point");
-        manifest.check_entry(entry, has_optional).map_or_else(|error| error.to_string(), |()| String::new())
+        let exports = OptionalExports { version: "0.3.0", relations: has_optional, matches: has_optional };
+        manifest.check_entry(entry, exports).map_or_else(|error| error.to_string(), |()| String::new())
     }
 
     fn owning(strategy: &str, projection: &str) -> Value {
@@ -170,9 +231,48 @@ mod tests {
         ] {
             assert_eq!(problems_with(its, &watching(mapping), true), "");
             let missing = problems_with(its, &watching(mapping), false);
-            assert!(missing.contains(&format!("exports no `windlass:plugin/{mapping}@0.2.0`")), "{missing}");
+            assert!(missing.contains(&format!("exports no `windlass:plugin/{mapping}@0.3.0`")), "{missing}");
             let wrong = problems_with(other, &watching(mapping), true);
             assert!(wrong.contains(&format!("watches[0].mapping: `{mapping}` is only for ")), "{wrong}");
+        }
+    }
+    #[test]
+    fn only_reconcilers_with_a_newer_mapper_have_predicates_by_code() {
+        let judged = json!({"apiVersion": "v1", "kind": "Pod", "name": "pods", "codePredicate": true});
+        let mapped = json!({"name": "secrets", "apiVersion": "v1", "kind": "Secret", "codePredicate": true, "mapping": {"type": "all"}});
+        for (field, watches) in [("primary", judged.clone()), ("owns", json!([judged])), ("watches", json!([mapped]))] {
+            let controller = json!({field: watches});
+            assert_eq!(problems_with(EntryPoint::Reconciler, &controller, true), "");
+            let missing = problems_with(EntryPoint::Reconciler, &controller, false);
+            assert!(
+                missing.contains(".codePredicate: the plugin exports no `windlass:plugin/mapper@0.3.0`"),
+                "{missing}"
+            );
+            let composer = problems_with(EntryPoint::Composer, &controller, true);
+            assert!(composer.contains(&format!("controllers[0].{field}")), "{composer}");
+            assert!(composer.contains(".codePredicate: only reconcilers"), "{composer}");
+        }
+        let old = OptionalExports { version: "0.2.0", relations: true, matches: false };
+        let said = predicate_problem(EntryPoint::Reconciler, old).expect("it has none");
+        assert!(said.contains("0.2.0") && said.contains("`matches`"), "{said}");
+    }
+
+    #[test]
+    fn a_reconciler_has_the_fields_of_its_primary_in_calls_and_a_composer_those_of_all_watches() {
+        let pods = json!({"apiVersion": "v1", "kind": "Pod", "callFields": ["/spec"]});
+        let primary = json!({"primary": pods});
+        let watched = json!({"apiVersion": "v1", "kind": "Pod", "callFields": [], "mapping": {"type": "all"}});
+        let others = json!({"owns": [pods], "watches": [watched]});
+        for entry in [EntryPoint::Reconciler, EntryPoint::Composer] {
+            assert_eq!(problems(entry, &primary), "");
+        }
+        assert_eq!(problems(EntryPoint::Composer, &others), "");
+        let refused = problems(EntryPoint::Reconciler, &others);
+        for place in ["owns[0].callFields", "watches[0].callFields"] {
+            assert!(
+                refused.contains(&format!("controllers[0].{place}: a reconciler has it for its primary")),
+                "{refused}"
+            );
         }
     }
 }

@@ -21,7 +21,7 @@ use serde_json::{Map, Value};
 use windlass_core::rights::grants::Scheme;
 
 pub use access::ImpliedAccess;
-pub use entry::EntryPoint;
+pub use entry::{EntryPoint, OptionalExports};
 pub use read::{ManifestError, did_you_mean, nearest};
 pub use validate::is_dns_label;
 pub use watch::Watch;

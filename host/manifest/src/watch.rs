@@ -14,6 +14,7 @@ use windlass_core::call::compose::UpdateStrategy;
 use windlass_core::object::selector::{FieldSelector, ParsedSelector, Selector};
 
 /// A kind that is watched.
+#[allow(clippy::struct_excessive_bools, reason = "each is a property of the document")]
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Watch {
@@ -45,8 +46,12 @@ pub struct Watch {
     /// The changes that cause a call. Empty means all changes.
     #[serde(default)]
     pub predicates: Vec<Predicate>,
-    /// Whether a call follows when an object's deletion begins, and when the object is gone. For primaries, this must
-    /// be true.
+    /// Whether the plugin's own code decides as well which new objects and updates cause a call.
+    #[serde(default)]
+    pub code_predicate: bool,
+    /// The part of an object that a call receives, beside what identifies it. `None` means all that the cache keeps.
+    pub call_fields: Option<Vec<String>>,
+    /// Whether the beginning of an object's deletion and its disappearance cause a call. For primaries they always do.
     #[serde(default = "yes")]
     pub deleted: bool,
     /// Whether the host skips a write that would change nothing.

@@ -46,6 +46,30 @@ fn a_digest_leaves_out_what_the_host_reads_elsewhere() {
 }
 
 #[test]
+fn the_cache_keeps_what_calls_receive() {
+    let fields =
+        |pointers: Value, projection: Value| primary(&json!({"callFields": pointers, "projection": projection}));
+    let some = json!({"type": "fields", "pointers": ["/type"]});
+    let manifest = fields(json!(["/data/a"]), some).expect("valid");
+    let [spec] = &*manifest.controllers[0].primary.specs() else { panic!("one cache") };
+    assert_eq!(spec.to_string(), "v1 Secret (/data/a, /type)");
+    let metadata = json!({"type": "metadata"});
+    assert!(fields(json!(["/metadata", "/metadata/labels"]), metadata.clone()).is_ok());
+    let message = fields(json!(["/data"]), metadata).expect_err("it is not kept");
+    assert!(message.contains("projection: `metadata` leaves out `/data`"), "{message}");
+    assert!(fields(json!([]), json!({"type": "full"})).is_ok(), "what identifies the object is enough");
+    let message = fields(json!(["data"]), json!({"type": "full"})).expect_err("no pointer");
+    assert!(message.contains("controllers[0].primary.callFields: `data` is not a JSON pointer"), "{message}");
+}
+
+#[test]
+fn code_distinguishes_the_watches_that_it_decides_about_by_name() {
+    let message = primary(&json!({"codePredicate": true})).expect_err("it has no name");
+    assert!(message.starts_with("controllers[0].primary.name: is missing"), "{message}");
+    assert!(primary(&json!({"codePredicate": true, "name": "secrets"})).is_ok());
+}
+
+#[test]
 fn managed_fields_are_kept_on_request() {
     let spec = |fields: Value| primary(&fields).expect("valid").controllers[0].primary.specs().remove(0);
     assert!(!spec(json!({})).managed_fields);

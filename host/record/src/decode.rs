@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 use windlass_core::call::http::{HttpBody, HttpError, HttpReason, HttpResponse};
-use windlass_core::call::ports::{Answer, Ask, Claimed, ListPage, ServedKind, Written};
+use windlass_core::call::ports::{Answer, Ask, Claimed, ListPage, ListedKind, ServedKind, Written};
 use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::object::{ObjectKey, ObjectKind, ObjectRef};
 
@@ -24,7 +24,7 @@ const HTTP_REASONS: [HttpReason; 9] = [
 ];
 
 /// The verbs of errors, as static strings.
-const VERBS: [&str; 12] = [
+const VERBS: [&str; 13] = [
     "get",
     "list",
     "watch",
@@ -35,6 +35,7 @@ const VERBS: [&str; 12] = [
     "deletecollection",
     "claim",
     "served",
+    "kinds",
     "log",
     "apply",
 ];
@@ -46,6 +47,7 @@ pub(crate) fn answer(ask: &Ask, recorded: &Value) -> Option<Answer> {
         Ask::List(_) => Answer::List(page(recorded)?),
         Ask::Log(_) => Answer::Log(either(recorded, |text| text.as_str().map(str::to_owned), api_error)?),
         Ask::Served(_) => Answer::Served(either(recorded, |kind| unless_null(kind, served_kind), api_error)?),
+        Ask::Kinds(_) => Answer::Kinds(either(recorded, listed_kinds, api_error)?),
         Ask::Write(_) => Answer::Write(object(recorded)?),
         Ask::Batch(_) => Answer::Batch(recorded["ok"].as_array()?.iter().map(object).collect::<Option<_>>()?),
         Ask::DeleteCollection(_) => {
@@ -130,6 +132,14 @@ fn served_kind(value: &Value) -> Option<ServedKind> {
     })
 }
 
+fn listed_kinds(value: &Value) -> Option<Vec<ListedKind>> {
+    let listed = |value: &Value| {
+        let kind = ObjectKind::new(arc(&value["of"], "apiVersion")?, arc(&value["of"], "kind")?);
+        Some(ListedKind { kind, served: served_kind(&value["served"])? })
+    };
+    value.as_array()?.iter().map(listed).collect()
+}
+
 fn api_error(value: &Value) -> Option<ApiError> {
     let reason = value["reason"].as_str()?;
     let verb = value["verb"].as_str().unwrap_or_default();
@@ -203,6 +213,7 @@ mod tests {
             ("live.list", list, json!({"ok": {"items": ["{}"], "nextToken": "t"}}), failed("list")),
             ("live.log", log, json!({"ok": "a line"}), failed("log")),
             ("live.served", json!({"of": kind}), json!({"ok": served}), failed("served")),
+            ("live.kinds", json!({}), json!({"ok": [{"of": kind, "served": served}]}), failed("kinds")),
             ("writes.delete", json!({"target": target, "options": options}), json!({"ok": null}), failed("delete")),
             (
                 "writes.batch",

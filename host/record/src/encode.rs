@@ -8,12 +8,12 @@ use serde_json::{Map, Value, json};
 use windlass_core::call::compose::Composition;
 use windlass_core::call::http::{HttpBody, HttpError, HttpRequest, HttpResponse};
 use windlass_core::call::ports::{
-    Answer, Answered, Ask, Asked, Claimed, CollectionDeletion, Event, ListPage, ListQuery, LiveGet, LiveQuery,
-    LogQuery, MetricChange, ServedKind, View, Written,
+    Answer, Answered, Ask, Asked, Claimed, CollectionDeletion, Event, KindsQuery, ListPage, ListQuery, ListedKind,
+    LiveGet, LiveQuery, LogQuery, MetricChange, ServedKind, View, Written,
 };
 use windlass_core::error::ApiError;
 use windlass_core::object::{ObjectKind, ObjectRef};
-use windlass_core::queue::outcome::{CallResult, Failure};
+use windlass_core::queue::outcome::{CallResult, Failure, Requeue};
 use windlass_core::write::{Collection, DeleteOptions, Operation, PatchType, WriteOptions};
 
 /// Removes the fields of an object that carry no information: nulls, `false`, empty lists.
@@ -85,14 +85,20 @@ fn log(query: &LogQuery) -> Value {
 }
 
 fn write_options(options: &WriteOptions) -> Value {
-    let WriteOptions { resource_version, owned, force, dry_run, field_validation, manager_suffix, .. } = options;
+    let WriteOptions { resource_version, owned, force, dry_run, field_validation, manager_suffix, fields, .. } =
+        options;
     let subresource = options.subresource.as_ref();
-    brief(json!({
+    let mut encoded = brief(json!({
         "subresource": subresource.map(|it| &*it.name),
         "parent": subresource.and_then(|it| it.parent.as_ref()).map(reference),
         "resourceVersion": resource_version, "owned": owned, "force": force, "dryRun": dry_run,
         "fieldValidation": format!("{field_validation:?}"), "managerSuffix": manager_suffix,
-    }))
+    }));
+    // An empty list says that nothing but the identity is returned.
+    if let Some(fields) = fields {
+        encoded["fields"] = json!(fields);
+    }
+    encoded
 }
 
 fn delete_options(options: &DeleteOptions) -> Value {
@@ -198,6 +204,7 @@ fn arguments(ask: &Ask) -> Value {
         Ask::List(query) => live_list(query),
         Ask::Log(query) => log(query),
         Ask::Served(query) => json!({"of": kind(&query.kind)}),
+        Ask::Kinds(KindsQuery) => json!({}),
         Ask::Write(write) => operation(write),
         Ask::Batch(operations) => batch(operations),
         Ask::DeleteCollection(deletion) => delete_collection(deletion),
@@ -217,6 +224,7 @@ pub(crate) fn answered(answered: Answered<'_>) -> Value {
             Answer::List(found) => either(found, page, api_error),
             Answer::Log(text) => either(text, |text| json!(text), api_error),
             Answer::Served(kind) => either(kind, |kind| kind.as_ref().map_or(Value::Null, served_kind), api_error),
+            Answer::Kinds(kinds) => either(kinds, |kinds| kinds.iter().map(listed_kind).collect(), api_error),
             Answer::Batch(all) => json!({"ok": all.iter().map(object).collect::<Vec<_>>()}),
             Answer::DeleteCollection(deleted) => {
                 either(deleted, |deleted| deleted.as_deref().map_or(Value::Null, references), api_error)
@@ -251,6 +259,10 @@ fn served_kind(served: &ServedKind) -> Value {
     json!({"resource": resource, "namespaced": namespaced, "verbs": verbs, "subresources": subresources})
 }
 
+fn listed_kind(listed: &ListedKind) -> Value {
+    json!({"of": kind(&listed.kind), "served": served_kind(&listed.served)})
+}
+
 pub(crate) fn milliseconds(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
@@ -271,6 +283,7 @@ pub(crate) fn result(result: &CallResult) -> Value {
     match result {
         CallResult::Done => json!({"done": true}),
         CallResult::RequeueAfter(after) => json!({"requeueAfterMs": milliseconds(*after)}),
+        CallResult::RequeueBackoff => json!({"requeueBackoff": true}),
         CallResult::Failed(failures) => json!({"failed": failures.iter().map(failure).collect::<Vec<_>>()}),
         CallResult::Trapped { reason, message } => json!({"trapped": {"reason": reason, "message": message}}),
         CallResult::NotCalled { .. } => json!({"notCalled": true}),
@@ -278,9 +291,15 @@ pub(crate) fn result(result: &CallResult) -> Value {
 }
 
 pub(crate) fn composition(answer: &Composition) -> Value {
-    let Composition { children, status, events, requeue_after, allow_empty, finalized } = answer;
+    let Composition { children, status, events, requeue, allow_empty, finalized } = answer;
+    let (requeue_after, requeue_backoff) = match requeue {
+        Some(Requeue::After(after)) => (Some(milliseconds(*after)), false),
+        Some(Requeue::Backoff) => (None, true),
+        None => (None, false),
+    };
     json!({"composed": brief(json!({
         "children": children, "status": status, "events": events.iter().map(event).collect::<Vec<_>>(),
-        "requeueAfterMs": requeue_after.map(milliseconds), "allowEmpty": allow_empty, "finalized": finalized,
+        "requeueAfterMs": requeue_after, "requeueBackoff": requeue_backoff, "allowEmpty": allow_empty,
+        "finalized": finalized,
     }))})
 }

@@ -344,6 +344,7 @@ fn call(fields: &BTreeMap<&'static str, String>) -> String {
     let ended = match variant {
         "Done" => format!("done in {took}"),
         "RequeueAfter" => format!("done in {took}, again after {}", rest.trim_end_matches(')')),
+        "RequeueBackoff" => format!("done in {took}, again after its backoff"),
         // A line with the reason follows.
         "Failed" => format!("failed after {took}"),
         "Trapped" => format!("was ended after {took}"),

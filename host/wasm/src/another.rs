@@ -21,6 +21,7 @@ impl Plugin {
             imports: self.imports.clone(),
             functions: self.functions.clone(),
             manifest: self.manifest.clone(),
+            call_fields: self.call_fields.clone(),
             counters: Arc::new(PluginCounters::new(&self.shared.limits)),
             code: RwLock::new(Code { linked: code.linked.clone(), pinned: code.pinned.clone() }),
             was_cached: self.was_cached,

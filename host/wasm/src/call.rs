@@ -15,7 +15,7 @@ use windlass_core::budget::fair::CpuPermit;
 use windlass_core::life::instances::Instances;
 use windlass_core::queue::outcome::CallResult;
 
-use crate::abi::v0_2_0::{self, Instance};
+use crate::abi::linked::{Instance, LinkedPlugin};
 use crate::counters::PluginCounters;
 use crate::cpu::CpuTime;
 use crate::entry::Export;
@@ -33,7 +33,7 @@ use crate::wasi;
 /// The plugin to call, and the limits of the call.
 pub(crate) struct Callee<'a> {
     pub(crate) shared: &'a Shared,
-    pub(crate) code: &'a Arc<v0_2_0::LinkedPlugin>,
+    pub(crate) code: &'a Arc<LinkedPlugin>,
     pub(crate) counters: &'a Arc<PluginCounters>,
     pub(crate) instances: Instances,
     pub(crate) limits: Arc<Limits>,
@@ -43,7 +43,7 @@ pub(crate) struct Callee<'a> {
 }
 
 /// An export with its arguments.
-pub(super) trait Question: Sync {
+pub(crate) trait Question: Sync {
     type Answer: Send;
 
     /// The export that is called.
@@ -80,7 +80,7 @@ impl Question for Request {
 /// Calls `describe` in `world`.
 pub(crate) async fn describe(
     shared: &Shared,
-    code: &Arc<v0_2_0::LinkedPlugin>,
+    code: &Arc<LinkedPlugin>,
     world: DescribeWorld,
 ) -> Result<String, Stopped> {
     let limits = Arc::new(shared.limits.of_describe());

@@ -39,22 +39,24 @@ pub enum ComponentError {
     #[error(
         "it exports no `windlass:plugin/reconciler@{}` or `windlass:plugin/composer@{0}`, so it is not a plugin{}; a \
          plugin targets the WIT world `windlass:plugin/reconciler-plugin` or `windlass:plugin/composer-plugin`",
-        AbiVersion::V0_2_0, exported(.exports)
+        AbiVersion::NEWEST, exported(.exports)
     )]
     NoExport {
         /// The exports that it has.
         exports: Vec<String>,
     },
     /// The component was built for another version of the interface.
-    #[error("it is built for `{found}`, and this host has version {} of the interface: {}", supported(), advice(.found))]
+    #[error("it is built for `{found}`, and this host has the versions {} of the interface: {}", supported(), advice(.found))]
     OtherVersion { found: String },
     /// Parts of the component were built for different versions of the interface.
     #[error(
-        "it mixes versions of the interface: it exports a plugin of version {}, and imports {}. A part of it was built with \
-         another SDK than the rest: build all of it with one, from an empty build folder", supported(), list(.imports)
+        "it mixes versions of the interface: it exports a plugin of version {exported}, and imports {}. A part of it was built \
+         with another SDK than the rest: build all of it with one, from an empty build folder", list(.imports)
     )]
     MixedVersions {
-        /// The imports whose version differs from that of the component's export.
+        /// The version of the component's export.
+        exported: String,
+        /// The imports whose version differs from that of the export.
         imports: Vec<String>,
     },
     /// It has several entry points.
@@ -131,19 +133,25 @@ pub(crate) fn functions(engine: &Engine, component: &Component) -> Vec<String> {
     functions
 }
 
-/// Fails for imports that no version of the interface has, or that this `entry` may not use. Linking checks their
-/// types.
-pub(crate) fn check_imports(engine: &Engine, component: &Component, entry: EntryPoint) -> Result<(), ComponentError> {
+/// Fails for imports that this version of the interface does not have, or that this `entry` may not use. Linking checks
+/// their types.
+pub(crate) fn check_imports(
+    engine: &Engine,
+    component: &Component,
+    entry: EntryPoint,
+    abi: AbiVersion,
+) -> Result<(), ComponentError> {
     let ty = component.component_type();
     let imports: Vec<&str> = ty.imports(engine).map(|(name, _)| name).collect();
-    check_names(imports, entry)
+    check_names(imports, entry, abi)
 }
 
-fn check_names(imports: Vec<&str>, entry: EntryPoint) -> Result<(), ComponentError> {
+fn check_names(imports: Vec<&str>, entry: EntryPoint, abi: AbiVersion) -> Result<(), ComponentError> {
     let (ours, foreign): (Vec<&str>, Vec<&str>) = imports.into_iter().partition(|name| name.starts_with(PACKAGE));
-    let others: Vec<&str> = ours.iter().copied().filter(|name| !is_known(name)).collect();
+    let others: Vec<&str> = ours.iter().copied().filter(|name| !is_of_version(name, abi)).collect();
     if !others.is_empty() {
-        return Err(ComponentError::MixedVersions { imports: names(others.into_iter()) });
+        let exported = abi.to_string();
+        return Err(ComponentError::MixedVersions { exported, imports: names(others.into_iter()) });
     }
     let foreign: Vec<&str> = foreign.into_iter().filter(|name| met_at(name).is_none()).collect();
     if foreign.is_empty() {
@@ -169,9 +177,9 @@ fn is_interface(name: &str, interface: &str) -> bool {
     rest.is_some_and(|rest| rest.starts_with('@'))
 }
 
-/// Whether the import `name` has a version that this host supports.
-fn is_known(name: &str) -> bool {
-    name.rsplit_once('@').is_some_and(|(_, found)| AbiVersion::ALL.iter().any(|version| version.as_str() == found))
+/// Whether the import `name` has this version.
+fn is_of_version(name: &str, abi: AbiVersion) -> bool {
+    name.rsplit_once('@').is_some_and(|(_, found)| found == abi.as_str())
 }
 
 fn shown(name: &str) -> String {
@@ -227,30 +235,31 @@ mod tests {
     fn the_version_is_chosen_by_the_exact_name_of_an_export() {
         let chosen = |entry: &str| choose_entry(&["init", entry]);
         assert_eq!(chosen("windlass:plugin/reconciler@0.2.0"), Ok((EntryPoint::Reconciler, AbiVersion::V0_2_0)));
-        assert_eq!(chosen("windlass:plugin/composer@0.2.0"), Ok((EntryPoint::Composer, AbiVersion::V0_2_0)));
+        assert_eq!(chosen("windlass:plugin/composer@0.3.0"), Ok((EntryPoint::Composer, AbiVersion::V0_3_0)));
     }
 
     #[test]
-    fn the_error_about_another_version_names_both_versions() {
-        let newer = choose_entry(&["windlass:plugin/reconciler@0.3.0"]).expect_err("unknown").to_string();
-        assert!(
-            newer.contains("reconciler@0.3.0") && newer.contains("0.2.0") && newer.contains("newer windlass"),
-            "{newer}"
-        );
+    fn another_version_names_both() {
+        let newer = choose_entry(&["windlass:plugin/reconciler@0.4.0"]).expect_err("unknown").to_string();
+        for part in ["reconciler@0.4.0", "0.2.0, 0.3.0", "newer windlass"] {
+            assert!(newer.contains(part), "{part} is missing in {newer}");
+        }
         let older = choose_entry(&["windlass:plugin/composer@0.0.9"]).expect_err("unknown").to_string();
         assert!(older.contains("current SDK"), "{older}");
     }
 
     #[test]
     fn imports_of_another_version_than_the_export_are_reported_first() {
-        let of = |names: &[&str]| check_names(names.to_vec(), EntryPoint::Composer).map_err(|error| error.to_string());
-        let mixed = of(&["windlass:plugin/log@0.1.0", "windlass:plugin/clock@0.2.0", "windlass:plugin/live@0.1.0"]);
+        let of = |names: &[&str]| {
+            check_names(names.to_vec(), EntryPoint::Composer, AbiVersion::V0_3_0).map_err(|error| error.to_string())
+        };
+        let mixed = of(&["windlass:plugin/log@0.1.0", "windlass:plugin/clock@0.3.0", "windlass:plugin/live@0.2.0"]);
         let mixed = mixed.expect_err("its parts do not fit each other");
-        for part in ["version 0.2.0", "`windlass:plugin/log@0.1.0`, `windlass:plugin/live@0.1.0`", "with one"] {
+        for part in ["version 0.3.0", "`windlass:plugin/log@0.1.0`, `windlass:plugin/live@0.2.0`", "with one"] {
             assert!(mixed.contains(part), "{part} is missing in {mixed}");
         }
         assert!(!mixed.contains("clock"), "{mixed}");
-        assert_eq!(of(&["windlass:plugin/types@0.2.0", "windlass:plugin/log@0.2.0"]), Ok(()));
+        assert_eq!(of(&["windlass:plugin/types@0.3.0", "windlass:plugin/log@0.3.0"]), Ok(()));
     }
 
     #[test]
@@ -258,7 +267,7 @@ mod tests {
         let both = choose_entry(&["windlass:plugin/composer@0.2.0", "windlass:plugin/reconciler@0.2.0"]);
         assert!(matches!(both, Err(ComponentError::Ambiguous { .. })));
         let none = choose_entry(&["wasi:cli/run@0.2.0"]).expect_err("no entry").to_string();
-        for part in ["wasi:cli/run@0.2.0", "reconciler@0.2.0", "composer@0.2.0"] {
+        for part in ["wasi:cli/run@0.2.0", "reconciler@0.3.0", "composer@0.3.0"] {
             assert!(none.contains(part), "{part} is missing in {none}");
         }
     }

@@ -296,15 +296,15 @@ mod tests {
     fn imports_and_exports_are_those_of_the_outermost_component() {
         let made = contents(
             r#"(component
-                (import "windlass:plugin/log@0.2.0" (instance))
+                (import "windlass:plugin/log@0.3.0" (instance))
                 (component $inner (import "of:the/inner" (instance)))
                 (core module (import "env" "x" (func)))
                 (component $empty)
                 (instance $reconciler (instantiate $empty))
-                (export "windlass:plugin/reconciler@0.2.0" (instance $reconciler)))"#,
+                (export "windlass:plugin/reconciler@0.3.0" (instance $reconciler)))"#,
         );
-        assert_eq!(made.imports, ["windlass:plugin/log@0.2.0"]);
-        assert_eq!(made.exports, ["windlass:plugin/reconciler@0.2.0"]);
+        assert_eq!(made.imports, ["windlass:plugin/log@0.3.0"]);
+        assert_eq!(made.exports, ["windlass:plugin/reconciler@0.3.0"]);
         let core =
             contents(r#"(module (import "wasi_snapshot_preview1" "fd_write" (func)) (memory (export "memory") 1))"#);
         assert_eq!((core.kind, core.imports.len(), &*core.exports[0]), (FileKind::CoreModule, 1, "memory"));

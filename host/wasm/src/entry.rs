@@ -5,7 +5,7 @@
 pub(crate) enum Export {
     /// The entry point, together with `describe`.
     Entry,
-    /// `map`, an optional export of a reconciler.
+    /// `map` and `matches`, an optional export of a reconciler.
     Mapper,
     /// `customize`, an optional export of a composer.
     Customize,

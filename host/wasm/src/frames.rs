@@ -87,7 +87,7 @@ mod tests {
             "_ZN4shop5scale17h0123456789abcdefE",
             "_ZN57_$LT$shop..Plugin$u20$as$u20$windlass_sdk..Reconciler$GT$9reconcile17h0123456789abcdefE",
             "windlass_sdk::entry::reconcile",
-            "windlass:plugin/reconciler@0.2.0#reconcile",
+            "windlass:plugin/reconciler@0.3.0#reconcile",
         ];
         let reads = "; in shop::scale ← <shop::Plugin as windlass_sdk::Reconciler>::reconcile \
                      (and 5 of the SDK and the runtime)";
@@ -98,8 +98,8 @@ mod tests {
     fn without_names_the_innermost_functions_are_shown() {
         assert_eq!(summary_of(&["function 179", "function 3"]), "; in function 179 ← function 3");
         let inlined =
-            ["core::panicking::panic", "windlass_sdk::entry::reconcile", "windlass:plugin/reconciler@0.2.0#reconcile"];
-        let reads = "; in windlass_sdk::entry::reconcile ← windlass:plugin/reconciler@0.2.0#reconcile (and 1 of the SDK and the runtime)";
+            ["core::panicking::panic", "windlass_sdk::entry::reconcile", "windlass:plugin/reconciler@0.3.0#reconcile"];
+        let reads = "; in windlass_sdk::entry::reconcile ← windlass:plugin/reconciler@0.3.0#reconcile (and 1 of the SDK and the runtime)";
         assert_eq!(summary_of(&inlined), reads);
         assert_eq!(summary_of(&["core::panicking::panic"]), "; in core::panicking::panic");
         assert_eq!(summary_of(&["core::panicking::panic", "abort"]), "; in abort (and 1 of the SDK and the runtime)");

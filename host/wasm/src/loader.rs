@@ -8,9 +8,10 @@ use std::time::Duration;
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 use serde_json::Value;
-use windlass_manifest::{Manifest, ManifestError, is_dns_label};
+use windlass_manifest::{Manifest, ManifestError, OptionalExports, is_dns_label};
 
-use crate::abi::v0_2_0;
+use crate::abi::linked::LinkedPlugin;
+use crate::call_fields::CallFields;
 use crate::component::{check_imports, entry, functions, imports};
 use crate::counters::PluginCounters;
 use crate::load_error::{LoadError, LoadProblem, explained};
@@ -92,8 +93,8 @@ async fn plugin(
 ) -> Result<Arc<Plugin>, LoadProblem> {
     let Obtained { component, digest, script, size, manifest: known, kept, unimproved } = obtained;
     let (entry, abi) = entry(&shared.engine, &component)?;
-    check_imports(&shared.engine, &component, entry)?;
-    let linked = shared.linker.link(&component, entry, script);
+    check_imports(&shared.engine, &component, entry, abi)?;
+    let linked = shared.linker.link(&component, entry, abi, script);
     let code = Arc::new(linked.map_err(|error| LoadProblem::Link { abi, reason: explained(&error) })?);
     let answer = match &known {
         Some(text) => serde_json::from_str(text).map_err(ManifestError::NotJson)?,
@@ -101,7 +102,10 @@ async fn plugin(
     };
     let text = (known.is_none() && kept.pinned.is_some()).then(|| answer.to_string());
     let manifest = Manifest::from_value(answer)?;
-    manifest.check_entry(entry, code.has_optional())?;
+    let optional = code.has_optional();
+    let exports =
+        OptionalExports { version: abi.as_str(), relations: optional, matches: optional && abi.has_matches() };
+    manifest.check_entry(entry, exports)?;
     if let Some(text) = text {
         keep_manifest(shared, &digest, text).await?;
     }
@@ -117,6 +121,7 @@ async fn plugin(
         entry,
         imports: imports(&shared.engine, &component),
         functions: functions(&shared.engine, &component),
+        call_fields: CallFields::of(&manifest),
         manifest,
         counters: Arc::new(PluginCounters::new(&shared.limits)),
         code: RwLock::new(Code { linked: code, pinned: kept.pinned }),
@@ -148,7 +153,7 @@ fn plugin_name(path: &Path) -> Result<String, LoadProblem> {
 }
 
 /// Calls `describe` in both worlds, and returns the answer if it is the same in both.
-async fn describe(shared: &Arc<Shared>, code: &Arc<v0_2_0::LinkedPlugin>) -> Result<Value, LoadProblem> {
+async fn describe(shared: &Arc<Shared>, code: &Arc<LinkedPlugin>) -> Result<Value, LoadProblem> {
     let mut answers = Vec::with_capacity(WORLDS.len());
     for (now, seed) in WORLDS {
         let world = DescribeWorld { now, random: StdRng::seed_from_u64(seed) };

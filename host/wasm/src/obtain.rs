@@ -206,8 +206,8 @@ fn compiled(
         if is_the_machines { LoadProblem::Host(why) } else { LoadProblem::NoRoom(why) }
     })?;
     // A file that is not a plugin is not worth storing.
-    let (entry, _) = entry(&shared.engine, &component)?;
-    check_imports(&shared.engine, &component, entry)?;
+    let (entry, abi) = entry(&shared.engine, &component)?;
+    check_imports(&shared.engine, &component, entry, abi)?;
     let (size, digest) = (bytes.len() as u64, digests.file.clone());
     let kept = shared.artefacts.as_ref().and_then(|them| them.keep(&shared.engine, (digests, effort), &code, size));
     if let Some(found) = kept {

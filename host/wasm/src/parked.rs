@@ -15,7 +15,7 @@ use windlass_core::call::ports::CallContext;
 use windlass_core::rights::grants::Grants;
 use windlass_core::secret::confidential::Confidential;
 
-use crate::abi::v0_2_0::{Instance, LinkedPlugin};
+use crate::abi::linked::{Instance, LinkedPlugin};
 use crate::counters::PluginCounters;
 use crate::memory::IdleMemory;
 use crate::state::CallState;

@@ -7,85 +7,24 @@ use std::time::{Duration, Instant};
 use futures::FutureExt as _;
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
-use windlass_core::cache::mapping::Target;
-use windlass_core::cache::related::RelatedRule;
-use windlass_core::call::compose::Composition;
 use windlass_core::call::ports::{CallContext, Ports, Reads};
 use windlass_core::queue::outcome::CallResult;
 use windlass_manifest::{EntryPoint, Manifest};
 
-use crate::abi::{AbiVersion, v0_2_0};
+use crate::abi::AbiVersion;
+use crate::abi::linked::LinkedPlugin;
 use crate::artefacts::Pinned;
+use crate::call::answer::{MapperQuestion, TargetsOf, WhichCount};
 use crate::call::{self, Callee};
+use crate::call_fields::CallFields;
+use crate::called::{Called, Composed, Customized, Mapped, Matched};
 use crate::counters::{PluginCounters, PluginStats};
 use crate::cpu::CpuTime;
 use crate::load_error::LoadProblem;
-use crate::memory::Held;
 use crate::obtain::{Obtained, Unimproved, improve};
 use crate::request::{CallLimits, ChangeBatch, CompositionRequest, Request};
 use crate::sandbox::{Shared, TaskError};
 use crate::trap::Stopped;
-
-/// A call that has ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Called {
-    pub result: CallResult,
-    /// The processor time that the call used on the guest's thread.
-    pub cpu: Duration,
-    /// Whether the plugin was called. If not, the host knew the result without a call, and the result says nothing
-    /// about the plugin.
-    pub made: bool,
-    /// The call succeeded, but the object, which is being deleted, must keep its finalizer, because its composer has
-    /// not released it.
-    pub keeps_finalizer: bool,
-}
-
-impl Called {
-    /// A call that was made and used `cpu`.
-    #[must_use]
-    pub fn made(result: CallResult, cpu: Duration) -> Self {
-        Self { result, cpu, made: true, keeps_finalizer: false }
-    }
-
-    /// A call that was not made, because the host knew the result without it.
-    #[must_use]
-    pub fn not_made(result: CallResult) -> Self {
-        Self { result, cpu: Duration::ZERO, made: false, keeps_finalizer: false }
-    }
-}
-
-/// A call of `compose` that has ended.
-#[derive(Debug)]
-pub struct Composed {
-    /// The plugin's answer. The error is the result of a failed call.
-    pub answer: Result<Composition, CallResult>,
-    /// The processor time that the call used on the guest's thread.
-    pub cpu: Duration,
-    /// The remaining wall time, for the consequences of the answer.
-    pub left: Duration,
-    /// The memory of all guests that the answer takes while it is used. `None` if there is no answer.
-    pub held: Option<Held>,
-}
-
-/// A call of `map` that has ended.
-#[derive(Debug)]
-pub struct Mapped {
-    /// The targets of each change. The error says why there are none.
-    pub answer: Result<Vec<Vec<Target>>, String>,
-    /// The processor time that the call used on the guest's thread.
-    pub cpu: Duration,
-}
-
-/// A call of `customize` that has ended.
-#[derive(Debug)]
-pub struct Customized {
-    /// The rules. The error is the result of a failed call.
-    pub answer: Result<Vec<RelatedRule>, CallResult>,
-    /// The processor time that the call used on the guest's thread.
-    pub cpu: Duration,
-    /// The remaining wall time, for the consequences of the answer.
-    pub left: Duration,
-}
 
 /// One generation of a plugin: the bytes of a file at one time. Its calls may run concurrently, each in its own
 /// instance.
@@ -100,6 +39,7 @@ pub struct Plugin {
     pub(crate) imports: Vec<String>,
     pub(crate) functions: Vec<String>,
     pub(crate) manifest: Manifest,
+    pub(crate) call_fields: CallFields,
     pub(crate) counters: Arc<PluginCounters>,
     pub(crate) code: RwLock<Code>,
     pub(crate) was_cached: bool,
@@ -118,7 +58,7 @@ pub(crate) struct Improvement {
 /// The code to call. Better code for the same component may replace it; a call continues with the code that it began
 /// with.
 pub(crate) struct Code {
-    pub(crate) linked: Arc<v0_2_0::LinkedPlugin>,
+    pub(crate) linked: Arc<LinkedPlugin>,
     /// Keeps the cache's file in use. `None` if it is not cached.
     pub(crate) pinned: Option<Arc<Pinned>>,
 }
@@ -193,7 +133,7 @@ impl Plugin {
         self.entry == EntryPoint::Composer || self.imports.iter().any(is_writes)
     }
 
-    /// The functions that the plugin imports from `windlass:plugin`. An interpreter imports all of them.
+    /// The functions of `windlass:plugin` that the plugin imports, such as `cache.get`. An interpreter imports all.
     #[must_use]
     pub fn functions(&self) -> &[String] {
         &self.functions
@@ -241,7 +181,7 @@ impl Plugin {
         let task = async {
             let code = self.code();
             let callee = self.callee(&code, &limits, &cpu);
-            cpu.metered(call::reconcile(&callee, &request, world)).await
+            cpu.metered(async { call::reconcile(&callee, &self.call_fields.cut(request)?, world).await }).await
         };
         let result = ended(self.shared.run(&cpu_permit, task).await).unwrap_or_else(|stopped| stopped);
         Called::made(result, cpu.used())
@@ -261,7 +201,8 @@ impl Plugin {
         let task = async {
             let code = self.code();
             let callee = self.callee(&code, &limits, &cpu);
-            cpu.metered(call::answer::compose(&callee, &request, world)).await
+            cpu.metered(async { call::answer::compose(&callee, &self.call_fields.cut_parent(request)?, world).await })
+                .await
         };
         match ended(self.shared.run(&cpu_permit, task).await) {
             Ok((answer, left, held)) => Composed { answer, cpu: cpu.used(), left, held: Some(held) },
@@ -277,20 +218,45 @@ impl Plugin {
         call: Arc<CallContext>,
         limits: CallLimits,
     ) -> Mapped {
+        let (answer, cpu) = self.ask_mapper(TargetsOf(batch), "map", reads, call, limits).await;
+        Mapped { answer, cpu }
+    }
+
+    /// Calls `matches`, as [`Self::map`] calls `map`. A plugin of a version without it answers with an error; its
+    /// manifest is refused if it asks for it.
+    pub async fn matches(
+        self: &Arc<Self>,
+        batch: ChangeBatch,
+        reads: Arc<dyn Reads>,
+        call: Arc<CallContext>,
+        limits: CallLimits,
+    ) -> Matched {
+        let (answer, cpu) = self.ask_mapper(WhichCount(batch), "matches", reads, call, limits).await;
+        Matched { answer, cpu }
+    }
+
+    async fn ask_mapper<A, Q: MapperQuestion<A>>(
+        &self,
+        question: Q,
+        export: &'static str,
+        reads: Arc<dyn Reads>,
+        call: Arc<CallContext>,
+        limits: CallLimits,
+    ) -> (Result<A, String>, Duration) {
         let cpu = CpuTime::default();
-        let seed = call::answer::seed_of_watch(&batch);
+        let seed = call::answer::seed_of_watch(question.batch());
         let cpu_permit = call.cpu_permit.clone();
-        let world = call::answer::world("map", Some(reads), seed, call, self.counters.clone(), limits.replay);
+        let world = call::answer::world(export, Some(reads), seed, call, self.counters.clone(), limits.replay);
         let task = async {
             let code = self.code();
             let callee = self.callee(&code, &limits, &cpu);
-            cpu.metered(call::answer::map(&callee, &batch, world)).await
+            cpu.metered(call::answer::of_mapper(&callee, &question, world)).await
         };
         let answer = match answer_of(self.shared.run(&cpu_permit, task).await) {
             Ok(answer) => answer,
             Err((reason, message)) => Err(format!("{message} ({reason})")),
         };
-        Mapped { answer, cpu: cpu.used() }
+        (answer, cpu.used())
     }
 
     /// Calls `customize`, as [`Self::reconcile`] calls `reconcile`. The guest can only answer.
@@ -307,27 +273,27 @@ impl Plugin {
         let task = async {
             let code = self.code();
             let callee = self.callee(&code, &limits, &cpu);
-            cpu.metered(call::answer::customize(&callee, &request, world)).await
+            cpu.metered(async { call::answer::customize(&callee, &self.call_fields.cut(request)?, world).await }).await
         };
         let (answer, left) =
             ended(self.shared.run(&cpu_permit, task).await).unwrap_or_else(|stopped| (Err(stopped), Duration::ZERO));
         Customized { answer, cpu: cpu.used(), left }
     }
 
-    fn code(&self) -> Arc<v0_2_0::LinkedPlugin> {
+    fn code(&self) -> Arc<LinkedPlugin> {
         self.code.read().unwrap_or_else(PoisonError::into_inner).linked.clone()
     }
 
     /// Compiles better code for a component that was compiled fast, and uses it from then on.
     pub(crate) fn improve(self: &Arc<Self>, unimproved: Unimproved) {
         let (plugin, shared) = (Arc::downgrade(self), self.shared.clone());
-        let (name, entry, script) = (self.name.clone(), self.entry, self.code().script.clone());
+        let (name, entry, abi, script) = (self.name.clone(), self.entry, self.abi, self.code().script.clone());
         let task = async move {
             let began = Instant::now();
             let better = improve(&shared, unimproved).await.and_then(|obtained| {
                 let Obtained { component, kept, .. } = obtained;
-                let linked = shared.linker.link(&component, entry, script).map_err(|error| {
-                    LoadProblem::Host(format!("the better code does not link, although the quick code did: {error:#}"))
+                let linked = shared.linker.link(&component, entry, abi, script).map_err(|error| {
+                    LoadProblem::Host(format!("the better code does not link as the other did: {error:#}"))
                 })?;
                 Ok(Code { linked: Arc::new(linked), pinned: kept.pinned })
             });
@@ -363,7 +329,7 @@ impl Plugin {
         let _ = ended.wait_for(|ended| *ended).await;
     }
 
-    fn callee<'a>(&'a self, code: &'a Arc<v0_2_0::LinkedPlugin>, limits: &CallLimits, cpu: &'a CpuTime) -> Callee<'a> {
+    fn callee<'a>(&'a self, code: &'a Arc<LinkedPlugin>, limits: &CallLimits, cpu: &'a CpuTime) -> Callee<'a> {
         let shared = &*self.shared;
         Callee {
             shared,

@@ -17,7 +17,7 @@ use tokio_util::task::AbortOnDropHandle;
 use wasmtime::{Engine, PoolingAllocatorMetrics};
 use windlass_core::budget::fair::CpuPermit;
 
-use crate::abi::v0_2_0;
+use crate::abi::linked::Linker;
 use crate::artefacts::Artefacts;
 use crate::compile::Compiler;
 use crate::engine::{self, EngineError};
@@ -133,7 +133,7 @@ impl Sandbox {
         };
         let lot = Arc::new(ParkingLot::new(parked as usize, PLUGIN_PARKED_INSTANCES_MAX));
         let memory = GuestMemory::new(limits.guest_memory(), limits.memory_bytes, lot.clone());
-        let linker = v0_2_0::linker(&engine).map_err(SandboxError::Imports)?;
+        let linker = Linker::new(&engine).map_err(SandboxError::Imports)?;
         let ticker = Ticker::start(engine.clone(), threads.max(1)).map_err(SandboxError::Ticker)?;
         let calls = Semaphore::new(concurrent_calls as usize);
         let artefacts = cache.and_then(|path| open_cache(&path, &engine)).map(Arc::new);
@@ -201,7 +201,7 @@ fn open_cache(path: &Path, engine: &Engine) -> Option<Artefacts> {
 pub(crate) struct Shared {
     pub(crate) limits: Arc<Limits>,
     pub(crate) engine: Engine,
-    pub(crate) linker: v0_2_0::Linker,
+    pub(crate) linker: Linker,
     pub(crate) memory: Arc<GuestMemory>,
     pub(crate) lot: Arc<ParkingLot>,
     pub(crate) compiler: Compiler,

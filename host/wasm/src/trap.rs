@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use wasmtime::{PoolConcurrencyLimitError, Trap, WasmBacktrace};
 
-use crate::abi::v0_2_0::WrongEntryPoint;
+use crate::abi::linked::WrongEntryPoint;
 use crate::frames;
 use crate::limits::{Limit, Overrun};
 use crate::state::{CallState, ForbiddenImport, HostFailed, NoScript};

@@ -33,7 +33,7 @@ async fn a_guest_cannot_forge_a_line() {
     let writer = written.clone();
     tracing_subscriber::fmt().with_writer(move || writer.clone()).with_ansi(false).init();
 
-    let import = r#"(import "windlass:plugin/log@0.2.0" "log" (func $log (param i32 i32 i32 i32 i32)))"#;
+    let import = r#"(import "windlass:plugin/log@0.3.0" "log" (func $log (param i32 i32 i32 i32 i32)))"#;
     // Level 3 is `warn`; the one field is ("v1", "ok<newline>forged").
     let log = "(call $log (i32.const 3) (i32.const 3000) (i32.const 9) (i32.const 3072) (i32.const 1))";
     let data = r#"(data (i32.const 3000) "ok\0aforged") (data (i32.const 3072) "\00\08\00\00\02\00\00\00\b8\0b\00\00\09\00\00\00")"#;

@@ -27,7 +27,7 @@ fn write(target: &str, name: &str, bytes: &[u8]) {
 
 #[tokio::test]
 async fn the_components_that_fuzzing_begins_with_are_small_plugins() {
-    let import = r#"(import "windlass:plugin/log@0.2.0" "log" (func $log (param i32 i32 i32 i32 i32)))"#;
+    let import = r#"(import "windlass:plugin/log@0.3.0" "log" (func $log (param i32 i32 i32 i32 i32)))"#;
     let items = "(table $t 4 funcref) (elem (i32.const 0) func $f $f) (global $g (mut i64) (i64.const 7))
         (func $f (param i32) (result i32)
           (if (result i32) (i32.eqz (local.get 0)) (then (i32.const 1)) (else

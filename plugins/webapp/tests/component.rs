@@ -18,7 +18,7 @@ fn contains(bytes: &[u8], text: &str) -> bool {
 fn the_component_imports_nothing_of_wasi() {
     let component = component();
     // The component contains the names of imports as plain text.
-    assert!(contains(&component, "windlass:plugin/writes@0.2.0"));
+    assert!(contains(&component, "windlass:plugin/writes@0.3.0"));
     assert!(!contains(&component, "wasi"));
 }
 

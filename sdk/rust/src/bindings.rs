@@ -22,11 +22,11 @@ pub mod composer {
         runtime_path: "::windlass_sdk::bindings::wit_bindgen::rt",
         additional_derives: [PartialEq],
         with: {
-            "windlass:plugin/types@0.2.0": ::windlass_sdk::bindings::windlass::plugin::types,
-            "windlass:plugin/log@0.2.0": ::windlass_sdk::bindings::windlass::plugin::log,
-            "windlass:plugin/clock@0.2.0": ::windlass_sdk::bindings::windlass::plugin::clock,
-            "windlass:plugin/random@0.2.0": ::windlass_sdk::bindings::windlass::plugin::random,
-            "windlass:plugin/config@0.2.0": ::windlass_sdk::bindings::windlass::plugin::config,
+            "windlass:plugin/types@0.3.0": ::windlass_sdk::bindings::windlass::plugin::types,
+            "windlass:plugin/log@0.3.0": ::windlass_sdk::bindings::windlass::plugin::log,
+            "windlass:plugin/clock@0.3.0": ::windlass_sdk::bindings::windlass::plugin::clock,
+            "windlass:plugin/random@0.3.0": ::windlass_sdk::bindings::windlass::plugin::random,
+            "windlass:plugin/config@0.3.0": ::windlass_sdk::bindings::windlass::plugin::config,
         },
     });
 }
@@ -34,26 +34,26 @@ pub mod composer {
 /// The optional export `mapper` of a reconciler.
 pub mod mapper {
     wit_bindgen::generate!({
-        inline: "package windlass:sdk-mapper; world maps { export windlass:plugin/mapper@0.2.0; }",
+        inline: "package windlass:sdk-mapper; world maps { export windlass:plugin/mapper@0.3.0; }",
         world: "windlass:sdk-mapper/maps",
         path: "../../wit",
         pub_export_macro: true,
         runtime_path: "::windlass_sdk::bindings::wit_bindgen::rt",
         additional_derives: [PartialEq],
-        with: { "windlass:plugin/types@0.2.0": ::windlass_sdk::bindings::windlass::plugin::types },
+        with: { "windlass:plugin/types@0.3.0": ::windlass_sdk::bindings::windlass::plugin::types },
     });
 }
 
 /// The optional export `customize` of a composer.
 pub mod customize {
     wit_bindgen::generate!({
-        inline: "package windlass:sdk-customize; world customizes { export windlass:plugin/customize@0.2.0; }",
+        inline: "package windlass:sdk-customize; world customizes { export windlass:plugin/customize@0.3.0; }",
         world: "windlass:sdk-customize/customizes",
         path: "../../wit",
         pub_export_macro: true,
         runtime_path: "::windlass_sdk::bindings::wit_bindgen::rt",
         additional_derives: [PartialEq],
-        with: { "windlass:plugin/types@0.2.0": ::windlass_sdk::bindings::windlass::plugin::types },
+        with: { "windlass:plugin/types@0.3.0": ::windlass_sdk::bindings::windlass::plugin::types },
     });
 }
 

@@ -6,6 +6,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::bindings::composer::exports::windlass::plugin::composer;
+use crate::bindings::windlass::plugin::types::Requeue;
 use crate::error::JsonError;
 use crate::events::Event;
 use crate::json::read;
@@ -160,7 +161,7 @@ pub struct Composition {
     children: Vec<String>,
     status: Option<String>,
     events: Vec<Event>,
-    requeue_after_ms: Option<u32>,
+    requeue: Option<Requeue>,
     allow_empty: bool,
     finalized: bool,
     /// The first object that failed to serialize. The error is returned at the end of the call, so that building needs
@@ -202,7 +203,14 @@ impl Composition {
 
     /// Calls the composer again after this time, even if nothing changes. The time is limited to 24 days.
     pub fn requeue_after(mut self, delay: Duration) -> Self {
-        self.requeue_after_ms = Some(milliseconds(delay));
+        self.requeue = Some(Requeue::AfterMs(milliseconds(delay)));
+        self
+    }
+
+    /// Calls the composer again after the parent's backoff, which grows with each such response in a row, even if
+    /// nothing changes. This is not a failure.
+    pub fn requeue_with_backoff(mut self) -> Self {
+        self.requeue = Some(Requeue::Backoff);
         self
     }
 
@@ -241,8 +249,8 @@ impl TryFrom<Composition> for composer::Composition {
     type Error = JsonError;
 
     fn try_from(composition: Composition) -> Result<Self, JsonError> {
-        let Composition { children, status, events, requeue_after_ms, allow_empty, finalized, error } = composition;
-        error.map_or(Ok(Self { children, status, events, requeue_after_ms, allow_empty, finalized }), Err)
+        let Composition { children, status, events, requeue, allow_empty, finalized, error } = composition;
+        error.map_or(Ok(Self { children, status, events, requeue, allow_empty, finalized }), Err)
     }
 }
 
@@ -308,7 +316,7 @@ mod tests {
             children: vec![object("Secret", "shop").to_string()],
             status: Some(r#"{"ready":true}"#.into()),
             events: vec![Event::normal("Made", "Make", "a secret")],
-            requeue_after_ms: Some(1_000),
+            requeue: Some(Requeue::AfterMs(1_000)),
             allow_empty: true,
             finalized: true,
         };

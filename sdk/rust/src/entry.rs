@@ -53,6 +53,14 @@ pub fn map<P: Mapper>(batch: mapper::ChangeBatch) -> Result<Vec<Vec<mapper::Targ
     changes.into_iter().map(targets).collect()
 }
 
+/// Asks a reconciler which changes of a batch count.
+pub fn matches<P: Mapper>(batch: mapper::ChangeBatch) -> Result<Vec<bool>, String> {
+    report_panics();
+    let mapper::ChangeBatch { watch, changes, .. } = batch;
+    let counts = |change| P::matches(&watch, &Change::from(change)).map_err(|failures| failures.to_string());
+    changes.into_iter().map(counts).collect()
+}
+
 /// Asks a composer which objects are related to a parent.
 pub fn customize<P: Customize>(request: types::Request) -> Result<Vec<customize::RelatedRule>, Vec<types::Failure>> {
     report_panics();

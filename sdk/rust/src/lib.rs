@@ -138,11 +138,15 @@ pub trait Composer {
     fn compose(request: CompositionRequest) -> Result<Composition, Failures>;
 }
 
-/// A mapping in a reconciler's code, for relations that no mapping of the manifest can express.
+/// Decisions about changes in a reconciler's code, for watches that no predicate or mapping of the manifest fits.
 ///
-/// It may use [`config`](mod@config), [`log`], [`clock`] and [`random`], and read [`cache`]. Each change is mapped only
-/// once, so also map the objects that the mapper reads. A mapper has no primary, so its reads must name the namespace,
-/// and must not select owned objects.
+/// Implement [`matches`](Self::matches) for watches with
+/// [`code_predicate`](crate::manifest::Watch::code_predicate), and [`map`](Self::map) for those that the manifest maps
+/// by [`Mapping::Mapper`](crate::manifest::Mapping::Mapper).
+///
+/// Both may read [`cache`] and [`config`](mod@config), and call [`log`], [`clock`] and [`random`] besides. The host asks
+/// about each change once, so give the objects that a mapper reads a mapping, too. A mapper has no primary: it names the
+/// namespace of what it reads, and lists nothing that is owned.
 ///
 /// ```
 /// use serde_json::Value;
@@ -181,9 +185,17 @@ pub trait Composer {
 /// # fn main() {}
 /// ```
 pub trait Mapper: Reconciler {
-    /// Returns the primaries that a change in the watch of this name concerns. After an error or a panic, every primary
-    /// runs.
-    fn map(watch: &str, change: &Change) -> Result<Vec<Target>, Failures>;
+    /// Whether a change in the watch of this name counts. The host asks about new objects, the objects of first lists,
+    /// and updates that pass the watch's predicates; deletions always count. After an error or a panic the change
+    /// counts.
+    fn matches(_watch: &str, _change: &Change) -> Result<bool, Failures> {
+        Ok(true)
+    }
+
+    /// The primaries that a change in the watch of this name concerns. After an error or a panic every primary runs.
+    fn map(watch: &str, _change: &Change) -> Result<Vec<Target>, Failures> {
+        Err(Failures::terminal(format!("the manifest maps the watch {watch:?} by `Mapper`, which has no `map`")))
+    }
 }
 
 /// Relations in a composer's code, for relations that no mapping of the manifest can express.
@@ -328,6 +340,12 @@ macro_rules! mapper {
             struct Component;
 
             impl $crate::bindings::mapper::exports::windlass::plugin::mapper::Guest for Component {
+                fn matches(
+                    batch: $crate::bindings::mapper::exports::windlass::plugin::mapper::ChangeBatch,
+                ) -> ::std::result::Result<::std::vec::Vec<bool>, ::std::string::String> {
+                    $crate::entry::matches::<$plugin>(batch)
+                }
+
                 fn map(
                     batch: $crate::bindings::mapper::exports::windlass::plugin::mapper::ChangeBatch,
                 ) -> ::std::result::Result<
@@ -345,8 +363,10 @@ macro_rules! mapper {
 
             // As in `export_guest!`.
             #[cfg(not(target_arch = "wasm32"))]
-            const _: &dyn ::std::any::Any =
-                &<Component as $crate::bindings::mapper::exports::windlass::plugin::mapper::Guest>::map;
+            const _: &dyn ::std::any::Any = &(
+                <Component as $crate::bindings::mapper::exports::windlass::plugin::mapper::Guest>::matches,
+                <Component as $crate::bindings::mapper::exports::windlass::plugin::mapper::Guest>::map,
+            );
         };
     };
 }

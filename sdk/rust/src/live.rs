@@ -15,7 +15,7 @@ use crate::native::live as host;
 use crate::object::{ObjectKind, ObjectRef};
 use crate::pages::{self, Page, Pages};
 
-pub use live::ServedKind;
+pub use live::{ListedKind, ServedKind};
 pub use log::Log;
 
 const WHAT: &str = "an object";
@@ -72,6 +72,12 @@ pub fn log(pod: ObjectRef) -> Log {
 /// needs no right, and counts as a read.
 pub fn served(api_version: &str, kind: &str) -> Result<Option<ServedKind>, Error> {
     Ok(host::served(&ObjectKind::new(api_version, kind))?)
+}
+
+/// All kinds that the API server serves, each once, ordered by group and kind. It needs no right, and counts as a read.
+/// A kind that has just been installed may be missing for some seconds.
+pub fn kinds() -> Result<Vec<ListedKind>, Error> {
+    Ok(host::kinds()?)
 }
 
 /// Lists the objects of a kind, by default all.

@@ -17,6 +17,9 @@ pub enum Outcome {
     Done,
     /// Run again after this many milliseconds, which is not a failure.
     RequeueAfter(u32),
+    /// Run again after the key's backoff, which grows with each such outcome in a row; this is not a failure. These
+    /// attempts are not counted, so the host never gives the key up.
+    RequeueBackoff,
 }
 
 impl Outcome {
@@ -29,11 +32,12 @@ impl Outcome {
 
 impl From<Outcome> for reconciler::Outcome {
     fn from(outcome: Outcome) -> Self {
-        let requeue_after_ms = match outcome {
+        let requeue = match outcome {
             Outcome::Done => None,
-            Outcome::RequeueAfter(ms) => Some(ms),
+            Outcome::RequeueAfter(ms) => Some(types::Requeue::AfterMs(ms)),
+            Outcome::RequeueBackoff => Some(types::Requeue::Backoff),
         };
-        Self { requeue_after_ms }
+        Self { requeue }
     }
 }
 
@@ -91,7 +95,7 @@ impl Request {
     }
 
     /// The primary as cached when the call began. `None` if it is not in the watch's scope, usually because it was
-    /// deleted.
+    /// deleted. If its watch has [`call_fields`](crate::manifest::Watch::call_fields), only these fields of it.
     pub fn object<T: DeserializeOwned>(&self) -> Result<Option<T>, JsonError> {
         self.object.as_deref().map(|text| json::read("the primary", text)).transpose()
     }
@@ -127,7 +131,15 @@ mod tests {
     }
 
     #[test]
-    fn a_long_delay_is_limited() {
+    fn an_outcome_says_when_the_key_runs_again() {
+        let requeue = |outcome: Outcome| reconciler::Outcome::from(outcome).requeue;
+        assert_eq!(requeue(Outcome::Done), None);
+        assert_eq!(requeue(Outcome::RequeueAfter(50)), Some(types::Requeue::AfterMs(50)));
+        assert_eq!(requeue(Outcome::RequeueBackoff), Some(types::Requeue::Backoff));
+    }
+
+    #[test]
+    fn a_delay_that_is_too_long_is_cut() {
         assert_eq!(Outcome::requeue_after(Duration::from_millis(50)), Outcome::RequeueAfter(50));
         assert_eq!(Outcome::requeue_after(Duration::MAX), Outcome::RequeueAfter(2_147_483_647));
     }

@@ -165,6 +165,7 @@ impl Write {
             dry_run: false,
             field_validation: FieldValidation::Strict,
             manager_suffix: None,
+            fields: None,
         };
         let body = serde_json::to_string(body).map_err(|error| JsonError::new("an object to write", error));
         Self { change, body, options }
@@ -217,6 +218,13 @@ impl Write {
     /// has applied.
     pub fn manager_suffix(mut self, suffix: impl Into<String>) -> Self {
         self.options.manager_suffix = Some(suffix.into());
+        self
+    }
+
+    /// Returns only the object's identity and the values at these JSON pointers, in their places. Without it, the whole
+    /// object is returned.
+    pub fn fields(mut self, pointers: &[&str]) -> Self {
+        self.options.fields = Some(pointers.iter().map(|&pointer| pointer.to_owned()).collect());
         self
     }
 

@@ -37,6 +37,8 @@ fn full_manifest() -> Manifest {
         .predicate(Predicate::Annotations)
         .predicate(Predicate::Fields { pointers: pointers() })
         .predicate(Predicate::and([Predicate::Labels.negated(), Predicate::Generation]))
+        .code_predicate()
+        .call_fields(["/spec"])
         .named("things")
         .without_no_op_skip();
     let secrets = || Watch::of("v1", "Secret").projection(Projection::Metadata);

@@ -124,7 +124,7 @@ fn rust() -> anyhow::Result<Vec<u8>> {
 
 /// A guest that reads the same `ConfigMap` repeatedly, and traps if a read fails.
 fn reading() -> Vec<u8> {
-    let imports = r#"(import "windlass:plugin/cache@0.2.0" "get" (func $get (param i32 i32)))"#;
+    let imports = r#"(import "windlass:plugin/cache@0.3.0" "get" (func $get (param i32 i32)))"#;
     let get = "(call $get (i32.const 3072) (i32.const 1024))";
     // The first byte is that of the result; the fifth is that of the option inside it.
     let check = "(if (i32.load8_u (i32.const 1024)) (then unreachable))

@@ -220,10 +220,10 @@ fn write(name: &str, directory: &Path) -> anyhow::Result<()> {
     let labelled = format!(r#"{primary},"labelSelector":"hostile=true""#);
     let manifest =
         MANIFEST.replacen(r#""name":"guest""#, &format!(r#""name":"{name}""#), 1).replacen(primary, &labelled, 1);
-    let imports = r#"(import "windlass:plugin/cache@0.2.0" "get" (func $get (param i32 i32)))"#;
-    // The guest asks for the next call at once: the answer is at 512, and after the byte of the result comes the byte
-    // of the outcome. The arguments of its read are at 3072: the addresses and lengths of the kind and the name, whose
-    // texts are at 2048.
+    let imports = r#"(import "windlass:plugin/cache@0.3.0" "get" (func $get (param i32 i32)))"#;
+    // It asks to be called again at once: in the answer at 512, after the byte of the result, stands that of the
+    // outcome. At 3072 are the arguments of its read: the kind and the name, as addresses and lengths, of the texts at
+    // 2048.
     let items = r#"(data (i32.const 516) "\01")
         (data (i32.const 3084) "\00\08\00\00\02\00\00\00\02\08\00\00\09\00\00\00")
         (data (i32.const 3112) "\00\08\00\00\04\00\00\00")"#;

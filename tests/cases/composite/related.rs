@@ -21,6 +21,7 @@ async fn a_life(kind: Kind) -> anyhow::Result<()> {
     stage.objects().apply(&secret("two", "Mg==")).await?;
     let asking = |rules: Value| json!({"rules": rules, "copy": true});
     stage.answer(asking(json!([{"names": ["one"]}]))).await?;
+    // Without the labels, which are not among the fields that the manifest asks for.
     stage.sees("ConfigMap", "copied", |it| related(it) == r#""Secret" one {"value":"MQ=="}"#).await?;
     // A change of a related object composes the parent again.
     stage.objects().apply(&secret("one", "MTE=")).await?;

@@ -18,6 +18,7 @@ on_both_servers!(
     what_the_server_refuses_to_read,
     what_cannot_be_asked_of_the_server,
     a_page_token_that_is_too_old,
+    the_kinds_that_the_server_serves,
 );
 
 fn get(target: &Value) -> Value {
@@ -180,4 +181,26 @@ async fn a_page_token_that_is_too_old(kind: Kind) -> anyhow::Result<()> {
         Ok(())
     })
     .await
+}
+
+async fn the_kinds_that_the_server_serves(kind: Kind) -> anyhow::Result<()> {
+    let lab = Lab::start(kind).await?;
+    let call = lab.run([json!({"call": "live.kinds"})]).await?;
+    let listed = call.ok(1).as_array().expect("a list").clone();
+    let of = |name: &str| listed.iter().filter(|it| it["kind"] == name).cloned().collect::<Vec<_>>();
+    let [maps] = &*of("ConfigMap") else { panic!("{:?}", of("ConfigMap")) };
+    assert_eq!(json!([maps["apiVersion"], maps["served"]["resource"]]), json!(["v1", "configmaps"]));
+    assert_eq!(maps["served"]["namespaced"], true);
+    assert!(maps["served"]["verbs"].to_string().contains("deletecollection"), "{maps}");
+    let [deployments] = &*of("Deployment") else { panic!("each kind once: {:?}", of("Deployment")) };
+    assert!(deployments["served"]["subresources"].to_string().contains("scale"), "{deployments}");
+    let [probes] = &*of("Probe") else { panic!("a definition's kind: {:?}", of("Probe")) };
+    assert_eq!(probes["apiVersion"], "tests.windlass.dev/v1");
+    let place = |it: &Value| {
+        let group = it["apiVersion"].as_str()?.split_once('/').map_or("", |(group, _)| group);
+        Some((group.to_owned(), it["kind"].as_str()?.to_owned()))
+    };
+    assert!(listed.iter().map(place).is_sorted(), "{listed:?}");
+    assert_eq!(lab.sent(), 0, "the host asks, for all plugins");
+    Ok(())
 }

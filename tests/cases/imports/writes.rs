@@ -20,6 +20,7 @@ on_both_servers!(
     a_dry_run_changes_nothing,
     unknown_fields_are_treated_as_told,
     a_subresource_is_written_alone,
+    a_write_returns_only_the_fields_that_were_asked_for,
 );
 
 const DEPLOYMENT: (&str, &str) = ("apps/v1", "Deployment");
@@ -368,5 +369,38 @@ async fn a_subresource_is_written_alone(kind: Kind) -> anyhow::Result<()> {
     assert_eq!(now(&lab, "Deployment", "there").await?["spec"]["replicas"], 2);
     assert_eq!(call.ok(3)["status"]["message"], "from the probe");
     assert_eq!(call.error(4, "not-granted")["resource"], "configmaps/ephemeral", "no rule names a subresource like it");
+    Ok(())
+}
+
+async fn a_write_returns_only_the_fields_that_were_asked_for(kind: Kind) -> anyhow::Result<()> {
+    let lab = Lab::start(kind).await?;
+    let object = with_data("part", &json!({"a": "b", "c": "d"}));
+    let only = |fields: Value| json!({"fields": fields});
+    let batch = json!({"op": "apply", "object": object, "options": only(json!(["/data/a"]))});
+    let call = lab
+        .run([
+            write("apply", &object, &only(json!(["/data/a", "/metadata/resourceVersion"]))),
+            write("apply", &object, &only(json!(["/data/c"]))),
+            write("apply", &object, &only(json!([]))),
+            write("update", &object, &json!({"fields": ["/data/a"], "dryRun": true})),
+            json!({"call": "writes.batch", "operations": [batch]}),
+            write("apply", &object, &only(json!(["data"]))),
+            json!({"call": "cache.get", "target": target("part")}),
+        ])
+        .await?;
+    let there = now(&lab, "ConfigMap", "part").await?;
+    let identity = ["name", "namespace", "uid"].map(|field| (field.to_owned(), there["metadata"][field].clone()));
+    let metadata = Value::Object(identity.into_iter().collect());
+    let part = |data: &Value| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data});
+    let mut first = part(&json!({"a": "b"}));
+    first["metadata"]["resourceVersion"] = there["metadata"]["resourceVersion"].clone();
+    assert_eq!(*call.ok(1), first);
+    assert_eq!(*call.ok(2), part(&json!({"c": "d"})), "also if the host sends nothing");
+    let alone = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata});
+    assert_eq!(*call.ok(3), alone);
+    assert_eq!(*call.ok(4), part(&json!({"a": "b"})), "also of a dry run");
+    assert_eq!(call.ok(5)[0]["ok"], part(&json!({"a": "b"})), "also in a batch: {}", call.ok(5));
+    assert!(call.error(6, "invalid")["message"].to_string().contains("JSON pointer"), "{}", call.error(6, "invalid"));
+    assert_eq!(call.ok(7)["data"], there["data"], "the call's own reads have the whole object");
     Ok(())
 }

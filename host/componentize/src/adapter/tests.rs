@@ -4,6 +4,8 @@ use std::error::Error;
 
 use wasmtime::{Caller, Engine, Instance, Linker, Memory, MemoryType, Module, Store, WasmParams, WasmResults};
 
+use crate::world::InterfaceVersion;
+
 type Lines = Vec<(i32, String, Vec<(String, String)>)>;
 type Outcome = Result<(), Box<dyn Error>>;
 
@@ -26,7 +28,7 @@ struct Plugin {
 impl Plugin {
     fn new() -> Result<Self, Box<dyn Error>> {
         let engine = Engine::default();
-        let module = Module::new(&engine, super::core()?)?;
+        let module = Module::new(&engine, super::core(InterfaceVersion::V0_3_0)?)?;
         let mut store = Store::new(&engine, Lines::new());
         let memory = Memory::new(&mut store, MemoryType::new(1, None))?;
         let mut linker = Linker::new(&engine);
@@ -40,7 +42,7 @@ impl Plugin {
             let line = (level, text_of(text, length).expect("UTF-8"), fields);
             caller.data_mut().push(line);
         };
-        linker.func_wrap("windlass:plugin/log@0.2.0", "log", log)?;
+        linker.func_wrap("windlass:plugin/log@0.3.0", "log", log)?;
         let instance = linker.instantiate(&mut store, &module)?;
         Ok(Self { store, memory, instance })
     }

@@ -10,12 +10,12 @@ mod step;
 mod wanted;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde::Deserialize;
 
 use crate::call::ports::Event;
 use crate::object::{ObjectKey, ObjectKind, ObjectRef};
+use crate::queue::outcome::Requeue;
 
 pub use observed::{ObservedChildren, UnreadableChild};
 pub use prune::{Doomed, Pruning, Withheld, prune};
@@ -35,9 +35,9 @@ pub struct Composition {
     pub status: Option<String>,
     /// The Kubernetes Events to send.
     pub events: Vec<Event>,
-    /// The delay after which to compose again.
-    pub requeue_after: Option<Duration>,
-    /// Whether an answer without any children is intended.
+    /// When to compose again. `None` means only after a change.
+    pub requeue: Option<Requeue>,
+    /// An answer without any children is intended.
     pub allow_empty: bool,
     /// Whether the parent, which is being deleted, may now be removed.
     pub finalized: bool,

@@ -263,6 +263,7 @@ fn between(one: &Value, other: &Value, disclosure: Disclosure) -> String {
 pub fn end_difference(current: &CallResult, next: &CallResult) -> Option<IntentDifference> {
     let is_alike = match (current, next) {
         (CallResult::Done, CallResult::Done)
+        | (CallResult::RequeueBackoff, CallResult::RequeueBackoff)
         | (CallResult::Failed(_), CallResult::Failed(_))
         | (CallResult::Trapped { .. }, CallResult::Trapped { .. }) => true,
         (CallResult::RequeueAfter(one), CallResult::RequeueAfter(other)) => is_same_delay(*one, *other),
@@ -280,6 +281,7 @@ fn end_text(result: &CallResult) -> String {
     let mut text = match result {
         CallResult::Done => "done".to_owned(),
         CallResult::RequeueAfter(after) => format!("again after {after:?}"),
+        CallResult::RequeueBackoff => "again after its backoff".to_owned(),
         CallResult::Failed(failures) => format!("fails: {}", summary(failures)),
         CallResult::Trapped { message, .. } => format!("traps: {message}"),
         CallResult::NotCalled { .. } => "not called".to_owned(),

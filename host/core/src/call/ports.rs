@@ -26,9 +26,9 @@ use crate::secret::confidential::Confidential;
 use crate::write::settle::Hold;
 
 pub use absent::Absent;
-pub use ask::{Answer, Ask, CollectionDeletion, OwnerClaim, ServedQuery, TypedAsk};
+pub use ask::{Answer, Ask, CollectionDeletion, KindsQuery, OwnerClaim, ServedQuery, TypedAsk};
 pub use listen::{Answered, Asked, Listener, listened};
-pub use live::{LiveGet, LiveQuery, LogQuery, ServedKind, View};
+pub use live::{ListedKind, LiveGet, LiveQuery, LogQuery, ServedKind, View};
 pub use port::{Port, ReadingPort, ask, port_fn};
 pub use surroundings::Surroundings;
 

@@ -8,8 +8,8 @@
 //!                      └────── wake ───── parked          adds only raise its priority
 //! ```
 //!
-//! A key is known while it is not idle, is delayed, or has recorded failures. Otherwise it is forgotten, so that the
-//! queue does not grow with every key that ever existed.
+//! A key is known while it is not idle, is delayed, or has recorded backoffs. Then it is forgotten, so that the queue
+//! does not grow with every key that ever existed.
 
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry as Place;
@@ -50,6 +50,14 @@ pub(super) struct Working {
     pub(super) was_due: bool,
 }
 
+/// Why a key backs off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum BackoffCause {
+    Failure(Retry),
+    /// Its worker wants to work on it again.
+    Requeue,
+}
+
 /// [`DirtyItem::due`] of a key that is not delayed.
 pub(super) const NEVER_DUE: u64 = u64::MAX;
 
@@ -66,12 +74,14 @@ pub(super) struct DirtyItem<K> {
     pub(super) due: u64,
     /// Distinguishes the item's valid entry among the delayed entries from stale entries.
     pub(super) due_turn: u32,
-    /// The number of backoffs since the key was last forgotten, each longer than the one before. A `u8` is enough,
-    /// because the backoff reaches its maximum long before.
-    pub(super) failures: u8,
+    /// The number of backoffs of one cause in a row, each longer than the one before. A `u8` is enough, because the
+    /// backoff reaches its maximum long before 255.
+    pub(super) backoffs: u8,
+    /// Whether these backoffs are requeues, and not failures.
+    pub(super) is_requeued: bool,
     /// The failures that count against the key.
     pub(super) counted: u16,
-    /// When the backoff of the key's last failure ends. Separate from `due`, which other delays set as well.
+    /// When the last backoff ends. Separate from `due`, which other delays set as well.
     pub(super) backoff_ends: u64,
     /// Whether a delay or backoff has ended since a worker last had the key.
     pub(super) was_due: bool,
@@ -85,19 +95,31 @@ impl<K> DirtyItem<K> {
     }
 
     fn is_known(&self) -> bool {
-        self.stage != DirtyStage::Idle || self.due != NEVER_DUE || self.failures > 0
+        self.stage != DirtyStage::Idle || self.due != NEVER_DUE || self.backoffs > 0
     }
 
-    /// Whether the backoff of the key's last failure is not over `now`. If a worker has such a key, an event queued it
-    /// early, and another failure says nothing new.
+    /// The backoffs that were failures.
+    pub(super) fn failures(&self) -> u8 {
+        if self.is_requeued { 0 } else { self.backoffs }
+    }
+
+    /// Whether the last backoff is not over `now`. Then an event ran it, and another backoff says nothing new.
     pub(super) fn backs_off(&self, now: u64) -> bool {
-        self.failures > 0 && now < self.backoff_ends
+        self.backoffs > 0 && now < self.backoff_ends
     }
 
-    /// Records a failure after the previous backoff has ended.
-    pub(super) fn fail(&mut self, retry: Retry) {
-        self.failures = self.failures.saturating_add(1);
-        if retry == Retry::Counted {
+    /// Forgets the backoffs of another cause.
+    pub(super) fn continue_with(&mut self, cause: BackoffCause) {
+        let is_requeued = cause == BackoffCause::Requeue;
+        if self.is_requeued != is_requeued {
+            (self.backoffs, self.counted, self.is_requeued) = (0, 0, is_requeued);
+        }
+    }
+
+    /// Records a backoff after the previous one has ended.
+    pub(super) fn back_off(&mut self, cause: BackoffCause) {
+        self.backoffs = self.backoffs.saturating_add(1);
+        if cause == BackoffCause::Failure(Retry::Counted) {
             self.counted = self.counted.saturating_add(1);
         }
     }
@@ -170,7 +192,8 @@ impl<K: Key> Items<K> {
             ready_turn: 0,
             due: NEVER_DUE,
             due_turn: 0,
-            failures: 0,
+            backoffs: 0,
+            is_requeued: false,
             counted: 0,
             backoff_ends: 0,
             was_due: false,

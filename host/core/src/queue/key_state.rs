@@ -28,6 +28,8 @@ pub enum CallEnd {
     Done,
     /// The call asked to run again later.
     RequeueAfter,
+    /// The call asked to run again after the key's backoff.
+    RequeueBackoff,
     /// The call failed, and is retried after the key's backoff.
     Failed,
     /// The key used up its retries, and is now retried rarely.
@@ -47,6 +49,7 @@ impl CallEnd {
         match self {
             Self::Done => "done",
             Self::RequeueAfter => "requeue-after",
+            Self::RequeueBackoff => "requeue-backoff",
             Self::Failed => "failed",
             Self::GaveUp => "gave-up",
             Self::FailedForGood => "failed-for-good",
@@ -179,7 +182,10 @@ impl KeyState {
             Some(CallEnd::FailedForGood) => Self::Failed,
             Some(CallEnd::Denied) => Self::Denied,
             Some(CallEnd::NotMade) => Self::Paused,
-            Some(CallEnd::Done | CallEnd::RequeueAfter | CallEnd::Failed | CallEnd::GaveUp) | None => Self::Done,
+            Some(
+                CallEnd::Done | CallEnd::RequeueAfter | CallEnd::RequeueBackoff | CallEnd::Failed | CallEnd::GaveUp,
+            )
+            | None => Self::Done,
         }
     }
 
@@ -300,6 +306,7 @@ mod tests {
     fn a_delayed_key_says_why_it_waits() {
         let state = |failures, last| KeyState::of(&due(failures, last));
         assert_eq!(state(0, Some(CallEnd::RequeueAfter)), KeyState::Scheduled);
+        assert_eq!(state(0, Some(CallEnd::RequeueBackoff)), KeyState::Scheduled);
         assert_eq!(state(2, Some(CallEnd::Failed)), KeyState::Backoff);
         assert_eq!(state(2, None), KeyState::Backoff, "also when its call is not remembered");
         assert_eq!(state(15, Some(CallEnd::GaveUp)), KeyState::GivenUp);

@@ -66,6 +66,23 @@ pub fn summary(failures: &[Failure]) -> String {
     text
 }
 
+/// When a key runs again although nothing has changed, which is not a failure; as `types.requeue` in WIT.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Requeue {
+    After(Duration),
+    /// After the key's backoff, which grows with each such answer in a row.
+    Backoff,
+}
+
+impl From<Requeue> for CallResult {
+    fn from(requeue: Requeue) -> Self {
+        match requeue {
+            Requeue::After(delay) => Self::RequeueAfter(delay),
+            Requeue::Backoff => Self::RequeueBackoff,
+        }
+    }
+}
+
 /// How a call ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CallResult {
@@ -73,6 +90,8 @@ pub enum CallResult {
     Done,
     /// The plugin wants to run again; this is not a failure.
     RequeueAfter(Duration),
+    /// The plugin wants to run again after its key's backoff; this is not a failure.
+    RequeueBackoff,
     /// The plugin reported failures.
     Failed(Vec<Failure>),
     /// The guest trapped, exceeded a limit, or could not be started.
@@ -103,7 +122,7 @@ impl CallResult {
         match self {
             Self::Failed(failures) => summary(failures),
             Self::Trapped { message, .. } => message.clone(),
-            Self::Done | Self::RequeueAfter(_) | Self::NotCalled { .. } => String::new(),
+            Self::Done | Self::RequeueAfter(_) | Self::RequeueBackoff | Self::NotCalled { .. } => String::new(),
         }
     }
 }
@@ -123,6 +142,8 @@ pub enum Decision {
     Forget,
     /// Forget the key's failures, and run it again after a delay.
     ForgetAndAddAfter(Duration),
+    /// Forget the key's failures, and run it again after a backoff that grows with each such decision in a row.
+    ForgetAndBackOff,
     /// Run the key again after its backoff, or after `at_least` if that is longer.
     Retry {
         /// Whether the attempt counts.
@@ -142,6 +163,7 @@ pub fn decide(result: &CallResult, kind: &ObjectKind, key: &ObjectKey) -> Decisi
     let failures = match result {
         CallResult::Done => return Decision::Forget,
         CallResult::RequeueAfter(delay) => return Decision::ForgetAndAddAfter((*delay).max(REQUEUE_DELAY_MIN)),
+        CallResult::RequeueBackoff => return Decision::ForgetAndBackOff,
         CallResult::Trapped { .. } => return Decision::Retry { retry: Retry::Counted, at_least: None },
         CallResult::NotCalled { again } => return Decision::Leave(*again),
         CallResult::Failed(failures) => failures,
@@ -267,6 +289,13 @@ mod tests {
     fn requeue_at_once_waits_a_little() {
         let decision = decide(&CallResult::RequeueAfter(Duration::ZERO), &kind(), &key());
         assert_eq!(decision, Decision::ForgetAndAddAfter(Duration::from_millis(10)));
+    }
+
+    #[test]
+    fn requeue_with_backoff_forgets_and_backs_off() {
+        assert_eq!(decide(&Requeue::Backoff.into(), &kind(), &key()), Decision::ForgetAndBackOff);
+        let after = Requeue::After(Duration::from_secs(5));
+        assert_eq!(CallResult::from(after), CallResult::RequeueAfter(Duration::from_secs(5)));
     }
 
     #[test]

@@ -9,14 +9,13 @@ use std::time::Duration;
 
 use super::Key;
 use super::delay::{Delayed, nanoseconds};
-use super::dirty::{Addition, DirtyStage, Items, KeyHash, NEVER_DUE, Working};
+use super::dirty::{Addition, BackoffCause, DirtyStage, Items, KeyHash, NEVER_DUE, Working};
 use super::limiter::Limiter;
 use super::metrics::QueueMetrics;
 use super::priority::{Priority, Ready, ReadyEntry};
 use super::waiters::{AvailableWork, GetTicket, NextKey, Waiters};
 use crate::clock::Moment;
 use crate::defect::Defect;
-use crate::queue::outcome::Retry;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
@@ -161,23 +160,31 @@ impl<K: Key> QueueState<K> {
         }
     }
 
-    /// Records a failure, and adds the key after the backoff for its earlier failures, or after `at_least` if that is
-    /// longer. Returns the delay. A failure before the last backoff has ended belongs to that backoff: it is not
-    /// counted and does not lengthen the backoff, and the key runs when it was due anyway, or earlier. A queue that
-    /// shuts down records nothing, because no later call would forget the failure.
-    pub(super) fn fail(&mut self, hash: KeyHash, key: K, retry: Retry, at_least: Duration, now: Moment) -> Duration {
+    /// Records a backoff, and adds the key after the delay for its earlier backoffs of the same kind of cause, or after
+    /// `at_least` if that is longer. Returns the delay. A failure or a requeue before the last backoff has ended belongs
+    /// to that backoff: it is not counted and does not lengthen the backoff, and the key runs when it was due anyway, or
+    /// earlier. A queue that shuts down records nothing, because no later call would forget the backoff.
+    pub(super) fn back_off(
+        &mut self,
+        hash: KeyHash,
+        key: K,
+        cause: BackoffCause,
+        at_least: Duration,
+        now: Moment,
+    ) -> Duration {
         if self.phase != Phase::Open {
             return at_least;
         }
         self.metrics.retries += 1;
         let slot = self.items.enter(hash, key.clone());
         let item = self.items.get(slot);
+        item.continue_with(cause);
         let is_early = item.backs_off(nanoseconds(now));
-        let failures_before = if is_early { item.failures - 1 } else { item.failures };
+        let backoffs_before = if is_early { item.backoffs - 1 } else { item.backoffs };
         if !is_early {
-            item.fail(retry);
+            item.back_off(cause);
         }
-        let delay = self.limiter.delay(u32::from(failures_before), now).max(at_least);
+        let delay = self.limiter.delay(u32::from(backoffs_before), now).max(at_least);
         let ends = nanoseconds(now + delay);
         item.backoff_ends = if is_early { item.backoff_ends.min(ends) } else { ends };
         let delay = Duration::from_nanos(item.backoff_ends.saturating_sub(nanoseconds(now)));
@@ -188,7 +195,7 @@ impl<K: Key> QueueState<K> {
     pub(super) fn forget(&mut self, hash: KeyHash, key: &K) {
         let Some(slot) = self.items.find(hash, key) else { return };
         let item = self.items.get(slot);
-        (item.failures, item.counted) = (0, 0);
+        (item.backoffs, item.counted, item.is_requeued) = (0, 0, false);
         self.items.tidy(hash, slot);
     }
 

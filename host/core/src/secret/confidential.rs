@@ -74,7 +74,10 @@ impl Confidential {
                     self.redact_in(message);
                 }
             }),
-            CallResult::Done | CallResult::RequeueAfter(_) | CallResult::NotCalled { .. } => {}
+            CallResult::Done
+            | CallResult::RequeueAfter(_)
+            | CallResult::RequeueBackoff
+            | CallResult::NotCalled { .. } => {}
         }
         result
     }

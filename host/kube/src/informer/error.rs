@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use windlass_core::object::ObjectKey;
 use windlass_core::object::compact::Version;
+use windlass_core::object::pointer_tree::PointerError;
 
 use crate::client::request::RequestError;
 use crate::discovery::{DiscoveryError, Resource};
 use crate::informer::parse::ParseError;
-use crate::informer::pointer::PointerError;
 
 /// All subscribers were stopped because the cache became too large for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

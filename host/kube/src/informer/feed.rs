@@ -19,6 +19,7 @@ use windlass_core::cache::freshness::Evidence;
 use windlass_core::cache::watch::{IndexSource, WatchEvent, WatchSpec};
 use windlass_core::object::Object;
 use windlass_core::object::compact::Version;
+use windlass_core::object::pointer_tree::PointerError;
 use windlass_core::object::progress::{Advance, Progress as _, Stamp};
 use windlass_core::object::text::Dictionary;
 
@@ -29,7 +30,6 @@ use crate::discovery::Resource;
 use crate::informer::budget::{Budget, Charges};
 use crate::informer::error::OverBudget;
 use crate::informer::packing;
-use crate::informer::pointer::PointerError;
 use crate::informer::status::{InformerFigures, InformerStatus};
 use crate::informer::store::{Contents, Store, StoreWriter};
 

@@ -9,10 +9,9 @@ use serde_json::Value;
 use windlass_core::cache::watch::IndexSource;
 use windlass_core::defect::Defect;
 use windlass_core::object::labels::{Labels, LabelsError};
+use windlass_core::object::pointer_tree::{PointerError, PointerTree};
 use windlass_core::object::selector::Selector;
 use windlass_core::object::{Object, ObjectKey, shallow};
-
-use crate::informer::pointer::{PointerError, PointerTree};
 
 /// The approximate memory of a value, in addition to its text: its count, its place in the map, and its list.
 const VALUE_BYTES: usize = 128;

@@ -16,6 +16,7 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 use windlass_core::cache::watch::WatchSpec;
+use windlass_core::object::pointer_tree::PointerError;
 use windlass_core::panics::cause;
 
 use crate::backoff::Backoff;
@@ -26,7 +27,6 @@ use crate::informer::feed::{Feed, SubscribeOptions, Subscription};
 use crate::informer::follow::Follower;
 use crate::informer::freshness::Proofs;
 use crate::informer::outages;
-use crate::informer::pointer::PointerError;
 use crate::informer::status::{InformerFigures, InformerOptions};
 use crate::informer::trust::CacheTrust;
 

@@ -17,6 +17,7 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use windlass_core::cache::watch::WatchSpec;
 use windlass_core::object::compact::{Uid, Version};
+use windlass_core::object::pointer_tree::PointerError;
 use windlass_core::object::{Header, Object, ObjectKey, ObjectKind};
 
 use self::head::UsualEvent;
@@ -25,7 +26,6 @@ pub(crate) use self::judge::SeenObject;
 use self::rewrite::rewrite;
 use crate::informer::conditions;
 use crate::informer::intern::{BorrowedOwner, Interner};
-use crate::informer::pointer::PointerError;
 use crate::informer::projector::Projector;
 
 /// The prefix of the field managers of this host's plugins.

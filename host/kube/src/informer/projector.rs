@@ -8,8 +8,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use sha2::{Digest as _, Sha256};
 use windlass_core::cache::watch::{DIGEST, Projection};
 use windlass_core::object::pointer;
-
-use crate::informer::pointer::{PointerError, PointerTree};
+use windlass_core::object::pointer_tree::{PointerError, PointerTree};
 
 /// The annotation in which kubectl repeats the whole object, with the values that a digest is to keep out of memory.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";

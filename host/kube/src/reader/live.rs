@@ -14,7 +14,7 @@ use futures::future::BoxFuture;
 use kube::Client;
 use tokio::time::Instant;
 use windlass_core::call::ports::{
-    Answer, Ask, CallContext, ListPage, LiveGet, LiveQuery, Port, ServedKind, View, Written,
+    Answer, Ask, CallContext, KindsQuery, ListPage, ListedKind, LiveGet, LiveQuery, Port, ServedKind, View, Written,
 };
 use windlass_core::clock::Moment;
 use windlass_core::error::{ApiError, ApiReason};
@@ -92,6 +92,7 @@ impl Port for LiveReader {
                 Ask::List(query) => Answer::List(shared.list(&call, &query).await),
                 Ask::Log(query) => Answer::Log(shared.log(&call, query).await),
                 Ask::Served(query) => Answer::Served(shared.served(&query.kind).await),
+                Ask::Kinds(KindsQuery) => Answer::Kinds(shared.kinds().await),
                 other => other.refused(ApiReason::ServerError, "this port only reads from the API server"),
             }
         }
@@ -161,15 +162,20 @@ impl LiveReaderInner {
         let subject = RequestSubject { verb: "served", resource: String::new(), object: None };
         self.pay(&subject)?;
         match self.discovery.resolve(kind).await {
-            Ok(resource) => Ok(Some(ServedKind {
-                resource: resource.plural.clone(),
-                namespaced: resource.namespaced,
-                verbs: resource.verbs.clone(),
-                subresources: resource.subresources.clone(),
-            })),
+            Ok(resource) => Ok(Some(served_kind(&resource))),
             Err(DiscoveryError::NotServed { .. }) => Ok(None),
             Err(error) => Err(subject.unavailable(error.to_string())),
         }
+    }
+
+    /// Needs no grant either. The requests to the server are shared by all plugins.
+    async fn kinds(&self) -> Result<Vec<ListedKind>, ApiError> {
+        let subject = RequestSubject { verb: "kinds", resource: String::new(), object: None };
+        self.pay(&subject)?;
+        let kinds = self.discovery.kinds().await.map_err(|error| subject.unavailable(error.to_string()))?;
+        let listed =
+            |resource: &Arc<Resource>| ListedKind { kind: resource.kind.clone(), served: served_kind(resource) };
+        Ok(kinds.iter().map(listed).collect())
     }
 
     /// Takes one request from the budget.
@@ -208,6 +214,15 @@ impl LiveReaderInner {
         error: &RequestError,
     ) -> ApiError {
         judged(subject.read_failed(error), &self.discovery, subject, resource, subresource).await
+    }
+}
+
+fn served_kind(resource: &Resource) -> ServedKind {
+    ServedKind {
+        resource: resource.plural.clone(),
+        namespaced: resource.namespaced,
+        verbs: resource.verbs.clone(),
+        subresources: resource.subresources.clone(),
     }
 }
 

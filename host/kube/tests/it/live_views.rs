@@ -1,9 +1,12 @@
 //! Tests live reads of parts of objects, of subresources, of logs, and of the kinds that the cluster serves.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Value, json};
-use windlass_core::call::ports::{CallContext, LiveGet, LiveQuery, LogQuery, ServedKind, ServedQuery, View, ask};
+use windlass_core::call::ports::{
+    CallContext, KindsQuery, LiveGet, LiveQuery, LogQuery, ServedKind, ServedQuery, View, ask,
+};
 use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::object::{ObjectKind, ObjectRef};
 use windlass_core::rights::grants::Rule;
@@ -199,6 +202,42 @@ async fn every_plugin_may_ask_which_kinds_are_served_within_its_budget() {
     assert_eq!(served(ObjectKind::new("apps/v1", "Widget")).await, Ok(None), "no such kind");
     let error = served(ObjectKind::new("v1", "Pod")).await.expect_err("the budget is spent");
     assert_eq!((error.reason, error.verb), (ApiReason::TooManyRequests, "served"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_kinds_are_listed_once_by_group_and_kind_and_asked_for_rarely() {
+    let named = |version: &str| json!({"groupVersion": version});
+    let groups = json!({"groups": [
+        {"versions": [named("example.com/v1")], "preferredVersion": named("example.com/v1")},
+        {"versions": [named("apps/v1beta1"), named("apps/v1")], "preferredVersion": named("apps/v1")},
+        {"versions": [named("silent.example.com/v1")]},
+    ]});
+    let beta = json!({"resources": [
+        {"name": "deployments", "kind": "Deployment", "namespaced": true},
+        {"name": "rollbacks", "kind": "AppRollback", "namespaced": true},
+    ]});
+    let script = Script::default()
+        .answers("/api", Reply::Json(200, json!({"versions": ["v1"]})))
+        .answers("/apis", Reply::Json(200, groups))
+        .answers("/apis/apps/v1beta1", Reply::Json(200, beta));
+    let client = script.client();
+    let reader = LiveReader::new(client.clone(), Discovery::new(client), LiveBudget::default());
+    let listed = async |reader: &LiveReader| {
+        let kinds = ask(reader, Arc::new(call_with(Vec::new())), KindsQuery).await.expect("a list");
+        kinds.into_iter().map(|listed| listed.kind.to_string()).collect::<Vec<_>>()
+    };
+    let (first, second) = tokio::join!(listed(&reader), listed(&reader));
+    assert_eq!(first, second);
+    let of_groups: Vec<_> = first.iter().filter(|kind| kind.contains('/')).map(String::as_str).collect();
+    assert_eq!(of_groups, ["apps/v1beta1 AppRollback", "apps/v1 Deployment", "example.com/v1 Widget"]);
+    assert!(first[0].starts_with("v1 "), "the core group is first: {first:?}");
+    let requests = script.asked().len();
+    tokio::time::sleep(Duration::from_secs(9)).await;
+    listed(&reader.for_another()).await;
+    assert_eq!(script.asked().len(), requests, "another plugin gets the same answer");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    listed(&reader).await;
+    assert_eq!(script.asked().len(), 2 * requests);
 }
 
 #[tokio::test]

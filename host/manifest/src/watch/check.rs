@@ -38,6 +38,18 @@ impl Watch {
         for (index, predicate) in self.predicates.iter().enumerate() {
             check_predicate(predicate, &format!("{path}.predicates[{index}]"), 1, problems);
         }
+        let call_fields = self.call_fields.as_deref().unwrap_or_default();
+        problems.count(format_args!("{path}.callFields"), call_fields.len());
+        for pointer in call_fields {
+            problems.pointer(format_args!("{path}.callFields"), pointer);
+        }
+        let is_mapped_by_code = self.mapping.as_ref().is_some_and(Mapping::is_code);
+        if self.name.is_none() && (self.code_predicate || is_mapped_by_code) {
+            problems.add(
+                format_args!("{path}.name"),
+                "is missing: the plugin's code distinguishes the watches that it decides about by their names",
+            );
+        }
     }
 
     /// Checks that the projection keeps all fields that the host itself needs for this watch.
@@ -47,7 +59,9 @@ impl Watch {
             Projection::Metadata => ("metadata", None, "use `fields`"),
             Projection::Digest(_) => ("digest", Some(format!("/{DIGEST}")), "read `/digest`, or use `fields`"),
         };
-        let is_kept = |pointer: &String| pointer.starts_with("/metadata/") || digest.as_ref() == Some(pointer);
+        let is_kept = |pointer: &String| {
+            pointer == "/metadata" || pointer.starts_with("/metadata/") || digest.as_ref() == Some(pointer)
+        };
         for pointer in self.pointers().iter().filter(|pointer| !is_kept(pointer)) {
             problems.add(path, format!("`{name}` leaves out {}, which this watch reads: {instead}", quoted(pointer)));
         }
@@ -75,12 +89,6 @@ impl Watch {
             return;
         };
         check_mapping(mapping, &format!("{path}.mapping"), primary_indexes, problems);
-        if mapping.is_code() && self.name.is_none() {
-            problems.add(
-                format_args!("{path}.name"),
-                "is missing: code that maps watches distinguishes them by their names",
-            );
-        }
     }
 
     pub(crate) fn check_no_mapping(&self, path: &str, problems: &mut Problems) {

@@ -9,6 +9,7 @@ use windlass_core::cache::watch::{Projection, WatchSpec};
 use windlass_core::cache::where_clause::WhereClause;
 use windlass_core::call::compose::UpdateStrategy;
 use windlass_core::object::ObjectKind;
+use windlass_core::object::pointer_tree::PointerTree;
 
 use super::Watch;
 
@@ -48,12 +49,24 @@ impl Watch {
         }
     }
 
-    /// Pointers to the fields that the host itself reads in objects of this watch.
+    /// The pointers at which the host reads objects of this watch, for itself or for calls.
     pub(super) fn pointers(&self) -> BTreeSet<String> {
         let indexes = self.indexes.iter().flat_map(|index| index.source.pointers());
         let predicates = self.predicates.iter().flat_map(Predicate::pointers).map(ToString::to_string);
         let mapping = self.mapping.iter().flat_map(Mapping::pointers);
-        indexes.chain(predicates).chain(mapping).collect()
+        let call_fields = self.call_fields.iter().flatten().cloned();
+        indexes.chain(predicates).chain(mapping).chain(call_fields).collect()
+    }
+
+    /// The part of an object that a call receives. `None` for all that the cache keeps.
+    ///
+    /// # Panics
+    ///
+    /// If the watch is not part of a valid manifest, whose pointers are pointers.
+    #[must_use]
+    pub fn call_part(&self) -> Option<PointerTree> {
+        let pointers = self.call_fields.as_deref()?;
+        Some(PointerTree::of_read(pointers).expect("the pointers of a valid manifest are pointers"))
     }
 
     /// How the host changes children of this kind.

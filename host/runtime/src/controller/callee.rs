@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use windlass_kube::Readable;
-use windlass_manifest::{Controller as Declared, EntryPoint};
+use windlass_manifest::{Controller as Declared, EntryPoint, Watch};
 use windlass_record::PluginRecorder;
 use windlass_wasm::Plugin;
 
@@ -30,19 +30,35 @@ pub(super) fn callee(
         };
     }
     let mut watches = watches.into_iter().skip(1); // The primary.
+    // The next version of a plugin, which a shadow calls on the current one's caches, may receive other parts.
+    let own = plugin.manifest().controllers.iter().find(|own| own.name == declared.name);
     let owned = declared.owns.iter().zip(watches.by_ref()).map(|(watch, (_, watches))| OwnedWatch {
         kind: watch.object_kind(),
+        call_part: own.and_then(|own| same(&own.owns, watch)).and_then(Watch::call_part),
         strategy: watch.strategy(),
         watches,
     });
     let owned = owned.collect();
-    let related = watches.map(|(route, watches)| RelatedWatch { route, watches }).collect();
+    let related = declared.watches.iter().zip(watches).map(|(watch, (route, watches))| {
+        let call_part = own.and_then(|own| same(&own.watches, watch)).and_then(Watch::call_part);
+        RelatedWatch { route, call_part, watches }
+    });
+    let related = related.collect();
     let observed_state = ObservedState { primaries, owned, related };
     let finalizes = declared.options.finalizer;
     match recorder {
         Some(recorder) => composite(Recorded { plugin, recorder }, observed_state, finalizes),
         None => composite(plugin, observed_state, finalizes),
     }
+}
+
+/// The watch of the same objects, for the same purpose.
+fn same<'a>(own: &'a [Watch], declared: &Watch) -> Option<&'a Watch> {
+    let is_same = |watch: &&Watch| {
+        (&watch.api_version, &watch.kind, &watch.name, &watch.mapping)
+            == (&declared.api_version, &declared.kind, &declared.name, &declared.mapping)
+    };
+    own.iter().find(is_same)
 }
 
 /// Redacts the plugin's text, which the composite logs, and the API server's errors about its children.

@@ -12,7 +12,7 @@ use windlass_core::life::probation;
 use windlass_core::object::ObjectKey;
 use windlass_core::queue::ITEM_BACKOFF_MAX;
 use windlass_core::queue::key_state::CallEnd;
-use windlass_core::queue::outcome::{self, CallResult, Decision, Failure, Retry};
+use windlass_core::queue::outcome::{self, CallResult, Decision, Failure, Requeue, Retry};
 use windlass_core::write::expectations::{EXPIRE_AFTER, HeldKey};
 use windlass_core::write::settle::Hold;
 use windlass_wasm::Called;
@@ -73,7 +73,10 @@ impl Dispatch {
         match &decision {
             Decision::Leave(_) => {}
             Decision::Retry { .. } => self.keys.memory().fails(key, slow_lane::mark(context)),
-            Decision::Forget | Decision::ForgetAndAddAfter(_) | Decision::ForgetAndReport(_) => {
+            Decision::Forget
+            | Decision::ForgetAndAddAfter(_)
+            | Decision::ForgetAndBackOff
+            | Decision::ForgetAndReport(_) => {
                 self.keys.memory().ends(key);
                 self.status.withheld.done(key, &context.trace_id);
             }
@@ -88,19 +91,26 @@ impl Dispatch {
                 CallEnd::NotMade
             }
             Decision::Forget => {
-                self.status.succeeded(key, false);
+                self.status.succeeded(key, None);
                 self.keys.queue.forget(key);
                 if denial(result).is_some() { CallEnd::Denied } else { CallEnd::Done }
             }
-            Decision::ForgetAndAddAfter(_) if Defect::RequeueAfterIsIgnored.is_seeded() => {
+            Decision::ForgetAndAddAfter(_) | Decision::ForgetAndBackOff
+                if Defect::RequeueAfterIsIgnored.is_seeded() =>
+            {
                 self.keys.queue.forget(key);
                 CallEnd::RequeueAfter
             }
             Decision::ForgetAndAddAfter(delay) => {
-                self.status.succeeded(key, true);
+                self.status.succeeded(key, Some(Requeue::After(delay)));
                 self.keys.queue.forget(key);
                 self.keys.queue.add_after(key.clone(), delay);
                 CallEnd::RequeueAfter
+            }
+            Decision::ForgetAndBackOff => {
+                self.status.succeeded(key, Some(Requeue::Backoff));
+                self.keys.queue.requeue_rate_limited(key.clone());
+                CallEnd::RequeueBackoff
             }
             Decision::ForgetAndReport(message) => {
                 self.keys.queue.forget(key);

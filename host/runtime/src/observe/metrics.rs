@@ -97,6 +97,8 @@ impl HttpTotals {
 pub(crate) struct ControllerMetrics {
     pub(crate) success: Counter,
     pub(crate) requeue_after: Counter,
+    /// Calls that asked to run again after their key's backoff.
+    pub(crate) requeue: Counter,
     /// Failures that are retried.
     pub(crate) error: Counter,
     pub(crate) errors: Counter,
@@ -254,6 +256,7 @@ impl HostMetrics {
         ControllerMetrics {
             success: result("success"),
             requeue_after: result("requeue_after"),
+            requeue: result("requeue"),
             error: result("error"),
             errors: self.reconcile_errors.of(labels()),
             terminal: self.terminal_errors.of(labels()),

@@ -314,7 +314,7 @@ mod tests {
         let shown = status.to_json();
         let web = &shown["plugins"][0]["controllers"][0];
         assert_eq!(web["givenUp"][0], json!({"key": "prod/shop", "error": "it cannot"}));
-        controller.succeeded(&key, false);
+        controller.succeeded(&key, None);
         assert_eq!(controller.given_up(), 0);
         assert_eq!(controller.metrics.success.get(), 1);
     }

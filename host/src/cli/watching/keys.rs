@@ -335,7 +335,7 @@ mod tests {
             "waits for version 7 or later, in the cache of deployments.apps, for 4.0s\n",
             "the cache is at version 5; the API server last sent something on its watch 1m30s ago\n",
             "it writes Secret prod/a over and over\n",
-            "it has gone",
+            "it is gone, or never existed",
             "none is remembered",
         ] {
             assert!(story.contains(part), "{part:?} in {story}");

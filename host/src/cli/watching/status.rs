@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn a_starting_host_is_not_reported_as_one_without_plugins() {
-        assert!(none(true).starts_with("the host starts") && none(false).starts_with("the host has no plugin"));
+        assert!(none(true).starts_with("the host is starting") && none(false).starts_with("the host has no plugin"));
     }
 
     #[test]

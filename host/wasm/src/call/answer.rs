@@ -15,7 +15,7 @@ use windlass_core::call::ports::{CallContext, Reads};
 use windlass_core::queue::outcome::CallResult;
 
 use super::{Callee, Question, check_size};
-use crate::abi::v0_2_0::Instance;
+use crate::abi::linked::Instance;
 use crate::counters::PluginCounters;
 use crate::entry::Export;
 use crate::memory::Held;
@@ -31,13 +31,46 @@ impl Question for CompositionRequest {
     }
 }
 
-impl Question for ChangeBatch {
+/// A question to a mapper about a batch of changes.
+pub(crate) trait MapperQuestion<A>: Question<Answer = Result<A, String>> {
+    fn batch(&self) -> &ChangeBatch;
+}
+
+/// The question which primaries each change concerns.
+pub(crate) struct TargetsOf(pub(crate) ChangeBatch);
+
+impl Question for TargetsOf {
     type Answer = Result<Vec<Vec<Target>>, String>;
 
     const EXPORT: Export = Export::Mapper;
 
     async fn ask(&self, instance: &Instance, store: &mut Store<CallState>) -> wasmtime::Result<Self::Answer> {
-        instance.map(store, self).await
+        instance.map(store, &self.0).await
+    }
+}
+
+impl MapperQuestion<Vec<Vec<Target>>> for TargetsOf {
+    fn batch(&self) -> &ChangeBatch {
+        &self.0
+    }
+}
+
+/// The question whether each change counts.
+pub(crate) struct WhichCount(pub(crate) ChangeBatch);
+
+impl Question for WhichCount {
+    type Answer = Result<Vec<bool>, String>;
+
+    const EXPORT: Export = Export::Mapper;
+
+    async fn ask(&self, instance: &Instance, store: &mut Store<CallState>) -> wasmtime::Result<Self::Answer> {
+        instance.matches(store, &self.0).await
+    }
+}
+
+impl MapperQuestion<Vec<bool>> for WhichCount {
+    fn batch(&self) -> &ChangeBatch {
+        &self.0
     }
 }
 
@@ -72,16 +105,16 @@ pub(crate) async fn compose(
     Ok((answer, left, held))
 }
 
-/// Calls `map` with `batch`. The inner error is the plugin's own description of its failure, or says what is wrong with
+/// Asks a mapper `question`. The inner error is the plugin's own description of its failure, or says what is wrong with
 /// its answer.
-pub(crate) async fn map(
+pub(crate) async fn of_mapper<A, Q: MapperQuestion<A>>(
     callee: &Callee<'_>,
-    batch: &ChangeBatch,
+    question: &Q,
     world: AnswerWorld,
-) -> Result<Result<Vec<Vec<Target>>, String>, Stopped> {
-    let texts = batch.changes.iter().flat_map(|change| [&change.old, &change.new]).flatten();
+) -> Result<Result<A, String>, Stopped> {
+    let texts = question.batch().changes.iter().flat_map(|change| [&change.old, &change.new]).flatten();
     check_size(texts.map(|text| text.len()).sum(), &callee.limits)?;
-    callee.call(batch, World::Answer(Box::new(world))).await
+    callee.call(question, World::Answer(Box::new(world))).await
 }
 
 /// Calls `customize` with `request`. The inner error is the plugin's own description of its failure. Also returns the

@@ -1,14 +1,12 @@
 //! `cache`: reads of the declared watches.
 
-use tokio::time::Instant;
-use windlass_core::budget::fair::LEAVES_THREAD_AFTER;
 use windlass_core::call::ports;
 use windlass_core::error;
 
-use crate::abi::v0_2_0::bindings::windlass::plugin::cache::{Host, ListQuery};
-use crate::abi::v0_2_0::bindings::windlass::plugin::types::{ApiError, ObjectRef, Page};
-use crate::abi::v0_2_0::convert;
-use crate::imports::{RAISE_RESPONSE, make_room, malformed, too_large};
+use crate::abi::v0_3_0::bindings::windlass::plugin::cache::{Host, ListQuery};
+use crate::abi::v0_3_0::bindings::windlass::plugin::types::{ApiError, ObjectRef, Page};
+use crate::abi::v0_3_0::convert;
+use crate::imports::{HostWork, RAISE_RESPONSE, make_room, malformed, too_large};
 use crate::meter::Meter;
 use crate::state::CallState;
 
@@ -70,26 +68,6 @@ impl Host for CallState {
             items: page.items.iter().map(ToString::to_string).collect(),
             next_token: page.next_token,
         }))
-    }
-}
-
-/// The host's work in one import call on the guest's thread, which epochs do not interrupt.
-struct HostWork {
-    since: Instant,
-}
-
-impl HostWork {
-    fn begun() -> Self {
-        Self { since: Instant::now() }
-    }
-
-    /// Lets other tasks use the thread between two steps, if this work has held it long enough.
-    async fn pause(&mut self, meter: &Meter) -> wasmtime::Result<()> {
-        if self.since.elapsed() >= LEAVES_THREAD_AFTER {
-            meter.give_way()?.await;
-            self.since = Instant::now();
-        }
-        Ok(())
     }
 }
 

@@ -1,6 +1,6 @@
 //! `clock`: the real time in `reconcile`, the time of the start in `compose`, and a fixed time in `describe`.
 
-use crate::abi::v0_2_0::bindings::windlass::plugin::clock::{Host, Instant};
+use crate::abi::v0_3_0::bindings::windlass::plugin::clock::{Host, Instant};
 use crate::state::CallState;
 
 impl Host for CallState {

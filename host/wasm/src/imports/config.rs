@@ -1,6 +1,6 @@
 //! `config`: the operator's configuration of the plugin at the start of the call. Empty in `describe`.
 
-use crate::abi::v0_2_0::bindings::windlass::plugin::config::Host;
+use crate::abi::v0_3_0::bindings::windlass::plugin::config::Host;
 use crate::state::CallState;
 
 impl Host for CallState {

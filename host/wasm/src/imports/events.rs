@@ -1,8 +1,8 @@
 //! `events`: passed to the port, which sends them later.
 
-use crate::abi::v0_2_0::bindings::windlass::plugin::events::Host;
-use crate::abi::v0_2_0::bindings::windlass::plugin::types;
-use crate::abi::v0_2_0::convert;
+use crate::abi::v0_3_0::bindings::windlass::plugin::events::Host;
+use crate::abi::v0_3_0::bindings::windlass::plugin::types;
+use crate::abi::v0_3_0::convert;
 use crate::state::CallState;
 
 impl Host for CallState {

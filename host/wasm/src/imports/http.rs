@@ -6,8 +6,8 @@ use windlass_core::call::http::{
     HttpBody, HttpError as CoreError, HttpReason as CoreReason, HttpRequest, HttpResponse,
 };
 
-use crate::abi::v0_2_0::bindings::windlass::plugin::http::{Body, Host, HttpError, HttpReason, Request, Response};
-use crate::abi::v0_2_0::convert::milliseconds;
+use crate::abi::v0_3_0::bindings::windlass::plugin::http::{Body, Host, HttpError, HttpReason, Request, Response};
+use crate::abi::v0_3_0::convert::milliseconds;
 use crate::imports::ask;
 use crate::state::CallState;
 

@@ -1,12 +1,12 @@
 //! `live`: reads of the API server itself, which are sent to the port and awaited in the call's task.
 
-use windlass_core::call::ports::ServedQuery;
+use windlass_core::call::ports::{KindsQuery, ServedQuery};
 use windlass_core::error::ApiReason;
 
-use crate::abi::v0_2_0::bindings::windlass::plugin::live::{Host, ListQuery, LogQuery, ServedKind, View};
-use crate::abi::v0_2_0::bindings::windlass::plugin::types::{ApiError, ObjectKind, ObjectRef, Page};
-use crate::abi::v0_2_0::convert::{self, Malformed};
-use crate::abi::v0_2_0::live;
+use crate::abi::v0_3_0::bindings::windlass::plugin::live::{Host, ListQuery, ListedKind, LogQuery, ServedKind, View};
+use crate::abi::v0_3_0::bindings::windlass::plugin::types::{ApiError, ObjectKind, ObjectRef, Page};
+use crate::abi::v0_3_0::convert::{self, Malformed};
+use crate::abi::v0_3_0::live;
 use crate::imports::{RAISE_RESPONSE, ask, malformed, refused, too_large};
 use crate::limits::Value;
 use crate::state::CallState;
@@ -69,6 +69,20 @@ impl Host for CallState {
         };
         let (answer, _) = ask(self, IMPORT, ServedQuery { kind }).await?;
         Ok(answer.map(|kind| kind.map(live::served)).map_err(convert::api_error))
+    }
+
+    async fn kinds(&mut self) -> wasmtime::Result<Result<Vec<ListedKind>, ApiError>> {
+        const IMPORT: &str = "live.kinds";
+        self.enter(IMPORT)?;
+        let query = match charged(self, "kinds", Ok(KindsQuery)) {
+            Ok(query) => query,
+            Err(error) => return Ok(Err(error)),
+        };
+        let (answer, size) = ask(self, IMPORT, query).await?;
+        if let Err(error) = fits(self, "kinds", size) {
+            return Ok(Err(error));
+        }
+        Ok(answer.map(|kinds| kinds.into_iter().map(live::listed).collect()).map_err(convert::api_error))
     }
 }
 

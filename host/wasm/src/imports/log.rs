@@ -2,7 +2,7 @@
 
 use tracing::Level;
 
-use crate::abi::v0_2_0::bindings::windlass::plugin::log::{Host, Level as WitLevel};
+use crate::abi::v0_3_0::bindings::windlass::plugin::log::{Host, Level as WitLevel};
 use crate::lines;
 use crate::state::CallState;
 use crate::text;

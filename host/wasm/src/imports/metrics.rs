@@ -2,7 +2,7 @@
 
 use windlass_core::call::ports::MetricChange;
 
-use crate::abi::v0_2_0::bindings::windlass::plugin::metrics::Host;
+use crate::abi::v0_3_0::bindings::windlass::plugin::metrics::Host;
 use crate::state::CallState;
 
 impl Host for CallState {

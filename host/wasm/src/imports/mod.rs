@@ -21,17 +21,39 @@ mod writes;
 use std::panic::AssertUnwindSafe;
 
 use futures::FutureExt;
+use tokio::time::Instant;
+use windlass_core::budget::fair::LEAVES_THREAD_AFTER;
 use windlass_core::call::ports::{Answer, TypedAsk};
 use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::panics;
 
-use crate::abi::v0_2_0::bindings::windlass::plugin::types;
-use crate::abi::v0_2_0::convert;
-use crate::meter::RAISE_RESPONSE;
+use crate::abi::v0_3_0::bindings::windlass::plugin::types;
+use crate::abi::v0_3_0::convert;
+use crate::meter::{Meter, RAISE_RESPONSE};
 use crate::state::{CallState, HostFailed};
 
 // The interface consists of types only.
 impl types::Host for CallState {}
+
+/// The host's work in one import call on the guest's thread, which epochs do not interrupt.
+struct HostWork {
+    since: Instant,
+}
+
+impl HostWork {
+    fn begun() -> Self {
+        Self { since: Instant::now() }
+    }
+
+    /// Pauses between two steps if it is time.
+    async fn pause(&mut self, meter: &Meter) -> wasmtime::Result<()> {
+        if self.since.elapsed() >= LEAVES_THREAD_AFTER {
+            meter.give_way()?.await;
+            self.since = Instant::now();
+        }
+        Ok(())
+    }
+}
 
 /// The answer to an invalid request.
 fn malformed(verb: &'static str, message: convert::Malformed) -> types::ApiError {

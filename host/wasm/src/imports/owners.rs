@@ -3,9 +3,9 @@
 
 use windlass_core::call::ports::OwnerClaim;
 
-use crate::abi::v0_2_0::bindings::windlass::plugin::owners::{Claimed, Host};
-use crate::abi::v0_2_0::bindings::windlass::plugin::types::{ApiError, ObjectKind};
-use crate::abi::v0_2_0::convert;
+use crate::abi::v0_3_0::bindings::windlass::plugin::owners::{Claimed, Host};
+use crate::abi::v0_3_0::bindings::windlass::plugin::types::{ApiError, ObjectKind};
+use crate::abi::v0_3_0::convert;
 use crate::imports::{RAISE_RESPONSE, ask, malformed, too_large};
 use crate::state::CallState;
 

@@ -1,7 +1,7 @@
 //! `random`: secure in `reconcile`, from a seed derived from the request in `compose`, and from a fixed seed in
 //! `describe`.
 
-use crate::abi::v0_2_0::bindings::windlass::plugin::random::Host;
+use crate::abi::v0_3_0::bindings::windlass::plugin::random::Host;
 use crate::state::CallState;
 
 impl Host for CallState {

@@ -1,6 +1,6 @@
 //! `script`: the text that the component carries for its interpreter. It is the same in every call.
 
-use crate::abi::v0_2_0::script_bindings::windlass::plugin::script::Host;
+use crate::abi::v0_3_0::script_bindings::windlass::plugin::script::Host;
 use crate::state::{CallState, NoScript};
 
 impl Host for CallState {

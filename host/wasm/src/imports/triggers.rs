@@ -1,7 +1,7 @@
 //! `triggers`: the reasons for the call.
 
-use crate::abi::v0_2_0::bindings::windlass::plugin::triggers::{Host, Trigger};
-use crate::abi::v0_2_0::convert;
+use crate::abi::v0_3_0::bindings::windlass::plugin::triggers::{Host, Trigger};
+use crate::abi::v0_3_0::convert;
 use crate::state::CallState;
 
 impl Host for CallState {

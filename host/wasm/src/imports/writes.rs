@@ -1,16 +1,18 @@
-//! `writes`: mutations, which are sent to the port. A mutation that was sent continues when the call ends (ADR 5).
+//! `writes`: mutations, which are sent to the port. A mutation that was sent continues when the call ends (ADR 5). The
+//! port answers with whole objects, which everything behind it needs; the guest gets the fields that it wants.
 
 use windlass_core::call::ports::CollectionDeletion;
 use windlass_core::error::{ApiError as CoreError, ApiReason};
 use windlass_core::object::ObjectRef as CoreRef;
+use windlass_core::object::pointer_tree::PointerTree;
 use windlass_core::write::Operation;
 
-use crate::abi::v0_2_0::bindings::windlass::plugin::types::{ApiError, ObjectRef};
-use crate::abi::v0_2_0::bindings::windlass::plugin::writes::{
+use crate::abi::v0_3_0::bindings::windlass::plugin::types::{ApiError, ObjectRef};
+use crate::abi::v0_3_0::bindings::windlass::plugin::writes::{
     self as wit, Collection, DeleteOptions, DeleteWrite, Host, ObjectWrite, PatchType, PatchWrite, WriteOptions,
 };
-use crate::abi::v0_2_0::{convert, live};
-use crate::imports::{RAISE_RESPONSE, ask, malformed, refused, too_large};
+use crate::abi::v0_3_0::{convert, live};
+use crate::imports::{HostWork, RAISE_RESPONSE, ask, malformed, refused, too_large};
 use crate::limits::Value;
 use crate::state::CallState;
 
@@ -82,33 +84,36 @@ impl Host for CallState {
         self.meter.written(operations.iter().map(body_bytes).sum())?;
         let limits = self.meter.limits();
         let (limit, budget) = (limits.write_bytes, limits.response_bytes);
-        // Only the verbs of the sent operations are kept here, because bodies are large and calls may wait long.
+        // Nothing else of the sent operations is kept here, because bodies are large and calls may wait long.
         let mut to_send = Vec::new();
-        let verbs: Vec<_> = operations
+        let wanted: Vec<_> = operations
             .into_iter()
             .map(|operation| {
-                let operation = checked(operation, limit)?;
-                let verb = operation.verb();
+                let (operation, wanted) = checked(operation, limit)?;
                 to_send.push(operation);
-                Ok(verb)
+                Ok(wanted)
             })
             .collect();
         self.meter.have_beside(to_send.iter().map(Operation::body_bytes).sum()).await;
         let (written, _) = ask(self, IMPORT, to_send).await?;
         let mut written = written.into_iter();
         let mut left = budget;
-        let answers = verbs.into_iter().map(|verb| {
-            let verb = verb?;
-            let result = written.next();
-            let object = result.unwrap_or_else(|| Err(lost(verb))).map_err(convert::api_error)?;
-            fitting(verb, object.as_deref(), &mut left)
-        });
-        Ok(answers.collect())
+        let mut answer = |wanted: Result<WantedAnswer, ApiError>| {
+            let wanted = wanted?;
+            let result = written.next().unwrap_or_else(|| Err(lost(wanted.verb)));
+            wanted.of(result.map_err(convert::api_error)?.as_deref(), &mut left)
+        };
+        let (mut answers, mut work) = (Vec::with_capacity(wanted.len()), HostWork::begun());
+        for wanted in wanted {
+            work.pause(&self.meter).await?;
+            answers.push(answer(wanted));
+        }
+        Ok(answers)
     }
 }
 
-/// The operation, if it is valid.
-fn checked(operation: wit::Operation, limit: usize) -> Result<Operation, ApiError> {
+/// The operation, if it is valid, and what the guest wants of its answer.
+fn checked(operation: wit::Operation, limit: usize) -> Result<(Operation, WantedAnswer), ApiError> {
     let verb = verb(&operation);
     let operation = convert::operation(operation).map_err(|reason| malformed(verb, reason))?;
     let size = operation.body_bytes();
@@ -116,7 +121,43 @@ fn checked(operation: wit::Operation, limit: usize) -> Result<Operation, ApiErro
         let limit = Value::Bytes(limit);
         return Err(too_large(verb, format!("the body has {size} bytes, the API server takes at most {limit}")));
     }
-    Ok(operation)
+    let fields = operation.options().and_then(|options| options.fields.as_deref());
+    let fields = fields.map(PointerTree::of_read).transpose();
+    let fields = fields.map_err(|error| malformed(verb, error.to_string()))?;
+    Ok((operation, WantedAnswer { verb, fields }))
+}
+
+/// What a guest wants of the answer to a write.
+struct WantedAnswer {
+    verb: &'static str,
+    /// `None` for the whole object.
+    fields: Option<PointerTree>,
+}
+
+impl WantedAnswer {
+    /// What the guest gets of the object that a write returned, if it is not larger than `left`, the remaining part of
+    /// what one import call may return.
+    fn of(&self, object: Option<&str>, left: &mut usize) -> WriteAnswer {
+        let Some(object) = object else { return Ok(None) };
+        let answer = match &self.fields {
+            Some(fields) => fields.select(object).map_err(|error| {
+                let message = format!("it was carried out, but the answer of the API server cannot be read: {error}");
+                refused(ApiReason::ServerError, self.verb, message)
+            })?,
+            None if object.len() > *left => return Err(self.too_large()),
+            None => object.to_owned(),
+        };
+        if answer.len() > *left {
+            return Err(self.too_large());
+        }
+        *left -= answer.len();
+        Ok(Some(answer))
+    }
+
+    fn too_large(&self) -> ApiError {
+        let message = "it was carried out, but the object does not fit: one call returns no more at once";
+        too_large(self.verb, format!("{message} ({RAISE_RESPONSE})"))
+    }
 }
 
 /// The length of a body as the guest passed it, including parts without meaning, such as white space.
@@ -150,26 +191,13 @@ async fn write(
     state.meter.writes(1)?;
     state.meter.written(body_bytes(&operation))?;
     state.reconcile(import)?;
-    let operation = match checked(operation, limit) {
-        Ok(operation) => operation,
+    let (operation, wanted) = match checked(operation, limit) {
+        Ok(checked) => checked,
         Err(error) => return Ok(Err(error)),
     };
-    let verb = operation.verb();
     state.meter.have_beside(operation.body_bytes()).await;
     let (written, _) = ask(state, import, operation).await?;
-    Ok(written.map_err(convert::api_error).and_then(|object| fitting(verb, object.as_deref(), &mut left)))
-}
-
-/// The object that a write returned, if it is not larger than `left`, the number of bytes that the import call may
-/// still return.
-fn fitting(verb: &'static str, object: Option<&str>, left: &mut usize) -> WriteAnswer {
-    let size = object.map_or(0, str::len);
-    if size > *left {
-        let message = "it was carried out, but the object is larger than what one import call may return";
-        return Err(too_large(verb, format!("{message} ({RAISE_RESPONSE})")));
-    }
-    *left -= size;
-    Ok(object.map(str::to_owned))
+    Ok(written.map_err(convert::api_error).and_then(|object| wanted.of(object.as_deref(), &mut left)))
 }
 
 /// The error for an operation that the port did not answer, which is a bug of the port. The outcome of the operation is

@@ -36,7 +36,7 @@ mod tests {
             "wasi:keyvalue/store@0.2.0",
             "wasi:cli/stdout",
             "wasi:cli@0.2.0",
-            "windlass:plugin/log@0.2.0",
+            "windlass:plugin/log@0.3.0",
         ] {
             assert_eq!(met_at(name), None, "{name}");
         }

@@ -15,6 +15,8 @@ use crate::wire;
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Case {
     pub(crate) name: String,
+    /// The version of the interface that brought what the case is about. `None` for the first one.
+    pub(crate) since: Option<String>,
     pub(crate) request: RequestOf,
     pub(crate) config: Option<Value>,
     pub(crate) steps: Value,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use windlass_core::call::compose::Composition;
-use windlass_core::queue::outcome::CallResult;
+use windlass_core::queue::outcome::{CallResult, Requeue};
 use windlass_wasm::{CompositionRequest, Plugin};
 
 use crate::call::Call;
@@ -19,6 +19,8 @@ use crate::{lines, wire};
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 struct Case {
     name: String,
+    /// The version of the interface that brought what the case is about. `None` for the first one.
+    since: Option<String>,
     spec: Value,
     deleting: bool,
     children: Vec<Value>,
@@ -69,11 +71,16 @@ pub(crate) fn compose(plugin: &Arc<Plugin>, call: &Call, around: &Around) -> Com
 }
 
 fn shape(composition: &Composition) -> Value {
+    let (after, backoff) = match composition.requeue {
+        Some(Requeue::After(after)) => (Some(after.as_millis()), None),
+        Some(Requeue::Backoff) => (None, Some(true)),
+        None => (None, None),
+    };
     json!({
         "children": composition.children.iter().map(|text| wire::document(text)).collect::<Value>(),
         "status": composition.status.as_deref().map(wire::document),
         "events": composition.events.iter().map(wire::event).collect::<Value>(),
-        "requeueAfterMs": composition.requeue_after.map(|after| after.as_millis()),
+        "requeueAfterMs": after, "requeueBackoff": backoff,
         "allowEmpty": composition.allow_empty,
         "finalized": composition.finalized,
     })
@@ -133,7 +140,7 @@ fn compositions() {
         .expect("the cases are well-formed");
     let mut findings = Findings::default();
     for language in selected(Part::Composer) {
-        for case in &cases {
+        for case in cases.iter().filter(|case| language.has(case.since.as_deref())) {
             findings.add(&language, &case.name, case.check(&language));
         }
     }

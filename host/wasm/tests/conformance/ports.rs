@@ -153,6 +153,7 @@ impl Port for Recorder {
                 let answer = self.answer(json!({"live.served": wire::kind(&query.kind)}));
                 Answer::Served(either(&answer, wire::served_kind))
             }
+            Ask::Kinds(_) => Answer::Kinds(either(&self.answer(json!({"live.kinds": {}})), wire::listed_kinds)),
             Ask::Write(operation) => Answer::Write(self.write(&operation)),
             Ask::Batch(operations) => {
                 self.note(json!({"writes.batch": operations.len()}));

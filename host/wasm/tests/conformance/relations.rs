@@ -46,14 +46,25 @@ impl Reads for Cached {
     }
 }
 
-fn mapped(plugin: &Arc<Plugin>, call: &Call, changes: &[States]) -> (Result<Value, String>, Vec<Value>) {
-    lines::listen();
+fn batch(plugin: &Plugin, changes: &[States]) -> ChangeBatch {
     let change = |(old, new): &States| ObjectChange { old: old.as_ref().map(object), new: new.as_ref().map(object) };
-    let batch = ChangeBatch {
+    ChangeBatch {
         controller: plugin.manifest().controllers[0].name.as_str().into(),
         watch: "mapped".into(),
         changes: changes.iter().map(change).collect(),
-    };
+    }
+}
+
+fn matched(plugin: &Arc<Plugin>, call: &Call, changes: &[States]) -> (Result<Vec<bool>, String>, Vec<Value>) {
+    lines::listen();
+    let batch = batch(plugin, changes);
+    let matched = RUNTIME.block_on(plugin.matches(batch, Arc::new(Cached), call.context(plugin), call.limits()));
+    (matched.answer, lines::take(&call.trace_id))
+}
+
+fn mapped(plugin: &Arc<Plugin>, call: &Call, changes: &[States]) -> (Result<Value, String>, Vec<Value>) {
+    lines::listen();
+    let batch = batch(plugin, changes);
     let mapped = RUNTIME.block_on(plugin.map(batch, Arc::new(Cached), call.context(plugin), call.limits()));
     (
         mapped
@@ -156,6 +167,49 @@ fn an_error_of_a_mapper_carries_its_message() {
             other => Err(format!("neither the error nor the log says so: {other:?}, {}", shown(&json!(logged)))),
         }
     });
+}
+
+/// As [`for_each`], with the mappers that have predicates.
+fn for_each_predicate(case: &str, check: impl Fn(&Arc<Plugin>) -> Result<(), String>) {
+    let mut findings = Findings::default();
+    for language in selected(Part::Reconciler).into_iter().filter(|language| language.has(Some("0.3.0"))) {
+        findings.add(&language, case, language.plugin().and_then(|plugin| check(&plugin)));
+    }
+    findings.end();
+}
+
+#[test]
+fn a_predicate_says_of_each_change_whether_it_counts() {
+    let matches = |watch: &str| Some(json!({"matches": watch}));
+    let changes = [
+        (None, matches("mapped")),
+        (None, matches("other")),
+        (matches("other"), matches("mapped")),
+        (matches("mapped"), matches("other")),
+        (None, Some(json!({}))),
+    ];
+    for_each_predicate("matches", |plugin| {
+        for call in [Call::about(""), Call::about("").again()] {
+            let (answer, _) = matched(plugin, &call, &changes);
+            let answer = answer.map_err(|error| format!("the call failed: {error}"))?;
+            same(&json!([true, false, true, false, true]), &json!(answer))?;
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn an_error_of_a_predicate_carries_its_message() {
+    for (field, case) in [("failMatches", "matches that fails"), ("raiseMatches", "matches that raises")] {
+        for_each_predicate(case, |plugin| {
+            let change = (None, Some(json!({field: "told to"})));
+            let (answer, logged) = matched(plugin, &Call::about(""), &[change]);
+            match answer {
+                Err(error) if error.contains("told to") || json!(logged).to_string().contains("told to") => Ok(()),
+                other => Err(format!("neither the error nor the log says so: {other:?}, {}", shown(&json!(logged)))),
+            }
+        });
+    }
 }
 
 #[test]

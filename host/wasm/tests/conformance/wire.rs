@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use windlass_core::call::http::{HttpBody, HttpError, HttpReason, HttpRequest, HttpResponse};
-use windlass_core::call::ports::{Event, EventType, ListQuery, LiveQuery, LogQuery, ServedKind, View};
+use windlass_core::call::ports::{Event, EventType, ListQuery, ListedKind, LiveQuery, LogQuery, ServedKind, View};
 use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::object::{ObjectKey, ObjectKind, ObjectRef};
 use windlass_core::queue::outcome::{CallResult, Failure};
@@ -119,6 +119,15 @@ pub(crate) fn served_kind(value: &Value) -> Option<ServedKind> {
     })
 }
 
+/// The kinds that the server serves, as cases write them.
+pub(crate) fn listed_kinds(value: &Value) -> Vec<ListedKind> {
+    let listed = |value: &Value| {
+        let kind = ObjectKind::new(text(&value["kind"]["apiVersion"]), text(&value["kind"]["kind"]));
+        ListedKind { kind, served: served_kind(&value["served"]).expect("a listed kind is served") }
+    };
+    value.as_array().into_iter().flatten().map(listed).collect()
+}
+
 pub(crate) fn collection(collection: &Collection) -> Value {
     json!({
         "kind": kind(&collection.kind), "namespace": collection.namespace.as_deref(),
@@ -150,6 +159,7 @@ fn write_options(options: &WriteOptions) -> Value {
         }),
         "resourceVersion": options.resource_version.as_deref(), "owned": options.owned, "force": options.force,
         "dryRun": options.dry_run, "fieldValidation": validation, "managerSuffix": options.manager_suffix.as_deref(),
+        "fields": options.fields,
     })
 }
 
@@ -267,6 +277,7 @@ pub(crate) fn ended(result: &CallResult) -> Value {
     match result {
         CallResult::Done => json!({"done": true}),
         CallResult::RequeueAfter(after) => json!({"requeueAfterMs": milliseconds(*after)}),
+        CallResult::RequeueBackoff => json!({"requeueBackoff": true}),
         CallResult::Failed(failures) => json!({"failed": failures.iter().map(failure).collect::<Value>()}),
         CallResult::Trapped { reason, message } => json!({"stopped": reason, "message": message}),
         CallResult::NotCalled { .. } => json!({"notCalled": true}),

@@ -70,7 +70,7 @@ async fn the_future_of_a_call_is_small() {
 
 #[tokio::test]
 async fn a_name_that_would_lead_elsewhere_never_reaches_a_port() {
-    let import = r#"(import "windlass:plugin/cache@0.2.0" "get" (func $get (param i32 i32)))"#;
+    let import = r#"(import "windlass:plugin/cache@0.3.0" "get" (func $get (param i32 i32)))"#;
     // The reference is at 3072: only version, kind and name are set.
     let get = |name_at: u32, name_length: u32| {
         let set = [(3084, 2048), (3088, 2), (3092, 2050), (3096, 9), (3112, name_at), (3116, name_length)];
@@ -92,7 +92,7 @@ async fn a_name_that_would_lead_elsewhere_never_reaches_a_port() {
 
 #[tokio::test]
 async fn reads_of_one_call_share_one_limit_of_returned_bytes() {
-    let import = r#"(import "windlass:plugin/cache@0.2.0" "get-many" (func $get (param i32 i32 i32 i32 i32 i32)))"#;
+    let import = r#"(import "windlass:plugin/cache@0.3.0" "get-many" (func $get (param i32 i32 i32 i32 i32 i32)))"#;
     // Reads `v1 ConfigMap` named `v1` twice; the answers are 112 bytes each, and the first byte is 1 for an error.
     let target = r"\00\00\00\00\00\00\00\00\00\00\00\00\00\08\00\00\02\00\00\00\02\08\00\00\09\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00\08\00\00\02\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00";
     let read = "(call $get (i32.const 3072) (i32.const 2) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 1024))

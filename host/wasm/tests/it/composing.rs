@@ -13,7 +13,7 @@ use windlass_core::cache::mapping::Target;
 use windlass_core::call::compose::Composition;
 use windlass_core::life::instances::Instances;
 use windlass_core::object::ObjectKey;
-use windlass_core::queue::outcome::{CallResult, Failure};
+use windlass_core::queue::outcome::{CallResult, Failure, Requeue};
 use windlass_manifest::EntryPoint;
 use windlass_wasm::{CallLimits, ChangeBatch, CompositionRequest, Limits, ObjectChange, Plugin, Request};
 
@@ -62,7 +62,8 @@ async fn requests_and_compositions_of_a_composer_arrive_whole() {
     let copied: Value = serde_json::from_str(&composition.children[0]).expect("JSON");
     assert_eq!(copied["data"], json!({"children": "child", "related": r#""Secret" friend {"a":"b"}"#}));
     assert_eq!(composition.status.as_deref(), Some(r#"{"n":1}"#));
-    assert_eq!((composition.requeue_after.map(|after| after.as_millis()), composition.allow_empty), (Some(5), true));
+    let after = Some(Requeue::After(Duration::from_millis(5)));
+    assert_eq!((composition.requeue, composition.allow_empty), (after, true));
     let reasons: Vec<_> = composition.events.iter().map(|event| &*event.reason).collect();
     assert_eq!(reasons, ["Composed"], "an event without a reason is none");
 }

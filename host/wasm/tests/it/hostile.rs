@@ -363,7 +363,7 @@ fn with_items(items: &str) -> Core {
 }
 
 fn logging(arguments: [i64; 5]) -> Core {
-    let import = r#"(import "windlass:plugin/log@0.2.0" "log" (func $log (param i32 i32 i32 i32 i32)))"#;
+    let import = r#"(import "windlass:plugin/log@0.3.0" "log" (func $log (param i32 i32 i32 i32 i32)))"#;
     let arguments = arguments.map(|argument| format!("(i32.const {argument})")).join(" ");
     Core { imports: import.to_owned(), reconcile: format!("(call $log {arguments})"), ..Core::default() }
 }
@@ -387,12 +387,12 @@ fn describing_at(at: u32, length: u32) -> Core {
 
 const SPIN: &str = "(loop $again (br $again))";
 const GROW: &str = "(loop $again (drop (memory.grow (i32.const 16))) (br $again))";
-const POST_DESCRIBE: &str = r#"(func (export "cabi_post_windlass:plugin/reconciler@0.2.0#describe") (param i32)"#;
-const POST_RECONCILE: &str = r#"(func (export "cabi_post_windlass:plugin/reconciler@0.2.0#reconcile") (param i32)"#;
+const POST_DESCRIBE: &str = r#"(func (export "cabi_post_windlass:plugin/reconciler@0.3.0#describe") (param i32)"#;
+const POST_RECONCILE: &str = r#"(func (export "cabi_post_windlass:plugin/reconciler@0.3.0#reconcile") (param i32)"#;
 
 #[tokio::test]
 async fn an_allocator_that_lies_hurts_its_own_call() {
-    let import = r#"(import "windlass:plugin/log@0.2.0" "log" (func $log (param i32 i32 i32 i32 i32)))"#;
+    let import = r#"(import "windlass:plugin/log@0.3.0" "log" (func $log (param i32 i32 i32 i32 i32)))"#;
     let calls_out = "(call $log (i32.const 2) (i32.const 2048) (i32.const 2) (i32.const 0) (i32.const 0))";
     let guests = vec![
         ("realloc traps", allocating("unreachable"), Ends::Stopped("trap")),

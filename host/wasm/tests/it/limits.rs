@@ -95,7 +95,7 @@ async fn a_table_bomb_is_stopped() {
 
 #[tokio::test]
 async fn a_huge_string_is_not_taken_over() {
-    let import = r#"(import "windlass:plugin/log@0.2.0" "log" (func $log (param i32 i32 i32 i32 i32)))"#;
+    let import = r#"(import "windlass:plugin/log@0.3.0" "log" (func $log (param i32 i32 i32 i32 i32)))"#;
     let log = "(call $log (i32.const 2) (i32.const 0) (i32.const 9437184) (i32.const 0) (i32.const 0))";
     let guest = Core { imports: import.to_owned(), reconcile: log.to_owned(), pages: 160, ..Core::default() };
     let (reason, message) = stopped(Limits::default(), "guest", &guest.component()).await;
@@ -105,7 +105,7 @@ async fn a_huge_string_is_not_taken_over() {
 
 #[tokio::test]
 async fn a_list_that_claims_to_be_huge_is_not_allocated() {
-    let import = r#"(import "windlass:plugin/log@0.2.0" "log" (func $log (param i32 i32 i32 i32 i32)))"#;
+    let import = r#"(import "windlass:plugin/log@0.3.0" "log" (func $log (param i32 i32 i32 i32 i32)))"#;
     // A million pairs of empty strings: 16 bytes each in the guest, 48 in the host.
     let log = "(call $log (i32.const 2) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 500000))";
     let guest = Core { imports: import.to_owned(), reconcile: log.to_owned(), pages: 160, ..Core::default() };
@@ -115,7 +115,7 @@ async fn a_list_that_claims_to_be_huge_is_not_allocated() {
 
 #[tokio::test]
 async fn a_flood_of_host_calls_is_stopped() {
-    let import = r#"(import "windlass:plugin/owners@0.2.0" "claim" (func $claim (param i32 i32 i32 i32 i32 i32 i32)))"#;
+    let import = r#"(import "windlass:plugin/owners@0.3.0" "claim" (func $claim (param i32 i32 i32 i32 i32 i32 i32)))"#;
     let flood = "(loop $again
         (call $claim (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 1024))
         (br $again))";
@@ -152,8 +152,8 @@ async fn a_plugin_is_not_called_with_an_object_that_is_too_large() {
 }
 
 #[tokio::test]
-async fn random_bytes_of_one_import_call_are_limited() {
-    let import = r#"(import "windlass:plugin/random@0.2.0" "get-bytes" (func $random (param i32 i32)))"#;
+async fn randomness_is_given_in_moderation() {
+    let import = r#"(import "windlass:plugin/random@0.3.0" "get-bytes" (func $random (param i32 i32)))"#;
     let ask = |bytes: u32| format!("(call $random (i32.const {bytes}) (i32.const 1024))");
     let (reason, message) = stopped(Limits::default(), "guest", &Core::reconciling(import, &ask(65_537))).await;
     assert_eq!(reason, "random-bytes");
@@ -164,7 +164,7 @@ async fn random_bytes_of_one_import_call_are_limited() {
 
 #[tokio::test]
 async fn a_flood_of_log_lines_is_dropped_and_counted() {
-    let import = r#"(import "windlass:plugin/log@0.2.0" "log" (func $log (param i32 i32 i32 i32 i32)))"#;
+    let import = r#"(import "windlass:plugin/log@0.3.0" "log" (func $log (param i32 i32 i32 i32 i32)))"#;
     let flood = "(local $left i32) (local.set $left (i32.const 5000))
         (loop $again
           (call $log (i32.const 2) (i32.const 2048) (i32.const 2) (i32.const 0) (i32.const 0))
@@ -176,7 +176,7 @@ async fn a_flood_of_log_lines_is_dropped_and_counted() {
 
 #[tokio::test]
 async fn a_plugin_that_logs_in_each_of_many_calls_is_cut_too() {
-    let import = r#"(import "windlass:plugin/log@0.2.0" "log" (func $log (param i32 i32 i32 i32 i32)))"#;
+    let import = r#"(import "windlass:plugin/log@0.3.0" "log" (func $log (param i32 i32 i32 i32 i32)))"#;
     let line = "(call $log (i32.const 2) (i32.const 2048) (i32.const 2) (i32.const 0) (i32.const 0))";
     // Ten lines may be logged at once, then one per second.
     let limits = Limits { log_lines_per_second: 1, ..Limits::default() };

@@ -20,7 +20,7 @@ fn assert_says(message: &str, parts: &[&str]) {
 #[tokio::test]
 async fn the_webapp_plugin_loads_with_its_name_digest_and_manifest() {
     let plugin = load(&sandbox(Limits::default()), "webapp", &webapp()).await.expect("it loads");
-    assert_eq!((&**plugin.name(), plugin.abi()), ("webapp", AbiVersion::V0_2_0));
+    assert_eq!((&**plugin.name(), plugin.abi()), ("webapp", AbiVersion::V0_3_0));
     assert_eq!((plugin.digest().len(), plugin.short_digest().len()), (64, 12));
     assert_eq!(plugin.size(), webapp().len() as u64);
     assert_eq!(plugin.manifest().controllers[0].primary.kind, "WebApp");
@@ -71,43 +71,43 @@ fn exporting(name: &str) -> Vec<u8> {
 #[tokio::test]
 async fn a_component_without_our_export_shows_its_exports() {
     let empty = wat::parse_str("(component)").expect("well-formed");
-    assert_says(&load_error("guest", &empty).await, &["windlass:plugin/reconciler@0.2.0", "exports nothing"]);
+    assert_says(&load_error("guest", &empty).await, &["windlass:plugin/reconciler@0.3.0", "exports nothing"]);
     let other = load_error("guest", &exporting("wasi:cli/run@0.2.0")).await;
     assert_says(&other, &["exports no", "wasi:cli/run@0.2.0", "reconciler-plugin"]);
 }
 
 #[tokio::test]
 async fn another_version_of_the_interface_names_both() {
-    let message = load_error("guest", &exporting("windlass:plugin/reconciler@0.3.0")).await;
-    assert_says(&message, &["windlass:plugin/reconciler@0.3.0", "has version 0.2.0", "newer windlass"]);
+    let message = load_error("guest", &exporting("windlass:plugin/reconciler@0.4.0")).await;
+    assert_says(&message, &["windlass:plugin/reconciler@0.4.0", "0.2.0, 0.3.0", "newer windlass"]);
 }
 
 #[tokio::test]
 async fn a_composer_with_an_import_that_acts_is_refused() {
     let composer = |import: &str| {
-        let export = r#"(instance $i) (export "windlass:plugin/composer@0.2.0" (instance $i))"#;
+        let export = r#"(instance $i) (export "windlass:plugin/composer@0.3.0" (instance $i))"#;
         wat::parse_str(format!(r#"(component (import "{import}" (instance)) {export})"#)).expect("well-formed")
     };
     for interface in ["writes", "cache", "live", "owners", "events", "metrics", "http", "triggers"] {
-        let import = format!("windlass:plugin/{interface}@0.2.0");
+        let import = format!("windlass:plugin/{interface}@0.3.0");
         let message = load_error("guest", &composer(&import)).await;
         assert_says(&message, &["is a composer", &import, "write a reconciler"]);
     }
     let wasi = load_error("guest", &composer("wasi:sockets/tcp@0.3.0")).await;
     assert_says(&wasi, &["wasi:sockets/tcp@0.3.0", "WASI 0.2"]);
-    let fits = load_error("guest", &composer("windlass:plugin/log@0.2.0")).await;
+    let fits = load_error("guest", &composer("windlass:plugin/log@0.3.0")).await;
     assert_says(&fits, &["does not fit the interface", "describe"]);
 }
 
 #[tokio::test]
 async fn an_export_with_the_right_name_and_wrong_types_is_refused() {
-    let message = load_error("guest", &exporting("windlass:plugin/reconciler@0.2.0")).await;
+    let message = load_error("guest", &exporting("windlass:plugin/reconciler@0.3.0")).await;
     assert_says(&message, &["does not fit the interface", "describe"]);
 }
 
 /// A component with our export that imports an empty instance under `name`.
 fn importing(name: &str) -> Vec<u8> {
-    let export = r#"(instance $i) (export "windlass:plugin/reconciler@0.2.0" (instance $i))"#;
+    let export = r#"(instance $i) (export "windlass:plugin/reconciler@0.3.0" (instance $i))"#;
     wat::parse_str(format!(r#"(component (import "{name}" (instance)) {export})"#)).expect("well-formed")
 }
 

@@ -20,6 +20,7 @@ mod reuse;
 mod scripts;
 mod stock;
 mod threads;
+mod versions;
 mod wasi;
 mod wasi_http;
 mod wit;

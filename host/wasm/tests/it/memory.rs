@@ -97,7 +97,7 @@ async fn calls_whose_large_writes_wait_wait_for_each_other() {
     let create = "(i32.store (i32.const 1048576) (i32.const 65536)) (i32.store (i32.const 1048580) (i32.const 3080192))
         (call $create (i32.const 1048576) (i32.const 1024))";
     let guest = Core {
-        imports: r#"(import "windlass:plugin/writes@0.2.0" "create" (func $create (param i32 i32)))"#.to_owned(),
+        imports: r#"(import "windlass:plugin/writes@0.3.0" "create" (func $create (param i32 i32)))"#.to_owned(),
         reconcile: create.to_owned(),
         pages: 48,
         ..Core::default()

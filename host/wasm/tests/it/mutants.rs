@@ -133,7 +133,7 @@ fn mutant(original: &[u8], random: &mut StdRng) -> Vec<u8> {
 
 /// A component that contains most things components can have, and compiles quickly.
 fn small() -> Vec<u8> {
-    let import = r#"(import "windlass:plugin/log@0.2.0" "log" (func $log (param i32 i32 i32 i32 i32)))"#;
+    let import = r#"(import "windlass:plugin/log@0.3.0" "log" (func $log (param i32 i32 i32 i32 i32)))"#;
     let items = "(table $t 4 funcref) (elem (i32.const 0) func $f $f) (global $g (mut i64) (i64.const 7))
         (func $f (param i32) (result i32)
           (if (result i32) (i32.eqz (local.get 0)) (then (i32.const 1)) (else

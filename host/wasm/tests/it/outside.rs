@@ -60,7 +60,7 @@ fn ports(outside: &Arc<Outside>) -> Ports {
 /// A guest that POSTs "hi" to `https://a.b/c` with one header and a timeout of a minute, and traps unless the result
 /// has this case: 0 for a response, 1 for an error.
 fn fetching(case: u32) -> Vec<u8> {
-    let import = r#"(import "windlass:plugin/http@0.2.0" "fetch"
+    let import = r#"(import "windlass:plugin/http@0.3.0" "fetch"
         (func $fetch (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)))"#;
     let data = r#"(data (i32.const 3000) "POSThttps://a.b/chixy") (data (i32.const 3072)
         "\cb\0b\00\00\01\00\00\00\cc\0b\00\00\01\00\00\00")"#;
@@ -108,7 +108,7 @@ async fn a_fetch_ends_with_its_call() {
 
 #[tokio::test]
 async fn values_of_metrics_beyond_the_limit_are_dropped_and_counted() {
-    let import = r#"(import "windlass:plugin/metrics@0.2.0" "add" (func $add (param i32 i32 f64 i32 i32)))"#;
+    let import = r#"(import "windlass:plugin/metrics@0.3.0" "add" (func $add (param i32 i32 f64 i32 i32)))"#;
     let flood = "(local $left i32) (local.set $left (i32.const 15))
         (loop $again
           (call $add (i32.const 2048) (i32.const 2) (f64.const 1.5) (i32.const 0) (i32.const 0))

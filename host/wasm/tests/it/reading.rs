@@ -11,7 +11,7 @@ use windlass_core::queue::outcome::CallResult;
 use windlass_wasm::Limits;
 
 /// Reads `v1 ConfigMap` with the name at an address; the answer is at 1024, and its first byte is 1 for an error.
-const GET: &str = r#"(import "windlass:plugin/live@0.2.0" "get" (func $get (param i32 i32)))"#;
+const GET: &str = r#"(import "windlass:plugin/live@0.3.0" "get" (func $get (param i32 i32)))"#;
 /// A name with the length of `v1`.
 const NAME: (u32, u32) = (2048, 2);
 /// `../../secrets/x`.
@@ -94,7 +94,7 @@ fn delete_collection(all: u32) -> String {
 
 #[tokio::test]
 async fn a_collection_delete_reaches_the_port_and_returns_names_to_the_guest() {
-    let import = r#"(import "windlass:plugin/writes@0.2.0" "delete-collection" (func $delete (param i32 i32)))"#;
+    let import = r#"(import "windlass:plugin/writes@0.3.0" "delete-collection" (func $delete (param i32 i32)))"#;
     // After the tag: whether the server reports the names, an address, and their number.
     let one = "(if (i32.ne (i32.load8_u offset=4 (i32.const 1024)) (i32.const 1)) (then unreachable))
         (if (i32.ne (i32.load offset=12 (i32.const 1024)) (i32.const 1)) (then unreachable))";
@@ -113,7 +113,7 @@ async fn a_collection_delete_reaches_the_port_and_returns_names_to_the_guest() {
 
 #[tokio::test]
 async fn a_claim_reaches_the_port_and_its_result_the_guest() {
-    let import = r#"(import "windlass:plugin/owners@0.2.0" "claim" (func $claim (param i32 i32 i32 i32 i32 i32 i32)))"#;
+    let import = r#"(import "windlass:plugin/owners@0.3.0" "claim" (func $claim (param i32 i32 i32 i32 i32 i32 i32)))"#;
     let claim = |selector_length: u32| {
         format!(
             "(call $claim (i32.const 2048) (i32.const 2) (i32.const 2050) (i32.const 9) (i32.const 2048)

@@ -9,12 +9,12 @@ use windlass_core::queue::outcome::CallResult;
 use windlass_wasm::{Limits, LoadProblem, Sandbox, SandboxOptions, joined};
 
 const WORLD: &str = "package test:guest;
-world wasi { include windlass:plugin/reconciler-plugin@0.2.0; import windlass:plugin/script@0.2.0; }";
+world wasi { include windlass:plugin/reconciler-plugin@0.3.0; import windlass:plugin/script@0.3.0; }";
 
 /// An interpreter whose scripts are manifests: it returns its script from `describe`, and reads it in each call.
 fn interpreter() -> Vec<u8> {
     let ask = "(call $script (i32.const 16))".to_owned();
-    let imports = r#"(import "windlass:plugin/script@0.2.0" "text" (func $script (param i32)))"#.to_owned();
+    let imports = r#"(import "windlass:plugin/script@0.3.0" "text" (func $script (param i32)))"#.to_owned();
     Core { imports, describe: ask.clone(), reconcile: ask, ..Core::default() }.with_wasi(WORLD)
 }
 

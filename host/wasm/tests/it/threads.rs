@@ -241,7 +241,7 @@ fn listing(with_fields: bool) -> Vec<u8> {
     ];
     let query = escaped(&query.concat());
     Core {
-        imports: r#"(import "windlass:plugin/cache@0.2.0" "list" (func $list (param i32 i32)))"#.to_owned(),
+        imports: r#"(import "windlass:plugin/cache@0.3.0" "list" (func $list (param i32 i32)))"#.to_owned(),
         items: format!(r#"(data (i32.const 3200) "{query}")"#),
         reconcile: "(call $list (i32.const 3200) (i32.const 1024))
             (if (i32.load8_u (i32.const 1024)) (then unreachable))

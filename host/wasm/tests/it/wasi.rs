@@ -370,7 +370,7 @@ async fn all_randomness_of_a_replayed_call_follows_from_its_seed() {
     for (import, draw) in draws {
         // The result asks to be called again after as many milliseconds as were drawn.
         let answer = format!(
-            "{draw} (local.set 0) (i32.store8 (i32.const 516) (i32.const 1)) (i32.store (i32.const 520) (local.get 0))"
+            "{draw} (local.set 0) (i32.store8 (i32.const 516) (i32.const 1)) (i32.store (i32.const 524) (local.get 0))"
         );
         let plugin = load(&sandbox(Limits::default()), "guest", &direct("0.2.12", import, &answer)).await;
         let plugin = plugin.expect("it loads");
@@ -384,7 +384,7 @@ async fn all_randomness_of_a_replayed_call_follows_from_its_seed() {
 /// The part of `wasi:sockets` that a connecting guest needs, and an interface that no version of WASI has.
 const SOCKETS: &str = "package test:guest;
     world wasi {
-      include windlass:plugin/reconciler-plugin@0.2.0;
+      include windlass:plugin/reconciler-plugin@0.3.0;
       import wasi:sockets/instance-network@0.2.7;
       import wasi:sockets/tcp-create-socket@0.2.7;
       import wasi:sockets/udp-create-socket@0.2.7;
@@ -527,7 +527,7 @@ async fn a_stream_is_dropped_after_its_pollables() {
 async fn handles_passed_to_a_refused_import_are_released() {
     let text = "package test:guest;
         world wasi {
-          include windlass:plugin/reconciler-plugin@0.2.0;
+          include windlass:plugin/reconciler-plugin@0.3.0;
           import wasi:sockets/later@0.2.1;
         }
         package wasi:sockets@0.2.1 {
@@ -569,7 +569,7 @@ async fn handles_passed_to_a_refused_import_are_released() {
 async fn messages_about_a_components_wasi_imports_are_bounded() {
     let importing = |interface: &str, imports: &str| {
         let text = format!(
-            "package test:guest; world wasi {{ include windlass:plugin/reconciler-plugin@0.2.0; import wasi:http/types@0.2.0; }}
+            "package test:guest; world wasi {{ include windlass:plugin/reconciler-plugin@0.3.0; import wasi:http/types@0.2.0; }}
              package wasi:http@0.2.0 {{ interface types {{ {interface} }} }}"
         );
         Core { imports: imports.to_owned(), ..Core::default() }.with_wasi(&text)

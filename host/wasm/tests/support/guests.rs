@@ -73,6 +73,10 @@ pub(crate) struct Core {
     pub(crate) realloc: String,
     /// Initial memory in pages.
     pub(crate) pages: u32,
+    /// The folder of its version of the interface.
+    pub(crate) wit: &'static str,
+    /// The world in it.
+    pub(crate) world: &'static str,
 }
 
 impl Default for Core {
@@ -85,13 +89,15 @@ impl Default for Core {
             reconcile: String::new(),
             realloc: String::new(),
             pages: 2,
+            wit: "wit",
+            world: "reconciler-plugin",
         }
     }
 }
 
 /// The import that [`CLAIM`] calls.
 pub(crate) const CLAIM_IMPORT: &str =
-    r#"(import "windlass:plugin/owners@0.2.0" "claim" (func $claim (param i32 i32 i32 i32 i32 i32 i32)))"#;
+    r#"(import "windlass:plugin/owners@0.3.0" "claim" (func $claim (param i32 i32 i32 i32 i32 i32 i32)))"#;
 
 /// Claims objects: a host call that the test's port may keep waiting.
 pub(crate) const CLAIM: &str =
@@ -101,7 +107,7 @@ pub(crate) const CLAIM: &str =
 /// A world with the part of WASI that the host supports, in the version `version` of WASI.
 pub(crate) fn wasi(version: &str) -> String {
     let given = include_str!("wasi.wit").replace("0.2.12", version);
-    let world = "package test:guest;\nworld wasi {\n  include windlass:plugin/reconciler-plugin@0.2.0;\n  include windlass:wasi/given;\n}\n";
+    let world = "package test:guest;\nworld wasi {\n  include windlass:plugin/reconciler-plugin@0.3.0;\n  include windlass:wasi/given;\n}\n";
     let given = given.replace("package windlass:wasi;\n", "package windlass:wasi {\n").replacen(
         "\npackage wasi:cli",
         "}\n\npackage wasi:cli",
@@ -128,6 +134,11 @@ pub(crate) fn wasi_http(version: &str) -> String {
 pub(crate) const HTTP_CLIENT: (&str, &str) = (include_str!("http_imports.wat"), include_str!("http_client.wat"));
 
 impl Core {
+    /// The guest in the `world` of the interface 0.2.0.
+    pub(crate) fn of_0_2_0(self, world: &'static str) -> Self {
+        Self { wit: "host/wasm/wit/v0_2_0", world, ..self }
+    }
+
     /// A guest that calls `wasi:http` in `reconcile`, and has `items` beside [`HTTP_CLIENT`].
     pub(crate) fn calling_http(items: &str, reconcile: &str) -> Self {
         Self {
@@ -173,17 +184,20 @@ impl Core {
 
     fn encoded(&self, wasi: &str, adapters: &[(&str, &[u8])]) -> Vec<u8> {
         let mut text = self.text();
-        if wasi.contains("composer-plugin") {
-            text = text.replace("reconciler@0.2.0#reconcile", "composer@0.2.0#compose");
+        if self.wit != "wit" {
+            text = text.replace("@0.3.0", "@0.2.0");
+        }
+        if wasi.contains("composer-plugin") || self.world.contains("composer-plugin") {
+            text = text.replace("#reconcile", "#compose");
             text = text.replace("windlass:plugin/reconciler@", "windlass:plugin/composer@");
         }
         let mut module = wat::parse_str(text).expect("the guest's text is well-formed");
         let mut resolve = Resolve::default();
-        // The folder is searched upwards, because a benchmark of another crate makes guests too.
-        let mut above = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().map(|directory| directory.join("wit"));
-        let wit = above.find(|wit| wit.is_dir()).expect("wit/ is in the project");
+        // A benchmark of another crate makes guests, too.
+        let mut above = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().map(|directory| directory.join(self.wit));
+        let wit = above.find(|wit| wit.join("world.wit").is_file()).expect("the interface is in the project");
         let (mut package, _) = resolve.push_dir(&wit).expect("wit/ is well-formed");
-        let mut world = "reconciler-plugin";
+        let mut world = self.world;
         if !wasi.is_empty() {
             package = resolve.push_str("wasi.wit", wasi).expect("the text is well-formed");
             world = "wasi";
@@ -218,10 +232,10 @@ impl Core {
                 (local.set $at (i32.and (i32.add (global.get $heap) (i32.const 7)) (i32.const -8)))
                 (global.set $heap (i32.add (local.get $at) (local.get 3)))
                 (local.get $at))
-              (func (export "windlass:plugin/reconciler@0.2.0#describe") (result i32)
+              (func (export "windlass:plugin/reconciler@0.3.0#describe") (result i32)
                 {describe}
                 (i32.const 16))
-              (func (export "windlass:plugin/reconciler@0.2.0#reconcile") (param i32) (result i32)
+              (func (export "windlass:plugin/reconciler@0.3.0#reconcile") (param i32) (result i32)
                 {reconcile}
                 (i32.const 512)))"#
         )

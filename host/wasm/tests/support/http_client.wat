@@ -85,4 +85,4 @@
 ;; `reconcile` answers that it is to be called again after so many milliseconds.
 (func $say (param $number i32)
   (i32.store8 (i32.const 516) (i32.const 1))
-  (i32.store (i32.const 520) (local.get $number)))
+  (i32.store (i32.const 524) (local.get $number)))

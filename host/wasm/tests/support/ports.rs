@@ -7,11 +7,11 @@ use futures::FutureExt as _;
 use futures::future::{BoxFuture, join_all, ready};
 use tokio::sync::Notify;
 use windlass_core::call::ports::{
-    Absent, Answer, Ask, CallContext, Claimed, CollectionDeletion, Event, Events, ListPage, ListQuery, LiveGet,
-    LiveQuery, LogQuery, OwnerClaim, Port, Ports, Reads, ServedKind, Written, port_fn,
+    Absent, Answer, Ask, CallContext, Claimed, CollectionDeletion, Event, Events, ListPage, ListQuery, ListedKind,
+    LiveGet, LiveQuery, LogQuery, OwnerClaim, Port, Ports, Reads, ServedKind, Written, port_fn,
 };
 use windlass_core::error::ApiError;
-use windlass_core::object::ObjectRef;
+use windlass_core::object::{ObjectKind, ObjectRef};
 use windlass_core::write::Operation;
 
 /// The response to writes.
@@ -98,6 +98,7 @@ impl Port for FakePorts {
             }
             // Only Pods are served.
             Ask::Served(query) => Answer::Served(Ok((&*query.kind.kind == "Pod").then(pods))),
+            Ask::Kinds(_) => Answer::Kinds(Ok(vec![ListedKind { kind: ObjectKind::new("v1", "Pod"), served: pods() }])),
             Ask::Write(operation) => return self.write(*operation).map(Answer::Write).boxed(),
             Ask::Batch(operations) => {
                 return join_all(operations.into_iter().map(|operation| self.write(operation)))

@@ -30,6 +30,10 @@ pub struct Watch {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     predicates: Vec<Predicate>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    code_predicate: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    call_fields: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     deleted: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     no_op_skip: Option<bool>,
@@ -52,6 +56,8 @@ impl Watch {
             managed_fields: None,
             indexes: Vec::new(),
             predicates: Vec::new(),
+            code_predicate: None,
+            call_fields: None,
             deleted: None,
             no_op_skip: None,
             update_strategy: None,
@@ -115,7 +121,22 @@ impl Watch {
         self
     }
 
-    /// Ignores the beginning and the end of an object's deletion. Not for a primary.
+    /// Lets the plugin's own [`Mapper::matches`](crate::Mapper::matches) decide as well which new objects and updates
+    /// count. Deletions always count. Only for a reconciler's watch with a name.
+    pub fn code_predicate(mut self) -> Self {
+        self.code_predicate = Some(true);
+        self
+    }
+
+    /// Gives calls only these fields of an object, as JSON pointers, beside its identity: of the primary in a request,
+    /// and of a composer's parent, children and related objects. A reconciler has this for its primary only, and names
+    /// the fields of what it reads in each read.
+    pub fn call_fields<I: IntoIterator<Item = S>, S: Into<String>>(mut self, pointers: I) -> Self {
+        self.call_fields = Some(pointers.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Ignores the deletion of an object and its beginning. Not for a primary.
     pub fn ignore_deletions(mut self) -> Self {
         self.deleted = Some(false);
         self

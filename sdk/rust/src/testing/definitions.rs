@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
+use crate::object::ObjectKind;
+
 /// The schemas of the defined kinds, by `apiVersion` and `kind`.
 #[derive(Debug, Default)]
 pub(super) struct Definitions(BTreeMap<(String, String), Value>);
@@ -29,6 +31,11 @@ impl Definitions {
             is_found = true;
         }
         assert!(is_found, "`define` has found no CustomResourceDefinition with versions in:\n{yaml}");
+    }
+
+    /// The defined kinds.
+    pub(super) fn kinds(&self) -> impl Iterator<Item = ObjectKind> {
+        self.0.keys().map(|(api_version, kind)| ObjectKind::new(&**api_version, &**kind))
     }
 
     fn schema(&self, object: &Value) -> Option<&Value> {

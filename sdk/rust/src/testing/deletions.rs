@@ -27,6 +27,7 @@ impl State {
             force: false,
             dry_run: options.dry_run,
             manager_suffix: None,
+            fields: None,
         });
     }
 

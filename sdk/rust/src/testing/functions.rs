@@ -29,7 +29,7 @@ pub(crate) mod cache {
 
 pub(crate) mod live {
     use super::{current, needed};
-    use crate::bindings::windlass::plugin::live::{ListQuery, LogQuery, ServedKind, View};
+    use crate::bindings::windlass::plugin::live::{ListQuery, ListedKind, LogQuery, ServedKind, View};
     use crate::bindings::windlass::plugin::types::{ApiError, ObjectKind, ObjectRef, Page};
 
     pub(crate) fn get(target: &ObjectRef, subresource: Option<&str>, view: &View) -> Result<Option<String>, ApiError> {
@@ -46,6 +46,10 @@ pub(crate) mod live {
 
     pub(crate) fn served(kind: &ObjectKind) -> Result<Option<ServedKind>, ApiError> {
         current(|host| host.live_served(kind)).unwrap_or_else(|| needed("live::served"))
+    }
+
+    pub(crate) fn kinds() -> Result<Vec<ListedKind>, ApiError> {
+        current(super::super::State::live_kinds).unwrap_or_else(|| needed("live::kinds"))
     }
 }
 

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::State;
 use super::objects::{Asked, key_of, refused};
 use crate::bindings::windlass::plugin::cache;
-use crate::bindings::windlass::plugin::live::{ListQuery, LogQuery, ServedKind, View};
+use crate::bindings::windlass::plugin::live::{ListQuery, ListedKind, LogQuery, ServedKind, View};
 use crate::bindings::windlass::plugin::types::{ApiError, Page};
 use crate::error::ApiReason;
 use crate::object::{ObjectKind, ObjectRef};
@@ -70,13 +70,30 @@ impl State {
     pub(super) fn live_served(&mut self, kind: &ObjectKind) -> Result<Option<ServedKind>, ApiError> {
         let target = ObjectRef::cluster_scoped(kind.api_version.clone(), kind.kind.clone(), "");
         self.check(&Asked { verb: "served", target: &target })?;
-        let served = || ServedKind {
-            resource: kind.kind.to_lowercase() + "s",
-            namespaced: true,
-            verbs: VERBS.map(str::to_owned).into(),
-            subresources: vec!["status".to_owned()],
-        };
-        Ok((!self.unserved.contains(kind)).then(served))
+        Ok((!self.unserved.contains(kind)).then(|| served(kind)))
+    }
+
+    /// The kinds of the objects in the cluster, and of the definitions.
+    pub(super) fn live_kinds(&mut self) -> Result<Vec<ListedKind>, ApiError> {
+        let target = ObjectRef::cluster_scoped("", "", "");
+        self.check(&Asked { verb: "kinds", target: &target })?;
+        let of_objects = self.objects.keys().map(|(api_version, kind, ..)| ObjectKind::new(&**api_version, &**kind));
+        let mut kinds: Vec<_> = of_objects.chain(self.definitions.kinds()).collect();
+        kinds.retain(|kind| !self.unserved.contains(kind));
+        let group = |kind: &ObjectKind| kind.api_version.rsplit_once('/').map_or("", |(group, _)| group).to_owned();
+        // Of one kind in two versions, the first stands for both.
+        kinds.sort_by_key(|kind| (group(kind), kind.kind.clone(), kind.api_version.clone()));
+        kinds.dedup_by_key(|kind| (group(kind), kind.kind.clone()));
+        Ok(kinds.into_iter().map(|kind| ListedKind { served: served(&kind), kind }).collect())
+    }
+}
+
+fn served(kind: &ObjectKind) -> ServedKind {
+    ServedKind {
+        resource: kind.kind.to_lowercase() + "s",
+        namespaced: true,
+        verbs: VERBS.map(str::to_owned).into(),
+        subresources: vec!["status".to_owned()],
     }
 }
 

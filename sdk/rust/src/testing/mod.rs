@@ -259,8 +259,8 @@ impl Host {
         self.with(|state| state.definitions.add(yaml));
     }
 
-    /// Makes every request with this verb for objects of this kind fail, until [`recover`](Self::recover). The verbs
-    /// are `get`, `list`, `create`, `update`, `patch`, `apply`, `delete`, `deletecollection`, `claim` and `served`.
+    /// From now on, every request with this verb for objects of this kind fails. Verbs are `get`, `list`,
+    /// `create`, `update`, `patch`, `apply`, `delete`, `deletecollection`, `claim`, `served` and `kinds`, which has no kind.
     pub fn fail(&mut self, verb: &str, kind: &str, reason: ApiReason) {
         self.with(|state| state.failing.push((verb.to_owned(), kind.to_owned(), reason)));
     }
@@ -281,7 +281,7 @@ impl Host {
     }
 
     /// Removes a kind from the API server. According to [`live::served`](crate::live::served), it serves all other
-    /// kinds.
+    /// kinds; [`live::kinds`](crate::live::kinds) lists those of the objects and definitions in the host.
     pub fn unserve(&mut self, api_version: &str, kind: &str) {
         self.with(|state| state.unserved.push(ObjectKind::new(api_version, kind)));
     }

@@ -34,6 +34,8 @@ pub struct Write {
     pub dry_run: bool,
     /// The suffix of the field manager, if it has one.
     pub manager_suffix: Option<String>,
+    /// The pointers to the fields of the answer. `None` for all of it.
+    pub fields: Option<Vec<String>>,
 }
 
 /// The part of a request that is known even if it fails.
@@ -216,13 +218,16 @@ impl State {
     }
 
     pub(super) fn write(&mut self, operation: &Operation) -> Result<Option<String>, ApiError> {
-        match operation {
-            Operation::Create(write) => self.write_object("create", write),
-            Operation::Update(write) => self.write_object("update", write),
-            Operation::Apply(write) => self.write_object("apply", write),
-            Operation::Patch(write) => self.patch(write),
-            Operation::Delete(DeleteWrite { target, options }) => self.delete(target, options),
-        }
+        let (written, options) = match operation {
+            Operation::Create(write) => (self.write_object("create", write)?, &write.options),
+            Operation::Update(write) => (self.write_object("update", write)?, &write.options),
+            Operation::Apply(write) => (self.write_object("apply", write)?, &write.options),
+            Operation::Patch(write) => (self.patch(write)?, &write.options),
+            Operation::Delete(DeleteWrite { target, options }) => return self.delete(target, options),
+        };
+        let (Some(text), Some(fields)) = (&written, &options.fields) else { return Ok(written) };
+        let object: Value = serde_json::from_str(text).expect("the host has JSON");
+        Ok(Some(projected(&object, Some(fields)).to_string()))
     }
 
     fn record(&mut self, asked: &Asked, body: Value, options: &WriteOptions) {
@@ -235,6 +240,7 @@ impl State {
             force: options.force,
             dry_run: options.dry_run,
             manager_suffix: options.manager_suffix.clone(),
+            fields: options.fields.clone(),
         });
     }
 

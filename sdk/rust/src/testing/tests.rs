@@ -273,6 +273,32 @@ fn logs_and_served_kinds_are_set_by_the_test() {
 }
 
 #[test]
+fn the_kinds_of_the_host_are_listed_once_by_group_and_kind() {
+    let mut host = Host::new();
+    host.put(&shop());
+    host.put(&map("a"));
+    host.put(&map("b"));
+    host.put(&json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "prod"}}));
+    host.unserve("v1", "Pod");
+    let kinds: Vec<_> = live::kinds().unwrap().into_iter().map(|listed| listed.kind.kind).collect();
+    assert_eq!(kinds, ["ConfigMap", "Shop"]);
+    host.fail("kinds", "", ApiReason::ServerError);
+    assert_eq!(live::kinds().unwrap_err().reason(), Some(ApiReason::ServerError));
+}
+
+#[test]
+fn a_write_returns_the_fields_that_it_names_and_keeps_the_rest() {
+    let host = Host::new();
+    let written: Value = writes::apply(&map("m")).fields(&["/data/k"]).send().unwrap().object().unwrap();
+    assert_eq!((&written["data"], &written["metadata"]["name"]), (&json!({"k": "v"}), &json!("m")));
+    assert_eq!(written["metadata"].get("labels"), None);
+    assert_eq!(host.object(&target("m")).unwrap()["metadata"]["labels"], json!({"app": "web"}));
+    let identity: Value = writes::apply(&map("m")).fields(&[]).send().unwrap().object().unwrap();
+    assert_eq!((identity.get("data"), &identity["kind"]), (None, &json!("ConfigMap")));
+    assert_eq!(host.writes()[0].fields, Some(vec!["/data/k".to_owned()]));
+}
+
+#[test]
 fn a_review_is_answered_and_not_stored() {
     let mut host = Host::new();
     host.answer("SubjectAccessReview", &json!({"status": {"allowed": true}}));

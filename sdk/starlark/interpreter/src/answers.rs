@@ -38,22 +38,29 @@ mod of_reconcilers {
     use starlark::values::Value;
     use starlark::values::structs::StructRef;
     use windlass_sdk::bindings::exports::windlass::plugin::reconciler::Outcome;
+    use windlass_sdk::bindings::windlass::plugin::types::Requeue;
 
     use super::misfit;
     use crate::arguments::milliseconds;
 
     pub(crate) fn outcome(value: Value<'_>) -> starlark::Result<Outcome> {
         if value.is_none() {
-            return Ok(Outcome { requeue_after_ms: None });
+            return Ok(Outcome { requeue: None });
         }
-        let after = StructRef::from_value(value).and_then(|fields| {
+        let asked = StructRef::from_value(value).and_then(|fields| {
             let mut fields = fields.iter();
-            let (name, after) = fields.next()?;
-            (name.as_str() == "requeue_after_ms" && fields.next().is_none()).then_some(after)
+            let (name, value) = fields.next()?;
+            fields.next().is_none().then(|| (name.as_str().to_owned(), value))
         });
-        let wanted = "nothing, or requeue_after(milliseconds),";
-        let after = after.ok_or_else(|| misfit("the result of reconcile", value, wanted))?;
-        Ok(Outcome { requeue_after_ms: Some(milliseconds(after, "requeue_after_ms")?) })
+        let requeue = match asked {
+            Some((name, after)) if name == "requeue_after_ms" => Requeue::AfterMs(milliseconds(after, &name)?),
+            Some((name, _)) if name == "requeue_backoff" => Requeue::Backoff,
+            _ => {
+                let wanted = "nothing, requeue_after(milliseconds) or requeue_with_backoff(),";
+                return Err(misfit("what reconcile returned", value, wanted));
+            }
+        };
+        Ok(Outcome { requeue: Some(requeue) })
     }
 }
 
@@ -64,10 +71,11 @@ mod of_composers {
     use starlark::values::structs::{AllocStruct, StructRef};
     use starlark::values::{Heap, Value};
     use windlass_sdk::bindings::composer::exports::windlass::plugin::composer::{Composition, CompositionRequest};
+    use windlass_sdk::bindings::windlass::plugin::types::Requeue;
 
     use super::{fields_of, misfit};
     use crate::api::events::event_of;
-    use crate::arguments::{Options, elements, object};
+    use crate::arguments::{Options, elements, object, wrong};
     use crate::values::from_json;
 
     pub(crate) fn composition_request<'v>(heap: Heap<'v>, request: &CompositionRequest) -> starlark::Result<Value<'v>> {
@@ -102,12 +110,20 @@ mod of_composers {
             children: children?,
             status,
             events: events?,
-            requeue_after_ms: options.milliseconds("requeue_after_ms")?,
+            requeue: requeue(&mut options)?,
             allow_empty: options.flag("allow_empty")?,
             finalized: options.flag("finalized")?,
         };
         options.end()?;
         Ok(composition)
+    }
+
+    fn requeue(options: &mut Options<'_>) -> starlark::Result<Option<Requeue>> {
+        match (options.milliseconds("requeue_after_ms")?, options.flag("requeue_backoff")?) {
+            (Some(_), true) => Err(wrong("`requeue_after_ms` and `requeue_backoff` are two times: give one of them")),
+            (Some(after), false) => Ok(Some(Requeue::AfterMs(after))),
+            (None, backs_off) => Ok(backs_off.then_some(Requeue::Backoff)),
+        }
     }
 
     fn list_of<'v>(value: Option<Value<'v>>, what: &str) -> starlark::Result<Vec<Value<'v>>> {

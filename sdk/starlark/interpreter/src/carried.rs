@@ -4,7 +4,7 @@
 #![allow(missing_docs, unsafe_code, unreachable_pub, clippy::all, clippy::pedantic)]
 
 windlass_sdk::bindings::wit_bindgen::generate!({
-    inline: "package windlass:interpreter; world interprets { import windlass:plugin/script@0.2.0; }",
+    inline: "package windlass:interpreter; world interprets { import windlass:plugin/script@0.3.0; }",
     world: "windlass:interpreter/interprets",
     path: "../../../wit",
     generate_all,

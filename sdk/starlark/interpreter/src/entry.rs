@@ -1,5 +1,5 @@
-//! The exports of the component: `describe`; `reconcile` and `map`, or `compose` and `customize`. The host calls `map`
-//! and `customize` only if the manifest has a watch that uses them.
+//! The exports of the component: `describe`; `reconcile`, `matches` and `map`, or `compose` and `customize`. The host
+//! calls `matches`, `map` and `customize` only if the manifest has a watch that uses them.
 
 use starlark::environment::FrozenModule;
 use starlark::values::{Heap, OwnedFrozenValue, Value};
@@ -7,7 +7,9 @@ use windlass_sdk::bindings::windlass::plugin::log::{self, Level};
 use windlass_sdk::bindings::windlass::plugin::types::Failure;
 
 use crate::arguments::wrong;
-use crate::failures::{problems, reported};
+use crate::failures::{problems, told};
+#[cfg(feature = "reconciler")]
+use crate::kind::PREDICATE;
 use crate::kind::{KINDS, RELATION};
 use crate::script::{self, FILE};
 use crate::{answers, relations};
@@ -16,6 +18,7 @@ struct Component;
 
 #[cfg(feature = "reconciler")]
 mod reconciler {
+    use starlark::values::Value;
     use windlass_sdk::bindings::exports::windlass::plugin::reconciler::{Guest, Outcome};
     use windlass_sdk::bindings::windlass::plugin::types::{Failure, Request};
 
@@ -35,8 +38,12 @@ mod reconciler {
     }
 
     impl mapper::Guest for Component {
+        fn matches(batch: ChangeBatch) -> Result<Vec<bool>, String> {
+            of_each(Called::Predicate, &batch, relations::counts)
+        }
+
         fn map(batch: ChangeBatch) -> Result<Vec<Vec<Target>>, String> {
-            mapped(&batch)
+            of_each(Called::Relation, &batch, relations::targets)
         }
     }
 
@@ -44,13 +51,16 @@ mod reconciler {
     #[cfg(target_arch = "wasm32")]
     windlass_sdk::bindings::mapper::export!(Component with_types_in windlass_sdk::bindings::mapper);
 
-    /// Returns for each change the primaries that it concerns. Calls the script's function once per change.
-    fn mapped(batch: &ChangeBatch) -> Result<Vec<Vec<Target>>, String> {
-        let of_change = |change| {
-            answered(Called::Relation, |heap| relations::change(heap, &batch.watch, change), relations::targets)
-        };
-        let targets: Result<Vec<_>, Vec<Failure>> = batch.changes.iter().map(of_change).collect();
-        targets.map_err(|failures| {
+    /// The answer of the script's function for each change. Calls it once per change.
+    fn of_each<T>(
+        called: Called,
+        batch: &ChangeBatch,
+        answer: fn(Value<'_>) -> starlark::Result<T>,
+    ) -> Result<Vec<T>, String> {
+        let of_change =
+            |change| answered(called, |heap| relations::change(heap, &batch.watch, change), |value| answer(value));
+        let answers: Result<Vec<_>, Vec<Failure>> = batch.changes.iter().map(of_change).collect();
+        answers.map_err(|failures| {
             let texts: Vec<_> = failures.into_iter().map(text).collect();
             texts.join("; ")
         })
@@ -137,6 +147,10 @@ pub(crate) fn manifest(script: &FrozenModule) -> starlark::Result<String> {
     if relations::are_by_code(&manifest) {
         relation(script)?;
     }
+    #[cfg(feature = "reconciler")]
+    if relations::have_predicates(&manifest) {
+        predicate(script)?;
+    }
     Ok(manifest.to_string())
 }
 
@@ -150,6 +164,13 @@ fn function(script: &FrozenModule) -> starlark::Result<OwnedFrozenValue> {
 fn relation(script: &FrozenModule) -> starlark::Result<OwnedFrozenValue> {
     let (name, arguments, mapping) = RELATION;
     defined(script, name, arguments, &format!("a manifest with a watch that is mapped by `{mapping}` wants"))
+}
+
+/// The script's function for watches with a predicate in code.
+#[cfg(feature = "reconciler")]
+fn predicate(script: &FrozenModule) -> starlark::Result<OwnedFrozenValue> {
+    let (name, arguments, field) = PREDICATE;
+    defined(script, name, arguments, &format!("a manifest with a watch that has `{field}` wants"))
 }
 
 fn defined(script: &FrozenModule, name: &str, arguments: &str, wants: &str) -> starlark::Result<OwnedFrozenValue> {
@@ -168,6 +189,8 @@ fn defined(script: &FrozenModule, name: &str, arguments: &str, wants: &str) -> s
 enum Called {
     Entry,
     Relation,
+    #[cfg(feature = "reconciler")]
+    Predicate,
 }
 
 impl Called {
@@ -175,6 +198,8 @@ impl Called {
         match self {
             Self::Entry => function(script),
             Self::Relation => relation(script),
+            #[cfg(feature = "reconciler")]
+            Self::Predicate => predicate(script),
         }
     }
 
@@ -182,6 +207,8 @@ impl Called {
         match self {
             Self::Entry => KINDS[0].0,
             Self::Relation => RELATION.0,
+            #[cfg(feature = "reconciler")]
+            Self::Predicate => PREDICATE.0,
         }
     }
 }

@@ -133,9 +133,18 @@ impl Problem {
     }
 }
 
-/// Names that only reconcilers have, in the quotes of Starlark's error for an unknown name.
-const OF_RECONCILERS: [&str; 8] =
-    ["`cache`", "`live`", "`writes`", "`owners`", "`events`", "`metrics`", "`http`", "`requeue_after`"];
+/// Names that only reconcilers have, as Starlark quotes them if they are missing.
+const OF_RECONCILERS: [&str; 9] = [
+    "`cache`",
+    "`live`",
+    "`writes`",
+    "`owners`",
+    "`events`",
+    "`metrics`",
+    "`http`",
+    "`requeue_after`",
+    "`requeue_with_backoff`",
+];
 
 /// All problems of a call, at least one.
 pub(crate) fn problems(error: &starlark::Error) -> Vec<Problem> {

@@ -14,8 +14,13 @@ pub(crate) const RELATION: (&str, &str, &str) = ("map", "watch, change", "mapper
 #[cfg(feature = "composer")]
 pub(crate) const RELATION: (&str, &str, &str) = ("customize", "request", "customize");
 
-/// Refuses a script of the other kind before it is read. Such a script may call functions that this kind does not have,
-/// and that error would be misleading.
+/// The optional function of a reconciler that decides which changes count, its arguments, and the field of a watch in the
+/// manifest that uses it.
+#[cfg(feature = "reconciler")]
+pub(crate) const PREDICATE: (&str, &str, &str) = ("matches", "watch, change", "codePredicate");
+
+/// Refuses a script of the other kind before it is read: it may call functions that this kind does not have, and then
+/// that error would be reported instead.
 pub(crate) fn check(script: &str) -> Result<(), String> {
     let [(name, kind), (other, other_kind)] = KINDS;
     let defines = |name: &str| {

@@ -1,8 +1,17 @@
 //! The options of the host's functions: the arguments that Starlark itself does not know by name.
 
-const WRITE: [&str; 8] =
-    ["subresource", "parent", "resource_version", "owned", "force", "dry_run", "field_validation", "manager_suffix"];
-const PATCH: [&str; 9] = [
+const WRITE: [&str; 9] = [
+    "subresource",
+    "parent",
+    "resource_version",
+    "owned",
+    "force",
+    "dry_run",
+    "field_validation",
+    "manager_suffix",
+    "fields",
+];
+const PATCH: [&str; 10] = [
     "patch_type",
     "subresource",
     "parent",
@@ -12,6 +21,7 @@ const PATCH: [&str; 9] = [
     "dry_run",
     "field_validation",
     "manager_suffix",
+    "fields",
 ];
 const DELETE: [&str; 4] = ["resource_version", "propagation", "grace_period_ms", "dry_run"];
 
@@ -38,7 +48,9 @@ pub(crate) fn of(function: &str) -> Option<&'static [&'static str]> {
         "writes.evict" => &["dry_run"],
         "http.fetch" => &["method", "headers", "body", "timeout_ms"],
         "errors.api" => &["code", "reason", "status_reason", "message", "retry_after_ms", "verb", "resource", "object"],
-        "composition" => &["children", "status", "events", "requeue_after_ms", "allow_empty", "finalized"],
+        "composition" => {
+            &["children", "status", "events", "requeue_after_ms", "requeue_backoff", "allow_empty", "finalized"]
+        }
         _ => return None,
     })
 }

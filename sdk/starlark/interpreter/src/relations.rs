@@ -5,7 +5,7 @@ use serde_json::Value as Json;
 #[cfg(feature = "composer")]
 pub(crate) use self::of_composers::rules;
 #[cfg(feature = "reconciler")]
-pub(crate) use self::of_reconcilers::{change, targets};
+pub(crate) use self::of_reconcilers::{change, counts, targets};
 use crate::kind::RELATION;
 
 /// Whether a manifest has a watch that uses the script's mapping function.
@@ -13,6 +13,16 @@ pub(crate) fn are_by_code(manifest: &Json) -> bool {
     let (_, _, mapping) = RELATION;
     let mut watches = list(manifest, "controllers").flat_map(|controller| list(controller, "watches"));
     watches.any(|watch| watch["mapping"]["type"] == mapping)
+}
+
+/// Whether a manifest has a watch that uses the script's predicate.
+#[cfg(feature = "reconciler")]
+pub(crate) fn have_predicates(manifest: &Json) -> bool {
+    let (_, _, field) = crate::kind::PREDICATE;
+    list(manifest, "controllers").any(|controller| {
+        let others = list(controller, "owns").chain(list(controller, "watches"));
+        std::iter::once(&controller["primary"]).chain(others).any(|watch| watch[field] == true)
+    })
 }
 
 fn list<'a>(json: &'a Json, field: &str) -> impl Iterator<Item = &'a Json> + use<'a> {
@@ -29,7 +39,7 @@ mod of_reconcilers {
     use crate::arguments::{Options, elements, misfit, wrong};
     use crate::values::from_json;
 
-    /// The arguments of `map`.
+    /// The arguments of `map` and `matches`.
     pub(crate) fn change<'v>(heap: Heap<'v>, watch: &str, change: &Change) -> starlark::Result<Vec<Value<'v>>> {
         let state = |text: &Option<String>| {
             let read = text.as_deref().map(|text| from_json(heap, text, "a changed object")).transpose();
@@ -37,6 +47,11 @@ mod of_reconcilers {
         };
         let states = [("old", state(&change.old)?), ("new", state(&change.new)?)];
         Ok(vec![heap.alloc(watch), heap.alloc(AllocStruct(states))])
+    }
+
+    /// The response of `matches`.
+    pub(crate) fn counts(value: Value<'_>) -> starlark::Result<bool> {
+        value.unpack_bool().ok_or_else(|| misfit("the answer of matches", value, "True or False"))
     }
 
     /// The response of `map`.

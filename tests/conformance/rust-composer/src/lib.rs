@@ -19,7 +19,7 @@ impl Composer for Probe {
     fn manifest() -> Manifest {
         let compositions = Controller::new("compositions", Watch::of("conformance.windlass.dev/v1", "Composition"))
             .owns(Watch::of("v1", "ConfigMap").update_strategy(UpdateStrategy::Recreate))
-            .watches(Watch::of("v1", "Secret"), Mapping::SameName)
+            .watches(Watch::of("v1", "Secret").call_fields(["/data"]), Mapping::SameName)
             .watches(Watch::of("v1", "Service").named("customized"), Mapping::Customize);
         Manifest::new("conformance-composer", "0.1.0").controller(compositions)
     }
@@ -76,6 +76,7 @@ fn end(call: &str, step: &Value) -> Option<Result<Composition, Failures>> {
         "requeue-after" => {
             Ok(Composition::new().requeue_after(Duration::from_millis(step["ms"].as_u64().unwrap_or_default())))
         }
+        "requeue-backoff" => Ok(Composition::new().requeue_with_backoff()),
         "fail" => Err(step["failures"].as_array().into_iter().flatten().map(failure).collect()),
         "raise" => deeper(step["message"].as_str().unwrap_or_default()),
         "spin" => loop {
@@ -129,6 +130,9 @@ fn answered(spec: &Value, composition: Composition) -> Composition {
     composition = list("events").map(event).fold(composition, Composition::event);
     if let Some(milliseconds) = spec["requeueAfterMs"].as_u64() {
         composition = composition.requeue_after(Duration::from_millis(milliseconds));
+    }
+    if spec["requeueBackoff"] == true {
+        composition = composition.requeue_with_backoff();
     }
     let composition = if spec["allowEmpty"] == true { composition.allow_empty() } else { composition };
     if spec["finalized"] == true { composition.finalized() } else { composition }

@@ -15,6 +15,7 @@ use crate::arguments::{MadeUp, read, target};
 pub(crate) fn end(step: &Value) -> Option<Result<Outcome, Failures>> {
     Some(match step["call"].as_str()? {
         "requeue-after" => Ok(Outcome::requeue_after(Duration::from_millis(read(step, "ms")))),
+        "requeue-backoff" => Ok(Outcome::RequeueBackoff),
         "fail" => Err(fail(step)),
         "propagate" => propagate(step),
         "wrap" => wrap(step).map_err(Failures::from),

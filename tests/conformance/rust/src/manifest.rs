@@ -29,6 +29,7 @@ pub(crate) fn manifest() -> Manifest {
 
 fn controller() -> Controller {
     let primary = Watch::of("conformance.windlass.dev/v1", "Conformance")
+        .call_fields(["/spec"])
         .predicate(Predicate::Generation)
         .predicate(Predicate::Labels)
         .predicate(Predicate::Fields { pointers: vec!["/spec/steps".into()] })
@@ -50,7 +51,7 @@ fn controller() -> Controller {
         .watches(claims, Mapping::Field { pointer: "/spec/volumeName".into() })
         .watches(Watch::of("v1", "ServiceAccount"), Mapping::SameName)
         .watches(Watch::of("v1", "Namespace"), Mapping::All)
-        .watches(Watch::of("v1", "Endpoints").named("mapped"), Mapping::Mapper)
+        .watches(Watch::of("v1", "Endpoints").named("mapped").code_predicate(), Mapping::Mapper)
         .options(options())
 }
 

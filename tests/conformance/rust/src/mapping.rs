@@ -6,6 +6,21 @@ use windlass_sdk::{Change, Failures, Mapper, Target, cache};
 use crate::{Probe, arguments};
 
 impl Mapper for Probe {
+    fn matches(watch: &str, change: &Change) -> Result<bool, Failures> {
+        let mut counts = true;
+        for state in change.states::<Value>()? {
+            let spec = &state["spec"];
+            if let Some(message) = spec["failMatches"].as_str() {
+                return Err(Failures::transient(message));
+            }
+            if let Some(message) = spec["raiseMatches"].as_str() {
+                panic!("{message}");
+            }
+            counts = spec["matches"].as_str().is_none_or(|name| name == watch);
+        }
+        Ok(counts)
+    }
+
     fn map(watch: &str, change: &Change) -> Result<Vec<Target>, Failures> {
         let mut targets = Vec::new();
         for state in change.states::<Value>()? {

@@ -75,8 +75,17 @@ pub(crate) fn call(call: &str, step: &Value) -> Option<Answer> {
             let served = live::served(&api_version, &kind).map_err(|refused| error(&refused));
             served.map(|kind| kind.map_or(Value::Null, |kind| served_kind(&kind)))
         }
+        "live.kinds" => {
+            let kinds = live::kinds().map_err(|refused| error(&refused));
+            kinds.map(|kinds| kinds.iter().map(listed_kind).collect())
+        }
         _ => return None,
     })
+}
+
+fn listed_kind(listed: &live::ListedKind) -> Value {
+    let live::ListedKind { kind, served } = listed;
+    json!({"kind": {"apiVersion": kind.api_version, "kind": kind.kind}, "served": served_kind(served)})
 }
 
 fn live_get(step: &Value) -> Result<Option<Value>, Error> {

@@ -20,6 +20,7 @@ struct Options {
     propagation: Option<String>,
     grace_period_ms: Option<u32>,
     manager_suffix: Option<String>,
+    fields: Option<Vec<String>>,
 }
 
 #[derive(Deserialize)]
@@ -109,6 +110,10 @@ fn with(options: Options, mut write: Write) -> Write {
     }
     if let Some(suffix) = options.manager_suffix {
         write = write.manager_suffix(suffix);
+    }
+    if let Some(fields) = options.fields {
+        let fields: Vec<_> = fields.iter().map(String::as_str).collect();
+        write = write.fields(&fields);
     }
     match options.field_validation.as_deref() {
         Some("warn") => write.field_validation(FieldValidation::Warn),

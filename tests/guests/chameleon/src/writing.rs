@@ -26,6 +26,7 @@ fn apply(object: &str) -> Operation {
         dry_run: false,
         field_validation: FieldValidation::Strict,
         manager_suffix: None,
+        fields: None,
     };
     Operation::Apply(ObjectWrite { object: object.to_owned(), options })
 }

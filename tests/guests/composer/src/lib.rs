@@ -6,7 +6,7 @@ use std::hint::black_box;
 use serde_json::{Value, json};
 use windlass_sdk::bindings::composer::exports::windlass::plugin::composer::{Composition, CompositionRequest, Guest};
 use windlass_sdk::bindings::customize::exports::windlass::plugin::customize::{self, RelatedRule};
-use windlass_sdk::bindings::windlass::plugin::types::{Event, EventType, Failure, Request};
+use windlass_sdk::bindings::windlass::plugin::types::{Event, EventType, Failure, Request, Requeue};
 use windlass_sdk::manifest::{Controller, IndexSource, Manifest, Mapping, Options, UpdateStrategy, Watch};
 use windlass_sdk::{clock, config, error, info, random};
 
@@ -73,10 +73,12 @@ impl Guest for Composer {
         }
         let customizes = marker.starts_with(CUSTOMIZES);
         let mapping = if customizes { Mapping::Customize } else { Mapping::ReferencedBy { index: "secret".into() } };
+        let secrets = Watch::of("v1", "Secret").named("secrets");
+        let secrets = if customizes { secrets.call_fields(["/data"]) } else { secrets };
         let controller = Controller::new("composites", Watch::of(API_VERSION, "Composite").index("secret", secret))
             .owns(Watch::of("v1", "ConfigMap"))
             .watches(Watch::of("v1", "ConfigMap").labels(FOR), Mapping::Label { key: FOR.into() })
-            .watches(Watch::of("v1", "Secret").named("secrets"), mapping)
+            .watches(secrets, mapping)
             .options(Options { deadline_ms: Some(COMPOSER_DEADLINE_MS), ..Options::default() });
         let manifest = if customizes {
             Manifest::new("composer", "0.4.0").controller(controller)
@@ -124,11 +126,16 @@ impl Guest for Composer {
             children,
             status: spec.get("status").map(raw),
             events: spec["events"].as_array().into_iter().flatten().map(event).collect(),
-            requeue_after_ms: spec["requeueAfterMs"].as_u64().map(|ms| u32::try_from(ms).expect("it is small")),
+            requeue: requeue(spec),
             allow_empty: spec["allowEmpty"] == true,
             finalized: spec["finalized"] == true,
         })
     }
+}
+
+fn requeue(spec: &Value) -> Option<Requeue> {
+    let after = spec["requeueAfterMs"].as_u64().map(|ms| Requeue::AfterMs(u32::try_from(ms).expect("it is small")));
+    after.or((spec["requeueBackoff"] == true).then_some(Requeue::Backoff))
 }
 
 fn failure(message: &str, terminal: bool) -> Failure {
@@ -153,14 +160,17 @@ fn drawn() -> Value {
     })
 }
 
-/// The names of the children, and the names and data of the related objects.
+/// The names of the children and of the related objects, the latter with their labels and data.
 fn copied(request: &CompositionRequest) -> Value {
     let parse = |text: &String| serde_json::from_str::<Value>(text).expect("it is JSON");
     let name = |object: &Value| object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     let mut children: Vec<String> = request.children.iter().map(|text| name(&parse(text))).collect();
     children.sort();
-    let related = request.related.iter().map(parse).map(|it| format!("{} {} {}", it["kind"], name(&it), it["data"]));
-    let mut related: Vec<String> = related.collect();
+    let shown = |it: Value| {
+        let labels = it.pointer("/metadata/labels").map(|labels| format!(" {labels}")).unwrap_or_default();
+        format!("{} {}{labels} {}", it["kind"], name(&it), it["data"])
+    };
+    let mut related: Vec<String> = request.related.iter().map(parse).map(shown).collect();
     related.sort();
     json!({"children": children.join(","), "related": related.join("\n")})
 }

@@ -39,7 +39,7 @@ pub(crate) fn reconcile(mode: &str, request: &Request) -> Option<Answer> {
     };
     let is_stopped = !matches!(mode, "floods-logs" | "floods-metrics");
     (0..if is_stopped { u32::MAX } else { FLOOD_TIMES }).for_each(act);
-    Some(Ok(Outcome { requeue_after_ms: None }))
+    Some(Ok(Outcome { requeue: None }))
 }
 
 /// An event that is different each time. Every second one is about a Secret in another namespace.

@@ -44,7 +44,7 @@ pub(crate) fn reconcile(mode: &str, _: &Request) -> Option<Answer> {
     if mode == "waits" {
         // The test makes sure that no server responds at this address.
         let _ = http::fetch(&get("http://waits.test/"));
-        return Some(Ok(Outcome { requeue_after_ms: None }));
+        return Some(Ok(Outcome { requeue: None }));
     }
     let port = marker::number(mode, "fetches")?;
     let trials = Trials(mode);

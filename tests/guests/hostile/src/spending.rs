@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 use windlass_sdk::bindings::exports::windlass::plugin::reconciler::Outcome;
 use windlass_sdk::bindings::windlass::plugin::log::{self, Level};
-use windlass_sdk::bindings::windlass::plugin::types::{ApiError, ApiReason, Failure, ObjectRef, Request};
+use windlass_sdk::bindings::windlass::plugin::types::{ApiError, ApiReason, Failure, ObjectRef, Request, Requeue};
 use windlass_sdk::bindings::windlass::plugin::{cache, clock, random, writes};
 
 use crate::Answer;
@@ -19,7 +19,7 @@ const OVERSIZED_BYTES: usize = 9 << 20;
 /// # Panics
 /// In the mode that panics.
 pub(crate) fn reconcile(mode: &str, _: &Request) -> Option<Answer> {
-    let done = Ok(Outcome { requeue_after_ms: None });
+    let done = Ok(Outcome { requeue: None });
     Some(match mode {
         "behaves" | "watches-secrets" | "bombs-config" => {
             log::log(Level::Info, &format!("hostile {mode} reconciled"), &[]);
@@ -38,14 +38,14 @@ pub(crate) fn reconcile(mode: &str, _: &Request) -> Option<Answer> {
         }),
         "draws-randomness" => forever(|| drop(black_box(random::get_bytes(64 << 10)))),
         "forges-outage" => Err(OUTAGES.map(forged).to_vec()),
-        "requeues" => Ok(Outcome { requeue_after_ms: Some(0) }),
+        "requeues" => Ok(Outcome { requeue: Some(Requeue::AfterMs(0)) }),
         _ => return hand_over(mode),
     })
 }
 
 /// The modes that send too much data, or ask for too much.
 fn hand_over(mode: &str) -> Option<Answer> {
-    let done = Ok(Outcome { requeue_after_ms: None });
+    let done = Ok(Outcome { requeue: None });
     Some(match mode {
         "draws-much-randomness" => {
             let _ = black_box(random::get_bytes(u32::MAX));
@@ -90,7 +90,7 @@ fn hand_over(mode: &str) -> Option<Answer> {
                 };
                 writes::Operation::Delete(writes::DeleteWrite { target: secret(None), options })
             };
-            let operations: Vec<_> = (0..20_000).map(|_| delete()).collect();
+            let operations: Vec<_> = (0..10_000).map(|_| delete()).collect();
             let _ = black_box(writes::batch(&operations));
             done
         }

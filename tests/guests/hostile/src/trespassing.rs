@@ -283,6 +283,7 @@ pub(crate) fn options() -> WriteOptions {
         dry_run: false,
         field_validation: FieldValidation::Ignore,
         manager_suffix: None,
+        fields: None,
     }
 }
 

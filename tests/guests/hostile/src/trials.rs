@@ -24,7 +24,7 @@ impl Trials<'_> {
     /// Logs that all trials are done.
     pub(crate) fn end(&self) -> Outcome {
         log::log(Level::Info, &format!("hostile {} has tried all", self.0), &[]);
-        Outcome { requeue_after_ms: None }
+        Outcome { requeue: None }
     }
 }
 

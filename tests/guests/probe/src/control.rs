@@ -13,6 +13,7 @@ use crate::wire::ApiError;
 pub(crate) enum End {
     Done,
     RequeueAfter(u32),
+    RequeueBackoff,
     Fail(Vec<Failure>),
     Trap(String),
 }
@@ -50,6 +51,7 @@ pub(crate) fn end(call: &str, arguments: &Value) -> Option<End> {
     Some(match call {
         "done" => End::Done,
         "requeue-after" => End::RequeueAfter(read::<RequeueAfter>(call, arguments()).ms),
+        "requeue-backoff" => End::RequeueBackoff,
         "fail" => End::Fail(read::<Fail>(call, arguments()).failures),
         "trap" => End::Trap(read::<Trap>(call, arguments()).message),
         _ => return None,
@@ -65,6 +67,7 @@ impl End {
         match self {
             Self::Done => Ok(Outcome::Done),
             Self::RequeueAfter(ms) => Ok(Outcome::RequeueAfter(ms)),
+            Self::RequeueBackoff => Ok(Outcome::RequeueBackoff),
             Self::Fail(failures) => {
                 let mut all = Failures::new();
                 all.extend(failures.into_iter().map(Failures::from));

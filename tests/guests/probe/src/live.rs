@@ -110,8 +110,16 @@ pub(crate) fn call(function: &str, arguments: Value) -> Option<Answer> {
             let served = live::served(&read::<Served>("live.served", arguments).kind.into());
             served.map(|kind| kind.map_or(Value::Null, shown)).map_err(|error| wire::api_error(&error))
         }
+        "kinds" => {
+            live::kinds().map(|kinds| kinds.into_iter().map(listed).collect()).map_err(|error| wire::api_error(&error))
+        }
         _ => return None,
     })
+}
+
+fn listed(listed: live::ListedKind) -> Value {
+    let live::ListedKind { kind, served } = listed;
+    json!({"apiVersion": kind.api_version, "kind": kind.kind, "served": shown(served)})
 }
 
 fn shown(kind: live::ServedKind) -> Value {

@@ -32,6 +32,7 @@ pub(crate) fn claim(request: &Request, object: &Value) -> Result<bool, Failures>
         dry_run: false,
         field_validation: FieldValidation::Strict,
         manager_suffix: None,
+        fields: None,
     };
     let patch = json!({"status": {"ran": generation}}).to_string();
     match writes::patch(&target.into(), PatchType::Merge, &patch, &options) {

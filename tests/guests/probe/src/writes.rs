@@ -55,6 +55,7 @@ struct WriteOptions {
     dry_run: bool,
     field_validation: FieldValidation,
     manager_suffix: Option<String>,
+    fields: Option<Vec<String>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -114,6 +115,7 @@ impl From<WriteOptions> for writes::WriteOptions {
                 FieldValidation::Ignore => writes::FieldValidation::Ignore,
             },
             manager_suffix: options.manager_suffix,
+            fields: options.fields,
         }
     }
 }

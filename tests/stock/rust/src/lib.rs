@@ -13,7 +13,7 @@ use windlass::plugin::config;
 use windlass::plugin::types::{Failure, Request};
 use windlass::plugin::writes::{FieldValidation, WriteOptions, apply};
 
-wit_bindgen::generate!({ path: "../../../wit", world: "reconciler-plugin" });
+wit_bindgen::generate!({ path: "../../../host/wasm/wit/v0_2_0", world: "reconciler-plugin" });
 
 const MANIFEST: &str = r#"{"apiVersion":"windlass.dev/v1alpha1","kind":"PluginManifest","name":"stock-rust","version":"0.1.0","controllers":[
 {"name":"stock","primary":{"apiVersion":"apps.kubedojo.io/v1beta1","kind":"WebApp"},"owns":[{"apiVersion":"v1","kind":"ConfigMap"}]}],

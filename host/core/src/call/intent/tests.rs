@@ -211,6 +211,9 @@ fn calls_end_alike_by_class_and_by_delays_that_are_nearly_the_same() {
     assert_eq!(end_difference(&again(100), &again(95)), None);
     let said = end_difference(&again(100), &again(50)).expect("sooner").to_string();
     assert_eq!(said, "the call: again after 100s → again after 50s");
+    assert_eq!(end_difference(&CallResult::RequeueBackoff, &CallResult::RequeueBackoff), None);
+    let said = end_difference(&again(5), &CallResult::RequeueBackoff).expect("another time").to_string();
+    assert_eq!(said, "the call: again after 5s → again after its backoff");
     let trapped = CallResult::Trapped { reason: "trap", message: "unreachable".to_owned() };
     let said = end_difference(&CallResult::Done, &trapped).expect("worse").to_string();
     assert_eq!(said, "the call: done → traps: unreachable");

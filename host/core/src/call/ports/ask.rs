@@ -7,7 +7,9 @@
 use std::slice;
 
 use crate::call::http::{HttpBody, HttpError, HttpReason, HttpRequest, HttpResponse};
-use crate::call::ports::{Claimed, Deleted, ListPage, LiveGet, LiveQuery, LogQuery, ServedKind, View, Written};
+use crate::call::ports::{
+    Claimed, Deleted, ListPage, ListedKind, LiveGet, LiveQuery, LogQuery, ServedKind, View, Written,
+};
 use crate::error::{ApiError, ApiReason};
 use crate::object::{ObjectKey, ObjectKind, ObjectRef};
 use crate::write::{Collection, DeleteOptions, Operation, Propagation};
@@ -17,6 +19,10 @@ use crate::write::{Collection, DeleteOptions, Operation, Propagation};
 pub struct ServedQuery {
     pub kind: ObjectKind,
 }
+
+/// The question which kinds the API server serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KindsQuery;
 
 /// A deletion of many objects with one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -111,6 +117,8 @@ asks! {
     Log(LogQuery as LogQuery) -> Result<String, ApiError>;
     /// Asks how the API server serves a kind. `None` if the server does not serve the kind.
     Served(ServedQuery as ServedQuery) -> Result<Option<ServedKind>, ApiError>;
+    /// Asks which kinds the API server serves. Each is listed once, ordered by group and kind.
+    Kinds(KindsQuery as KindsQuery) -> Result<Vec<ListedKind>, ApiError>;
     /// Sends a mutation (invariant 6) and returns the new object. `None` only if a delete left nothing.
     Write(Operation as Box<Operation>) -> Written;
     /// Sends mutations concurrently, few at first and more while they succeed. The answers are in the order of the
@@ -134,6 +142,7 @@ impl Ask {
             Self::List(_) => "live.list",
             Self::Log(_) => "live.log",
             Self::Served(_) => "live.served",
+            Self::Kinds(_) => "live.kinds",
             Self::Write(operation) => operation.import(),
             Self::Batch(_) => "writes.batch",
             Self::DeleteCollection(_) => "writes.delete-collection",
@@ -146,7 +155,7 @@ impl Ask {
     #[must_use]
     pub fn is_read(&self) -> bool {
         match self {
-            Self::Get(_) | Self::List(_) | Self::Log(_) | Self::Served(_) => true,
+            Self::Get(_) | Self::List(_) | Self::Log(_) | Self::Served(_) | Self::Kinds(_) => true,
             Self::Write(_) | Self::Batch(_) | Self::DeleteCollection(_) | Self::Claim(_) | Self::Fetch(_) => false,
         }
     }
@@ -180,6 +189,7 @@ impl Ask {
             Self::List(_) => Answer::List(Err(error("list", None))),
             Self::Log(query) => Answer::Log(Err(error("get", Some(&query.target)))),
             Self::Served(_) => Answer::Served(Err(error("served", None))),
+            Self::Kinds(_) => Answer::Kinds(Err(error("kinds", None))),
             Self::Write(operation) => Answer::Write(Err(error(operation.verb(), None))),
             Self::Batch(all) => Answer::Batch(all.iter().map(|operation| Err(error(operation.verb(), None))).collect()),
             Self::DeleteCollection(_) => Answer::DeleteCollection(Err(error("deletecollection", None))),
@@ -225,6 +235,7 @@ impl Ask {
             list.into(),
             log.into(),
             ServedQuery { kind: kind.clone() }.into(),
+            KindsQuery.into(),
             delete.clone().into(),
             vec![delete].into(),
             CollectionDeletion { collection, options }.into(),
@@ -252,6 +263,7 @@ impl Answer {
             Self::List(page) => page.as_ref().err(),
             Self::Log(text) => text.as_ref().err(),
             Self::Served(kind) => kind.as_ref().err(),
+            Self::Kinds(kinds) => kinds.as_ref().err(),
             Self::Write(_) | Self::Batch(_) => self.written().iter().find_map(|written| written.as_ref().err()),
             Self::DeleteCollection(deleted) => deleted.as_ref().err(),
             Self::Claim(claimed) => claimed.as_ref().err()?.first(),
@@ -269,6 +281,7 @@ impl Answer {
             Self::List(page) => page.as_ref().map_or(0, |page| page.items.iter().map(|item| item.len()).sum()),
             Self::Log(text) => text.as_ref().map_or(0, String::len),
             Self::Served(_) => 0,
+            Self::Kinds(kinds) => kinds.as_ref().map_or(0, |kinds| kinds.iter().map(ListedKind::text_bytes).sum()),
             Self::Write(_) | Self::Batch(_) => self.written().iter().map(object).sum(),
             Self::DeleteCollection(deleted) => {
                 deleted.as_ref().map_or(0, |deleted| names(deleted.as_deref().unwrap_or_default()))

@@ -76,3 +76,20 @@ pub struct ServedKind {
     pub verbs: Vec<String>,
     pub subresources: Vec<String>,
 }
+
+/// A kind that the API server serves. As `live.listed-kind` in WIT.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListedKind {
+    pub kind: ObjectKind,
+    pub served: ServedKind,
+}
+
+impl ListedKind {
+    /// The total length of its texts.
+    #[must_use]
+    pub fn text_bytes(&self) -> usize {
+        let ServedKind { resource, verbs, subresources, .. } = &self.served;
+        let lists: usize = verbs.iter().chain(subresources).map(String::len).sum();
+        self.kind.api_version.len() + self.kind.kind.len() + resource.len() + lists
+    }
+}

@@ -12,11 +12,12 @@ impl<K: Key> QueueState<K> {
     }
 
     pub(in crate::queue) fn backs_off(&mut self, hash: KeyHash, key: &K, now: u64) -> bool {
-        self.items.find(hash, key).is_some_and(|slot| self.items.get(slot).backs_off(now))
+        let slot = self.items.find(hash, key);
+        slot.map(|slot| self.items.get(slot)).is_some_and(|item| item.failures() > 0 && item.backs_off(now))
     }
 
     pub(in crate::queue) fn has_failed(&mut self, hash: KeyHash, key: &K) -> bool {
-        self.items.find(hash, key).is_some_and(|slot| self.items.get(slot).failures > 0)
+        self.items.find(hash, key).is_some_and(|slot| self.items.get(slot).failures() > 0)
     }
 
     pub(in crate::queue) fn processing(&mut self) -> Vec<K> {
@@ -69,7 +70,7 @@ impl<K: Key> QueueState<K> {
 
     /// The number of keys that have failed since they were last forgotten, and the number of these that are delayed.
     fn failing(&self) -> (usize, usize) {
-        let failing = || self.items.all().filter(|(_, item)| item.failures > 0);
+        let failing = || self.items.all().filter(|(_, item)| item.failures() > 0);
         (failing().count(), failing().filter(|(_, item)| item.due != NEVER_DUE).count())
     }
 }
@@ -82,7 +83,7 @@ fn queued<K>(item: &DirtyItem<K>, since: Option<u64>, now: u64) -> QueuedKey {
         stage: item.stage,
         waited: waited.unwrap_or_default(),
         due_in: (item.due != NEVER_DUE).then(|| Duration::from_nanos(item.due.saturating_sub(now))),
-        failures: u32::from(item.failures),
+        failures: u32::from(item.failures()),
         counted: u32::from(item.counted),
     }
 }
@@ -93,6 +94,7 @@ mod tests {
 
     use super::*;
     use crate::clock::Moment;
+    use crate::queue::dirty::BackoffCause;
     use crate::queue::outcome::Retry;
     use crate::queue::{ItemExponential, Priority};
 
@@ -111,7 +113,8 @@ mod tests {
         assert_eq!((processed.stage, processed.waited), (DirtyStage::Processing, Duration::from_secs(2)));
         assert_eq!(state.age(A, &"a", second(7)), Duration::from_secs(7), "from its addition");
         let at_least = Duration::from_secs(10);
-        state.fail(A, "a", Retry::Counted, at_least, Moment(Duration::from_secs(7)));
+        let cause = BackoffCause::Failure(Retry::Counted);
+        state.back_off(A, "a", cause, at_least, Moment(Duration::from_secs(7)));
         state.done(A, &"a", second(7));
         let failed = QueuedKey {
             stage: DirtyStage::Idle,

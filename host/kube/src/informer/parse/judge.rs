@@ -4,11 +4,11 @@ use windlass_core::cache::watch::WatchSpec;
 use windlass_core::cache::where_clause::WhereClause;
 use windlass_core::object::compact::{Uid, Version};
 use windlass_core::object::conditions::Conditions;
+use windlass_core::object::pointer_tree::{PointerError, PointerTree};
 use windlass_core::object::{Header, Object, ObjectKey, shallow};
 
 use super::{ParseError, ParsedMetadata};
 use crate::informer::intern::Interner;
-use crate::informer::pointer::{PointerError, PointerTree};
 
 /// An object as a watch with a `where` sees it.
 pub(crate) enum SeenObject {

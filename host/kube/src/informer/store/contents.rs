@@ -12,6 +12,7 @@ use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 use tokio::time::Instant;
 use windlass_core::cache::watch::IndexSource;
 use windlass_core::object::compact::Version;
+use windlass_core::object::pointer_tree::PointerError;
 use windlass_core::object::progress::Stamp;
 use windlass_core::object::{Object, ObjectKey};
 
@@ -19,7 +20,6 @@ use super::StoreScope;
 use crate::discovery::Resource;
 use crate::informer::conditions::{ConditionCounts, ConditionTally};
 use crate::informer::index::{DeclaredIndex, OwnerIndex};
-use crate::informer::pointer::PointerError;
 
 /// An object that is ordered by name.
 struct ByName(Object);

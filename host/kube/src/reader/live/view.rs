@@ -9,11 +9,11 @@ use windlass_core::cache::watch::{Projection, WatchSpec};
 use windlass_core::call::ports::View;
 use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::object::ObjectKind;
+use windlass_core::object::pointer_tree::{PointerError, PointerTree};
 
 use crate::client::api_error::RequestSubject;
 use crate::informer::listing::{JSON, PARTIAL, PARTIAL_LIST};
 use crate::informer::parse::{self, ObjectParser, ParseError};
-use crate::informer::pointer::{PointerError, PointerTree};
 
 /// Subresources without state. A GET of such a subresource performs an action, or reads data that is not JSON.
 const NO_STATE: [&str; 5] = ["attach", "exec", "log", "portforward", "proxy"];

@@ -18,7 +18,7 @@ use windlass_core::call::compose::{
 use windlass_core::call::ports::{CallContext, EventType, Ports};
 use windlass_core::object::Object;
 use windlass_core::object::finalizer;
-use windlass_core::queue::outcome::{CallResult, Failure};
+use windlass_core::queue::outcome::{CallResult, Failure, Requeue};
 use windlass_wasm::{CallLimits, Called, Composed, CompositionRequest, CpuTime, Customized, Plugin, Request};
 
 use crate::dispatch::reconcile::{Call, Reconcile};
@@ -121,7 +121,7 @@ impl<P: Compose> Composite<P> {
                 if is_deleting {
                     // A parent that is being deleted will have no children in the end.
                     answer.allow_empty = true;
-                    answer.requeue_after = answer.requeue_after.filter(|_| !finalized);
+                    answer.requeue = answer.requeue.filter(|_| !finalized);
                 }
                 let hand = ChildWriter::new(ports, call, left);
                 let (result, is_whole) = self.bring_about(&seen, &object, answer, &hand).await;
@@ -172,7 +172,7 @@ impl<P: Compose> Composite<P> {
         let request = CompositionRequest {
             request: Request { object: None, ..request },
             parent: object.text(),
-            children: children.iter().map(|child| child.text.clone()).collect(),
+            children: self.observed_state.parts(&children, call).await?,
             related,
             config: call.config.clone(),
         };
@@ -213,11 +213,11 @@ impl<P: Compose> Composite<P> {
         let is_whole = applied.iter().all(|it| *it == Applied::Done) && pruning.withheld.is_none();
         let mut failures = hand.prune(pruning.doomed).await;
         failures.extend(hand.status(object, wanted.status.as_ref()).await);
-        let Composition { events, requeue_after, .. } = answer;
+        let Composition { events, requeue, .. } = answer;
         for event in events {
             hand.emit(event);
         }
-        (result(applied, failures, requeue_after), is_whole)
+        (result(applied, failures, requeue), is_whole)
     }
 }
 
@@ -278,8 +278,8 @@ fn report(
     }
 }
 
-fn result(applied: Vec<Applied>, mut failures: Vec<Failure>, requeue_after: Option<Duration>) -> CallResult {
-    let unseen = applied.contains(&Applied::PendingUnseen).then_some(UNWATCHED_LOOK_DELAY);
+fn result(applied: Vec<Applied>, mut failures: Vec<Failure>, requeue: Option<Requeue>) -> CallResult {
+    let looks_for_unseen = applied.contains(&Applied::PendingUnseen);
     let failed = applied.into_iter().filter_map(|applied| match applied {
         Applied::Failed(failure) => Some(failure),
         Applied::Done | Applied::Pending | Applied::PendingUnseen | Applied::NotTried => None,
@@ -288,9 +288,11 @@ fn result(applied: Vec<Applied>, mut failures: Vec<Failure>, requeue_after: Opti
     if !failures.is_empty() {
         return CallResult::Failed(failures);
     }
-    match requeue_after.into_iter().chain(unseen).min() {
-        Some(after) => CallResult::RequeueAfter(after),
-        None => CallResult::Done,
+    match requeue {
+        Some(Requeue::After(after)) if looks_for_unseen => CallResult::RequeueAfter(after.min(UNWATCHED_LOOK_DELAY)),
+        // The backoff goes on when the deletion is over.
+        _ if looks_for_unseen => CallResult::RequeueAfter(UNWATCHED_LOOK_DELAY),
+        requeue => requeue.map_or(CallResult::Done, CallResult::from),
     }
 }
 

@@ -11,6 +11,7 @@ use windlass_core::call::compose::{
 };
 use windlass_core::call::ports::{CallContext, ListQuery, Ports};
 use windlass_core::error::{ApiError, ApiReason};
+use windlass_core::object::pointer_tree::PointerTree;
 use windlass_core::object::{Object, ObjectKey, ObjectKind, ObjectRef};
 use windlass_core::queue::outcome::{CallResult, Failure};
 use windlass_kube::{Readable, Store};
@@ -25,6 +26,8 @@ const CHILDREN_PAGE_OBJECTS: u32 = 500;
 /// A watched kind of children.
 pub(crate) struct OwnedWatch {
     pub(crate) kind: ObjectKind,
+    /// The part of a child that the plugin receives. `None` for all of it.
+    pub(crate) call_part: Option<PointerTree>,
     pub(crate) strategy: UpdateStrategy,
     pub(crate) watches: Vec<Readable>,
 }
@@ -32,6 +35,8 @@ pub(crate) struct OwnedWatch {
 /// A watch of other objects that concern primaries.
 pub(crate) struct RelatedWatch {
     pub(crate) route: Route,
+    /// The part of an object that the plugin receives. `None` for all of it.
+    pub(crate) call_part: Option<PointerTree>,
     pub(crate) watches: Vec<Readable>,
 }
 
@@ -102,7 +107,22 @@ impl ObservedState {
         Ok(children)
     }
 
-    /// The objects of the other watches that map to the primary.
+    /// The parts of `children` that the plugin receives.
+    pub(super) async fn parts(
+        &self,
+        children: &[ObservedChildren],
+        call: &CallContext,
+    ) -> Result<Vec<Arc<str>>, Failure> {
+        let (mut texts, mut work) = (Vec::with_capacity(children.len()), LongWork::of(&call.cpu_permit));
+        for child in children {
+            work.pause().await;
+            let part = self.owned_of(&child.kind).and_then(|owned| owned.call_part.as_ref());
+            texts.push(cut(&child.kind, child.text.clone(), part)?);
+        }
+        Ok(texts)
+    }
+
+    /// The objects of the other watches that map to the primary, each with the part that the plugin receives.
     pub(super) async fn related(
         &self,
         ports: &Ports,
@@ -116,7 +136,9 @@ impl ObservedState {
             // Objects that the policy hides are skipped, and do not stop the composition.
             for target in found.into_iter().filter(|target| !grants.hides(&target.key)) {
                 // Read through the plugin's own port, so that its grants and its own writes apply.
-                texts.extend(ports.reads.get(call, &target, None).map_err(Failure::Api)?);
+                let text = ports.reads.get(call, &target, None).map_err(Failure::Api)?;
+                let part = related.call_part.as_ref();
+                texts.extend(text.map(|text| cut(&target.kind, text, part)).transpose()?);
             }
         }
         Ok(texts)
@@ -187,9 +209,17 @@ pub(super) fn others(
 }
 
 fn read(kind: &ObjectKind, text: Arc<str>) -> Result<ObservedChildren, Failure> {
-    ObservedChildren::read(kind, text).map_err(|error| {
-        Failure::Api(ApiError::refused(ApiReason::ServerError, "list", kind.to_string(), None, error.to_string()))
-    })
+    ObservedChildren::read(kind, text).map_err(|error| unreadable(kind, &error.to_string()))
+}
+
+/// The selected `part` of the text of an object.
+fn cut(kind: &ObjectKind, text: Arc<str>, part: Option<&PointerTree>) -> Result<Arc<str>, Failure> {
+    let Some(part) = part else { return Ok(text) };
+    part.select(&text).map(Arc::from).map_err(|error| unreadable(kind, &error.to_string()))
+}
+
+fn unreadable(kind: &ObjectKind, error: &str) -> Failure {
+    Failure::Api(ApiError::refused(ApiReason::ServerError, "list", kind.to_string(), None, error))
 }
 
 impl RelatedWatch {

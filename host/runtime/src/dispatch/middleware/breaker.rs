@@ -42,9 +42,11 @@ impl BreakerRecord {
                 }
                 Some(&**message)
             }
-            CallResult::Done | CallResult::RequeueAfter(_) | CallResult::Failed(_) | CallResult::NotCalled { .. } => {
-                None
-            }
+            CallResult::Done
+            | CallResult::RequeueAfter(_)
+            | CallResult::RequeueBackoff
+            | CallResult::Failed(_)
+            | CallResult::NotCalled { .. } => None,
         };
         match self.circuit.ended(round, &call.primary_key, trap) {
             Some(BreakerChange::Opened(pause)) => self.opened(call, pause, trap.unwrap_or_default()),

@@ -98,7 +98,8 @@ fn enter(next: &NextVersion, call: &CallContext, shadowed: &ShadowedCall, curren
     if shadowed.wanted().is_too_much() {
         return next.ledger.evaded("it wanted to write more than is compared");
     }
-    let ended_well = matches!(called.result, CallResult::Done | CallResult::RequeueAfter(_));
+    let ended_well =
+        matches!(called.result, CallResult::Done | CallResult::RequeueAfter(_) | CallResult::RequeueBackoff);
     let found = compared(call, shadowed, current, called);
     let (differences, first) = (found.len(), found.first().cloned());
     let is_news = next.ledger.compared(&call.controller, &call.primary_key, found, ended_well);

@@ -56,12 +56,17 @@ impl NotedAnswers {
     }
 }
 
-/// `ask` without the time that is left for a request, which differs each time.
-fn compared(mut ask: Ask) -> Ask {
-    if let Ask::Fetch(request) = &mut ask {
-        request.timeout = None;
+/// `ask` without the time that is left for a request, which is never the same, and without the fields that a plugin
+/// wants of the answer to a write, which is noted whole.
+fn compared(ask: Ask) -> Ask {
+    match ask {
+        Ask::Fetch(mut request) => {
+            request.timeout = None;
+            Ask::Fetch(request)
+        }
+        Ask::Write(operation) => operation.with_whole_answer().into(),
+        ask => ask,
     }
-    ask
 }
 
 /// The state of an object before a call wrote it. `Err` if no cache covers the object.
@@ -254,6 +259,16 @@ mod tests {
         let mut answers = notes.take().expect("it is little").answers;
         assert_eq!(answers.asks().count(), 2);
         assert_eq!(answers.give(create("2").into()), Some(Answer::Write(answer[1].clone())));
+    }
+
+    #[test]
+    fn a_write_is_the_same_whatever_fields_of_its_answer_are_wanted() {
+        let options = WriteOptions { fields: Some(vec!["/spec".to_owned()]), ..WriteOptions::default() };
+        let mut answers = NotedAnswers::default();
+        let written = Answer::Write(Ok(Some("{}".into())));
+        answers.note(create("1").into(), written.clone());
+        let narrower = Operation::Create { object: "1".to_owned(), options };
+        assert_eq!(answers.give(narrower.into()), Some(written));
     }
 
     #[tokio::test]

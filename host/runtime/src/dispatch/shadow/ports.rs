@@ -16,7 +16,7 @@ use windlass_core::call::ports::{
 };
 use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::object::{ObjectKey, ObjectKind, ObjectRef};
-use windlass_core::write::{Operation, WriteOptions};
+use windlass_core::write::Operation;
 
 use super::noted::{CachedState, CallNotes, NOTE_OVERHEAD_BYTES, NOTED_BYTES_MAX, state_of};
 
@@ -264,19 +264,9 @@ fn lay(call: &CallContext, kind: &ObjectKind, key: ObjectKey, text: Option<&str>
     }
 }
 
-fn options(operation: &Operation) -> Option<&WriteOptions> {
-    match operation {
-        Operation::Create { options, .. }
-        | Operation::Update { options, .. }
-        | Operation::Patch { options, .. }
-        | Operation::Apply { options, .. } => Some(options),
-        Operation::Delete { .. } => None,
-    }
-}
-
 /// Whether the answer to `operation` is the object itself.
 fn leaves_object(operation: &Operation) -> bool {
-    let subresource = options(operation).and_then(|options| options.subresource.as_ref());
+    let subresource = operation.options().and_then(|options| options.subresource.as_ref());
     subresource.is_none_or(|subresource| &*subresource.name == "status")
 }
 

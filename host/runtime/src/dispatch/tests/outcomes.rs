@@ -172,6 +172,8 @@ fn rows() -> Vec<(CallResult, Fate, Duration)> {
         (CallResult::Done, Fate::Forgotten, Duration::ZERO),
         (CallResult::RequeueAfter(seconds(5)), Fate::Again, seconds(5)),
         (CallResult::RequeueAfter(Duration::ZERO), Fate::Again, Duration::from_millis(10)),
+        // Its failure is forgotten, so this is the first backoff.
+        (CallResult::RequeueBackoff, Fate::Again, Duration::from_mins(1)),
         (trap("trap"), Fate::Counted, SECOND_BACKOFF),
         (trap("deadline"), Fate::Counted, SECOND_BACKOFF),
         (trap("memory"), Fate::Counted, SECOND_BACKOFF),
@@ -255,6 +257,29 @@ async fn failures_that_are_not_the_plugins_fault_never_give_a_key_up() {
         assert!(attempt == 0 && delay <= Duration::from_hours(1), "{attempt} after {delay:?}");
     }
     assert!(table.take_events().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn requeues_with_backoff_come_ever_later_and_are_no_failures() {
+    let cache = Filled::with(&[PRIMARY]);
+    let mut table = Table::new(&cache);
+    table.stage.dispatch.keys.queue.add(key(PRIMARY));
+    let rounds = 2 * table.stage.dispatch.max_retries;
+    let mut delays = Vec::new();
+    for _ in 0..rounds {
+        let (delay, attempt) = table.answer_next(CallResult::RequeueBackoff).await;
+        assert_eq!(attempt, 0);
+        delays.push(delay);
+    }
+    assert_eq!(delays[1..4], [1, 2, 4].map(Duration::from_mins));
+    assert!(delays.is_sorted(), "{delays:?}");
+    let (delay, _) = table.answer_next(CallResult::RequeueAfter(Duration::from_secs(1))).await;
+    assert!(delay >= delays[delays.len() - 1], "{delay:?}");
+    table.answer_next(CallResult::RequeueBackoff).await;
+    assert_eq!(table.answer_next(CallResult::Done).await, (Duration::from_mins(1), 0), "it begins anew");
+    assert!(table.take_events().is_empty());
+    let metrics = &table.stage.dispatch.status.metrics;
+    assert_eq!((metrics.requeue.get(), metrics.error.get(), metrics.errors.get()), (u64::from(rounds) + 1, 0, 0));
 }
 
 /// A child's labels change while a dependency of the plugin is down.

@@ -58,6 +58,7 @@ async fn a_key_that_only_a_change_will_rerun_names_that_change() {
         ("denied", CallResult::Failed(vec![denied]), "denied"),
         ("paused", CallResult::NotCalled { again: None }, "paused"),
         ("later", CallResult::RequeueAfter(Duration::from_hours(1)), "scheduled"),
+        ("backs-off", CallResult::RequeueBackoff, "scheduled"),
     ] {
         stage.dispatch.keys.queue.add(key(name));
         stage.answer(name, result).await;

@@ -76,6 +76,7 @@ impl AskTotals {
             Answer::List(_) => self.live.count("list", answer.error()),
             Answer::Log(_) => self.live.count("log", answer.error()),
             Answer::Served(_) => self.live.count("served", answer.error()),
+            Answer::Kinds(_) => self.live.count("kinds", answer.error()),
             Answer::Claim(_) => self.claims.count("claim", answer.error()),
             Answer::DeleteCollection(_) => self.count_write("deletecollection", answer.error()),
             Answer::Write(_) | Answer::Batch(_) => {

@@ -15,6 +15,7 @@ use windlass_core::object::{ObjectKey, ObjectKind};
 use windlass_core::queue::Queue;
 use windlass_core::queue::breaker;
 use windlass_core::queue::key_state::{CallBlock, CallEnd};
+use windlass_core::queue::outcome::Requeue;
 use windlass_core::queue::trigger::Triggers;
 use windlass_core::repeats::Repeats;
 use windlass_core::write::gate::Gate;
@@ -307,9 +308,14 @@ impl ControllerStatus {
         self.metrics.panics.inc();
     }
 
-    /// A call about `key` succeeded; `again` if it asked to run again.
-    pub(crate) fn succeeded(&self, key: &ObjectKey, again: bool) {
-        if again { &self.metrics.requeue_after } else { &self.metrics.success }.inc();
+    /// A call about `key` succeeded, and perhaps asked to run again.
+    pub(crate) fn succeeded(&self, key: &ObjectKey, again: Option<Requeue>) {
+        let counter = match again {
+            None => &self.metrics.success,
+            Some(Requeue::After(_)) => &self.metrics.requeue_after,
+            Some(Requeue::Backoff) => &self.metrics.requeue,
+        };
+        counter.inc();
         self.forget(key);
     }
 

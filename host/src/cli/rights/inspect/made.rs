@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn each_wasi_package_is_listed_once_with_its_support() {
         let imports =
-            ["windlass:plugin/log@0.2.0", "wasi:cli/exit@0.2.0", "wasi:cli/stdout@0.2.0", "wasi:http/types@0.2.3"];
+            ["windlass:plugin/log@0.3.0", "wasi:cli/exit@0.2.0", "wasi:cli/stdout@0.2.0", "wasi:http/types@0.2.3"];
         let imports = imports.map(str::to_owned);
         let text = wasi(&imports);
         let lines: Vec<_> = text.lines().collect();

@@ -49,6 +49,10 @@ pub(crate) fn outcomes(builder: &mut GlobalsBuilder) {
         let after = crate::arguments::milliseconds(milliseconds, "the argument of requeue_after")?;
         Ok(heap.alloc(starlark::values::structs::AllocStruct([("requeue_after_ms", after)])))
     }
+
+    fn requeue_with_backoff<'v>(heap: Heap<'v>) -> starlark::Result<Value<'v>> {
+        Ok(heap.alloc(starlark::values::structs::AllocStruct([("requeue_backoff", Value::new_bool(true))])))
+    }
 }
 
 #[cfg(feature = "composer")]

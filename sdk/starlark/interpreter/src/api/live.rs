@@ -6,7 +6,7 @@ use starlark::starlark_module;
 use starlark::values::list::AllocList;
 use starlark::values::structs::AllocStruct;
 use starlark::values::{Heap, Value};
-use windlass_sdk::bindings::windlass::plugin::live::{self, ListQuery, LogQuery, View};
+use windlass_sdk::bindings::windlass::plugin::live::{self, ListQuery, ListedKind, LogQuery, ServedKind, View};
 
 use super::cache::{PAGE_OBJECTS, all_pages};
 use super::{in_call, optional_object};
@@ -81,14 +81,27 @@ pub(crate) fn functions(builder: &mut GlobalsBuilder) {
         let Some(served) = live::served(&kind_of(api_version, kind)).map_err(throw)? else {
             return Ok(Value::new_none());
         };
-        let fields = [
-            ("resource", heap.alloc(served.resource)),
-            ("namespaced", Value::new_bool(served.namespaced)),
-            ("verbs", heap.alloc(AllocList(served.verbs))),
-            ("subresources", heap.alloc(AllocList(served.subresources))),
-        ];
-        Ok(heap.alloc(AllocStruct(fields)))
+        Ok(heap.alloc(AllocStruct(how_served(heap, served))))
     }
+
+    fn kinds<'v>(heap: Heap<'v>) -> starlark::Result<Value<'v>> {
+        in_call("live.kinds")?;
+        let listed = live::kinds().map_err(throw)?.into_iter().map(|ListedKind { kind, served }| {
+            let mut fields = vec![("api_version", heap.alloc(kind.api_version)), ("kind", heap.alloc(kind.kind))];
+            fields.extend(how_served(heap, served));
+            heap.alloc(AllocStruct(fields))
+        });
+        Ok(heap.alloc(AllocList(listed)))
+    }
+}
+
+fn how_served<'v>(heap: Heap<'v>, served: ServedKind) -> [(&'static str, Value<'v>); 4] {
+    [
+        ("resource", heap.alloc(served.resource)),
+        ("namespaced", Value::new_bool(served.namespaced)),
+        ("verbs", heap.alloc(AllocList(served.verbs))),
+        ("subresources", heap.alloc(AllocList(served.subresources))),
+    ]
 }
 
 fn view(options: &mut Options<'_>) -> starlark::Result<View> {

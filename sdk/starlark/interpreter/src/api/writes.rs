@@ -221,6 +221,7 @@ fn plain() -> WriteOptions {
         dry_run: false,
         field_validation: FieldValidation::Strict,
         manager_suffix: None,
+        fields: None,
     }
 }
 
@@ -240,6 +241,7 @@ fn write_options(options: &mut Options<'_>) -> starlark::Result<WriteOptions> {
         dry_run: options.flag("dry_run")?,
         field_validation: options.one_of("field_validation", &VALIDATIONS)?,
         manager_suffix: options.text("manager_suffix")?,
+        fields: options.texts("fields")?,
     })
 }
 

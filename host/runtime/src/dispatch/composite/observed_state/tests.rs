@@ -5,6 +5,7 @@ use windlass_apiserver::{ApiServer, Config};
 use windlass_core::budget::fair::CpuPermit;
 use windlass_core::cache::mapping::PrimaryKind;
 use windlass_core::cache::watch::WatchSpec;
+use windlass_core::rights::principal::Principal;
 use windlass_kube::client::{self, ConnectOptions};
 use windlass_kube::{Discovery, Informers, Subscription};
 
@@ -55,7 +56,7 @@ fn related(mapping: Mapping, primary: ObjectKind, spec: WatchSpec, store: Store)
         deletions: true,
         primary: PrimaryKind { kind: primary, namespaced: true },
     };
-    RelatedWatch { route, watches: vec![Readable { spec, store, indexes: vec![] }] }
+    RelatedWatch { route, call_part: None, watches: vec![Readable { spec, store, indexes: vec![] }] }
 }
 
 #[tokio::test]
@@ -111,4 +112,29 @@ async fn scanning_all_objects_for_a_parent_yields_the_thread_in_between() {
     };
     assert_eq!(found.len(), OBSERVED_OBJECTS);
     assert!(turns > 0, "no other task got the thread");
+}
+
+#[tokio::test]
+async fn a_plugin_receives_the_part_of_its_children_that_their_watch_names() {
+    let kind = |name: &str| ObjectKind::new("v1", name);
+    let owned = |name: &str, call_part: Option<PointerTree>| {
+        let strategy = UpdateStrategy::default();
+        OwnedWatch { kind: kind(name), call_part, strategy, watches: vec![] }
+    };
+    let part = PointerTree::of_read(&["/data/a".to_owned()]).expect("a pointer");
+    let owned = vec![owned("Secret", Some(part)), owned("ConfigMap", None)];
+    let observed = ObservedState { primaries: Stores::default(), owned, related: vec![] };
+    let child = |name: &str| {
+        let metadata = json!({"name": "a", "uid": "u", "resourceVersion": "1", "labels": {"b": "c"}});
+        json!({"apiVersion": "v1", "kind": name, "metadata": metadata, "data": {"a": "b", "c": "d"}})
+    };
+    let read = |name: &str| ObservedChildren::read(&kind(name), child(name).to_string().into()).expect("a child");
+    let principal = Principal::of_plugin("a", "0", "test");
+    let call = CallContext::detached(principal, "a", kind("Parent"), ObjectKey::namespaced("default", "shop"));
+    let parts = observed.parts(&[read("Secret"), read("ConfigMap")], &call).await.expect("they are objects");
+    let parts: Vec<Value> = parts.iter().map(|it| serde_json::from_str(it).expect("it is JSON")).collect();
+    let cut = json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a", "uid": "u"}, "data": {"a": "b"},
+    });
+    assert_eq!(parts, [cut, child("ConfigMap")]);
 }

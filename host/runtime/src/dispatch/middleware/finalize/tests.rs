@@ -150,6 +150,7 @@ async fn only_a_finished_clean_up_removes_the_finalizer() {
     let deleting = object("7", OURS, true);
     for unfinished in [
         CallResult::RequeueAfter(Duration::from_secs(1)),
+        CallResult::RequeueBackoff,
         CallResult::Failed(vec![Failure::Terminal("no".into())]),
         CallResult::Trapped { reason: "trap", message: "unreachable".into() },
     ] {

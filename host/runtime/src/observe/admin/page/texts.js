@@ -95,7 +95,8 @@ const TONES = {
   ok: ["done", "running", "held-here", "closed"],
   idle: [
     "loading", "ending", "paused", "standing-by", "starting", "syncing", "scheduled", "queued", "waiting-for-permit",
-    "settling", "held", "plugin-paused", "not-served", "elsewhere", "free", "requeue-after", "not-made",
+    "settling", "held", "plugin-paused", "not-served", "elsewhere", "free", "requeue-after", "requeue-backoff",
+    "not-made",
   ],
   bad: [
     "not-loaded", "suspended", "unserved", "breaker-open", "stopped", "given-up", "failed", "failed-for-good", "denied",

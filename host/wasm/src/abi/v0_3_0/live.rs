@@ -1,7 +1,7 @@
 //! Converts the types of `live` and of collections between WIT and `windlass-core`. Data from the guest is checked as
 //! in `convert`.
 
-use windlass_core::call::ports::{LiveGet, LiveQuery, LogQuery, ServedKind, View};
+use windlass_core::call::ports::{ListedKind, LiveGet, LiveQuery, LogQuery, ServedKind, View};
 use windlass_core::object::ObjectKind;
 use windlass_core::write::{Collection, DeleteOptions};
 
@@ -61,6 +61,12 @@ pub(crate) fn log_query(query: live::LogQuery, most: u32) -> Result<LogQuery, Ma
 pub(crate) fn served(kind: ServedKind) -> live::ServedKind {
     let ServedKind { resource, namespaced, verbs, subresources } = kind;
     live::ServedKind { resource, namespaced, verbs, subresources }
+}
+
+pub(crate) fn listed(kind: ListedKind) -> live::ListedKind {
+    let ListedKind { kind, served: how } = kind;
+    let kind = types::ObjectKind { api_version: kind.api_version.to_string(), kind: kind.kind.to_string() };
+    live::ListedKind { kind, served: served(how) }
 }
 
 pub(crate) fn kind(kind: types::ObjectKind) -> Result<ObjectKind, Malformed> {

@@ -16,12 +16,7 @@ use super::convert::{self, MESSAGE_BYTES_MAX, Malformed, path_segment, short};
 use crate::request::{ChangeBatch, ObjectChange};
 use crate::text::{shortened, single_line};
 
-/// The names of the exports.
-pub(crate) const MAPPER: &str = "windlass:plugin/mapper@0.2.0";
-pub(crate) const CUSTOMIZE: &str = "windlass:plugin/customize@0.2.0";
-
-/// The maximum number of rules for one parent, and of names in all its rules together. The host keeps all rules in
-/// memory.
+/// The maximum number of rules for one parent, and of names in all of them. All of them are kept.
 const RULES_MAX: usize = 64;
 const NAMES_MAX: usize = 1024;
 /// The maximum number of targets of one change.
@@ -34,7 +29,7 @@ const INDEX_VALUE_BYTES_MAX: usize = 64 << 10;
 pub(crate) mod mapper_bindings {
     wasmtime::component::bindgen!({
         path: "../../wit",
-        inline: "package windlass:host-of-mapper; world maps { export windlass:plugin/mapper@0.2.0; }",
+        inline: "package windlass:host-of-mapper; world maps { export windlass:plugin/mapper@0.3.0; }",
         world: "windlass:host-of-mapper/maps",
         exports: { default: async },
         with: { "windlass:plugin/types": super::super::bindings::windlass::plugin::types },
@@ -46,14 +41,14 @@ pub(crate) mod mapper_bindings {
 pub(crate) mod customize_bindings {
     wasmtime::component::bindgen!({
         path: "../../wit",
-        inline: "package windlass:host-of-customize; world customizes { export windlass:plugin/customize@0.2.0; }",
+        inline: "package windlass:host-of-customize; world customizes { export windlass:plugin/customize@0.3.0; }",
         world: "windlass:host-of-customize/customizes",
         exports: { default: async },
         with: { "windlass:plugin/types": super::super::bindings::windlass::plugin::types },
     });
 }
 
-pub(super) fn batch(batch: &ChangeBatch) -> mapper::ChangeBatch {
+pub(crate) fn batch(batch: &ChangeBatch) -> mapper::ChangeBatch {
     let text = |text: &Option<Arc<str>>| text.as_deref().map(str::to_owned);
     let change = |ObjectChange { old, new }: &ObjectChange| mapper::Change { old: text(old), new: text(new) };
     mapper::ChangeBatch {
@@ -63,15 +58,26 @@ pub(super) fn batch(batch: &ChangeBatch) -> mapper::ChangeBatch {
     }
 }
 
-/// Checks that the answer has the targets of each of `changes` changes.
-pub(super) fn targets(
-    answer: Result<Vec<Vec<mapper::Target>>, String>,
-    changes: usize,
-) -> Result<Vec<Vec<Target>>, String> {
+/// Checks that the answer says of each of `changes` changes whether it counts.
+pub(crate) fn matched(answer: Result<Vec<bool>, String>, changes: usize) -> Result<Vec<bool>, String> {
+    of_each(answer, changes)
+}
+
+/// Checks that the answer has one part for each of `changes` changes.
+fn of_each<T>(answer: Result<Vec<T>, String>, changes: usize) -> Result<Vec<T>, String> {
     let answer = answer.map_err(|message| single_line(&message, MESSAGE_BYTES_MAX))?;
     if answer.len() != changes {
         return Err(format!("it answers for {} changes, and was asked about {changes}", answer.len()));
     }
+    Ok(answer)
+}
+
+/// Checks that the answer has the targets of each of `changes` changes.
+pub(crate) fn targets(
+    answer: Result<Vec<Vec<mapper::Target>>, String>,
+    changes: usize,
+) -> Result<Vec<Vec<Target>>, String> {
+    let answer = of_each(answer, changes)?;
     let convert = |(change, targets): (usize, Vec<mapper::Target>)| {
         if targets.len() > TARGETS_MAX {
             return Err(format!("[{change}]: {} targets, at most {TARGETS_MAX} are allowed", targets.len()));
@@ -98,7 +104,7 @@ fn target_of(target: mapper::Target) -> Result<Target, Malformed> {
     })
 }
 
-pub(super) fn related_rules(
+pub(crate) fn related_rules(
     answer: Result<Vec<customize::RelatedRule>, Vec<wit::Failure>>,
 ) -> Result<Vec<RelatedRule>, CallResult> {
     let rules = answer.map_err(convert::failed)?;
@@ -156,6 +162,13 @@ mod tests {
         let name = wrong(Ok(vec![vec![], vec![primary(None, "a/b")]]), 2);
         assert!(name.starts_with("[1][0]: `a/b` cannot be the name"), "{name}");
         assert_eq!(wrong(Err("no\nidea".to_owned()), 1), "no\\nidea", "on one line");
+    }
+
+    #[test]
+    fn a_predicate_answers_for_each_change() {
+        assert_eq!(matched(Ok(vec![true, false]), 2), Ok(vec![true, false]));
+        assert!(matched(Ok(vec![true]), 2).is_err_and(|error| error.contains("1 changes, and was asked about 2")));
+        assert_eq!(matched(Err("no\nidea".to_owned()), 1), Err("no\\nidea".to_owned()));
     }
 
     #[test]

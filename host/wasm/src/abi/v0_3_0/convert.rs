@@ -10,7 +10,7 @@ use windlass_core::call::ports::{Event, EventType, ListQuery};
 use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::object::path_segment;
 use windlass_core::object::{ObjectKey, ObjectKind, ObjectRef};
-use windlass_core::queue::outcome::{CallResult, Failure};
+use windlass_core::queue::outcome::{CallResult, Failure, Requeue};
 use windlass_core::queue::trigger::Trigger;
 use windlass_core::write::{
     DeleteOptions, FieldValidation, Operation, PatchType, Propagation, Subresource, WriteOptions,
@@ -59,14 +59,19 @@ pub(crate) fn request(request: &Request) -> wit::Request {
 
 pub(crate) fn call_result(answer: Result<Outcome, Vec<wit::Failure>>) -> CallResult {
     match answer {
-        Ok(Outcome { requeue_after_ms: None }) => CallResult::Done,
-        Ok(Outcome { requeue_after_ms: Some(after) }) => CallResult::RequeueAfter(milliseconds(after)),
+        Ok(Outcome { requeue }) => requeue.map_or(CallResult::Done, |it| self::requeue(it).into()),
         Err(failures) => failed(failures),
     }
 }
 
-/// The result of a call that reports `failures`. Duplicates are removed, because a plugin may report the same failure
-/// from every place that met it.
+pub(super) fn requeue(requeue: wit::Requeue) -> Requeue {
+    match requeue {
+        wit::Requeue::AfterMs(after) => Requeue::After(milliseconds(after)),
+        wit::Requeue::Backoff => Requeue::Backoff,
+    }
+}
+
+/// Removes duplicates, because a plugin may report the same failure from every place that met it.
 pub(super) fn failed(failures: Vec<wit::Failure>) -> CallResult {
     let mut distinct = Vec::new();
     for failure in failures.into_iter().take(FAILURES_MAX).map(failure) {
@@ -123,9 +128,21 @@ pub(crate) fn milliseconds(ms: u32) -> Duration {
 }
 
 fn known_verb(verb: &str) -> &'static str {
-    // The SDKs report a denied HTTP request with the verb `fetch`.
-    const VERBS: [&str; 11] =
-        ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "claim", "served", "fetch"];
+    // `fetch` is how the SDKs call a request by HTTP that was denied.
+    const VERBS: [&str; 12] = [
+        "get",
+        "list",
+        "watch",
+        "create",
+        "update",
+        "patch",
+        "delete",
+        "deletecollection",
+        "claim",
+        "served",
+        "kinds",
+        "fetch",
+    ];
     VERBS.into_iter().find(|known| *known == verb).unwrap_or("unknown")
 }
 
@@ -226,11 +243,11 @@ fn quoted(text: &str) -> String {
     format!("`{}`", single_line(text, 80))
 }
 
-/// Each pointer of a read costs a traversal of the object.
+/// Each pointer costs a traversal of the object that is returned.
 pub(crate) fn check_fields(fields: Option<&[String]>) -> Result<(), Malformed> {
     let fields = fields.unwrap_or_default();
     if fields.len() > FIELDS_MAX || fields.iter().any(|pointer| pointer.len() > PARAMETER_BYTES_MAX) {
-        return Err(format!("at most {FIELDS_MAX} fields of {PARAMETER_BYTES_MAX} bytes can be read at a time"));
+        return Err(format!("at most {FIELDS_MAX} fields of {PARAMETER_BYTES_MAX} bytes can be returned at a time"));
     }
     Ok(())
 }
@@ -290,6 +307,7 @@ pub(crate) fn operation(operation: writes::Operation) -> Result<Operation, Malfo
 }
 
 fn write_options(options: writes::WriteOptions) -> Result<WriteOptions, Malformed> {
+    check_fields(options.fields.as_deref())?;
     Ok(WriteOptions {
         subresource: options.subresource.map(subresource).transpose()?,
         resource_version: resource_version(options.resource_version)?,
@@ -302,6 +320,7 @@ fn write_options(options: writes::WriteOptions) -> Result<WriteOptions, Malforme
             writes::FieldValidation::Ignore => FieldValidation::Ignore,
         },
         manager_suffix: options.manager_suffix.map(manager_suffix).transpose()?,
+        fields: options.fields,
     })
 }
 

@@ -1,5 +1,5 @@
 //! Selects the values at JSON pointers of an object, in their places. A `*` stands for each element of a list, as in
-//! [`windlass_core::object::pointer`]. No tree of the object is built: unselected values are skipped, and selected ones
+//! [`pointer`](crate::object::pointer). No tree of the object is built: unselected values are skipped, and selected ones
 //! are copied unchanged.
 
 use std::borrow::Cow;
@@ -9,8 +9,9 @@ use std::fmt;
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
-use windlass_core::deceptive::single_line;
-use windlass_core::object::pointer::{EACH, SEGMENTS_MAX, segment_count};
+
+use crate::deceptive::single_line;
+use crate::object::pointer::{EACH, SEGMENTS_MAX, segment_count};
 
 /// The fields that identify an object. Every selection of a read keeps them.
 const IDENTITY: [&str; 5] = ["/apiVersion", "/kind", "/metadata/name", "/metadata/namespace", "/metadata/uid"];
@@ -53,15 +54,15 @@ impl PointerError {
 
 /// Parsed pointers, as a tree of their tokens. No deeper than [`SEGMENTS_MAX`].
 #[derive(Clone, Debug, Default)]
-pub(crate) struct PointerTree {
+pub struct PointerTree {
     /// Whether the value here is kept whole.
     whole: bool,
     below: BTreeMap<String, PointerTree>,
 }
 
 impl PointerTree {
-    /// The tree of `pointers` only.
-    pub(crate) fn new<'a>(pointers: impl IntoIterator<Item = &'a str>) -> Result<Self, PointerError> {
+    /// `pointers` only.
+    pub fn new<'a>(pointers: impl IntoIterator<Item = &'a str>) -> Result<Self, PointerError> {
         let mut root = Self::default();
         for pointer in pointers {
             root.add(pointer)?;
@@ -69,13 +70,13 @@ impl PointerTree {
         Ok(root)
     }
 
-    /// The tree of `pointers` and the object's identity.
-    pub(crate) fn of_read(pointers: &[String]) -> Result<Self, PointerError> {
+    /// `pointers` and the object's identity.
+    pub fn of_read(pointers: &[String]) -> Result<Self, PointerError> {
         Self::new(IDENTITY.into_iter().chain(pointers.iter().map(String::as_str)))
     }
 
-    /// The tree of `pointers` and the object's metadata.
-    pub(crate) fn of_watch<'a>(pointers: impl IntoIterator<Item = &'a str>) -> Result<Self, PointerError> {
+    /// `pointers` and the object's metadata.
+    pub fn of_watch<'a>(pointers: impl IntoIterator<Item = &'a str>) -> Result<Self, PointerError> {
         Self::new(METADATA.into_iter().chain(pointers))
     }
 
@@ -94,7 +95,7 @@ impl PointerTree {
     }
 
     /// The JSON text of the selected parts of `text`; `{}` if there are none.
-    pub(crate) fn select(&self, text: &str) -> Result<String, serde_json::Error> {
+    pub fn select(&self, text: &str) -> Result<String, serde_json::Error> {
         let mut kept = String::new();
         let mut deserializer = serde_json::Deserializer::from_str(text);
         if !(Selection { tree: self, kept: &mut kept }).deserialize(&mut deserializer)? {

@@ -12,7 +12,7 @@ use crate::request::CompositionRequest;
 /// The maximum number of Events of a call. The recorder has additional limits per object.
 const EVENTS_MAX: usize = 64;
 
-pub(super) fn request(request: &CompositionRequest) -> composer::CompositionRequest {
+pub(crate) fn request(request: &CompositionRequest) -> composer::CompositionRequest {
     let texts = |texts: &[std::sync::Arc<str>]| texts.iter().map(ToString::to_string).collect();
     composer::CompositionRequest {
         request: convert::request(&request.request),
@@ -23,11 +23,11 @@ pub(super) fn request(request: &CompositionRequest) -> composer::CompositionRequ
     }
 }
 
-pub(super) fn answer(answer: Result<composer::Composition, Vec<wit::Failure>>) -> Result<Composition, CallResult> {
-    let composer::Composition { children, status, events, requeue_after_ms, allow_empty, finalized } =
+pub(crate) fn answer(answer: Result<composer::Composition, Vec<wit::Failure>>) -> Result<Composition, CallResult> {
+    let composer::Composition { children, status, events, requeue, allow_empty, finalized } =
         answer.map_err(convert::failed)?;
     // An Event that no server would accept is dropped: an Event never fails a call.
     let events = events.into_iter().take(EVENTS_MAX).filter_map(|event| convert::event(event).ok()).collect();
-    let requeue_after = requeue_after_ms.map(convert::milliseconds);
-    Ok(Composition { children, status, events, requeue_after, allow_empty, finalized })
+    let requeue = requeue.map(convert::requeue);
+    Ok(Composition { children, status, events, requeue, allow_empty, finalized })
 }

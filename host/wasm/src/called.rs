@@ -1,0 +1,80 @@
+//! The results of calls.
+
+use std::time::Duration;
+
+use windlass_core::cache::mapping::Target;
+use windlass_core::cache::related::RelatedRule;
+use windlass_core::call::compose::Composition;
+use windlass_core::queue::outcome::CallResult;
+
+use crate::memory::Held;
+
+/// A call that has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Called {
+    pub result: CallResult,
+    /// The processor time that it used on the guest's thread.
+    pub cpu: Duration,
+    /// Whether the plugin was called. If not, the host knew the result without a call, and it says nothing about the
+    /// plugin.
+    pub made: bool,
+    /// The call succeeded, but the object, which is being deleted, must stay, because its composer has not said that it
+    /// may go.
+    pub keeps_finalizer: bool,
+}
+
+impl Called {
+    /// A call that was made and used `cpu`.
+    #[must_use]
+    pub fn made(result: CallResult, cpu: Duration) -> Self {
+        Self { result, cpu, made: true, keeps_finalizer: false }
+    }
+
+    /// A call that was not made, because the host knew the result without it.
+    #[must_use]
+    pub fn not_made(result: CallResult) -> Self {
+        Self { result, cpu: Duration::ZERO, made: false, keeps_finalizer: false }
+    }
+}
+
+/// A call of `compose` that has ended.
+#[derive(Debug)]
+pub struct Composed {
+    /// The plugin's answer. The error is the result of a failed call.
+    pub answer: Result<Composition, CallResult>,
+    /// The processor time that it used on the guest's thread.
+    pub cpu: Duration,
+    /// The remaining wall time, for the consequences of the answer.
+    pub left: Duration,
+    /// The memory of all guests that the answer takes while it is used. `None` if there is no answer.
+    pub held: Option<Held>,
+}
+
+/// A call of `map` that has ended.
+#[derive(Debug)]
+pub struct Mapped {
+    /// The targets of each change. The error says why there are none.
+    pub answer: Result<Vec<Vec<Target>>, String>,
+    /// The processor time that it used on the guest's thread.
+    pub cpu: Duration,
+}
+
+/// A call of `matches` that has ended.
+#[derive(Debug)]
+pub struct Matched {
+    /// Whether each change counts. The error says why that is not known.
+    pub answer: Result<Vec<bool>, String>,
+    /// The processor time that it used on the guest's thread.
+    pub cpu: Duration,
+}
+
+/// A call of `customize` that has ended.
+#[derive(Debug)]
+pub struct Customized {
+    /// The rules. The error is the result of a failed call.
+    pub answer: Result<Vec<RelatedRule>, CallResult>,
+    /// The processor time that it used on the guest's thread.
+    pub cpu: Duration,
+    /// The remaining wall time, for the consequences of the answer.
+    pub left: Duration,
+}
