@@ -222,8 +222,8 @@ impl Plugin {
         Mapped { answer, cpu }
     }
 
-    /// Calls `matches`, as [`Self::map`] calls `map`. A plugin of a version without it answers with an error; its
-    /// manifest is refused if it asks for it.
+    /// Calls `matches`, as [`Self::map`] calls `map`. A plugin whose version has no `matches` answers with an error.
+    /// Its manifest is refused if it asks for `matches`.
     pub async fn matches(
         self: &Arc<Self>,
         batch: ChangeBatch,

@@ -37,7 +37,7 @@ pub struct Composition {
     pub events: Vec<Event>,
     /// When to compose again. `None` means only after a change.
     pub requeue: Option<Requeue>,
-    /// An answer without any children is intended.
+    /// Whether an answer without any children is intended.
     pub allow_empty: bool,
     /// Whether the parent, which is being deleted, may now be removed.
     pub finalized: bool,

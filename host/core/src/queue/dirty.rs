@@ -8,8 +8,8 @@
 //!                      └────── wake ───── parked          adds only raise its priority
 //! ```
 //!
-//! A key is known while it is not idle, is delayed, or has recorded backoffs. Then it is forgotten, so that the queue
-//! does not grow with every key that ever existed.
+//! A key is known while it is not idle, is delayed, or has recorded backoffs. Otherwise it is forgotten, so that the
+//! queue does not grow with every key that ever existed.
 
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry as Place;
@@ -54,7 +54,7 @@ pub(super) struct Working {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BackoffCause {
     Failure(Retry),
-    /// Its worker wants to work on it again.
+    /// The key's worker wants to work on the key again.
     Requeue,
 }
 
@@ -103,12 +103,13 @@ impl<K> DirtyItem<K> {
         if self.is_requeued { 0 } else { self.backoffs }
     }
 
-    /// Whether the last backoff is not over `now`. Then an event ran it, and another backoff says nothing new.
+    /// Whether the key's last backoff is not over `now`. If a worker has such a key, an event queued it early, and
+    /// another backoff says nothing new.
     pub(super) fn backs_off(&self, now: u64) -> bool {
         self.backoffs > 0 && now < self.backoff_ends
     }
 
-    /// Forgets the backoffs of another cause.
+    /// Forgets the backoffs so far, unless they have the same `cause`.
     pub(super) fn continue_with(&mut self, cause: BackoffCause) {
         let is_requeued = cause == BackoffCause::Requeue;
         if self.is_requeued != is_requeued {

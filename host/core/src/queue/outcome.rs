@@ -66,7 +66,7 @@ pub fn summary(failures: &[Failure]) -> String {
     text
 }
 
-/// When a key runs again although nothing has changed, which is not a failure; as `types.requeue` in WIT.
+/// When a key runs again although nothing has changed. This is not a failure. As `types.requeue` in WIT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Requeue {
     After(Duration),
@@ -90,7 +90,7 @@ pub enum CallResult {
     Done,
     /// The plugin wants to run again; this is not a failure.
     RequeueAfter(Duration),
-    /// The plugin wants to run again after its key's backoff; this is not a failure.
+    /// The plugin wants the key to run again after the key's backoff; this is not a failure.
     RequeueBackoff,
     /// The plugin reported failures.
     Failed(Vec<Failure>),

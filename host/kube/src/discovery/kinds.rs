@@ -1,4 +1,4 @@
-//! The kinds that the server serves, listed for plugins. One answer serves all of them for some seconds.
+//! The kinds that the server serves, listed for plugins. One answer of the server serves all plugins for some seconds.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -168,7 +168,8 @@ impl LiveReaderInner {
         }
     }
 
-    /// Needs no grant either. The requests to the server are shared by all plugins.
+    /// Needs no grant, because every user of a cluster may ask which kinds it serves. All plugins share the requests to
+    /// the server.
     async fn kinds(&self) -> Result<Vec<ListedKind>, ApiError> {
         let subject = RequestSubject { verb: "kinds", resource: String::new(), object: None };
         self.pay(&subject)?;

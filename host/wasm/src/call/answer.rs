@@ -55,7 +55,7 @@ impl MapperQuestion<Vec<Vec<Target>>> for TargetsOf {
     }
 }
 
-/// The question whether each change counts.
+/// The question whether each change passes the mapper's predicate.
 pub(crate) struct WhichCount(pub(crate) ChangeBatch);
 
 impl Question for WhichCount {

@@ -45,7 +45,7 @@ impl HostWork {
         Self { since: Instant::now() }
     }
 
-    /// Pauses between two steps if it is time.
+    /// Lets other tasks use the thread between two steps, if this work has held it long enough.
     async fn pause(&mut self, meter: &Meter) -> wasmtime::Result<()> {
         if self.since.elapsed() >= LEAVES_THREAD_AFTER {
             meter.give_way()?.await;

@@ -117,7 +117,7 @@ asks! {
     Log(LogQuery as LogQuery) -> Result<String, ApiError>;
     /// Asks how the API server serves a kind. `None` if the server does not serve the kind.
     Served(ServedQuery as ServedQuery) -> Result<Option<ServedKind>, ApiError>;
-    /// Asks which kinds the API server serves. Each is listed once, ordered by group and kind.
+    /// Asks which kinds the API server serves. Each kind is listed once. The list is ordered by group and kind.
     Kinds(KindsQuery as KindsQuery) -> Result<Vec<ListedKind>, ApiError>;
     /// Sends a mutation (invariant 6) and returns the new object. `None` only if a delete left nothing.
     Write(Operation as Box<Operation>) -> Written;

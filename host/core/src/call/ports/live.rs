@@ -85,7 +85,7 @@ pub struct ListedKind {
 }
 
 impl ListedKind {
-    /// The total length of its texts.
+    /// The total length of the kind's texts, in bytes.
     #[must_use]
     pub fn text_bytes(&self) -> usize {
         let ServedKind { resource, verbs, subresources, .. } = &self.served;

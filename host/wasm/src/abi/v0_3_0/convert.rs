@@ -71,7 +71,8 @@ pub(super) fn requeue(requeue: wit::Requeue) -> Requeue {
     }
 }
 
-/// Removes duplicates, because a plugin may report the same failure from every place that met it.
+/// The result of a call that reports `failures`. Duplicates are removed, because a plugin may report the same failure
+/// from every place that met it.
 pub(super) fn failed(failures: Vec<wit::Failure>) -> CallResult {
     let mut distinct = Vec::new();
     for failure in failures.into_iter().take(FAILURES_MAX).map(failure) {
@@ -128,7 +129,7 @@ pub(crate) fn milliseconds(ms: u32) -> Duration {
 }
 
 fn known_verb(verb: &str) -> &'static str {
-    // `fetch` is how the SDKs call a request by HTTP that was denied.
+    // The SDKs report a denied HTTP request with the verb `fetch`.
     const VERBS: [&str; 12] = [
         "get",
         "list",
@@ -243,7 +244,7 @@ fn quoted(text: &str) -> String {
     format!("`{}`", single_line(text, 80))
 }
 
-/// Each pointer costs a traversal of the object that is returned.
+/// Each pointer costs a traversal of the returned object.
 pub(crate) fn check_fields(fields: Option<&[String]>) -> Result<(), Malformed> {
     let fields = fields.unwrap_or_default();
     if fields.len() > FIELDS_MAX || fields.iter().any(|pointer| pointer.len() > PARAMETER_BYTES_MAX) {
