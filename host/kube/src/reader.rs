@@ -391,6 +391,6 @@ fn read_token(subject: &RequestSubject, token: &str) -> Result<ObjectKey, ApiErr
     match token.split_once('/') {
         Some(("", name)) => Ok(ObjectKey::cluster(name)),
         Some((namespace, name)) => Ok(ObjectKey::namespaced(namespace, name)),
-        None => Err(subject.refuse(ApiReason::Expired, "the page token is not one that the host gave")),
+        None => Err(subject.refuse(ApiReason::Expired, "the page token does not come from this host")),
     }
 }

@@ -261,8 +261,8 @@ impl Limit {
                 "it only has to return a constant; raise it with `--limit describe-deadline=TIME`"
             }
             Self::Waited => {
-                "most of that it waited for what it had asked for: see whether the API server and other servers answer, or raise it \
-                 with `options.deadlineMs` of the controller in the manifest"
+                "most of that time it waited for answers to its own requests: check whether the API server and other servers \
+                 answer, or raise it with `options.deadlineMs` of the controller in the manifest"
             }
             Self::Cpu => "look for work that grows with the number of objects, or raise it with `--limit cpu=TIME`",
             Self::Memory => "raise it with `--limit memory=SIZE`",

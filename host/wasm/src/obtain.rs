@@ -102,8 +102,11 @@ async fn look_up(shared: &Arc<Shared>, path: &Path) -> Result<Option<Obtained>, 
     let _permit = shared.readers.acquire().await.map_err(|_| TaskError::ShutDown)?;
     let (task, path) = (shared.clone(), path.to_owned());
     let work = move || PluginFile::read(task, &path)?.look_up();
-    let late =
-        || Err(LoadProblem::Host(format!("reading it and the cache had not ended after {BESIDE_COMPILING_TIMEOUT:?}")));
+    let late = || {
+        Err(LoadProblem::Host(format!(
+            "reading the file and the cache had not ended after {BESIDE_COMPILING_TIMEOUT:?}"
+        )))
+    };
     shared.run_blocking(BESIDE_COMPILING_TIMEOUT, work).await?.unwrap_or_else(late)
 }
 

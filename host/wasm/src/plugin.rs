@@ -293,7 +293,7 @@ impl Plugin {
             let better = improve(&shared, unimproved).await.and_then(|obtained| {
                 let Obtained { component, kept, .. } = obtained;
                 let linked = shared.linker.link(&component, entry, abi, script).map_err(|error| {
-                    LoadProblem::Host(format!("the better code does not link as the other did: {error:#}"))
+                    LoadProblem::Host(format!("the better code does not link, but the first code did: {error:#}"))
                 })?;
                 Ok(Code { linked: Arc::new(linked), pinned: kept.pinned })
             });

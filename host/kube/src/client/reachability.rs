@@ -148,7 +148,7 @@ enum Answering {
 fn verdict<B>(result: &Result<Response<B>, BoxError>) -> Answering {
     match result {
         Ok(response) if is_from_gateway(response.status(), response.headers()) => {
-            Answering::Failed(format!("a gateway before it answers {}", response.status()))
+            Answering::Failed(format!("a gateway in front of it answers {}", response.status()))
         }
         Ok(_) => Answering::Answered,
         Err(error) if error.is::<TooManyWatches>() => Answering::Unknown,
@@ -285,7 +285,7 @@ where
         match asked {
             Ok(Answering::Answered) => shared.succeeded(),
             Ok(verdict) => tracing::debug!(server = shared.server, ?verdict, "still no answer"),
-            Err(_) => tracing::error!(server = shared.server, "probing the API server panicked; probing goes on"),
+            Err(_) => tracing::error!(server = shared.server, "a probe of the API server panicked; the next follows"),
         }
         let mut outage = shared.outage.subscribe();
         drop(shared);

@@ -36,8 +36,8 @@ pub enum Refusal {
     /// Objects may be stored in versions that would be removed.
     #[error(
         "objects may be stored in its version {} (status.storedVersions), which the manifest leaves out: they could not \
-         be read any more. Keep that version in the manifest (`served: false` will do), or migrate the objects and take \
-         it from status.storedVersions first", versions.join(", ")
+         be read any more. Keep that version in the manifest (`served: false` will do), or migrate the objects and \
+         remove the version from status.storedVersions first", versions.join(", ")
     )]
     DropsStored {
         /// The versions that would be removed.
@@ -176,7 +176,7 @@ pub(super) fn state(definition: &Value) -> DefinitionState {
         (Some((true, _)), _) => DefinitionState::Established,
         (_, Some((false, message))) => DefinitionState::NamesTaken(message),
         (Some((false, message)), _) => DefinitionState::Pending(message),
-        (None, _) => DefinitionState::Pending("the server has said nothing about it yet".to_owned()),
+        (None, _) => DefinitionState::Pending("the server has not reported its state yet".to_owned()),
     }
 }
 

@@ -260,7 +260,7 @@ impl<'a> Prover<'a> {
         if std::mem::replace(&mut self.has_warned, true) {
             tracing::debug!(%watch, %error, "the cache is still not proven to be fresh");
         } else {
-            tracing::warn!(%watch, %error, "cannot prove that the cache is fresh; it will be tried until it works");
+            tracing::warn!(%watch, %error, "cannot prove that the cache is fresh; the host keeps trying");
         }
     }
 }

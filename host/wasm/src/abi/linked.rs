@@ -62,7 +62,7 @@ pub(crate) enum Instance {
 
 /// The host has called an export that the plugin does not have.
 #[derive(Debug, thiserror::Error)]
-#[error("the host asked for what the plugin does not have: `{wanted}`")]
+#[error("the host called an export that the plugin does not have: `{wanted}`")]
 pub(crate) struct WrongEntryPoint {
     pub(crate) wanted: &'static str,
 }

@@ -156,7 +156,7 @@ impl WantedAnswer {
     }
 
     fn too_large(&self) -> ApiError {
-        let message = "it was carried out, but the object does not fit: one call returns no more at once";
+        let message = "it was carried out, but the object is larger than what one import call may return";
         too_large(self.verb, format!("{message} ({RAISE_RESPONSE})"))
     }
 }

@@ -86,7 +86,9 @@ impl fmt::Display for Denial {
             Cause::Confined => {
                 write!(f, "{access} is outside the namespace that the host is confined to (--namespace)")
             }
-            Cause::OtherPlugin(plugin) => write!(f, "{access} is always denied: the plugin {plugin} brings that kind"),
+            Cause::OtherPlugin(plugin) => {
+                write!(f, "{access} is always denied: the plugin {plugin} installs that kind")
+            }
         }
     }
 }

@@ -330,7 +330,7 @@ fn manager_suffix(suffix: String) -> Result<Arc<str>, Malformed> {
     if suffix.len() > SUFFIX_BYTES_MAX || !is_dns_label(&suffix) {
         let rule = "lower-case letters, digits and dashes, beginning and ending with a letter or digit";
         return Err(format!(
-            "{} cannot end a field manager: it must be up to {SUFFIX_BYTES_MAX} {rule}",
+            "{} cannot be the suffix of a field manager: it must be up to {SUFFIX_BYTES_MAX} {rule}",
             quoted(&suffix)
         ));
     }
