@@ -48,8 +48,8 @@ export type Target =
   | { namespace?: string | undefined; name: string; index?: never; value?: never }
   /**
    * All primaries with this value in an index that the manifest declares for the primary, in any namespace. The value
-   * for an index of selectors is a set of labels, such as `app=web,tier=front`: they find the selectors that match
-   * them.
+   * for an index of selectors is a set of labels, such as `app=web,tier=front`. It selects the primaries whose selector
+   * matches these labels.
    */
   | { index: string; value: string; namespace?: never; name?: never };
 
@@ -71,8 +71,8 @@ export interface ReconcilerDefinition<T> {
   reconcile(request: Request<T>): Outcome | void;
   /**
    * Returns the primaries that a change concerns, possibly none. It is called for the watches that the manifest maps by
-   * `mapper`; `watch` is the watch's name. It may use `log`, `clock`, `random` and `config`, and read `cache`. Each
-   * change is mapped only once, so also map the objects that it reads.
+   * `mapper`; `watch` is the watch's name. The function may use `log`, `clock`, `random` and `config`, and read
+   * `cache`. Changes of the objects that it reads must be mapped too, because each change is mapped only once.
    *
    * If it throws, the error is logged, and every primary runs at low priority. It must not be `async`.
    */

@@ -207,8 +207,8 @@ export class TestHost {
    */
   define(yaml: string): void;
   /**
-   * Puts an object into the cluster. It replaces an object of the same name, and keeps that object's uid if it has
-   * none.
+   * Puts an object into the cluster. It replaces an object of the same name, and takes over that object's uid if it has
+   * no uid of its own.
    */
   put(object: TestObject): KubernetesObject;
   /** Returns an object of the cluster. */

@@ -254,7 +254,7 @@ def evict(pod: ObjectRef) -> None:
     try:
         create(eviction, subresource="eviction", parent=parent)
     except ApiError as error:
-        # The error names the Pod; if the server does not serve evictions, the error names no object.
+        # If the Pod is gone, the error names it. If the server does not serve evictions, the error names no object.
         if error.reason is not Reason.NOT_FOUND or error.object is None:
             raise
 

@@ -140,9 +140,9 @@ pub trait Composer {
 
 /// A mapping in a reconciler's code, for relations that no mapping of the manifest can express.
 ///
-/// It may use [`config`](mod@config), [`log`], [`clock`] and [`random`], and read [`cache`]. Each change is mapped only
-/// once, so also map the objects that the mapper reads. A mapper has no primary, so its reads must name the namespace,
-/// and must not select owned objects.
+/// It may use [`config`](mod@config), [`log`], [`clock`] and [`random`], and read [`cache`]. Changes of the objects
+/// that the mapper reads must be mapped too, because each change is mapped only once. A mapper has no primary, so its
+/// reads must name the namespace, and must not select owned objects.
 ///
 /// ```
 /// use serde_json::Value;
@@ -186,7 +186,7 @@ pub trait Mapper: Reconciler {
     fn map(watch: &str, change: &Change) -> Result<Vec<Target>, Failures>;
 }
 
-/// Relations in a composer's code, for relations that no mapping of the manifest can express.
+/// Relations in a composer's code, if no mapping of the manifest can express them.
 ///
 /// ```
 /// # use serde_json::Value;
@@ -293,7 +293,7 @@ macro_rules! export_guest {
         $crate::bindings::export!($guest with_types_in $crate::bindings);
 
         // A native linker does not keep the exports. This line prevents the compiler from reporting the plugin as dead
-        // code there.
+        // code in a native build.
         #[cfg(not(target_arch = "wasm32"))]
         const _: &dyn ::std::any::Any = &(
             <$guest as $crate::bindings::exports::windlass::plugin::reconciler::Guest>::describe,

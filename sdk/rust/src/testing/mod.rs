@@ -106,7 +106,7 @@ type Key = (String, String, Option<String>, String);
 struct State {
     objects: BTreeMap<Key, serde_json::Value>,
     definitions: Definitions,
-    /// The object whose controller reference `owned` adds.
+    /// The primary. A write with `owned` adds a controller reference to it.
     primary: Option<serde_json::Value>,
     /// The fields of indexes, by the name of the index.
     indexes: HashMap<String, String>,
@@ -280,8 +280,7 @@ impl Host {
         self.with(|state| state.logs.insert(objects::key_of(pod), log.to_owned()));
     }
 
-    /// Removes a kind from the API server. According to [`live::served`](crate::live::served), it serves all other
-    /// kinds.
+    /// Removes a kind from the API server. [`live::served`](crate::live::served) reports all other kinds as served.
     pub fn unserve(&mut self, api_version: &str, kind: &str) {
         self.with(|state| state.unserved.push(ObjectKind::new(api_version, kind)));
     }
