@@ -636,11 +636,12 @@ void windlass_random_bytes(void *bytes, uint32_t length);
 
 // One event that has queued the key.
 typedef struct windlass_trigger {
-    // The kind of event, in CamelCase; later hosts may have other ones. `Changed`: the object is new or has changed.
-    // `Deleted`: it was deleted. `Start`: the controller has started, or the first list of a watch has arrived.
-    // `Resync`: the resync interval has passed. `RequeueAfter`: the previous call has asked for it. `Retry`: the
-    // previous call has failed. `Swap`: a new build has replaced the plugin. `Configuration`: its configuration or its
-    // grants have changed.
+    // The kind of event, in CamelCase; later hosts may have other ones.
+    // `Changed`: the object is new or has changed. `Deleted`: it was deleted.
+    // `Start`: the controller has started, or the first list of a watch has arrived.
+    // `Resync`: the resync interval has passed. `RequeueAfter`: the previous call has asked for it.
+    // `Retry`: the previous call has failed.
+    // `Swap`: a new build has replaced the plugin. `Configuration`: its configuration or its grants have changed.
     windlass_text reason;
     // The name of the watch, if the manifest gives it one.
     windlass_text watch;

@@ -21,13 +21,16 @@ export interface Request<T = KubernetesObject> {
   readonly deleting: boolean;
   /** The number of counted retries of this key since its last success, initially 0. */
   readonly attempt: number;
-  /** The trace of this call's logs, spans and API requests. */
+  /** The id of the trace that has this call's logs, spans and API requests. */
   readonly traceId: string;
 }
 
 /** The result of a reconcile without a failure. */
 export interface Outcome {
-  /** Run again after this many milliseconds, which is not a failure. Left out: nothing is left to do until something changes. */
+  /**
+   * Run again after this many milliseconds. This does not count as a failure. Left out: nothing is left to do until
+   * something changes.
+   */
   requeueAfterMs?: number;
 }
 
@@ -36,9 +39,9 @@ export function requeueAfter(milliseconds: number): Outcome;
 
 /** A change of an object of a watch. */
 export interface Change<T = KubernetesObject> {
-  /** The state before. Null: the object is new, or part of the watch's first list. */
+  /** The state before the change. Null: the object is new, or part of the watch's first list. */
   readonly old: T | null;
-  /** The state now. Null: the object was deleted, and `old` is its last known state. */
+  /** The state after the change. Null: the object was deleted, and `old` is its last known state. */
   readonly new: T | null;
 }
 

@@ -197,7 +197,7 @@ typedef struct windlass_plugin_types_request_t {
   bool   deleting;
   // The number of counted retries of this key since its last success, initially 0.
   uint32_t   attempt;
-  // The trace of this call's logs, spans and API requests.
+  // The id of the trace that has this call's logs, spans and API requests.
   composer_plugin_string_t   trace_id;
 } windlass_plugin_types_request_t;
 
@@ -253,8 +253,8 @@ typedef struct {
 typedef struct exports_windlass_plugin_customize_related_rule_t {
   // The name of the watch in the manifest, which maps it by `customize`.
   composer_plugin_string_t   watch;
-  // Their namespace. None: the parent's namespace, and cluster-scoped objects; for a cluster-scoped parent: any
-  // namespace.
+  // The objects' namespace. None: the parent's namespace, and cluster-scoped objects; for a cluster-scoped parent:
+  // any namespace.
   composer_plugin_option_string_t   namespace_;
   // Their names. Empty: any.
   composer_plugin_list_string_t   names;

@@ -160,7 +160,7 @@ typedef struct windlass_plugin_types_request_t {
   bool   deleting;
   // The number of counted retries of this key since its last success, initially 0.
   uint32_t   attempt;
-  // The trace of this call's logs, spans and API requests.
+  // The id of the trace that has this call's logs, spans and API requests.
   reconciler_plugin_string_t   trace_id;
 } windlass_plugin_types_request_t;
 
@@ -308,7 +308,7 @@ typedef struct windlass_plugin_live_view_t {
 
 // The whole object.
 #define WINDLASS_PLUGIN_LIVE_VIEW_WHOLE 0
-// Its `apiVersion`, `kind` and `metadata`. If the server supports it, it sends no more.
+// Its `apiVersion`, `kind` and `metadata`. If the server supports this, it sends nothing else.
 #define WINDLASS_PLUGIN_LIVE_VIEW_METADATA 1
 // The object's identity and the values at these JSON pointers (RFC 6901), which keep their places. The server
 // sends the whole object, and the host selects the values.
@@ -704,7 +704,7 @@ typedef struct windlass_plugin_http_request_t {
   reconciler_plugin_string_t   method;
   // The URL with scheme and host, such as `https://api.example.com/v1/things?limit=10`.
   // It begins with `https://` or `http://`, and has no user name. A host with non-ASCII characters is in punycode,
-  // and an IPv4 address is four decimal numbers. Characters that must be percent-encoded are.
+  // and an IPv4 address is four decimal numbers. Special characters are percent-encoded.
   reconciler_plugin_string_t   url;
   // Names and values. A name may occur more than once.
   // The host sets the headers about the connection (`host`, `connection`, `content-length`, `transfer-encoding`,
@@ -779,7 +779,7 @@ typedef struct windlass_plugin_triggers_trigger_t {
   // - `Start`: the controller has started, or the first list of a watch has arrived.
   // - `Resync`: the resync interval has passed.
   // - `RequeueAfter`: the previous call has asked for it. `Retry`: the previous call has failed.
-  // - `Swap`: this is another build of the plugin. `Configuration`: its configuration or its grants have changed.
+  // - `Swap`: a new build has replaced the plugin. `Configuration`: its configuration or its grants have changed.
   reconciler_plugin_string_t   reason;
   // The name of the watch, if the manifest gives it one.
   reconciler_plugin_option_string_t   watch;
@@ -801,9 +801,9 @@ typedef struct {
 
 // A change of one object.
 typedef struct exports_windlass_plugin_mapper_change_t {
-  // The state before. None: the object is new.
+  // The state before the change. None: the object is new.
   exports_windlass_plugin_mapper_option_json_t   old;
-  // The state now. None: the object was deleted, and `old` is its last known state.
+  // The state after the change. None: the object was deleted, and `old` is its last known state.
   exports_windlass_plugin_mapper_option_json_t   new_;
 } exports_windlass_plugin_mapper_change_t;
 
@@ -834,8 +834,8 @@ typedef struct exports_windlass_plugin_mapper_object_key_t {
 typedef struct exports_windlass_plugin_mapper_index_value_t {
   // The name of an index that the manifest declares for the primary.
   reconciler_plugin_string_t   index;
-  // The value. For an index of selectors it is a set of labels, such as `app=web,tier=front`: they find the
-  // selectors that match them.
+  // The value. For an index of selectors it is a set of labels, such as `app=web,tier=front`, which selects the
+  // primaries whose selector matches these labels.
   reconciler_plugin_string_t   value;
 } exports_windlass_plugin_mapper_index_value_t;
 
@@ -879,8 +879,8 @@ typedef windlass_plugin_types_failure_t exports_windlass_plugin_reconciler_failu
 
 // The result of a reconcile without a failure.
 typedef struct exports_windlass_plugin_reconciler_outcome_t {
-  // Run again after this many milliseconds, which is not a failure. None: nothing is left to do until something
-  // changes.
+  // Run again after this many milliseconds. This does not count as a failure. None: nothing is left to do until
+  // something changes.
   reconciler_plugin_option_u32_t   requeue_after_ms;
 } exports_windlass_plugin_reconciler_outcome_t;
 

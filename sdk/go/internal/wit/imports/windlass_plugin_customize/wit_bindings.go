@@ -17,8 +17,8 @@ type Failure = windlass_plugin_types.Failure
 type RelatedRule struct {
 	// The name of the watch in the manifest, which maps it by `customize`.
 	Watch string
-	// Their namespace. None: the parent's namespace, and cluster-scoped objects; for a cluster-scoped parent: any
-	// namespace.
+	// The objects' namespace. None: the parent's namespace, and cluster-scoped objects; for a cluster-scoped parent:
+	// any namespace.
 	Namespace witTypes.Option[string]
 	// Their names. Empty: any.
 	Names []string

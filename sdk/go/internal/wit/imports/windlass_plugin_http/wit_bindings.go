@@ -56,7 +56,7 @@ type Request struct {
 	Method string
 	// The URL with scheme and host, such as `https://api.example.com/v1/things?limit=10`.
 	// It begins with `https://` or `http://`, and has no user name. A host with non-ASCII characters is in punycode,
-	// and an IPv4 address is four decimal numbers. Characters that must be percent-encoded are.
+	// and an IPv4 address is four decimal numbers. Special characters are percent-encoded.
 	Url string
 	// Names and values. A name may occur more than once.
 	// The host sets the headers about the connection (`host`, `connection`, `content-length`, `transfer-encoding`,

@@ -22,7 +22,7 @@ type Page = windlass_plugin_types.Page
 const (
 	// The whole object.
 	View_Whole uint8 = 0
-	// Its `apiVersion`, `kind` and `metadata`. If the server supports it, it sends no more.
+	// Its `apiVersion`, `kind` and `metadata`. If the server supports this, it sends nothing else.
 	View_Metadata uint8 = 1
 	// The object's identity and the values at these JSON pointers (RFC 6901), which keep their places. The server
 	// sends the whole object, and the host selects the values.

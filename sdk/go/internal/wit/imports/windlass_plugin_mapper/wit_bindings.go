@@ -13,9 +13,9 @@ type Json = string
 
 // A change of one object.
 type Change struct {
-	// The state before. None: the object is new.
+	// The state before the change. None: the object is new.
 	Old witTypes.Option[string]
-	// The state now. None: the object was deleted, and `old` is its last known state.
+	// The state after the change. None: the object was deleted, and `old` is its last known state.
 	New witTypes.Option[string]
 }
 
@@ -41,8 +41,8 @@ type ObjectKey struct {
 type IndexValue struct {
 	// The name of an index that the manifest declares for the primary.
 	Index string
-	// The value. For an index of selectors it is a set of labels, such as `app=web,tier=front`: they find the
-	// selectors that match them.
+	// The value. For an index of selectors it is a set of labels, such as `app=web,tier=front`, which selects the
+	// primaries whose selector matches these labels.
 	Value string
 }
 

@@ -16,7 +16,7 @@ type Failure = windlass_plugin_types.Failure
 
 // The result of a reconcile without a failure.
 type Outcome struct {
-	// Run again after this many milliseconds, which is not a failure. None: nothing is left to do until something
-	// changes.
+	// Run again after this many milliseconds. This does not count as a failure. None: nothing is left to do until
+	// something changes.
 	RequeueAfterMs witTypes.Option[uint32]
 }

@@ -132,7 +132,7 @@ type Request struct {
 	Deleting bool
 	// The number of counted retries of this key since its last success, initially 0.
 	Attempt uint32
-	// The trace of this call's logs, spans and API requests.
+	// The id of the trace that has this call's logs, spans and API requests.
 	TraceId string
 }
 
