@@ -198,7 +198,7 @@ pub trait Mapper: Reconciler {
     }
 }
 
-/// Relations in a composer's code, for relations that no mapping of the manifest can express.
+/// Relations in a composer's code, if no mapping of the manifest can express them.
 ///
 /// ```
 /// # use serde_json::Value;
@@ -305,7 +305,7 @@ macro_rules! export_guest {
         $crate::bindings::export!($guest with_types_in $crate::bindings);
 
         // A native linker does not keep the exports. This line prevents the compiler from reporting the plugin as dead
-        // code there.
+        // code in a native build.
         #[cfg(not(target_arch = "wasm32"))]
         const _: &dyn ::std::any::Any = &(
             <$guest as $crate::bindings::exports::windlass::plugin::reconciler::Guest>::describe,

@@ -106,7 +106,7 @@ type Key = (String, String, Option<String>, String);
 struct State {
     objects: BTreeMap<Key, serde_json::Value>,
     definitions: Definitions,
-    /// The object whose controller reference `owned` adds.
+    /// The primary. A write with `owned` adds a controller reference to it.
     primary: Option<serde_json::Value>,
     /// The fields of indexes, by the name of the index.
     indexes: HashMap<String, String>,
