@@ -116,8 +116,8 @@ impl<K: Key> Queue<K> {
         self.change(|state| state.back_off(hash, key, cause, at_least.unwrap_or_default(), now))
     }
 
-    /// Queues `key` as [`Queue::add_after`] does, after a backoff that grows with each requeue in a row, and forgets its
-    /// failures. Returns the delay. A failure, or [`Queue::forget`], begins the backoff anew.
+    /// Queues `key` as [`Queue::add_after`] does, after a backoff that grows with each requeue in a row, and forgets
+    /// its failures. Returns the delay. A failure, or [`Queue::forget`], begins the backoff anew.
     ///
     /// A requeue while the key still waits for the last one does not lengthen the backoff, as with failures.
     pub fn requeue_rate_limited(&self, key: K) -> Duration {

@@ -144,9 +144,9 @@ pub trait Composer {
 /// [`code_predicate`](crate::manifest::Watch::code_predicate), and [`map`](Self::map) for those that the manifest maps
 /// by [`Mapping::Mapper`](crate::manifest::Mapping::Mapper).
 ///
-/// Both may read [`cache`] and [`config`](mod@config), and call [`log`], [`clock`] and [`random`] besides. The host asks
-/// about each change once, so give the objects that a mapper reads a mapping, too. A mapper has no primary: it names the
-/// namespace of what it reads, and lists nothing that is owned.
+/// Both may read [`cache`] and [`config`](mod@config), and call [`log`], [`clock`] and [`random`] besides. The host
+/// asks about each change once, so give the objects that a mapper reads a mapping, too. A mapper has no primary: it
+/// names the namespace of what it reads, and lists nothing that is owned.
 ///
 /// ```
 /// use serde_json::Value;

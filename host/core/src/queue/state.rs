@@ -161,9 +161,9 @@ impl<K: Key> QueueState<K> {
     }
 
     /// Records a backoff, and adds the key after the delay for its earlier backoffs of the same kind of cause, or after
-    /// `at_least` if that is longer. Returns the delay. A failure or a requeue before the last backoff has ended belongs
-    /// to that backoff: it is not counted and does not lengthen the backoff, and the key runs when it was due anyway, or
-    /// earlier. A queue that shuts down records nothing, because no later call would forget the backoff.
+    /// `at_least` if that is longer. Returns the delay. A failure or a requeue before the last backoff has ended
+    /// belongs to that backoff: it is not counted and does not lengthen the backoff, and the key runs when it was due
+    /// anyway, or earlier. A queue that shuts down records nothing, because no later call would forget the backoff.
     pub(super) fn back_off(
         &mut self,
         hash: KeyHash,

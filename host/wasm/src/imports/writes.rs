@@ -127,7 +127,7 @@ fn checked(operation: wit::Operation, limit: usize) -> Result<(Operation, Wanted
     Ok((operation, WantedAnswer { verb, fields }))
 }
 
-/// What a guest wants of the answer to a write.
+/// The part of the answer to a write that a guest wants.
 struct WantedAnswer {
     verb: &'static str,
     /// `None` for the whole object.
@@ -135,8 +135,8 @@ struct WantedAnswer {
 }
 
 impl WantedAnswer {
-    /// What the guest gets of the object that a write returned, if it is not larger than `left`, the remaining part of
-    /// what one import call may return.
+    /// The part of the returned object that the guest gets, if it is not larger than `left`, the rest of the bytes that
+    /// one import call may return.
     fn of(&self, object: Option<&str>, left: &mut usize) -> WriteAnswer {
         let Some(object) = object else { return Ok(None) };
         let answer = match &self.fields {
