@@ -213,7 +213,7 @@ async fn a_generation_that_fails_after_regaining_its_lease_is_rolled_back() -> a
     server.objects().apply(&object("bad")).await?;
     host.says("steady end bad 0").await?;
     ensure!(host.log().contains("has not proven itself"), "{}", host.log());
-    // Do the same with a generation that is delivered while the lease is lost.
+    // Lose the lease in the same way while a generation is delivered.
     let lease = format!("windlass-main-shard-{:02}", shard_of("chameleon"));
     server.objects().merge("Lease", &lease, &json!({"spec": {"holderIdentity": "somebody"}})).await?;
     host.says_times("it names another holder", 2).await?;
@@ -335,7 +335,7 @@ async fn a_generation_with_other_caches_waits_for_the_former_ones_calls() -> any
     let (server, plugins) = (Server::start(Kind::Embedded).await?, tempfile::tempdir()?);
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let port = listener.local_addr()?.port();
-    // Compile it first, because it must be ready before the call that waits for a response is cut.
+    // Compile this generation first, because it must be ready before the call that waits for a response is cut.
     compile("referring").await?;
     put(&format!("outside-{port}"), plugins.path())?;
     let policy = format!(

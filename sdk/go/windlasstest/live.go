@@ -15,7 +15,7 @@ func (host *Host) SetLog(pod windlass.Ref, log string) {
 	host.logs[key(pod)] = log
 }
 
-// Unserve removes a kind from the API server. According to live.Served, it serves all other kinds.
+// Unserve removes a kind from the API server. live.Served reports all other kinds as served.
 func (host *Host) Unserve(kind windlass.Kind) {
 	host.mutex.Lock()
 	defer host.mutex.Unlock()

@@ -68,8 +68,8 @@ export interface Watch {
   /** Indexes, by which `cache.list` finds objects quickly. */
   indexes?: Index[];
   /**
-   * Selects the updates that count: those that at least one predicate accepts. Left out: all updates. Creations,
-   * deletions, and the beginning of a deletion always count.
+   * Selects the updates that run primaries: the updates that at least one predicate accepts. Left out: all updates.
+   * Creations, deletions, and the beginning of a deletion always run primaries.
    */
   predicates?: Predicate[];
   /** `false`: sends even a write that would provably change nothing, for webhooks that must run at each write. */
@@ -115,8 +115,8 @@ export type Projection =
   /** The metadata, and the values at these JSON pointers. In a pointer, `*` stands for each element of a list. */
   | { type: 'fields'; pointers: string[] }
   /**
-   * The metadata, and in the field `digest` a digest of the values at these JSON pointers, which are not kept themselves. With the
-   * predicate `fields` of `/digest`, only a change of the values counts.
+   * The metadata, and in the field `digest` a digest of the values at these JSON pointers, which are not kept
+   * themselves. With the predicate `fields` of `/digest`, only a change of these values runs primaries.
    */
   | { type: 'digest'; pointers: string[] };
 
@@ -213,8 +213,8 @@ export interface Options {
   maxRetries?: number;
   /**
    * The delay before the n-th retry: `baseMs` (default 5) doubled n times, at most `maxMs` (default 1000000). With the
-   * limiter `tokenBucket`, the retries of all objects share a rate of `perSecond` (default 10) and `burst` (default 100)
-   * at once; with `maxOf`, the longer delay counts.
+   * limiter `tokenBucket`, the retries of all objects share a rate: `perSecond` of them on average (default 10), and up
+   * to `burst` at once (default 100). With `maxOf`, the longer of both delays applies.
    */
   backoff?: {
     limiter?: 'exponential' | 'tokenBucket' | 'maxOf';

@@ -122,7 +122,7 @@ export const unknownMapping: Manifest = {
 export const ignoredPrimary: Manifest = {
   name: 'a',
   version: '0.1.0',
-  // @ts-expect-error The deletion of a primary always counts.
+  // @ts-expect-error The deletion of a primary cannot be ignored.
   controllers: [{ name: 'a', primary: { apiVersion: 'v1', kind: 'Pod', deleted: false } }],
 };
 

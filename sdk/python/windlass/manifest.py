@@ -65,7 +65,7 @@ class Watch(_Part):
     projection: Projection | None = None
     #: Indexes, by which `windlass.cache.list` finds objects quickly.
     indexes: Sequence[Index] = ()
-    #: Selects the updates that count: those that at least one predicate accepts. Empty: all updates.
+    #: Selects the updates that run primaries: one predicate that accepts an update is enough. Empty: all updates.
     predicates: Sequence[Predicate] = ()
     #: A DNS label that no other watch of the controller has.
     name: str | None = None

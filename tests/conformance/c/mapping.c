@@ -1,4 +1,4 @@
-// The probe's own mapper: each state of a changed object lists the primaries that it concerns.
+// The probe's own mapper: each state of a changed object lists the primaries that the change concerns.
 
 #include "probe.h"
 

@@ -1,6 +1,6 @@
 //! Selects the values at JSON pointers of an object, in their places. A `*` stands for each element of a list, as in
-//! [`pointer`](crate::object::pointer). No tree of the object is built: unselected values are skipped, and selected ones
-//! are copied unchanged.
+//! [`pointer`](crate::object::pointer). No tree of the object is built: unselected values are skipped, and selected
+//! ones are copied unchanged.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -35,9 +35,9 @@ impl ListedKinds {
 }
 
 impl Discovery {
-    /// Every kind that the server serves, once, in its preferred version, ordered by group and kind. At most ten seconds
-    /// old, unless [`invalidate`](Self::invalidate) was called. As in client-go's `ServerPreferredResources`, the kinds
-    /// of an aggregated server that does not answer are left out.
+    /// Every kind that the server serves, once, in its preferred version, ordered by group and kind. At most ten
+    /// seconds old, unless [`invalidate`](Self::invalidate) was called. As in client-go's `ServerPreferredResources`,
+    /// the kinds of an aggregated server that does not answer are left out.
     pub(crate) async fn kinds(&self) -> Result<Arc<[Arc<Resource>]>, SweepError> {
         let _asking = self.listed.asking.lock().await;
         if let Some(kinds) = self.listed.fresh() {

@@ -115,7 +115,7 @@ impl Watch {
     }
 
     /// Runs the primary only for updates that this predicate accepts. After a further call, it is enough that one of
-    /// the predicates accepts the update. Creations, deletions, and the beginning of a deletion always count.
+    /// the predicates accepts the update. Creations, deletions, and the beginning of a deletion always run the primary.
     pub fn predicate(mut self, predicate: Predicate) -> Self {
         self.predicates.push(predicate);
         self
@@ -181,7 +181,7 @@ pub enum Projection {
         pointers: Vec<String>,
     },
     /// The metadata, and in the field `digest` a digest of the values at these JSON pointers, which are not kept
-    /// themselves. With the predicate `Fields` of `/digest`, only a change of the values counts.
+    /// themselves. With the predicate `Fields` of `/digest`, only a change of these values runs primaries.
     Digest {
         /// The pointers, such as `/data`; `*` stands for each element of a list.
         pointers: Vec<String>,
@@ -314,7 +314,7 @@ pub enum Mapping {
     Customize,
 }
 
-/// Selects which updates of an object count.
+/// Selects the updates of an object that run primaries.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "type", rename_all = "camelCase")]
 pub enum Predicate {

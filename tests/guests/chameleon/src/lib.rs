@@ -63,7 +63,8 @@ impl Reconciler for Chameleon {
             primary = primary.labels("chameleon=true");
         }
         if mode == Mode::Requeue {
-            // Changes of its own annotation must not run it again, only its own delay.
+            // A change of the plugin's own annotation must not run a key again. Only the delay that the plugin asks for
+            // may.
             primary = primary.predicate(Predicate::Fields { pointers: vec!["/data".into()] });
         }
         let mut controller = keeping::controller(mode, watching::controller(mode, primary));

@@ -3,8 +3,8 @@
 //! They exist only for built-in kinds; the server answers 415 for custom resources. The handler of PATCH calls this
 //! module.
 //!
-//! The behaviour follows `k8s.io/apimachinery/pkg/util/strategicpatch/patch.go`. The merge keys are those of the kind's
-//! type, which differ from the list types of server-side apply.
+//! The behaviour follows `k8s.io/apimachinery/pkg/util/strategicpatch/patch.go`. The merge keys come from the kind's
+//! type. They differ from the list keys of server-side apply.
 
 mod list;
 #[cfg(test)]

@@ -253,7 +253,6 @@ impl ControllerStatus {
         locked(&self.doing).gate.as_ref()?.0.upgrade()
     }
 
-    /// The queue of the current round.
     pub(crate) fn queue(&self) -> Option<Queue<ObjectKey>> {
         locked(&self.doing).queue.clone()
     }
@@ -310,12 +309,11 @@ impl ControllerStatus {
 
     /// A call about `key` succeeded, and perhaps asked to run again.
     pub(crate) fn succeeded(&self, key: &ObjectKey, again: Option<Requeue>) {
-        let counter = match again {
-            None => &self.metrics.success,
-            Some(Requeue::After(_)) => &self.metrics.requeue_after,
-            Some(Requeue::Backoff) => &self.metrics.requeue,
-        };
-        counter.inc();
+        match again {
+            None => self.metrics.success.inc(),
+            Some(Requeue::After(_)) => self.metrics.requeue_after.inc(),
+            Some(Requeue::Backoff) => self.metrics.requeue.inc(),
+        }
         self.forget(key);
     }
 
