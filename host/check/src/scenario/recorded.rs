@@ -81,7 +81,8 @@ pub struct RecordedHistories {
 pub struct RecordedScenario {
     /// Its steps, and the objects that exist beside it.
     pub scenario: Scenario,
-    /// The redacted values, which the scenario has as markers. Such as `Shop prod/web /spec/password`.
+    /// The values that were redacted in the recording, such as `Shop prod/web /spec/password`. The scenario contains
+    /// markers in their place.
     pub redacted: Vec<String>,
 }
 
@@ -107,8 +108,8 @@ impl RecordedHistories {
         self.calls == 0 && self.others.is_empty()
     }
 
-    /// Adds a call. If two hosts recorded in turn, a call may be older than the last one about the same object; it is
-    /// then left out.
+    /// Adds a call. If two hosts recorded alternately, a call may be older than the previous call about the same
+    /// object. Such a call is left out.
     pub fn take(&mut self, call: &RecordedCall) {
         let plugin = &call.component.plugin;
         if *plugin != self.plugin {
