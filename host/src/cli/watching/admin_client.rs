@@ -176,7 +176,7 @@ fn authorities(path: &Path) -> anyhow::Result<RootCertStore> {
 
 fn request(url: &AdminUrl<'_>, path: &str, token: Option<&str>) -> Builder {
     // A host that is queried by a name answers only if no web page can have made the request, because an attacker may
-    // own the name. This header proves that, because no page can send it.
+    // own the name. This header proves that no web page made the request, because a page cannot send it.
     let request = Request::get(path).header(HOST, url.authority).header("sec-fetch-site", "none");
     let request = request.header(CONNECTION, "close");
     token.into_iter().fold(request, |request, token| request.header(AUTHORIZATION, format!("Bearer {token}")))

@@ -78,7 +78,7 @@ impl HostConfig {
         Ok(next.file)
     }
 
-    /// The effect of `next` after the file was `now`. Flags and the environment do not change.
+    /// The effect of replacing the file `now` by `next`. Flags and the environment do not change.
     fn news(&self, now: &HostConfigFile, next: &HostConfigFile) -> ConfigNews {
         let values = |key: &ConfigKey, file| {
             let left = self.overriding.left(key, file).into_iter();
