@@ -215,7 +215,8 @@ fn read(path: &Path, most: u64) -> Content {
     }
 }
 
-/// `None` if the file has more than `most` bytes, or grows beyond that while it is read.
+/// The SHA-256 of the file at `path`. `None` if the file has more than `most` bytes, or grows beyond that while it is
+/// read.
 fn digest(path: &Path, most: u64) -> std::io::Result<Option<[u8; 32]>> {
     let mut file = windlass_files::open(path)?;
     if file.metadata()?.len() > most {

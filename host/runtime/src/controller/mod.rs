@@ -156,13 +156,14 @@ impl Controller {
         &self.handover
     }
 
-    /// Reports its state, and the reason for it.
+    /// Reports the controller's state, and the reason for it.
     fn report_state(&self, state: ControllerState, reason: Option<String>) {
         self.handover.reporter.report(&self.report, state, reason);
         self.show_unsuspended();
     }
 
-    /// Waits for what the plugin needs before it looks for its kinds. `false` if it must stop.
+    /// Waits until the plugin's definitions are installed and its configuration is valid. `false` if the controller
+    /// must stop.
     async fn prepared(&self, stop: &CancellationToken) -> bool {
         let (mut ready, mut configured) = (self.ready.clone(), self.parts.configured.clone());
         let both = async {
@@ -228,8 +229,8 @@ impl Controller {
             let watching = self.subscribe(resolved, live, &terms);
             let (bound, revoked) = self.bound(&watching, terms);
             let gone = self.gone(&watching, excesses, &definitions, revoked);
-            // `bound` is polled until the round's last call has ended, and first: a revocation must not wait for
-            // anything.
+            // Poll `bound` first, because a revocation must not wait for anything. Poll it until the round's last call
+            // has ended.
             let round = tokio::select! {
                 biased;
                 never = bound => match never {},
@@ -290,7 +291,8 @@ impl Controller {
         // got ready.
         let gone = watching.take_gone().filter(|_| inherited.is_none()).unwrap_or_default();
         let (running, active) = self.start(watching, inherited.as_ref().map(InheritedRound::active), phases);
-        // Before every primary is queued: a change that is not mapped must not come after that.
+        // From here on, changes are mapped by the plugin's code. This must come before every primary is queued, so that
+        // no change is missed in between.
         running.dispatch.has_caches();
         // The caches already show what has happened so far; later changes arrive as events.
         running.dispatch.keys.take_over(gone);

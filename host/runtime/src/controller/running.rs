@@ -115,7 +115,7 @@ impl Running {
         end
     }
 
-    /// Ends although the host goes on, because a kind has gone: the keys are dropped.
+    /// Ends the controller while the host goes on, because a kind is gone. The queued keys are dropped.
     pub(crate) async fn abandon(mut self) {
         self.dispatch.shutdown.last_call.cancel();
         self.no_more_keys().await;

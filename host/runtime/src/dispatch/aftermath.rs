@@ -21,8 +21,8 @@ use super::middleware::slow_lane;
 use super::{Dispatch, LOG, trace_id};
 use crate::observe::status::KeyCallEnd;
 
-/// How often a key runs whose counted retries are used up: as often as client-go retries a key that has failed for
-/// long.
+/// The interval at which a key runs after its counted retries are used up. client-go retries a key that has failed for
+/// long at the same interval.
 pub(super) const GIVEN_UP_INTERVAL: Duration = ITEM_BACKOFF_MAX;
 
 /// When a failed key runs again.
@@ -34,8 +34,8 @@ pub(super) enum RetryPace {
     GivenUp,
 }
 
-/// When a failed key runs again, after `counted_so_far` counted failures before this one. If it `backs_off`, this call
-/// was queued by an event, and the retry at the end of its backoff is still to come.
+/// Decides when a failed key runs again. `counted_so_far` is the number of counted failures before this one. If
+/// `backs_off` is true, an event queued this call, and the retry at the end of the key's backoff is still to come.
 pub(super) fn pace(retry: Retry, counted_so_far: u32, max_retries: u32, backs_off: bool) -> RetryPace {
     match retry {
         Retry::Counted if counted_so_far >= max_retries && !backs_off => RetryPace::GivenUp,

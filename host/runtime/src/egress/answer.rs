@@ -32,7 +32,7 @@ where
     builder.max_buf_size(limits.header_bytes).max_headers(limits.headers);
     let broken = |error: hyper::Error| broken(&error, limits);
     let (mut sender, connection) = builder.handshake(TokioIo::new(stream)).await.map_err(broken)?;
-    // Aborted when this function ends, in whatever way.
+    // The connection's task is aborted when this function ends, in whatever way.
     let mut driving = JoinSet::new();
     driving.spawn(connection);
     let interim = Interim::count(&mut request, limits.interim);

@@ -29,11 +29,11 @@ pub(super) fn loaded(host: &Host, plugin: &Arc<Plugin>) {
     host.status.plugin(plugin.name()).count_load("loaded");
 }
 
-/// Reports that a file was not taken. `running` is the generation that goes on, or that takes over again after a
+/// Reports that a file was not taken. `running` is the generation that continues, or that takes over again after a
 /// rollback.
 ///
-/// Here as below, the status is set before the log line is written, so that `/plugins` already agrees with the line
-/// when a user reads it.
+/// In this function and the functions below, the status is set before the log line is written, so that `/plugins`
+/// already agrees with the line when a user reads it.
 pub(super) fn refused(
     host: &Host,
     plugin: &Arc<str>,
@@ -148,7 +148,7 @@ pub(super) fn rolled_back(host: &Host, plugin: &Arc<str>, runs: &str, rejection:
     event(host, plugin, runs, ("PluginRolledBack", "RollBack"), &note);
 }
 
-/// Reports that other replicas have learned of the verdicts. `late` if it was logged that they had not.
+/// Reports that other replicas have learned of the verdicts. `late` is true if the log has said that they had not.
 pub(super) fn replicas_know(host: &Host, plugin: &Arc<str>, late: bool) {
     if late {
         tracing::info!(%plugin, "other replicas know now which generation was rolled back or may be tried again");
@@ -158,8 +158,8 @@ pub(super) fn replicas_know(host: &Host, plugin: &Arc<str>, late: bool) {
     }
 }
 
-/// Reports that publishing to other replicas has failed, and is retried. `late` if that has lasted long enough to be
-/// logged.
+/// Reports that publishing to other replicas has failed, and is retried. `late` is true if that has lasted long enough
+/// to be logged.
 pub(super) fn replicas_do_not_know(host: &Host, plugin: &Arc<str>, error: &str, late: bool) {
     if late {
         tracing::error!(
@@ -184,9 +184,9 @@ pub(super) fn needs_person(host: &Host, status: &PluginStatus, health: &PluginHe
     event(host, plugin, runs, (reason, "Run"), &format!("it is {state}: {why}"));
 }
 
-/// Emits a Kubernetes Event about the plugin's lease, the only object that represents a plugin in the cluster.
+/// Emits a Kubernetes Event about the plugin's lease, because no other object in the cluster represents a plugin.
 fn event(host: &Host, plugin: &Arc<str>, runs: &str, (reason, action): (&str, &str), note: &str) {
-    // Looked up by its name, because a plugin that was never loaded has a lease name too, although the lease may not
+    // Find the lease by its name. A plugin that was never loaded has a lease name too, although the lease may not
     // exist.
     let Some(lease) = host.leadership.lease_of(plugin) else { return };
     let principal = Principal {

@@ -70,8 +70,8 @@ pub(crate) enum ConfigError {
 struct ConfigFile {
     api_version: String,
     kind: String,
-    /// The plugin that it is for, so that a file that was renamed or copied does not configure another plugin by
-    /// accident.
+    /// The plugin that this configuration is for. So a file that was renamed or copied does not configure another
+    /// plugin by accident.
     plugin: String,
     #[serde(default)]
     config: Map<String, Value>,
@@ -194,7 +194,7 @@ impl Schema {
         let checking = Arc::new(Semaphore::new(1));
         let Some(config) = &manifest.config else { return Ok(Self { validator: None, checking }) };
         let schema = Value::Object(config.schema.clone());
-        // Checked first, because the rest follows references.
+        // Check this first, because the code below follows references.
         if let Some(problem) = unfold::problem(&schema) {
             return Err(format!("config.schema: {problem}"));
         }

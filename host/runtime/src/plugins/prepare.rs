@@ -26,8 +26,8 @@ use crate::supervise::supervise;
 /// How often a continuing denial is logged.
 const DENIAL_REMINDER_INTERVAL: Duration = Duration::from_mins(10);
 
-/// Loads the file `path`. A manifest that no server could understand is refused, because half a plugin would be worse
-/// than none.
+/// Loads the file `path`. A manifest that no server could understand is refused, because a plugin that works only in
+/// part would be worse than none.
 pub(crate) async fn load(sandbox: &Sandbox, path: &Path) -> Result<Arc<Plugin>, FileRefusal> {
     checked(sandbox.load(path).await, path)
 }

@@ -82,7 +82,7 @@ impl Policies {
         }
     }
 
-    /// The orphans among `policies`; none until the plugins are known.
+    /// The policies without a plugin, among `policies`. Empty until all plugins are known.
     pub(super) fn orphans(&self, policies: impl IntoIterator<Item = String>) -> Vec<String> {
         let plugins = self.plugins();
         let knows_all = self.knows_all.load(Ordering::Relaxed);

@@ -236,8 +236,8 @@ fn read_headers(name: &'static str, text: &str) -> Result<HeaderMap, TraceSettin
         let mut value = HeaderValue::try_from(value)
             .map_err(|_| problem(format!("the value of {named} holds what a header cannot")))?;
         value.set_sensitive(true);
-        // If two have the same name, the last one counts, as in OpenTelemetry's SDKs. It may also replace one of the
-        // host's.
+        // If two headers have the same name, the last one counts, as in OpenTelemetry's SDKs. It may also replace a
+        // header of the host.
         headers.insert(named, value);
     }
     Ok(headers)
@@ -248,7 +248,7 @@ fn read_timeout(name: &'static str, value: String) -> Result<Duration, TraceSett
     milliseconds.map(Duration::from_millis).ok_or(TraceSettingsError::Timeout { name, value })
 }
 
-/// Calls of the host have no parent, so the prefix `parentbased_` makes no difference.
+/// Reads the sampler. The host's calls have no parent, so the prefix `parentbased_` makes no difference.
 fn sampler(variable: &impl Fn(&'static str) -> Option<String>) -> Result<Sampling, TraceSettingsError> {
     const SHARE: &str = "OTEL_TRACES_SAMPLER_ARG";
     let Some(sampler) = variable("OTEL_TRACES_SAMPLER") else { return Ok(Sampling::ALL) };

@@ -134,9 +134,9 @@ impl<P: Compose> Composite<P> {
         Called { keeps_finalizer: is_deleting && !may_go, ..Called::made(result, asked + cpu) }
     }
 
-    /// Asks the plugin for the objects related to the parent, if the manifest says so, and keeps its rules. Later
-    /// changes arrive as events, and earlier ones are in the caches already. Returns the limits of the rest of the
-    /// call, and the CPU time used.
+    /// Asks the plugin for the objects related to the parent, if the manifest says so, and stores the rules that it
+    /// returns. Later changes arrive as events, and earlier ones are in the caches already. Returns the limits of the
+    /// rest of the call, and the CPU time used.
     async fn relate(
         &self,
         request: &Request,

@@ -41,7 +41,7 @@ impl SlowLaneKeys {
         Arc::new(Self { keys: Mutex::default(), clock: SystemClock::new(), guards, events })
     }
 
-    /// Counts the writes of the controller's writer.
+    /// Returns a listener that counts the writes of the controller's writer.
     pub(crate) fn listener(self: &Arc<Self>, status: Arc<ControllerStatus>) -> Committed {
         let lane = self.clone();
         Arc::new(move |call, object, version| lane.wrote(call, object, version, &status))

@@ -161,7 +161,7 @@ impl KeyQuery {
                             bad(format!("state={state}: it is one of {}, or {NOT_DONE}", all.join(", ")))
                         })?);
                     }
-                    // Taken out, because every key is compared with them.
+                    // Remove duplicates, because every key is compared with each of these states.
                     let wanted = std::mem::take(&mut read.states);
                     read.states.extend(KeyState::ALL.into_iter().filter(|state| wanted.contains(state)));
                 }

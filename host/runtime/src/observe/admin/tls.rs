@@ -93,7 +93,7 @@ pub(crate) struct AdminTls {
 struct UsablePair {
     config: Arc<ServerConfig>,
     certificate: CertificateDer<'static>,
-    /// When the first certificate of its chain expires, since the Unix epoch. `None` if unknown.
+    /// The time at which the first certificate of the chain expires, since the Unix epoch. `None` if unknown.
     expires: Option<Duration>,
 }
 

@@ -104,7 +104,7 @@ impl ConfigFollower {
         Ok(text)
     }
 
-    /// Takes over `document`; `refused` if the document before it was not taken.
+    /// Takes over `document`. `refused` is true if the previous document was not taken.
     fn take(&self, document: Confidential, secrets: usize, refused: bool) {
         let is_first = self.configured.borrow().is_none();
         let is_news = self.configured.send_if_modified(|configured| {

@@ -47,7 +47,7 @@ pub(crate) enum FileRefusal {
         path: PathBuf,
         /// The digest that is missing.
         digest: Digest,
-        /// The list that does not have it.
+        /// The list that lacks the digest.
         list: PathBuf,
     },
     /// The file ran, and was rolled back.
@@ -70,7 +70,7 @@ pub(crate) enum FileRefusal {
     Rival {
         /// The definition.
         definition: String,
-        /// The running plugin that brings it.
+        /// The running plugin that brings the definition.
         first: Arc<str>,
     },
 }
@@ -101,10 +101,10 @@ pub(crate) enum NotRevived {
     NotAllowed {
         /// The digest that is missing.
         digest: Digest,
-        /// The list that does not have it.
+        /// The list that lacks the digest.
         list: PathBuf,
     },
-    /// Another plugin has started meanwhile that brings the same definition.
+    /// Another plugin that brings the same definition has started meanwhile.
     #[error(transparent)]
     Rival(FileRefusal),
 }

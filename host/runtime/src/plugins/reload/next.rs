@@ -1,6 +1,6 @@
 //! The next versions of plugins: `NAME.next.wasm` beside `NAME.wasm`, or `NAME.wasm` beside `NAME.current.wasm`. Each
-//! is loaded, and called as a shadow of the current version if both watch the same (ADR 28). When the current version
-//! changes, the comparison starts again.
+//! is loaded, and called as a shadow of the current version if both have the same watches (ADR 28). When the current
+//! version changes, the comparison starts again.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -46,7 +46,7 @@ enum NextAttempt {
     Failed(Digest, String),
 }
 
-/// How it stands relative to the current version.
+/// How the next version stands relative to the current version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum NextStanding {
     /// The next version has the first digest, and is the shadow of the version with the second digest.
@@ -130,7 +130,7 @@ impl Reload {
         }
     }
 
-    /// Acts on the next versions, given the current state of everything.
+    /// Acts on the next versions, given the current state of files, plugins and policies.
     pub(super) fn act_on_next(&mut self) {
         let plugins: Vec<_> = self.next.keys().cloned().collect();
         for plugin in plugins {
@@ -157,7 +157,7 @@ impl Reload {
         tracing::info!(%plugin, "there is no next version any more");
     }
 
-    /// Its current standing. `None` while it is being loaded.
+    /// The current standing of the next version. `None` while it is being loaded.
     fn standing_of(&self, plugin: &Arc<str>, file: &mut NextFile) -> Option<NextStanding> {
         let waits = |why: String| Some(NextStanding::Waits(why));
         let digest = match &file.content {
@@ -232,7 +232,7 @@ impl Reload {
         );
         let begun = match (standing, loaded) {
             (NextStanding::Shadows(..), Some(next)) => self.begin_shadow(file, next).ok_or_else(|| {
-                // As with a current version, this was logged when it was loaded.
+                // As for a current version, this was logged when the version was loaded.
                 "its configuration cannot be described".to_owned()
             }),
             (NextStanding::Shadows(..), None) => return,
@@ -278,7 +278,7 @@ impl Reload {
     }
 }
 
-/// Why `next` cannot be called on what `current` watches.
+/// Why `next` cannot be called with the caches of `current`.
 fn cannot_be_shadowed(current: &Plugin, next: &Plugin) -> Option<String> {
     if current.entry() != next.entry() {
         return Some("cannot be shadowed: of the two, one reconciles and the other composes".to_owned());

@@ -18,7 +18,7 @@ use crate::observe::metrics::HostMetrics;
 use crate::observe::status::{ControllerStatus, KeySource, LeaseView, ResumedController};
 use crate::suspension::Suspension;
 
-/// A working controller that returns this when it is resumed for the first time.
+/// A working controller. Its first resumption returns this; later ones return nothing.
 #[derive(Default)]
 struct Stopped(Mutex<ResumedController>);
 

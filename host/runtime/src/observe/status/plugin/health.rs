@@ -30,7 +30,7 @@ impl PluginHealth {
 }
 
 impl PluginStatus {
-    /// `unserved` says why no replica runs it.
+    /// The plugin's state and the reason. `unserved` says why no replica runs the plugin.
     pub(in super::super) fn health(&self, unserved: Option<&str>) -> PluginHealth {
         let current = locked(&self.current).clone();
         let controllers = self.controllers();
@@ -64,7 +64,7 @@ fn facts_of(controller: &ControllerStatus) -> ControllerFacts {
     }
 }
 
-/// Why the plugin is in a state other than running. `controller` is the one that determines the state.
+/// Why the plugin is in a state other than running. `controller` is the controller that determines the state.
 fn why(
     state: PluginState,
     current: &CurrentPluginStatus,
