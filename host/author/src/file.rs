@@ -236,10 +236,10 @@ fn checked(document: BuildFileDocument, problems: &mut DocumentProblems) -> Buil
     }
     if let Some(build) = &build {
         if build.value.command.trim().is_empty() {
-            problems.at(build, "`build.command` is empty: it is what the shell is given to do".to_owned());
+            problems.at(build, "`build.command` is empty: it must be a shell command".to_owned());
         }
         if build.value.output.trim().is_empty() {
-            problems.at(build, "`build.output` is empty: it is the file that the command makes".to_owned());
+            problems.at(build, "`build.output` is empty: it must name the file that the command makes".to_owned());
         }
     }
     for pattern in &watch {

@@ -174,7 +174,7 @@ impl Files {
         let problem = error.to_string();
         if self.problem.as_ref() != Some(&problem) {
             let directory = self.directory.display();
-            tracing::error!(%directory, error = problem, "cannot look for changed files: what was there is kept");
+            tracing::error!(%directory, error = problem, "cannot look for changed files: the files last seen still count");
             self.problem = Some(problem);
         }
         vec![]

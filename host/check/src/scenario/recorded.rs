@@ -28,7 +28,7 @@ const KEPT_BYTES_MAX: usize = 64 << 20;
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RecordedError {
     /// The recordings are of other plugins.
-    #[error("no call of the plugin {plugin} is recorded there, but calls of {}: check one of those", recorded.join(", "))]
+    #[error("the recording has no calls of the plugin {plugin}, only of {}: check one of these", recorded.join(", "))]
     OtherPlugins {
         /// The checked plugin.
         plugin: String,

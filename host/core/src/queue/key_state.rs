@@ -227,7 +227,7 @@ impl KeyState {
             Self::WaitingForPermit => "a worker has it and waits for a permit: other calls of the host have them all",
             Self::Running => "the plugin is called about it now",
             Self::Held => "it does not run until a cache shows what its last call has written",
-            Self::Settling => "it does not run until it is known what became of a write of its last call",
+            Self::Settling => "it does not run until the outcome of a write of its last call is known",
             Self::Backoff => "its last call failed: it waits for its next attempt",
             Self::GivenUp => "its counted retries are used up: it is tried rarely, or when its object is changed",
             Self::Failed => "the plugin says that no retry would help: it runs when one of its objects changes",

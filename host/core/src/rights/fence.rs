@@ -12,7 +12,8 @@ use std::time::Duration;
 /// The reason why no mutation may be sent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "not sent: this replica's hold on the lease {lease} has ended or cannot be renewed, and another may act for the plugin"
+    "not sent: this replica's hold on the lease {lease} has ended or cannot be renewed, and another replica may act \
+     for the plugin"
 )]
 pub struct LeaseLost {
     pub lease: Arc<str>,

@@ -204,7 +204,7 @@ impl Follower {
         self.feed.hears();
         self.feed.replace(listed).map_err(InformerError::OverBudget)?;
         if is_restored {
-            tracing::info!(watch = %self.spec, %version, "listed after the server was restored: the cache shows what it has now");
+            tracing::info!(watch = %self.spec, %version, "listed after the server was restored: the cache shows the restored state");
         }
         self.spoilt = false;
         self.listed_at = Some(Instant::now());

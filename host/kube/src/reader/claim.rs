@@ -79,7 +79,7 @@ impl Claim {
         let selector = selector.parse::<Selector>();
         let selector = selector.map_err(|error: SelectorError| self.invalid(error.to_string()))?;
         let call = Arc::clone(&self.call);
-        let Some(primary) = &call.primary else { return Err(self.primary_gone("it is in the cache no more")) };
+        let Some(primary) = &call.primary else { return Err(self.primary_gone("it is no longer in the cache")) };
         let namespace = call.primary_key.namespace.as_deref();
         let of_kind = reader.covering(&self.subject, &self.kind, None)?;
         let resource = resource_of(&of_kind, &mut self.subject, &self.kind)?;
@@ -235,12 +235,12 @@ impl Claim {
         let primary = self.call.primary_ref();
         let asked = LiveGet::whole(ObjectRef { uid: None, ..primary.clone() });
         let text = ask(port, Arc::clone(&self.call), asked).await?;
-        let Some(text) = text else { return Err(self.primary_gone("the API server has it no more")) };
+        let Some(text) = text else { return Err(self.primary_gone("it no longer exists on the API server")) };
         let latest = ObjectParser::new(&WatchSpec::all(primary.kind.clone())).map_err(|error| error.to_string());
         let latest = latest.and_then(|mut parser| parser.object(&text).map_err(|error| error.to_string()));
         let latest = latest.map_err(|error| self.subject.refuse(ApiReason::ServerError, error))?;
         if primary.uid.as_deref().is_none_or(|uid| !latest.header.uid.is(uid)) {
-            return Err(self.primary_gone("its name belongs to another one now"));
+            return Err(self.primary_gone("another object has its name now"));
         }
         if latest.header.deleting {
             let subject = RequestSubject { object: Some(primary), ..self.subject.clone() };

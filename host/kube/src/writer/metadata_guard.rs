@@ -292,7 +292,7 @@ impl MetadataGuard<'_> {
             Err(error) => {
                 let mut failed = plan.subject.read_failed(&error);
                 failed.message =
-                    format!("which finalizers and owners the object has could not be read: {}", failed.message);
+                    format!("the finalizers and owners of the object could not be read: {}", failed.message);
                 Err(failed)
             }
         }
@@ -351,8 +351,8 @@ fn check_finalizers(call: &CallContext, plan: &Plan, names: &BTreeSet<String>) -
     let own = finalizer::name(&call.principal.plugin);
     if names.contains(&own) {
         let message = format!(
-            "the finalizer {own} is kept by the host: it adds it before the first call, and takes it off when the plugin is \
-             done with an object that is being deleted. A write must leave it as it is"
+            "the finalizer {own} is kept by the host: it adds it before the first call, and removes it when the plugin \
+             is done with an object that is being deleted. A write must leave it as it is"
         );
         return Err(plan.subject.refuse(ApiReason::Invalid, message));
     }

@@ -167,8 +167,8 @@ impl Writer {
         match self.discovery.is_own(resource).await {
             Ok(true) => None,
             Ok(false) => Some(format!(
-                "an API server behind the API server serves {api_version}, as far as the host may see, and perhaps it has \
-                 no dry runs"
+                "{api_version} seems to be served by another server behind the API server, which may not support dry \
+                 runs"
             )),
             Err(error) => Some(format!("it is not known who serves {api_version}: {error}")),
         }

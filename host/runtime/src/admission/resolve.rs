@@ -20,7 +20,7 @@ pub(crate) enum ResolveError {
     #[error(transparent)]
     Discovery(#[from] DiscoveryError),
     /// The host is confined to a namespace in which the manifest watches nothing.
-    #[error("its manifest watches {kind} in {} only, and --namespace {namespace} leaves nothing of that", .declared.join(", "))]
+    #[error("its manifest watches {kind} only in {}, which --namespace {namespace} excludes", .declared.join(", "))]
     NoNamespace {
         /// The watched kind.
         kind: ObjectKind,

@@ -167,8 +167,8 @@ impl Controller {
     async fn prepared(&self, stop: &CancellationToken) -> bool {
         let (mut ready, mut configured) = (self.ready.clone(), self.parts.configured.clone());
         let both = async {
-            let definitions = "for its definitions to be granted and installed: the log says what is in the way";
-            let configuration = "for a configuration that is right: the log says what is wrong";
+            let definitions = "for its definitions to be granted and installed: the log says what prevents it";
+            let configuration = "for a valid configuration: the log says what is wrong";
             self.shown(definitions, ready.wait_for(|ready| *ready)).await
                 && self.shown(configuration, configured.wait_for(Option::is_some)).await
         };

@@ -100,7 +100,7 @@ impl Running {
             // for keys.
             let dropped = shutdown.dropped.drop_keys(queue);
             if dropped > 0 {
-                tracing::info!(%plugin, %controller, dropped, "keys that were queued are dropped");
+                tracing::info!(%plugin, %controller, dropped, "the queued keys are dropped");
             }
         }
         self.at_work.drained();

@@ -208,7 +208,7 @@ impl Controller {
                 %plugin, controller, error = %denial, "controller stopped: one of its watches was revoked"
             ),
             KindLoss::Revoked(Revoked::Refused(refusal)) => tracing::warn!(
-                %plugin, controller, error = %refusal, "controller stopped: its account may not watch what it watches"
+                %plugin, controller, error = %refusal, "controller stopped: the service account that it uses may not make one of its watches"
             ),
             KindLoss::Revoked(Revoked::Scope) => tracing::info!(
                 %plugin, controller, "controller stopped: its watches are granted in other namespaces now"

@@ -105,7 +105,7 @@ impl Dispatch {
             Decision::ForgetAndReport(message) => {
                 self.keys.queue.forget(key);
                 self.status.failed_for_good(key);
-                tracing::warn!(error = message, "failed for good: it runs again when one of its objects changes");
+                tracing::warn!(error = message, "failed for good: the key runs again when one of its objects changes");
                 self.callee.ports.events.warn(context, "ReconcileFailed", message);
                 CallEnd::FailedForGood
             }
@@ -147,7 +147,7 @@ impl Dispatch {
             RetryPace::GivenUp => {
                 self.keys.queue.add_after(key.clone(), GIVEN_UP_INTERVAL.max(at_least.unwrap_or_default()));
                 self.status.gave_up(key, error);
-                tracing::error!(error, attempt, retry_in = ?GIVEN_UP_INTERVAL, "gave up: it is tried rarely from now on");
+                tracing::error!(error, attempt, retry_in = ?GIVEN_UP_INTERVAL, "gave up: the key is tried only rarely from now on");
                 self.callee.ports.events.warn(context, "GaveUp", format!("gave up after {attempt} retries: {error}"));
                 CallEnd::GaveUp
             }
@@ -188,7 +188,8 @@ impl Dispatch {
     pub(crate) fn warn_of_wait(&self, waiting: &HeldKey, watch: &str, follows: &str) {
         let (key, trace_id) = (&waiting.key, trace_id());
         let note = format!(
-            "for {EXPIRE_AFTER:?} the cache of {watch} has not shown what was written for it: {}. {follows}",
+            "for {EXPIRE_AFTER:?} the cache of {watch} has not shown what the plugin wrote for this object: {}. \
+             {follows}",
             waiting.what
         );
         tracing::warn!(

@@ -68,8 +68,9 @@ impl CallRecord {
             ProbationVerdict::Failed => {
                 let last = failure.map_or("the failures before", |(_, text)| text);
                 Some(Judged::Failed(format!(
-                    "{} of its first {} calls failed, of the last {} of the one before it {}; the last failure: {last}",
-                    record.failures, record.calls, former.calls, former.failures
+                    "{} of its first {} calls failed, and {} of the last {} calls of the version before it; the last \
+                     failure: {last}",
+                    record.failures, record.calls, former.failures, former.calls
                 )))
             }
         };

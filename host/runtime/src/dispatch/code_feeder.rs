@@ -240,7 +240,7 @@ impl<S: EventSource, M: MapChanges> CodeFeeder<S, M> {
     fn indexed(&self, index: &Arc<str>, value: &str) -> Result<Vec<ObjectKey>, String> {
         let Some(source) = self.sink.primaries.index(index) else {
             return Err(format!(
-                "it names the index `{index}`, and the manifest declares no such index for the primary"
+                "it names the index `{index}`, but the manifest declares no such index for the primary"
             ));
         };
         if let (IndexSource::Selector { .. }, Err(error)) = (source, value.parse::<Labels>()) {

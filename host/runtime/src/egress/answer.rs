@@ -43,7 +43,7 @@ where
     };
     let (parts, body) = answered.map_err(broken)?.into_parts();
     if parts.status == StatusCode::SWITCHING_PROTOCOLS {
-        return Err(failed(HttpReason::Protocol, "the peer wants to speak another protocol".to_owned()));
+        return Err(failed(HttpReason::Protocol, "the peer wants to switch to another protocol".to_owned()));
     }
     let body = read(body, limits).await?;
     let body = String::from_utf8(body).map_or_else(|error| HttpBody::Bytes(error.into_bytes()), HttpBody::Text);

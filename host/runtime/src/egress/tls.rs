@@ -32,7 +32,7 @@ pub enum TrustError {
         reason: String,
     },
     /// The file has no certificate.
-    #[error("no certificate in {} ({name}): it takes PEM, beginning with -----BEGIN CERTIFICATE-----", path.display())]
+    #[error("no certificate in {} ({name}): it must be PEM, beginning with -----BEGIN CERTIFICATE-----", path.display())]
     Empty {
         /// The flag or variable that names the file.
         name: &'static str,

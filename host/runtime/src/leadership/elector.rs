@@ -235,10 +235,10 @@ impl Elector {
                 let further_failures = (unlogged > 0).then_some(unlogged);
                 tracing::warn!(
                     lease = %self.lease, error = message, until_lost, further_failures,
-                    "a lease cannot be renewed or looked at; it is tried again at each retry period"
+                    "a lease cannot be renewed or read; the host tries again at each retry period"
                 );
             } else {
-                tracing::debug!(lease = %self.lease, error = message, until_lost, "the lease still cannot be renewed or looked at");
+                tracing::debug!(lease = %self.lease, error = message, until_lost, "the lease still cannot be renewed or read");
             }
             self.logged = message;
         }

@@ -104,7 +104,7 @@ impl Replicas {
             let joined = names(now.live.keys().filter(|name| !membership.live.contains_key(*name)));
             let left = names(membership.live.keys().filter(|name| !now.live.contains_key(*name)));
             if joined.is_some() || left.is_some() {
-                tracing::info!(replicas = now.live.len(), joined, left, "the replicas that live have changed");
+                tracing::info!(replicas = now.live.len(), joined, left, "the set of live replicas has changed");
             }
             *membership = now;
             true

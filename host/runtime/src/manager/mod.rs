@@ -174,7 +174,7 @@ fn begin(
 /// Stops the host, and returns whether that was clean.
 async fn end(host: &Host, mut servings: Servings, phases: &Phases) -> bool {
     if !host.outages.server_answers() {
-        tracing::warn!("the API server cannot be reached: no call is begun, and what is queued is dropped");
+        tracing::warn!("the API server cannot be reached: no call begins, and queued keys are dropped");
     }
     let ended = async {
         let mut cut = 0;

@@ -140,8 +140,7 @@ impl Admin {
         match request.uri().path() {
             "/" => page::answer(),
             "/watch" => streams.open(self, until).unwrap_or_else(|| {
-                let why =
-                    format!("{CONCURRENT_STREAMS_MAX} status pages are open, and there may be no more: close one\n");
+                let why = format!("{CONCURRENT_STREAMS_MAX} status pages are open, which is the limit: close one\n");
                 respond(StatusCode::SERVICE_UNAVAILABLE, TEXT, why)
             }),
             "/healthz" => respond(StatusCode::OK, TEXT, "ok\n".to_owned()),

@@ -227,7 +227,8 @@ async fn keep(directory: &Path, plugin: &Arc<str>, digest: &Digest) -> Result<()
         Ok(true) => {
             tracing::info!(
                 %plugin, digest = &**digest,
-                "{plugin}.wasm is kept as {plugin}.current.wasm, which runs: another {plugin}.wasm waits until it is promoted"
+                "{plugin}.wasm was copied to {plugin}.current.wasm, which runs: a new {plugin}.wasm waits until it is \
+                 promoted"
             );
             Ok(())
         }
@@ -248,8 +249,8 @@ fn not_kept(plugin: &str, error: &RolloutError) -> String {
 
 fn gone(plugin: &str) -> String {
     format!(
-        "its policy says rollout: shadow, and {plugin}.wasm is another version than the last that ran, which is not in \
-         {plugin}.current.wasm: copy the version that is to run there"
+        "its policy says rollout: shadow, and {plugin}.wasm is not the version that ran last, and \
+         {plugin}.current.wasm does not exist: copy the version that is to run to {plugin}.current.wasm"
     )
 }
 

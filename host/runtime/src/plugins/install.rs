@@ -175,7 +175,8 @@ impl Installer {
         let (plugin, message) = (&self.role.plugin, left_out.join("; "));
         if !message.is_empty() && *logged != message {
             tracing::warn!(
-                %plugin, reason = message, "definitions not installed: the plugin goes on with what the cluster has"
+                %plugin, reason = message,
+                "definitions not installed: the plugin continues with the definitions in the cluster"
             );
         }
         *logged = message;
@@ -189,7 +190,8 @@ impl Installer {
         }
         if *self.ready.borrow() {
             tracing::warn!(
-                %plugin, error = message, "a definition cannot be installed again: the plugin goes on with what the cluster has"
+                %plugin, error = message,
+                "cannot reinstall or update a definition: the plugin continues with the definitions in the cluster"
             );
         } else {
             tracing::warn!(%plugin, error = message, "waiting: the plugin starts when its definitions can be installed");

@@ -55,7 +55,7 @@ fn checked(loaded: Result<Arc<Plugin>, LoadError>, path: &Path) -> Result<Arc<Pl
 #[must_use]
 pub fn problem(manifest: &Manifest) -> Option<String> {
     if let Err(problem) = config::Schema::of(manifest) {
-        return Some(format!("its manifest describes its configuration by what is no schema for this host: {problem}"));
+        return Some(format!("this host cannot use its manifest's schema for the configuration: {problem}"));
     }
     if let Err(error) = install::definitions(manifest) {
         return Some(error.to_string());
@@ -137,7 +137,7 @@ pub(super) async fn log_denials(host: Arc<Host>, plugin: Arc<str>, stop: Cancell
                 for DenialCount { count, last, .. } in denied {
                     tracing::warn!(
                         %plugin, times = count, error = last,
-                        "the plugin lacks a grant, which `windlass inspect` shows: what it asked for is denied"
+                        "the plugin lacks a grant, so a request was denied: `windlass inspect` shows what is missing"
                     );
                 }
             }

@@ -17,13 +17,13 @@ use crate::rejections::Digest;
 #[derive(Debug, thiserror::Error)]
 pub enum RolloutError {
     /// There is no next version.
-    #[error("{} is not there: no version waits to become the plugin's", .0.display())]
+    #[error("{} does not exist: there is no next version to roll out", .0.display())]
     NoNext(PathBuf),
     /// There is no current version that the next one could replace.
-    #[error("{} is not there: rename the next version yourself, if the plugin is to be new", .0.display())]
+    #[error("{} does not exist: to start a new plugin, rename the next version yourself", .0.display())]
     NoCurrent(PathBuf),
     /// The two files are the same.
-    #[error("{} is the same as {}: no version waits to become the plugin's", next.display(), current.display())]
+    #[error("{} is the same as {}: there is no next version to roll out", next.display(), current.display())]
     SameAsCurrent {
         /// The file of the next version.
         next: PathBuf,
@@ -41,7 +41,7 @@ pub enum RolloutError {
         wanted: String,
     },
     /// A current version was kept meanwhile. It stays.
-    #[error("{} is there already", .0.display())]
+    #[error("{} already exists", .0.display())]
     IsThere(PathBuf),
     /// A file operation failed.
     #[error("cannot change {}: {source}", path.display())]

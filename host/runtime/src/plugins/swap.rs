@@ -211,7 +211,7 @@ impl<'a> Swaps<'a> {
             give_up(&next);
         }
         if wanted.digest() == current.generation.plugin.digest() {
-            tracing::info!(%plugin, digest, "the running version is wanted again: no other one is to take its place");
+            tracing::info!(%plugin, digest, "the running version is wanted again: no other version replaces it");
             if current.begun.installing.is_cancelled() {
                 self.keep_definitions(current);
             }
@@ -254,8 +254,8 @@ impl<'a> Swaps<'a> {
         let controllers = &next.begun.controllers;
         let waits = || {
             let unsettled = current.begun.controllers.iter().find(|it| !it.is_settled());
-            let unsettled =
-                unsettled.map(|it| format!("calls of the one before it still run for the controller {}", it.name()));
+            let unsettled = unsettled
+                .map(|it| format!("calls of the previous generation still run for the controller {}", it.name()));
             controllers.iter().find_map(Controller::waits_for).or(unsettled)
         };
         let to_report = if let Some(why) = waits() {
@@ -274,7 +274,7 @@ impl<'a> Swaps<'a> {
     fn report_pending(&self, plugin: &Plugin, why: String) {
         tracing::warn!(
             plugin = %plugin.name(), digest = plugin.short_digest(), reason = why,
-            "the new generation does not take over yet: the one before it goes on"
+            "the new generation does not take over yet: the previous one continues"
         );
         self.serving.report(plugin, Swapped::Pending { digest: plugin.digest().clone(), reason: why });
     }
@@ -317,7 +317,7 @@ impl<'a> Swaps<'a> {
         let (former, record) = (former.plugin.clone(), former.record.clone());
         tracing::error!(
             plugin = %plugin.name(), rejected = plugin.short_digest(), digest = former.short_digest(), because,
-            "the generation has not proven itself: the one before it comes back"
+            "the generation has not proven itself: the previous one comes back"
         );
         self.past.rejected.insert(plugin.digest().clone());
         let rejected =

@@ -87,7 +87,8 @@ async fn log_finalizers(host: &Host, plugin: &Plugin) {
     if !unseen.is_empty() {
         tracing::warn!(
             plugin = %name, finalizer, error = unseen,
-            "cannot see which objects carry the finalizer of the plugin that is gone: `windlass finalizers list --plugin {name}`"
+            "cannot find out which objects carry the finalizer of the plugin that is gone: run `windlass finalizers \
+             list --plugin {name}`"
         );
     }
 }

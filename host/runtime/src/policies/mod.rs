@@ -239,7 +239,7 @@ impl Policies {
                 let files: Vec<_> = changes.iter().map(|change| change.path.display().to_string()).collect();
                 tracing::warn!(
                     files = files.join(", "),
-                    "policies are not looked at under --grants=manifest: remove them, or the flag"
+                    "policies are ignored with --grants=manifest: remove them, or the flag"
                 );
             }
             return;

@@ -219,5 +219,5 @@ async fn load_as(sandbox: &Sandbox, file: &Path, names: &[&str]) -> anyhow::Resu
         bail!("{} is none of the recorded plugins, which are {}", file.display(), names.join(", "));
     };
     let loaded = sandbox.load_as(name, file).await;
-    loaded.with_context(|| format!("{} is no version of {name}", file.display()))
+    loaded.with_context(|| format!("{} is not a version of {name}", file.display()))
 }

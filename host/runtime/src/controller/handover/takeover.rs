@@ -106,7 +106,7 @@ impl Controller {
             self.handover.is_replaced();
             tracing::info!(
                 plugin = %self.parts.plugin.name(), controller = self.declared().name,
-                "its primaries are different from now on: it starts with a new queue"
+                "the controller now selects other primaries, and starts with a new queue"
             );
         }
         if inherited.is_some() {

@@ -150,7 +150,7 @@ impl ObservedState {
         let hidden = wanted.children.iter().enumerate().filter_map(|(index, child)| {
             let selector = self.owned_of(&child.kind)?.hides(&child.labels)?;
             let problem = format!(
-                "{} has not the labels {selector:?} by which the manifest watches {}: the host would never see it",
+                "{} lacks the labels {selector:?}, by which the manifest watches {}: the host would never see it",
                 child.reference(),
                 child.kind
             );

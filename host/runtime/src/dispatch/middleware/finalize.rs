@@ -122,7 +122,7 @@ impl Finalized {
                 if known.is_some_and(|known| known.is_dry_run) {
                     return CallResult::Done;
                 }
-                tracing::info!(finalizer = self.name, "clean-up is done: the finalizer is off");
+                tracing::info!(finalizer = self.name, "clean-up is done: the finalizer was removed");
                 CallResult::Done
             }
             Err(_) if Defect::FinalizerIsLeftOn.is_seeded() => CallResult::Done,

@@ -62,7 +62,7 @@ impl SlowLaneKeys {
         let also = if others.is_empty() {
             String::new()
         } else {
-            format!("; written too, meanwhile, by {}", others.join(", "))
+            format!("; meanwhile, it was also written by {}", others.join(", "))
         };
         tracing::error!(
             %plugin, controller = %call.controller, key = %call.primary_key, trace_id = %call.trace_id, %object, writes,

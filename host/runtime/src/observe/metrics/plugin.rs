@@ -107,7 +107,7 @@ impl PluginMetrics {
             if names.iter().any(|name| taken.contains(name)) {
                 tracing::warn!(
                     %plugin, metric = metric.name, name = new.full_name,
-                    "a metric is left out: another metric, of this plugin or another, has the same name"
+                    "a metric is left out: another metric, of this plugin or of another plugin, has the same name"
                 );
                 continue;
             }

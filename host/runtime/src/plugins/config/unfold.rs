@@ -66,7 +66,7 @@ impl<'a> Measured<'a> {
         let place = std::ptr::from_ref(schema).addr();
         match self.steps.get(&place) {
             Some(Some(known)) => return Ok(*known),
-            Some(None) => return Err("a reference in it comes around to where it was".to_owned()),
+            Some(None) => return Err("a reference in it leads back to itself".to_owned()),
             None => {}
         }
         self.steps.insert(place, None);

@@ -96,11 +96,11 @@ impl Reload {
                 }
                 Some(Ok(None)) => tracing::warn!(
                     %plugin, former,
-                    "the version before is not in the cache any more; the plugin waits for another file"
+                    "the previous version is no longer in the cache; the plugin waits for another file"
                 ),
                 Some(Err(error)) => tracing::error!(
                     %plugin, former, %error,
-                    "the version before cannot be loaded; the plugin waits for another file"
+                    "the previous version cannot be loaded; the plugin waits for another file"
                 ),
                 None => {}
             }

@@ -189,7 +189,7 @@ impl Reload {
         };
         let current = handle.runs();
         if current.digest() == next.digest() {
-            return waits("it is the same as what runs".to_owned());
+            return waits("it is the same as the running version".to_owned());
         }
         match cannot_be_shadowed(current, next) {
             Some(why) => waits(why),
@@ -243,7 +243,7 @@ impl Reload {
                 let ledger = next.ledger.clone();
                 tracing::info!(
                     %plugin, version, digest = next.plugin.short_digest(),
-                    "the next version is called as a shadow: nothing that it writes is sent, and it is compared"
+                    "the next version is called as a shadow: its writes are not sent, but compared"
                 );
                 self.host.shadows.set(plugin, Some(next));
                 (Some(ledger), None)
@@ -297,8 +297,8 @@ fn cannot_be_shadowed(current: &Plugin, next: &Plugin) -> Option<String> {
             if !agrees {
                 let name = &controller.name;
                 return Some(format!(
-                    "cannot be shadowed: it watches other objects than the current version, or otherwise ({field} of the \
-                     controller {name})"
+                    "cannot be shadowed: it watches other objects than the current version, or watches them \
+                     differently ({field} of the controller {name})"
                 ));
             }
         }
@@ -338,7 +338,7 @@ async fn promote_when_due(host: Arc<Host>, next: Arc<Plugin>, path: PathBuf, led
             Err(error) => error.to_string(),
         };
         if ledger.is_not_promoted(&problem) {
-            tracing::error!(%plugin, digest = next.short_digest(), problem, "the next version is due and cannot be promoted: the current one goes on");
+            tracing::error!(%plugin, digest = next.short_digest(), problem, "the next version is due and cannot be promoted: the current one continues");
         }
         drop(tokio::time::timeout(PROMOTE_RETRY_DELAY, changes.next()).await);
     }
