@@ -54,7 +54,7 @@ mod tests {
         assert_eq!(holds("self.status.ready == self.spec.replicas", object.clone()), Ok(true));
         assert_eq!(holds("self.status.conditions.exists(c, c.type == 'Bad')", object.clone()), Ok(false));
         assert_eq!(holds("self.status.other == 1", object.clone()), Err("no such key: other".to_owned()));
-        assert_eq!(holds("self.spec.replicas", object), Err("its value is a int, and no bool".to_owned()));
+        assert_eq!(holds("self.spec.replicas", object), Err("its value is a int, not a bool".to_owned()));
     }
 
     #[test]

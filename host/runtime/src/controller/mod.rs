@@ -162,8 +162,7 @@ impl Controller {
         self.show_unsuspended();
     }
 
-    /// Waits until the plugin's definitions are installed and its configuration is valid. `false` if the controller
-    /// must stop.
+    /// Waits until the definitions are installed and the configuration is valid. `false` if the controller must stop.
     async fn prepared(&self, stop: &CancellationToken) -> bool {
         let (mut ready, mut configured) = (self.ready.clone(), self.parts.configured.clone());
         let both = async {
@@ -291,8 +290,7 @@ impl Controller {
         // got ready.
         let gone = watching.take_gone().filter(|_| inherited.is_none()).unwrap_or_default();
         let (running, active) = self.start(watching, inherited.as_ref().map(InheritedRound::active), phases);
-        // From here on, changes are mapped by the plugin's code. This must come before every primary is queued, so that
-        // no change is missed in between.
+        // Map changes by the plugin's code before every primary is queued, so that no change is missed in between.
         running.dispatch.has_caches();
         // The caches already show what has happened so far; later changes arrive as events.
         running.dispatch.keys.take_over(gone);

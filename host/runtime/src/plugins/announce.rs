@@ -177,7 +177,7 @@ pub(super) fn replicas_do_not_know(host: &Host, plugin: &Arc<str>, error: &str, 
 pub(super) fn needs_person(host: &Host, status: &PluginStatus, health: &PluginHealth) {
     let (plugin, state) = (&status.name, health.state.as_str());
     let why = health.why.as_deref().unwrap_or_default();
-    tracing::warn!(%plugin, state, why, "the plugin does not do its work until an operator acts");
+    tracing::warn!(%plugin, state, why, "the plugin does not do its work: an operator must act");
     let Some(reason) = health.state.event_reason() else { return };
     let generation = status.generation();
     let runs = generation.as_ref().map(|plugin| plugin.short_digest()).unwrap_or_default();
