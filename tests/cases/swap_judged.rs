@@ -64,7 +64,7 @@ async fn a_rollback_is_shown_everywhere_and_outlasts_restarts_until_a_new_file()
     let good = plugin(address, "chameleon").await?["digest"].clone();
     put("steady-1-traps", plugins.path())?;
 
-    let said = host.says("rolled back: the generation before runs again").await?;
+    let said = host.says("rolled back: the previous generation runs again").await?;
     ensure!(said.contains("chameleon 1 was told") && said.contains(good.as_str().context("a digest")?), "{said}");
     says_again(&host, "steady end key-7 0").await?;
     let shown = until("what /plugins shows", || async {
@@ -102,7 +102,7 @@ async fn a_rollback_is_shown_everywhere_and_outlasts_restarts_until_a_new_file()
 
     // The directory still has the file that was rolled back. The good file is only in the cache.
     let (host, address) = watched(&server, plugins.path(), &cache).await?;
-    host.says("the version before the one that was rolled back runs again").await?;
+    host.says("the version before the rolled-back one runs again").await?;
     host.says("steady end key-7 0").await?;
     let shown = plugin(address, "chameleon").await?;
     ensure!(shown["digest"] == good && shown["state"] == "running", "{shown}");
@@ -175,7 +175,7 @@ async fn a_generation_that_comes_back_has_its_definitions_installed_again() -> a
     host.says("steady end key 1").await?;
     describes("1").await?;
     server.objects().apply(&object("bad")).await?;
-    host.says("rolled back: the generation before runs again").await?;
+    host.says("rolled back: the previous generation runs again").await?;
     host.says("steady end bad 0").await?;
     describes("0").await?;
     // A new lease term does not undo the rollback.

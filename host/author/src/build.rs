@@ -20,7 +20,7 @@ use super::{WORK, hints, language};
 #[derive(Clone, Debug)]
 pub struct BuildRequest {
     pub folder: PathBuf,
-    /// The path of the plugin. If it is `None`, build/NAME.wasm in the folder.
+    /// The path of the built plugin. If it is `None`, the plugin is written to build/NAME.wasm in the folder.
     pub out: Option<PathBuf>,
     pub verbose: bool,
     /// Keep names of functions and line numbers for stack traces. The plugin may then be larger.
@@ -81,7 +81,7 @@ fn list(missing: &[Missing]) -> String {
 }
 
 impl BuildError {
-    /// Whether the sources are the cause. Otherwise, the environment is.
+    /// Whether the sources caused the error. Otherwise, the environment did.
     #[must_use]
     pub fn is_of_the_sources(&self) -> bool {
         match self {

@@ -29,14 +29,14 @@ const WRITTEN_BY_TOOLS: [&str; 3] = ["Cargo.lock", "go.sum", "package-lock.json"
 /// Watches the sources of a folder while it lives.
 pub struct SourceWatcher {
     folder: PathBuf,
-    /// The SDK's folder. It is watched wherever it is.
+    /// The SDK's folder. It is watched even if it is outside the author's folder.
     sdk: PathBuf,
     patterns: Vec<glob::Pattern>,
     watcher: DirectoryWatcher,
     seen: BTreeMap<PathBuf, Identity>,
 }
 
-/// Values of a file that change when it is written or replaced.
+/// Metadata of a file that changes when the file is written or replaced.
 type Identity = (u64, u64, i64, i64);
 
 fn identity(it: &Metadata) -> Identity {

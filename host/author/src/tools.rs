@@ -74,7 +74,7 @@ impl ToolPaths {
         self.directories.iter().map(|directory| directory.join(program)).find(|path| is_program(path))
     }
 
-    /// Runs the program and returns its output. If it fails, the error is its message.
+    /// Runs the program and returns its output. If the program fails, the error is what it printed.
     async fn ask(&self, program: &Path, arguments: &[&str]) -> Result<String, String> {
         let mut command = Command::new(program);
         // Do without backtraces: rustup's would fill the kept output, and does not help an author.
@@ -133,7 +133,7 @@ impl Toolbox {
         self.0.get(tool.name).map_or_else(|| (tool.name.into(), &[][..]), |found| (found.program.clone(), found.first))
     }
 
-    /// The tool and its version, if that is not the tested version. A failed build shows it.
+    /// The tool and its version, if Windlass was not tested with this version. The error of a failed build shows both.
     pub(crate) fn untried(&self, tool: &Tool) -> Option<String> {
         let version = self.0.get(tool.name)?.version.as_ref()?;
         let tried = version.to_string().starts_with(tool.tried);
@@ -157,7 +157,7 @@ async fn look(tool: &'static Tool, places: &ToolPaths) -> Result<FoundTool, Tool
                 }
                 version => return Ok(FoundTool { program, first, version }),
             },
-            // The interpreter may exist without the package that is needed.
+            // With first arguments, the program is an interpreter, which may lack the package that is needed.
             Err(_) if !first.is_empty() => {}
             Err(output) => lack = ToolLack::Broken { program, output },
         }

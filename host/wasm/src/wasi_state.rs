@@ -57,7 +57,10 @@ pub(crate) enum WasiError {
     #[error("the plugin was stopped: it drops a stream of WASI before it drops the pollables of that stream")]
     Children,
     /// Impossible as long as there are only pollables of clocks and HTTP requests. Nothing would ever wake the call.
-    #[error("the call could not go on: the host makes it wait for something other than the clock or an HTTP request")]
+    #[error(
+        "the call was stopped because of a bug in the host: it waits for something that is neither the clock nor an \
+         HTTP request, and would never wake up"
+    )]
     NeverReady,
     /// The host sends a request when its body is complete, so the guest would wait forever.
     #[error(

@@ -1,5 +1,5 @@
-//! Python. componentize-py combines the interpreter, the SDK and the plugin into a component. All modules in it are
-//! already imported.
+//! Python. componentize-py combines the interpreter, the SDK and the plugin into a component. It imports all modules
+//! during the build, so that no call has to.
 
 use super::{PACKAGES, component, paths, wit};
 use crate::facts::Facts;

@@ -18,9 +18,10 @@ use crate::trace::{Happening, Record};
 /// The server's URL in messages.
 const SERVER: &str = "http://localhost";
 
-/// The timing of a lease. It is six times the usual durations, so that all calls of an unreachable process have ended
-/// when its lease expires: a disconnected call waits 20 s for its write, and a composer's call 30 s more for its
-/// status. Renewals are a tenth as frequent, because they cost more than anything else in a run.
+/// The durations of a lease in a check. They are six times the defaults (for renewals, ten times), so that all calls of
+/// an unreachable process have ended when its lease expires: a disconnected call waits 20 s for its write, and a
+/// composer's call then waits 30 s more for its status. Leases are renewed a tenth as often as by default, because
+/// renewals cost more than anything else in a run.
 fn timing() -> Timing {
     let [duration, renew_deadline, retry_period] = [90, 60, 20].map(Duration::from_secs);
     Timing::new(duration, renew_deadline, retry_period).expect("they fit together")

@@ -211,7 +211,7 @@ impl ConnectError {
 fn advice(error: &RequestError) -> &'static str {
     match error.code() {
         Some(401) => "Its credentials are not accepted: log in again, or check the user of the context",
-        Some(429 | 500..) => "The server is overloaded or sick: look at its own logs",
+        Some(429 | 500..) => "The server is overloaded or unhealthy: look at its own logs",
         Some(403) => "Its credentials are valid but may not read /version: grant the role system:public-info-viewer",
         Some(_) => "Check that the URL is that of the API server",
         None => "Check that the cluster runs and that the URL and the certificates in the configuration are right",

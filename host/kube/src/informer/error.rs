@@ -57,11 +57,12 @@ pub enum InformerError {
         source: ParseError,
     },
     /// The watch went back in time, so its events cannot be trusted.
-    #[error("the watch sent {key} at version {version} after later versions")]
+    #[error("the watch sent {key} at resourceVersion {version} after later ones")]
     Disordered { key: ObjectKey, version: Version },
     /// The server has gone back to before the cache's version, as after a restored backup.
     #[error(
-        "the API server is at version {server}, before the cache's {cache}: it went back, as after a restored backup"
+        "the API server is at resourceVersion {server}, before the cache's {cache}: it seems to have been restored \
+         from a backup"
     )]
     WentBack { server: Version, cache: Version },
     /// No subscriber has budget for the cache: see [`Budget::exceeded`](crate::Budget::exceeded).

@@ -20,7 +20,7 @@ pub(crate) enum ResolveError {
     #[error(transparent)]
     Discovery(#[from] DiscoveryError),
     /// The host is confined to a namespace in which the manifest watches nothing.
-    #[error("its manifest watches {kind} in {} only, and --namespace {namespace} leaves nothing of that", .declared.join(", "))]
+    #[error("its manifest watches {kind} only in {}, which --namespace {namespace} excludes", .declared.join(", "))]
     NoNamespace {
         /// The watched kind.
         kind: ObjectKind,
@@ -84,7 +84,8 @@ pub(crate) async fn resolve(
     Ok(Resolved { primary, watches, asked, finalizer_grants })
 }
 
-/// Keeps primaries in their caches that are being deleted and carry `finalizer`, which only their clean-up removes.
+/// Makes the caches keep primaries that are being deleted and carry `finalizer`, even if the watch's conditions exclude
+/// them. Only their clean-up removes the finalizer.
 fn keep_deleted(specs: &mut [WatchSpec], finalizer: &str) {
     for spec in specs {
         spec.where_clause = spec.where_clause.take().map(|clause| clause.keeping(finalizer));

@@ -222,8 +222,8 @@ impl Controller {
     }
 }
 
-/// The controller's watches, each with whether even its smallest changes queue the keys that they concern. `readable`
-/// and `subscriptions` belong to the same watches.
+/// The controller's watches, each with a flag: whether even its smallest changes queue the keys that they concern.
+/// `readable` and `subscriptions` belong to the same watches.
 fn followed(readable: &[Readable], subscriptions: &[(Subscription, Route)], primaries: &Stores) -> Vec<Followed> {
     let routes = subscriptions.iter().map(|(_, route)| route);
     let followed = readable.iter().zip(routes).map(|(readable, route)| {

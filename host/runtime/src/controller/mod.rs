@@ -156,18 +156,18 @@ impl Controller {
         &self.handover
     }
 
-    /// Reports its state, and the reason for it.
+    /// Reports the controller's state, and the reason for it.
     fn report_state(&self, state: ControllerState, reason: Option<String>) {
         self.handover.reporter.report(&self.report, state, reason);
         self.show_unsuspended();
     }
 
-    /// Waits for what the plugin needs before it looks for its kinds. `false` if it must stop.
+    /// Waits until the definitions are installed and the configuration is valid. `false` if the controller must stop.
     async fn prepared(&self, stop: &CancellationToken) -> bool {
         let (mut ready, mut configured) = (self.ready.clone(), self.parts.configured.clone());
         let both = async {
-            let definitions = "for its definitions to be granted and installed: the log says what is in the way";
-            let configuration = "for a configuration that is right: the log says what is wrong";
+            let definitions = "for its definitions to be granted and installed: the log says what prevents it";
+            let configuration = "for a valid configuration: the log says what is wrong";
             self.shown(definitions, ready.wait_for(|ready| *ready)).await
                 && self.shown(configuration, configured.wait_for(Option::is_some)).await
         };
@@ -228,8 +228,8 @@ impl Controller {
             let watching = self.subscribe(resolved, live, &terms);
             let (bound, revoked) = self.bound(&watching, terms);
             let gone = self.gone(&watching, excesses, &definitions, revoked);
-            // `bound` is polled until the round's last call has ended, and first: a revocation must not wait for
-            // anything.
+            // Poll `bound` first, because a revocation must not wait for anything. Poll it until the round's last call
+            // has ended.
             let round = tokio::select! {
                 biased;
                 never = bound => match never {},
@@ -290,7 +290,7 @@ impl Controller {
         // got ready.
         let gone = watching.take_gone().filter(|_| inherited.is_none()).unwrap_or_default();
         let (running, active) = self.start(watching, inherited.as_ref().map(InheritedRound::active), phases);
-        // Before every primary is queued: a change that is not mapped must not come after that.
+        // Map changes by the plugin's code before every primary is queued, so that no change is missed in between.
         running.dispatch.has_caches();
         // The caches already show what has happened so far; later changes arrive as events.
         running.dispatch.keys.take_over(gone);

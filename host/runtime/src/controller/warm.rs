@@ -68,8 +68,8 @@ impl Controller {
     }
 
     /// Completes when the caches hold their first lists, and are proven to have all that the lease's last holder wrote,
-    /// and all that the calls of an earlier round have seen in other caches. What was listed since the controller
-    /// subscribed needs no proof.
+    /// and all that the calls of an earlier round have seen in other caches. Caches that were listed after the
+    /// controller subscribed need no proof.
     pub(super) fn fresh(&self, watching: &Watching) -> BoxFuture<'static, ()> {
         let (synced, informers): (BoxFuture<'static, ()>, _) =
             (watching.synced().boxed(), self.parts.host.informers.clone());

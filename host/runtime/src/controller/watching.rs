@@ -33,7 +33,7 @@ pub(super) struct Watching {
     /// For each declared watch, in the manifest's order, the watches that it became.
     pub(super) declared: Vec<(Route, Vec<Readable>)>,
     pub(super) subscriptions: Vec<(Subscription, Route)>,
-    /// A time before it subscribed to anything.
+    /// A time before the controller's first subscription.
     pub(super) since: Stamp,
     /// The primaries that were deleted while the events were discarded, with their UIDs. `None` if none were discarded.
     gone: Mutex<Option<HashMap<ObjectKey, Arc<str>>>>,
@@ -55,7 +55,7 @@ pub(super) enum KindLoss {
     Redefined(ObjectKind),
     /// The plugin's caches became too large.
     OverBudget(Arc<Excess>),
-    /// The operator's policies no longer allow it.
+    /// The operator's policies no longer allow the controller.
     Revoked(Revoked),
 }
 
@@ -208,7 +208,7 @@ impl Controller {
                 %plugin, controller, error = %denial, "controller stopped: one of its watches was revoked"
             ),
             KindLoss::Revoked(Revoked::Refused(refusal)) => tracing::warn!(
-                %plugin, controller, error = %refusal, "controller stopped: its account may not watch what it watches"
+                %plugin, controller, error = %refusal, "controller stopped: the service account that it uses may not make one of its watches"
             ),
             KindLoss::Revoked(Revoked::Scope) => tracing::info!(
                 %plugin, controller, "controller stopped: its watches are granted in other namespaces now"
@@ -239,7 +239,7 @@ impl Watching {
     }
 
     /// Discards the events of the watches so that they do not pile up, as no worker can handle them yet. Remembers
-    /// which primaries go, because the caches will not know them later. Cancel-safe.
+    /// which primaries are deleted, because the caches will not know them later. Cancel-safe.
     pub(super) fn muted(&mut self) -> impl Future<Output = Infallible> {
         let (gone, primaries) = (&self.gone, &self.primaries);
         gone.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default();

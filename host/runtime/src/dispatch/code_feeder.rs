@@ -26,7 +26,7 @@ use crate::supervise::jittered_policy;
 const CODE_CALL_CHANGES_MAX: usize = 256;
 /// The most bytes of text in one call, unless a single change is larger.
 const CODE_CALL_BYTES_MAX: usize = 1 << 20;
-/// The most events that wait, each with the state before it.
+/// The maximum number of events that wait. Each is kept with the previous state of its object.
 const WAITING_EVENTS_MAX: usize = 1_024;
 /// The most keys that one answer queues. Beyond that it is quicker to run every primary, and equally correct.
 const ANSWER_KEYS_MAX: usize = 10_000;
@@ -43,8 +43,8 @@ pub(crate) trait MapChanges: Send + Sync + 'static {
     /// Whether the policy hides the object with this key from the plugin.
     fn hides(&self, key: &ObjectKey) -> bool;
 
-    /// Whether the caches that it reads are filled. Changes before that need no mapping, because every primary is yet
-    /// to run.
+    /// Whether the caches that the mapper reads are filled. Changes before that need no mapping, because every primary
+    /// runs later.
     fn may_begin(&self) -> bool;
 }
 
@@ -96,7 +96,8 @@ impl<S: EventSource, M: MapChanges> CodeFeeder<S, M> {
         }
     }
 
-    /// Queues every primary, which makes up for all changes until now. Sets the earliest time of the next.
+    /// Queues every primary, which makes up for all changes until now. Sets the earliest time at which this may happen
+    /// again.
     fn make_up(&mut self) {
         self.sink.queue_all();
         self.waiting.clear();
@@ -136,8 +137,8 @@ impl<S: EventSource, M: MapChanges> CodeFeeder<S, M> {
         self.missed && Instant::now() >= self.not_before
     }
 
-    /// Buffers an event if it counts and there is room. First lists, and changes before all of them are there, are not
-    /// buffered, as every primary runs when a controller begins.
+    /// Buffers an event if it matters and there is room. The objects of first lists do not matter, and neither do
+    /// changes before all first lists have arrived, because every primary runs when a controller begins.
     fn hold(&mut self, event: WatchEvent) {
         if matches!(event, WatchEvent::Applied { initial: true, .. })
             || !self.mapper.may_begin()
@@ -239,7 +240,7 @@ impl<S: EventSource, M: MapChanges> CodeFeeder<S, M> {
     fn indexed(&self, index: &Arc<str>, value: &str) -> Result<Vec<ObjectKey>, String> {
         let Some(source) = self.sink.primaries.index(index) else {
             return Err(format!(
-                "it names the index `{index}`, and the manifest declares no such index for the primary"
+                "it names the index `{index}`, but the manifest declares no such index for the primary"
             ));
         };
         if let (IndexSource::Selector { .. }, Err(error)) = (source, value.parse::<Labels>()) {
@@ -296,7 +297,7 @@ impl<S: EventSource + 'static, M: MapChanges> QueueFeeder for CodeFeeder<S, M> {
         }
     }
 
-    /// Without further calls, queues every primary if there are changes left.
+    /// Queues every primary if there are changes left, because the mapper is not called any more.
     fn finish(&mut self) {
         while let Some(event) = event_now(&mut self.source) {
             self.hold(event);

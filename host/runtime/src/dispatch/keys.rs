@@ -117,8 +117,8 @@ impl ControllerKeys {
         self.catch_up(gone, TriggerReason::Swap);
     }
 
-    /// Queues every primary for this `reason`, and those that have `gone`, with their UIDs: the events of the watches
-    /// were discarded until now.
+    /// Queues every primary for this `reason`. Also queues the primaries in `gone`, each with its UID, that were
+    /// deleted while the events of the watches were discarded.
     pub(crate) fn catch_up(&self, gone: impl IntoIterator<Item = (ObjectKey, Arc<str>)>, reason: TriggerReason) {
         self.queue_gone(gone);
         self.start_afresh(reason);

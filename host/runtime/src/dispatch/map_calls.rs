@@ -16,12 +16,12 @@ use windlass_wasm::{ChangeBatch, Mapped, Plugin};
 use crate::dispatch::code_feeder::MapChanges;
 use crate::dispatch::{Dispatch, trace_id};
 
-/// The mapper of a plugin, for all watches of one controller. Clones share one call at a time.
+/// The mapper of a plugin, for all watches of one controller. Of all clones, only one makes a call at a time.
 #[derive(Clone)]
 pub(crate) struct PluginMapper {
     plugin: Arc<Plugin>,
     dispatch: Arc<Dispatch>,
-    /// Allows one call at a time, even if its watches cover several namespaces.
+    /// Allows one call at a time, even if the controller watches several namespaces.
     turn: Arc<Mutex<()>>,
 }
 

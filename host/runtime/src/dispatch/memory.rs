@@ -89,7 +89,7 @@ impl KeyMemory {
     pub(crate) fn take_triggers(&mut self, key: &ObjectKey) -> Triggers {
         let triggers = self.triggers.remove(key).unwrap_or_default();
         if self.triggers.is_empty() {
-            // A start queues every key, and that much capacity is not needed again for long.
+            // A start queues every key. Free the memory, because so much is not needed again for long.
             self.triggers = HashMap::new();
         }
         triggers

@@ -107,7 +107,8 @@ pub(crate) struct CallPermits {
     pub(crate) share: CpuShare,
     /// Decides when calls may be made, and admits each.
     pub(crate) call_gate: CallGate,
-    /// The CPU seconds that one call keeps from others in a second: the processors divided by the call slots.
+    /// The CPU seconds per second that a call takes from other calls by holding a call slot: the number of processors
+    /// divided by the number of call slots.
     pub(crate) slot_worth: f64,
 }
 
@@ -216,7 +217,8 @@ impl Dispatch {
         }
     }
 
-    /// `None` if the host stops while the API server is unreachable.
+    /// Waits until a call can be made, and returns its permit. `None` if the host stops while the API server is
+    /// unreachable.
     async fn callable_permit(&self) -> Option<(CallPermit, Pass)> {
         while self.is_callable().await || self.permits.call_gate.may_call() {
             let permit = self.permits.share.acquire().await;
@@ -271,7 +273,7 @@ impl Dispatch {
             permit.unused();
             return KeyEnd::Held;
         }
-        // Created before the first look at a cache.
+        // Create the overlay before the first look at a cache.
         let overlay = Overlay::default();
         let Ok(primary) = self.keys.primaries.find(key) else {
             // The cache was emptied, for example because it grew too large, so its controller is about to end. A call

@@ -23,7 +23,7 @@ pub(crate) struct Route {
     pub(crate) watch: Option<Arc<str>>,
     pub(crate) mapping: Mapping,
     pub(crate) predicates: Arc<[Predicate]>,
-    /// Whether deletions, and their beginning, count. For primaries they always do.
+    /// Whether a deletion queues keys, when it begins and when the object is gone. For primaries it always does.
     pub(crate) deletions: bool,
     pub(crate) primary: PrimaryKind,
 }
@@ -43,12 +43,12 @@ impl Stores {
         Self { by_namespace: stores.into(), ..Self::default() }
     }
 
-    /// The same with the indexes that the manifest declares for primaries.
+    /// These stores, with the indexes that the manifest declares for primaries.
     pub(crate) fn found_by(self, indexes: impl Into<Arc<[Index]>>) -> Self {
         Self { indexes: indexes.into(), ..self }
     }
 
-    /// The same primaries without related objects.
+    /// These primaries, without related objects.
     pub(crate) fn unrelated(&self) -> Self {
         Self { related: Arc::default(), ..self.clone() }
     }
@@ -177,7 +177,8 @@ impl Route {
         !self.mapping.is_code() && self.predicates.is_empty() && self.deletions
     }
 
-    /// Whether `event` is a change that counts, for mappings whose keys are found elsewhere.
+    /// Whether the predicates let `event` through, and it is not a deletion that the watch ignores. This is for
+    /// mappings that find their keys elsewhere.
     pub(crate) fn counts(&self, event: &WatchEvent) -> bool {
         match event {
             WatchEvent::Deleted(_) => self.deletions,
@@ -186,7 +187,7 @@ impl Route {
         }
     }
 
-    /// The change for the plugin's own mapper that `event` describes; `event` must count.
+    /// The change for the plugin's own mapper that `event` describes; `event` must have passed [`Self::counts`].
     pub(crate) fn change(&self, event: &WatchEvent) -> ObjectChange {
         let (old, new) = match event {
             WatchEvent::Deleted(tombstone) => (Some(&tombstone.last), None),

@@ -431,7 +431,7 @@ async fn the_keys_of_a_queue_that_is_not_drained_are_counted_as_dropped() {
     running.abandon().await;
     assert_eq!(phases.all_dropped(), 1);
     let (_stage, running, phases) = holding().await;
-    // This is what happens after a panic.
+    // This also happens after a panic.
     drop(running);
     assert_eq!(phases.all_dropped(), 1);
 }

@@ -122,7 +122,7 @@ impl ControllerMetrics {
         self.time.observe(took.as_secs_f64(), Some([("trace_id", trace_id.clone())]), None);
     }
 
-    /// Counts a call that ended without an answer. `reason` is one of a few fixed ones.
+    /// Counts a call that ended without an answer. `reason` is one of a few fixed words.
     pub(crate) fn trapped(&self, reason: &'static str) {
         if reason == "trap" {
             self.panics.inc();
@@ -272,8 +272,8 @@ impl HostMetrics {
         }
     }
 
-    /// Removes the metrics of `plugin`, which has gone: those that it declared, of its requests, and of all its
-    /// controllers.
+    /// Removes the metrics of `plugin`, which has gone: the metrics that it declared, the metrics of its requests, and
+    /// the metrics of all its controllers.
     pub(crate) fn forget(&self, plugin: &str) {
         self.plugins.forget(plugin);
         for controller in self.reconcile_errors.values(plugin, "controller") {

@@ -58,7 +58,7 @@ pub(crate) enum ConfigError {
     Wrong { path: PathBuf, message: String },
     #[error("{}: {}", path.display(), problems.join("; "))]
     Misfit { path: PathBuf, problems: Vec<String> },
-    #[error("{} does not exist, and without it: {}", path.display(), problems.join("; "))]
+    #[error("{} does not exist, but the plugin needs it: {}", path.display(), problems.join("; "))]
     Missing { path: PathBuf, problems: Vec<String> },
     #[error("{}: the value for {at}: {source}", path.display())]
     Secret { path: PathBuf, at: String, source: SecretError },
@@ -70,8 +70,8 @@ pub(crate) enum ConfigError {
 struct ConfigFile {
     api_version: String,
     kind: String,
-    /// The plugin that it is for, so that a file that was renamed or copied does not configure another plugin by
-    /// accident.
+    /// The plugin that this configuration is for. So a file that was renamed or copied does not configure another
+    /// plugin by accident.
     plugin: String,
     #[serde(default)]
     config: Map<String, Value>,
@@ -150,7 +150,7 @@ fn one_line(text: &str) -> String {
 /// two must be a mistake.
 fn put(document: &mut Value, pointer: &str, value: &Confidential) -> Result<(), String> {
     let Some(steps) = pointer.strip_prefix('/') else {
-        return Err(format!("{pointer:?} is no JSON pointer, which is like `/smtp/password`"));
+        return Err(format!("{pointer:?} is not a JSON pointer: use one like `/smtp/password`"));
     };
     let mut place = document;
     let mut passed = String::new();
@@ -194,7 +194,7 @@ impl Schema {
         let checking = Arc::new(Semaphore::new(1));
         let Some(config) = &manifest.config else { return Ok(Self { validator: None, checking }) };
         let schema = Value::Object(config.schema.clone());
-        // Checked first, because the rest follows references.
+        // Check this first, because the code below follows references.
         if let Some(problem) = unfold::problem(&schema) {
             return Err(format!("config.schema: {problem}"));
         }
@@ -214,8 +214,9 @@ impl Schema {
 
     /// Like [`Self::problems`], but on a separate thread and with a time limit.
     async fn check(&self, document: Value, confidential: bool) -> Vec<String> {
-        let endless =
-            || vec![format!("config.schema: to check a document by it takes longer than {CONFIG_CHECK_TIMEOUT:?}")];
+        let endless = || {
+            vec![format!("config.schema: checking a document against it takes longer than {CONFIG_CHECK_TIMEOUT:?}")]
+        };
         // A check that never ends keeps its thread for ever, so a changed file must not start another one.
         let Ok(permit) = self.checking.clone().try_acquire_owned() else { return endless() };
         let schema = self.clone();
@@ -225,7 +226,7 @@ impl Schema {
         });
         match tokio::time::timeout(CONFIG_CHECK_TIMEOUT, check).await {
             Ok(Ok(problems)) => problems,
-            Ok(Err(_)) => vec!["config.schema: the host fails over it".to_owned()],
+            Ok(Err(_)) => vec!["config.schema: the host panicked when it checked the configuration".to_owned()],
             Err(_) => endless(),
         }
     }

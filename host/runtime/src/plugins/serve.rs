@@ -76,7 +76,7 @@ pub(crate) struct ServingState {
 /// A proven generation.
 pub(super) struct ProvenGeneration {
     pub(super) plugin: Arc<Plugin>,
-    /// How its calls ended here. It uses this record again if it takes over again.
+    /// How the generation's calls ended here. It continues with this record if it takes over again.
     pub(super) record: Arc<CallRecord>,
 }
 
@@ -107,8 +107,8 @@ impl Serving {
         (serving, newest)
     }
 
-    /// Runs the plugin whenever it has its lease, until the host stops, and restarts after panics. Its controllers are
-    /// shown even before this is polled.
+    /// Runs the plugin whenever it has its lease, until the host stops, and restarts after panics. The status shows its
+    /// controllers even before this future is polled.
     pub(crate) fn run(mut self) -> impl Future<Output = ControllerEnd> + Send + 'static {
         let mut past = ServingState::default();
         let wanted = self.wanted.borrow_and_update().clone();
@@ -125,7 +125,7 @@ impl Serving {
             let all = Mutex::new((self, past, first));
             let all = &all;
             let end = kept_up("serving", &panics, &phases, || Self::calls(all), || Self::attempt(all)).await;
-            // A restarted plugin does not know the interrupted calls, which end by their deadlines.
+            // A restarted plugin does not know the calls that the panic interrupted. They end by their deadlines.
             phases.unless_host_stops(Self::calls(all)).await;
             end
         }
@@ -136,7 +136,7 @@ impl Serving {
         all.lock().await.1.calls().await;
     }
 
-    /// Serves with the first generation, or after a panic with the one that was at work.
+    /// Serves with the first generation. After a panic, serves with the generation that was at work.
     async fn attempt(all: &Mutex<(Self, ServingState, Option<Generation>)>) -> ControllerEnd {
         let (serving, past, first) = &mut *all.lock().await;
         match first.take().or_else(|| serving.again(past)) {
@@ -153,7 +153,8 @@ impl Serving {
         Some(self.returned(past, generation))
     }
 
-    /// `generation`, or the one that should have taken over again from it but could not.
+    /// Returns `generation`, unless it was rolled back. Then returns the proven generation, which should have taken
+    /// over again but could not.
     pub(super) fn returned(&self, past: &mut ServingState, generation: Generation) -> Generation {
         if !past.rejected.contains(generation.plugin.digest()) {
             return generation;
@@ -189,7 +190,7 @@ impl Serving {
         }
     }
 
-    /// The newest generation, which counts as seen from now on.
+    /// The newest generation. It counts as seen from now on.
     pub(super) fn newest(&mut self, past: &mut ServingState) -> Arc<Plugin> {
         let is_new = self.wanted.has_changed().unwrap_or(false);
         let plugin = self.wanted.borrow_and_update().clone();
@@ -206,7 +207,7 @@ impl Serving {
     }
 
     /// Called when a term has ended. Reports that the newest generation waits if it should have taken over in this
-    /// term. Whether its obstacle remains will show when the current one runs again.
+    /// term. When the current generation runs again, it will turn out whether the obstacle remains.
     fn hold_back(&mut self, current: &Generation, past: &mut ServingState) {
         let newest = self.newest(past);
         if !self.has_newer(current, past) {
@@ -303,7 +304,7 @@ impl Serving {
         let _ = self.reports.send((plugin.name().clone(), swapped));
     }
 
-    /// Waits for a lease term, with its caches filled if so configured.
+    /// Waits for a lease term. Keeps the plugin's caches filled meanwhile, if so configured.
     async fn stand_by(&self, current: &Generation) -> PluginTerm {
         let warm = async {
             if self.host.leadership.is_warm_standby() {
@@ -347,9 +348,9 @@ impl ServingState {
         self.rejected.remove(plugin.digest());
     }
 
-    /// Records that `next` replaces `before`, and goes through probation against the last proven generation: a
-    /// generation that is still on probation is neither a measure nor a fallback. There is no probation if `next` is
-    /// the proven generation itself, or if the proven generation was never called here.
+    /// Records that `next` replaces `before`, and goes through probation against the last proven generation. A
+    /// generation that is still on probation cannot be compared with, and cannot take over again. There is no probation
+    /// if `next` is the proven generation itself, or if the proven generation was never called here.
     pub(super) fn succeeds(&mut self, next: &Generation, before: &Generation) {
         let proven = || ProvenGeneration { plugin: before.plugin.clone(), record: before.record.clone() };
         let former = self.former.take().unwrap_or_else(proven);

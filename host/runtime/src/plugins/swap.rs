@@ -31,8 +31,8 @@ pub(super) struct Swaps<'a> {
     running: JoinSet<ControllerEnd>,
     /// Notified of everything that a generation that is getting ready may wait for.
     changed: Arc<Notify>,
-    /// Until the first generation of the term is at work, or until this time, no newer one may begin, because the
-    /// checks that might hold it back need the first one's caches.
+    /// Until the first generation of the term is at work, or until this time, no newer generation may begin. The checks
+    /// that might hold back a newer generation need the caches of the first one.
     held_back: Option<Instant>,
 }
 
@@ -49,12 +49,12 @@ struct StartedGeneration {
     controllers: Vec<Controller>,
     /// Ends the controllers.
     stop: CancellationToken,
-    /// Ends the installation of the definitions. If cancelled, nothing installs them.
+    /// Ends the installation of the definitions. Once it is cancelled, nothing installs them.
     installing: CancellationToken,
 }
 
 impl Drop for StartedGeneration {
-    /// Also runs after a panic. Otherwise a waiting installation could replace the definitions of a later attempt.
+    /// This also runs after a panic. Otherwise a waiting installation could replace the definitions of a later attempt.
     fn drop(&mut self) {
         self.installing.cancel();
     }
@@ -90,7 +90,7 @@ impl<'a> Swaps<'a> {
         Self { serving, past, term, phases, running: JoinSet::new(), changed: Arc::default(), held_back: None }
     }
 
-    /// Serves until the end of the term, beginning with `current`. Returns how that ended, and the last generation.
+    /// Serves until the end of the term, beginning with `current`. Returns how the term ended, and the last generation.
     pub(super) async fn serve(mut self, current: Generation) -> (ControllerEnd, Generation) {
         // Invalid definitions were logged when the plugin was loaded.
         let Some(begun) = self.begin(&current, None) else { return (ControllerEnd::Impossible, current) };
@@ -106,7 +106,8 @@ impl<'a> Swaps<'a> {
             end = self.follow(&mut current) => end,
             never = phases.hand_over(&lost) => match never {},
         };
-        // The term may have ended before a generation could take over again.
+        // If `current` was rolled back, but the term ended before the proven generation could take over again, return
+        // the proven generation.
         let generation = self.serving.returned(self.past, current.generation);
         (end, generation)
     }
@@ -131,12 +132,12 @@ impl<'a> Swaps<'a> {
                 SwapEvent::Judged(judged) => self.judged(&judged, current, &mut next),
             }
             if self.term.ends.is_cancelled() {
-                // A generation that is getting ready ends with the rest.
+                // A generation that is getting ready ends with the term.
                 continue;
             }
             if let Some(mut it) = next.take() {
                 if self.is_due(&mut it, current) {
-                    // How earlier generations ended matters only if calls were cut.
+                    // The end of an earlier generation matters only if calls were cut.
                     ends.retain(|end| *end == ControllerEnd::Cut);
                     self.swap(current, it);
                 } else {
@@ -199,7 +200,7 @@ impl<'a> Swaps<'a> {
         StartedGeneration { controllers, stop, installing }
     }
 
-    /// Handles the delivery of `wanted`, which should run.
+    /// Handles the delivery of `wanted`, the generation that should run.
     fn want(&mut self, wanted: &Arc<Plugin>, current: &mut RunningGeneration, next: &mut Option<NextGeneration>) {
         if next.as_ref().is_some_and(|next| next.generation.plugin.digest() == wanted.digest()) {
             return;
@@ -210,7 +211,7 @@ impl<'a> Swaps<'a> {
             give_up(&next);
         }
         if wanted.digest() == current.generation.plugin.digest() {
-            tracing::info!(%plugin, digest, "the running version is wanted again: no other one is to take its place");
+            tracing::info!(%plugin, digest, "the running version is wanted again: no other version replaces it");
             if current.begun.installing.is_cancelled() {
                 self.keep_definitions(current);
             }
@@ -228,8 +229,8 @@ impl<'a> Swaps<'a> {
         *next = Some(NextGeneration::new(generation, begun, may_begin, comes_back));
     }
 
-    /// Installs the definitions of the running generation again, as other versions of them may have been installed
-    /// meanwhile. Nothing waits for that.
+    /// Installs the definitions of the running generation again, because other versions of them may have been installed
+    /// meanwhile. Does not wait for the installation.
     fn keep_definitions(&self, current: &mut RunningGeneration) {
         let RunningGeneration { generation, begun, .. } = current;
         let (serving, fence) = (&*self.serving, self.term.fence.clone());
@@ -239,7 +240,7 @@ impl<'a> Swaps<'a> {
         let _ = (serving.install)(&serving.host, &serving.supplies, &generation.plugin, fence, &begun.installing);
     }
 
-    /// The running generation has failed its probation but is wanted nevertheless: gives it another probation.
+    /// Gives the running generation another probation. It has failed its probation, but is wanted nevertheless.
     fn try_again(&self, current: &mut RunningGeneration) {
         if let Some(former) = self.past.former.as_ref().filter(|_| !current.is_on_probation) {
             current.generation.record.begin_probation(former.record.record());
@@ -253,8 +254,8 @@ impl<'a> Swaps<'a> {
         let controllers = &next.begun.controllers;
         let waits = || {
             let unsettled = current.begun.controllers.iter().find(|it| !it.is_settled());
-            let unsettled =
-                unsettled.map(|it| format!("calls of the one before it still run for the controller {}", it.name()));
+            let unsettled = unsettled
+                .map(|it| format!("calls of the previous generation still run for the controller {}", it.name()));
             controllers.iter().find_map(Controller::waits_for).or(unsettled)
         };
         let to_report = if let Some(why) = waits() {
@@ -273,7 +274,7 @@ impl<'a> Swaps<'a> {
     fn report_pending(&self, plugin: &Plugin, why: String) {
         tracing::warn!(
             plugin = %plugin.name(), digest = plugin.short_digest(), reason = why,
-            "the new generation does not take over yet: the one before it goes on"
+            "the new generation does not take over yet: the previous one continues"
         );
         self.serving.report(plugin, Swapped::Pending { digest: plugin.digest().clone(), reason: why });
     }
@@ -286,7 +287,7 @@ impl<'a> Swaps<'a> {
             controller.take_over();
         }
         current.begun.stop.cancel();
-        // Before it may begin, so that its own reports come after this one.
+        // Do this before the generation may begin, so that its own reports come after this one.
         self.serving.runs(self.past, &generation);
         may_begin.cancel();
         self.serving.report(&generation.plugin, Swapped::Runs(generation.plugin.clone()));
@@ -298,7 +299,7 @@ impl<'a> Swaps<'a> {
         let is_on_probation = self.past.is_on_probation(&generation);
         *current = RunningGeneration { generation, begun, is_on_probation };
         if current.begun.installing.is_cancelled() {
-            // Other definitions may have been installed, because it did not wait for its own.
+            // Other definitions may be installed, because this generation did not wait for its own.
             self.keep_definitions(current);
         }
     }
@@ -316,7 +317,7 @@ impl<'a> Swaps<'a> {
         let (former, record) = (former.plugin.clone(), former.record.clone());
         tracing::error!(
             plugin = %plugin.name(), rejected = plugin.short_digest(), digest = former.short_digest(), because,
-            "the generation has not proven itself: the one before it comes back"
+            "the generation has not proven itself: the previous one comes back"
         );
         self.past.rejected.insert(plugin.digest().clone());
         let rejected =
@@ -328,7 +329,7 @@ impl<'a> Swaps<'a> {
             self.serving.wanted.mark_unchanged();
         }
         if let Some(newer) = next.take() {
-            // The newer one may take long to get ready, so the proven one comes first.
+            // The newer generation may take long to get ready, so the proven one comes first.
             give_up(&newer);
             if !wanted_again {
                 self.serving.wanted.mark_changed();
@@ -337,8 +338,8 @@ impl<'a> Swaps<'a> {
         let may_begin = CancellationToken::new();
         if let Some(generation) = self.serving.generation_of(former, record, self.past) {
             current.begun.installing.cancel();
-            // It does not wait for its definitions: the installed ones may be newer, and stay if stored objects need
-            // them.
+            // The proven generation does not wait for its definitions: the installed ones may be newer, and stay if
+            // stored objects need them.
             let ready = tokio::sync::watch::channel(true).1;
             let (stop, installing) = (self.term.ends.child_token(), CancellationToken::new());
             installing.cancel();
@@ -353,13 +354,14 @@ impl NextGeneration {
         Self { generation, begun, may_begin, comes_back, waiting: SwapWait::new(Instant::now()) }
     }
 
-    /// Whether a newer generation may replace this one. A returning one is replaced only if it has waited too long.
+    /// Whether a newer generation may replace this one. A generation that comes back is replaced only if it has waited
+    /// too long.
     fn may_be_given_up(&self) -> bool {
         !self.comes_back || self.waiting.is_long(Instant::now())
     }
 }
 
-/// Whether objects may carry the finalizer of `plugin`, which only the plugin's caches show.
+/// Whether objects may carry the finalizer of `plugin`. Only the plugin's caches show whether they do.
 fn keeps_finalizers(plugin: &Plugin) -> bool {
     plugin.manifest().controllers.iter().any(|controller| controller.options.finalizer)
 }

@@ -158,7 +158,7 @@ impl Stage {
             .unwrap_or_else(|refusal| panic!("{refusal}"))
     }
 
-    /// The leases of another replica that has all its plugins.
+    /// The leases of another replica, which has the same plugins.
     pub(crate) async fn another(&self, name: &str) -> Leadership {
         let connection = connection(&self.kubeconfig).await;
         let leadership = Leadership::new(self.settings.leases.clone(), &connection, &name.into(), &self.phases.stop);

@@ -44,9 +44,9 @@ const FINDING_BYTES_MAX: u64 = 64 << 20;
 ///
 /// Runs the host's own engine with the plugin on an embedded API server, in one thread and on a simulated clock, so
 /// that hours pass in milliseconds and the same seed gives the same run. The first run has no faults. Then come runs
-/// with one fault at each place: each write crashes, is lost, is refused; each watch misses events, expires, is late.
-/// Then come pairs of faults, until the budget is spent. A plugin should end in the same state each time, write no more
-/// than it needs, and then be quiet.
+/// with one fault at each place: at each write, the host crashes, or the write is lost or refused; each watch misses
+/// events, expires, or is late. Then come pairs of faults, until the budget is spent. A plugin should end in the same
+/// state each time, write no more than it needs, and then be quiet.
 ///
 /// In a plugin's folder it needs only crd.yaml and sample.yaml. A scenario gives more control: see docs/checking.md.
 ///

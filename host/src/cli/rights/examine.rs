@@ -57,8 +57,8 @@ pub(crate) fn sandbox(limits: &LimitArgs, cache: CacheArgs) -> anyhow::Result<Sa
     Ok(Sandbox::new(SandboxOptions { compiler, limits, cache, ..SandboxOptions::default() })?)
 }
 
-/// Loads a plugin's file, including one named as a version beside another, `NAME.next.wasm` or `NAME.current.wasm`. A
-/// file that a host would refuse is an error here too.
+/// Loads a plugin's file. The file may also be another version of the plugin, named `NAME.next.wasm` or
+/// `NAME.current.wasm`. A file that a host would refuse is an error here too.
 pub(crate) async fn load_into(sandbox: &Sandbox, path: &Path) -> anyhow::Result<Arc<Plugin>> {
     let loaded = match windlass_runtime::plugin_of(path) {
         Some(plugin) => sandbox.load_as(&plugin, path).await,

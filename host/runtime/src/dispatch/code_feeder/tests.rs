@@ -241,7 +241,7 @@ async fn an_aborted_call_makes_every_primary_run() {
     stage.happens(appears("x"));
     stage.goes_on();
     assert_eq!((stage.asked(), stage.queued()), (vec![1], vec![]));
-    // This is what happens after a panic.
+    // This also happens after a panic.
     stage.goes_on();
     assert_eq!(stage.queued(), ["prod/x", "prod/y"]);
 }

@@ -64,7 +64,7 @@ fn a_secret_is_put_where_its_pointer_says() {
     let token = json!([{"name": "a", "token": "hunter2"}]);
     assert_eq!(document, json!({"hosts": token, "smtp": {"password": "hunter2"}, "a/b": "hunter2"}));
     for (pointer, why) in [
-        ("smtp", "no JSON pointer"),
+        ("smtp", "not a JSON pointer"),
         ("/smtp/password", "already"),
         ("/hosts/7/token", "no item"),
         ("/a~1b/c", "neither"),

@@ -42,7 +42,7 @@ async fn a_file_delivered_before_its_failure_is_not_retried_a_later_one_is() {
     stop.cancel();
 }
 
-/// It may still wait for its definitions, which would then be installed without it noticing.
+/// The version may still wait for its definitions, which would then be installed without its knowledge.
 #[tokio::test]
 async fn a_running_version_that_is_wanted_again_keeps_installing_definitions() {
     let stage = Stage::new().await;
@@ -64,14 +64,14 @@ async fn a_running_version_that_is_wanted_again_keeps_installing_definitions() {
     assert!(!current.begun.installing.is_cancelled(), "another's were installed meanwhile");
 }
 
-/// No other generation is at work, so it takes over before its definitions are installed.
+/// No other generation is at work, so this one takes over before its definitions are installed.
 #[tokio::test]
 async fn a_version_restored_by_hand_learns_of_definitions_ready_after_takeover() {
     let stage = Stage::new().await;
     let (one, other) = (stage.load(1).await, stage.load(2).await);
     let stop = stage.phases.stop.child_token();
     let (mut serving, _newest) = stage.serving(&one, mpsc::unbounded_channel().0, stop.clone());
-    // They are installed as soon as other tasks run.
+    // The definitions are installed as soon as other tasks run.
     serving.install = |_, _, _, _, stop| {
         let (sender, ready) = tokio::sync::watch::channel(false);
         let (there, stop) = (async move { sender.send_replace(true) }, stop.clone());
