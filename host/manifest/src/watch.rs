@@ -14,6 +14,7 @@ use windlass_core::call::compose::UpdateStrategy;
 use windlass_core::object::selector::{FieldSelector, ParsedSelector, Selector};
 
 /// A kind that is watched.
+#[expect(clippy::struct_excessive_bools, reason = "independent fields of the manifest")]
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Watch {
@@ -45,6 +46,9 @@ pub struct Watch {
     /// The changes that cause a call. Empty means all changes.
     #[serde(default)]
     pub predicates: Vec<Predicate>,
+    /// Whether the plugin's own code decides as well which new objects and updates cause a call.
+    #[serde(default)]
+    pub code_predicate: bool,
     /// Whether the beginning of an object's deletion and its disappearance cause a call. For primaries they always do.
     #[serde(default = "yes")]
     pub deleted: bool,
