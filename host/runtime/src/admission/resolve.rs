@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use windlass_core::cache::code_predicate::CodePredicate;
 use windlass_core::cache::mapping::{Mapping, PrimaryKind};
 use windlass_core::cache::watch::{Index, WatchSpec};
 use windlass_core::object::ObjectKind;
@@ -68,17 +69,18 @@ pub(crate) async fn resolve(
     let places = namespaces(&resource.kind, resource.namespaced, &controller.primary.namespaces, only)?;
     let finalizer_grants =
         Role::Finalizer.grants(resource.group(), &resource.plural, places.into_iter().flatten().collect(), vec![]);
-    let mut watches = vec![watched(&controller.primary, &resource, Mapping::Itself, &primary, only)?];
+    let finalizer: Arc<str> = manifest.finalizer().into();
+    let mut watches = vec![watched(&controller.primary, &resource, Mapping::Itself, &primary, &finalizer, only)?];
     let mapped = controller.owns.iter().map(|watch| (watch, Mapping::Owner));
     let by_mapping = controller.watches.iter().filter_map(|watch| Some((watch, watch.mapping.clone()?)));
     let mapped = mapped.chain(by_mapping);
     for (watch, mapping) in mapped {
         let resource = discovery.resolve(&watch.object_kind()).await?;
-        watches.push(watched(watch, &resource, mapping, &primary, only)?);
+        watches.push(watched(watch, &resource, mapping, &primary, &finalizer, only)?);
     }
     watches[0].is_primary = true;
     if controller.options.finalizer {
-        keep_deleted(&mut watches[0].specs, &manifest.finalizer());
+        keep_deleted(&mut watches[0].specs, &finalizer);
     }
     let asked = asked(discovery, manifest, controller, only).await?;
     Ok(Resolved { primary, watches, asked, finalizer_grants })
@@ -97,6 +99,7 @@ fn watched(
     resource: &Arc<Resource>,
     mapping: Mapping,
     primary: &PrimaryKind,
+    finalizer: &Arc<str>,
     only: Option<&str>,
 ) -> Result<Watched, ResolveError> {
     let namespaces = namespaces(&resource.kind, resource.namespaced, &watch.namespaces, only)?;
@@ -107,7 +110,13 @@ fn watched(
     let specs = namespaces.into_iter().filter_map(place).collect();
     let (kind, predicates) = (watch.object_kind(), watch.predicates.as_slice().into());
     let (watch_name, deletions) = (watch.name.as_deref().map(Arc::from), watch.deleted);
-    let route = Route { kind, watch: watch_name, mapping, predicates, deletions, primary: primary.clone() };
+    let code_predicate = watch.code_predicate.then(|| CodePredicate {
+        finalizer: finalizer.clone(),
+        is_primary: mapping == Mapping::Itself,
+        deletions,
+    });
+    let route =
+        Route { kind, watch: watch_name, mapping, predicates, code_predicate, deletions, primary: primary.clone() };
     let definition = kinds::definition_of(resource);
     let resource = resource.clone();
     Ok(Watched { specs, resource, indexes: watch.indexes.clone(), route, definition, is_primary: false })

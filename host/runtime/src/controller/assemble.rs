@@ -24,6 +24,7 @@ use crate::dispatch::keys::ControllerKeys;
 use crate::dispatch::middleware::slow_lane::SlowLaneKeys;
 use crate::dispatch::middleware::{KeptFinalizer, Middleware};
 use crate::dispatch::ports::layered;
+use crate::dispatch::rescan::Rescans;
 use crate::dispatch::route::{Route, Stores};
 use crate::dispatch::shadow::{Backlog, NextCallee, ShadowCaller};
 use crate::dispatch::{CallPermits, ControllerCallee, Dispatch, Shutdown};
@@ -63,6 +64,7 @@ impl Controller {
             grants: finalizer_grants,
             spec: primary.spec.clone(),
         });
+        let rescans = Rescans::new(declared.first().is_some_and(|(primary, _)| primary.code_predicate.is_some()));
         let middleware = Middleware {
             instances: self.parts.host.policies.instances(self.parts.plugin.name()),
             circuit: circuit.clone(),
@@ -85,6 +87,7 @@ impl Controller {
                 queue,
                 gate,
                 memory: inherited.map(|active| active.memory.clone()).unwrap_or_default(),
+                rescans,
                 status: self.handover.status().clone(),
             },
             callee: ControllerCallee {

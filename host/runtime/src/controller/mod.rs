@@ -26,7 +26,6 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 use windlass_core::budget::fair::CpuShare;
-use windlass_core::queue::trigger::TriggerReason;
 use windlass_kube::{Budget, LiveReader};
 use windlass_manifest::Controller as Declared;
 use windlass_wasm::Plugin;
@@ -339,9 +338,7 @@ impl Controller {
             loss = gone => self.lose(running, loss, phases).await,
             () = fresh => {
                 running.dispatch.has_caches();
-                if let Some(gone) = muted {
-                    running.dispatch.keys.catch_up(gone, TriggerReason::Start);
-                }
+                running.dispatch.keys.begin(muted);
                 return Ok(StartedRound { running, active, beginning });
             }
         };

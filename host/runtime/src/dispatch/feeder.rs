@@ -166,6 +166,7 @@ mod tests {
             watch: None,
             mapping: Mapping::Label("for".into()),
             predicates: [].into(),
+            code_predicate: None,
             deletions: true,
             primary: PrimaryKind { kind: ObjectKind::new("example.com/v1", "Parent"), namespaced: true },
         }

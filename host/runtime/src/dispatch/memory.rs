@@ -105,8 +105,10 @@ impl KeyMemory {
         self.triggers.insert(key.clone(), all);
     }
 
-    /// Takes the keys that have failed: another configuration or version of the plugin may do better.
+    /// Takes the keys that have failed, sorted: another configuration or version of the plugin may do better.
     pub(crate) fn forget_failed(&mut self) -> Vec<ObjectKey> {
-        self.failed.drain().map(|(key, _)| key).collect()
+        let mut keys: Vec<_> = self.failed.drain().map(|(key, _)| key).collect();
+        keys.sort();
+        keys
     }
 }

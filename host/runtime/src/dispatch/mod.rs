@@ -24,6 +24,7 @@ pub(crate) mod ports;
 pub(crate) mod reconcile;
 pub(crate) mod recorded;
 pub(crate) mod redacted;
+pub(crate) mod rescan;
 pub(crate) mod route;
 mod setbacks;
 pub(crate) mod shadow;
@@ -83,8 +84,8 @@ pub(crate) struct Dispatch {
     pub(crate) panics: Panics,
     /// Samples calls and collects their spans. `None` if tracing is off.
     pub(crate) tracer: Option<Tracer>,
-    /// Whether each cache has its first list. Every primary runs after this is set, so that changes before it need no
-    /// mapping by code.
+    /// Whether each cache has its first list. After this is set, every primary runs, or the caches are
+    /// [rescanned](rescan), so the plugin's code is not asked about changes before it.
     pub(crate) caches_filled: AtomicBool,
 }
 

@@ -44,6 +44,7 @@ use crate::dispatch::keys::OUTAGE_WITHOUT_RETRY_MAX;
 use crate::dispatch::middleware::breaker::BreakerRecord;
 use crate::dispatch::ports;
 use crate::dispatch::reconcile::Call;
+use crate::dispatch::rescan::Rescans;
 use crate::dispatch::route::Stores;
 use crate::observe::metrics::HostMetrics;
 use crate::observe::status::Status;
@@ -176,6 +177,7 @@ impl Stage {
                 queue,
                 gate: None,
                 memory: Arc::default(),
+                rescans: Rescans::new(false),
                 status: status.clone(),
             },
             callee: ControllerCallee {

@@ -34,7 +34,9 @@ pub(crate) fn primary(mode: Mode, primary: Watch) -> Watch {
 
 pub(crate) fn controller(mode: Mode, controller: Controller) -> Controller {
     match mode {
-        Mode::Finalizing | Mode::Choosy => controller.options(Options { finalizer: Some(true), ..Options::default() }),
+        Mode::Finalizing | Mode::Choosy | Mode::Judging(_) => {
+            controller.options(Options { finalizer: Some(true), ..Options::default() })
+        }
         _ => controller,
     }
 }

@@ -34,6 +34,8 @@ pub(crate) enum Mode {
     Referring,
     Selecting,
     Mapping,
+    /// With the number of the generation.
+    Judging(u16),
     Concerned,
     Slim,
     Batch,
@@ -75,6 +77,9 @@ fn parse(name: &str) -> Mode {
     }
     if let Some(number) = name.strip_prefix("operator-") {
         return Mode::Operator(number.parse().expect("chameleon: a number"));
+    }
+    if let Some(number) = name.strip_prefix("judging-") {
+        return Mode::Judging(number.parse().expect("chameleon: a number"));
     }
     match name {
         "good" => Mode::Good,

@@ -25,6 +25,8 @@ pub(crate) fn controller(mode: Mode, primary: Watch) -> Controller {
         }
         Mode::Mapping => Controller::new("chameleon", by_selector(primary))
             .watches(Watch::of("v1", "ConfigMap").named("maps"), Mapping::Mapper),
+        Mode::Judging(_) => Controller::new("chameleon", primary.named("judged").code_predicate())
+            .watches(Watch::of("v1", "Secret").named("secrets").code_predicate(), Mapping::SameName),
         Mode::Concerned => Controller::new("chameleon", primary).watches(Watch::of("v1", "Namespace"), Mapping::All),
         Mode::Slim => {
             let kept = Projection::Fields { pointers: vec!["/data/kept".into()] };

@@ -248,7 +248,6 @@ impl ControllerStatus {
         locked(&self.doing).guards.as_ref().map_or(0, |guards| guards.slowed() as u64)
     }
 
-    /// The gate of the current round.
     pub(crate) fn gate(&self) -> Option<Arc<Gate>> {
         locked(&self.doing).gate.as_ref()?.0.upgrade()
     }
@@ -310,10 +309,11 @@ impl ControllerStatus {
     /// A call about `key` succeeded, and perhaps asked to run again.
     pub(crate) fn succeeded(&self, key: &ObjectKey, again: Option<Requeue>) {
         match again {
-            None => self.metrics.success.inc(),
-            Some(Requeue::After(_)) => self.metrics.requeue_after.inc(),
-            Some(Requeue::Backoff) => self.metrics.requeue.inc(),
+            None => &self.metrics.success,
+            Some(Requeue::After(_)) => &self.metrics.requeue_after,
+            Some(Requeue::Backoff) => &self.metrics.requeue,
         }
+        .inc();
         self.forget(key);
     }
 
