@@ -245,8 +245,8 @@ pub(crate) fn api_error(error: &ApiError) -> Value {
 
 /// An error as a case writes it, with the verb that it comes from.
 pub(crate) fn api_error_of(error: &Value) -> ApiError {
-    const VERBS: [&str; 9] =
-        ["get", "list", "create", "update", "patch", "delete", "deletecollection", "claim", "served"];
+    const VERBS: [&str; 10] =
+        ["get", "list", "create", "update", "patch", "delete", "deletecollection", "claim", "served", "kinds"];
     let verb = VERBS.into_iter().find(|verb| error["verb"] == *verb).unwrap_or("get");
     let reason = named(REASONS, &error["reason"]);
     let made = ApiError::refused(reason, verb, text(&error["resource"]), None, text(&error["message"]));
