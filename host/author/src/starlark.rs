@@ -95,16 +95,13 @@ pub(crate) fn refusal(error: &LoadError, name: &str, path: &Path) -> String {
 }
 
 /// Extracts the problem from the host's message. The interpreter logs the problem and its position before it ends; if
-/// it is stopped, it logs nothing. In both cases the host appends functions of the interpreter, which the author does
-/// not know.
+/// it is stopped, it logs nothing.
 fn described(message: &str) -> String {
-    let logged = message.split_once("; it had logged: ").map(|(_, logged)| logged);
-    let problem = logged.unwrap_or(message);
-    let problem = problem.rsplit_once("; in function ").map_or(problem, |(problem, _)| problem);
-    match logged {
-        Some(_) => problem.to_owned(),
-        None => format!("{SCRIPT}: while the script was read or asked for its manifest, {problem}"),
+    if let Some(logged) = finish::logged(message) {
+        return logged.to_owned();
     }
+    let problem = message.rsplit_once("; in function ").map_or(message, |(problem, _)| problem);
+    format!("{SCRIPT}: while the script was read or asked for its manifest, {problem}")
 }
 
 /// The position in a script that `problem` is about: of the first field that it names in backticks, or else of the
