@@ -40,9 +40,9 @@ struct BaseRecord {
 pub(crate) enum Unusable {
     #[error("there is none")]
     Absent,
-    #[error("what it was made of has changed")]
+    #[error("the SDK, the packages, componentize-py or the interface has changed")]
     Outdated,
-    #[error("the kept one is damaged")]
+    #[error("the file is damaged")]
     Damaged,
     #[error("the sources now import {}", .0.replace(' ', ", "))]
     Lacks(String),

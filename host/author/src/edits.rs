@@ -1,6 +1,6 @@
-//! Builds a Python plugin after an edit in about a second, where a whole build takes most of a minute on a small
-//! machine: an edit only exchanges the script of a [`Base`]. `windlass dev` builds so. The plugin imports its sources in
-//! each fresh instance, which makes its calls slower.
+//! Builds a Python plugin after an edit in about a second, where a whole build takes 20: an edit only exchanges the
+//! script of a [`Base`]. `windlass dev` builds so. The plugin imports its sources in each fresh instance, which makes
+//! its calls slower.
 //!
 //! The SDK imports a script such that it behaves as a plugin of a whole build (`sdk/python/windlass/_script.py`). If it
 //! cannot, it says so when the plugin is asked for its manifest.
@@ -15,6 +15,7 @@ use crate::file::Language;
 use crate::finish::{self, FinishError, Finished};
 use crate::hints;
 use crate::language::python;
+use crate::plan::BuildOutput;
 
 /// The number of bases that are made for one edit. Another is made if the sources turn out to import more modules.
 const BASES_MAX: usize = 3;
@@ -50,7 +51,7 @@ pub(crate) async fn build(site: &BuildSite<'_>) -> Result<Edited, BuildError> {
     let tool = site.tool_paths().identity(&python::COMPONENTIZE_PY).unwrap_or_default();
     let key = base::key(site.facts, &tool).map_err(|error| site.at_work(error))?;
     let (mut modules, mut kept) = (Vec::new(), base::kept(site.work, &key));
-    let mut reason = "they import other modules each time".to_owned();
+    let mut lacked = String::new();
     for _ in 0..BASES_MAX {
         let base = match kept {
             Ok(base) => base,
@@ -61,14 +62,14 @@ pub(crate) async fn build(site: &BuildSite<'_>) -> Result<Edited, BuildError> {
             Outcome::Refused(text) => return Err(FinishError::Refused(text).into()),
             Outcome::NeedsWholeBuild(why) => return Ok(Edited::NeedsWholeBuild(why)),
             Outcome::Lacks(names) => {
-                reason = format!("app.py imports {names} in a way that the base cannot foresee");
                 modules = base.modules;
                 modules.extend(names.split(' ').map(str::to_owned));
-                kept = Err(Unusable::Lacks(names));
+                kept = Err(Unusable::Lacks(names.clone()));
+                lacked = names;
             }
         }
     }
-    Ok(Edited::NeedsWholeBuild(reason))
+    Ok(Edited::NeedsWholeBuild(format!("the sources import {lacked} in a way that a base cannot foresee")))
 }
 
 /// Makes and keeps a base that imports what the sources import now, and `modules`.
@@ -79,18 +80,26 @@ async fn made(
     modules: Vec<String>,
     why: &Unusable,
 ) -> Result<Base, BuildError> {
-    tracing::info!(
-        target: "windlass::build",
-        "building a base of Python, the SDK and the packages ({why}); later edits only exchange the sources. Calls are slower than those of \
-         `windlass build`, because each fresh instance imports app.py"
-    );
+    match why {
+        Unusable::Absent => tracing::info!(
+            target: "windlass::build",
+            "building a base of Python, the SDK and the packages, once: edits then only exchange the sources. Each fresh instance imports \
+             app.py, so calls are slower than those of what `windlass build` makes"
+        ),
+        why => tracing::info!(target: "windlass::build", "building the base again: {why}"),
+    }
     let folder = site.facts.folder.join(python::base_folder());
     let written = std::fs::create_dir_all(&folder).and_then(|()| {
         python::base_files(script, &modules).iter().try_for_each(|(name, text)| std::fs::write(folder.join(name), text))
     });
     written.map_err(|error| site.at_work(error))?;
-    let base = Base { component: site.component(&python::base_plan(site.facts)).await?, modules };
-    base::keep(site.work, key, &base).map_err(|error| site.at_work(error))?;
+    let plan = python::base_plan(site.facts);
+    let base = Base { component: site.component(&plan).await?, modules };
+    let kept = base::keep(site.work, key, &base).and_then(|()| match &plan.output {
+        BuildOutput::File(output) => std::fs::remove_file(site.facts.folder.join(output)),
+        BuildOutput::ReportedByCargo | BuildOutput::Joined(_) => Ok(()),
+    });
+    kept.map_err(|error| site.at_work(error))?;
     Ok(base)
 }
 
@@ -173,6 +182,14 @@ mod tests {
         let why = "this needs a whole build: app.py calls open('/0/a.txt') when it is imported";
         let is_whole = |why: &str| why == "app.py calls open('/0/a.txt') when it is imported";
         assert!(matches!(outcome_of(why), Outcome::NeedsWholeBuild(why) if is_whole(&why)));
+    }
+
+    #[test]
+    fn the_sdk_reports_as_it_is_read_here() {
+        let sdk = include_str!("../../../sdk/python/windlass/_script.py");
+        for (name, text) in [("_LACKS", LACKS), ("_WHOLE", WHOLE), ("_LINE_END", LINE_END)] {
+            assert!(sdk.contains(&format!("\n{name} = \"{text}\"\n")), "{name}");
+        }
     }
 
     #[test]

@@ -1,8 +1,8 @@
 """The plugin that `windlass dev` builds: an interpreter that imports the author's sources from the component's script.
 
-A build of a component takes most of a minute on a slow machine, and nearly all of it is for what no edit changes: the interpreter, this
-package, and the packages of others. So `windlass dev` makes a *base* of these once, whose application is this module, and puts the
-sources behind it, as JSON, in the component's last section (`script` in wit/). An instance imports `app` from there at its first call.
+The build of a component takes 20 seconds, nearly all of it for what no edit changes: the interpreter, this package, and those of others.
+So `windlass dev` makes a *base* of these once, whose application is this module, and puts the sources behind it, as JSON, in the
+component's last section (`script` in wit/). An instance imports `app` from there at its first call.
 
 The plugin must behave as the one that `windlass build` makes, whose `app` is imported at the end of the build. So while it is imported
 there is no host, the time is that of the base, and random numbers are always the same. What only a build has (files, and modules that
