@@ -1,6 +1,7 @@
 //! The base of a Python plugin: a component with the interpreter, the SDK and the packages, which a script completes.
 //! Making one takes long, so a folder's latest base is kept in its working directory.
 
+use std::fmt::Write as _;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -26,7 +27,7 @@ pub(crate) struct Base {
     pub modules: Vec<String>,
 }
 
-/// What is kept beside a base.
+/// The record that is kept beside a base.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 struct BaseRecord {
     key: String,
@@ -106,7 +107,11 @@ fn digest(bytes: &[u8]) -> String {
 }
 
 fn hexadecimal(hash: Sha256) -> String {
-    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    hash.finalize().iter().fold(String::new(), |mut text, byte| {
+        // Writing to a `String` cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 #[cfg(test)]

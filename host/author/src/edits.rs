@@ -103,7 +103,7 @@ async fn made(
     Ok(base)
 }
 
-/// What became of a script.
+/// The result of joining a base with a script.
 #[derive(Debug)]
 enum Outcome {
     Finished(Finished),
