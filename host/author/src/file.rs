@@ -137,6 +137,15 @@ impl PluginKind {
             Self::Composer => "customizing-composer-plugin",
         }
     }
+
+    /// The same world for an interpreter that is joined with a script.
+    #[must_use]
+    pub fn scripted_world(self) -> &'static str {
+        match self {
+            Self::Reconciler => "scripted-reconciler-plugin",
+            Self::Composer => "scripted-composer-plugin",
+        }
+    }
 }
 
 /// A build command provided by the author.

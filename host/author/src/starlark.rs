@@ -98,13 +98,11 @@ pub(crate) fn refusal(error: &LoadError, name: &str, path: &Path) -> String {
 /// the host stops the interpreter, nothing is logged. In both cases the host's message ends with functions of the
 /// interpreter, which the author does not know.
 fn described(message: &str) -> String {
-    let logged = message.split_once("; it had logged: ").map(|(_, logged)| logged);
-    let problem = logged.unwrap_or(message);
-    let problem = problem.rsplit_once("; in function ").map_or(problem, |(problem, _)| problem);
-    match logged {
-        Some(_) => problem.to_owned(),
-        None => format!("{SCRIPT}: while the script was read or asked for its manifest, {problem}"),
+    if let Some(logged) = finish::logged(message) {
+        return logged.to_owned();
     }
+    let problem = message.rsplit_once("; in function ").map_or(message, |(problem, _)| problem);
+    format!("{SCRIPT}: while the script was read or asked for its manifest, {problem}")
 }
 
 /// The position in the script that a problem is about. This is the first field that the problem names in backticks.

@@ -13,6 +13,7 @@ use tokio::process::Command;
 use super::facts::upwards;
 use super::language::RUST_TARGET;
 use super::plan::{BuildNeed, Tool, VersionQuery};
+use super::sources::identity;
 use super::starlark;
 use super::versions::ToolVersion;
 
@@ -74,7 +75,14 @@ impl ToolPaths {
         self.directories.iter().map(|directory| directory.join(program)).find(|path| is_program(path))
     }
 
-    /// Runs the program and returns its output. If the program fails, the error is what it printed.
+    /// A text that changes when another program takes the place of `tool`, without running it. `None` if there is none.
+    pub(crate) fn identity(&self, tool: &Tool) -> Option<String> {
+        let program = tool.ways.iter().find_map(|way| self.find(way.first()?))?;
+        let program = program.canonicalize().ok()?;
+        Some(format!("{} {:?}", program.display(), identity(&std::fs::metadata(&program).ok()?)))
+    }
+
+    /// Runs the program and returns its output. If it fails, the error is its message.
     async fn ask(&self, program: &Path, arguments: &[&str]) -> Result<String, String> {
         let mut command = Command::new(program);
         // Do without backtraces: rustup's would fill the kept output, and does not help an author.

@@ -66,7 +66,13 @@ impl BuildArgs {
                 return Ok(ExitCode::from(FAILED));
             }
         };
-        let wish = BuildRequest { folder: self.folder, out: self.out, verbose: self.verbose, traceable: false };
+        let wish = BuildRequest {
+            folder: self.folder,
+            out: self.out,
+            verbose: self.verbose,
+            traceable: false,
+            for_edits: false,
+        };
         match build::build(&wish, &sandbox).await {
             Ok(built) => {
                 let text = summary(&built, &wish.folder);

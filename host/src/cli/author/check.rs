@@ -165,7 +165,7 @@ impl CheckArgs {
             return self.with_manifests(named.clone(), folder);
         }
         let sandbox = crate::cli::author::build::sandbox_within(self.limits()?, self.cache_dir.clone(), None)?;
-        let wish = BuildRequest { folder: named.clone(), out: None, verbose: false, traceable: true };
+        let wish = BuildRequest { folder: named.clone(), out: None, verbose: false, traceable: true, for_edits: false };
         let built = build::build(&wish, &sandbox).await?;
         self.with_manifests(built.path, named.clone())
     }
