@@ -28,6 +28,7 @@ pub(crate) struct PluginMapper {
 impl MapChanges for PluginMapper {
     fn map(&self, batch: ChangeBatch) -> BoxFuture<'static, Result<Vec<Vec<Target>>, String>> {
         let mapper = self.clone();
+        let batch = ChangeBatch { controller: self.dispatch.callee.requested_as.clone(), ..batch };
         async move { mapper.call(batch).await }.boxed()
     }
 

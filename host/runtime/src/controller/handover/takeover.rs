@@ -69,6 +69,10 @@ impl Controller {
     /// Whether only the swap is left to wait for. If no other generation is at work, it simply begins when it can.
     pub(crate) fn is_ready(&self) -> bool {
         let Some(takeover) = &self.takeover else { return true };
+        if self.stands_for_kinds() {
+            // Otherwise, the controllers of its kinds are yet to be made.
+            return self.has_no_kinds();
+        }
         !self.handover.is_at_work() || takeover.lock().ready.is_some()
     }
 
@@ -83,7 +87,7 @@ impl Controller {
             return None;
         }
         let (state, reason) = self.report.last();
-        let name = &self.declared().name;
+        let name = self.name();
         Some(match (state, reason) {
             (_, Some(reason)) => format!("the controller {name} waits: {reason}"),
             _ => format!("the controller {name} waits for the first lists of what it watches"),
@@ -104,7 +108,7 @@ impl Controller {
         if is_other {
             self.handover.is_replaced();
             tracing::info!(
-                plugin = %self.parts.plugin.name(), controller = self.declared().name,
+                plugin = %self.parts.plugin.name(), controller = self.name(),
                 "its primaries are others from now on: it starts anew"
             );
         }
