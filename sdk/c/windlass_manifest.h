@@ -179,6 +179,11 @@ typedef struct windlass_watch {
     bool ignore_deletions;
     // Whether to send even a write that would provably change nothing, for webhooks that must run at each write.
     bool without_no_op_skip;
+    // A JSON pointer to a list of kinds in the configuration, each with `apiVersion` and `kind`. It takes the place of `api_version` and
+    // `kind`, and needs WINDLASS_KEEP_METADATA. Not for kinds that a controller owns, nor for composers.
+    const char *kinds_from;
+    // The rights to change objects of these kinds: `create`, `update`, `patch`, `delete`, `deletecollection`. Only with `kinds_from`.
+    const char *const *verbs;
 } windlass_watch;
 
 // How a changed object maps to the primaries that run.

@@ -9,7 +9,9 @@ use sha2::{Digest as _, Sha256};
 
 use crate::bundle;
 use crate::facts::Facts;
+use crate::file::Language;
 use crate::language::PACKAGES;
+use crate::language::interface;
 use crate::sources::identity;
 
 const COMPONENT: &str = "base.wasm";
@@ -82,7 +84,7 @@ pub(crate) fn key(facts: &Facts, tool: &str) -> std::io::Result<String> {
     for part in [FORM, env!("CARGO_PKG_VERSION"), facts.kind().scripted_world(), tool] {
         add(part.as_bytes());
     }
-    for (name, text) in windlass_componentize::wit() {
+    for (name, text) in interface(Language::Python).files() {
         add(name.as_bytes());
         add(text.as_bytes());
     }

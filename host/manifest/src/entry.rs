@@ -70,6 +70,9 @@ fn check_reconciler(controller: &Controller, path: &str, problems: &mut Vec<Stri
 }
 
 fn check_composer(controller: &Controller, path: &str, problems: &mut Vec<String>) {
+    if let Some(pointer) = controller.all_watches().find_map(|watch| watch.kinds_from.as_deref()) {
+        problems.push(format!("{path}: only reconcilers may take kinds from the configuration, here at `{pointer}`"));
+    }
     let mut seen = HashSet::<ObjectKind>::new();
     for (index, watch) in controller.owns.iter().enumerate() {
         let path = format!("{path}.owns[{index}]");

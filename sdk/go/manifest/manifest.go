@@ -57,12 +57,29 @@ type Controller struct {
 	Options *Options `json:"options,omitempty"`
 }
 
+// Verb is a way to change objects of kinds that the configuration names: see Watch.Verbs.
+type Verb string
+
+// The verbs.
+const (
+	VerbCreate           Verb = "create"
+	VerbUpdate           Verb = "update"
+	VerbPatch            Verb = "patch"
+	VerbDelete           Verb = "delete"
+	VerbDeleteCollection Verb = "deletecollection"
+)
+
 // Watch selects objects of one kind that the host keeps in its cache for the plugin.
 type Watch struct {
 	// Name is a DNS label that no other watch of the controller has. Only ToMapped and ToRelated need it.
 	Name       string `json:"name,omitempty"`
-	APIVersion string `json:"apiVersion"`
-	Kind       string `json:"kind"`
+	APIVersion string `json:"apiVersion,omitempty"`
+	Kind       string `json:"kind,omitempty"`
+	// KindsFrom is a JSON pointer to a list of kinds in the configuration, each with apiVersion and kind. It takes the place
+	// of APIVersion and Kind, and needs the Projection MetadataOnly(). Not for Controller.Owns, nor for composers.
+	KindsFrom string `json:"kindsFrom,omitempty"`
+	// Verbs ask for the rights to change objects of these kinds. Only with KindsFrom: see Manifest.Permissions.
+	Verbs []Verb `json:"verbs,omitempty"`
 	// Namespaces restricts the objects to these namespaces; empty: all.
 	Namespaces []string `json:"namespaces,omitempty"`
 	// LabelSelector and FieldSelector are in Kubernetes' syntax.

@@ -42,14 +42,31 @@ export interface Controller {
   options?: Options;
 }
 
-/** Objects of one kind that the host keeps in its cache for the plugin. */
-export interface Watch {
-  /** A DNS label that no other watch of the controller has. */
-  name?: string;
+/** Objects that the host keeps in its cache for the plugin: of one kind, or of the kinds that the configuration names. */
+export type Watch = WatchedObjects & (NamedKind | ConfiguredKinds);
+
+/** The kind of the watched objects. */
+export interface NamedKind {
   /** Group and version, such as `apps/v1`; the core group is left out, as in `v1`. */
   apiVersion: string;
   /** The kind, such as `Deployment`. */
   kind: string;
+}
+
+/** The kinds of the watched objects are in the configuration. For reconcilers. */
+export interface ConfiguredKinds {
+  /** A JSON pointer to a list of kinds in the configuration, each with `apiVersion` and `kind`. */
+  kindsFrom: string;
+  /** All that the cache can keep of kinds that the plugin does not know. */
+  projection: { type: 'metadata' };
+  /** The rights to change objects of these kinds. */
+  verbs?: Array<'create' | 'update' | 'patch' | 'delete' | 'deletecollection'>;
+}
+
+/** Which objects are watched, and what the cache keeps of them. */
+export interface WatchedObjects {
+  /** A DNS label that no other watch of the controller has. */
+  name?: string;
   /** Only objects in these namespaces. Left out or empty: all namespaces, and objects without one. */
   namespaces?: string[];
   /** Only objects with these labels, in Kubernetes' syntax, such as `app=web,tier in (front,back)`. */
@@ -77,20 +94,20 @@ export interface Watch {
 }
 
 /** Children of one kind. */
-export interface OwnedWatch extends Watch {
+export interface OwnedWatch extends WatchedObjects, NamedKind {
   /** `false`: ignores the beginning and the end of a child's deletion. */
   deleted?: boolean;
   /** How a composer's children of this kind are updated. */
   updateStrategy?: 'inPlace' | 'recreate' | 'onDelete';
 }
 
-/** Other objects of one kind. */
-export interface MappedWatch extends Watch {
+/** Other objects. */
+export type MappedWatch = Watch & {
   /** `false`: ignores the beginning and the end of an object's deletion. */
   deleted?: boolean;
   /** How a changed object maps to the primaries that run. On an update, both the old and the new object count. */
   mapping: Mapping;
-}
+};
 
 /** A condition on an annotation, which is a text, or on the values at a JSON pointer, of which one must match. */
 export type WhereTest =

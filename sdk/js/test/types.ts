@@ -37,6 +37,7 @@ const manifest: Manifest = {
       { apiVersion: 'v1', kind: 'Node', mapping: { type: 'reference', name: '/spec/shop' } },
       { apiVersion: 'v1', kind: 'Event', mapping: { type: 'anyOwner' } },
       { name: 'claims', apiVersion: 'v1', kind: 'PersistentVolumeClaim', mapping: { type: 'mapper' } },
+      { kindsFrom: '/kinds', verbs: ['delete'], projection: { type: 'metadata' }, mapping: { type: 'all' } },
       { name: 'settings', apiVersion: 'v1', kind: 'ConfigMap', mapping: { type: 'customize' } },
     ],
     options: { status: false },
@@ -117,6 +118,13 @@ export const unknownMapping: Manifest = {
     // @ts-expect-error A mapping has no such type.
     watches: [{ apiVersion: 'v1', kind: 'Secret', mapping: { type: 'same' } }],
   }],
+};
+
+export const wholeObjects: Manifest = {
+  name: 'a',
+  version: '0.1.0',
+  // @ts-expect-error Of kinds that the configuration names, the cache keeps only metadata.
+  controllers: [{ name: 'a', primary: { kindsFrom: '/kinds' } }],
 };
 
 export const ignoredPrimary: Manifest = {

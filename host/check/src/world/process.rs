@@ -57,7 +57,8 @@ impl Process {
         let connection = Connection::in_process(wire, &SERVER.parse().expect("a URL"));
         let usual = Settings::in_process();
         let leases = LeaseSettings { mode, timing: timing(), warm_standby: true, ..usual.leases };
-        let settings = Settings { features: self.subject.features, leases, ..usual };
+        let config_dir = Some(self.subject.configs);
+        let settings = Settings { features: self.subject.features, config_dir, leases, ..usual };
         if let Err(error) = run_loaded(connection, settings, &[newest], stop).await {
             self.record.note(Happening::Warning(error.to_string()));
         }

@@ -87,7 +87,7 @@ pub fn asked(manifest: &Manifest, names: &ClusterNames) -> Result<Allowance, Rig
             Rule {
                 groups: vec![access.kind.group().to_owned()],
                 resources: vec![resource_name("", &plural, access.subresource.unwrap_or_default())],
-                verbs: access.verbs.iter().map(|&verb| verb.to_owned()).collect(),
+                verbs: access.verbs.iter().map(|verb| (*verb).to_owned()).collect(),
                 namespaces: if namespaced { access.namespaces } else { vec![] },
                 names: vec![],
                 cluster: !namespaced,

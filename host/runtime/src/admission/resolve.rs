@@ -49,6 +49,8 @@ pub(crate) struct Watched {
 /// A controller whose kinds are all served.
 #[derive(Debug)]
 pub(crate) struct Resolved {
+    /// The controller as the manifest declares it, with the kinds that the configuration names.
+    pub(crate) declared: Arc<Controller>,
     pub(crate) primary: PrimaryKind,
     pub(crate) watches: Vec<Watched>,
     /// The rights that the manifest asks for in this controller's calls.
@@ -61,7 +63,7 @@ pub(crate) struct Resolved {
 pub(crate) async fn resolve(
     discovery: &Discovery,
     manifest: &Manifest,
-    controller: &Controller,
+    controller: &Arc<Controller>,
     only: Option<&str>,
 ) -> Result<Resolved, ResolveError> {
     let resource = discovery.resolve(&controller.primary.object_kind()).await?;
@@ -83,7 +85,7 @@ pub(crate) async fn resolve(
         keep_deleted(&mut watches[0].specs, &finalizer);
     }
     let asked = asked(discovery, manifest, controller, only).await?;
-    Ok(Resolved { primary, watches, asked, finalizer_grants })
+    Ok(Resolved { declared: controller.clone(), primary, watches, asked, finalizer_grants })
 }
 
 /// Makes the caches keep primaries that are being deleted and carry `finalizer`, even if the watch's conditions exclude

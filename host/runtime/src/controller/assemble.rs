@@ -11,6 +11,7 @@ use windlass_core::queue::{MaxOf, Queue};
 use windlass_core::rights::principal::{Principal, Role};
 use windlass_core::write::gate::Gate;
 use windlass_kube::{ApiPort, CacheTrust, Expecting, Followed, Readable, Reader, Runs, Subscription};
+use windlass_manifest::Controller as Declared;
 use windlass_wasm::CallLimits;
 
 use super::Controller;
@@ -40,7 +41,9 @@ impl Controller {
         phases: &Phases,
         backlog: Arc<Backlog>,
     ) -> Dispatch {
-        let Watching { primary, primaries, readable, declared, finalizer_grants, live, impersonate, .. } = watching;
+        let Watching {
+            controller, primary, primaries, readable, declared, finalizer_grants, live, impersonate, ..
+        } = watching;
         let options = &self.declared().options;
         let queue = self.queue(options.backoff.limiter(), inherited);
         let gate = self.gate(&readable, &queue, inherited);
@@ -79,7 +82,7 @@ impl Controller {
             middleware.around(callee(&self.parts.plugin, recorder, self.declared(), primaries.clone(), declared));
         let followed = followed(&readable, subscriptions, &primaries);
         let trust = self.parts.host.informers.trust(subscriptions.iter().map(|(subscription, _)| subscription));
-        let ports = self.ports(readable, followed, trust.clone(), gate.as_ref(), &lane);
+        let ports = self.ports(&controller, readable, followed, trust.clone(), gate.as_ref(), &lane);
         Dispatch {
             keys: ControllerKeys {
                 primary,
@@ -92,7 +95,8 @@ impl Controller {
             },
             callee: ControllerCallee {
                 plugin,
-                controller: self.declared().name.as_str().into(),
+                controller: self.name().into(),
+                requested_as: self.declared().name.as_str().into(),
                 principal,
                 ports,
                 config: self.parts.configured.clone(),
@@ -173,6 +177,7 @@ impl Controller {
     /// The plugin's ports to the outside, within its budgets, with everything counted.
     fn ports(
         &self,
+        controller: &Declared,
         readable: Vec<Readable>,
         followed: Vec<Followed>,
         trust: CacheTrust,
@@ -182,7 +187,7 @@ impl Controller {
         let guards = &self.parts.host.guards;
         let writer = self.parts.host.writer.of_controller(followed).within(guards.writes(self.parts.plugin.name()));
         let status = self.handover.status().clone();
-        let writer = writer.always_sending(self.declared().always_sent()).trusting(trust);
+        let writer = writer.always_sending(controller.always_sent()).trusting(trust);
         let (loops, shown) = (lane.listener(status.clone()), status.clone());
         let mut writer =
             writer.reporting_to(Arc::new(move |call: &CallContext, object: &ObjectRef, version: Option<&Version>| {

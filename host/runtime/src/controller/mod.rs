@@ -5,6 +5,8 @@ mod admit;
 mod assemble;
 mod callee;
 mod handover;
+pub(crate) mod kinds;
+mod prepared;
 mod reporter;
 mod resync;
 pub(crate) mod running;
@@ -33,6 +35,7 @@ use windlass_wasm::Plugin;
 pub(crate) use self::handover::kept::Handover;
 use self::handover::kept::{ActiveRound, InheritedRound};
 use self::handover::takeover::Takeover;
+use self::kinds::ControllerIdentity;
 use self::reporter::GenerationReport;
 use self::watching::{KindLoss, Watching};
 use crate::admission::Admitted;
@@ -49,8 +52,6 @@ use crate::suspension::Suspension;
 /// Whether the plugin's definitions are installed as it needs them.
 pub(crate) type Ready = watch::Receiver<bool>;
 
-/// How long a controller may wait before its status shows that it waits.
-const SHOWN_WAITING_AFTER: Duration = Duration::from_secs(5);
 /// The first pause before the kinds of a controller are resolved again. It doubles.
 const RESOLVE_BACKOFF_MIN: Duration = Duration::from_millis(500);
 
@@ -77,8 +78,7 @@ pub(crate) struct GenerationParts {
 #[derive(Clone)]
 pub(crate) struct Controller {
     parts: GenerationParts,
-    /// The index of the controller in the manifest.
-    index: usize,
+    identity: ControllerIdentity,
     handover: Arc<Handover>,
     /// The status of this generation.
     report: Arc<GenerationReport>,
@@ -112,11 +112,11 @@ enum RoundEnd {
 }
 
 impl Controller {
-    /// The `index`th controller of a generation. It does nothing yet.
-    pub(crate) fn new(parts: GenerationParts, handover: Arc<Handover>, index: usize) -> Self {
+    /// A controller of a generation. It does nothing yet.
+    pub(crate) fn new(parts: GenerationParts, handover: Arc<Handover>, identity: ControllerIdentity) -> Self {
         let (ready, term) = (watch::channel(true).1, PluginTerm::unshared(&CancellationToken::new()));
         let (report, changed, workers, takeover) = (Arc::default(), Arc::default(), tracker(), None);
-        Self { parts, index, handover, report, ready, term, workers, changed, takeover }
+        Self { parts, identity, handover, report, ready, term, workers, changed, takeover }
     }
 
     /// The same controller for one term, which begins when the plugin's definitions are `ready`. `changed` is notified
@@ -142,9 +142,9 @@ impl Controller {
         Self { report, ready, term, workers: tracker(), changed, takeover, ..self.clone() }
     }
 
-    /// Its name in the manifest.
+    /// Its name in logs, metrics and status.
     pub(crate) fn name(&self) -> &str {
-        &self.declared().name
+        &self.identity.name
     }
 
     pub(crate) fn plugin_name(&self) -> &str {
@@ -161,43 +161,6 @@ impl Controller {
         self.show_unsuspended();
     }
 
-    /// Waits until the definitions are installed and the configuration is valid. `false` if the controller must stop.
-    async fn prepared(&self, stop: &CancellationToken) -> bool {
-        let (mut ready, mut configured) = (self.ready.clone(), self.parts.configured.clone());
-        let both = async {
-            let definitions = "for its definitions to be granted and installed: the log says what prevents it";
-            let configuration = "for a valid configuration: the log says what is wrong";
-            self.shown(definitions, ready.wait_for(|ready| *ready)).await
-                && self.shown(configuration, configured.wait_for(Option::is_some)).await
-        };
-        tokio::select! {
-            biased;
-            () = stop.cancelled() => false,
-            come = both => {
-                if !come {
-                    // The sender has ended without a value: this generation is about to be stopped too.
-                    stop.cancelled().await;
-                }
-                come
-            }
-        }
-    }
-
-    /// Waits for `needed`. If that takes long, shows that it waits, as an operator may have to act. `false` if `needed`
-    /// can never be had.
-    async fn shown<T, E>(&self, why: &str, needed: impl Future<Output = Result<T, E>>) -> bool {
-        let mut needed = pin!(needed);
-        if let Ok(come) = tokio::time::timeout(SHOWN_WAITING_AFTER, needed.as_mut()).await {
-            return come.is_ok();
-        }
-        self.report_state(ControllerState::Waiting, Some(why.to_owned()));
-        let come = needed.await.is_ok();
-        if come {
-            self.report_state(ControllerState::Starting, None);
-        }
-        come
-    }
-
     /// Runs until the host stops, and then until the running calls have ended. Restarts after panics.
     pub(crate) async fn run(&self, phases: &Phases) -> ControllerEnd {
         let calls = || self.workers.wait();
@@ -209,6 +172,11 @@ impl Controller {
         if !self.prepared(stop).await {
             return ControllerEnd::Clean;
         }
+        if self.stands_for_kinds() {
+            self.say_no_kinds();
+            stop.cancelled().await;
+            return ControllerEnd::Clean;
+        }
         loop {
             let Some(excesses) = stop.run_until_cancelled(self.unsuspended()).await else {
                 return ControllerEnd::Clean;
@@ -218,6 +186,11 @@ impl Controller {
                 Some(Some(admitted)) => admitted,
                 Some(None) => {
                     self.report_state(ControllerState::Stopped, Some("see the log".to_owned()));
+                    if self.identity.kind.is_some() {
+                        // The plugin goes on, because its configuration may name another kind one day.
+                        stop.cancelled().await;
+                        return ControllerEnd::Clean;
+                    }
                     return ControllerEnd::Impossible;
                 }
                 None => return ControllerEnd::Clean,
@@ -237,7 +210,7 @@ impl Controller {
             let kind = match round {
                 RoundEnd::Ended(end) => return end,
                 RoundEnd::Lost(KindLoss::NotServed(kind) | KindLoss::Redefined(kind)) => kind,
-                RoundEnd::Lost(KindLoss::OverBudget(_) | KindLoss::Revoked(_)) => continue,
+                RoundEnd::Lost(KindLoss::OverBudget(_) | KindLoss::Revoked(_) | KindLoss::OtherKinds) => continue,
             };
             // The server's discovery takes a moment to drop a kind that has gone.
             stop.run_until_cancelled(tokio::time::sleep(jittered(RESOLVE_BACKOFF_MIN))).await;
@@ -390,8 +363,9 @@ impl Controller {
         }
     }
 
+    /// The controller as the manifest declares it. Kinds that the configuration names are not filled in.
     fn declared(&self) -> &Declared {
-        &self.parts.plugin.manifest().controllers[self.index]
+        &self.parts.plugin.manifest().controllers[self.identity.index]
     }
 }
 

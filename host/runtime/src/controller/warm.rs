@@ -102,6 +102,9 @@ impl Controller {
 
     /// Keeps the caches that the plugin would need filled while another replica runs it. Never completes.
     pub(crate) async fn keep_warm(&self) {
+        if self.stands_for_kinds() {
+            return std::future::pending().await;
+        }
         loop {
             let excesses = self.parts.suspension.over(|_| self.show_not_warm()).await;
             let definitions = self.parts.host.kinds.snapshot();
@@ -130,7 +133,7 @@ impl Controller {
                 () = drained => continue,
             };
             if let KindLoss::OverBudget(excess) = &loss {
-                let (plugin, controller) = (self.parts.plugin.name(), &self.declared().name);
+                let (plugin, controller) = (self.parts.plugin.name(), self.name());
                 tracing::warn!(
                     %plugin, controller, error = %excess,
                     "the caches of a plugin that another replica runs are not kept for now: they are too large"

@@ -39,6 +39,7 @@ type MeteredAnswer<T> = (Result<T, String>, Duration);
 
 impl MapChanges for PluginMapper {
     fn matches(&self, batch: ChangeBatch) -> BoxFuture<'static, Result<Vec<bool>, String>> {
+        let batch = self.as_requested(batch);
         let (mapper, plugin, changes) = (self.clone(), self.plugin.clone(), batch.changes.len());
         let call = |parts: CallParts| {
             async move {
@@ -51,6 +52,7 @@ impl MapChanges for PluginMapper {
     }
 
     fn map(&self, batch: ChangeBatch) -> BoxFuture<'static, Result<Vec<Vec<Target>>, String>> {
+        let batch = self.as_requested(batch);
         let (mapper, plugin, changes) = (self.clone(), self.plugin.clone(), batch.changes.len());
         let call = |parts: CallParts| {
             async move {
@@ -78,6 +80,11 @@ impl MapChanges for PluginMapper {
 impl PluginMapper {
     pub(crate) fn new(plugin: Arc<Plugin>, dispatch: Arc<Dispatch>) -> Self {
         Self { plugin, dispatch, turn: Arc::default() }
+    }
+
+    /// The batch with the controller's name in the manifest, which the plugin knows.
+    fn as_requested(&self, batch: ChangeBatch) -> ChangeBatch {
+        ChangeBatch { controller: self.dispatch.callee.requested_as.clone(), ..batch }
     }
 
     /// Makes a `call` about this many `changes`. `part` is the part of the plugin's code, as the metric of failures

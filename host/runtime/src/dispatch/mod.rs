@@ -93,8 +93,10 @@ pub(crate) struct Dispatch {
 pub(crate) struct ControllerCallee {
     /// The plugin's instances behind the middleware.
     pub(crate) plugin: Box<dyn Reconcile>,
-    /// The controller's name in the manifest.
+    /// The controller's name, which differs from the manifest's if the configuration names the kind.
     pub(crate) controller: Arc<str>,
+    /// Its name in the manifest, which the plugin knows.
+    pub(crate) requested_as: Arc<str>,
     pub(crate) principal: Arc<Principal>,
     pub(crate) ports: Ports,
     /// The operator's configuration of the plugin, a JSON object.
@@ -343,7 +345,7 @@ impl Dispatch {
 
     fn request(&self, key: &ObjectKey, primary: Option<&Object>, trace_id: &str) -> Request {
         Request {
-            controller: self.callee.controller.clone(),
+            controller: self.callee.requested_as.clone(),
             key: key.clone(),
             uid: primary.map(|object| object.header.uid.text()).or_else(|| self.keys.memory().uid_of_gone(key)),
             object: primary.map(Object::text),

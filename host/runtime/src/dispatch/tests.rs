@@ -183,6 +183,7 @@ impl Stage {
             callee: ControllerCallee {
                 plugin: Box::new(BreakerRecord::new(played, circuit.clone(), status.clone(), ports.events.clone())),
                 controller: "a".into(),
+                requested_as: "a".into(),
                 principal: Arc::new(principal),
                 ports,
                 config: watch::channel(None).1,

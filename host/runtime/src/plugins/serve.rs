@@ -2,29 +2,30 @@
 //! end before the lease is released. In between, it stands by. [`swap`](super::swap) replaces one generation by the
 //! next within a term.
 
+mod generation;
+
 use std::collections::{BTreeMap, HashSet};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use futures::future::join_all;
 use tokio::sync::{Mutex, watch};
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::sync::CancellationToken;
 use windlass_core::budget::fair::CpuShare;
 use windlass_core::rights::fence::Fenced;
-use windlass_kube::{Budget, LiveReader};
+use windlass_kube::LiveReader;
 use windlass_wasm::Plugin;
 
+pub(crate) use self::generation::Generation;
 use super::prepare;
 use super::supplies::Supplies;
 use super::swap::Swaps;
-use crate::controller::{Controller, GenerationParts, Handover, Ready};
+use crate::controller::{Controller, Handover, Ready};
 use crate::dispatch::call_record::CallRecord;
 use crate::host::Host;
 use crate::leadership::{PluginLease, PluginTerm};
-use crate::observe::status::ControllerStatus;
 use crate::phases::{ControllerEnd, Phases, kept_up};
 use crate::plugins::reports::{Reports, Swapped};
-use crate::suspension::Suspension;
 
 /// The weight of each plugin's share of the permits.
 pub(super) const EQUAL_WEIGHT: NonZeroU32 = NonZeroU32::MIN;
@@ -49,15 +50,6 @@ pub(crate) struct Serving {
     pub(crate) phases: Phases,
     /// Installs definitions. A test's function may panic.
     pub(crate) install: Install,
-}
-
-/// One generation, ready to run.
-pub(crate) struct Generation {
-    pub(crate) plugin: Arc<Plugin>,
-    pub(crate) controllers: Vec<Controller>,
-    pub(crate) record: Arc<CallRecord>,
-    /// When dropped, the plugin's configuration is no longer followed.
-    _following: DropGuard,
 }
 
 /// The state that lasts as long as the plugin is served.
@@ -177,6 +169,11 @@ impl Serving {
                     self.take_up(&mut current, past);
                     continue;
                 }
+                () = current.kinds_change() => {
+                    self.follow_kinds(past, &mut current);
+                    self.show_controllers(&current);
+                    continue;
+                }
                 term = self.stand_by(&current) => term,
             };
             let end;
@@ -242,57 +239,12 @@ impl Serving {
         }
     }
 
-    /// A generation of `plugin`, whose controllers keep the state of earlier ones.
-    pub(crate) fn generation(&self, plugin: Arc<Plugin>, past: &mut ServingState) -> Option<Generation> {
-        self.generation_of(plugin, CallRecord::new(), past)
-    }
-
-    pub(super) fn generation_of(
-        &self,
-        plugin: Arc<Plugin>,
-        record: Arc<CallRecord>,
-        past: &mut ServingState,
-    ) -> Option<Generation> {
-        let over = CancellationToken::new();
-        let configured = prepare::configure(&self.host, &self.supplies, &plugin, &over)?;
-        let budget = Budget::new(self.supplies.plugin_cache);
-        let parts = GenerationParts {
-            host: self.host.clone(),
-            plugin: plugin.clone(),
-            share: self.share.clone(),
-            suspension: Suspension::new(&budget),
-            budget,
-            live: self.live.clone(),
-            record: record.clone(),
-            configured,
-        };
-        let declared = plugin.manifest().controllers.iter().enumerate();
-        // A controller that was removed and comes back must wait for its earlier calls.
-        past.handover.retain(|name, handover| {
-            let is_in_use = handover.is_in_use();
-            if !is_in_use && !declared.clone().any(|(_, declared)| declared.name == *name) {
-                self.host.metrics.forget_controller(plugin.name(), name);
-            }
-            is_in_use
-        });
-        let controllers = declared.map(|(index, declared)| {
-            let handover = past.handover.entry(declared.name.clone()).or_insert_with(|| {
-                let metrics = self.host.metrics.controller(plugin.name(), &declared.name);
-                let workers = declared.options.workers;
-                Handover::new(ControllerStatus::unlisted(plugin.name(), &declared.name, workers, metrics))
-            });
-            Controller::new(parts.clone(), handover.clone(), index)
-        });
-        let controllers = controllers.collect();
-        Some(Generation { plugin, controllers, record, _following: over.drop_guard() })
-    }
-
     /// Records `generation` as the running one.
     pub(super) fn runs(&self, past: &mut ServingState, generation: &Generation) {
         past.at_work = Some((generation.plugin.clone(), generation.record.clone()));
         let status = self.host.status.plugin(generation.plugin.name());
+        self.show_controllers(generation);
         for controller in &generation.controllers {
-            status.list(controller.name(), controller.handover().status());
             status.caches_within(controller.budget());
             status.suspended_by(controller.suspension());
         }

@@ -4,6 +4,8 @@
 //! more keys, and the next one begins with its queue. Running calls end on the generation that they began on. From then
 //! on the new generation is on probation; if it fails, the previous one takes over again in the same way.
 
+mod started;
+
 use std::sync::Arc;
 
 use tokio::sync::Notify;
@@ -13,9 +15,10 @@ use tokio_util::sync::CancellationToken;
 use windlass_core::object::finalizer;
 use windlass_wasm::Plugin;
 
+use self::started::StartedGeneration;
 use super::serve::{Generation, Serving, ServingState};
 use super::swap_wait::{READY_REPORT_AFTER, SWAP_LOOK_INTERVAL, SwapWait};
-use crate::controller::{Controller, Ready};
+use crate::controller::Controller;
 use crate::dispatch::call_record::Judged;
 use crate::leadership::PluginTerm;
 use crate::phases::{ControllerEnd, Phases};
@@ -44,22 +47,6 @@ struct RunningGeneration {
     is_on_probation: bool,
 }
 
-/// The controllers of one generation, started.
-struct StartedGeneration {
-    controllers: Vec<Controller>,
-    /// Ends the controllers.
-    stop: CancellationToken,
-    /// Ends the installation of the definitions. Once it is cancelled, nothing installs them.
-    installing: CancellationToken,
-}
-
-impl Drop for StartedGeneration {
-    /// This also runs after a panic. Otherwise a waiting installation could replace the definitions of a later attempt.
-    fn drop(&mut self) {
-        self.installing.cancel();
-    }
-}
-
 /// A generation that is getting ready.
 struct NextGeneration {
     generation: Generation,
@@ -78,6 +65,8 @@ enum SwapEvent {
     Wanted,
     /// Something that the next generation waits for may have changed.
     Changed,
+    /// The configuration of a generation names other kinds.
+    OtherKinds,
     /// A generation that was held back may be tried.
     Resumed,
     /// A probation has ended.
@@ -117,7 +106,17 @@ impl<'a> Swaps<'a> {
         loop {
             match self.event(current, next.as_ref()).await {
                 SwapEvent::Ended(None) => return ControllerEnd::of_all(&ends),
-                SwapEvent::Ended(Some(end)) => ends.push(end),
+                SwapEvent::Ended(Some(end)) => {
+                    ends.push(end);
+                    self.forget_unused(&current.generation);
+                }
+                SwapEvent::OtherKinds => {
+                    self.follow_kinds(&mut current.generation, &mut current.begun);
+                    self.serving.show_controllers(&current.generation);
+                    if let Some(next) = &mut next {
+                        self.follow_kinds(&mut next.generation, &mut next.begun);
+                    }
+                }
                 SwapEvent::Wanted => {
                     let wanted = self.serving.wanted.borrow_and_update().clone();
                     self.want(&wanted, current, &mut next);
@@ -156,6 +155,8 @@ impl<'a> Swaps<'a> {
         tokio::select! {
             biased;
             ended = self.running.join_next() => SwapEvent::Ended(ended.map(|end| end.unwrap_or(ControllerEnd::Cut))),
+            () = current.generation.kinds_change(), if !over => SwapEvent::OtherKinds,
+            () = kinds_change(next), if !over => SwapEvent::OtherKinds,
             Ok(()) = wanted.changed(), if takes => SwapEvent::Wanted,
             judged = current.generation.record.judged(), if !over && current.is_on_probation => SwapEvent::Judged(judged),
             () = at_work(current, self.held_back), if !over && self.held_back.is_some() => SwapEvent::Resumed,
@@ -179,28 +180,7 @@ impl<'a> Swaps<'a> {
         Some(self.begin_with(generation, may_begin, &ready, stop, installing))
     }
 
-    fn begin_with(
-        &mut self,
-        generation: &Generation,
-        may_begin: Option<&CancellationToken>,
-        ready: &Ready,
-        stop: CancellationToken,
-        installing: CancellationToken,
-    ) -> StartedGeneration {
-        let under = |controller: &Controller| match may_begin {
-            None => controller.under(self.term, ready.clone(), &self.changed),
-            Some(may_begin) => controller.after(self.term, ready.clone(), may_begin, &self.changed),
-        };
-        let controllers: Vec<_> = generation.controllers.iter().map(under).collect();
-        let phases = self.phases.of_generation(stop.clone());
-        for controller in &controllers {
-            let (controller, phases) = (controller.clone(), phases.clone());
-            self.running.spawn(async move { controller.run(&phases).await });
-        }
-        StartedGeneration { controllers, stop, installing }
-    }
-
-    /// Handles the delivery of `wanted`, the generation that should run.
+    /// Handles that `wanted` should run.
     fn want(&mut self, wanted: &Arc<Plugin>, current: &mut RunningGeneration, next: &mut Option<NextGeneration>) {
         if next.as_ref().is_some_and(|next| next.generation.plugin.digest() == wanted.digest()) {
             return;
@@ -251,16 +231,15 @@ impl<'a> Swaps<'a> {
     /// Whether `next` can take over now. If not, reports why once that takes long.
     fn is_due(&self, next: &mut NextGeneration, current: &RunningGeneration) -> bool {
         let now = Instant::now();
-        let controllers = &next.begun.controllers;
         let waits = || {
-            let unsettled = current.begun.controllers.iter().find(|it| !it.is_settled());
-            let unsettled = unsettled
-                .map(|it| format!("calls of the previous generation still run for the controller {}", it.name()));
-            controllers.iter().find_map(Controller::waits_for).or(unsettled)
+            let unsettled = current.begun.controllers().find(|it| !it.is_settled());
+            let unsettled =
+                unsettled.map(|it| format!("calls of the one before it still run for the controller {}", it.name()));
+            next.begun.controllers().find_map(Controller::waits_for).or(unsettled)
         };
         let to_report = if let Some(why) = waits() {
             next.waiting.gets_ready(now, why)
-        } else if let Some(why) = stranded(&current.begun.controllers, controllers) {
+        } else if let Some(why) = stranded(&current.begun, &next.begun) {
             next.waiting.is_kept_back(now, why)
         } else {
             return true;
@@ -283,7 +262,7 @@ impl<'a> Swaps<'a> {
     fn swap(&mut self, current: &mut RunningGeneration, next: NextGeneration) {
         let NextGeneration { generation, begun, may_begin, waiting, .. } = next;
         self.serving.succeeds(self.past, &generation, &current.generation);
-        for controller in &begun.controllers {
+        for controller in begun.controllers() {
             controller.take_over();
         }
         current.begun.stop.cancel();
@@ -369,8 +348,16 @@ fn keeps_finalizers(plugin: &Plugin) -> bool {
 /// Completes when all controllers of `current` are at work, or at `until`.
 async fn at_work(current: &RunningGeneration, until: Option<Instant>) {
     let is_idle = |controller: &Controller| !controller.handover().is_at_work();
-    while current.begun.controllers.iter().any(is_idle) && until.is_some_and(|until| Instant::now() < until) {
+    while current.begun.controllers().any(is_idle) && until.is_some_and(|until| Instant::now() < until) {
         sleep(SWAP_LOOK_INTERVAL).await;
+    }
+}
+
+/// Completes when the configuration of the `next` generation names other kinds.
+async fn kinds_change(next: Option<&NextGeneration>) {
+    match next {
+        Some(next) => next.generation.kinds_change().await,
+        None => std::future::pending().await,
     }
 }
 
@@ -380,9 +367,9 @@ fn give_up(next: &NextGeneration) {
 }
 
 /// Why objects would keep a finalizer for ever if `next` took over.
-fn stranded(current: &[Controller], next: &[Controller]) -> Option<String> {
-    current.iter().find_map(|controller| {
-        let (objects, example) = controller.strands(next.iter().find(|it| it.name() == controller.name()))?;
+fn stranded(current: &StartedGeneration, next: &StartedGeneration) -> Option<String> {
+    current.controllers().find_map(|controller| {
+        let (objects, example) = controller.strands(next.controllers().find(|it| it.name() == controller.name()))?;
         let (plugin, name) = (controller.plugin_name(), controller.name());
         Some(format!(
             "{objects} objects, {example} among them, carry the finalizer {}, which the controller {name} would not keep any \

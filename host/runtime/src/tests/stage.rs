@@ -117,6 +117,13 @@ impl Stage {
         found
     }
 
+    /// Writes the plugin's configuration.
+    pub(crate) fn configure(&self, config: &str) {
+        let head = "apiVersion: windlass.dev/v1alpha1\nkind: PluginConfig\nplugin: chameleon\n";
+        let path = self.plugins.join("chameleon.config.yaml");
+        std::fs::write(path, format!("{head}config: {config}\n")).expect("it can be written");
+    }
+
     /// Writes the plugin's file as generation `number`.
     pub(crate) fn put(&self, number: u8) -> PathBuf {
         self.put_as("chameleon.wasm", number, &[])

@@ -145,7 +145,8 @@ impl CheckArgs {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             runtime.block_on(async {
                 let plugin = self.loaded(&checked.plugin).await?;
-                let subject = CheckSubject { plugin, features: self.feature_gates.clone().features() };
+                let (configs, features) = (checked.folder.clone(), self.feature_gates.clone().features());
+                let subject = CheckSubject { plugin, configs, features };
                 tokio::time::pause();
                 match &self.again {
                     Some(file) => self.again(subject, file).await,
@@ -201,27 +202,31 @@ impl CheckArgs {
         crate::cli::rights::examine::load_into(&Sandbox::new(options)?, path).await
     }
 
-    fn scenarios(&self, plugin: &Plugin, checked: &CheckedPlugin) -> anyhow::Result<Vec<RecordedScenario>> {
+    fn scenarios(&self, subject: &CheckSubject, checked: &CheckedPlugin) -> anyhow::Result<Vec<RecordedScenario>> {
         if let Some(path) = &self.from_recording {
             let load: Vec<_> = checked.load.iter().chain(&checked.samples).cloned().collect();
-            return check_recorded::scenarios(path, plugin.name(), &load);
+            return check_recorded::scenarios(path, subject.plugin.name(), &load);
         }
         let without_redactions = |scenario| RecordedScenario { scenario, redacted: vec![] };
-        Ok(self.simulated_scenarios(plugin, checked)?.into_iter().map(without_redactions).collect())
+        Ok(self.simulated_scenarios(subject, checked)?.into_iter().map(without_redactions).collect())
     }
 
     /// The scenarios from files, or one made from a sample.
-    fn simulated_scenarios(&self, plugin: &Plugin, checked: &CheckedPlugin) -> anyhow::Result<Vec<Scenario>> {
+    fn simulated_scenarios(&self, subject: &CheckSubject, checked: &CheckedPlugin) -> anyhow::Result<Vec<Scenario>> {
         let own = checked.folder.join(SCENARIOS);
         let named = self.scenario.clone().or_else(|| (self.load.is_empty() && own.is_dir()).then_some(own));
         if let Some(named) = named {
             let read: Result<Vec<_>, _> = files(&named)?.iter().map(|file| scenario::read(file)).collect();
             return Ok(read?);
         }
-        let controller = plugin.manifest().controllers.first().context("the plugin has no controller")?;
-        let kind = controller.primary.object_kind();
+        let (name, primaries) = (subject.plugin.name(), subject.primaries());
+        let no_kind = || {
+            let folder = subject.configs.display();
+            format!("{name} takes its kinds from its configuration, and {folder}/{name}.config.yaml names none")
+        };
+        let kind = primaries.first().with_context(no_kind)?;
         let of = (&*kind.api_version, &*kind.kind);
-        let drafted = scenario::draft(plugin.name(), of, checked.load.clone(), checked.samples.clone());
+        let drafted = scenario::draft(name, of, checked.load.clone(), checked.samples.clone());
         Ok(vec![drafted.with_context(|| format!("cannot make a scenario for {}", checked.plugin.display()))?])
     }
 
@@ -229,7 +234,7 @@ impl CheckArgs {
         let baseline = self.baseline.as_deref().map(Baseline::read).transpose()?;
         let mut kept = FindingFiles::of(checked.folder.join(FINDINGS));
         let mut reports = Vec::new();
-        let scenarios = self.scenarios(&subject.plugin, checked)?;
+        let scenarios = self.scenarios(&subject, checked)?;
         if self.output == ReportFormat::Text {
             eprintln!("{}", announcement(scenarios.len(), self.budget, self.runs));
         }

@@ -13,7 +13,7 @@ use serde_json::Value;
 pub use condition::{Where, WhereSubject};
 pub use rules::{HttpAccess, HttpScheme, Metric, MetricType, Permission};
 pub use watch::{
-    Index, IndexSource, Mapping, Predicate, Projection, ReferencePath, SelectorForm, UpdateStrategy, Watch,
+    Index, IndexSource, Mapping, Predicate, Projection, ReferencePath, SelectorForm, UpdateStrategy, Watch, WriteVerb,
 };
 
 /// The whole document.

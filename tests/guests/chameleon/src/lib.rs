@@ -3,6 +3,7 @@
 //! The README lists the modes. It uses the SDK where the SDK lets it misbehave, and the raw bindings elsewhere.
 
 mod keeping;
+mod kinds;
 mod mapping;
 mod modes;
 mod operator;
@@ -109,6 +110,7 @@ impl Reconciler for Chameleon {
             Mode::Outside(port) => outside::visit(&request, port),
             Mode::Finalizing | Mode::Choosy => keeping::finalize(&request),
             Mode::Configured => keeping::greet(&request),
+            Mode::Kinds => kinds::sweep(&request),
             Mode::Steady(generation) => steady::reconcile(generation, &request),
             _ => {
                 info!("chameleon reconciled", name = request.name, attempt = request.attempt);

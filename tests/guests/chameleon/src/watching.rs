@@ -4,6 +4,7 @@ use serde_json::Value;
 use windlass_sdk::manifest::{Controller, IndexSource, Mapping, Projection, SelectorForm, Watch};
 use windlass_sdk::{Failures, ObjectRef, Outcome, Request, cache, info};
 
+use crate::kinds;
 use crate::modes::Mode;
 
 /// The index of `referring`.
@@ -33,6 +34,7 @@ pub(crate) fn controller(mode: Mode, primary: Watch) -> Controller {
             let secrets = Watch::of("v1", "Secret").projection(Projection::Metadata);
             Controller::new("chameleon", primary.projection(kept)).watches(secrets, Mapping::SameName)
         }
+        Mode::Kinds => kinds::controller(),
         _ => Controller::new("chameleon", primary),
     }
 }

@@ -70,6 +70,10 @@ impl Controller {
     /// when it can.
     pub(crate) fn is_ready(&self) -> bool {
         let Some(takeover) = &self.takeover else { return true };
+        if self.stands_for_kinds() {
+            // Otherwise, the controllers of its kinds are yet to be made.
+            return self.has_no_kinds();
+        }
         !self.handover.is_at_work() || takeover.lock().ready.is_some()
     }
 
@@ -84,7 +88,7 @@ impl Controller {
             return None;
         }
         let (state, reason) = self.report.last();
-        let name = &self.declared().name;
+        let name = self.name();
         Some(match (state, reason) {
             (_, Some(reason)) => format!("the controller {name} waits: {reason}"),
             _ => format!("the controller {name} waits for the first lists of what it watches"),
@@ -105,8 +109,8 @@ impl Controller {
         if is_other {
             self.handover.is_replaced();
             tracing::info!(
-                plugin = %self.parts.plugin.name(), controller = self.declared().name,
-                "the controller now selects other primaries, and starts with a new queue"
+                plugin = %self.parts.plugin.name(), controller = self.name(),
+                "its primaries are others from now on: it starts anew"
             );
         }
         if inherited.is_some() {

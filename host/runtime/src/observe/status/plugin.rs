@@ -184,11 +184,9 @@ impl PluginStatus {
         was_suspended
     }
 
-    /// Sets the running generation. Controllers that this generation does not have are no longer shown. Phases that the
-    /// operator has caused stay, but a suspension ends, as it belongs to one generation.
+    /// Sets the running generation. Phases that the operator has caused stay, but a suspension ends, as it belongs to
+    /// one generation.
     pub(crate) fn is_now(&self, plugin: Arc<Plugin>) {
-        let has = |name: &String| plugin.manifest().controllers.iter().any(|controller| controller.name == *name);
-        locked(&self.controllers).retain(|name, _| has(name));
         let mut current = locked(&self.current);
         if !matches!(current.phase, PluginPhase::Paused | PluginPhase::WaitingForPolicy | PluginPhase::Ending) {
             (current.phase, current.reason) = (PluginPhase::Started, None);
@@ -300,9 +298,9 @@ impl PluginStatus {
         locked(&self.budget).upgrade().map_or(0, |budget| budget.used())
     }
 
-    /// Adds `controller` under its name in the manifest.
-    pub(crate) fn list(&self, name: &str, controller: &Arc<ControllerStatus>) {
-        locked(&self.controllers).insert(name.to_owned(), controller.clone());
+    /// Sets the controllers that are shown, by name.
+    pub(crate) fn shows(&self, controllers: BTreeMap<String, Arc<ControllerStatus>>) {
+        *locked(&self.controllers) = controllers;
     }
 
     /// Its controllers, ordered by name.

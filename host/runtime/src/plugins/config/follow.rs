@@ -87,6 +87,9 @@ impl ConfigFollower {
         *secrets = file.secrets.len();
         let (mut document, mut values) = (Value::Object(file.config), Vec::new());
         for secret in &file.secrets {
+            if let Some(message) = self.schema.shown_at(&secret.path) {
+                return Err(ConfigError::Wrong { path, message });
+            }
             let value = self.source.value(&secret.secret_key_ref).await.map_err(|source| ConfigError::Secret {
                 path: path.clone(),
                 at: secret.path.clone(),
