@@ -16,6 +16,7 @@ use windlass_core::object::selector::{FieldSelector, ParsedSelector, Selector};
 /// A kind that is watched.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[expect(clippy::struct_excessive_bools, reason = "each answers a question of its own, in any combination")]
 pub struct Watch {
     /// Unique within the controller.
     pub name: Option<String>,

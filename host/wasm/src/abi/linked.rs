@@ -89,9 +89,9 @@ impl Linker {
             EntryPoint::Reconciler => (&imports.reconcilers, "mapper"),
             EntryPoint::Composer => (&imports.composers, "customize"),
         };
-        let linked = link(linker, component)?;
+        let instance = link(linker, component)?;
         let has_optional = has_export(linker, component, &format!("windlass:plugin/{optional}@{abi}"));
-        Ok(LinkedPlugin { exports: LinkedExports::of(linked, entry, abi, has_optional)?, script })
+        Ok(LinkedPlugin { exports: LinkedExports::of(instance, entry, abi, has_optional)?, script })
     }
 }
 

@@ -49,7 +49,7 @@ pub(crate) mod live {
     }
 
     pub(crate) fn kinds() -> Result<Vec<ListedKind>, ApiError> {
-        current(|host| host.live_kinds()).unwrap_or_else(|| needed("live::kinds"))
+        current(super::super::State::live_kinds).unwrap_or_else(|| needed("live::kinds"))
     }
 }
 
