@@ -19,6 +19,7 @@ use super::WriteVerb;
 #[allow(clippy::struct_excessive_bools, reason = "each is a property of the document")]
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[expect(clippy::struct_excessive_bools, reason = "each answers a question of its own, in any combination")]
 pub struct Watch {
     /// Unique within the controller.
     pub name: Option<String>,
