@@ -27,9 +27,9 @@ const NOT_OF_THE_SDK: &[&str] = &[
 /// Folders that tools create, at any depth.
 const LEFT_BEHIND: &[&str] = &["node_modules", "__pycache__"];
 
-/// The SDKs into whose own top folder builds write: npm links installed packages there, and cargo may build the
-/// interpreter. Cargo watches a folder with everything below it and would rebuild after each of these writes, so it
-/// does not watch these top folders. A new file in one of them is therefore only noticed together with another change.
+/// SDKs whose top folder changes during builds: npm links installed packages there, and cargo may build the interpreter
+/// there. Cargo would watch such a folder with everything below it, and would rebuild after each of these writes. So
+/// these top folders are not watched, and a new file in one of them is only noticed together with another change.
 const WRITTEN_INTO: &[&str] = &["js", "starlark"];
 
 /// The Starlark interpreters, as `tools/build-interpreter` names them in its folder below cargo's.
@@ -48,8 +48,8 @@ struct Reads {
 /// link to it.
 const GUIDE: &str = "GUIDE.md";
 
-/// The SDK for Rust reads the interface. For other languages, bindings are committed, or created from files that
-/// `windlass build` provides.
+/// Only the SDK for Rust reads the WIT files of the interface. For other languages, bindings are committed, or created
+/// from files that `windlass build` provides.
 const READS_INTERFACE: Reads =
     Reads { sdk: "rust", file: "src/bindings.rs", here: r#"path: "../../wit""#, there: r#"path: "wit""# };
 
@@ -86,7 +86,8 @@ fn main() -> io::Result<()> {
     bring_interpreters(&repository, &made)
 }
 
-/// Packs the interpreters that exist. A binary without them reports that when an author needs one.
+/// Embeds the Starlark interpreters that have been built. A binary without an interpreter reports this when an author
+/// needs the interpreter.
 fn bring_interpreters(repository: &Path, made: &Path) -> io::Result<()> {
     // Cargo's target directory, into which the tool writes. If cargo created it, it has a file that marks it.
     let marked = || made.ancestors().find(|folder| folder.join("CACHEDIR.TAG").exists()).map(Path::to_owned);
@@ -115,7 +116,7 @@ fn bring_interpreters(repository: &Path, made: &Path) -> io::Result<()> {
     fs::write(made.join("interpreters.rs"), code)
 }
 
-/// An embedded file: its path in an author's folder, and the path of its contents.
+/// An embedded file: its path in an author's folder, and the path from which its content is embedded.
 type Embedded = (PathBuf, PathBuf);
 
 /// All wanted files below `folder`.
@@ -189,7 +190,7 @@ fn wanted_of_sdk(path: &Path, _: bool) -> bool {
     !(is_test || is_left_out || is_left_behind)
 }
 
-/// Whether the path belongs to the template itself. It does not if it remained after someone tried the template.
+/// Whether the path belongs to the template itself. Files that remained after someone tried the template do not.
 fn wanted_of_template(path: &Path, is_folder: bool) -> bool {
     if is_folder {
         return !LEFT_BEHIND.contains(&&*name(path));

@@ -6,7 +6,7 @@
 
 // The decision about a child, from its cached state.
 typedef enum decision {
-    // It is as desired, or it is being deleted, and the end of its deletion will run the key again.
+    // The child is as desired. Or it is being deleted, and the end of its deletion will run the key again.
     LEAVE,
     // It never existed.
     CREATE,

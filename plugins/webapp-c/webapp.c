@@ -27,8 +27,8 @@ struct progress {
     bool is_name_taken;
 };
 
-// Removes what an apply would leave. An earlier removal counts as another manager's change, so this also concerns the
-// port of an older spec.
+// Removes the entries that an apply would leave. An earlier removal counts as another manager's change, so this also
+// concerns the port of an older spec.
 static const windlass_error *cut(const struct child *child, const windlass_json *cached) {
     windlass_json *patch = surplus(cached, child->wanted);
     if (patch->count == 0) {

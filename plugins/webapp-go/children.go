@@ -28,7 +28,7 @@ type (
 type Decision int
 
 const (
-	// Leave means that the child is as desired, or is being deleted, and the end of its deletion will run the key
+	// Leave means that the child is as desired. Or it is being deleted, and the end of its deletion will run the key
 	// again.
 	Leave Decision = iota
 	// NameTaken means that the name belongs to an object that is not ours.

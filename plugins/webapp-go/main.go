@@ -127,8 +127,8 @@ func read(target windlass.Ref) (object, error) {
 	return *cached, err
 }
 
-// cut removes what an apply would leave. An earlier removal counts as another manager's change, so this also concerns
-// the port of an older spec.
+// cut removes the entries that an apply would leave. An earlier removal counts as another manager's change, so this
+// also concerns the port of an older spec.
 func cut(child Child, cached object) error {
 	steps := surplus(cached, child.wanted)
 	if len(steps) == 0 {

@@ -3,8 +3,8 @@
 // The first chunk is part of the module, so most calls need no memory from `malloc`. Values that the host passes are
 // stored here too, through `cabi_realloc`.
 //
-// Data that must outlive a release within the call is in a second arena of the same kind: reported errors, and the
-// state of the unit tests' host.
+// Data that must outlive a release within the call (reported errors, and the state of the unit tests' host) is in a
+// second arena of the same kind.
 
 #include <stdlib.h>
 

@@ -102,7 +102,7 @@ const windlass_error *windlass_wrap(const windlass_error *error, const char *con
     windlass_error *wrapped = windlass_alloc(sizeof *wrapped);
     *wrapped = *error;
     wrapped->message = after(context, error->message);
-    // This is the text that the host receives of an API error: the host itself adds the request and the object.
+    // The host takes the text of an API error from this field, and adds the request and the object itself.
     wrapped->api.message = after(context, error->api.message);
     return wrapped;
 }

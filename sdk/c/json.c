@@ -79,8 +79,8 @@ windlass_json *windlass_json_at(const windlass_json *value, const char *pointer)
     while (value != NULL && next_part(&pointer, &part)) {
         value = step(value, part);
     }
-    // Dropping `const` is safe: the tree itself is never constant, and a caller that may change all of it may change
-    // its parts.
+    // Dropping `const` is safe: the tree is never in constant memory, and a caller that may change the whole tree may
+    // change its parts.
     return *pointer == 0 ? (windlass_json *)(uintptr_t)value : NULL;
 }
 

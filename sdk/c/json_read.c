@@ -107,7 +107,7 @@ static bool read_escape(reader *in, char **out) {
     return true;
 }
 
-// The end of the string that begins here; NULL if it has none. Sets whether the string has escapes.
+// Returns the end of the string that begins here, or NULL if the string does not end. Sets whether it has escapes.
 static const char *end_of_string(const reader *in, bool *has_escapes) {
     *has_escapes = false;
     for (const char *at = in->at; at < in->end; at++) {
@@ -129,7 +129,7 @@ static bool read_string(reader *in, windlass_text *text) {
     if (end == NULL) {
         return fail(in, "a string has no end");
     }
-    // An escape is never shorter than its character, so this is enough.
+    // An escape is never shorter than its character, so the length of the escaped text is enough.
     size_t length = (size_t)(end - in->at);
     char *copy = windlass_alloc_raw(length + 1);
     char *out = copy;

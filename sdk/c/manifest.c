@@ -141,6 +141,8 @@ static windlass_json *watch_of(const windlass_watch *watch) {
     put_text(value, "name", watch->name);
     put_text(value, "apiVersion", watch->api_version);
     put_text(value, "kind", watch->kind);
+    put_text(value, "kindsFrom", watch->kinds_from);
+    put_texts(value, "verbs", watch->verbs);
     put_texts(value, "namespaces", watch->namespaces);
     put_text(value, "labelSelector", watch->label_selector);
     put_text(value, "fieldSelector", watch->field_selector);
@@ -238,7 +240,7 @@ static windlass_json *controller_of(const windlass_controller *controller) {
     }
     if (controller->watches != NULL) {
         windlass_json *list = windlass_json_set(value, "watches", windlass_empty_array());
-        for (const windlass_mapped_watch *watch = controller->watches; watch->watch.kind != NULL; watch++) {
+        for (const windlass_mapped_watch *watch = controller->watches; watch->watch.kind != NULL || watch->watch.kinds_from != NULL; watch++) {
             windlass_json *mapped = windlass_json_add(list, watch_of(&watch->watch));
             windlass_json *mapping = mapping_of(&watch->mapping);
             if (mapping != NULL) {

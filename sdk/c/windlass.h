@@ -136,9 +136,10 @@ const windlass_error *windlass_transient_text_after_ms(uint64_t milliseconds, wi
 const windlass_error *windlass_terminal_text(windlass_text message);
 // An API error, for tests and for errors from other sources.
 const windlass_error *windlass_api(const windlass_api_error *error);
-// The same error with this text in front, in `message` and `api.message`. It keeps its class. Returns NULL for NULL.
+// Returns the error with the context in front of its `message` and its `api.message`, and with the same class. Returns
+// NULL for NULL.
 const windlass_error *windlass_wrap(const windlass_error *error, const char *context);
-// Whether it is an API error with this reason.
+// Whether the error is an API error with this reason.
 bool windlass_is(const windlass_error *error, windlass_reason reason);
 
 // All failures of a call: a call attempts all its operations, and reports all that failed.
@@ -159,14 +160,14 @@ typedef struct windlass_outcome {
 
 // Nothing is left to do until something changes.
 #define WINDLASS_DONE ((windlass_outcome){0})
-// Run again after this time, which is not a failure; it is limited to 24 days.
+// Asks for another call after this time, which is limited to 24 days. This does not count as a failure.
 windlass_outcome windlass_requeue_after_ms(uint64_t milliseconds);
 // Run again after the key's backoff, which grows with each such outcome in a row. This is not a failure: these attempts
 // are not counted, so the host never gives the key up.
 windlass_outcome windlass_requeue_with_backoff(void);
 // Adds an error, if there is one, and returns WINDLASS_DONE. A call with failures has failed, whatever it returns.
 windlass_outcome windlass_fail(windlass_failures *failures, const windlass_error *error);
-// These create an error and add it.
+// These functions create an error and add it to the failures.
 windlass_outcome windlass_fail_api(windlass_failures *failures, const windlass_api_error *error);
 windlass_outcome windlass_fail_transient(windlass_failures *failures, const char *format, ...) WINDLASS_PRINTF(2, 3);
 windlass_outcome windlass_fail_transient_after_ms(windlass_failures *failures, uint64_t milliseconds, const char *format, ...) WINDLASS_PRINTF(3, 4);
@@ -191,7 +192,7 @@ typedef struct windlass_request {
     bool deleting;
     // The number of counted retries of this key since its last success, initially 0.
     uint32_t attempt;
-    // The trace of this call's logs, spans and API requests.
+    // The id of the trace that has this call's logs, spans and API requests.
     windlass_text trace_id;
 } windlass_request;
 
@@ -269,8 +270,8 @@ void windlass_compose_event(windlass_composition *composition, const windlass_ev
 
 // --- Reads from the caches of the declared watches: they send no request, and include the writes of this call ---
 
-// Reads one object; NULL: it is not in the cache. With `fields` (WINDLASS_TEXTS of JSON pointers) only the object's identity and these
-// values.
+// Reads one object. Sets it to NULL if it is not in the cache. With `fields` (WINDLASS_TEXTS of JSON pointers), reads
+// only the object's identity and these values.
 const windlass_error *windlass_cache_get(const windlass_ref *target, const char *const *fields, windlass_json **object) WINDLASS_MUST_USE;
 
 // The result of one read or write: an error, or an object, which may be NULL.
@@ -299,7 +300,7 @@ typedef struct windlass_cache_query {
     bool owned;
     // Only the values at these JSON pointers.
     const char *const *fields;
-    // The most objects and bytes of a page. 0: 500, and as many as the host returns.
+    // The most objects and bytes of a page. If `limit` is 0, it is 500. If `max_bytes` is 0, the host's limit applies.
     uint32_t limit;
     uint32_t max_bytes;
     // Start after the page that came with this token.
@@ -407,12 +408,12 @@ const windlass_error *windlass_live_kinds(windlass_listed_kinds *kinds) WINDLASS
 // --- Changes to the API ---
 //
 // A conflict means that the object has changed since it was read: return the error, and the host runs the key again on
-// a newer cache. Options may be NULL. So may the pointer that receives the object that the server returned.
+// a newer cache. Options may be NULL, and so may the pointer that receives the server's object.
 
 typedef enum windlass_field_validation {
     // The server refuses unknown and duplicate fields.
     WINDLASS_VALIDATE_STRICT,
-    // The server drops them and returns a warning.
+    // The server drops unknown and duplicate fields, and returns a warning.
     WINDLASS_VALIDATE_WARN,
     WINDLASS_VALIDATE_IGNORE
 } windlass_field_validation;
@@ -421,7 +422,7 @@ typedef struct windlass_write_options {
     // Write to a subresource, such as `status`.
     struct {
         windlass_text name;
-        // The object, if the body has another kind, as for `scale` and `eviction`.
+        // The object whose subresource this is, if the body has another kind, as for `scale` and `eviction`.
         const windlass_ref *parent;
     } subresource;
     // The optimistic lock: fail with a conflict unless the object still has this version.
@@ -479,7 +480,7 @@ typedef struct windlass_ensured {
         WINDLASS_UNCHANGED,
         // It did not exist.
         WINDLASS_CREATED,
-        // It lacked some of the desired fields.
+        // The object lacked some of the desired fields, so a patch was sent.
         WINDLASS_PATCHED
     } effect;
     windlass_json *object;
@@ -498,9 +499,10 @@ typedef struct windlass_ensured {
 //   `name`.
 // - A patch that writes a list or removes a field fails with reason WINDLASS_CONFLICT if the object has changed since
 //   the cache showed it. Return the error, and the host runs the key again on a newer cache.
-// - Owners and finalizers are added to those of others; null instead of a list removes all of them. To own the object,
-//   give it a `windlass_owner_reference` to the controller: if the object has another controller, the call then fails
-//   with reason WINDLASS_ALREADY_EXISTS. Without such a reference the object is patched, whichever owner it has.
+// - The desired owners and finalizers are added to the existing ones; null instead of a list removes all of them. To
+//   own the object, give it a `windlass_owner_reference` to the controller: if the object has another controller, the
+//   call then fails with reason WINDLASS_ALREADY_EXISTS. Without such a reference the object is patched, whichever
+//   owner it has.
 // - `status` is not compared: write it with `windlass_writes_apply_status`. The fields of `metadata` that the server
 //   sets are not compared either. So a `resourceVersion` is no lock, and an object that has one cannot be created.
 // - Write values as the server stores them; any other value is sent again at each call. For example, the server stores
@@ -628,7 +630,8 @@ void windlass_log_fields(windlass_level level, windlass_text message, const wind
 void windlass_metrics_add_to(const windlass_metric *counter, double value, const char *const *labels);
 void windlass_metrics_set_of(const windlass_metric *gauge, double value, const char *const *labels);
 void windlass_metrics_observe_in(const windlass_metric *histogram, double value, const char *const *labels);
-// Like the macros above, with the metric's name. A value that does not fit the manifest is counted and dropped.
+// Like the macros above, but these functions take the metric's name. A value that does not fit the manifest is counted
+// and dropped.
 void windlass_metrics_add(windlass_text name, double value, const windlass_field *labels, size_t count);
 void windlass_metrics_set(windlass_text name, double value, const windlass_field *labels, size_t count);
 void windlass_metrics_observe(windlass_text name, double value, const windlass_field *labels, size_t count);
@@ -644,7 +647,7 @@ typedef struct windlass_instant {
     uint32_t nanoseconds;
 } windlass_instant;
 
-// The host's time. A call can be replayed with it; `time` and `clock_gettime` start at it in each call.
+// The host's time, which a replay of the call repeats. In each call, `time` and `clock_gettime` start at this time.
 windlass_instant windlass_clock_now(void);
 // In Kubernetes' form: `2026-11-21T10:48:45Z`.
 const char *windlass_instant_text(windlass_instant instant);
@@ -662,9 +665,10 @@ void windlass_random_bytes(void *bytes, uint32_t length);
 typedef struct windlass_trigger {
     // The kind of event, in CamelCase; later hosts may have other ones.
     // `Changed`: the object is new or has changed. `Deleted`: it was deleted.
-    // `Start`: the controller has started, or the first list of a watch has arrived. `Resync`: the resync interval has passed.
-    // `RequeueAfter`: the previous call has asked for it. `Retry`: the previous call has failed.
-    // `Swap`: this is another build of the plugin. `Configuration`: its configuration or its grants have changed.
+    // `Start`: the controller has started, or the first list of a watch has arrived.
+    // `Resync`: the resync interval has passed. `RequeueAfter`: the previous call has asked for it.
+    // `Retry`: the previous call has failed.
+    // `Swap`: a new build has replaced the plugin. `Configuration`: its configuration or its grants have changed.
     windlass_text reason;
     // The name of the watch, if the manifest gives it one.
     windlass_text watch;
@@ -728,7 +732,7 @@ typedef struct windlass_http_request {
     size_t header_count;
     // Empty: no body.
     windlass_text body;
-    // Whether the body is something other than UTF-8 text.
+    // Whether the body is bytes instead of UTF-8 text.
     bool is_bytes;
     // The limit of the whole exchange. 0: the host's limit.
     uint32_t timeout_ms;
@@ -740,7 +744,7 @@ typedef struct windlass_http_response {
     windlass_field *headers;
     size_t header_count;
     windlass_text body;
-    // Whether the body is something other than UTF-8 text.
+    // Whether the body is bytes instead of UTF-8 text.
     bool is_bytes;
 } windlass_http_response;
 
@@ -770,8 +774,8 @@ const windlass_error *windlass_http_failure(const windlass_http_request *request
 _Noreturn void windlass_panic_at(const char *file, int line, const char *function, const char *message);
 
 #ifdef __wasm__
-// The C library's functions would trap without a message. Its headers call them by these names, so the macros redirect
-// those calls too.
+// The C library's `abort` and assertions would trap without a message. Its headers call these functions by name, so the
+// macros also redirect the calls in headers.
 #define abort windlass_abort
 #define __assert_fail windlass_assert_fail
 _Noreturn void windlass_abort(void);

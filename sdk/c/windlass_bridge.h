@@ -65,7 +65,7 @@ static inline windlass_plugin_types_api_error_t lower_error(const windlass_api_e
     };
 }
 
-// The context of an API error is already in its own message, so the failure needs no message in front.
+// The message of an API error has its context already, so the failure needs no other message.
 static inline windlass_plugin_types_failure_t lower_failure(const windlass_error *error) {
     bool is_api = error->kind == WINDLASS_ERROR_API;
     windlass_plugin_types_failure_t wire = {

@@ -25,7 +25,8 @@ void *windlass_alloc_raw(size_t length);
 // Extends a piece of memory, which may move.
 void *windlass_regrow(void *piece, size_t before, size_t after);
 void windlass_memory_clear(void);
-// Sets whether memory allocated from now on outlives a release, until the memory of the call is emptied; returns the previous setting.
+// Sets whether memory that is allocated from now on outlives a release. Such memory is freed only when the memory of
+// the call is emptied. Returns the previous setting.
 bool windlass_memory_keep(bool keep);
 
 // --- runtime.c ---
@@ -55,9 +56,9 @@ bool windlass_match_change(const windlass_mapper *mapper, const windlass_change 
 
 // The merge patch that gives the cached object the fields of `desired`. NULL: it has them.
 windlass_json *windlass_ensure_patch(const windlass_json *cached, const windlass_json *desired);
-// The version that `cached` has, if the patch must not be applied to a later one.
+// The `resourceVersion` of `cached`, if the patch must not be applied to a later version of the object.
 windlass_text windlass_ensure_version(const windlass_json *cached, const windlass_json *patch);
-// Kind and name of the controller of `cached`, if `desired` has another one.
+// The kind and name of the controller of `cached`, if `desired` names a different controller; otherwise NULL.
 const char *windlass_ensure_other_controller(const windlass_json *cached, const windlass_json *desired);
 
 // --- Defined by the macros WINDLASS_RECONCILER, WINDLASS_COMPOSER and WINDLASS_CUSTOMIZER ---

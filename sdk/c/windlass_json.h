@@ -36,9 +36,9 @@ typedef struct windlass_json {
     size_t count;
     struct windlass_json *first;
     struct windlass_json *last;
-    // The next one in the same array or object.
+    // The next element or member of the same array or object.
     struct windlass_json *next;
-    // The object or array that contains it.
+    // The object or array that contains this value.
     struct windlass_json *parent;
 } windlass_json;
 
@@ -88,7 +88,7 @@ static inline windlass_text windlass_json_text(const windlass_json *value) {
 static inline windlass_text windlass_json_text_at(const windlass_json *value, const char *pointer) {
     return windlass_json_text(windlass_json_at(value, pointer));
 }
-// Returns false if it is not a whole number, or too large.
+// Returns false if the value is not a whole number, or is too large.
 bool windlass_json_read_int(const windlass_json *value, int64_t *number);
 bool windlass_json_read_uint(const windlass_json *value, uint64_t *number);
 bool windlass_json_read_double(const windlass_json *value, double *number);
@@ -139,8 +139,8 @@ windlass_json *windlass_json_copy(const windlass_json *value);
 
 // --- Changing ---
 //
-// These functions copy a value that already is part of another one, and return the value in its new place. If the
-// value to change is NULL or of the wrong type, they do nothing and return NULL.
+// If the value to add already is part of another value, these functions add a copy of it. They return the value in its
+// new place. If the value to change is NULL or of the wrong type, they do nothing and return NULL.
 
 windlass_json *windlass_json_set(windlass_json *object, const char *key, windlass_json *value);
 windlass_json *windlass_json_set_text(windlass_json *object, windlass_text key, windlass_json *value);

@@ -51,7 +51,7 @@ typedef struct windlass_where {
     const char *is;
     // The value is one of these texts.
     const char *const *in;
-    // The value is absent, or another text than these.
+    // The value is absent, or differs from each of these texts.
     const char *const *not_in;
     // The value is this number or boolean, written as in JSON. Not for annotations.
     const char *is_json;
@@ -70,7 +70,7 @@ typedef struct windlass_projection {
 // The metadata, and the values at JSON pointers. A segment `*` stands for each element of a list.
 #define WINDLASS_KEEP_FIELDS(...) {.type = WINDLASS_PROJECTION_FIELDS, .pointers = WINDLASS_TEXTS(__VA_ARGS__)}
 // The metadata, and in the field `digest` a digest of the values at JSON pointers, which are not kept themselves. With
-// WINDLASS_WHEN_FIELDS("/digest"), only a change of the values counts.
+// WINDLASS_WHEN_FIELDS("/digest"), only a change of these values runs primaries.
 #define WINDLASS_KEEP_DIGEST(...) {.type = WINDLASS_PROJECTION_DIGEST, .pointers = WINDLASS_TEXTS(__VA_ARGS__)}
 
 // Where to find references with the namespace and the name in two fields: JSON pointers, relative to `base`.
@@ -116,8 +116,8 @@ typedef struct windlass_index {
 // Indexes each part of an annotation such as `a, b`, without the space around it. The separator in this example is ",".
 #define WINDLASS_INDEX_ANNOTATION_LIST(index, key, separator) {.name = index, .annotation = key, .split = separator}
 
-// Selects the updates of an object that count. If there are several predicates, one that accepts the update is enough.
-// Creations, deletions, and the beginning of a deletion always count.
+// Selects the updates of an object that run primaries. If there are several predicates, one that accepts the update is
+// enough. Creations, deletions, and the beginning of a deletion always run primaries.
 typedef struct windlass_predicate {
     enum {
         WINDLASS_PREDICATE_UNSET,
@@ -189,6 +189,11 @@ typedef struct windlass_watch {
     // request, and of a composer's parent, children and related objects. NULL: all fields; WINDLASS_NO_TEXTS: only the
     // identity. A reconciler has them for its primary only, and names the fields of what it reads in each read.
     const char *const *call_fields;
+    // A JSON pointer to a list of kinds in the configuration, each with `apiVersion` and `kind`. It takes the place of `api_version` and
+    // `kind`, and needs WINDLASS_KEEP_METADATA. Not for kinds that a controller owns, nor for composers.
+    const char *kinds_from;
+    // The rights to change objects of these kinds: `create`, `update`, `patch`, `delete`, `deletecollection`. Only with `kinds_from`.
+    const char *const *verbs;
 } windlass_watch;
 
 // How a changed object maps to the primaries that run.
@@ -215,8 +220,8 @@ typedef struct windlass_mapping {
 #define WINDLASS_MAP_OWNER {.type = WINDLASS_MAPPING_OWNER}
 // Each primary that owns the object, whether it is its controller or not.
 #define WINDLASS_MAP_ANY_OWNER {.type = WINDLASS_MAPPING_ANY_OWNER}
-// The primary that a label, an annotation or a field names. If the field's pointer contains a `*`, every primary that
-// it leads to.
+// The primary that a label, an annotation or a field names. If the field's pointer contains a `*`, every primary that a
+// matching field names.
 #define WINDLASS_MAP_LABEL(key) {.type = WINDLASS_MAPPING_LABEL, .value = key}
 #define WINDLASS_MAP_ANNOTATION(key) {.type = WINDLASS_MAPPING_ANNOTATION, .value = key}
 #define WINDLASS_MAP_FIELD(pointer) {.type = WINDLASS_MAPPING_FIELD, .value = pointer}
@@ -248,8 +253,9 @@ typedef struct windlass_options {
     uint32_t workers;
     // How many counted retries an object gets before the slow lane; WINDLASS_NO_RETRIES: none. Default: 15.
     int32_t max_retries;
-    // The delay before the n-th retry: `base_ms` doubled n times, at most `max_ms`. With a token bucket, the retries of all objects
-    // share a rate of `per_second` and `burst` at once; with `MAX_OF`, the longer delay counts. Default: exponential.
+    // The delay before the n-th retry: `base_ms` doubled n times, at most `max_ms`. With a token bucket, the retries of
+    // all objects share a rate: `per_second` of them on average, and up to `burst` at once. With `MAX_OF`, the longer
+    // of both delays applies. Default: exponential.
     struct {
         uint32_t base_ms;
         uint32_t max_ms;
@@ -276,7 +282,7 @@ typedef struct windlass_options {
 } windlass_options;
 #define WINDLASS_NO_RETRIES (-1)
 
-// One reconcile loop: a primary kind, and the other objects that make its objects run again.
+// One reconcile loop: a primary kind, and the other objects whose changes run primaries again.
 typedef struct windlass_controller {
     // A DNS label, unique in the plugin.
     const char *name;

@@ -1,11 +1,11 @@
 // Mappings and predicates as code, for relations and conditions that the manifest cannot express. A reconciler may have a
 // mapper, and a composer a customizer: further functions, named in a macro beside WINDLASS_RECONCILER or
 // WINDLASS_COMPOSER. The host calls them for the watches that the manifest maps by WINDLASS_MAP_MAPPER or
-// WINDLASS_MAP_CUSTOMIZE, or that have a `code_predicate`. Each of these needs a name. windlass.h includes this file.
+// WINDLASS_MAP_CUSTOMIZE, or that have a `code_predicate`. Such a watch needs a name. windlass.h includes this file.
 //
-// All may use the log, the clock, random numbers and the configuration. A mapper may also read the cache: map the
-// objects that it reads, too, because the host asks about each change only once. Plugins without a mapper or customizer
-// neither export nor contain this code.
+// All may use the log, the clock, random numbers and the configuration. A mapper may also read the cache. Changes of the
+// objects that it reads must be mapped too, because the host asks about each change only once. Plugins without a mapper
+// or customizer neither export nor contain this code.
 #ifndef WINDLASS_MAPPING_H
 #define WINDLASS_MAPPING_H
 
@@ -13,15 +13,16 @@
 
 // --- A mapper: which changes count, and which primaries they concern ---
 
-// A change of one object of a watch. Both states count: the change also concerns the primaries that the old state concerned.
+// A change of one object of a watch. Consider both states: the change also concerns the primaries that only the old
+// state concerned.
 typedef struct windlass_change {
     // The controller's name in the manifest.
     windlass_text controller;
     // The name of the watch in the manifest.
     windlass_text watch;
-    // The state before. NULL: the object is new, or part of the watch's first list.
+    // The state before the change. NULL: the object is new, or part of the watch's first list.
     windlass_json *old;
-    // The state now. NULL: the object was deleted, and `old` is its last known state.
+    // The state after the change. NULL: the object was deleted, and `old` is its last known state.
     windlass_json *new;
 } windlass_change;
 
@@ -44,8 +45,8 @@ typedef struct windlass_targets {
 // Adds the primary with this key, which need not exist.
 void windlass_map_primary(windlass_targets *targets, windlass_text namespace, windlass_text name);
 // Adds all primaries with this value in an index that the manifest declares for the primary, in any namespace. The
-// value for an index of selectors is a set of labels, such as `app=web,tier=front`: they find the selectors that match
-// them.
+// value for an index of selectors is a set of labels, such as `app=web,tier=front`. It selects the primaries whose
+// selector matches these labels.
 void windlass_map_indexed(windlass_targets *targets, const char *index, windlass_text value);
 
 // After an error, which is logged, every primary runs at low priority.

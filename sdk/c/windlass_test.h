@@ -94,15 +94,15 @@ windlass_json *windlass_test_object(const char *api_version, const char *kind, c
 void windlass_test_fail_next(const char *verb, const char *kind, windlass_reason reason);
 void windlass_test_set_now(windlass_instant now);
 void windlass_test_set_config(const char *config);
-// Adds to the result of `windlass_triggers_list` in every call of the test, which is empty otherwise.
+// Adds a trigger to the result of `windlass_triggers_list` in every call of the test. Otherwise this result is empty.
 void windlass_test_add_trigger(const windlass_trigger *trigger);
 // Sets the result of the next JSON or strategic merge patch of this kind, as JSON. This host cannot apply such patches,
 // so a patch without a result ends the call.
 void windlass_test_answer_patch(const char *kind, const char *object);
 // Sets the log of a Pod, for all its containers. Without it, the log is not found.
 void windlass_test_set_log(const char *namespace, const char *name, const char *log);
-// Removes this kind from the API server. According to windlass_live_served, it serves all others; windlass_live_kinds
-// returns those of the world's objects and definitions.
+// Makes `windlass_live_served` report that the API server does not serve this kind. It reports all other kinds as
+// served. `windlass_live_kinds` returns the kinds of the world's objects and definitions that are not removed so.
 void windlass_test_unserve(const char *api_version, const char *kind);
 // Sets the response to creates of objects of this kind without a name, such as a SubjectAccessReview, which are not stored. Without it, the
 // response is the object sent.

@@ -1,8 +1,8 @@
 // Texts, and the memory that contains them.
 //
-// Everything that the SDK returns lives in the memory of the call, which is emptied when the call has ended: free
-// nothing, and keep nothing. Every text that the SDK returns has a null byte after its end, so `text.data` is a C
-// string unless the text itself contains a null byte.
+// Everything that the SDK returns lives in the memory of the call, which is emptied when the call has ended: do not
+// free it, and do not use it in a later call. Every text that the SDK returns has a null byte after its end, so
+// `text.data` is a C string unless the text itself contains a null byte.
 #ifndef WINDLASS_TEXT_H
 #define WINDLASS_TEXT_H
 

@@ -6,23 +6,24 @@ import (
 	"windlass.dev/sdk/internal/host"
 )
 
-// Change is a change of one object of a watch that the plugin's mapper handles (see package reconciler). Its String is
-// the object, as in "Pod prod/shop-1".
+// Change is a change of one object of a watch that the plugin's mapper handles (see package reconciler). Its String
+// method returns the object, as in "Pod prod/shop-1".
 type Change struct {
 	// Controller is the controller's name in the manifest.
 	Controller string
 	// Watch is the name of the watch in the manifest.
 	Watch string
-	// RawOld is the state before. Empty: the object is new, or part of the watch's first list.
+	// RawOld is the state before the change. It is empty if the object is new, or part of the watch's first list.
 	RawOld json.RawMessage
-	// RawNew is the state now. Empty: the object was deleted, and RawOld is its last known state.
+	// RawNew is the state after the change. It is empty if the object was deleted; then RawOld is its last known state.
 	RawNew json.RawMessage
 }
 
-// Old decodes the state before into value, a pointer to a struct or a map. It returns false if there is none.
+// Old decodes the state before the change into value, a pointer to a struct or a map. It returns false if there is no
+// such state.
 func (change Change) Old(value any) (bool, error) { return state(change.RawOld, value) }
 
-// New decodes the state now, like Old. It returns false if the object was deleted.
+// New decodes the state after the change, like Old. It returns false if the object was deleted.
 func (change Change) New(value any) (bool, error) { return state(change.RawNew, value) }
 
 func state(document json.RawMessage, value any) (bool, error) {
@@ -32,8 +33,8 @@ func state(document json.RawMessage, value any) (bool, error) {
 	return true, host.Expect("the changed object", string(document), value)
 }
 
-// States decodes the states of a change that exist, the old one first. An update has two states. Handle both: the
-// change also concerns the primaries that the old state concerned.
+// States decodes the states of a change, the old one first. An update has two states, and any other change has one.
+// Handle both: an update also concerns the primaries that only the old state concerned.
 func States[T any](change Change) ([]*T, error) {
 	var states []*T
 	for _, document := range []json.RawMessage{change.RawOld, change.RawNew} {
@@ -70,6 +71,6 @@ type Target = host.Target
 func Primary(namespace, name string) Target { return Target{Namespace: namespace, Name: name} }
 
 // Indexed selects all primaries with this value in an index that the manifest declares for the primary, in any
-// namespace. The value for an index of selectors is a set of labels: "app=web,tier=front" finds the selectors that
-// match them. Package labels writes this form.
+// namespace. The value for an index of selectors is a set of labels: "app=web,tier=front" selects the primaries whose
+// selector matches these labels. Package labels writes this form.
 func Indexed(index, value string) Target { return Target{Index: index, Value: value} }

@@ -7,8 +7,8 @@ import (
 	"windlass.dev/sdk/internal/host"
 )
 
-// APIError is a failed request to the API server, or to the host's cache. When a reconcile returns it, wrapped or
-// joined or not, the host decides by its Reason how to retry.
+// APIError is a failed request to the API server, or to the host's cache. When a reconcile returns it, even wrapped or
+// joined, the host decides by its Reason how to retry.
 type APIError = host.APIError
 
 // Reason is the class of an APIError.

@@ -37,7 +37,7 @@ func (metadata Metadata) Beside(apiVersion, kind string) Ref {
 }
 
 // OwnerReference names an owner of an object, in its metadata.ownerReferences. Function owners.Reference creates one.
-// With writes.Owned, the host does so.
+// For a write with writes.Owned, the host adds the reference itself.
 type OwnerReference struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -48,8 +48,8 @@ type OwnerReference struct {
 	BlockOwnerDeletion bool `json:"blockOwnerDeletion,omitempty"`
 }
 
-// Decode decodes a JSON document into a value, with exact whole numbers. Where the type leaves it open, they become
-// int64, or uint64 if they are larger.
+// Decode decodes a JSON document into a value, with exact whole numbers. Where the value's type leaves the type of a
+// number open, they become int64, or uint64 if they are larger.
 func Decode(document []byte, into any) error { return host.Decode(string(document), into) }
 
 // HasFields reports whether an object has every wanted field with the wanted value. Fields that the server or other

@@ -1,7 +1,7 @@
 // Package windlass is the Go SDK for Windlass plugins.
 //
-// A plugin is one function that the host calls with the name of one object, whenever that object or anything around it
-// may have changed, and a manifest that says what it watches:
+// A plugin is a function and a manifest. The manifest says what the plugin watches. The host calls the function with
+// the name of one object, whenever that object or anything around it may have changed:
 //
 //	package main
 //
@@ -44,7 +44,7 @@ type Request struct {
 	Deleting bool
 	// Attempt counts the retries of this key since its last success.
 	Attempt int
-	// TraceID is the trace of this call's logs, spans and API requests.
+	// TraceID is the id of the trace that has this call's logs, spans and API requests.
 	TraceID string
 	// Raw is the primary's JSON, as cached when the call began. Empty: it is not in the watch's scope, usually because it
 	// was deleted. If the primary's watch has CallFields, Raw has only these fields of it.
@@ -70,8 +70,8 @@ type Outcome struct {
 // Done means that nothing is left to do until something changes.
 var Done = Outcome{}
 
-// RequeueAfter asks for another call after a time, which is not a failure. The time is at least a millisecond and at
-// most 24 days.
+// RequeueAfter asks for another call after a time. This does not count as a failure. The time is at least a millisecond
+// and at most 24 days.
 func RequeueAfter(after time.Duration) Outcome {
 	return Outcome{again: min(max(after, time.Millisecond), longest)}
 }

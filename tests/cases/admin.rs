@@ -73,7 +73,7 @@ async fn an_operator_sees_what_a_host_does_and_waits_for() -> anyhow::Result<()>
         Ok(())
     })
     .await?;
-    // The host is ready even while the plugin waits for its lease. It looks for the kind after that.
+    // The host is ready even while the plugin waits for its lease. The plugin looks for the kind only after that.
     let webapp = until("its plugin waits for the kind", || async {
         let webapp = plugin(address, "webapp").await?;
         let states = (&webapp["state"], &webapp["controllers"][0]["state"]);

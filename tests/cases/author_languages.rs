@@ -1,6 +1,7 @@
 //! The author's workflow in each language, for both kinds of plugins: a new folder, its tests as its README runs them,
 //! the running plugin, a change that takes over, and a mistake that is reported.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 
@@ -40,6 +41,8 @@ const PYTHON: Language = Language {
     edit: [(r#""message": obj["spec"]["message"]"#, r#""message": "changed""#); 2],
     mistake: "\nraise RuntimeError(\"on purpose\")\n",
 };
+/// The program that makes components in Python.
+const PYTHON_COMPILER: &str = "componentize-py";
 const JAVASCRIPT: Language = Language {
     name: "js",
     tests: "npm test --silent",
@@ -141,17 +144,42 @@ impl Folder {
         environment.push(("GOPROXY", "off".into()));
         environment.push(("WINDLASS_CACHE_DIR", paths::cache()?));
         environment.push(("WINDLASS", paths::windlass()?));
-        let folder = Self { language, composes, environment, at: tempfile::tempdir()? };
+        let mut folder = Self { language, composes, environment, at: tempfile::tempdir()? };
         let (windlass, name) = (paths::windlass()?, folder.name());
         let composite = if composes { "--composite" } else { "" };
         let made = format!("{} new {} {name} --dir . {composite}", windlass.display(), language.name);
         let made = folder.shell(&made).await?;
         ensure!(made.status.success(), "{:?}", texts(&made));
         folder.installed()?;
+        folder.counted()?;
         Ok(folder)
     }
 
-    /// Each kind of plugin has its own name, because Rust plugins are built into one directory, as files of that name.
+    /// Puts a program in front of componentize-py that counts how often it runs.
+    fn counted(&mut self) -> anyhow::Result<()> {
+        if self.language.name != PYTHON.name {
+            return Ok(());
+        }
+        let bin = self.at.path().join(".bin");
+        let path = self.environment.iter_mut().find(|(name, _)| *name == "PATH").context("it has a PATH")?;
+        let found =
+            std::env::split_paths(&path.1).map(|folder| folder.join(PYTHON_COMPILER)).find(|file| file.exists());
+        let compiler = found.context("componentize-py is installed")?;
+        std::fs::create_dir(&bin)?;
+        let counting =
+            format!("#!/bin/sh\necho >> '{}'\nexec '{}' \"$@\"\n", bin.join("runs").display(), compiler.display());
+        std::fs::write(bin.join(PYTHON_COMPILER), counting)?;
+        std::fs::set_permissions(bin.join(PYTHON_COMPILER), std::fs::Permissions::from_mode(0o755))?;
+        path.1 = std::env::join_paths(std::iter::once(bin).chain(std::env::split_paths(&path.1)))?.into();
+        Ok(())
+    }
+
+    /// The number of runs of componentize-py, including those that print its version.
+    fn compiler_runs(&self) -> anyhow::Result<usize> {
+        Ok(std::fs::read_to_string(self.at.path().join(".bin/runs"))?.lines().count())
+    }
+
+    /// The name differs between the two kinds: Rust plugins are built to one directory, with files of this name.
     fn name(&self) -> &'static str {
         if self.composes { "my-mall" } else { "my-shop" }
     }
@@ -203,11 +231,23 @@ impl Folder {
         host.says_within(BUILD_TIMEOUT, &["controller started"]).await?;
         let objects = Objects::new(server::client(&kubeconfig).await?, "default");
         message(&objects, "Hello, world").await.with_context(|| host.log())?;
+        let runs = if self.language.name == PYTHON.name { Some(self.compiler_runs()?) } else { None };
 
         let (from, to) = self.language.edit[usize::from(self.composes)];
         edit(&self.source(), from, to)?;
         host.says_within(BUILD_TIMEOUT, &["a new generation has taken over"]).await?;
         message(&objects, "changed").await.with_context(|| host.log())?;
+        if let Some(runs) = runs {
+            ensure!(runs > 0 && self.compiler_runs()? == runs, "an edit in Python only exchanges the sources");
+            // A mistake is found as fast, and reported with its place.
+            edit(&self.source(), "import windlass\n", "import windlass)\n")?;
+            let said = ["SyntaxError", "the build failed: fix it and save; the previous build continues"];
+            host.says_within(BUILD_TIMEOUT, &said[..1]).await?;
+            host.says_within(BUILD_TIMEOUT, &said[1..]).await?;
+            ensure!(host.log().contains("File \"app.py\", line"), "{}", host.log());
+            ensure!(self.compiler_runs()? == runs, "{}", host.log());
+            edit(&self.source(), "import windlass)\n", "import windlass\n")?;
+        }
         let status = host.terminate().await?;
         ensure!(status.success(), "{status}");
         Ok(())

@@ -14,7 +14,7 @@ async fn a_configuration_reaches_a_plugin_that_runs(kind: Kind) -> anyhow::Resul
     let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "first", "labels": labels}});
     objects.apply(&object).await?;
     let host = Host::run(server.kubeconfig(), objects.namespace(), plugins.path())?;
-    let told = host.says("waiting: the plugin starts when its configuration is right").await?;
+    let told = host.says("waiting: the plugin starts when its configuration is valid").await?;
     assert!(told.contains("chameleon.config.yaml") && told.contains("greeting"), "{told}");
 
     let write = |config: &str| {
@@ -36,7 +36,7 @@ async fn a_configuration_reaches_a_plugin_that_runs(kind: Kind) -> anyhow::Resul
     write("{greeting: 7}")?;
     host.says("the former one stays in force").await?;
     write("{greeting: hello}")?;
-    host.says("the configuration is right again").await?;
+    host.says("the configuration file is valid again").await?;
     write("{greeting: bonjour}")?;
     host.says("chameleon greets first with bonjour and 14 letters").await?;
     host.says_times("chameleon greets first", 2).await?;

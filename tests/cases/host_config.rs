@@ -101,10 +101,10 @@ async fn a_running_host_follows_its_file() -> anyhow::Result<()> {
     host.says("has changed the level of the log filter=debug").await?;
     // A flag overrides this key, so a change of the key has no effect.
     write(directory.path(), &(keys.clone() + "logLevel: debug\ncacheLimit: 2Gi\nwritesPerSecond: 9\n"))?;
-    let told = host.says("a restart brings these keys into force").await?;
+    let told = host.says("these keys take effect after a restart").await?;
     assert!(told.contains("cacheLimit") && !told.contains("writesPerSecond"), "{told}");
     write(directory.path(), &(keys.clone() + "logLevel: warnings\n"))?;
-    let told = host.says("the settings read before stay in force").await?;
+    let told = host.says("the previous settings stay in force").await?;
     assert!(told.contains(&format!("{}:6:11: `logLevel`", path.display())), "{told}");
     write(directory.path(), &keys)?;
     host.says("the configuration file is valid again").await?;

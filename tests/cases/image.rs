@@ -87,7 +87,7 @@ async fn the_image_runs_from_its_own_files_alone_as_its_own_user() -> anyhow::Re
 async fn runs(root: &Path) -> anyhow::Result<()> {
     let server = Server::start(Kind::Embedded).await?;
     server.install_webapp().await?;
-    // The directories that a node mounts into it.
+    // The directories that a node mounts into the container.
     for mounted in ["etc/windlass/plugins", "var/cache/windlass", "proc"] {
         std::fs::create_dir_all(root.join(mounted))?;
     }

@@ -15,7 +15,7 @@ use crate::webapp::plugin_directory;
 const DEFINITION: &str = "missings.missing.windlass.dev";
 
 /// The definition that the chameleon waits for in the mode `missing-crd`.
-fn definition(scope: &str, size: &str) -> Value {
+pub(crate) fn definition(scope: &str, size: &str) -> Value {
     json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": DEFINITION},
         "spec": {
@@ -32,7 +32,7 @@ fn definition(scope: &str, size: &str) -> Value {
 }
 
 /// Creates an object of the kind as soon as the server accepts it.
-async fn create(client: &Client, namespace: Option<&str>, name: &str, size: Value) -> anyhow::Result<()> {
+pub(crate) async fn create(client: &Client, namespace: Option<&str>, name: &str, size: Value) -> anyhow::Result<()> {
     let resource =
         ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk("missing.windlass.dev", "v1", "Missing"), "missings");
     let api: Api<DynamicObject> = match namespace {
@@ -62,7 +62,7 @@ async fn delete_definition(server: &Server) -> anyhow::Result<()> {
     .await
 }
 
-async fn says(host: &Host, words: &[&str], times: usize) -> anyhow::Result<()> {
+pub(crate) async fn says(host: &Host, words: &[&str], times: usize) -> anyhow::Result<()> {
     let what = format!("{words:?} {times} times");
     let said = until(&what, || async {
         let log = host.log();

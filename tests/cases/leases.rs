@@ -150,7 +150,7 @@ impl Pair {
         let second = Replica::start_with(&server, &plugins, flags).await?;
         until("the second one sees the first", || async {
             let (log, first) = (second.host.log(), first.host.log());
-            anyhow::ensure!(log.contains("the replicas that live have changed"), "{log}\n{first}");
+            anyhow::ensure!(log.contains("the set of live replicas has changed"), "{log}\n{first}");
             Ok(())
         })
         .await?;

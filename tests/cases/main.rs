@@ -14,6 +14,7 @@ mod check;
 mod composite;
 mod conditions;
 mod config;
+mod configured_kinds;
 mod connections;
 mod crash;
 mod definitions;

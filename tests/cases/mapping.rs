@@ -1,8 +1,10 @@
-//! Tests mappings by a plugin's own code, with the guest `chameleon`: which primaries a change runs, and what happens
-//! if the code fails.
+//! Mappings and predicates by a plugin's code, tested with the guest `chameleon`: which objects a change wakes, and what
+//! happens if the code fails.
 
+use anyhow::ensure;
 use serde_json::{Value, json};
 use windlass_tests::chameleon;
+use windlass_tests::delivery;
 use windlass_tests::host::Host;
 use windlass_tests::server::{Kind, Server};
 use windlass_tests::wait::until;
@@ -125,5 +127,118 @@ async fn a_mapper_cannot_run_a_primary_that_does_not_exist() -> anyhow::Result<(
     stage.map("elsewhere", "web", json!({"service": "other", "namespace": "elsewhere"})).await?;
     stage.web_runs_more_than(web).await?;
     assert_eq!(runs(&stage.host, "other"), 0, "{}", stage.host.log());
+    Ok(())
+}
+
+/// A host with the chameleon, whose predicate lets pass what has the label `counts=yes`.
+struct Judged {
+    server: Server,
+    host: Host,
+    plugins: tempfile::TempDir,
+}
+
+impl Judged {
+    /// With the `ConfigMaps` `led`, `other` and `wanted`, of which only the last one counts, and a Secret `led` that does.
+    async fn new(kind: Kind) -> anyhow::Result<Self> {
+        let server = Server::start(kind).await?;
+        for (name, counts) in [("led", "no"), ("other", "no"), ("wanted", "yes")] {
+            server.objects().apply(&judged("ConfigMap", name, counts)).await?;
+        }
+        server.objects().apply(&judged("Secret", "led", "yes")).await?;
+        let plugins = tempfile::tempdir()?;
+        chameleon::write("judging-0", &plugins.path().join("chameleon.wasm"))?;
+        let host = Host::run(server.kubeconfig(), server.objects().namespace(), plugins.path())?;
+        Ok(Self { server, host, plugins })
+    }
+
+    async fn apply(&self, kind: &str, name: &str, counts: &str) -> anyhow::Result<()> {
+        self.server.objects().apply(&judged(kind, name, counts)).await?;
+        Ok(())
+    }
+
+    fn ran(&self, name: &str) -> usize {
+        runs(&self.host, name)
+    }
+
+    async fn runs_more_than(&self, name: &str, before: usize) -> anyhow::Result<usize> {
+        let what = format!("{name} runs");
+        until(&what, || async { if self.ran(name) > before { Ok(self.ran(name)) } else { Err(self.ran(name)) } }).await
+    }
+
+    async fn has_finalizer(&self, name: &str) -> anyhow::Result<bool> {
+        let object = self.server.objects().get("ConfigMap", name).await?.unwrap_or_default();
+        Ok(object["metadata"]["finalizers"].is_array())
+    }
+}
+
+fn judged(kind: &str, name: &str, counts: &str) -> Value {
+    let metadata = json!({"name": name, "labels": {"chameleon": "true", "counts": counts}});
+    json!({"apiVersion": "v1", "kind": kind, "metadata": metadata})
+}
+
+async fn a_judged_life(kind: Kind) -> anyhow::Result<()> {
+    let stage = Judged::new(kind).await?;
+    for name in ["wanted", "led"] {
+        stage.runs_more_than(name, 0).await?;
+    }
+    stage.host.says("chameleon judges other of judged").await?;
+    // A new object, and one that begins to match.
+    stage.apply("ConfigMap", "new", "no").await?;
+    stage.apply("ConfigMap", "new", "yes").await?;
+    stage.runs_more_than("new", 0).await?;
+    // One that stops matching runs only for what leads to it. It was judged when the host added its finalizer, too.
+    stage.apply("ConfigMap", "new", "no").await?;
+    stage.host.says_times("chameleon judges new of judged", 4).await?;
+    let new = stage.ran("new");
+    stage.apply("Secret", "new", "yes").await?;
+    stage.runs_more_than("new", new).await?;
+    ensure!(
+        stage.ran("other") == 0 && !stage.has_finalizer("other").await?,
+        "nothing led to it:\n{}",
+        stage.host.log()
+    );
+    ensure!(stage.has_finalizer("wanted").await? && stage.has_finalizer("new").await?, "{}", stage.host.log());
+    // Another generation begins with the same keys.
+    let [wanted, led] = ["wanted", "led"].map(|name| stage.ran(name));
+    delivery::replace(&stage.plugins.path().join("chameleon.wasm"), |path| chameleon::write("judging-1", path))?;
+    stage.runs_more_than("wanted", wanted).await?;
+    stage.runs_more_than("led", led).await?;
+    ensure!(stage.ran("other") == 0, "it still does not match:\n{}", stage.host.log());
+    // Deletions count: what has the finalizer is cleaned up, although it does not match any more.
+    stage.server.objects().delete("ConfigMap", "new").await?;
+    stage.server.objects().delete("ConfigMap", "other").await?;
+    stage.runs_more_than("other", 0).await?;
+    until("it is gone", || async {
+        match stage.server.objects().get("ConfigMap", "new").await? {
+            None => Ok(()),
+            Some(object) => anyhow::bail!("{object}"),
+        }
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn code_says_which_changes_count_on_the_embedded_server() -> anyhow::Result<()> {
+    a_judged_life(Kind::Embedded).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn code_says_which_changes_count_on_a_real_kube_apiserver() -> anyhow::Result<()> {
+    a_judged_life(Kind::Real).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_over_which_the_predicate_fails_counts() -> anyhow::Result<()> {
+    let stage = Judged::new(Kind::Embedded).await?;
+    stage.runs_more_than("wanted", 0).await?;
+    for (misbehave, words) in
+        [("fail", "chameleon: the predicate was told to fail"), ("trap", "chameleon: the predicate was told to trap")]
+    {
+        stage.apply("ConfigMap", misbehave, misbehave).await?;
+        stage.runs_more_than(misbehave, 0).await?;
+        stage.host.says(words).await?;
+    }
+    stage.host.says("the predicate failed: the change counts").await?;
+    ensure!(stage.ran("other") == 0, "{}", stage.host.log());
     Ok(())
 }

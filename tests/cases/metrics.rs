@@ -90,7 +90,7 @@ fn chart_file(name: &str) -> anyhow::Result<String> {
     Ok(std::fs::read_to_string(paths::root().join("deploy/chart/files").join(name))?)
 }
 
-/// The page of a host that has run the example, and another call that traps.
+/// The metrics page of a host that has run the example and a call that traps.
 async fn page(address: SocketAddr) -> anyhow::Result<String> {
     let of = r#"controller="webapp",plugin="webapp",kind="WebApp""#;
     let done = &format!(r#"windlass_primary_conditions{{{of},condition="Ready",status="True"}} 1"#);

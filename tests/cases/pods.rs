@@ -217,7 +217,7 @@ async fn replicas_appear_as_one_host_and_a_missing_one_hides_no_other() -> anyho
     })
     .await?;
 
-    // Once the other replica has taken over the stopped replica's plugins, it reports them.
+    // Once the other replica has taken over the stopped replica's plugins, the other replica reports them.
     fleet.hosts.remove("windlass-b").context("it runs")?.kill().await?;
     let gone = fleet.windlass(&["status"]).await?;
     let text = said(&gone);

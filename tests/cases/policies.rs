@@ -392,7 +392,7 @@ async fn a_dry_run_of_everything(kind: Kind) -> anyhow::Result<()> {
     assert_eq!(objects.get("Deployment", story::NAME).await?, None);
     assert!(objects.list("Event", "").await?.iter().all(|event| event["reportingController"] != "windlass/webapp"));
 
-    // A withheld write is reported if it differs from the last one. A repeated one is not reported.
+    // A withheld write is reported if it differs from the last one. A repeated write is not reported.
     scene.scale(5).await?;
     let said = host.says("spec.replicas: 5").await?;
     assert!(said.contains("deployments.apps") && said.contains(story::NAME) && said.contains("create"), "{said}");
@@ -498,7 +498,7 @@ async fn an_account_bounds_the_watches(kind: Kind) -> anyhow::Result<()> {
     admit(&scene.server, "deployer", true).await?;
     host.says("controller started").await?;
     scene.story().create().await?;
-    // With another account the write is tried again.
+    // When the policy names another account, the write is tried again.
     scene.grant(&format!("impersonate: {namespace}/nobody\n"), &[WEBAPPS, DEPLOYMENTS, SERVICES])?;
     host.says("its policy names another service account").await?;
     assert!(host.terminate().await?.success());

@@ -101,7 +101,7 @@ async fn a_check_starts_from_a_recording() -> anyhow::Result<()> {
     ensure!(report[0]["calls"].as_u64() > Some(3) && report[0]["findings"] == json!([]), "{report:#}");
 
     let (code, _, errors) = windlass("check", &with(&other)).await?;
-    ensure!(code == 2 && errors.contains("no call of the plugin chameleon is recorded there"), "{code} {errors}");
+    ensure!(code == 2 && errors.contains("the recording has no calls of the plugin chameleon"), "{code} {errors}");
     Ok(())
 }
 

@@ -56,7 +56,7 @@ async fn a_file_that_breaks_changes_nothing(host: &Host, address: SocketAddr, fi
     // Write half of the file first, as an unfinished copy would.
     let whole = std::fs::read(paths::plugins()?.join("webapp.wasm"))?;
     std::fs::write(file, &whole[..whole.len() / 2])?;
-    host.says("plugin file not taken").await?;
+    host.says("plugin file refused").await?;
     let shown = plugin(address, "webapp").await?;
     assert_eq!((&shown["digest"], &shown["state"]), (&before, &json!("running")));
     assert!(shown["notTaken"]["reason"].as_str().is_some_and(|why| why.contains("webapp.wasm")), "{shown}");
@@ -173,7 +173,7 @@ async fn policies_and_plugins_may_come_in_either_order() -> anyhow::Result<()> {
     let rules = "apiVersion: windlass.dev/v1alpha1\nkind: PluginPolicy\nplugin: chameleon\nrules:\n\
                  - {apiGroups: [\"\"], resources: [configmaps], verbs: [get, list, watch, patch]}\n";
     std::fs::write(&policy, rules)?;
-    host.says("a policy for a plugin that is not there").await?;
+    host.says("a policy for a plugin that does not exist").await?;
     chameleon::write("good", &plugin)?;
     host.says("chameleon reconciled").await?;
     std::fs::remove_file(&policy)?;

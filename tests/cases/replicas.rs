@@ -1,5 +1,5 @@
-//! Counts at the server that no child too many is created or deleted. The plugin `replicaset`, which has no
-//! expectations of its own, runs behind a proxy that delays the events of its Pods by up to two seconds and loses
+//! Checks, by counting on the server, that no child is created or deleted in excess. The plugin `replicaset`, which has
+//! no expectations of its own, runs behind a proxy that delays the events of its Pods by up to two seconds and loses
 //! responses to its creations and deletions. Meanwhile, sets are scaled and Pods are deleted at random. `audit`
 //! explains the count.
 //!
@@ -296,7 +296,7 @@ async fn never_one_too_many(kind: Kind) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs the same with expectations switched off. The count must then show extra children.
+/// Runs the operations with expectations switched off. The count must then show extra children.
 async fn some_too_many_without_expectations(kind: Kind) -> anyhow::Result<()> {
     let totals =
         run_sets(kind, form(SHORTEST, FULL_OF_SURPLUS), &["--feature-gates=AutomaticExpectations=false"]).await?;

@@ -1,5 +1,5 @@
-//! Tests a next version beside the running one, as its operator sees it. The writes in which it differs are shown but
-//! never made, and the command line promotes or rejects it.
+//! Tests a next version beside the running one, as its operator sees it. The writes in which the next version differs
+//! are shown but never made, and the command line promotes or rejects the version.
 
 use std::ffi::OsStr;
 use std::net::SocketAddr;
@@ -17,7 +17,7 @@ use crate::admin::{plugin, watched};
 /// The annotation in which the guest's mode `requeue` counts its calls, and the annotation that the other version uses.
 const COUNTED: [&str; 2] = ["chameleon.windlass.dev/runs", "chameleon.windlass.dev/runz"];
 
-/// Writes the version that counts its calls in the other annotation.
+/// Writes the version that counts its calls in the second annotation.
 fn write_other(path: &Path) -> anyhow::Result<()> {
     chameleon::write("requeue", path)?;
     let mut bytes = std::fs::read(path)?;

@@ -129,7 +129,7 @@ impl Stage {
         delivery::replace(&self.plugins.path().join("chameleon.wasm"), write)
     }
 
-    /// Waits until a generation has called every key once more.
+    /// Waits until a generation has run every key once more.
     async fn until_all_run(&self, generation: u16) -> anyhow::Result<()> {
         let before: BTreeMap<_, _> =
             locked(&self.ledger).keys.iter().map(|(key, it)| (key.clone(), it.calls)).collect();

@@ -64,7 +64,7 @@ async fn a_rollback_is_shown_everywhere_and_outlasts_restarts_until_a_new_file()
     let good = plugin(address, "chameleon").await?["digest"].clone();
     put("steady-1-traps", plugins.path())?;
 
-    let said = host.says("rolled back: the generation before runs again").await?;
+    let said = host.says("rolled back: the previous generation runs again").await?;
     ensure!(said.contains("chameleon 1 was told") && said.contains(good.as_str().context("a digest")?), "{said}");
     says_again(&host, "steady end key-7 0").await?;
     let shown = until("what /plugins shows", || async {
@@ -102,7 +102,7 @@ async fn a_rollback_is_shown_everywhere_and_outlasts_restarts_until_a_new_file()
 
     // The directory still has the file that was rolled back. The good file is only in the cache.
     let (host, address) = watched(&server, plugins.path(), &cache).await?;
-    host.says("the version before the one that was rolled back runs again").await?;
+    host.says("the version before the rolled-back one runs again").await?;
     host.says("steady end key-7 0").await?;
     let shown = plugin(address, "chameleon").await?;
     ensure!(shown["digest"] == good && shown["state"] == "running", "{shown}");
@@ -175,7 +175,7 @@ async fn a_generation_that_comes_back_has_its_definitions_installed_again() -> a
     host.says("steady end key 1").await?;
     describes("1").await?;
     server.objects().apply(&object("bad")).await?;
-    host.says("rolled back: the generation before runs again").await?;
+    host.says("rolled back: the previous generation runs again").await?;
     host.says("steady end bad 0").await?;
     describes("0").await?;
     // A new lease term does not undo the rollback.
@@ -213,7 +213,7 @@ async fn a_generation_that_fails_after_regaining_its_lease_is_rolled_back() -> a
     server.objects().apply(&object("bad")).await?;
     host.says("steady end bad 0").await?;
     ensure!(host.log().contains("has not proven itself"), "{}", host.log());
-    // Do the same with a generation that is delivered while the lease is lost.
+    // Lose the lease in the same way while a generation is delivered.
     let lease = format!("windlass-main-shard-{:02}", shard_of("chameleon"));
     server.objects().merge("Lease", &lease, &json!({"spec": {"holderIdentity": "somebody"}})).await?;
     host.says_times("it names another holder", 2).await?;
@@ -335,7 +335,7 @@ async fn a_generation_with_other_caches_waits_for_the_former_ones_calls() -> any
     let (server, plugins) = (Server::start(Kind::Embedded).await?, tempfile::tempdir()?);
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let port = listener.local_addr()?.port();
-    // Compile it first, because it must be ready before the call that waits for a response is cut.
+    // Compile this generation first, because it must be ready before the call that waits for a response is cut.
     compile("referring").await?;
     put(&format!("outside-{port}"), plugins.path())?;
     let policy = format!(

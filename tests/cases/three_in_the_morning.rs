@@ -47,7 +47,7 @@ async fn one_command_shows_why_a_plugin_waits_what_it_uses_and_why_it_stopped() 
     // A missing definition.
     shows(address, &["status", "webapp", "-o", "wide"], 1, &["waiting", "WebApp"]).await?;
     let early = says(address, &["resume", "webapp"], 1).await?;
-    ensure!(early.contains("it is waiting") && early.contains("goes on by itself"), "{early}");
+    ensure!(early.contains("it is waiting") && early.contains("continues by itself"), "{early}");
     server.install_webapp().await?;
     Story::new(objects).create().await?;
     Story::new(objects).run().await?;

@@ -300,7 +300,11 @@ async fn a_wrong_setting_of_traces_ends_the_host_with_its_place() -> anyhow::Res
     let directory = plugins.path().to_str().context("UTF-8")?;
     let cases: [WrongSetting<'_>; 3] = [
         (&["--otlp-endpoint", "collector:4318"], &[], ["--otlp-endpoint", "http://collector.example:4318"]),
-        (&[], &[("OTEL_EXPORTER_OTLP_ENDPOINT", "grpc://c")], ["OTEL_EXPORTER_OTLP_ENDPOINT", "no URL of a collector"]),
+        (
+            &[],
+            &[("OTEL_EXPORTER_OTLP_ENDPOINT", "grpc://c")],
+            ["OTEL_EXPORTER_OTLP_ENDPOINT", "not the URL of a collector"],
+        ),
         (
             &["--otlp-endpoint", "http://c"],
             &[("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")],

@@ -4,10 +4,10 @@
 //! restored from a backup. Then the bad weather ends, and soon all objects must be as wanted. Finally every primary is
 //! edited once more, and must be reconciled soon: no key is lost.
 //!
-//! The form is short by default. `WINDLASS_WEATHER=full` takes a quarter of an hour, and `WINDLASS_WEATHER=SECONDS` is
-//! as full but shorter. `WINDLASS_SEED=N` draws other weather, and `WINDLASS_WEATHER_LOGS=1` keeps the replicas' logs
-//! even if the test passes. The seed decides what happens to the n-th write and to the n-th read, and what users do,
-//! but not how these interleave.
+//! The form is short by default. `WINDLASS_WEATHER=full` takes a quarter of an hour, and `WINDLASS_WEATHER=SECONDS`
+//! runs the full form for this many seconds. `WINDLASS_SEED=N` draws different weather, and `WINDLASS_WEATHER_LOGS=1`
+//! keeps the replicas' logs even if the test passes. The seed decides what happens to the n-th write and to the n-th
+//! read, and what users do, but not how these interleave.
 
 mod alive;
 mod fleet;

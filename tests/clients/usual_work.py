@@ -67,7 +67,7 @@ def main(kubeconfig):
     rest = core.list_namespaced_config_map("shop", label_selector="of=test", limit=2, _continue=page.metadata._continue)
     assert [it.metadata.name for it in page.items + rest.items] == ["a", "b", "c"]
 
-    # A watch from a list on, in another thread.
+    # A watch that starts at the version of a list, in another thread.
     since = core.list_namespaced_config_map("shop").metadata.resource_version
     seen = []
 

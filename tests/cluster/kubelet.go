@@ -122,8 +122,8 @@ func (k *fakeKubelet) markRunning(ctx context.Context, pod *v1.Pod) error {
 	return err
 }
 
-// podAddress is the same after a restart, and rarely the same for two Pods, because an EndpointSlice lists an address
-// only once.
+// podAddress returns the address of a Pod. It is the same after a restart. Two Pods rarely have the same address: an
+// EndpointSlice lists an address only once.
 func podAddress(uid types.UID) netip.Addr {
 	hash := fnv.New32a()
 	_, _ = hash.Write([]byte(uid)) // a hash never fails

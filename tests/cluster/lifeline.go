@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// parentPollInterval is the longest that the cluster runs on after its parent was killed, apart from the time for its
-// own stop.
+// parentPollInterval is how often the cluster checks whether its parent still runs. After the parent was killed, the
+// cluster runs at most this long before it begins to stop.
 const parentPollInterval = 200 * time.Millisecond
 
 // watchParent calls gone once the parent, the process that started this one, has ended: an orphan gets another parent.

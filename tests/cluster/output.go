@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// output is where this process talked to before its servers' logs were sent to a file.
+// output has this process's original standard output and standard error: its servers' logs are sent to a file.
 type output struct {
 	stdout, stderr *os.File
 	logPath        string
@@ -33,7 +33,8 @@ func redirectOutput(logPath string) (*output, error) {
 	return out, nil
 }
 
-// moveAway makes file's descriptor mean target, and returns a new file for what it meant before.
+// moveAway makes the descriptor of file refer to target, and returns a new file for the descriptor's earlier
+// destination.
 func moveAway(file, target *os.File) (*os.File, error) {
 	fd, err := unix.Dup(int(file.Fd()))
 	if err != nil {
@@ -46,8 +47,8 @@ func moveAway(file, target *os.File) (*os.File, error) {
 	return os.NewFile(uintptr(fd), file.Name()), nil
 }
 
-// restore, for a failure only, gives standard error back and adds the end of the log to the error: with a temporary
-// directory the log is about to be removed. After a proper stop the servers may go on logging to the file.
+// restore is for a failure only. It restores standard error, and adds the end of the log to the error, because the log
+// in a temporary directory is about to be removed. After a proper stop, the servers may continue to log to the file.
 func (o *output) restore(failure error) error {
 	if failure == nil {
 		return nil

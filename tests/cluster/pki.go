@@ -20,7 +20,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// validity is longer than any test, and shorter than the life of any such cluster.
+// validity is longer than any test, and longer than any such cluster lives.
 const validity = 365 * 24 * time.Hour
 
 // credentials are the paths of PEM files.

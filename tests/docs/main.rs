@@ -1,4 +1,4 @@
-//! The program does as the pages in docs/operating show, and has the commands of docs/authoring.md.
+//! Checks that the program behaves as the pages in docs/operating show, and has the commands of docs/authoring.md.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -50,7 +50,7 @@ fn operating() -> String {
     PAGES.map(|(_, page)| page).concat()
 }
 
-/// Runs `windlass` with `arguments` and returns what it says, if it does not complain.
+/// Runs `windlass` with `arguments`, which must succeed, and returns its output.
 fn said(arguments: &[&str]) -> anyhow::Result<String> {
     let output = Command::new(paths::windlass()?).args(arguments).output()?;
     let complaint = String::from_utf8_lossy(&output.stderr);
@@ -73,7 +73,7 @@ fn the_documented_commands_for_authors_exist() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The lines of a help that begin with a flag: a text may speak of another program's.
+/// The lines of a help text that begin with a flag. Other lines may mention another program's flags.
 fn listed(help: &str) -> String {
     help.lines().filter(|line| line.trim_start().starts_with('-')).collect::<Vec<_>>().join("\n")
 }
@@ -120,7 +120,7 @@ fn the_documented_commands_exist() -> anyhow::Result<()> {
         for command in text.lines() {
             let mut words = command.split_whitespace();
             ensure!(words.next() == Some("windlass"), "{place}: only the program's own commands are checked");
-            // It reads the rest before it comes to the wish for help, and refuses what it does not know.
+            // The program parses all arguments before it handles `--help`, and refuses unknown ones.
             let words: Vec<_> = words.chain(["--help"]).collect();
             said(&words).with_context(|| place.clone())?;
         }
@@ -204,7 +204,7 @@ fn the_documented_policies_parse() -> anyhow::Result<()> {
         std::fs::write(&file, &text)?;
         let mut inspect = Command::new(paths::windlass()?);
         inspect.arg("inspect").arg(directory.path().join("webapp.wasm")).arg(flag).arg(&file);
-        // No cluster: there the kinds are guessed.
+        // Without a cluster, the kinds are guessed.
         let output = inspect.env("KUBECONFIG", directory.path().join("none")).output()?;
         let complaint = String::from_utf8_lossy(&output.stderr);
         ensure!(output.status.code().is_some_and(|code| code != UNREADABLE_EXIT_CODE), "{place}: {complaint}");
@@ -221,7 +221,7 @@ async fn the_documented_configurations_parse() -> anyhow::Result<()> {
         let arguments = ["dev".as_ref(), "--plugins".as_ref(), directory.path().as_os_str()];
         let arguments = arguments.into_iter().chain(["--kubeconfig-out".as_ref(), kubeconfig.as_os_str()]);
         let host = Host::start(&arguments.collect::<Vec<_>>(), None)?;
-        // All of the file has been read when the Secret that it names is looked for, and is not there.
+        // The host has read the whole file when it looks for the Secret that the file names, which does not exist.
         host.says("the value for /smtp/password").await?;
         host.terminate().await?;
     }
@@ -245,7 +245,7 @@ fn the_documented_host_configurations_parse() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The names of metrics in `text`, without what a histogram's parts have more.
+/// The names of metrics in `text`, without the suffixes of a histogram's parts.
 fn metrics(text: &str) -> BTreeSet<&str> {
     let words = text.split(|character: char| !(character.is_ascii_alphanumeric() || character == '_'));
     let ours = [

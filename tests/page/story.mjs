@@ -1,8 +1,8 @@
-// Clicks through the status page of a running host in Chromium, and keeps pictures of it.
+// Clicks through the status page of a running host in Chromium, and takes screenshots.
 //
 //     node story.mjs ADDRESS FOLDER
 //
-// tests/cases/page.rs starts the host, with the plugins that are looked for here, and keeps it busy meanwhile.
+// tests/cases/page.rs starts the host with the plugins that this story expects, and keeps it busy meanwhile.
 
 import assert from "node:assert/strict";
 import { createRequire } from "node:module";
@@ -15,10 +15,10 @@ const home = `http://${address}/`;
 const DESKTOP = { width: 1440, height: 900 };
 const PHONE = { width: 390, height: 844 };
 
-// Chromium's own sandbox cannot be had by root.
+// Chromium's own sandbox does not work if root runs the browser.
 const browser = await chromium.launch({ executablePath, args: process.getuid() === 0 ? ["--no-sandbox"] : [] });
 
-/** A page of its own, which must neither complain, nor ask anybody else, nor ask the host for a change. */
+/** Opens a separate page. It must log no error, ask no other server, and request no change of the host. */
 async function open(options, work) {
   const context = await browser.newContext({ viewport: DESKTOP, colorScheme: "light", reducedMotion: "reduce", ...options });
   const page = await context.newPage();
@@ -57,13 +57,13 @@ const is = (locator, text) => until(async () => assert.equal((await locator.inne
 const has = (locator, text) => until(async () => assert.ok((await locator.innerText()).includes(text), `${text} in ${await locator.innerText()}`));
 const are = (locator, number) => until(async () => assert.equal(await locator.count(), number));
 
-/** No element is wider than the window. */
+/** Checks that no element is wider than the window. */
 async function fits(page) {
   const [wide, width] = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
   assert.ok(wide <= width, `${page.url()} is ${wide} wide in a window of ${width}`);
 }
 
-/** Waits until the curves have something to show. */
+/** Waits until the curves show this many seconds. */
 async function drawn(page, seconds) {
   await page.waitForFunction((least) => {
     const line = document.querySelector(".curve .line-0")?.getAttribute("d") ?? "";
@@ -77,12 +77,12 @@ async function searches(page) {
   await has(rows(page, "Plugins").first(), "legacy-import");
   await has(rows(page, "Plugins").first(), "not loaded");
   assert.match(await page.title(), /^\(\d+\) Plugins – Windlass$/);
-  // The first stop of the keyboard leads past the head of the page.
+  // The first Tab selects a link that skips the head of the page.
   await page.keyboard.press("Tab");
   await page.keyboard.press("Enter");
   assert.equal(await page.evaluate(() => document.activeElement.id), "main");
   for (const landmark of ["banner", "main", "contentinfo"]) await are(page.getByRole(landmark), 1);
-  // The slash leads to the field, and what is typed chooses.
+  // The slash key moves the focus to the search field, and the typed text filters the rows.
   await page.keyboard.press("/");
   await page.keyboard.type("cham runn");
   await are(rows(page, "Plugins"), 1);
@@ -115,7 +115,7 @@ async function looksAtAPlugin(page) {
   await page.getByRole("combobox", { name: "Keys in this state" }).selectOption("all");
   await page.getByRole("searchbox", { name: "Search keys" }).fill("visitor-117");
   await are(rows(page, "Keys"), 1);
-  // What the search has found is read out, and later figures are not.
+  // A screen reader announces the result of the search, but not later changes of the number.
   await until(async () => assert.equal(await page.getByRole("status").nth(1).getAttribute("aria-live"), "off"));
 }
 
@@ -126,7 +126,7 @@ async function looksAtAKey(page) {
   await has(page.getByRole("main"), "told to fail for now");
   await has(page.getByRole("list", { name: "Logged before" }), "INFO chameleon: about to fail");
   await has(table(page, "Calls of chameleon, the latest first"), "failed");
-  // Back, what was chosen is chosen still.
+  // After going back, the filter is still set.
   await page.goBack();
   await is(page.getByRole("heading", { level: 1 }), "chameleon");
   assert.equal(await page.getByRole("searchbox", { name: "Search keys" }).inputValue(), "visitor-117");
@@ -134,7 +134,7 @@ async function looksAtAKey(page) {
   await is(page.getByRole("heading", { level: 1 }), "Plugins");
 }
 
-/** What the plugin wrote is there to be read, as it is and with what deceives written out. */
+/** The page shows the plugin's text unchanged, with deceptive characters as escapes. */
 async function readsAHostileText(page) {
   const written = 'onerror="window.pwned = true">';
   await has(table(page, "Recent failures"), written);
@@ -143,7 +143,7 @@ async function readsAHostileText(page) {
   await has(page.locator("pre"), "\\u{202e}evil");
   await are(page.locator("main img, main script"), 0);
   assert.equal(await page.evaluate(() => window.pwned), undefined);
-  // Should a text ever become markup all the same, it does nothing.
+  // Even if a text were used as markup, it would have no effect.
   const refused = await page.evaluate(() => {
     try {
       document.querySelector("pre").innerHTML = "<img src=x>";
@@ -152,7 +152,7 @@ async function readsAHostileText(page) {
       return true;
     }
   });
-  assert.ok(refused, "the policy lets nobody make HTML of a text");
+  assert.ok(refused, "the page's policy must refuse to turn a text into HTML");
 }
 
 await open({}, async (page) => {
@@ -167,7 +167,7 @@ await open({}, async (page) => {
   await picture(page, "plugin-light");
 });
 
-// That the page itself refuses is a complaint of the browser's, which is what is wanted here.
+// The page refuses the markup, and the browser reports this on the console, as it should.
 await open({}, async (page, complaints) => {
   await readsAHostileText(page);
   await picture(page, "key-light");
@@ -193,7 +193,7 @@ for (const [name, options] of [["dark", { colorScheme: "dark" }], ["phone", { vi
   });
 }
 
-// A page that there is no stream for says why, and another that has a thousand plugins shows the first of them soon.
+// A page without a stream shows the reason. A page with a thousand plugins shows the first ones soon.
 await open({}, async (page, complaints) => {
   await page.route("**/watch", (route) => route.fulfill({ status: 503, body: "16 status pages are open\n" }));
   await page.reload();
@@ -216,7 +216,7 @@ await open({}, async (page, complaints) => {
     return performance.now() - begun;
   });
   assert.ok(took < 200, `a refresh of a thousand plugins takes ${took} ms`);
-  // The host ends each stream after a while, and the rates go on from where it ended.
+  // The host ends each stream after a while. The rates continue from the stream's last figures.
   const begun = Date.now();
   await page.route("**/watch", (route) => {
     const now = (Date.now() - begun) / 1000;

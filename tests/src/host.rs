@@ -90,7 +90,7 @@ impl Host {
     ) -> anyhow::Result<Self> {
         let mut process = command
             .args(arguments)
-            // Leave the developer's own cache alone. All stories share this one.
+            // Leave the developer's own cache alone. All stories share this cache.
             .env("WINDLASS_CACHE_DIR", paths::cache()?)
             .envs(environment.iter().map(|(name, value)| (name, value)))
             .current_dir(paths::root())

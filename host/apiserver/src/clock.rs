@@ -140,7 +140,7 @@ impl Chance {
 /// Unpredictable bytes; with a seed, always the same ones.
 pub(crate) fn secret<const N: usize>(seed: Option<u64>) -> [u8; N] {
     match seed {
-        // Uses another sequence than UIDs do.
+        // The seed differs from the seed of UIDs.
         Some(seed) => Chance::new(Some(!seed)).bytes(),
         None => rand::random(),
     }

@@ -54,7 +54,7 @@ impl ApiError {
         ApiError::new(StatusCode::NOT_FOUND, "NotFound", message).about(target, name)
     }
 
-    /// The path or the kind does not exist. (If only the object is missing, the error is another.)
+    /// The path or the kind does not exist. (If only the object is missing, the error is [`ApiError::not_found`].)
     pub(crate) fn no_such_resource() -> ApiError {
         let message = "the server could not find the requested resource";
         ApiError::new(StatusCode::NOT_FOUND, "NotFound", message).with_details()

@@ -55,7 +55,7 @@ pub(crate) struct AccountClaims {
     pub(crate) account: Reference,
 }
 
-/// One object, identified by UID: a later object of the same name does not count.
+/// One object, identified by UID: a later object of the same name does not match.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Reference {
     pub(crate) name: String,

@@ -157,7 +157,7 @@ async fn an_impersonated_node_has_only_the_groups_of_nodes() {
     let review = node("system:node:a").post(REVIEWS, &json!({})).await.expect(StatusCode::CREATED);
     let expected = json!({ "username": "system:node:a", "groups": ["system:nodes", "system:authenticated"] });
     assert_eq!(review["status"]["userInfo"], expected);
-    // Neither is the name of a node.
+    // Neither user name contains a valid node name.
     node("system:node:A").post(REVIEWS, &json!({})).await.refused(403, "Forbidden");
     node("system:node:").post(REVIEWS, &json!({})).await.refused(403, "Forbidden");
 }

@@ -65,7 +65,7 @@ async fn answer(stream: &mut TcpStream, is_head: bool) -> Answered {
     Answered { code, head, body: read[end..end + length].to_vec() }
 }
 
-/// Sends the request and then, on the same connection, one that must succeed.
+/// Sends the request, and then on the same connection another request, which must succeed.
 async fn survives(cluster: &Cluster, request: &Hostile) {
     let mut stream = TcpStream::connect(cluster.server.address()).await.expect("the server listens");
     stream.write_all(&request.bytes()).await.expect("it reads");
@@ -154,7 +154,7 @@ fn paths() -> impl Strategy<Value = String> {
         "-",
     ]);
     let odd = proptest::collection::vec(segment, 0..8).prop_map(|segments| {
-        // Only characters that a request line may have.
+        // Escapes the only character that a request line must not contain.
         let path = format!("/{}", segments.join("/"));
         path.replace('é', "%C3%A9")
     });

@@ -32,7 +32,8 @@ async fn dependents_are_deleted_after_their_owner() {
     cluster.wait_gone(CONFIG_MAPS, "b").await;
 }
 
-/// A controller that watches both sees the owner's deletion first, so it does not recreate the dependent.
+/// A controller that watches owners and dependents sees the owner's deletion first, so it does not recreate the
+/// dependent.
 #[tokio::test]
 async fn dependents_are_deleted_a_little_later_than_their_owner() {
     let (cluster, _) = owner_with_children(&["a"]).await;

@@ -125,7 +125,7 @@ async fn a_user_cannot_grant_more_rights_than_it_has() {
     jane.send("PATCH", &path, merge, &more).await.refused(403, "Forbidden");
     let label = json!({ "metadata": { "labels": { "a": "b" } } });
     jane.send("PATCH", &path, merge, &label).await.expect(StatusCode::OK);
-    // Any change of a role needs its rights, even a label, since aggregation selects roles by label.
+    // Any change of a role needs the role's rights, even a change of a label, since aggregation selects roles by label.
     let strong = role("strong", &may(&["delete"], "configmaps"));
     Client::administrator(&cluster).post(ROLES, &strong).await.expect(StatusCode::CREATED);
     jane.send("PATCH", &format!("{ROLES}/strong"), merge, &label).await.refused(403, "Forbidden");
@@ -158,7 +158,7 @@ async fn a_right_to_escalate_one_role_does_not_allow_creating_roles() {
     grant(&cluster, "writer", &rules).await;
     let jane = Client::of(&cluster, "jane's");
     let mine = role("mine", &may(&["delete"], "pods"));
-    // As in a real server, because the path of a creation has no name.
+    // This is refused as in a real server, because the path of a creation has no name.
     jane.post(ROLES, &mine).await.refused(403, "Forbidden");
     jane.send("PUT", &format!("{ROLES}/mine"), JSON, &mine).await.expect(StatusCode::CREATED);
     // An unknown kind of role is an error, even if it differs only in case.

@@ -125,7 +125,7 @@ async fn an_aggregated_role_has_each_rule_once_and_no_other() {
         let role = json!({ "metadata": { "labels": { "tier": name } }, "rules": rules });
         cluster.post(&roles, &named(name, &role)).await.expect(StatusCode::CREATED);
     }
-    // A rule of the same meaning, in another form.
+    // A rule with the same meaning, but written differently.
     let odd = json!({
         "metadata": { "labels": { "tier": "b" } },
         "rules": [{ "verbs": ["list"], "resourceNames": [], "resources": ["pods"], "apiGroups": [""] }],

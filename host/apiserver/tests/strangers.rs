@@ -1,4 +1,4 @@
-//! No web page can use the server: neither one of another origin, nor one whose host name resolves to loopback.
+//! No web page can use the server: neither a page of another origin, nor a page whose host name resolves to loopback.
 
 mod support;
 

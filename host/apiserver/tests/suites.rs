@@ -1,4 +1,4 @@
-//! Other projects' own suites, which their authors run against envtest's API server, here against the embedded one.
+//! Runs other projects' own test suites against the embedded API server. Their authors run them against envtest's.
 //!
 //! `tools/test suites` runs two suites of controller-runtime. `make soak STORIES=suites` runs all suites, also on a
 //! real kube-apiserver, and expects the same specs to pass on both. `tools/build-suites` builds them from the Go module
@@ -58,9 +58,9 @@ const KARPENTER: [&str; 1] = ["pkg/apis/v1"];
 
 const FLUX_RUNTIME: [&str; 3] = ["cel", "events", "patch"];
 
-/// Specs that pass or fail randomly on any server. The first name is of two specs, which cancel a read and expect it to
-/// fail, but a fast server may have responded before. The other one expects no conflict, but another controller of its
-/// suite writes the same object.
+/// Specs that pass or fail randomly on any server. Two specs have the first name. They cancel a read and expect it to
+/// fail, but a fast server may already have responded. The spec with the second name expects no conflict, but another
+/// controller of its suite writes the same object.
 const RACES: [&str; 2] = ["should return an error when context is cancelled", "TestMachineSetReconciler_syncMachines"];
 
 /// The results of a suite's specs, by name.

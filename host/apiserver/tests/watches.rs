@@ -229,7 +229,7 @@ async fn initial_events_end_with_a_marked_bookmark() {
     let (kind, bookmark) = watch.next().await.expect("the watch goes on");
     assert_eq!(kind, "BOOKMARK");
     assert_eq!(bookmark["metadata"]["annotations"]["k8s.io/initial-events-end"], "true");
-    // A watch without a version has the same initial events by default.
+    // A watch without a version also begins with the initial events by default.
     let mut plain = cluster.watch(&format!("{CONFIG_MAPS}?watch=true&allowWatchBookmarks=true")).await;
     assert_eq!(plain.next_name().await.0, "ADDED");
     assert_eq!(plain.next().await.expect("the watch goes on"), (kind, bookmark));

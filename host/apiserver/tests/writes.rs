@@ -53,7 +53,7 @@ async fn an_object_that_is_too_large_for_etcd_is_refused() {
     cluster.post(EVENTS, &event("a", REQUEST_BYTES_MAX - 1000)).await.expect(StatusCode::CREATED);
     let refused = cluster.post(EVENTS, &event("b", REQUEST_BYTES_MAX)).await.expect(StatusCode::INTERNAL_SERVER_ERROR);
     assert_eq!(refused["message"], "etcdserver: request is too large");
-    // This one is small enough without its managed fields.
+    // This Event is small enough without its managed fields.
     let slim = cluster.post(EVENTS, &event("c", REQUEST_BYTES_MAX - 230)).await.expect(StatusCode::CREATED);
     assert_eq!(slim["metadata"]["managedFields"], Value::Null);
     let path = format!("{EVENTS}/a");

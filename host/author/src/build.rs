@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 
 use windlass_wasm::{LoadError, Plugin, Sandbox};
 
+use super::edits::{self, Edited};
 use super::facts::Facts;
 use super::file::{self, BuildFile, FileError};
-use super::finish::{self, FinishError};
+use super::finish::{self, FinishError, Finished};
 use super::lock::BuildLock;
 use super::plan::{BuildOutput, BuildPlan};
 use super::run::{self, RunError};
@@ -20,11 +21,13 @@ use super::{WORK, hints, language};
 #[derive(Clone, Debug)]
 pub struct BuildRequest {
     pub folder: PathBuf,
-    /// The path of the plugin. If it is `None`, build/NAME.wasm in the folder.
+    /// The path of the built plugin. If it is `None`, the plugin is written to build/NAME.wasm in the folder.
     pub out: Option<PathBuf>,
     pub verbose: bool,
     /// Keep names of functions and line numbers for stack traces. The plugin may then be larger.
     pub traceable: bool,
+    /// Build fast after an edit, even if the plugin's calls are slower. Only plugins in Python can be built faster.
+    pub for_edits: bool,
 }
 
 /// The source map of a traceable build, relative to the folder. Not all languages have one.
@@ -81,7 +84,7 @@ fn list(missing: &[Missing]) -> String {
 }
 
 impl BuildError {
-    /// Whether the sources are the cause. Otherwise, the environment is.
+    /// Whether the sources caused the error. Otherwise, the environment did.
     #[must_use]
     pub fn is_of_the_sources(&self) -> bool {
         match self {
@@ -100,49 +103,99 @@ pub async fn build(wish: &BuildRequest, sandbox: &Sandbox) -> Result<Built, Buil
     let folder = wish.folder.canonicalize().map_err(no_folder)?;
     let file = file::read(&folder)?;
     let facts = Facts::of(&folder, file).map_err(|source| BuildError::Work { path: folder.clone(), source })?;
-    let plan = language::plan(&facts, wish.traceable);
-    let tools = gather(&plan, &facts.file, &folder).await?;
     let work = folder.join(WORK);
-    let at_work = |source| BuildError::Work { path: work.clone(), source };
-    std::fs::create_dir_all(&work).map_err(at_work)?;
-    let _lock = BuildLock::take(&work).await.map_err(at_work)?;
-    prepare(&plan, &facts.file, &folder, &work).map_err(at_work)?;
-    let output = run::run(&plan, &tools, &folder, wish.verbose).await;
-    let output = output.map_err(|source| failed(source, &facts.file))?;
-    let component = match &plan.output {
-        BuildOutput::File(path) => finish::component(&folder.join(path))?,
-        BuildOutput::ReportedByCargo => {
-            let built = run::made_by_cargo(&output, &folder.join("Cargo.toml"));
-            finish::component(&built.ok_or(BuildError::NoPluginOfCargo)?)?
+    let site = BuildSite { wish, facts: &facts, folder: &folder, work: &work, sandbox };
+    std::fs::create_dir_all(&work).map_err(|error| site.at_work(error))?;
+    let _lock = BuildLock::take(&work).await.map_err(|error| site.at_work(error))?;
+    let edited = if wish.for_edits && edits::can_build(&facts) { Some(edits::build(&site).await?) } else { None };
+    let finished = match edited {
+        Some(Edited::Finished(finished)) => finished,
+        Some(Edited::NeedsWholeBuild(reason)) => {
+            tracing::info!(target: "windlass::build", "each edit needs a whole build, because {reason}");
+            site.build_whole().await?
         }
-        BuildOutput::Joined(script) => starlark::component(&folder.join(script), facts.kind())?,
+        None => site.build_whole().await?,
     };
-    // The script must be the last part of the file, so nothing may be added behind it.
-    let is_script = matches!(plan.output, BuildOutput::Joined(_));
-    let component = match facts.file.language.title() {
-        Some(title) if !is_script => windlass_componentize::labelled(component, title),
-        _ => component,
-    };
-    let name = &facts.file.name;
-    let out = wish.out.clone().unwrap_or_else(|| folder.join("build").join(format!("{name}.wasm")));
-    let explain = |error: &LoadError| match &plan.output {
-        BuildOutput::Joined(script) => starlark::refusal(error, name, &folder.join(script)),
-        BuildOutput::File(_) | BuildOutput::ReportedByCargo => finish::refusal(error, name),
-    };
-    let finished = finish::finish(&component, name, &work, &out, sandbox, explain).await?;
-    if let Some(map) = &plan.source_map {
-        std::fs::rename(folder.join(map), folder.join(SOURCE_MAP)).map_err(at_work)?;
-    }
     Ok(Built { plugin: finished.plugin, path: finished.path, changed: finished.changed, took: began.elapsed() })
 }
 
-async fn gather(plan: &BuildPlan, file: &BuildFile, folder: &Path) -> Result<Toolbox, BuildError> {
-    let places = ToolPaths::of(folder, std::env::var_os("PATH").as_deref());
-    Toolbox::gather(&plan.needs, &places).await.map_err(|missing| BuildError::Missing {
-        name: file.name.clone(),
-        language: file.language_name.clone(),
-        missing,
-    })
+/// A folder in which a plugin is built. No other build uses it.
+pub(crate) struct BuildSite<'a> {
+    wish: &'a BuildRequest,
+    pub facts: &'a Facts,
+    folder: &'a Path,
+    /// The working directory.
+    pub work: &'a Path,
+    sandbox: &'a Sandbox,
+}
+
+impl BuildSite<'_> {
+    pub(crate) fn at_work(&self, source: std::io::Error) -> BuildError {
+        BuildError::Work { path: self.work.to_owned(), source }
+    }
+
+    pub(crate) fn tool_paths(&self) -> ToolPaths {
+        ToolPaths::of(self.folder, std::env::var_os("PATH").as_deref())
+    }
+
+    async fn build_whole(&self) -> Result<Finished, BuildError> {
+        let plan = language::plan(self.facts, self.wish.traceable);
+        let component = self.component(&plan).await?;
+        let name = &self.facts.file.name;
+        let explain = |error: &LoadError| match &plan.output {
+            BuildOutput::Joined(script) => starlark::refusal(error, name, &self.folder.join(script)),
+            BuildOutput::File(_) | BuildOutput::ReportedByCargo => finish::refusal(error, name),
+        };
+        let finished = self.finish(&component, explain).await?;
+        if let Some(map) = &plan.source_map {
+            let renamed = std::fs::rename(self.folder.join(map), self.folder.join(SOURCE_MAP));
+            renamed.map_err(|error| self.at_work(error))?;
+        }
+        Ok(finished)
+    }
+
+    /// Carries out `plan`. The result is a component with the name of its language.
+    pub(crate) async fn component(&self, plan: &BuildPlan) -> Result<Vec<u8>, BuildError> {
+        let Self { folder, facts, .. } = self;
+        let tools = self.gather(plan).await?;
+        prepare(plan, &facts.file, folder, self.work).map_err(|error| self.at_work(error))?;
+        let output = run::run(plan, &tools, folder, self.wish.verbose).await;
+        let output = output.map_err(|source| failed(source, &facts.file))?;
+        let component = match &plan.output {
+            BuildOutput::File(path) => finish::component(&folder.join(path))?,
+            BuildOutput::ReportedByCargo => {
+                let built = run::made_by_cargo(&output, &folder.join("Cargo.toml"));
+                finish::component(&built.ok_or(BuildError::NoPluginOfCargo)?)?
+            }
+            BuildOutput::Joined(script) => starlark::component(&folder.join(script), facts.kind())?,
+        };
+        // The script must be the last part of the file, so nothing may be added behind it.
+        let is_script = matches!(plan.output, BuildOutput::Joined(_));
+        Ok(match facts.file.language.title() {
+            Some(title) if !is_script => windlass_componentize::labelled(component, title),
+            _ => component,
+        })
+    }
+
+    /// Loads the plugin and moves it to its destination.
+    pub(crate) async fn finish(
+        &self,
+        component: &[u8],
+        explain: impl FnOnce(&LoadError) -> String,
+    ) -> Result<Finished, FinishError> {
+        let name = &self.facts.file.name;
+        let out = self.wish.out.clone().unwrap_or_else(|| self.folder.join("build").join(format!("{name}.wasm")));
+        finish::finish(component, name, self.work, &out, self.sandbox, explain).await
+    }
+
+    async fn gather(&self, plan: &BuildPlan) -> Result<Toolbox, BuildError> {
+        let file = &self.facts.file;
+        Toolbox::gather(&plan.needs, &self.tool_paths()).await.map_err(|missing| BuildError::Missing {
+            name: file.name.clone(),
+            language: file.language_name.clone(),
+            missing,
+        })
+    }
 }
 
 /// Deletes the output of an earlier build, which could be mistaken for the output of this one, and writes the files

@@ -1,5 +1,5 @@
-//! Reads `windlass.yaml`, in which an author describes the plugin of a folder. If the default does not fit, it also
-//! says how to build the plugin.
+//! Reads `windlass.yaml`, in which an author describes the plugin of a folder. The file can also name a build command,
+//! for a plugin that the default command of its language cannot build.
 //!
 //! Parsing is as strict as for policies: if a misspelt field were ignored, the build would make something else.
 
@@ -128,13 +128,22 @@ impl PluginKind {
         }
     }
 
-    /// The world of the interface that includes the optional export. It is for languages whose SDK always has that
-    /// export; the host calls the export only if the manifest declares it.
+    /// The WIT world with the optional export, which is `mapper` or `customize`. Languages whose SDK always has this
+    /// export use this world. The host calls the export only if the manifest declares it.
     #[must_use]
     pub fn world(self) -> &'static str {
         match self {
             Self::Reconciler => "mapping-reconciler-plugin",
             Self::Composer => "customizing-composer-plugin",
+        }
+    }
+
+    /// The same world for an interpreter that is joined with a script.
+    #[must_use]
+    pub fn scripted_world(self) -> &'static str {
+        match self {
+            Self::Reconciler => "scripted-reconciler-plugin",
+            Self::Composer => "scripted-composer-plugin",
         }
     }
 }
@@ -236,10 +245,10 @@ fn checked(document: BuildFileDocument, problems: &mut DocumentProblems) -> Buil
     }
     if let Some(build) = &build {
         if build.value.command.trim().is_empty() {
-            problems.at(build, "`build.command` is empty: it is what the shell is given to do".to_owned());
+            problems.at(build, "`build.command` is empty: it must be a shell command".to_owned());
         }
         if build.value.output.trim().is_empty() {
-            problems.at(build, "`build.output` is empty: it is the file that the command makes".to_owned());
+            problems.at(build, "`build.output` is empty: it must name the file that the command makes".to_owned());
         }
     }
     for pattern in &watch {

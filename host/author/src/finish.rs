@@ -60,7 +60,7 @@ pub(crate) async fn finish(
     work: &Path,
     out: &Path,
     sandbox: &Sandbox,
-    explain: impl Fn(&LoadError) -> String,
+    explain: impl FnOnce(&LoadError) -> String,
 ) -> Result<Finished, FinishError> {
     // The sandbox takes the plugin's name from the file name, as a host does.
     let staged = work.join(format!("{name}.wasm"));
@@ -84,6 +84,13 @@ pub(crate) fn refusal(LoadError { problem, .. }: &LoadError, name: &str) -> Stri
         ),
         other => other.to_string(),
     }
+}
+
+/// The text that a plugin logged before its `describe` failed, from the host's message about that. The host appends
+/// functions of the interpreter, which the author does not know.
+pub(crate) fn logged(message: &str) -> Option<&str> {
+    let logged = message.split_once("; it had logged: ")?.1;
+    Some(logged.rsplit_once("; in function ").map_or(logged, |(logged, _)| logged))
 }
 
 /// Writes atomically, so that a host that watches the directory never sees a part of the file. Returns false if the

@@ -91,7 +91,13 @@ impl FollowedFolder {
     }
 
     async fn build(&self) {
-        let wish = BuildRequest { folder: self.folder.clone(), out: None, verbose: self.verbose, traceable: true };
+        let wish = BuildRequest {
+            folder: self.folder.clone(),
+            out: None,
+            verbose: self.verbose,
+            traceable: true,
+            for_edits: true,
+        };
         tracing::info!(target: "windlass::build", "building {}", self.file.name);
         match build::build(&wish, &self.sandbox).await {
             Ok(Built { plugin, changed, took, .. }) => {

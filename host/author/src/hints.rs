@@ -14,18 +14,18 @@ const RUST: &[Hint] = &[
     ),
     (
         &["getrandom", "not supported"],
-        "a dependency wants random numbers of an operating system, and a plugin has none: turn that feature of it off (often \
+        "a dependency uses the operating system's random numbers, which a plugin does not have: turn that feature off (often \
          `default-features = false`), and take random numbers from `windlass_sdk::random`",
     ),
     (
         &["unsupported by mio"],
-        "a dependency wants sockets or threads, and a plugin has none: read and write the cluster by the SDK, and fetch by \
-         `windlass_sdk::http`",
+        "a dependency uses sockets or threads, which a plugin does not have: read and write the cluster with the SDK, \
+         and fetch with `windlass_sdk::http`",
     ),
     (
         &["failed to run custom build command"],
-        "a dependency compiles native code or looks for a library of the system, which a plugin cannot have: look for one of pure Rust, \
-         or for a feature that makes it so",
+        "a dependency compiles native code or needs a system library, which a plugin cannot have: use a dependency of \
+         pure Rust, or a feature that makes this one so",
     ),
 ];
 
@@ -54,7 +54,7 @@ const PYTHON: &[Hint] = &[
         "a module that is imported needs native code (.so), which cannot be part of a plugin unless it was compiled to WebAssembly: look \
          for a package of pure Python",
     ),
-    (&["unresolved", "stub"], "something that is imported wants files or sockets, and a plugin has none"),
+    (&["unresolved", "stub"], "an imported module uses files or sockets, which a plugin does not have"),
 ];
 
 const JAVASCRIPT: &[Hint] = &[
@@ -64,8 +64,8 @@ const JAVASCRIPT: &[Hint] = &[
     ),
     (
         &["The package", "built into node"],
-        "a dependency wants modules of Node.js (files, sockets, processes), and a plugin has none: use what the SDK has in their place, \
-         or a package for browsers",
+        "a dependency needs modules of Node.js (files, sockets, processes), which a plugin does not have: use what the \
+         SDK has in their place, or a package for browsers",
     ),
     (&["Could not resolve \"node:"], "a plugin has no modules of Node.js: use what the SDK has in their place"),
     (&["Could not resolve"], "a package is not installed: npm install, in this folder"),
@@ -74,12 +74,13 @@ const JAVASCRIPT: &[Hint] = &[
 const C: &[Hint] = &[
     (
         &["undefined symbol"],
-        "a function has no code: a library that was not compiled to WebAssembly, or one of an operating system, which a plugin does not have",
+        "a function is missing: its library was not compiled to WebAssembly, or belongs to an operating system, which \
+         a plugin does not have",
     ),
     (
         &["file not found"],
-        "a header is missing: put the library's sources beside yours. What belongs to an operating system (sockets, processes, threads) \
-         a plugin does not have",
+        "a header is missing: put the library's sources beside yours. A plugin has no operating system: no sockets, \
+         processes or threads",
     ),
 ];
 

@@ -4,9 +4,14 @@
 //! A build proceeds as follows: `file` (the author's description) → `facts` (about the folder) → `language` (a
 //! `BuildPlan` with tools and commands) → `tools` (are they installed?) → `run` (the compiler) → `finish` (checks the
 //! component and moves it to its destination).
+//!
+//! `windlass dev` builds Python plugins in another way, `edits`: it joins a kept component with the sources.
 
+mod base;
 pub mod build;
+mod bundle;
 pub mod documents;
+mod edits;
 mod facts;
 pub mod file;
 mod finish;

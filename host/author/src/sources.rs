@@ -17,10 +17,10 @@ const SOURCES_QUIET_TIME: Duration = Duration::from_millis(150);
 /// The interval between comparisons if there are no notifications.
 const SOURCES_POLL_INTERVAL: Duration = Duration::from_secs(5);
 /// The maximum depth of folders. It ends cycles of links.
-const SOURCES_DEPTH_MAX: usize = 16;
+pub(crate) const SOURCES_DEPTH_MAX: usize = 16;
 
 /// Folders with generated or downloaded files.
-const NO_SOURCES: [&str; 6] = ["build", "target", "node_modules", "packages", "__pycache__", "zig-out"];
+pub(crate) const NO_SOURCES: [&str; 6] = ["build", "target", "node_modules", "packages", "__pycache__", "zig-out"];
 /// Suffixes of files that are not sources and are written frequently.
 const NO_SOURCE_ENDS: [&str; 4] = ["~", ".log", ".tmp", ".md"];
 /// Files that builds write themselves. Every change of them that matters comes with a change of a manifest.
@@ -29,7 +29,7 @@ const WRITTEN_BY_TOOLS: [&str; 3] = ["Cargo.lock", "go.sum", "package-lock.json"
 /// Watches the sources of a folder while it lives.
 pub struct SourceWatcher {
     folder: PathBuf,
-    /// The SDK's folder. It is watched wherever it is.
+    /// The SDK's folder. It is watched even if it is outside the author's folder.
     sdk: PathBuf,
     patterns: Vec<glob::Pattern>,
     watcher: DirectoryWatcher,
@@ -37,9 +37,9 @@ pub struct SourceWatcher {
 }
 
 /// Values of a file that change when it is written or replaced.
-type Identity = (u64, u64, i64, i64);
+pub(crate) type Identity = (u64, u64, i64, i64);
 
-fn identity(it: &Metadata) -> Identity {
+pub(crate) fn identity(it: &Metadata) -> Identity {
     (it.ino(), it.size(), it.mtime(), it.mtime_nsec())
 }
 

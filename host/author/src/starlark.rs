@@ -94,21 +94,19 @@ pub(crate) fn refusal(error: &LoadError, name: &str, path: &Path) -> String {
     }
 }
 
-/// Extracts the problem from the host's message. The interpreter logs the problem and its position before it ends; if
-/// it is stopped, it logs nothing. In both cases the host appends functions of the interpreter, which the author does
-/// not know.
+/// Extracts the problem from the host's message. The interpreter logs the problem and its position before it ends. If
+/// the host stops the interpreter, nothing is logged. In both cases the host's message ends with functions of the
+/// interpreter, which the author does not know.
 fn described(message: &str) -> String {
-    let logged = message.split_once("; it had logged: ").map(|(_, logged)| logged);
-    let problem = logged.unwrap_or(message);
-    let problem = problem.rsplit_once("; in function ").map_or(problem, |(problem, _)| problem);
-    match logged {
-        Some(_) => problem.to_owned(),
-        None => format!("{SCRIPT}: while the script was read or asked for its manifest, {problem}"),
+    if let Some(logged) = finish::logged(message) {
+        return logged.to_owned();
     }
+    let problem = message.rsplit_once("; in function ").map_or(message, |(problem, _)| problem);
+    format!("{SCRIPT}: while the script was read or asked for its manifest, {problem}")
 }
 
-/// The position in a script that `problem` is about: of the first field that it names in backticks, or else of the
-/// field at the end of its path, or else of the manifest.
+/// The position in the script that a problem is about. This is the first field that the problem names in backticks.
+/// Without such a field, it is the field at the end of the path with which the problem begins, or else the manifest.
 fn place_of(script: &str, problem: &str) -> String {
     let is_manifest = |line: &str| {
         let rest = line.strip_prefix("def ").unwrap_or(line).strip_prefix("manifest");

@@ -13,6 +13,7 @@ use tokio::process::Command;
 use super::facts::upwards;
 use super::language::RUST_TARGET;
 use super::plan::{BuildNeed, Tool, VersionQuery};
+use super::sources::identity;
 use super::starlark;
 use super::versions::ToolVersion;
 
@@ -74,6 +75,13 @@ impl ToolPaths {
         self.directories.iter().map(|directory| directory.join(program)).find(|path| is_program(path))
     }
 
+    /// A text that changes when another program takes the place of `tool`, without running it. `None` if there is none.
+    pub(crate) fn identity(&self, tool: &Tool) -> Option<String> {
+        let program = tool.ways.iter().find_map(|way| self.find(way.first()?))?;
+        let program = program.canonicalize().ok()?;
+        Some(format!("{} {:?}", program.display(), identity(&std::fs::metadata(&program).ok()?)))
+    }
+
     /// Runs the program and returns its output. If it fails, the error is its message.
     async fn ask(&self, program: &Path, arguments: &[&str]) -> Result<String, String> {
         let mut command = Command::new(program);
@@ -133,7 +141,7 @@ impl Toolbox {
         self.0.get(tool.name).map_or_else(|| (tool.name.into(), &[][..]), |found| (found.program.clone(), found.first))
     }
 
-    /// The tool and its version, if that is not the tested version. A failed build shows it.
+    /// The tool and its version, if Windlass was not tested with this version. The error of a failed build shows both.
     pub(crate) fn untried(&self, tool: &Tool) -> Option<String> {
         let version = self.0.get(tool.name)?.version.as_ref()?;
         let tried = version.to_string().starts_with(tool.tried);
@@ -157,7 +165,7 @@ async fn look(tool: &'static Tool, places: &ToolPaths) -> Result<FoundTool, Tool
                 }
                 version => return Ok(FoundTool { program, first, version }),
             },
-            // The interpreter may exist without the package that is needed.
+            // With first arguments, the program is an interpreter, which may lack the package that is needed.
             Err(_) if !first.is_empty() => {}
             Err(output) => lack = ToolLack::Broken { program, output },
         }

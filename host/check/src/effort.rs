@@ -18,7 +18,8 @@ pub struct Effort<'a> {
 const SHORTENING_SHARE: f64 = 0.2;
 
 impl Effort<'_> {
-    /// Whether there is time for another run after `runs` runs. If `keeps_some`, the reserved part does not count.
+    /// Whether there is time for another run after `runs` runs. If `keeps_some` is true, the part of the time that is
+    /// reserved for shortening is left unused.
     pub(crate) fn lasts(&self, runs: usize, keeps_some: bool) -> bool {
         let most = if keeps_some { 1.0 - SHORTENING_SHARE } else { 1.0 };
         #[allow(clippy::cast_precision_loss, reason = "an approximate share is enough")]

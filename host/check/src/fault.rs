@@ -45,12 +45,12 @@ pub struct Fault {
     /// must be created again.
     #[serde(default)]
     pub allows: usize,
-    /// Whether the plugin may see the deletion of an object late. Until then it recreates the children as often as the
-    /// collector deletes them, and no controller could do better.
+    /// Whether the plugin may see the deletion of an object late. Until the plugin sees it, it recreates the children
+    /// as often as the garbage collector deletes them. No controller could do better.
     #[serde(default)]
     pub hides_ends: bool,
-    /// Whether the run may end with other objects than the reference, because the fault removes an object that the
-    /// plugin has not created. Only rules that compare nothing then judge how the plugin copes.
+    /// Whether the run may end with different objects than the reference run, because the fault removes an object that
+    /// the plugin has not created. Such a run is only judged by the rules that do not compare it with the reference.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ends_differ: bool,
 }

@@ -63,8 +63,8 @@ impl Findings {
     }
 }
 
-/// The story up to the end of the step after which the finding shows. If there is no such step, the whole story; the
-/// restart at its end is included only if the rule is about the restart.
+/// The entries up to the end of the step after which the finding shows. If there is no such step, all entries. The
+/// restart at the end is then included only if the rule is about the restart.
 fn until(entries: &[Entry], rule: RunRule, step: Option<usize>) -> Vec<Entry> {
     let mut steps = 0;
     let goes_on = |entry: &&Entry| match &entry.happened {

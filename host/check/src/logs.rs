@@ -23,10 +23,11 @@ const IMPORTS: &str = "windlass::imports";
 const SWAP: &str = "windlass_runtime::plugins::swap";
 const SWAPPED: &str = "a new generation has taken over";
 
-/// The text of results that only waited: `windlass_core::queue::outcome::CallResult::is_wait` is true for them.
+/// A text in the results of calls that only waited. `windlass_core::queue::outcome::CallResult::is_wait` is true for
+/// these results.
 const WAITED: &str = "reason: \"waited\"";
 
-/// The key of the call in whose span this runs.
+/// The key of the call that this code runs for, taken from the current span.
 pub(crate) fn current_key() -> Option<String> {
     let key = Span::current().with_subscriber(|(id, subscriber)| {
         let span = subscriber.downcast_ref::<Registry>()?.span(id)?;

@@ -212,8 +212,8 @@ impl Normalizer {
         [number, date(digits)].into_iter().flatten().any(|(time, lasts)| self.is_own_time(digits, time, lasts))
     }
 
-    /// Whether `text` stands for a time that the run has shown. Its period begins at `time` since 1970 and has the
-    /// length `lasts`.
+    /// Whether `text` stands for a time that the run has shown. `text` names a period that begins at `time` since 1970
+    /// and has the length `lasts`.
     fn is_own_time(&self, text: &str, time: Duration, lasts: Duration) -> bool {
         let (from, to) = self.span;
         time <= to && time.saturating_add(lasts) >= from && !self.of_scenario.contains(text)

@@ -72,8 +72,8 @@ pub(crate) struct StateDifference {
 /// Kinds that are not compared, because they only record what happened or who leads.
 const LEFT_OUT: [&str; 3] = ["events", "events.events.k8s.io", "leases.coordination.k8s.io"];
 
-/// The objects at the beginning of a scenario. They are known by resource version, which differs for each state of each
-/// object.
+/// The resource versions of the objects at the beginning of a scenario. Each state of each object has its own resource
+/// version, so this shows which objects were changed later.
 pub(crate) struct Beginning(BTreeSet<String>);
 
 impl Beginning {

@@ -41,7 +41,7 @@ const ERRORS: [(u16, &str); 7] = [
 /// A request of the reference run.
 struct RequestPlace {
     line: RequestLine,
-    /// Its number among the requests with the same line.
+    /// The number of this request among the requests with the same verb, resource and name.
     nth: u64,
     /// Its number among all writes. `None` for a read.
     write: Option<usize>,

@@ -76,14 +76,14 @@ pub struct Finding {
     pub details: Vec<String>,
     /// The faults of the first run that showed the finding. Empty if it shows without faults.
     pub faults: Vec<Fault>,
-    /// The number of that run. The reference is number 1.
+    /// The number of the first run that showed the finding. The reference is number 1.
     pub run: usize,
-    /// The number of further runs that showed the finding.
+    /// The number of later runs that showed the finding again.
     pub again: usize,
     /// The steps that are enough to show the finding. `None` if the scenario was not shortened.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub steps: Option<Vec<Step>>,
-    /// The entries of that run.
+    /// The entries of the first run that showed the finding.
     #[serde(skip)]
     pub story: Vec<Entry>,
 }

@@ -45,8 +45,8 @@ fn can_be_shortened(finding: &Finding) -> bool {
     match finding.rule {
         // These rules compare further runs, which shortening does not repeat.
         RunRule::Chance | RunRule::History => false,
-        // It is unknown which steps an expectation needs. For a finding with a fault, the shortened run without the
-        // fault shows whether these steps remain, because the expectation must hold in it.
+        // It is unknown which steps an expectation needs. For a finding with a fault, a run without the fault shows
+        // whether the shortened scenario still has these steps: the expectation must hold in that run.
         RunRule::Expectation => !finding.faults.is_empty(),
         _ => true,
     }

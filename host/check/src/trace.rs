@@ -39,7 +39,7 @@ pub enum Happening {
     Returned,
     /// Another generation of the plugin is delivered.
     Delivered,
-    /// The other generation has replaced the earlier one.
+    /// The new generation of the plugin has replaced the earlier generation.
     Swapped,
     /// The host was stopped gracefully and begins again.
     Restart,
@@ -51,9 +51,9 @@ pub enum Happening {
         key: String,
         /// Its result, for people.
         result: String,
-        /// Whether it ended without an answer of the plugin.
+        /// Whether the call ended without an answer of the plugin.
         trapped: bool,
-        /// Whether it failed, with or without an answer.
+        /// Whether the call failed, with or without an answer.
         failed: bool,
         /// The time after which the plugin asked to run again.
         again: Option<Duration>,

@@ -173,8 +173,8 @@ fn made(entries: &[Entry]) -> ResourceCounts {
 }
 
 /// Creations and deletions by resource. Leaves out the time from when the user deletes one of their own objects until
-/// the next step: the plugin may see that deletion late, and recreates the children until then. If the user deletes a
-/// child by hand, the plugin must recreate it once, so this counts.
+/// the next step: the plugin may see that deletion late, and recreates the children until then. After the user deletes
+/// a child by hand, nothing is left out, because the plugin must recreate the child once.
 fn made_while_owned(entries: &[Entry], given: &[ObjectName]) -> ResourceCounts {
     let mut of_user: BTreeSet<String> = given.iter().map(ToString::to_string).collect();
     let mut after_end = false;

@@ -52,13 +52,14 @@ pub enum ComponentizeError {
     Misfit(String),
 }
 
-/// Turns a core module into a component. A component stays a component. If it has a known runtime of Python, this is
-/// changed so that it frees its memory. The names of the component's parts are removed.
+/// Turns a core module into a component, without the names of its parts. If it contains a known runtime of Python, the
+/// runtime is changed so that it frees its memory. A component as input gets the same changes.
 ///
 /// A module without the section that describes its world, as `wit-bindgen go` produces, gets the world of the interface
 /// that it exports.
 ///
 /// # Errors
+///
 ///
 /// Mistakes that the plugin's author must fix.
 pub fn componentize(module: &[u8]) -> Result<Vec<u8>, ComponentizeError> {

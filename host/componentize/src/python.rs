@@ -6,8 +6,8 @@
 //! wasm-tools) has a function that registers memory to be freed after a call. So new functions wrap three functions
 //! that the runtime exports.
 //!
-//! This changes only the exact code that is known to need it. A later runtime may free by itself, and would then free
-//! twice. Other runtimes stay unchanged, and the host discards instances that have grown.
+//! This changes only the exact code that is known to need it. A later runtime may free the memory itself, and would
+//! then free it twice. Other runtimes stay unchanged, and the host discards instances that have grown.
 
 use std::convert::Infallible;
 use std::ops::Range;

@@ -9,8 +9,8 @@ use crate::python;
 /// backtrace shows, are in the modules.
 const NAMES: &str = "component-name";
 
-/// The component without the names of its parts, and with the fixed runtime of Python. In JavaScript, the names are a
-/// hundredth of a component. Components inside it are treated the same way.
+/// The component without the names of its parts, and with the fixed runtime of Python. In a JavaScript component, the
+/// names are a hundredth of its size. Components inside it are treated the same way.
 pub(crate) fn finished(component: &[u8]) -> Result<Vec<u8>, reencode::Error> {
     const CUSTOM: u8 = ComponentSectionId::CoreCustom as u8;
     const MODULE: u8 = ComponentSectionId::CoreModule as u8;

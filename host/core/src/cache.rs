@@ -1,6 +1,7 @@
 //! The cluster as plugins see it: watches, mappings from watched objects to keys, and checks that a cache is up to
 //! date.
 
+pub mod code_predicate;
 mod declared;
 pub mod freshness;
 pub mod index;

@@ -21,6 +21,6 @@ impl std::ops::Add<Duration> for Moment {
 pub trait Clock: Send + Sync + 'static {
     fn now(&self) -> Moment;
 
-    /// Completes when `now` has reached `moment`, at once if that has passed.
+    /// Completes when `now` has reached `moment`, at once if `moment` has passed.
     fn sleep_until(&self, moment: Moment) -> BoxFuture<'static, ()>;
 }

@@ -31,7 +31,7 @@ pub enum Defect {
     UnseenDeletionIsKept,
     /// An index keeps an object's first state.
     IndexKeepsFirstState,
-    /// An object that loses its owner does not queue that owner.
+    /// When an object loses its owner, that owner is not queued.
     FormerOwnerIsNotTold,
     /// Objects that exist when a controller starts are not queued.
     StartQueuesNothing,

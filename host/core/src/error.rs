@@ -110,8 +110,8 @@ pub struct ApiError {
     pub verb: &'static str,
     /// Resource, group and subresource, such as `deployments.apps/scale`.
     pub resource: String,
-    /// The object, if the request was about a single one. [`ApiReason::NotFound`] has it only if this object itself
-    /// is missing; see [`ApiError::is_object_missing`].
+    /// The object, if the request was about a single one. [`ApiReason::NotFound`] has this field only if this object
+    /// itself is missing; see [`ApiError::is_object_missing`].
     pub object: Option<ObjectRef>,
 }
 

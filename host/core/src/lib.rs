@@ -1,5 +1,5 @@
-//! Windlass's decisions, apart from its actions: keys, the workqueue, the outcome of a call, ownership, grants, and the
-//! [`ports`](call::ports) through which the sandbox asks the edge to Kubernetes.
+//! Windlass's decisions, without the actions that follow from them: keys, the workqueue, the outcome of a call,
+//! ownership, grants, and the [`ports`](call::ports) through which the sandbox asks the edge to Kubernetes.
 //!
 //! Nothing here does I/O, reads a clock or draws a random number. Time and randomness are passed in, so that each
 //! decision is a value that a test can compare. `windlass-kube` and `windlass-wasm` depend on this crate and not on

@@ -179,7 +179,7 @@ pub struct OwnerReference {
     pub kind: ObjectKind,
     /// The owner's name. The owner is in the same namespace or cluster-scoped.
     pub name: Arc<str>,
-    /// The owner's UID, which is what the garbage collector goes by.
+    /// The owner's UID, by which the garbage collector identifies owners.
     pub uid: Arc<str>,
     /// Whether this owner is the managing controller. At most one owner of an object is.
     pub controller: bool,

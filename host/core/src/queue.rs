@@ -66,7 +66,8 @@ pub struct QueuedKey {
     pub waited: Duration,
     /// The delay after which the key is added. `None` if it is not delayed.
     pub due_in: Option<Duration>,
-    /// The number of failures since the key was last forgotten, at most one per backoff, and at most 255.
+    /// The number of failures since the key was last forgotten. Each backoff counts at most one failure, and the number
+    /// stays at 255 at most.
     pub failures: u32,
     /// The number of failures that count against the key.
     pub counted: u32,
@@ -97,8 +98,8 @@ impl<K: Key> Queue<K> {
         self.change(|state| state.add(hash, key, priority, || self.now()));
     }
 
-    /// Queues `key` once `delay` has passed, with the priority that it had: a retry is no more urgent than the first
-    /// try. A new key gets the priority of a change. Of two delays for one key, the one that ends sooner wins.
+    /// Queues `key` once `delay` has passed, with the priority that the key had: a retry is no more urgent than the
+    /// first try. A new key gets the priority of a change. Of two delays for one key, the one that ends sooner wins.
     pub fn add_after(&self, key: K, delay: Duration) {
         let (hash, now) = (self.hash(&key), self.shared.clock.now());
         self.change(|state| state.add_after(hash, key, delay, now));
@@ -116,10 +117,11 @@ impl<K: Key> Queue<K> {
         self.change(|state| state.back_off(hash, key, cause, at_least.unwrap_or_default(), now))
     }
 
-    /// Queues `key` as [`Queue::add_after`] does, after a backoff that grows with each requeue in a row, and forgets its
-    /// failures. Returns the delay. A failure, or [`Queue::forget`], begins the backoff anew.
+    /// Queues `key` as [`Queue::add_after`] does, after a backoff that grows with each requeue in a row, and forgets
+    /// the key's failures. Returns the delay. A failure, or [`Queue::forget`], begins the backoff anew.
     ///
-    /// A requeue while the key still waits for the last one does not lengthen the backoff, as with failures.
+    /// A requeue before the backoff of the previous requeue has ended does not lengthen the backoff. The same holds for
+    /// failures.
     pub fn requeue_rate_limited(&self, key: K) -> Duration {
         let (hash, now) = (self.hash(&key), self.shared.clock.now());
         self.change(|state| state.back_off(hash, key, BackoffCause::Requeue, Duration::ZERO, now))
@@ -170,7 +172,7 @@ impl<K: Key> Queue<K> {
         Get { queue: self, ticket: None, timer: None }
     }
 
-    /// Ends the work on `key`, which [`Queue::get`] returned. If it was added in the meantime, it is queued now.
+    /// Ends the work on `key`, which [`Queue::get`] returned. If the key was added in the meantime, it is queued now.
     pub fn done(&self, key: &K) {
         let (hash, now) = (self.hash(key), self.now());
         self.change(|state| state.done(hash, key, now));
@@ -192,12 +194,12 @@ impl<K: Key> Queue<K> {
     }
 
     /// Wakes all parked keys, for a gate that replaces another: the new gate cannot wake keys that it did not park.
-    /// Workers ask it about each key and park again those that it holds.
+    /// Workers ask it about each key and park the keys that it holds again.
     pub fn wake_parked(&self) {
         self.change(QueueState::wake_parked);
     }
 
-    /// The parked keys, in no order. The number differs each time the key is parked.
+    /// The parked keys, in no order, each with a number. The number differs each time the key is parked.
     #[must_use]
     pub fn parked(&self) -> Vec<(K, u32)> {
         self.shared.state.with(QueueState::parked)
@@ -223,7 +225,7 @@ impl<K: Key> Queue<K> {
         self.shared.state.with(|state| state.age(hash, key, now))
     }
 
-    /// The queue's knowledge about `key` now. `None` if there is none, as for a key without work or failures.
+    /// The queue's knowledge about `key` now. `None` if it knows nothing, as about a key without work or failures.
     #[must_use]
     pub fn look(&self, key: &K) -> Option<QueuedKey> {
         let (hash, now) = (self.hash(key), self.now());

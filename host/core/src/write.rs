@@ -37,7 +37,7 @@ pub enum Propagation {
 /// A subresource, and its parent if the body does not name it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subresource {
-    /// Such as `status`, `scale` or `eviction`.
+    /// The subresource's name, such as `status`, `scale` or `eviction`.
     pub name: Arc<str>,
     /// `None` if the body names the parent.
     pub parent: Option<ObjectRef>,
@@ -58,8 +58,9 @@ pub struct WriteOptions {
     pub field_validation: FieldValidation,
     /// The suffix of a field manager for this write. `None` to use the plugin's own manager.
     pub manager_suffix: Option<Arc<str>>,
-    /// The pointers of the answer, beside what identifies the object. The host returns no more to the plugin; ports
-    /// answer with whole objects. `None` for all of the object.
+    /// The pointers to the parts of the object that the plugin wants as the answer, in addition to the fields that
+    /// identify the object. Ports answer with whole objects, and the host returns only these parts to the plugin.
+    /// `None` for the whole object.
     pub fields: Option<Vec<String>>,
 }
 
@@ -165,7 +166,7 @@ impl Operation {
         }
     }
 
-    /// The same write, whose answer is returned whole.
+    /// The same write, but its answer is the whole object.
     #[must_use]
     pub fn with_whole_answer(mut self) -> Self {
         if let Self::Create { options, .. }

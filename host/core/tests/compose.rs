@@ -1,5 +1,5 @@
 //! Tests pruning with random answers, random failures and random children. A child that ADR 9 protects is never pruned,
-//! and a child that it condemns is pruned once there are no failures.
+//! and a child that ADR 9 condemns is pruned once there are no failures.
 //!
 //! The rules are written here a second time, from the design and not from the code under test.
 
@@ -151,7 +151,7 @@ proptest! {
         let children: Vec<ObservedChildren> =
             observed.iter().filter(|it| it.controller.as_deref() == Some("ours")).cloned().collect();
         let pruning = prune(&parent, &wanted, &applied, &children);
-        // The result must be the same if it sees others too.
+        // The result must be the same if the host sees other children too.
         prop_assert_eq!(&pruning, &prune(&parent, &wanted, &applied, &observed));
 
         let composed = names(&answer);

@@ -133,7 +133,7 @@ async fn an_event_before_the_response_counts() {
         let bench = Bench::new(is_comparable);
         let sent = bench.send("a");
         bench.cache().applied(&object("a", "u", "5"));
-        // Another client's write has replaced it by the time of the response.
+        // By the time of the response, another client's write has replaced this state.
         bench.cache().applied(&object("a", "u", "6"));
         sent.ended(&wrote(&object("a", "u", "5")));
         assert!(!bench.holds() && bench.gate.is_empty());
@@ -265,7 +265,7 @@ async fn filtered_caches_guard_against_deleted_objects_not_yet_shown() {
     assert_eq!(bench.gate.len(), 1, "and it may not");
     bench.cache().applied(&object("a", "u", "5"));
     assert!(bench.holds());
-    // It was hidden for a while, then shown again and deleted.
+    // The object was hidden for a while, then shown again and deleted.
     bench.cache().deleted(&object("a", "u", "6"));
     assert!(!bench.holds());
     bench.cache().applied(&object("a", "u", "7"));
@@ -330,7 +330,7 @@ async fn an_object_that_enters_the_selector_is_awaited() {
 async fn a_temporarily_hidden_object_may_still_show_the_write() {
     let bench = Bench::filtered(false);
     let sent = bench.send("a");
-    // Another client removed it from the selector before the key brought it back.
+    // Another client had moved the object out of the selector before the key brought it back.
     bench.cache().deleted(&object("a", "u", "4"));
     sent.ended(&wrote(&object("a", "u", "5")));
     assert!(bench.holds());

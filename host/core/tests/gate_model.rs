@@ -1,6 +1,5 @@
-//! Tests the gate against a model of a server whose caches lag. Whatever is written by which client, and whenever
-//! caches are notified, a key that may run sees its own writes or a later state. Once the caches have caught up, the
-//! key may run.
+//! Tests the gate against a model of a server whose caches lag. Whichever client writes, and whenever caches are
+//! notified, a key that may run sees its own writes or a later state. Once the caches have caught up, the key may run.
 
 #[allow(dead_code, reason = "the cases use more of it")]
 mod fake;
@@ -57,7 +56,7 @@ enum Step {
     Bookmark(usize),
     BeginList(usize),
     EndList(usize),
-    /// A cache receives all changes, which a proof has checked.
+    /// A cache receives all changes, and a proof confirms this.
     Prove(usize),
     /// The server is restored to its state of this many changes ago.
     Restore(usize),
@@ -464,7 +463,7 @@ impl World {
                 let Change { before, after, .. } = &self.server.changes[last.change];
                 let is_hidden = cache == FILTERED && after.as_ref().is_none_or(|after| !after.is_in);
                 if is_hidden && before.is_none() {
-                    // The cache never shows this object, and the key has not written to an earlier one of this name.
+                    // The cache never shows this object, and the key has not written to an earlier object of this name.
                     continue;
                 }
                 let is_seen = follower.told > last.change

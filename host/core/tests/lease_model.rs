@@ -1,8 +1,8 @@
 //! Tests the election against a server that answers late, twice as late, or never. Machines have clocks of different
 //! speed, and are suspended and resumed at any moment.
 //!
-//! The check itself must hold: at no moment may two running processes start a write. No election can help if a process
-//! is suspended between its check and its request (docs/adr/0012-leases.md).
+//! The test checks that at no moment two running processes may start a write. No election can help if a process is
+//! suspended between its check and its request (docs/adr/0012-leases.md).
 
 use std::time::Duration;
 
@@ -50,13 +50,13 @@ struct Machine {
     suspended: u64,
     wakes: u64,
     crashed: bool,
-    /// How much of the server's history its watch has delivered.
+    /// How much of the server's history the candidate's watch has delivered.
     watched: usize,
     /// The wait of a candidate: until when, by its own clock, and the response with the true time of its arrival.
     waiting: Option<(Moment, Option<(u64, ElectionAnswer)>)>,
     number: u64,
     wish: LeaseWish,
-    /// When the last request that it may have started in its term ends, in true time.
+    /// When the last request ends that the candidate may have started in its term, in true time.
     over: u64,
     /// As `over`, for lost terms whose end no candidate waited for.
     over_of_lost: u64,
@@ -81,7 +81,7 @@ struct World {
     history: Vec<FoundLease>,
     under_way: Vec<(usize, u64, Request)>,
     faults: bool,
-    /// The candidates that could start a write, at each moment at which that changed.
+    /// The candidates that could start a write, at each moment at which this set changed.
     holders: Vec<(u64, Vec<usize>)>,
     transfers: usize,
 }
@@ -304,7 +304,8 @@ proptest! {
         let mut world = calm(seed, 3);
         let holder = world.holder().expect("in peace");
         world.machines[holder].crashed = true;
-        // Its requests may still be on their way, and the slowest of the other clocks runs at 0.93 of true time.
+        // The former holder's requests may still be on their way, and the slowest of the other clocks runs at 0.93 of
+        // true time.
         let took = world.until_held(Some(holder));
         prop_assert!(took <= (15_000 + 2_400) * 1000 / 930 + 1_000, "{took} ms");
     }

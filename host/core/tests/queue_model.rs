@@ -157,7 +157,7 @@ impl Model {
         }
     }
 
-    /// `None` for a requeue, which is no failure.
+    /// `failure` is `None` for a requeue, which is not a failure.
     fn back_off(&mut self, key: u8, failure: Option<Retry>, at_least: u64) -> u64 {
         if self.shut_down {
             return 0;

@@ -40,7 +40,7 @@ pub enum DefinitionError {
     /// The manifest's CRD is invalid, or asks for something that no manifest may.
     #[error("the definition {name:?} cannot be installed: {problem}")]
     Unsound {
-        /// Its name, as far as it has one.
+        /// The CRD's name, as far as it has one.
         name: String,
         problem: String,
     },
@@ -71,7 +71,7 @@ pub enum DefinitionError {
     /// The CRD changed each time before it could be replaced.
     #[error("the definition {name} is not installed: it keeps changing; another client seems to write it")]
     Contended { name: String },
-    /// Another replica may be installing it now.
+    /// Another replica may be installing the CRD now.
     #[error("the definition {name} is left to another replica: {source}")]
     LeaseLost {
         name: String,
@@ -115,7 +115,7 @@ impl Definitions {
         Self { client, discovery }
     }
 
-    /// Installs `definition`, and waits at most `limit` until the server serves its kind. It is written as
+    /// Installs `definition`, and waits at most `limit` until the server serves its kind. The CRD is written as
     /// `field_manager`, in the name of `role`. Several hosts may install the same CRD at the same time.
     pub async fn install(
         &self,

@@ -35,7 +35,7 @@ const GROUP_VERSIONS_MAX: usize = 1024;
 /// The reason why a kind has no resource.
 #[derive(Debug, thiserror::Error)]
 pub enum DiscoveryError {
-    /// The server answered and does not serve it.
+    /// The server answered and does not serve the kind.
     #[error("the API server does not serve {kind}: install its CustomResourceDefinition, or correct the kind's name")]
     NotServed { kind: ObjectKind },
     /// The server could not be asked.
@@ -152,7 +152,7 @@ impl Discovery {
     }
 
     /// Whether to find out which versions can be compared as numbers. This takes two more requests per group-version.
-    /// Otherwise none can be compared.
+    /// Without them, no versions can be compared.
     #[must_use]
     pub fn compare_versions(self, compare: bool) -> Self {
         Self { comparability: compare.then(Arc::default), ..self }
@@ -187,8 +187,8 @@ impl Discovery {
         group_version.get(&kind.kind).ok_or_else(|| DiscoveryError::NotServed { kind: kind.clone() })
     }
 
-    /// As [`Self::resolve`], for a request to `subresource` of its objects; empty for the object itself. If the cached
-    /// answer lacks the subresource, the server is asked again, because the CRD may have changed.
+    /// As [`Self::resolve`], for a request to `subresource` of the kind's objects; empty for the objects themselves. If
+    /// the cached answer lacks the subresource, the server is asked again, because the CRD may have changed.
     pub(crate) async fn resolve_with(
         &self,
         kind: &ObjectKind,

@@ -1,5 +1,5 @@
 //! Reads, writes and watches the Leases by which replicas divide the plugins among them (ADR 12). `core::lease` decides
-//! what to write and when; the code that runs an election calls this.
+//! what to write and when; the code that runs an election calls this module.
 //!
 //! Every write is locked by `resourceVersion` to exactly the state that was read, or creates the lease, so two replicas
 //! never both succeed. Labels and annotations that other clients have set on a lease are kept.
@@ -84,7 +84,7 @@ pub struct Leases {
     instance: Arc<str>,
     /// Selects the leases of the instance.
     selector: ParsedSelector<Selector>,
-    /// Receives the version after each write.
+    /// Receives the `resourceVersion` after each write.
     restores: Restores,
 }
 
@@ -149,7 +149,7 @@ impl Leases {
         Self { restores: restores.clone(), ..self }
     }
 
-    /// The watch specification for all of them.
+    /// The watch specification for all these leases.
     #[must_use]
     pub fn watch(&self) -> WatchSpec {
         let kind = ObjectKind::new("coordination.k8s.io/v1", "Lease");

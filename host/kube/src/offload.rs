@@ -1,5 +1,5 @@
-//! Runs work on large texts, which takes up to tens of milliseconds, on separate threads instead of those that run
-//! guests and watches. Their number is limited for the host as a whole and for each plugin.
+//! Runs work on large texts, which takes up to tens of milliseconds, on separate threads, and not on the threads that
+//! run guests and watches. The number of separate threads is limited for the host as a whole and for each plugin.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::spawn_blocking;
 use windlass_core::budget::shared_budget::{BudgetShare, Portion, SharedBudget, Wants};
 
-/// Larger texts are parsed on a separate thread.
+/// Texts larger than this are parsed on a separate thread.
 pub(crate) const READ_IN_PLACE_BYTES_MAX: usize = 64 << 10;
 /// The maximum number of one plugin's tasks that keep a thread while they wait for the server.
 const PLUGIN_WAITING_WORK_MAX: usize = 2;

@@ -52,7 +52,7 @@ impl Reader {
         Self { watches }
     }
 
-    /// The watches that may show objects of `kind` in `namespace`; `None` means in any.
+    /// The watches that may show objects of `kind` in `namespace`; `None` means in any namespace.
     pub(crate) fn covering(
         &self,
         subject: &RequestSubject,
@@ -79,7 +79,7 @@ impl Reader {
 }
 
 /// The source of the index `name` of `watches`. All of them must declare it, because otherwise the answer would lack
-/// objects that only the others show.
+/// objects that only the remaining watches show.
 fn declared_index<'a>(
     watches: &[&'a Readable],
     subject: &RequestSubject,
@@ -344,7 +344,7 @@ impl<'a> PageBuilder<'a> {
         })
     }
 
-    /// Breaks at the first object that does not fit; it begins the next page.
+    /// Stops at the first object that does not fit. That object begins the next page.
     fn add(&mut self, object: &Object) -> ControlFlow<()> {
         if self.items.len() == self.most_objects {
             self.more = true;
@@ -367,7 +367,7 @@ impl<'a> PageBuilder<'a> {
         ControlFlow::Continue(())
     }
 
-    /// Whether the page ended before the objects did.
+    /// Whether the page takes no further object.
     fn is_full(&self) -> bool {
         self.more || self.error.is_some()
     }
@@ -391,6 +391,6 @@ fn read_token(subject: &RequestSubject, token: &str) -> Result<ObjectKey, ApiErr
     match token.split_once('/') {
         Some(("", name)) => Ok(ObjectKey::cluster(name)),
         Some((namespace, name)) => Ok(ObjectKey::namespaced(namespace, name)),
-        None => Err(subject.refuse(ApiReason::Expired, "the page token is not one that the host gave")),
+        None => Err(subject.refuse(ApiReason::Expired, "the page token does not come from this host")),
     }
 }

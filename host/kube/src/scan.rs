@@ -245,8 +245,8 @@ fn after_digits(mut rest: &[u8]) -> &[u8] {
     rest
 }
 
-/// `bytes` from the first one on that ends a plain string or cannot be in one: a quote, a backslash or a control
-/// character.
+/// The rest of `bytes`, from the first byte that ends a plain string or cannot be in one: a quote, a backslash or a
+/// control character.
 #[inline]
 fn from_special(mut bytes: &[u8]) -> &[u8] {
     // Examines eight bytes at a time with Mycroft's test for a zero byte, as serde_json does. The top bit of each byte

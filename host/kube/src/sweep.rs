@@ -31,8 +31,8 @@ const CONCURRENT_KINDS_MAX: usize = 8;
 const GENTLE_OBJECTS_MAX: usize = 10_000;
 /// The maximum number of attempts for a list whose pages take longer than the server keeps a version.
 const LIST_ATTEMPTS_MAX: usize = 3;
-/// The maximum number of times that the server is asked for its kinds while it does not serve one that it has listed.
-/// Such a kind was deleted in the meantime and will soon not be listed, or it is now served in another version.
+/// The maximum number of times that the server is asked for its kinds while it does not serve a kind that it has
+/// listed. Such a kind was deleted in the meantime and will soon not be listed, or it is now served in another version.
 const KIND_ROUNDS_MAX: usize = 4;
 /// The pause before the next round. The server needs a moment to remove a deleted kind from its list.
 const KIND_ROUNDS_INTERVAL: Duration = Duration::from_millis(500);
@@ -67,8 +67,8 @@ impl Sought {
         }
     }
 
-    /// A text that each such object contains. Hardly any object contains it, and searching for it is faster than
-    /// parsing the object.
+    /// A text that each sought object contains. Hardly any other object contains it, and searching for it is faster
+    /// than parsing the object.
     fn text(&self) -> &'static str {
         match self {
             Self::Finalizers => finalizer::PREFIX,
@@ -85,11 +85,11 @@ pub struct Carrier {
     pub key: ObjectKey,
     pub uid: String,
     pub version: String,
-    /// Whether it is being deleted and waits for its finalizers.
+    /// Whether the object is being deleted and waits for its finalizers.
     pub deleting: bool,
     /// All its finalizers, in order.
     pub finalizers: Vec<String>,
-    /// The composite plugin whose host created it, according to its label.
+    /// The composite plugin whose host created the object, according to its label.
     pub created_by: Option<String>,
     pub controller: Option<Parent>,
 }
@@ -122,7 +122,7 @@ pub struct SweepScope {
 }
 
 impl SweepScope {
-    /// Whether the resource is one of the kinds.
+    /// Whether the resource is one of the kinds in this scope.
     #[must_use]
     pub fn includes(&self, resource: &Resource) -> bool {
         let full = windlass_core::rights::grants::resource_name(resource.group(), &resource.plural, "");
@@ -132,8 +132,8 @@ impl SweepScope {
     }
 }
 
-/// Finds all objects within `scope` that are `sought` and `wanted`. A kind that is deleted in the meantime has none. An
-/// error means that the server's kinds are not known.
+/// Finds all objects within `scope` that are `sought` and `wanted`. A kind that is deleted in the meantime has no
+/// objects. An error means that the server's kinds are not known.
 pub async fn sweep(
     discovery: &Discovery,
     scope: &SweepScope,

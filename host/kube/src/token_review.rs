@@ -52,7 +52,7 @@ struct AccessStatus {
 /// The user of `token`. `None` if the cluster does not know the token, or it has expired. Asked in the name of `role`,
 /// which needs the right to create `TokenReview`s.
 pub async fn whose_token(client: &Client, role: &Principal, token: &str) -> Result<Option<TokenUser>, ReviewError> {
-    let question = "whose a token is".to_owned();
+    let question = "which user a token belongs to".to_owned();
     let status: TokenStatus = ask(client, role, "TokenReview", json!({"token": token}), question).await?;
     Ok(status.authenticated.then_some(status.user))
 }

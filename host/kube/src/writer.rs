@@ -48,10 +48,11 @@ use crate::writer::budget::WriteBudget;
 use crate::writer::expecting::Expecting;
 use crate::writer::skip::{Followed, Skips};
 
-/// Called for each committed write of the plugin itself, with the object and its new version, if it still exists.
+/// Called for each committed write of the plugin itself, with the object and its new `resourceVersion`, if it still
+/// exists.
 pub type Committed = Arc<dyn Fn(&CallContext, &ObjectRef, Option<&Version>) + Send + Sync>;
 
-/// Called for each write that a read-only host has withheld. Returns whether it is new.
+/// Called for each write that a read-only host has withheld. Returns whether this withheld write is new.
 pub type OnWithheld = Arc<dyn Fn(&CallContext, &WithheldWrite) -> bool + Send + Sync>;
 
 /// Carries out the writes of plugins. Clones share everything.
@@ -233,7 +234,7 @@ impl Writer {
             let Some((ended, answer)) = writer.begin(&call, &operation, withheld, asker).await else { return };
             let Ended { written, unsettled } = ended;
             let Some((unsettled, interest)) = unsettled else {
-                // This comes first, so that the call has settled when the caller gets the answer.
+                // The call's context is dropped first, so that the call has settled when the caller gets the answer.
                 drop(call);
                 // The caller may have stopped waiting.
                 let _ = answer.send(written);

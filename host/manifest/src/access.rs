@@ -17,22 +17,32 @@ pub struct ImpliedAccess {
     pub kind: ObjectKind,
     /// The subresource of the kind. `None` means the objects themselves.
     pub subresource: Option<&'static str>,
-    pub verbs: &'static [&'static str],
+    pub verbs: Vec<&'static str>,
     /// Empty means all namespaces, and cluster-scoped objects.
     pub namespaces: Vec<String>,
+    /// Where the configuration names the kind. `None` if the manifest does.
+    pub named_at: Option<String>,
 }
 
 impl Controller {
     /// The access that the watches imply: reading watched objects, reading and writing owned objects, and writing the
-    /// status of primaries unless the options say `status: false`.
+    /// status of primaries unless the options say `status: false` or the configuration names their kind. Watches whose
+    /// kinds are not filled in imply none.
     #[must_use]
     pub fn implied_access(&self) -> Vec<ImpliedAccess> {
-        let primary = access("reconciles", &self.primary, None, READ);
+        let reading = |does: &'static str, watch: &Watch| {
+            let changes = watch.verbs.iter().map(|verb| verb.as_str());
+            access(does, watch, None, &READ.iter().copied().chain(changes).collect::<Vec<_>>())
+        };
+        let primary = reading("reconciles", &self.primary);
         let status = access("writes the status of", &self.primary, Some("status"), STATUS);
-        let status = Some(status).filter(|status| self.options.status && !has_no_status(&status.kind));
+        // Of kinds that an operator names, the plugin knows only the metadata.
+        let may_have = self.options.status && self.primary.kinds_from.is_none();
+        let status = Some(status).filter(|status| may_have && !has_no_status(&status.kind));
         let owned = self.owns.iter().map(|watch| access("owns", watch, None, OWN));
-        let watched = self.watches.iter().map(|watch| access("watches", watch, None, READ));
-        std::iter::once(primary).chain(status).chain(owned).chain(watched).collect()
+        let watched = self.watches.iter().map(|watch| reading("watches", watch));
+        let all = std::iter::once(primary).chain(status).chain(owned).chain(watched);
+        all.filter(|access| !access.kind.kind.is_empty()).collect()
     }
 }
 
@@ -73,7 +83,14 @@ fn access(
     does: &'static str,
     watch: &Watch,
     subresource: Option<&'static str>,
-    verbs: &'static [&'static str],
+    verbs: &[&'static str],
 ) -> ImpliedAccess {
-    ImpliedAccess { does, kind: watch.object_kind(), subresource, verbs, namespaces: watch.namespaces.clone() }
+    ImpliedAccess {
+        does,
+        kind: watch.object_kind(),
+        subresource,
+        verbs: verbs.to_vec(),
+        namespaces: watch.namespaces.clone(),
+        named_at: watch.kinds_from.clone(),
+    }
 }

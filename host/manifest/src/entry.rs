@@ -23,8 +23,8 @@ pub enum EntryPoint {
 pub struct OptionalExports<'a> {
     /// The version of the interface that the plugin was built for, such as `0.3.0`.
     pub version: &'a str,
-    /// Whether it exports the interface to which a watch can leave its mapping: a reconciler's `mapper`, or a composer's
-    /// `customize`.
+    /// Whether it exports the interface to which a watch can leave its mapping: a reconciler's `mapper`, or a
+    /// composer's `customize`.
     pub relations: bool,
     /// Whether its mapper has the function `matches`.
     pub matches: bool,
@@ -70,6 +70,9 @@ fn check_reconciler(controller: &Controller, path: &str, problems: &mut Vec<Stri
 }
 
 fn check_composer(controller: &Controller, path: &str, problems: &mut Vec<String>) {
+    if let Some(pointer) = controller.all_watches().find_map(|watch| watch.kinds_from.as_deref()) {
+        problems.push(format!("{path}: only reconcilers may take kinds from the configuration, here at `{pointer}`"));
+    }
     let mut seen = HashSet::<ObjectKind>::new();
     for (index, watch) in controller.owns.iter().enumerate() {
         let path = format!("{path}.owns[{index}]");
@@ -258,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reconciler_has_the_fields_of_its_primary_in_calls_and_a_composer_those_of_all_watches() {
+    fn call_fields_are_for_reconcilers_primaries_and_all_of_composers_watches() {
         let pods = json!({"apiVersion": "v1", "kind": "Pod", "callFields": ["/spec"]});
         let primary = json!({"primary": pods});
         let watched = json!({"apiVersion": "v1", "kind": "Pod", "callFields": [], "mapping": {"type": "all"}});

@@ -9,6 +9,7 @@
 mod access;
 mod convert;
 mod entry;
+mod kinds;
 mod options;
 mod read;
 mod validate;
@@ -22,6 +23,7 @@ use windlass_core::rights::grants::Scheme;
 
 pub use access::ImpliedAccess;
 pub use entry::{EntryPoint, OptionalExports};
+pub use kinds::{ConfiguredKinds, WriteVerb};
 pub use read::{ManifestError, did_you_mean, nearest};
 pub use validate::is_dns_label;
 pub use watch::Watch;

@@ -10,6 +10,7 @@ use windlass_core::deceptive::single_line;
 use windlass_core::object::pointer::{SEGMENTS_MAX, segment_count};
 use windlass_core::rights::egress;
 
+use super::kinds::CONFIGURED_KINDS_MAX;
 use super::{Controller, HttpHost, Manifest, Metric, MetricType, Permission, Watch};
 
 /// The most entries that a list may have: more than any plugin needs, and few enough to do no harm.
@@ -43,12 +44,23 @@ impl Manifest {
             controller.check(&format!("controllers[{index}]"), problems);
         }
         let watches = self.controllers.iter().flat_map(Controller::all_watches);
-        let informers: usize = watches.map(|watch| watch.namespaces.len().max(1)).sum();
+        let of_watch = |watch: &Watch| {
+            let kinds = if watch.kinds_from.is_some() { CONFIGURED_KINDS_MAX } else { 1 };
+            kinds * watch.namespaces.len().max(1)
+        };
+        let informers: usize = watches.map(of_watch).sum();
         if informers > WATCHES_MAX {
             problems.add(
                 "controllers",
-                format!("{informers} watches, counted per namespace, exceed the limit of {WATCHES_MAX}"),
+                format!(
+                    "{informers} watches, counted per namespace, and {CONFIGURED_KINDS_MAX} for each `kindsFrom`, exceed \
+                     the limit of {WATCHES_MAX}"
+                ),
             );
+        }
+        if self.config.is_none() && !self.kind_pointers().is_empty() {
+            let what = "is missing, but `kindsFrom` takes kinds from the configuration: describe it here";
+            problems.add("config", what);
         }
         self.check_rest(problems);
     }
@@ -162,6 +174,7 @@ impl Controller {
         for (index, watch) in self.owns.iter().enumerate() {
             let path = format!("{path}.owns[{index}]");
             watch.check(&path, problems);
+            watch.check_names_kind(&path, problems);
             watch.check_no_mapping(&path, problems);
         }
         problems.count(format_args!("{path}.watches"), self.watches.len());
@@ -170,6 +183,11 @@ impl Controller {
             watch.check(&path, problems);
             watch.check_no_strategy(&path, problems);
             watch.check_mapping(&path, &self.primary.indexes, problems);
+        }
+        if self.options.finalizer && self.primary.kinds_from.is_some() {
+            let what = "cannot be kept on kinds from the configuration: once a kind is no longer named there, nothing \
+                        would take it off";
+            problems.add(format_args!("{path}.options.finalizer"), what);
         }
         self.check_names(path, problems);
         self.options.check(&format!("{path}.options"), problems);

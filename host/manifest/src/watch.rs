@@ -13,17 +13,27 @@ use windlass_core::cache::where_clause::WhereCondition;
 use windlass_core::call::compose::UpdateStrategy;
 use windlass_core::object::selector::{FieldSelector, ParsedSelector, Selector};
 
+use super::WriteVerb;
+
 /// A kind that is watched.
 #[allow(clippy::struct_excessive_bools, reason = "each is a property of the document")]
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[expect(clippy::struct_excessive_bools, reason = "each answers a question of its own, in any combination")]
 pub struct Watch {
     /// Unique within the controller.
     pub name: Option<String>,
-    /// Such as `apps/v1`.
+    /// Such as `apps/v1`. Empty if the configuration names the kinds and they are not filled in.
+    #[serde(default)]
     pub api_version: String,
-    /// Such as `Deployment`.
+    /// Such as `Deployment`. Empty under the same condition.
+    #[serde(default)]
     pub kind: String,
+    /// A JSON pointer to where the plugin's configuration names the kinds. `None` if the manifest names the kind.
+    pub kinds_from: Option<String>,
+    /// How the plugin changes objects of the kinds that the configuration names. Allowed only with `kinds_from`.
+    #[serde(default)]
+    pub verbs: Vec<WriteVerb>,
     /// Empty means all namespaces, or a cluster-scoped kind.
     #[serde(default)]
     pub namespaces: Vec<String>,

@@ -182,7 +182,9 @@ pub fn asks(manifest: &Manifest, names: &ClusterNames) -> Vec<Ask> {
                 names: vec![],
                 cluster: !name.namespaced,
             };
-            let why = format!("the controller {} {} {}", controller.name, access.does, access.kind);
+            let place = access.named_at.map(|pointer| format!(", which its configuration names at {pointer:?}"));
+            let place = place.unwrap_or_default();
+            let why = format!("the controller {} {} {}{place}", controller.name, access.does, access.kind);
             join(&mut asks, Ask { rule, why, guessed: name.guessed });
         }
     }
@@ -250,6 +252,11 @@ pub fn in_one_line(manifest: &Manifest) -> String {
             format!("{}{subresource} ({})", access.kind, access.verbs.join(", "))
         })
         .collect();
+    asked.extend(manifest.controllers.iter().flat_map(Controller::all_watches).filter_map(|watch| {
+        let (pointer, changes) = (watch.lacks_kind()?, watch.verbs.iter().map(|verb| verb.as_str()));
+        let verbs: Vec<_> = ["get", "list", "watch"].into_iter().chain(changes).collect();
+        Some(format!("kinds that its configuration names at {pointer:?} ({})", verbs.join(", ")))
+    }));
     asked.extend(manifest.permissions.iter().map(|permission| {
         format!(
             "{} of {:?} ({})",
@@ -266,7 +273,38 @@ pub fn in_one_line(manifest: &Manifest) -> String {
 
 #[cfg(test)]
 mod tests {
+    use windlass_manifest::ConfiguredKinds;
+
     use super::*;
+
+    #[test]
+    fn kinds_of_the_configuration_are_asked_for_with_their_place() {
+        let manifest = serde_json::json!({
+            "apiVersion": "windlass.dev/v1alpha1", "kind": "PluginManifest", "name": "a", "version": "0.1.0",
+            "controllers": [{
+                "name": "janitor",
+                "primary": {"kindsFrom": "/kinds", "verbs": ["delete"], "projection": {"type": "metadata"}},
+            }],
+            "config": {"schema": {}},
+        });
+        let manifest = Manifest::from_json(&manifest.to_string()).expect("valid");
+        assert_eq!(
+            in_one_line(&manifest),
+            r#"kinds that its configuration names at "/kinds" (get, list, watch, delete)"#
+        );
+        let config = serde_json::json!({"kinds": [{"apiVersion": "apps/v1", "kind": "Deployment"}]});
+        let kinds = ConfiguredKinds::read(manifest.kind_pointers(), &config).expect("kinds");
+        let asks = asks(&manifest.with_kinds(&kinds), &ClusterNames::default());
+        let [Ask { rule, why, guessed: false }] = &*asks else { panic!("one rule: {asks:?}") };
+        assert_eq!(
+            (&*rule.resources, &*rule.verbs),
+            (&["deployments".to_owned()][..], &["get", "list", "watch", "delete"].map(str::to_owned)[..])
+        );
+        assert!(
+            why.contains("janitor.deployment.apps") && why.contains(r#"its configuration names at "/kinds""#),
+            "{why}"
+        );
+    }
 
     fn manifest() -> Manifest {
         let manifest = serde_json::json!({

@@ -10,8 +10,8 @@ use windlass_core::rights::grants::{Access, Allowance, HttpRule, Rule};
 /// The maximum number of combinations that are compared for one rule. Only a policy that splits the rule into very many
 /// parts needs more.
 const COMPARED_COMBINATIONS_MAX: usize = 1 << 16;
-/// How many times as long as the rule its missing parts may be. If they are longer, the whole rule is reported as
-/// missing.
+/// The missing parts of a rule may be at most this many times as long as the rule. If they are longer, the whole rule
+/// is reported as missing.
 const LACK_GROWTH_MAX: usize = 64;
 
 /// The part of `asked` that at least one of `layers` does not cover.
@@ -141,7 +141,7 @@ fn along(rule: &Rule, dimension: Dimension) -> Rule {
     }
 }
 
-/// Whether a rule from [`along`] allows this value. The decision is that of grants.
+/// Whether a rule from [`along`] allows this value. `Rule::allows` decides, as it does for the host.
 fn allows(rule: &Rule, asked: &Rule, dimension: Dimension, value: &str) -> bool {
     let of = |which: bool, otherwise| if which { value } else { otherwise };
     let path = of(matches!(dimension, Dimension::Resource), "*");
@@ -245,7 +245,7 @@ mod tests {
         assert_eq!(lacking(&cluster, rule(&["get"], &[])), std::slice::from_ref(&cluster));
     }
 
-    /// The same by a simple comparison of all combinations.
+    /// All combinations that are not allowed, found by comparing each one. The tests compare this with [`of_rule`].
     fn lacks(asked: &Rule, allowed: &[Rule]) -> BTreeSet<[String; 4]> {
         let none = vec![String::new()];
         let mut lacking = BTreeSet::new();

@@ -9,13 +9,14 @@ use windlass_core::rights::grants::{Allowance, Rule};
 use super::document::VERBS;
 use super::lack;
 
-/// The maximum number of namespaces that are tried for one rule. The host splits a watch into at most that many.
+/// The maximum number of namespaces that are tried for one rule. The host splits a watch into at most this many
+/// namespaces.
 const WATCHED_NAMESPACES_MAX: usize = 256;
 /// Verbs of requests for whole collections, which a rule with names never allows.
 const OF_COLLECTIONS: [&str; 3] = ["list", "watch", "deletecollection"];
 
-/// The part of `asked` that is missing even in the namespace, and for the names, where most is granted. Empty if
-/// nothing is missing or the rights are only narrowed.
+/// The part of `asked` that is missing even in the namespace with the most grants. A right that is granted for some
+/// names only is not missing. Empty if nothing is missing, or if the rights are only narrowed.
 pub(crate) fn missing(asked: &Rule, layers: &[&Allowance]) -> Vec<Rule> {
     let layers: Vec<_> = layers.iter().map(|layer| ignoring_names(asked, layer)).collect();
     let layers: Vec<_> = layers.iter().collect();
@@ -36,8 +37,9 @@ pub(crate) fn missing(asked: &Rule, layers: &[&Allowance]) -> Vec<Rule> {
     least.into_iter().map(|rule| Rule { namespaces: vec![], ..rule }).collect()
 }
 
-/// The rules of `layer`. If the plugin asks for all names, also a copy of each rule with names, without its names and
-/// only for the verbs whose requests name an object. So a grant for some names counts as narrowed, not as missing.
+/// Adds rules to `layer`, so that a right that is granted for some names counts as narrowed, not as missing. If the
+/// plugin asks for all names, each rule with names gets a copy without names. The copy has only the verbs whose
+/// requests name an object.
 fn ignoring_names(asked: &Rule, layer: &Allowance) -> Allowance {
     let mut rules = layer.rules.clone();
     if asked.names.is_empty() {

@@ -148,8 +148,8 @@ impl Rights {
         Self(needed.filter(|(_, rules)| !rules.is_empty()).collect())
     }
 
-    /// The rules without verbs that other rules allow. No two rules of `rules` cover exactly the same objects, so a
-    /// verb is never dropped from both.
+    /// The rules, without the verbs that other rules already allow. No two rules in `rules` cover exactly the same
+    /// objects, so a verb is never dropped from both.
     fn needed(&self, scope: &RightsScope, rules: &BTreeSet<RoleRule>) -> Vec<RoleRule> {
         let wider = self.0.get(&RightsScope::Cluster).filter(|_| *scope != RightsScope::Cluster);
         let needed = rules.iter().map(|rule| {

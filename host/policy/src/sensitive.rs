@@ -205,9 +205,9 @@ const HARMS: &[Harm] = &[
     ),
 ];
 
-/// Lesser harms. Each is left out if the rule also has one of the verbs before it, which can do worse to the same
-/// resources. Without this, the policies of most plugins would have twice as many warnings, since a plugin usually has
-/// all verbs on the kinds that it owns.
+/// Lesser harms. Each comes with a list of verbs that can do worse to the same resources. If the rule has one of these
+/// verbs too, the lesser harm is left out. Otherwise the policies of most plugins would have twice as many warnings,
+/// since a plugin usually has all verbs on the kinds that it owns.
 const LESSER_HARMS: &[(&[&str], Harm)] = &[
     (
         CHANGES,

@@ -92,8 +92,8 @@ impl<'a> CrdSpec<'a> {
         format!("{}.{}", self.plural, self.group)
     }
 
-    /// The missing status subresource of a version that is the primary of a controller. Every controller asks to write
-    /// its primaries' status, unless its options say `status: false`.
+    /// A missing status subresource in the version that a controller uses for its primaries. Every controller asks to
+    /// write its primaries' status, unless its options say `status: false`.
     fn lacking_status(&self, manifest: &Manifest) -> Option<UnservedSubresource> {
         manifest.controllers.iter().filter(|controller| controller.options.status).find_map(|controller| {
             let kind = controller.primary.object_kind();

@@ -47,8 +47,8 @@ pub enum CallVerdict {
     #[serde(rename_all = "camelCase")]
     NotRecorded {
         asks: Box<RecordedImport>,
-        /// The writes before that import that differ. Writes that the replay lacks are not listed, because they might
-        /// have followed.
+        /// The differing writes before that import. Recorded writes that the replay lacks are not listed, because the
+        /// replay might have made them later.
         writes: Vec<WriteDifference>,
     },
 }

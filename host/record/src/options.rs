@@ -11,6 +11,6 @@ pub struct RecordOptions {
     pub sample: f64,
     /// The maximum total size of one plugin's files, in bytes.
     pub limit: u64,
-    /// JSON pointers to values in objects, configurations and HTTP bodies that are redacted as well.
+    /// JSON pointers to further values to redact, in objects, configurations and HTTP bodies.
     pub redact: Vec<String>,
 }

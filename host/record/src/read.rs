@@ -26,8 +26,8 @@ pub(crate) struct RecordingBounds {
 }
 
 impl RecordingBounds {
-    /// A host captures at most 32 MiB of a call, mostly text, and starts a new file once the compressed file has 32
-    /// MiB.
+    /// The limits that a host's own files stay within: a host captures at most 32 MiB of a call, mostly text, and
+    /// starts a new file once the compressed file has 32 MiB.
     pub(crate) const OF_HOSTS: Self = Self { file: 8 << 30, line: 128 << 20, values: DOCUMENT_VALUES_MAX };
 
     /// Whether a line, without its line end, may be written.

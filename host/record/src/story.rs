@@ -62,7 +62,7 @@ pub fn answered(import: &RecordedImport) -> String {
     }
 }
 
-/// The version and the size of an object. `None` if the text is not an object.
+/// The resourceVersion and the size of an object. `None` if the text is not an object.
 fn version(text: &str) -> Option<String> {
     let object = crate::json::document(text)?;
     let version = object["metadata"]["resourceVersion"].as_str()?;

@@ -39,7 +39,7 @@ pub(crate) fn of_leases() -> Arc<dyn Clock> {
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const SINCE_BOOT: ClockId = ClockId::Boottime;
-/// On other systems, such as macOS, the monotonic clock is the one that counts suspension.
+/// On other systems, such as macOS, the monotonic clock also counts while the machine is suspended.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 const SINCE_BOOT: ClockId = ClockId::Monotonic;
 

@@ -174,7 +174,7 @@ impl Files {
         let problem = error.to_string();
         if self.problem.as_ref() != Some(&problem) {
             let directory = self.directory.display();
-            tracing::error!(%directory, error = problem, "cannot look for changed files: what was there is kept");
+            tracing::error!(%directory, error = problem, "cannot look for changed files: the files last seen still count");
             self.problem = Some(problem);
         }
         vec![]
@@ -215,7 +215,8 @@ fn read(path: &Path, most: u64) -> Content {
     }
 }
 
-/// `None` if the file has more than `most` bytes, or grows beyond that while it is read.
+/// The SHA-256 of the file at `path`. `None` if the file has more than `most` bytes, or grows beyond that while it is
+/// read.
 fn digest(path: &Path, most: u64) -> std::io::Result<Option<[u8; 32]>> {
     let mut file = windlass_files::open(path)?;
     if file.metadata()?.len() > most {

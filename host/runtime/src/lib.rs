@@ -35,7 +35,7 @@ pub use manager::{HostError, run, run_loaded};
 pub use observe::admin::ListenError;
 pub use observe::admin::settings::{AdminAuth, AdminSettings, TlsFiles};
 pub use observe::admin::tls::AdminTlsError;
-pub use plugins::config::named_secrets;
+pub use plugins::config::{SUFFIX as CONFIG_SUFFIX, configured_kinds, named_secrets};
 pub use plugins::directory::is_plugin_file;
 pub use plugins::directory::plugin_files::plugin_of;
 pub use plugins::directory::{AllowedError, DirectoryError};

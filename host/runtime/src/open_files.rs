@@ -19,7 +19,8 @@ pub(crate) fn raise() {
     if let Some(files) = files.filter(|files| *files < OPEN_FILES_MIN) {
         tracing::warn!(
             files,
-            "few files may be open: over HTTP/1.1 each watch and each list takes one; raise the hard limit (ulimit -Hn)"
+            "the limit on open files is low: over HTTP/1.1, each watch and each list needs a connection; raise the \
+             hard limit (ulimit -Hn)"
         );
     }
 }

@@ -24,7 +24,7 @@ use windlass_core::queue::Queue;
 pub(crate) use self::dropped::Dropped;
 pub(crate) use self::kept_up::{ControllerEnd, kept_up, tracker};
 
-/// How long a task may take that only has to notice a cancelled token.
+/// The time that a task may take to notice a cancelled token, if it has nothing else to do.
 const NOTICE_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long the queues may take to drain.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);

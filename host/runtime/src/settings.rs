@@ -76,7 +76,7 @@ const CALLS_OF_SIMULATED_WORLD: u32 = 4;
 /// default. And plugins are compiled in this process, where `run` uses a child process: only the program itself can be
 /// started as the compiler, and a test is another program.
 ///
-/// The flags of `run` take their defaults from here, and so do equivalent flags of other commands, such as
+/// The flags of `run` take their defaults from here. So do the flags of other commands with the same meaning, such as
 /// `--cache-dir`. `--limit` changes one limit of [`Limits::default`], which these settings use too. Commands that only
 /// load plugins or replay calls take the rest from [`SandboxOptions`].
 impl Default for Settings {

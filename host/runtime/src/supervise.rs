@@ -16,7 +16,7 @@ use windlass_core::retry::RetryPolicy;
 const PANIC_BACKOFF: RetryPolicy = jittered_policy(PANIC_BACKOFF_MIN, Duration::from_secs(30));
 /// The first pause. It is long enough that a task that panics each time costs little.
 const PANIC_BACKOFF_MIN: Duration = Duration::from_millis(100);
-/// After running this long, a task's panic counts as its first.
+/// If a task has run this long, its next panic counts as its first.
 const PANIC_BACKOFF_RESET: Duration = Duration::from_mins(1);
 
 /// Counts the panics of each of the host's tasks. Clones share the counts.

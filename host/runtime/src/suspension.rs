@@ -53,7 +53,7 @@ impl Suspension {
     }
 
     /// If the plugin is suspended, the error is the time at which it starts again; the first caller decides that time.
-    /// Else returns the number of past excesses; a higher number in the budget means that the plugin is suspended.
+    /// Otherwise returns the number of past excesses. If the budget later counts more, the plugin is suspended.
     pub(crate) fn check(&self, now: Instant) -> Result<u64, Instant> {
         let excesses = self.budget.excesses();
         let mut found = Ok(0);
@@ -69,7 +69,7 @@ impl Suspension {
             }
             let next = *state.next.get_or_insert_with(|| now + state.pauses.pause(windlass_world::random()));
             found = Err(next);
-            // Does not notify: a task that waits for the end has called this function first, to learn the time.
+            // Do not notify: every task that waits for the end has called this function first, to learn the time.
             false
         });
         found
@@ -150,7 +150,7 @@ mod tests {
         (budget, suspension)
     }
 
-    /// The pause until the plugin starts again, after waiting for it.
+    /// The pause until the plugin starts again. Waits for it.
     async fn pause(suspension: &Suspension) -> Duration {
         let began = Instant::now();
         suspension.over(|_| {}).await;
@@ -186,8 +186,8 @@ mod tests {
         assert!(pause(&suspension).await <= Duration::from_mins(2));
     }
 
-    /// When the others start again, one controller may just have learned of the excess, or may still be stopping its
-    /// calls.
+    /// When the other controllers start again, one controller may just have learned of the excess, or may still be
+    /// stopping its calls.
     #[tokio::test(start_paused = true)]
     async fn all_controllers_start_at_one_time_and_none_misses_an_excess() {
         let (budget, suspension) = suspended();

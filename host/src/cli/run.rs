@@ -74,7 +74,7 @@ impl RunArgs {
         let mut settings = self.plugins.settings_of_run()?;
         let stop = shutdown::on_signal()?;
         let options = ConnectOptions { kubeconfig: self.kubeconfig, context: self.context, namespace: None };
-        // A kubeconfig may name a program that provides credentials, and that may not answer.
+        // A kubeconfig may name a program that provides credentials, and this program may not answer.
         let Some(connection) = stop.run_until_cancelled(client::connect(&options)).await else {
             tracing::info!("stopped before the first controller started");
             return Ok(());
@@ -108,7 +108,8 @@ mod tests {
 
     #[test]
     fn flags_have_the_same_defaults_as_the_settings() {
-        // Without `..`, so that a new setting must say here whether a flag has the same default.
+        // This pattern has no `..`, so that a new setting must be added here, and compared with the default of its
+        // flag.
         let Settings {
             plugins,
             allowed_digests,

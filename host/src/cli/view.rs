@@ -79,7 +79,7 @@ pub(super) fn count(value: &Value) -> String {
     value.as_u64().map_or_else(|| "-".to_owned(), |count| count.to_string())
 }
 
-/// An amount of memory as Kubernetes writes it, such as `1.5Mi`; or a dash.
+/// An amount of memory as Kubernetes writes it, such as `1.5Mi`; a dash if the value is not a number.
 pub(super) fn size(value: &Value) -> String {
     let Some(bytes) = value.as_f64() else { return "-".to_owned() };
     let units = [("Gi", 30), ("Mi", 20), ("Ki", 10)];
@@ -125,7 +125,7 @@ pub(super) fn shows_replica(plugins: &[Value], is_wide: bool) -> bool {
 
 /// A table for people. A row is one line, whatever its cells contain.
 pub(super) fn table<R: AsRef<[String]>>(heading: &[&str], rows: impl IntoIterator<Item = R>) -> String {
-    // Escaped first, because escaping makes text wider.
+    // Cells are escaped before they are measured, because escaping makes text wider.
     let plain = |cell: &String| deceptive::escape_line(cell).into_owned();
     let cells = |row: &[String]| row.iter().map(plain).collect::<Vec<_>>();
     let first = heading.iter().map(|&it| it.to_owned()).collect();

@@ -96,7 +96,7 @@ impl<W: Write> AuditLines<W> {
     }
 
     fn append(&mut self, line: &[u8]) -> Option<News> {
-        // The rest of an incomplete line stays on a separate line.
+        // End an incomplete line, so that the new line begins on a line of its own.
         let torn: &[u8] = if self.is_torn { b"\n" } else { b"" };
         if let Err(error) = self.file.write_all(&[torn, line].concat()) {
             let is_first = self.lost == 0;

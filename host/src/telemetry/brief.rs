@@ -191,7 +191,7 @@ fn time_of_day(seconds: u64) -> String {
 fn failure(target: &str, fields: &BTreeMap<&'static str, String>) -> Option<(String, Duration)> {
     let field = |name| text_of(fields, name);
     let (what, interval) = match (target, field("message")) {
-        // The line with the reason is shown again anyway.
+        // Never repeat this line: the line that follows has the reason, and is repeated.
         ("windlass::dispatch", "called") if is_failed(field("result")) => (field("result"), NO_SECOND_REPORT),
         (_, CALL_FAILED) => (field("error"), CALL_REPORT_INTERVAL),
         ("windlass::plugin", message) if has_exception(field("fields")) => (message, EXCEPTION_REPORT_INTERVAL),

@@ -5,7 +5,7 @@ use serde_json::Value;
 /// A parsed source map.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct SourceMap {
-    /// Relative to the bundle, without leading `../`.
+    /// The paths of the sources, relative to the bundle, without leading `../`.
     sources: Vec<String>,
     /// For each line of the bundle, its segments ordered by column.
     lines: Vec<Vec<MapSegment>>,
@@ -21,7 +21,7 @@ struct MapSegment {
 }
 
 impl SourceMap {
-    /// `None` if it is not a source map.
+    /// Parses a source map. `None` if `text` is not valid.
     pub(super) fn read(text: &str) -> Option<Self> {
         let map: Value = serde_json::from_str(text).ok()?;
         let short = |source: &Value| source.as_str().map(|source| source.trim_start_matches("../").to_owned());
@@ -33,7 +33,8 @@ impl SourceMap {
         Some(Self { sources, lines })
     }
 
-    /// The file, line and column that this line and column come from. All count from 1.
+    /// The place in the sources for a place in the bundle: the file, the line and the column. Lines and columns count
+    /// from 1.
     pub(super) fn find(&self, line: usize, column: i64) -> Option<(&str, i64, i64)> {
         let segments = self.lines.get(line.checked_sub(1)?)?;
         let at = segments.partition_point(|segment| segment.column < column).checked_sub(1)?;

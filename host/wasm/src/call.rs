@@ -232,7 +232,7 @@ fn ended<R>(answer: Option<wasmtime::Result<R>>, state: &CallState) -> Result<R,
     }
 }
 
-/// Checks the size of the arguments before the call, because a guest does not request them.
+/// Checks the size of the arguments before the call, because the guest has not asked for them.
 fn check_size(size: usize, limits: &Limits) -> Result<(), Stopped> {
     if size <= limits.response_bytes {
         return Ok(());
@@ -256,7 +256,7 @@ fn report_dropped_lines(state: &CallState) {
         trace_id = &*call.trace_id,
         "dropped {dropped} log lines of one call: a call may log {} lines and {} bytes (`--limit log-lines=N`, `--limit \
          log-bytes=SIZE`), and all calls of a plugin {} lines and {} bytes a second (`--limit log-lines-per-second=N`, \
-         `--limit log-bytes-per-second=SIZE`); more are counted",
+         `--limit log-bytes-per-second=SIZE`); further lines are only counted",
         limits.log_lines,
         limits.log_bytes,
         limits.log_lines_per_second,

@@ -1,4 +1,4 @@
-//! The part of its primary that a call receives, if the manifest says `callFields`.
+//! Cuts primaries down to the part that calls receive, if the manifest has `callFields`.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,12 +9,12 @@ use windlass_manifest::Manifest;
 use crate::request::{CompositionRequest, Request};
 use crate::trap::Stopped;
 
-/// The parts by the controllers' names. A controller that is not here receives all that its cache keeps.
+/// The parts by the controllers' names. A controller that is not in this map receives all that its cache keeps.
 #[derive(Clone, Debug)]
 pub(crate) struct CallFields(HashMap<String, PointerTree>);
 
 impl CallFields {
-    /// As `manifest`, which is valid, says.
+    /// The parts that `manifest` asks for. The manifest has been validated.
     pub(crate) fn of(manifest: &Manifest) -> Self {
         let part = |controller: &windlass_manifest::Controller| {
             Some((controller.name.clone(), controller.primary.call_part()?))
@@ -22,13 +22,13 @@ impl CallFields {
         Self(manifest.controllers.iter().filter_map(part).collect())
     }
 
-    /// The request with the part of its object.
+    /// Cuts the request's object down to the part that the controller's calls receive.
     pub(crate) fn cut(&self, request: Request) -> Result<Request, Stopped> {
         let object = request.object.map(|object| self.part(&request.controller, object)).transpose()?;
         Ok(Request { object, ..request })
     }
 
-    /// The request with the part of its parent.
+    /// Cuts the request's parent down to the part that the controller's calls receive.
     pub(crate) fn cut_parent(&self, request: CompositionRequest) -> Result<CompositionRequest, Stopped> {
         let parent = self.part(&request.request.controller, request.parent)?;
         Ok(CompositionRequest { parent, ..request })

@@ -13,13 +13,13 @@ use crate::memory::Held;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Called {
     pub result: CallResult,
-    /// The processor time that it used on the guest's thread.
+    /// The processor time that the call used on the guest's thread.
     pub cpu: Duration,
-    /// Whether the plugin was called. If not, the host knew the result without a call, and it says nothing about the
-    /// plugin.
+    /// Whether the plugin was called. If not, the host knew the result without a call, and the result says nothing
+    /// about the plugin.
     pub made: bool,
-    /// The call succeeded, but the object, which is being deleted, must stay, because its composer has not said that it
-    /// may go.
+    /// The call succeeded, but the object, which is being deleted, must keep its finalizer, because its composer has
+    /// not released it.
     pub keeps_finalizer: bool,
 }
 
@@ -42,7 +42,7 @@ impl Called {
 pub struct Composed {
     /// The plugin's answer. The error is the result of a failed call.
     pub answer: Result<Composition, CallResult>,
-    /// The processor time that it used on the guest's thread.
+    /// The processor time that the call used on the guest's thread.
     pub cpu: Duration,
     /// The remaining wall time, for the consequences of the answer.
     pub left: Duration,
@@ -55,16 +55,16 @@ pub struct Composed {
 pub struct Mapped {
     /// The targets of each change. The error says why there are none.
     pub answer: Result<Vec<Vec<Target>>, String>,
-    /// The processor time that it used on the guest's thread.
+    /// The processor time that the call used on the guest's thread.
     pub cpu: Duration,
 }
 
 /// A call of `matches` that has ended.
 #[derive(Debug)]
 pub struct Matched {
-    /// Whether each change counts. The error says why that is not known.
+    /// Whether each change passes the plugin's predicate. The error says why this is not known.
     pub answer: Result<Vec<bool>, String>,
-    /// The processor time that it used on the guest's thread.
+    /// The processor time that the call used on the guest's thread.
     pub cpu: Duration,
 }
 
@@ -73,7 +73,7 @@ pub struct Matched {
 pub struct Customized {
     /// The rules. The error is the result of a failed call.
     pub answer: Result<Vec<RelatedRule>, CallResult>,
-    /// The processor time that it used on the guest's thread.
+    /// The processor time that the call used on the guest's thread.
     pub cpu: Duration,
     /// The remaining wall time, for the consequences of the answer.
     pub left: Duration,

@@ -35,7 +35,7 @@ pub enum ComponentError {
          as with a Windlass SDK"
     )]
     CoreModule,
-    /// It has no export that could be called.
+    /// The component has no export that could be called.
     #[error(
         "it exports no `windlass:plugin/reconciler@{}` or `windlass:plugin/composer@{0}`, so it is not a plugin{}; a \
          plugin targets the WIT world `windlass:plugin/reconciler-plugin` or `windlass:plugin/composer-plugin`",
@@ -45,24 +45,24 @@ pub enum ComponentError {
         /// The exports that it has.
         exports: Vec<String>,
     },
-    /// It was built for another version of the interface.
+    /// The component was built for another version of the interface.
     #[error("it is built for `{found}`, and this host has the versions {} of the interface: {}", supported(), advice(.found))]
     OtherVersion { found: String },
-    /// Parts of it were built for different versions of the interface.
+    /// Parts of the component were built for different versions of the interface.
     #[error(
         "it mixes versions of the interface: it exports a plugin of version {exported}, and imports {}. A part of it was built \
          with another SDK than the rest: build all of it with one, from an empty build folder", list(.imports)
     )]
     MixedVersions {
-        /// The version of its export.
+        /// The version of the component's export.
         exported: String,
-        /// The imports with another version than its export.
+        /// The imports whose version differs from that of the export.
         imports: Vec<String>,
     },
     /// It has several entry points.
     #[error("it exports {}: a plugin exports exactly one of them", .exports.join(" and "))]
     Ambiguous { exports: Vec<String> },
-    /// It imports unsupported parts of WASI.
+    /// The component imports unsupported parts of WASI.
     #[error(
         "it imports {}, and this host gives plugins WASI 0.2 with the packages `cli`, `clocks`, `io`, `random`, `filesystem`, \
          `sockets` and `http`: build it for that (`wasm32-wasip2`, or a core module for wasip1 with the adapter of WASI 0.2), or \
@@ -70,7 +70,7 @@ pub enum ComponentError {
          for wasip1 or wasm32-unknown-unknown", list(.imports)
     )]
     Wasi { imports: Vec<String> },
-    /// It is a composer and has imports that only reconcilers may use.
+    /// The component is a composer and has imports that only reconcilers may use.
     #[error(
         "it is a composer and imports {}: a composer only computes an answer, so it gets `log`, `clock`, `random` \
          and `config` only; return the objects that should exist, or write a reconciler", list(.imports)
@@ -120,7 +120,7 @@ pub(crate) fn imports(engine: &Engine, component: &Component) -> Vec<String> {
     component.component_type().imports(engine).map(|(name, _)| name.to_owned()).collect()
 }
 
-/// The functions of the interface that it imports, such as `cache.get`.
+/// The functions of the interface that the component imports, such as `cache.get`.
 pub(crate) fn functions(engine: &Engine, component: &Component) -> Vec<String> {
     let ty = component.component_type();
     let mut functions = Vec::new();

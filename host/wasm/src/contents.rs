@@ -59,17 +59,17 @@ pub struct FileContents {
     pub digest: String,
     pub bytes: u64,
     pub kind: FileKind,
-    /// The languages in its producers sections, including those of nested modules.
+    /// The languages in the file's producers sections, including those of nested modules.
     pub languages: Vec<MadeWith>,
-    /// The tools in its producers sections.
+    /// The tools in the file's producers sections.
     pub tools: Vec<MadeWith>,
     pub imports: Vec<String>,
     pub exports: Vec<String>,
-    /// The names of its modules, if they have any.
+    /// The names of the file's modules, if they have any.
     modules: Vec<String>,
     /// The language that the file itself names last, as `windlass build` writes it. Modules in the file do not count.
     labelled: Option<String>,
-    /// The number of core instances that it creates, with each nested component counted once.
+    /// The number of core instances that the file creates, with each nested component counted once.
     instances: u64,
     size: Size,
 }
@@ -81,7 +81,7 @@ pub struct Need {
     pub what: &'static str,
     /// The name of the limit for `--limit`.
     pub limit: &'static str,
-    /// Whether it is a number of bytes.
+    /// Whether the limit is a number of bytes.
     pub is_bytes: bool,
     /// The amount that the file needs.
     pub needs: u64,
@@ -112,7 +112,7 @@ impl FileContents {
             instances: 0,
             size: Size::default(),
         };
-        // The nesting depth of modules and components of the next section.
+        // How deeply the next section is nested in modules and components.
         let mut depth = 0_usize;
         // The compiler reports unreadable parts when the plugin is loaded.
         for payload in Parser::new(0).parse_all(bytes).map_while(Result::ok) {
@@ -189,7 +189,7 @@ impl FileContents {
         }
     }
 
-    /// The language that its author probably used. Unknown if the file was stripped.
+    /// The language that the file's author probably used. Unknown if the file was stripped.
     #[must_use]
     pub fn language(&self) -> Option<String> {
         let signs = || self.tools.iter().map(|tool| &tool.name).chain(&self.modules);

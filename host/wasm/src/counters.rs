@@ -1,5 +1,5 @@
-//! Counts the memory of one plugin's calls, to estimate the memory of later calls, and what the plugin has lost to
-//! limits. Also keeps the budget of its log lines.
+//! Counts the memory of one plugin's calls, to estimate the memory of later calls. Also counts the log lines and metric
+//! values that the plugin has lost to limits, and keeps the budget of its log lines.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -13,9 +13,9 @@ use windlass_core::repeats::Repeats;
 use crate::limits::Limits;
 use crate::memory::{GuestMemory, Share};
 
-/// The burst of log lines, in seconds of the rate.
+/// The burst of log lines: as many as the sustained rate allows in this many seconds.
 const LOG_BURST_SECONDS: u32 = 10;
-/// How often the host logs that lines are dropped, so that it does not answer a flood with another.
+/// How often the host logs that lines are dropped, so that it does not answer a flood with another flood.
 const DROPPED_LINES_REPORT_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The log lines and metric values that a plugin has lost to limits since it was loaded, and the memory of its calls.
@@ -31,7 +31,7 @@ pub struct PluginStats {
     pub most_memory: usize,
 }
 
-/// The counters behind [`PluginStats`], and data about the plugin's calls for later ones.
+/// The counters behind [`PluginStats`], and data about the plugin's calls that later calls need.
 #[derive(Debug)]
 pub(crate) struct PluginCounters {
     log_lines: AtomicU64,

@@ -5,7 +5,7 @@ use sha2::{Digest as _, Sha256};
 /// The digests that identify a component.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Digests {
-    /// The digest of its file, which identifies the plugin and its manifest.
+    /// The digest of the component's file, which identifies the plugin and its manifest.
     pub(crate) file: String,
     /// The digest of the compiled part, which is the file without its script. It identifies the machine code.
     pub(crate) code: String,

@@ -29,7 +29,7 @@ pub(crate) const TABLE_ELEMENTS_MAX: usize = 40_000;
 /// The stack that the host's own code may need on a fibre, in addition to the guest's.
 const HOST_STACK: usize = 1536 << 10;
 
-/// The optimisation level. A call that stays within its limits has exactly the same result with either.
+/// The optimisation level. A call that stays within its limits has exactly the same result at either level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum CompileEffort {

@@ -65,5 +65,5 @@ pub use memory::Held;
 pub use plugin::Plugin;
 pub use request::{CallLimits, ChangeBatch, CompositionRequest, ObjectChange, Replay, Request};
 pub use sandbox::{Sandbox, SandboxError, SandboxOptions, SandboxStats};
-pub use script::joined;
+pub use script::{SCRIPT_BYTES_MAX, joined};
 pub use wasi::met_at as wasi_met_at;

@@ -32,7 +32,7 @@ use windlass_manifest::CALL_DEADLINE_DEFAULT;
 
 use crate::machine;
 
-/// The factor by which the clock may exceed the processor time of a call if fuel is the limit.
+/// If fuel is the limit, the clock stops a call whose processor time is this many times its limit.
 const CLOCK_BEYOND_FUEL_FACTOR: u32 = 60;
 
 /// The limits of one call, of all calls together, and of a file. The defaults suit plugins in any language.
@@ -89,8 +89,9 @@ pub struct Limits {
     pub log_line_bytes: usize,
     /// The metric values in one call; further ones are dropped and counted.
     pub metric_values: u32,
-    /// The linear memory of all running calls together, including parked instances. Calls wait for it. It is never less
-    /// than what one call may use. `None` for half of the machine's or the control group's memory.
+    /// The linear memory of all running calls together, including parked instances. Calls wait until they get their
+    /// part of this memory. It is never less than what one call may use. `None` for half of the machine's or the
+    /// control group's memory.
     pub guest_memory_bytes: Option<usize>,
     /// The number of calls that one instance serves, if the operator has enabled reuse.
     pub calls_per_instance: u32,
@@ -191,15 +192,16 @@ impl Limits {
     }
 }
 
-/// How a guest's processor time is measured. The code depends on it, so code for one cannot be used for the other.
+/// How a guest's processor time is measured. Compiled code depends on this, so code for one way of measuring cannot be
+/// used for the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Metering {
     /// By the clock of the guest's thread.
     Clock,
-    /// By fuel. Each instruction of the guest uses some, so the same call is stopped at the same instruction, however
-    /// busy the machine is. One unit stands for a nanosecond. The host's work for imports has a separate budget of the
-    /// same size, of which each import call uses a part.
+    /// By fuel. Each instruction of the guest uses some fuel, so the same call is stopped at the same instruction,
+    /// however busy the machine is. One unit stands for a nanosecond. The host's work for imports has a separate budget
+    /// of the same size, of which each import call uses a part.
     Fuel,
 }
 
@@ -259,8 +261,8 @@ impl Limit {
                 "it only has to return a constant; raise it with `--limit describe-deadline=TIME`"
             }
             Self::Waited => {
-                "most of that it waited for what it had asked for: see whether the API server and other servers answer, or raise it \
-                 with `options.deadlineMs` of the controller in the manifest"
+                "most of that time it waited for answers to its own requests: check whether the API server and other servers \
+                 answer, or raise it with `options.deadlineMs` of the controller in the manifest"
             }
             Self::Cpu => "look for work that grows with the number of objects, or raise it with `--limit cpu=TIME`",
             Self::Memory => "raise it with `--limit memory=SIZE`",
@@ -279,7 +281,7 @@ impl Limit {
     }
 }
 
-/// A guest was stopped at a limit. This travels through wasmtime as the cause of the trap.
+/// A guest was stopped at a limit. The value travels through wasmtime as the cause of the trap.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Overrun {
     pub(crate) limit: Limit,

@@ -24,10 +24,10 @@ pub enum LoadProblem {
     /// It cannot be read.
     #[error("cannot read it: {0}")]
     Read(#[source] std::io::Error),
-    /// It is a directory, a pipe or a device.
+    /// The path leads to a directory, a pipe or a device.
     #[error("it is not a regular file")]
     NotAFile,
-    /// It is larger than a plugin's file may be.
+    /// The file is larger than a plugin's file may be.
     #[error(
         "it is larger than {limit} bytes, the most that a plugin's file may have; build it in release mode, stripped, or \
          raise it with `--limit file=SIZE`"
@@ -36,19 +36,19 @@ pub enum LoadProblem {
         /// `Limits::file_bytes`
         limit: u64,
     },
-    /// Its name is not valid for a plugin.
+    /// The file's name is not valid for a plugin.
     #[error(
         "its name without `.wasm` is {stem:?}, which cannot name a plugin: up to 63 lower-case letters, digits and \
          dashes, beginning and ending with a letter or digit"
     )]
     FileName { stem: String },
-    /// It is not a component for this host.
+    /// The file is not a component for this host.
     #[error(transparent)]
     Component(#[from] ComponentError),
-    /// It is damaged, or uses features that this host does not allow.
+    /// The component is damaged, or uses features that this host does not allow.
     #[error("it does not compile: {0}")]
     Compile(String),
-    /// It compiles, but no call has room for it.
+    /// The component compiles, but no call has room for it.
     #[error(
         "it compiles, but this host has no room for it: {0} (`--limit memory=SIZE`, `--limit memories=N` and \
          `--limit instances=N` give more)"
@@ -57,14 +57,14 @@ pub enum LoadProblem {
     /// The compiler was stopped at a limit, or failed.
     #[error(transparent)]
     Stopped(#[from] CompileFailure),
-    /// Its imports or exports have the right names but other types.
+    /// The component's imports or exports have the right names but the wrong types.
     #[error(
         "it does not fit the interface `windlass:plugin@{abi}`, so it was built from a different text of that interface: {reason}"
     )]
     Link {
         /// The version in the name of the export.
         abi: AbiVersion,
-        /// The reason why it does not fit.
+        /// The reason why the component does not fit.
         reason: String,
     },
     /// `describe` failed.

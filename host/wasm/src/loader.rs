@@ -23,7 +23,8 @@ use crate::text::single_line;
 use crate::trap::Stopped;
 use crate::{call, digest};
 
-/// The clocks and seeds of the two runs of `describe`. They differ, so that an answer that depends on them is detected.
+/// The clocks and seeds of the two runs of `describe`. They differ between the runs, so that an answer that depends on
+/// them is detected.
 const WORLDS: [(Duration, u64); 2] =
     [(Duration::from_secs(1_000_000_000), 1), (Duration::new(1_234_567_890, 987_654_321), 2)];
 
@@ -49,8 +50,8 @@ impl Sandbox {
         loaded.map_err(|problem| LoadError { path: path.to_owned(), problem })
     }
 
-    /// Loads the plugin `name` with the component with `digest` from the cache of compiled plugins, whatever the file
-    /// `path` contains by now; the path is only used for display. `None` if the cache does not have the component,
+    /// Loads the plugin `name` from the cache of compiled plugins: the component with `digest`, whatever the file
+    /// `path` contains by now. The path is only used for display. `None` if the cache does not have the component,
     /// which may happen at any time: the cache may have been emptied, or the host may have another version.
     pub async fn load_digest(&self, name: &str, path: &Path, digest: &str) -> Result<Option<Arc<Plugin>>, LoadError> {
         let loaded = Box::pin(load_cached(&self.shared, name, path, digest)).await;
@@ -151,7 +152,7 @@ fn plugin_name(path: &Path) -> Result<String, LoadProblem> {
     }
 }
 
-/// Calls `describe` in both worlds, and returns the answer if it is the same.
+/// Calls `describe` in both worlds, and returns the answer if it is the same in both.
 async fn describe(shared: &Arc<Shared>, code: &Arc<LinkedPlugin>) -> Result<Value, LoadProblem> {
     let mut answers = Vec::with_capacity(WORLDS.len());
     for (now, seed) in WORLDS {

@@ -68,8 +68,8 @@ impl GuestMemory {
         Share { pages: self.shared.share(), kept_back: Arc::new(Semaphore::new(1)) }
     }
 
-    /// An account for a call of the plugin with `share` that will probably need `bytes`. Waits until it has that much,
-    /// or all that the plugin may have, or the reserve.
+    /// An account for a call of the plugin with `share` that will probably need `bytes`. Waits until the account has
+    /// that much, or all that the plugin may have, or the reserve.
     pub(crate) async fn reserve(self: &Arc<Self>, share: &Share, bytes: usize) -> Account {
         let wanted = pages(bytes).min(self.shared.most_of_one());
         let mut account = Account {
@@ -176,7 +176,7 @@ impl Account {
         self.most
     }
 
-    /// Whether it has the reserve, which is meant for calls that cannot go on otherwise.
+    /// Whether the account has the reserve, which is meant for calls that cannot go on otherwise.
     pub(crate) fn has_kept_back(&self) -> bool {
         self.kept_back.is_some()
     }
@@ -199,8 +199,8 @@ impl Account {
         self.cover(self.used, time).await;
     }
 
-    /// Sets the number of bytes that the host holds for handles of the guest. They outlive the call if its instance
-    /// does.
+    /// Sets the number of bytes that the host holds for handles of the guest. These bytes outlive the call if the
+    /// call's instance does.
     pub(crate) async fn have_behind_handles(&mut self, bytes: usize, time: &CallTime) {
         self.behind_handles = bytes;
         self.cover(self.used, time).await;
@@ -232,7 +232,8 @@ impl Account {
         while budget.idle.evict_oldest() {}
         let kept_back = async {
             if wants == Wants::ToBegin {
-                // Other calls of the plugin hold memory, which they return before long. This call waits for that first.
+                // Other calls of the plugin hold memory, which they return before long. This call waits for that memory
+                // first.
                 share.pages.emptied().await;
             }
             let of_plugin = share.kept_back.clone().acquire_owned().await.expect("never closed");

@@ -48,8 +48,8 @@ struct Used {
 /// The advice for an import call that would return too much.
 pub(crate) const RAISE_RESPONSE: &str = "ask for less at a time, or raise it with `--limit response=SIZE`";
 
-/// The fuel that each import call stands for. It is more than the cheapest one needs, so that endless calls reach their
-/// limit long before the clock stops them.
+/// The fuel that each import call stands for. It is more than the cheapest import call needs, so that endless calls
+/// reach their limit long before the clock stops them.
 const IMPORT_FUEL: u64 = 10_000;
 /// The fuel per byte that an import call moves. It is more than a host built without optimisation needs.
 const BYTE_FUEL: u64 = 10;
@@ -60,7 +60,7 @@ impl Meter {
         Self { limits, time, cpu, of_instance: OfInstance { memory, table_elements: 0 }, used: Used::default() }
     }
 
-    /// An account for a new call in an instance that has served others.
+    /// An account for a new call in an instance that has served other calls.
     pub(crate) fn begin_another(&mut self, limits: Arc<Limits>, time: CallTime, cpu: CpuTime) {
         (self.limits, self.time, self.cpu, self.used) = (limits, time, cpu, Used::default());
         self.of_instance.memory.keep_nothing();
@@ -112,9 +112,9 @@ impl Meter {
         if used < most { Ok(used) } else { Err(Overrun::time(Limit::Cpu, most)) }
     }
 
-    /// Lets other tasks use the thread. Call this on the thread that runs the call, and await the result there: it
-    /// yields to a waiting plugin that has used less, or else to other tasks of the thread. Fails if the call may not
-    /// go on.
+    /// Lets other tasks use the thread. Call this on the thread that runs the call, and await the result there. The
+    /// result yields to a waiting plugin that has used less processor time, or else to other tasks of the thread. Fails
+    /// if the call may not go on.
     pub(crate) fn give_way(&self) -> Result<impl Future<Output = ()> + Send + use<>, Overrun> {
         let used = self.check_time()?;
         let time = self.time.is_wanted(used).then(|| self.time.clone());

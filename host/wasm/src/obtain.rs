@@ -45,7 +45,7 @@ pub(crate) struct Obtained {
     /// The earlier answer of `describe`. `None` if it must be called.
     pub(crate) manifest: Option<String>,
     pub(crate) kept: Kept,
-    /// The input for better code, if this was compiled fast.
+    /// The input for better code, if this component was compiled fast.
     pub(crate) unimproved: Option<Unimproved>,
 }
 
@@ -102,8 +102,11 @@ async fn look_up(shared: &Arc<Shared>, path: &Path) -> Result<Option<Obtained>, 
     let _permit = shared.readers.acquire().await.map_err(|_| TaskError::ShutDown)?;
     let (task, path) = (shared.clone(), path.to_owned());
     let work = move || PluginFile::read(task, &path)?.look_up();
-    let late =
-        || Err(LoadProblem::Host(format!("reading it and the cache had not ended after {BESIDE_COMPILING_TIMEOUT:?}")));
+    let late = || {
+        Err(LoadProblem::Host(format!(
+            "reading the file and the cache had not ended after {BESIDE_COMPILING_TIMEOUT:?}"
+        )))
+    };
     shared.run_blocking(BESIDE_COMPILING_TIMEOUT, work).await?.unwrap_or_else(late)
 }
 
@@ -135,7 +138,7 @@ impl PluginFile {
         Ok(Self { shared, bytes, script, size, digests })
     }
 
-    /// The effort with which it must be compiled, if it is not cached.
+    /// The effort with which the file must be compiled, if its code is not cached.
     fn effort(&self) -> CompileEffort {
         let is_large = self.shared.quick_from.is_some_and(|from| self.bytes.len() as u64 >= from);
         if is_large { CompileEffort::Quick } else { CompileEffort::Full }
@@ -217,8 +220,8 @@ fn compiled(
     Ok(Obtained { component, digest, script: None, size, manifest: None, kept, unimproved: None })
 }
 
-/// Compiles better code for a component that was compiled fast. One component at a time, concurrently with compilations
-/// that callers wait for.
+/// Compiles better code for a component that was compiled fast. This happens for one component at a time, concurrently
+/// with compilations that callers wait for.
 pub(crate) async fn improve(
     shared: &Arc<Shared>,
     Unimproved { bytes, digests }: Unimproved,
@@ -231,7 +234,8 @@ pub(crate) async fn improve(
     let how = (CompileEffort::Full, Haste::Unhurried);
     let work = move || {
         let artefacts = task.artefacts.as_deref();
-        // Another task may have compiled it while this one waited, or may have found that it cannot be compiled.
+        // Another task may have compiled the component while this one waited, or may have found that it cannot be
+        // compiled.
         if let Some(found) = artefacts.and_then(|them| them.find(&task.engine, &digests, CompileEffort::Full)) {
             return Ok(obtained(found, digests.file, true));
         }

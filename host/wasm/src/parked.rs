@@ -21,8 +21,8 @@ use crate::memory::IdleMemory;
 use crate::state::CallState;
 
 /// The operator's terms for a plugin: what it may read and do; and the code of the instance. An instance may keep data
-/// of a call under its terms, so it serves no call under others. (Usually the terms are the same allocation, which is
-/// compared first.) The code is part of the terms so that no call goes back to slower code.
+/// that a call got under its terms, so the instance serves no call under different terms. (Usually the terms are the
+/// same allocation, which is compared first.) The code is part of the terms so that no call goes back to slower code.
 #[derive(Clone)]
 pub(crate) struct ReuseTerms {
     config: Confidential,
@@ -47,14 +47,14 @@ impl PartialEq for ReuseTerms {
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Service {
     calls: u32,
-    /// The free memory after its first call, in bytes.
+    /// The free memory after the instance's first call, in bytes.
     room: usize,
 }
 
 impl Service {
-    /// Adds a call that has left `room` bytes. `None` if the instance may not serve another one. That is so after
-    /// `most` calls, and when less than half of the initial memory is left, so that a language's memory leak costs a
-    /// fresh instance and no failed call.
+    /// Adds a call that has left `room` bytes. `None` if the instance may not serve another call. This is the case
+    /// after `most` calls, and when less than half of the initial memory is left, so that a language's memory leak
+    /// costs a fresh instance and no failed call.
     pub(crate) fn and_one(self, room: usize, most: u32) -> Option<Self> {
         let first = if self.calls == 0 { room } else { self.room };
         let served = Self { calls: self.calls + 1, room: first };
@@ -64,11 +64,11 @@ impl Service {
 
 /// An instance that may serve the next call.
 pub(crate) struct Parked {
-    /// The counters of the plugin generation that it belongs to.
+    /// The counters of the plugin generation that the instance belongs to.
     pub(crate) owner: Arc<PluginCounters>,
     pub(crate) store: Store<CallState>,
     pub(crate) instance: Instance,
-    /// The terms of its first call.
+    /// The terms of the instance's first call.
     pub(crate) terms: ReuseTerms,
     pub(crate) served: Service,
     pub(crate) since: Instant,
@@ -130,7 +130,8 @@ impl ParkingLot {
         drop(oldest);
     }
 
-    /// Drops the instances that were not called for `time`. Returns when the next one is due. `None` if none is left.
+    /// Drops the instances that were not called for `time`. Returns when the next instance is due. `None` if no
+    /// instance is left.
     pub(crate) fn evict_idle(&self, time: Duration) -> Option<Instant> {
         loop {
             let mut parked = self.parked();

@@ -70,13 +70,13 @@ impl std::fmt::Debug for Code {
 }
 
 impl Plugin {
-    /// Its name: the stem of its file name, which is also the name in its manifest.
+    /// The plugin's name: the stem of the file name, which is also the name in the manifest.
     #[must_use]
     pub fn name(&self) -> &Arc<str> {
         &self.name
     }
 
-    /// The SHA-256 of its bytes, 64 hexadecimal digits.
+    /// The SHA-256 of the plugin's bytes, 64 hexadecimal digits.
     #[must_use]
     pub fn digest(&self) -> &Arc<str> {
         &self.digest
@@ -88,19 +88,19 @@ impl Plugin {
         &self.digest[..12]
     }
 
-    /// The file that it was loaded from.
+    /// The file that the plugin was loaded from.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The size of its file in bytes.
+    /// The size of the plugin's file in bytes.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// The size of its machine code in bytes, with everything that is loaded with it.
+    /// The size of the plugin's machine code in bytes, with everything that is loaded with it.
     #[must_use]
     pub fn compiled_size(&self) -> u64 {
         let code = self.code();
@@ -108,7 +108,7 @@ impl Plugin {
         (image.end.addr() - image.start.addr()) as u64
     }
 
-    /// The version of the interface that it was built for.
+    /// The version of the interface that the plugin was built for.
     #[must_use]
     pub fn abi(&self) -> AbiVersion {
         self.abi
@@ -120,20 +120,20 @@ impl Plugin {
         self.entry
     }
 
-    /// The interfaces that it imports, and thus everything that it could use.
+    /// The interfaces that the plugin imports, and thus everything that it could use.
     #[must_use]
     pub fn imports(&self) -> &[String] {
         &self.imports
     }
 
-    /// Whether it may write: a composer by its answer, or a reconciler with the import.
+    /// Whether the plugin may write: a composer by its answer, or a reconciler with the import.
     #[must_use]
     pub fn writes(&self) -> bool {
         let is_writes = |import: &String| import.starts_with("windlass:plugin/writes");
         self.entry == EntryPoint::Composer || self.imports.iter().any(is_writes)
     }
 
-    /// The functions of the plugin interfaces that it imports, such as `cache.get`. An interpreter imports all of them.
+    /// The functions of `windlass:plugin` that the plugin imports, such as `cache.get`. An interpreter imports all.
     #[must_use]
     pub fn functions(&self) -> &[String] {
         &self.functions
@@ -144,19 +144,19 @@ impl Plugin {
         &self.manifest
     }
 
-    /// Whether its code was found in the cache instead of being compiled.
+    /// Whether the plugin's code was found in the cache instead of being compiled.
     #[must_use]
     pub fn was_cached(&self) -> bool {
         self.was_cached
     }
 
-    /// Whether its code is in the cache, so that [`Sandbox::load_digest`](crate::Sandbox::load_digest) can load it.
+    /// Whether the plugin's code is cached, so that [`Sandbox::load_digest`](crate::Sandbox::load_digest) can load it.
     #[must_use]
     pub fn is_cached(&self) -> bool {
         self.code.read().unwrap_or_else(PoisonError::into_inner).pinned.is_some()
     }
 
-    /// Its losses to limits since it was loaded.
+    /// The plugin's losses to limits since it was loaded.
     #[must_use]
     pub fn stats(&self) -> PluginStats {
         self.counters.snapshot()
@@ -222,8 +222,8 @@ impl Plugin {
         Mapped { answer, cpu }
     }
 
-    /// Calls `matches`, as [`Self::map`] calls `map`. A plugin of a version without it answers with an error; its
-    /// manifest is refused if it asks for it.
+    /// Calls `matches`, as [`Self::map`] calls `map`. A plugin whose version has no `matches` answers with an error.
+    /// Its manifest is refused if it asks for `matches`.
     pub async fn matches(
         self: &Arc<Self>,
         batch: ChangeBatch,
@@ -293,7 +293,7 @@ impl Plugin {
             let better = improve(&shared, unimproved).await.and_then(|obtained| {
                 let Obtained { component, kept, .. } = obtained;
                 let linked = shared.linker.link(&component, entry, abi, script).map_err(|error| {
-                    LoadProblem::Host(format!("the better code does not link as the other did: {error:#}"))
+                    LoadProblem::Host(format!("the better code does not link, but the first code did: {error:#}"))
                 })?;
                 Ok(Code { linked: Arc::new(linked), pinned: kept.pinned })
             });
@@ -321,7 +321,7 @@ impl Plugin {
         let _ = self.improvement.set(Improvement { ended, _task: task });
     }
 
-    /// Waits until its code is as good as possible; returns at once if it was compiled well from the beginning.
+    /// Waits until the plugin's code is as good as possible. Returns at once if it was compiled fully at first.
     pub async fn improved(&self) {
         let Some(task) = self.improvement.get() else { return };
         let mut ended = task.ended.clone();

@@ -1,5 +1,5 @@
 //! Remembers by digest which components were refused, because a file that cost the compiler a minute should not cost
-//! another one each time that it is delivered again or the host is restarted.
+//! another minute each time that it is delivered again or the host is restarted.
 //!
 //! Only refusals that follow from the bytes and the limits are remembered: with another limit, the file is tried again.
 //! They are not remembered forever, because the compiler may have failed due to the state of the machine. `obtain` uses

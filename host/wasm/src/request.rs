@@ -29,7 +29,7 @@ pub struct Request {
 /// The arguments of a composer; as `composer.composition-request` in WIT.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompositionRequest {
-    /// The object and the reasons for the call. Its `object` is `None`, because that is the `parent`.
+    /// The object and the reasons for the call. Its `object` is `None`, because the object is in `parent`.
     pub request: Request,
     pub parent: Arc<str>,
     /// The objects of the owned kinds that the parent controls.
@@ -43,9 +43,9 @@ pub struct CompositionRequest {
 /// A change of one object; as `mapper.change` in WIT.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectChange {
-    /// The state before. `None` if it is new, or part of a first list.
+    /// The state before the change. `None` if the object is new, or part of a first list.
     pub old: Option<Arc<str>>,
-    /// The state now. `None` if it is gone.
+    /// The state after the change. `None` if the object is gone.
     pub new: Option<Arc<str>>,
 }
 

@@ -102,7 +102,7 @@ pub struct SandboxStats {
     pub warm_bytes: usize,
 }
 
-/// Loads plugins. Its resources live as long as it or any [`Plugin`](crate::Plugin) that it loaded.
+/// Loads plugins. The sandbox's resources live as long as the sandbox or any [`Plugin`](crate::Plugin) that it loaded.
 #[derive(Clone, Debug)]
 pub struct Sandbox {
     pub(crate) shared: Arc<Shared>,
@@ -254,12 +254,12 @@ impl Shared {
     /// Waits for a permit, runs `call` in this task, and returns its result. Dropping the future drops `call` and its
     /// instance.
     ///
-    /// It waits without the call's CPU permit, because the calls that have the sandbox's permits may need that to go
-    /// on.
+    /// The wait for the permit happens without the call's CPU permit, because the calls that have the sandbox's permits
+    /// may need that CPU permit to go on.
     pub(crate) async fn run<R>(&self, cpu_permit: &CpuPermit, call: impl Future<Output = R>) -> Result<R, TaskError> {
         let permit = cpu_permit.without(self.calls.acquire()).await.map_err(|_| TaskError::ShutDown)?;
         let ended = AssertUnwindSafe(self.ticker.while_polled(call)).catch_unwind().await;
-        // In this order, so that the instance is back in the pool before its permit is free.
+        // The two are dropped in this order, so that the instance is back in the pool before its permit is free.
         drop(permit);
         ended.map_err(|panic| TaskError::panicked(&*panic))
     }

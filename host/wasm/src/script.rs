@@ -8,8 +8,9 @@ use wasmparser::{BinaryReader, CustomSectionReader};
 
 /// The name of the custom section, as specified in `wit/script.wit`.
 const NAME: &str = "windlass:script";
-/// The maximum size, more than anyone writes by hand. Each generation of a plugin keeps its script in memory.
-const SCRIPT_BYTES_MAX: usize = 4 << 20;
+/// The maximum size of a script, more than anyone writes by hand. Each generation of a plugin keeps its script in
+/// memory.
+pub const SCRIPT_BYTES_MAX: usize = 4 << 20;
 const CUSTOM_SECTION: u8 = 0;
 /// The size of magic and version.
 const PREAMBLE: usize = 8;

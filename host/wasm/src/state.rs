@@ -74,7 +74,7 @@ impl World {
         }
     }
 
-    /// The time, if it stands still. `None` if it is real.
+    /// The time, if time stands still. `None` if time is real.
     fn fixed_now(&self) -> Option<Duration> {
         match self {
             Self::Describe(world) => Some(world.now),
@@ -157,8 +157,8 @@ impl ReconcileWorld {
     }
 }
 
-/// An export that only answers called an import that it may not call. This travels through wasmtime as the cause of the
-/// trap.
+/// An export that only answers called an import that it may not call. This error travels through wasmtime as the cause
+/// of the trap.
 #[derive(Debug, thiserror::Error)]
 #[error("`{export}` calls `{import}`, but it must not do anything: it only answers{}", if matches!(*.export, "map" | "matches") { ", and may read caches" } else { "" })]
 pub(crate) struct ForbiddenImport {
@@ -166,7 +166,7 @@ pub(crate) struct ForbiddenImport {
     pub(crate) import: &'static str,
 }
 
-/// A component without a script asked for its script. This travels through wasmtime as the cause of the trap.
+/// A component without a script asked for its script. This error travels through wasmtime as the cause of the trap.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "it asks for its script and contains none: a script is the last section of a component, `windlass:script`, with at most \
@@ -174,7 +174,7 @@ pub(crate) struct ForbiddenImport {
 )]
 pub(crate) struct NoScript;
 
-/// The host itself failed while it worked for a guest. This travels through wasmtime as the cause of the trap.
+/// The host itself failed while it worked for a guest. This error travels through wasmtime as the cause of the trap.
 #[derive(Debug, thiserror::Error)]
 #[error("the host failed in {import}: {cause}")]
 pub(crate) struct HostFailed {
@@ -210,8 +210,8 @@ impl CallState {
         self.world.call().map_or(Cow::Borrowed(said), |call| call.config.redact(said))
     }
 
-    /// Whether a line of this size is searched for secrets. If the call's log budget has no room for the line, it is
-    /// not, because a guest could otherwise make the host search forever. A short line that may explain a trap
+    /// Whether a line of this size is searched for secrets. A line for which the call's log budget has no room is not
+    /// searched, because a guest could otherwise make the host search forever. A short line that may explain a trap
     /// (`may_explain`) is searched nevertheless.
     pub(crate) fn looks_for_secrets_in(&self, bytes: usize, may_explain: bool) -> bool {
         self.world.call().is_none_or(|call| !call.config.has_secrets())
@@ -249,7 +249,7 @@ impl CallState {
         let now = if let Some(fixed) = self.world.fixed_now() {
             fixed + self.slept
         } else {
-            // It does not start at zero, because some runtimes treat that as a broken clock.
+            // The clock does not start at zero, because some runtimes treat that as a broken clock.
             let really = Duration::from_secs(1) + self.wasi().epoch.elapsed();
             self.world.surroundings().map_or(really, |surroundings| surroundings.monotonic(really))
         };
@@ -271,8 +271,8 @@ impl CallState {
     }
 
     /// Takes the requests of `wasi:http` that continue while the call waits for something else; [`Self::give_back`]
-    /// must follow. `None` if there are none, or if the call is a replay, which answers only those that the guest must
-    /// see.
+    /// must follow. `None` if there are none, or if the call is a replay, which answers only the requests whose answers
+    /// the guest must see.
     pub(crate) fn take_requests(&mut self) -> Option<Requests> {
         if self.is_time_simulated() {
             return None;
@@ -309,8 +309,8 @@ impl CallState {
         }
     }
 
-    /// Counts an import call of any interface; every one passes here. After too many, the guest is stopped at its next
-    /// check of the epoch, which is always the same place.
+    /// Counts an import call of any interface; every import call passes here. After too many, the guest is stopped at
+    /// its next check of the epoch, which is always the same place.
     pub(crate) fn called(&mut self) -> &mut Self {
         if self.meter.import_call() {
             self.engine.increment_epoch();
@@ -390,7 +390,7 @@ impl CallState {
         }
     }
 
-    /// Checks at the end of `describe` that it has not logged.
+    /// Checks at the end of `describe` that the guest has not logged.
     pub(crate) fn said_nothing(&self) -> wasmtime::Result<()> {
         self.logged_by.map_or(Ok(()), |import| Err(ForbiddenImport { export: "describe", import }.into()))
     }

@@ -1,7 +1,7 @@
 //! Advances the engine's epoch while guests run, so that a guest that does not wait is interrupted soon.
 //!
-//! It ticks fast only while every thread runs a call, because otherwise no call waits for a thread. It sleeps when no
-//! call has run on a thread for a while, so that an idle host does not wake up.
+//! The ticker ticks fast only while every thread runs a call, because otherwise no call waits for a thread. It sleeps
+//! when no call has run on a thread for a while, so that an idle host does not wake up.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -12,18 +12,18 @@ use std::time::Duration;
 
 use wasmtime::Engine;
 
-/// How long a guest runs before others get the thread. A small call of another plugin waits several times as long as it
-/// runs.
+/// How long a guest runs before others get the thread. So a small call of another plugin may wait several times as long
+/// as it runs.
 const BUSY_TICK: Duration = Duration::from_micros(500);
 
 /// The interval while a thread is free. The first guest on the last thread may keep it for this long.
 const EASY_TICK: Duration = Duration::from_millis(2);
 
-/// The number of wake-ups without a running call before it sleeps until it is woken. Waking it costs a call more than
-/// these wake-ups.
+/// The number of wake-ups without a running call before the ticker sleeps until it is woken. Waking the ticker costs a
+/// call more than these wake-ups.
 const IDLE_WAKES_MAX: u32 = 4;
 
-/// Owns the thread, which ends when this is dropped.
+/// Owns the ticking thread, which ends when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Ticker {
     state: Arc<TickerState>,
@@ -36,7 +36,7 @@ struct TickerState {
     threads: usize,
     /// The number of polls of calls that are in progress.
     polls: AtomicUsize,
-    /// Whether it sleeps until it is woken.
+    /// Whether the ticker sleeps until it is woken.
     rests: AtomicBool,
     stopped: AtomicBool,
 }
@@ -87,7 +87,7 @@ impl TickerState {
         }
     }
 
-    /// Sleeps until a call begins on a thread. The call may have left it again by then.
+    /// Sleeps until a call begins on a thread. By the time that this returns, the call may have left the thread again.
     fn rest(&self) {
         self.rests.store(true, Ordering::SeqCst);
         // No wake-up is lost: a poll that began before `rests` was set is seen here, and a poll that sees `rests`

@@ -83,7 +83,7 @@ impl CallTime {
         self.0.cpu_permit.let_others().await;
     }
 
-    /// Waits for `work` that others delay, with the clock suspended and without the CPU permit.
+    /// Waits for `work` that other calls delay, with the clock suspended and without the CPU permit.
     pub(crate) async fn stopped_for<F: Future>(&self, work: F) -> F::Output {
         let _stopped = StoppedClock::of(self);
         self.0.cpu_permit.without(work).await

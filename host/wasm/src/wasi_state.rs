@@ -26,7 +26,7 @@ pub(crate) const WASI_WRITE_BYTES_MAX: usize = 64 << 10;
 /// is not found.
 const UNENDED_LINE_BYTES_MAX: usize = 64 << 10;
 
-/// The reason why WASI ended a call. This travels through wasmtime as the cause of the trap.
+/// The reason why WASI ended a call. This error travels through wasmtime as the cause of the trap.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum WasiError {
     /// The guest called `exit`. There is no process whose exit code would matter.
@@ -38,7 +38,7 @@ pub(crate) enum WasiError {
          handles that it no longer needs"
     )]
     Handles,
-    /// WASI specifies a trap for this.
+    /// The guest polls an empty list, for which WASI specifies a trap.
     #[error("the plugin was stopped: it polls an empty list, so it would wait forever")]
     EmptyPoll,
     /// The guest wrote more than `check-write` permits, for which WASI specifies a trap.
@@ -53,11 +53,14 @@ pub(crate) enum WasiError {
     /// The host does not support the import, and its type cannot express a refusal.
     #[error("the plugin was stopped: it calls `{0}`, which this host does not give to plugins")]
     Refused(String),
-    /// WASI specifies a trap for this.
+    /// The guest drops a stream before the stream's pollables, for which WASI specifies a trap.
     #[error("the plugin was stopped: it drops a stream of WASI before it drops the pollables of that stream")]
     Children,
     /// Impossible as long as there are only pollables of clocks and HTTP requests. Nothing would ever wake the call.
-    #[error("the call could not go on: the host makes it wait for something other than the clock or an HTTP request")]
+    #[error(
+        "the call was stopped because of a bug in the host: it waits for something that is neither the clock nor an \
+         HTTP request, and would never wake up"
+    )]
     NeverReady,
     /// The host sends a request when its body is complete, so the guest would wait forever.
     #[error(
@@ -84,7 +87,7 @@ pub(crate) enum WasiError {
 
 impl WasiError {
     /// The WASI error in `error`, if there is one: of this type, or of a type by which `wasmtime-wasi` expresses the
-    /// same.
+    /// same error.
     pub(crate) fn of(error: &wasmtime::Error) -> Option<Self> {
         let exit = || error.downcast_ref::<I32Exit>().map(|exit| Self::Exit(exit.0));
         let of_table = || error.downcast_ref::<ResourceTableError>().map(Self::of_table);
@@ -127,8 +130,8 @@ pub(crate) enum Output {
 
 /// The state of one instance, which outlives a call if the instance does.
 pub(crate) struct WasiState {
-    /// Without arguments, environment, directories, sockets or names. Time, random data and output are not part of it,
-    /// because they are implemented here.
+    /// The context of `wasmtime-wasi`, without arguments, environment, directories, sockets or names. It does not
+    /// provide time, random data and output, because these are implemented here.
     pub(crate) ctx: WasiCtx,
     /// The host's side of all handles.
     pub(crate) table: ResourceTable,
@@ -292,7 +295,7 @@ pub(crate) fn pieces(mut line: &str, limit: usize) -> impl Iterator<Item = &str>
     })
 }
 
-/// Where the last character of `bytes` begins, if it may be incomplete; otherwise their end.
+/// Where the last character of `bytes` begins, if that character may be incomplete. Otherwise the end of `bytes`.
 fn last_boundary(bytes: &[u8]) -> usize {
     match std::str::from_utf8(bytes) {
         Err(error) if error.error_len().is_none() => error.valid_up_to(),

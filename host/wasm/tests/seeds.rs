@@ -46,7 +46,8 @@ async fn the_components_that_fuzzing_begins_with_are_small_plugins() {
     for (name, guest) in guests {
         let bytes = guest.component();
         assert!(bytes.len() <= SEED_BYTES_MAX, "{name} has {} bytes", bytes.len());
-        // Short, for components that do not end by themselves: on a busy machine the others may take longer.
+        // A short deadline is for components that do not end by themselves. On a busy machine, other components may
+        // take longer.
         let short = Limits { describe_deadline: std::time::Duration::from_millis(100), ..Limits::default() };
         let (limits, expected) = if name == "spins" { (short, Err("describe")) } else { (Limits::default(), Ok(())) };
         let loaded = load(&sandbox(limits), "guest", &bytes).await.map(drop).map_err(|error| error.problem.reason());

@@ -26,7 +26,7 @@ pub(crate) enum Change {
 /// The decision about a child, from its cached state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Decision {
-    /// Nothing: the child is as desired, or is being deleted, and the end of its deletion will run the key again.
+    /// Nothing: the child is as desired. Or it is being deleted, and the end of its deletion will run the key again.
     Leave,
     /// Apply it.
     Apply(Change),

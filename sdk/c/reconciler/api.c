@@ -209,7 +209,7 @@ const windlass_error *windlass_writes_evict(const windlass_ref *pod) {
     parent.uid = WINDLASS_NONE;
     windlass_write_options options = {.subresource = {windlass_text("eviction"), &parent}};
     const windlass_error *error = windlass_writes_create(eviction, &options, NULL);
-    // The error names the Pod; if the server does not serve evictions, the error names no object.
+    // If the Pod is gone, the error names it. If the server does not serve evictions, the error names no object.
     bool has_gone = windlass_is(error, WINDLASS_NOT_FOUND) && error->api.has_object;
     return has_gone ? NULL : error;
 }

@@ -82,7 +82,7 @@ static windlass_json *list_of(const windlass_json *known, const windlass_json *w
     return list;
 }
 
-// The merge patch that changes a value, which may be NULL, into the wanted one. NULL: nothing differs.
+// The merge patch that changes a value, which may be NULL, into the wanted one. Returns NULL if they do not differ.
 static windlass_json *difference(const windlass_json *value, const windlass_json *wanted) {
     if (windlass_json_is(value, WINDLASS_JSON_OBJECT) && wanted->type == WINDLASS_JSON_OBJECT) {
         windlass_json *differing = windlass_empty_object();
@@ -116,8 +116,8 @@ static bool is_same(const windlass_json *one, const windlass_json *other) {
                             : windlass_json_equal(one, other);
 }
 
-// A copy of the known owners or finalizers with the wanted ones. A wanted entry replaces the known one that is the
-// same, or is appended.
+// A copy of the known owners or finalizers with the wanted ones. A wanted entry replaces the known entry of the same
+// owner or finalizer, or is appended.
 static windlass_json *joined(const windlass_json *known, const windlass_json *wanted) {
     windlass_json *all = windlass_json_copy(known);
     windlass_json_each(element, wanted) {

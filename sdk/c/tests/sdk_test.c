@@ -45,6 +45,7 @@ static const windlass_manifest manifest = {
             {{.api_version = "v1", .kind = "Service"}, WINDLASS_MAP_SELECTED_BY("selects")},
             {{.api_version = "v1", .kind = "ConfigMap"}, WINDLASS_MAP_REFERENCE(NULL, NULL, "/data/thing")},
             {{.api_version = "v1", .kind = "Node"}, WINDLASS_MAP_ALL},
+            {{.kinds_from = "/kinds", .verbs = WINDLASS_TEXTS("delete"), .projection = WINDLASS_KEEP_METADATA}, WINDLASS_MAP_ALL},
             {{.api_version = "apps/v1", .kind = "Deployment"}, WINDLASS_MAP_ANY_OWNER},
             {{.api_version = "v1", .kind = "Pod", .name = "pods", .code_predicate = true}, WINDLASS_MAP_MAPPER},
             {{.api_version = "v1", .kind = "Role", .name = "roles"}, WINDLASS_MAP_CUSTOMIZE}),
@@ -332,6 +333,10 @@ WINDLASS_TEST(a_manifest_has_only_the_set_fields) {
                 {"apiVersion": "v1", "kind": "Service", "mapping": {"type": "selectedBy", "index": "selects"}},
                 {"apiVersion": "v1", "kind": "ConfigMap", "mapping": {"type": "reference", "name": "/data/thing"}},
                 {"apiVersion": "v1", "kind": "Node", "mapping": {"type": "all"}},
+                {
+                    "kindsFrom": "/kinds", "verbs": ["delete"], "projection": {"type": "metadata"},
+                    "mapping": {"type": "all"}
+                },
                 {"apiVersion": "apps/v1", "kind": "Deployment", "mapping": {"type": "anyOwner"}},
                 {"name": "pods", "apiVersion": "v1", "kind": "Pod", "codePredicate": true, "mapping": {"type": "mapper"}},
                 {"name": "roles", "apiVersion": "v1", "kind": "Role", "mapping": {"type": "customize"}}

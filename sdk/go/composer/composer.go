@@ -58,7 +58,8 @@ func Children[T any](request Request, apiVersion, kind string) ([]*T, error) {
 	return all[T](request.RawChildren, windlass.Kind{APIVersion: apiVersion, Kind: kind})
 }
 
-// Child returns the child that a reference names; nil if it does not exist, or the parent does not control it.
+// Child returns the child that a reference names. It returns nil if the object does not exist, or the parent does not
+// control it.
 func Child[T any](request Request, target windlass.Ref) (*T, error) {
 	return one[T](request.RawChildren, target)
 }
@@ -68,8 +69,8 @@ func Related[T any](request Request, apiVersion, kind string) ([]*T, error) {
 	return all[T](request.RawRelated, windlass.Kind{APIVersion: apiVersion, Kind: kind})
 }
 
-// RelatedObject returns the related object that a reference names; nil if it does not exist, or does not map to the
-// parent.
+// RelatedObject returns the related object that a reference names. It returns nil if the object does not exist, or does
+// not map to the parent.
 func RelatedObject[T any](request Request, target windlass.Ref) (*T, error) {
 	return one[T](request.RawRelated, target)
 }
@@ -138,7 +139,7 @@ type Composition struct {
 	RequeueWithBackoff bool
 	// AllowEmpty declares that having no children is intended, so that existing children may be pruned.
 	AllowEmpty bool
-	// Finalized releases a parent that is being deleted. Only with the option Finalizer.
+	// Finalized releases a parent that is being deleted. It needs the option Finalizer.
 	Finalized bool
 }
 

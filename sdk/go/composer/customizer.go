@@ -11,8 +11,8 @@ import (
 
 // CustomizeFunc returns rules that select the objects related to a parent, the object of the request. An object needs
 // to match only one rule. The host calls the function before each composition, for the watches that the manifest maps
-// by manifest.ToRelated, each of which needs a name. When a related object is created, changed or deleted, the parent
-// is composed again.
+// by manifest.ToRelated. Such a watch needs a name. When a related object is created, changed or deleted, the parent is
+// composed again.
 //
 // The result must depend only on the request and the configuration. Errors are reported like those of a Func.
 type CustomizeFunc func(ctx context.Context, request windlass.Request) ([]RelatedRule, error)
@@ -55,7 +55,7 @@ func customized(request windlass.Request) (rules []RelatedRule, failures []host.
 
 func isRelated(watch *manifest.Watch) bool { return entry.IsMapped(watch, manifest.ToRelated()) }
 
-// uncustomized is the error if the host calls a customizer, or the manifest needs one, and the plugin has none.
+// uncustomized is the error for a plugin without a customizer, if its manifest needs one or the host calls one.
 func uncustomized() string {
 	name := ""
 	if watch := entry.Find(&plugin, isRelated); watch != nil {

@@ -43,7 +43,7 @@ func (manifest Manifest) MarshalJSON() ([]byte, error) {
 	}{"windlass.dev/v1alpha1", "PluginManifest", plain(manifest)})
 }
 
-// Controller is one reconcile loop: a primary kind, and the other objects that make its objects run again.
+// Controller is one reconcile loop: a primary kind, and the other objects whose changes run primaries again.
 type Controller struct {
 	// Name is unique in the plugin. It is in requests, logs and metrics.
 	Name string `json:"name"`
@@ -57,12 +57,29 @@ type Controller struct {
 	Options *Options `json:"options,omitempty"`
 }
 
+// Verb is a way to change objects of kinds that the configuration names: see Watch.Verbs.
+type Verb string
+
+// The verbs.
+const (
+	VerbCreate           Verb = "create"
+	VerbUpdate           Verb = "update"
+	VerbPatch            Verb = "patch"
+	VerbDelete           Verb = "delete"
+	VerbDeleteCollection Verb = "deletecollection"
+)
+
 // Watch selects objects of one kind that the host keeps in its cache for the plugin.
 type Watch struct {
 	// Name is a DNS label that no other watch of the controller has. Only ToMapped, ToRelated and CodePredicate need it.
 	Name       string `json:"name,omitempty"`
-	APIVersion string `json:"apiVersion"`
-	Kind       string `json:"kind"`
+	APIVersion string `json:"apiVersion,omitempty"`
+	Kind       string `json:"kind,omitempty"`
+	// KindsFrom is a JSON pointer to a list of kinds in the configuration, each with apiVersion and kind. It takes the place
+	// of APIVersion and Kind, and needs the Projection MetadataOnly(). Not for Controller.Owns, nor for composers.
+	KindsFrom string `json:"kindsFrom,omitempty"`
+	// Verbs ask for the rights to change objects of these kinds. Only with KindsFrom: see Manifest.Permissions.
+	Verbs []Verb `json:"verbs,omitempty"`
 	// Namespaces restricts the objects to these namespaces; empty: all.
 	Namespaces []string `json:"namespaces,omitempty"`
 	// LabelSelector and FieldSelector are in Kubernetes' syntax.
@@ -77,8 +94,8 @@ type Watch struct {
 	ManagedFields bool `json:"managedFields,omitempty"`
 	// Indexes let cache.List find objects quickly.
 	Indexes []Index `json:"indexes,omitempty"`
-	// Predicates select the updates that count. An update counts if at least one predicate accepts it; empty: all
-	// updates. Creations, deletions, and the beginning of a deletion always count.
+	// Predicates select the updates that run primaries. One predicate that accepts the update is enough; empty: all
+	// updates. Creations, deletions, and the beginning of a deletion always run primaries.
 	Predicates []Predicate `json:"predicates,omitempty"`
 	// CodePredicate has the plugin's own code (reconciler.Predicate) decide as well which new objects and updates count.
 	// Deletions always count. Only for a reconciler's watch with a Name.
@@ -111,7 +128,8 @@ const (
 	OnDelete UpdateStrategy = "onDelete"
 )
 
-// choice is one of a fixed set, with its arguments, as JSON. Code outside this package cannot create other values.
+// choice is one of a fixed set of options, with its arguments, as JSON. Code outside this package cannot create any
+// other.
 type choice struct{ document []byte }
 
 // MarshalJSON writes it as an object.
@@ -148,8 +166,8 @@ func Fields(pointers ...string) *Projection {
 	return &Projection{chosen("fields", map[string]any{"pointers": pointers})}
 }
 
-// Digest keeps the metadata, and in the field "digest" a digest of the values at these JSON pointers, which are not kept
-// themselves. With the predicate FieldsChanged("/digest"), only a change of the values counts.
+// Digest keeps the metadata, and in the field "digest" a digest of the values at these JSON pointers, which are not
+// kept themselves. With the predicate FieldsChanged("/digest"), only a change of these values runs primaries.
 func Digest(pointers ...string) *Projection {
 	return &Projection{chosen("digest", map[string]any{"pointers": pointers})}
 }
@@ -222,7 +240,8 @@ func (path ReferencePath) chosen() choice {
 	return chosen("reference", map[string]any{"base": path.Base, "namespace": path.Namespace, "name": path.Name})
 }
 
-// Mapping is how a changed object maps to the primaries that run. On an update both the old and the new object count.
+// Mapping is how a changed object maps to the primaries that run. An update runs the primaries of both the old and the
+// new object.
 type Mapping struct{ choice }
 
 // ToOwner runs the primary that controls the object.
@@ -324,7 +343,7 @@ type Options struct {
 	BackoffBase, BackoffMax time.Duration
 	// RetryLimiter is how the delay is computed; zero: Exponential.
 	RetryLimiter Limiter
-	// RetriesPerSecond and RetriesBurst apply to all objects together, for TokenBucket and MaxOf.
+	// RetriesPerSecond and RetriesBurst are the rate that the retries of all objects share, for TokenBucket and MaxOf.
 	RetriesPerSecond, RetriesBurst int
 	// Resync is how often every object runs again even if nothing changed.
 	Resync time.Duration

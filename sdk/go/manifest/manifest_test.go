@@ -96,6 +96,10 @@ func TestEachPartHasTheFormOfTheSchema(t *testing.T) {
 			Watch{APIVersion: "v1", Kind: "Pod", Where: []Where{AnyOf(Annotation("a").Is(""), Annotation("b").Exists())}},
 			`{"apiVersion": "v1", "kind": "Pod", "where": [{"any": [{"annotation": "a", "is": ""}, {"annotation": "b", "exists": true}]}]}`,
 		},
+		{
+			Watch{KindsFrom: "/kinds", Verbs: []Verb{VerbDelete}, Projection: MetadataOnly()},
+			`{"kindsFrom": "/kinds", "verbs": ["delete"], "projection": {"type": "metadata"}}`,
+		},
 		{Index{Name: "a"}, `{"name": "a", "source": {}}`},
 		{Watch{APIVersion: "v1", Kind: "Pod", UpdateStrategy: OnDelete}, `{"apiVersion": "v1", "kind": "Pod", "updateStrategy": "onDelete"}`},
 		{Metric{Name: "m", Type: Histogram, Help: "h", Buckets: []float64{1}}, `{"name": "m", "type": "histogram", "help": "h", "buckets": [1]}`},

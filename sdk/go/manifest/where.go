@@ -24,7 +24,7 @@ func (subject WhereSubject) Is(value any) Where { return subject.where("is", val
 // In holds if the subject is one of these values.
 func (subject WhereSubject) In(values ...any) Where { return subject.where("in", values) }
 
-// NotIn holds if the subject is absent, or has another value than these.
+// NotIn holds if the subject is absent, or differs from each of these values.
 func (subject WhereSubject) NotIn(values ...any) Where { return subject.where("notIn", values) }
 
 // Exists holds if the subject has a value other than null.

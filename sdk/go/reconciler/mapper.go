@@ -11,10 +11,11 @@ import (
 )
 
 // MapFunc returns the primaries that a change concerns, possibly none. The host calls it for the watches that the
-// manifest maps by manifest.ToMapped, each of which needs a name.
+// manifest maps by manifest.ToMapped. Such a watch needs a name.
 //
-// It may use the packages log, clock, random and config, and read with package cache. Each change is mapped only once,
-// so also map the objects that it reads. After an error, which is logged, every primary runs at low priority.
+// A MapFunc may use the packages log, clock, random and config, and read with package cache. Changes of the objects
+// that it reads must be mapped too, because each change is mapped only once. After an error, which is logged, every
+// primary runs at low priority.
 type MapFunc func(ctx context.Context, change windlass.Change) ([]windlass.Target, error)
 
 // PredicateFunc returns whether a change counts. The host calls it for the watches with a CodePredicate, each of which
@@ -74,7 +75,7 @@ func each[T any](changes []windlass.Change, function func(context.Context, windl
 	return all, host.Messages(failures)
 }
 
-// unmapped is the error if the host calls a mapper, or the manifest needs one, and the plugin has none.
+// unmapped is the error for a plugin without a mapper, if its manifest needs one or the host calls one.
 func unmapped(watch string) string {
 	return "the manifest maps the watch " + watch + " by `mapper`, and the plugin has none: give reconciler.Register a reconciler.Mapper"
 }

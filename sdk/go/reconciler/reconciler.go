@@ -13,8 +13,8 @@ import (
 
 // Func reconciles one object. The host receives every part of a joined error (errors.Join), and retries it by its
 // class: a windlass.APIError by its reason, windlass.Terminal only when something changes, windlass.RetryAfter not
-// before its time, and any other error after a backoff. A panic counts as such an error, with its stack in the log. The
-// context ends with the call. By then all goroutines must have ended too.
+// before its time, and any other error after a backoff. A panic is also retried after a backoff, and its stack is in
+// the log. The context ends with the call. By then all goroutines must have ended too.
 type Func func(ctx context.Context, request windlass.Request) (windlass.Outcome, error)
 
 var (

@@ -18,8 +18,8 @@ func (host *Host) SetLog(pod windlass.Ref, log string) {
 	host.logs[key(pod)] = log
 }
 
-// Unserve removes a kind from the API server. According to live.Served, it serves all other kinds; live.Kinds returns
-// those of the objects and definitions in the host.
+// Unserve removes a kind from the API server. live.Served reports all other kinds as served; live.Kinds returns those of
+// the objects and definitions in the host.
 func (host *Host) Unserve(kind windlass.Kind) {
 	host.mutex.Lock()
 	defer host.mutex.Unlock()

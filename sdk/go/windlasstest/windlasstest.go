@@ -10,8 +10,8 @@
 //
 // It keeps objects in a map and carries out writes in a simple way: there is no admission, and an apply ignores field
 // managers. Objects are validated and defaulted if the test defines their kind (see [Host.Define]). Deleting an object
-// also deletes the objects that it controls. The host records the calls of the SDK's packages. These use it until the
-// test ends, so tests that use it cannot be parallel.
+// also deletes the objects that it controls. The SDK's packages use this host until the test ends, so tests that use it
+// cannot be parallel. The host records their calls.
 package windlasstest
 
 import (

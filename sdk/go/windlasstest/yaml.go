@@ -78,7 +78,7 @@ func (yaml *yaml) peek() (indent int, text string, is bool) {
 	return 0, "", false
 }
 
-// node reads the value that starts at the next line, if that is indented at least this far.
+// node reads the value that starts at the next line, if that line is indented at least this far.
 func (yaml *yaml) node(least int) any {
 	indent, text, is := yaml.peek()
 	switch {

@@ -51,9 +51,10 @@ func (ensured Ensured) Into(object any) error {
 //     same "name".
 //   - A patch that writes a list or removes a field fails with windlass.Conflict if the object has changed since the
 //     cache showed it. Return the error, and the host runs the key again on a newer cache.
-//   - Owners and finalizers are added to those of others; null instead of a list removes all of them. To own the
-//     object, give it a reference to the controller (owners.Reference): if the object has another controller, Ensure
-//     then fails with windlass.AlreadyExists. Without such a reference the object is patched, whichever owner it has.
+//   - The desired owners and finalizers are added to the existing ones; null instead of a list removes all of them. To
+//     own the object, give it a reference to the controller (owners.Reference): if the object has another controller,
+//     Ensure then fails with windlass.AlreadyExists. Without such a reference the object is patched, whichever owner it
+//     has.
 //   - The status is not compared: write it with ApplyStatus. The fields of metadata that the server sets are not
 //     compared either. So a "resourceVersion" is no lock, and an object that has one cannot be created.
 //   - Write values as the server stores them; any other value is sent again at each call. For example, the server
@@ -127,7 +128,7 @@ func textAt(object windlass.Object, field string) string {
 	return value
 }
 
-// otherController names the controller of cached, if desired has another one; otherwise it is empty.
+// otherController returns the name of cached's controller if desired has a different one, and otherwise an empty text.
 func otherController(cached, desired windlass.Object) string {
 	has, wants := controllerOf(cached), controllerOf(desired)
 	if has == nil || wants == nil || has["uid"] == wants["uid"] {
@@ -153,7 +154,8 @@ func taken(target windlass.Ref, controller string) error {
 	}
 }
 
-// versionOf returns the version of cached, if the patch must not be applied to a later one; otherwise it is empty.
+// versionOf returns the resourceVersion of cached if the patch must not be applied to a later version of the object,
+// and otherwise an empty text.
 func versionOf(cached, patch windlass.Object) string {
 	if patch == nil || !mayUndo(patch) {
 		return ""
@@ -229,8 +231,8 @@ func areSame(one, other any) bool {
 	return is && owner["uid"] == wanted["uid"]
 }
 
-// joined returns has with the owners or finalizers of wanted. A wanted entry replaces the one that is the same, or is
-// appended.
+// joined returns has with the owners or finalizers of wanted. A wanted entry replaces the entry of the same owner or
+// finalizer, or is appended.
 func joined(has, wanted []any) []any {
 	all := slices.Clone(has)
 	for _, wanted := range wanted {
@@ -244,7 +246,8 @@ func joined(has, wanted []any) []any {
 	return all
 }
 
-// difference returns the merge patch that changes has into wanted, and whether they differ. A missing value is nil.
+// difference returns the merge patch that changes the value has into wanted, and whether they differ. A missing value
+// is nil.
 func difference(has, wanted any) (any, bool) {
 	fields, are := wanted.(windlass.Object)
 	if known, is := has.(windlass.Object); is && are {
@@ -303,8 +306,9 @@ func areNamedAlike(has, wanted any) bool {
 	return is && other["name"] == name
 }
 
-// shows reports whether has, nil if missing, has all wanted fields. A missing value is enough for a wanted null, and
-// for a wanted object that contains only nulls. It is not enough for an empty object or list, such as "emptyDir": {}.
+// shows reports whether a value, which is nil if it is missing, has all wanted fields. A missing value is enough for a
+// wanted null, and for a wanted object that contains only nulls. It is not enough for an empty object or list, such as
+// "emptyDir": {}.
 func shows(has, wanted any) bool {
 	switch wanted := wanted.(type) {
 	case windlass.Object:

@@ -68,7 +68,8 @@ var (
 	Ignore Option = func(it *host.Operation) { it.Options.FieldValidation = host.Ignore }
 )
 
-// These options set what happens to the dependents of a deleted object. By default they are deleted after it.
+// These options set what happens to the dependents of a deleted object. By default the dependents are deleted after the
+// object.
 var (
 	// Foreground deletes the dependents first.
 	Foreground Option = func(it *host.Operation) { it.Delete.Propagation = host.Foreground }
@@ -76,7 +77,8 @@ var (
 	Orphan Option = func(it *host.Operation) { it.Delete.Propagation = host.Orphan }
 )
 
-// GracePeriod sets the grace period of a deletion, rounded up to whole seconds. By default it is that of the kind.
+// GracePeriod sets the grace period of a deletion, rounded up to whole seconds. By default the kind's grace period
+// applies.
 func GracePeriod(period time.Duration) Option {
 	return func(it *host.Operation) { it.Delete.GracePeriod = period }
 }
@@ -120,7 +122,7 @@ func Evict(pod windlass.Ref, options ...Option) error {
 	pod.UID = ""
 	options = append([]Option{Subresource("eviction"), Of(pod)}, options...)
 	err := send(operation(host.Create, eviction, options), guest.Imports.Create).Err
-	// The error names the Pod; if the server does not serve evictions, the error names no object.
+	// If the Pod is gone, the error names it. If the server does not serve evictions, the error names no object.
 	if failed, is := err.(*windlass.APIError); is && failed.Reason == windlass.NotFound && failed.Object != nil {
 		return nil
 	}

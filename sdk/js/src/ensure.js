@@ -48,8 +48,8 @@ function isEmpty(value) {
 }
 
 /**
- * Returns `has` with the owners or finalizers of `wanted`. A wanted entry replaces the one that is the same, or is
- * appended.
+ * Returns `has` with the owners or finalizers of `wanted`. A wanted entry replaces the entry of the same owner or
+ * finalizer, or is appended.
  */
 function joined(has, wanted) {
   const all = [...has];
@@ -80,8 +80,9 @@ function difference(has, wanted) {
 }
 
 /**
- * Whether `has`, null if missing, has all `wanted` fields. A missing value is enough for a wanted null, and for a
- * wanted object that contains only nulls. It is not enough for an empty object or list, such as `emptyDir: {}`.
+ * Whether the value `has`, which is null if it is missing, has all `wanted` fields. A missing value is enough for a
+ * wanted null, and for a wanted object that contains only nulls. It is not enough for an empty object or list, such as
+ * `emptyDir: {}`.
  */
 function shows(has, wanted) {
   if (isObject(wanted)) {

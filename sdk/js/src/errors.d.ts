@@ -91,8 +91,8 @@ export class Terminal extends Error {}
 /** Options of a {@link Transient}. */
 export interface TransientOptions extends ErrorOptions {
   /**
-   * The minimum delay of the retry in milliseconds, limited to ten minutes. The backoff may be longer. Left out: only
-   * the backoff counts.
+   * The minimum delay of the retry in milliseconds, limited to ten minutes. The backoff may be longer. Left out: the
+   * backoff alone sets the delay.
    */
   retryAfterMs?: number | undefined;
 }

@@ -108,15 +108,15 @@ function around(outer, inner, message) {
 /**
  * Finds one text as a separate part of another: at its beginning or end, or separated from the words around it by
  * punctuation (by spaces, if it has several words itself), and not inside a name such as "shop-1". Any other occurrence
- * is taken for chance: the result is then -1. The last such place counts, because context mostly comes before an error.
- * Non-ASCII characters count as letters.
+ * is taken for chance: the result is then -1. If there are several such places, the result is the last one, because
+ * context mostly comes before an error. Non-ASCII characters count as letters.
  */
 function placeOf(text, outer) {
   const touched = text.includes(' ')
     ? /[0-9A-Za-z\u0080-\uffff][-_./]?\0|\0[-_./]?[0-9A-Za-z\u0080-\uffff]/
     : /[0-9A-Za-z\u0080-\uffff](?: +|[-_./]?)\0|\0(?: +|[-_./]?)[0-9A-Za-z\u0080-\uffff]/;
   let place = text === '' ? -1 : outer.lastIndexOf(text);
-  // 99 characters are enough, unless there is a very long run of spaces.
+  // The pattern needs at most 99 characters on each side, unless there is a very long run of spaces.
   while (
     place >= 0 &&
     touched.test(`${outer.slice(Math.max(place - 99, 0), place)}\0${outer.slice(place + text.length, place + text.length + 99)}`)

@@ -1,6 +1,7 @@
 /**
- * The JavaScript and TypeScript SDK for Windlass plugins. A plugin is one function that the host calls with the name of one
- * object, whenever that object or anything around it may have changed, and a manifest that says what it watches.
+ * The JavaScript and TypeScript SDK for Windlass plugins. A plugin is a function and a manifest. The manifest says what
+ * the plugin watches. The host calls the function with the name of one object, whenever that object or anything around
+ * it may have changed.
  *
  * @packageDocumentation
  */

@@ -77,9 +77,9 @@ function reasonAgainst(value, inner) {
 /** The number of digits of the first unsafe integer, 9007199254740992. */
 const LONG = 16;
 
-// A run of this many digits covers a multiple of its length, so only those places are checked. That costs a sixteenth
-// of checking every place: in QuickJS, a quarter of a regular expression, and as much as a walk over the parsed value
-// of a usual object.
+// A run of this many digits includes a position that is a multiple of its length, so only these positions are checked.
+// This costs a sixteenth of checking every position. In QuickJS, it costs a quarter of a regular expression, and as
+// much as a walk over the parsed value of a usual object.
 function hasLongNumber(text) {
   for (let place = LONG - 1, length = text.length; place < length; place += LONG) {
     const character = text[place];
@@ -98,7 +98,7 @@ function isInLongRun(text, place) {
 }
 
 // BigInts pass through the engine's own parser and writer as texts that begin with a mark. A text that already begins
-// with the mark gets another one, so that both directions are exact.
+// with the mark gets a second mark, so that both directions are exact.
 const MARK = '#';
 const TOKEN = /("[^"\\]*(?:\\.[^"\\]*)*")(\s*:)?|-?\d[\d.eE+-]*/g;
 const WHOLE = /^-?\d+$/;

@@ -42,14 +42,31 @@ export interface Controller {
   options?: Options;
 }
 
-/** Objects of one kind that the host keeps in its cache for the plugin. */
-export interface Watch {
-  /** A DNS label that no other watch of the controller has. */
-  name?: string;
+/** Objects that the host keeps in its cache for the plugin: of one kind, or of the kinds that the configuration names. */
+export type Watch = WatchedObjects & (NamedKind | ConfiguredKinds);
+
+/** The kind of the watched objects. */
+export interface NamedKind {
   /** Group and version, such as `apps/v1`; the core group is left out, as in `v1`. */
   apiVersion: string;
   /** The kind, such as `Deployment`. */
   kind: string;
+}
+
+/** The kinds of the watched objects are in the configuration. For reconcilers. */
+export interface ConfiguredKinds {
+  /** A JSON pointer to a list of kinds in the configuration, each with `apiVersion` and `kind`. */
+  kindsFrom: string;
+  /** All that the cache can keep of kinds that the plugin does not know. */
+  projection: { type: 'metadata' };
+  /** The rights to change objects of these kinds. */
+  verbs?: Array<'create' | 'update' | 'patch' | 'delete' | 'deletecollection'>;
+}
+
+/** Which objects are watched, and what the cache keeps of them. */
+export interface WatchedObjects {
+  /** A DNS label that no other watch of the controller has. */
+  name?: string;
   /** Only objects in these namespaces. Left out or empty: all namespaces, and objects without one. */
   namespaces?: string[];
   /** Only objects with these labels, in Kubernetes' syntax, such as `app=web,tier in (front,back)`. */
@@ -68,8 +85,8 @@ export interface Watch {
   /** Indexes, by which `cache.list` finds objects quickly. */
   indexes?: Index[];
   /**
-   * Selects the updates that count: those that at least one predicate accepts. Left out: all updates. Creations,
-   * deletions, and the beginning of a deletion always count.
+   * Selects the updates that run primaries: the updates that at least one predicate accepts. Left out: all updates.
+   * Creations, deletions, and the beginning of a deletion always run primaries.
    */
   predicates?: Predicate[];
   /** `false`: sends even a write that would provably change nothing, for webhooks that must run at each write. */
@@ -77,20 +94,20 @@ export interface Watch {
 }
 
 /** Children of one kind. */
-export interface OwnedWatch extends Watch {
+export interface OwnedWatch extends WatchedObjects, NamedKind {
   /** `false`: ignores the beginning and the end of a child's deletion. */
   deleted?: boolean;
   /** How a composer's children of this kind are updated. */
   updateStrategy?: 'inPlace' | 'recreate' | 'onDelete';
 }
 
-/** Other objects of one kind. */
-export interface MappedWatch extends Watch {
+/** Other objects. */
+export type MappedWatch = Watch & {
   /** `false`: ignores the beginning and the end of an object's deletion. */
   deleted?: boolean;
   /** How a changed object maps to the primaries that run. On an update, both the old and the new object count. */
   mapping: Mapping;
-}
+};
 
 /** A condition on an annotation, which is a text, or on the values at a JSON pointer, of which one must match. */
 export type WhereTest =
@@ -115,8 +132,8 @@ export type Projection =
   /** The metadata, and the values at these JSON pointers. In a pointer, `*` stands for each element of a list. */
   | { type: 'fields'; pointers: string[] }
   /**
-   * The metadata, and in the field `digest` a digest of the values at these JSON pointers, which are not kept themselves. With the
-   * predicate `fields` of `/digest`, only a change of the values counts.
+   * The metadata, and in the field `digest` a digest of the values at these JSON pointers, which are not kept
+   * themselves. With the predicate `fields` of `/digest`, only a change of these values runs primaries.
    */
   | { type: 'digest'; pointers: string[] };
 
@@ -213,8 +230,8 @@ export interface Options {
   maxRetries?: number;
   /**
    * The delay before the n-th retry: `baseMs` (default 5) doubled n times, at most `maxMs` (default 1000000). With the
-   * limiter `tokenBucket`, the retries of all objects share a rate of `perSecond` (default 10) and `burst` (default 100)
-   * at once; with `maxOf`, the longer delay counts.
+   * limiter `tokenBucket`, the retries of all objects share a rate: `perSecond` of them on average (default 10), and up
+   * to `burst` at once (default 100). With `maxOf`, the longer of both delays applies.
    */
   backoff?: {
     limiter?: 'exponential' | 'tokenBucket' | 'maxOf';

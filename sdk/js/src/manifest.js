@@ -3,7 +3,7 @@
 import { stringify } from './json.js';
 import { known, list } from './wire.js';
 
-const WATCH = 'name apiVersion kind namespaces labelSelector fieldSelector where projection managedFields indexes predicates noOpSkip';
+const WATCH = 'name apiVersion kind kindsFrom verbs namespaces labelSelector fieldSelector where projection managedFields indexes predicates noOpSkip';
 const WHERE = 'annotation field any is in notIn exists';
 const PREDICATE = 'type pointers predicate predicates';
 const REFERENCE = 'base namespace name';

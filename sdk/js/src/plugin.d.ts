@@ -21,13 +21,16 @@ export interface Request<T = KubernetesObject> {
   readonly deleting: boolean;
   /** The number of counted retries of this key since its last success, initially 0. */
   readonly attempt: number;
-  /** The trace of this call's logs, spans and API requests. */
+  /** The id of the trace that has this call's logs, spans and API requests. */
   readonly traceId: string;
 }
 
 /** The result of a reconcile without a failure. */
 export interface Outcome {
-  /** Run again after this many milliseconds, which is not a failure. Left out: nothing is left to do until something changes. */
+  /**
+   * Run again after this many milliseconds. This does not count as a failure. Left out: nothing is left to do until
+   * something changes.
+   */
   requeueAfterMs?: number;
 }
 
@@ -36,9 +39,9 @@ export function requeueAfter(milliseconds: number): Outcome;
 
 /** A change of an object of a watch. */
 export interface Change<T = KubernetesObject> {
-  /** The state before. Null: the object is new, or part of the watch's first list. */
+  /** The state before the change. Null: the object is new, or part of the watch's first list. */
   readonly old: T | null;
-  /** The state now. Null: the object was deleted, and `old` is its last known state. */
+  /** The state after the change. Null: the object was deleted, and `old` is its last known state. */
   readonly new: T | null;
 }
 
@@ -48,8 +51,8 @@ export type Target =
   | { namespace?: string | undefined; name: string; index?: never; value?: never }
   /**
    * All primaries with this value in an index that the manifest declares for the primary, in any namespace. The value
-   * for an index of selectors is a set of labels, such as `app=web,tier=front`: they find the selectors that match
-   * them.
+   * for an index of selectors is a set of labels, such as `app=web,tier=front`. It selects the primaries whose selector
+   * matches these labels.
    */
   | { index: string; value: string; namespace?: never; name?: never };
 
@@ -71,8 +74,8 @@ export interface ReconcilerDefinition<T> {
   reconcile(request: Request<T>): Outcome | void;
   /**
    * Returns the primaries that a change concerns, possibly none. It is called for the watches that the manifest maps by
-   * `mapper`; `watch` is the watch's name. It may use `log`, `clock`, `random` and `config`, and read `cache`. Each
-   * change is mapped only once, so also map the objects that it reads.
+   * `mapper`; `watch` is the watch's name. The function may use `log`, `clock`, `random` and `config`, and read
+   * `cache`. Changes of the objects that it reads must be mapped too, because each change is mapped only once.
    *
    * If it throws, the error is logged, and every primary runs at low priority. It must not be `async`.
    */

@@ -75,9 +75,9 @@ export interface TestCompositionRequest extends Omit<TestRequest, 'object'> {
 export interface TestChange {
   /** The name of the watch in the manifest. */
   watch: string;
-  /** The state before. Left out: the object is new. */
+  /** The state before the change. Left out: the object is new. */
   old?: TestObject | null | undefined;
-  /** The state now. Left out: the object was deleted. */
+  /** The state after the change. Left out: the object was deleted. */
   new?: TestObject | null | undefined;
   controller?: string | undefined;
 }
@@ -207,8 +207,8 @@ export class TestHost {
    */
   define(yaml: string): void;
   /**
-   * Puts an object into the cluster. It replaces an object of the same name, and keeps that object's uid if it has
-   * none.
+   * Puts an object into the cluster. It replaces an object of the same name, and takes over that object's uid if it has
+   * no uid of its own.
    */
   put(object: TestObject): KubernetesObject;
   /** Returns an object of the cluster. */

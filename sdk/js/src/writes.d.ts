@@ -99,9 +99,9 @@ export interface Ensured<T = KubernetesObject> extends Written<T> {
  *   `name`.
  * - A patch that writes a list or removes a field fails with reason `conflict` if the object has changed since the
  *   cache showed it. Do not catch the error, and the host runs the key again on a newer cache.
- * - Owners and finalizers are added to those of others; null instead of a list removes all of them. To own the object,
- *   give it an `ownerReference` to the controller: if the object has another controller, `ensure` then fails with
- *   reason `already-exists`. Without such a reference the object is patched, whichever owner it has.
+ * - The desired owners and finalizers are added to the existing ones; null instead of a list removes all of them. To
+ *   own the object, give it an `ownerReference` to the controller: if the object has another controller, `ensure` then
+ *   fails with reason `already-exists`. Without such a reference the object is patched, whichever owner it has.
  * - `status` is not compared: write it with {@link applyStatus}. The fields of `metadata` that the server sets are not
  *   compared either. So a `resourceVersion` is no lock, and an object that has one cannot be created.
  * - Write values as the server stores them; any other value is sent again at each call. For example, the server stores

@@ -137,7 +137,7 @@ export function evict(pod, options) {
   try {
     create(eviction, { ...options, subresource: { name: 'eviction', parent } });
   } catch (error) {
-    // The error names the Pod; if the server does not serve evictions, the error names no object.
+    // If the Pod is gone, the error names it. If the server does not serve evictions, the error names no object.
     if (error.reason !== 'not-found' || error.object === undefined) throw error;
   }
 }

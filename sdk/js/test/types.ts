@@ -37,6 +37,7 @@ const manifest: Manifest = {
       { apiVersion: 'v1', kind: 'Node', mapping: { type: 'reference', name: '/spec/shop' } },
       { apiVersion: 'v1', kind: 'Event', mapping: { type: 'anyOwner' } },
       { name: 'claims', apiVersion: 'v1', kind: 'PersistentVolumeClaim', mapping: { type: 'mapper' } },
+      { kindsFrom: '/kinds', verbs: ['delete'], projection: { type: 'metadata' }, mapping: { type: 'all' } },
       { name: 'settings', apiVersion: 'v1', kind: 'ConfigMap', mapping: { type: 'customize' } },
     ],
     options: { status: false },
@@ -119,10 +120,17 @@ export const unknownMapping: Manifest = {
   }],
 };
 
+export const wholeObjects: Manifest = {
+  name: 'a',
+  version: '0.1.0',
+  // @ts-expect-error Of kinds that the configuration names, the cache keeps only metadata.
+  controllers: [{ name: 'a', primary: { kindsFrom: '/kinds' } }],
+};
+
 export const ignoredPrimary: Manifest = {
   name: 'a',
   version: '0.1.0',
-  // @ts-expect-error The deletion of a primary always counts.
+  // @ts-expect-error The deletion of a primary cannot be ignored.
   controllers: [{ name: 'a', primary: { apiVersion: 'v1', kind: 'Pod', deleted: false } }],
 };
 

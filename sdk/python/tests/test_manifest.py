@@ -68,9 +68,13 @@ class ManifestTest(unittest.TestCase):
             Mapping.referenced_by("i"), Mapping.same_name(), Mapping.all(), Mapping.mapper(), Mapping.customize(),
             Mapping.reference("/n"), Mapping.selected_by("s"),
         ]  # fmt: skip
+        by_configuration = MappedWatch(projection=Projection.metadata(), kinds_from="/kinds", verbs=["delete"], mapping=Mapping.all())
         controller = Controller(
             "c", primary, [OwnedWatch("v1", "B", deleted=False, update_strategy="onDelete", projection=Projection.fields("/a"))],
-            [MappedWatch("v1", f"C{at}", name=f"c{at}", mapping=mapping, projection=Projection.digest("/data")) for at, mapping in enumerate(mappings)],
+            [
+                by_configuration,
+                *(MappedWatch("v1", f"C{at}", name=f"c{at}", mapping=mapping, projection=Projection.digest("/data")) for at, mapping in enumerate(mappings)),
+            ],
             Options(1, 2, Backoff(3, 4, "maxOf", 10, 100), 5000, 6, True, "run", False),
         )  # fmt: skip
         whole = manifest(
@@ -94,7 +98,9 @@ class ManifestTest(unittest.TestCase):
         self.assertEqual(written["primary"]["where"], [{"any": alternatives}, *conditions])
         reference = {"type": "reference", "base": "/r/*", "namespace": "/ns", "name": "/n"}
         self.assertEqual(written["primary"]["indexes"][2], {"name": "r", "source": reference})
-        self.assertEqual(written["watches"][0]["projection"], {"type": "digest", "pointers": ["/data"]})
+        configured = {"kindsFrom": "/kinds", "verbs": ["delete"], "projection": {"type": "metadata"}, "mapping": {"type": "all"}}
+        self.assertEqual(written["watches"][0], configured)
+        self.assertEqual(written["watches"][1]["projection"], {"type": "digest", "pointers": ["/data"]})
         self.assertEqual(written["watches"][-2]["mapping"], {"type": "reference", "name": "/n"})
         predicates = [{"type": "not", "predicate": {"type": "labels"}}, {"type": "fields", "pointers": ["/a/*"]}]
         self.assertEqual(written["primary"]["predicates"][-1], {"type": "and", "predicates": predicates})
@@ -104,6 +110,8 @@ class ManifestTest(unittest.TestCase):
             manifest(replicas=2)
         with self.assertRaises(TypeError):
             Watch("v1", "Pod", labels="a=b")  # type: ignore[call-arg]
+        with self.assertRaisesRegex(TypeError, "needs api_version and kind, or kinds_from"):
+            Watch("v1")
 
     def test_lists_and_pointers_are_checked(self) -> None:
         with self.assertRaisesRegex(TypeError, "verbs of a Permission is a list, and not the text 'get'"):
@@ -145,7 +153,9 @@ def check(value: Any, schema: dict[str, Any], definitions: dict[str, Any]) -> No
     enumerations."""
     if "$ref" in schema:
         schema = {**definitions[schema["$ref"].removeprefix("#/$defs/")], **schema}
-    if "oneOf" in schema:
+    if "oneOf" in schema and "properties" in schema:
+        assert sum(set(one["required"]) <= set(value) for one in schema["oneOf"]) == 1, (value, schema)
+    elif "oneOf" in schema:
         [schema] = [one for one in schema["oneOf"] if one["properties"]["type"]["const"] == value["type"]]
     kinds = {"object": dict, "array": list, "string": str, "integer": int, "number": (int, float), "boolean": bool}
     types = schema.get("type", [])

@@ -40,7 +40,7 @@ class Request:
         self.deleting = deleting
         #: The number of counted retries of this key since its last success, initially 0.
         self.attempt = attempt
-        #: The trace of this call's logs, spans and API requests.
+        #: The id of the trace that has this call's logs, spans and API requests.
         self.trace_id = trace_id
         self._text = object
         self._object: Object | None = None
@@ -70,7 +70,7 @@ DONE = Done()
 
 @dataclass(frozen=True)
 class RequeueAfter:
-    """Run again after a time, which is not a failure. Created by `requeue_after`."""
+    """Run again after a time. This does not count as a failure. Created by `requeue_after`."""
 
     #: In milliseconds.
     ms: int
@@ -81,7 +81,7 @@ Outcome = Done | RequeueAfter | None
 
 
 def requeue_after(delay: float | datetime.timedelta) -> RequeueAfter:
-    """Asks for another call after this many seconds, which is not a failure. The time is limited to 24 days."""
+    """Asks for another call after this many seconds, at most 24 days. This does not count as a failure."""
     return RequeueAfter(milliseconds(delay))
 
 

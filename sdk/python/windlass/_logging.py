@@ -131,3 +131,10 @@ def install(module: Any = logging) -> None:
         setattr(logging, name, False)
     logging.raiseExceptions = False
     logging._srcfile = None
+
+
+def uninstall() -> None:
+    """Makes the root logger what it is before `install`, for a plugin that is imported only now."""
+    root = logging.getLogger()
+    root.handlers.clear()
+    root.setLevel(logging.WARNING)

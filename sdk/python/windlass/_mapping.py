@@ -20,9 +20,9 @@ from ._text import text, text_or_none
 class Change:
     """A change of an object of a watch."""
 
-    #: The state before. None: the object is new, or part of the watch's first list.
+    #: The state before the change. None: the object is new, or part of the watch's first list.
     old: Object | None = None
-    #: The state now. None: the object was deleted, and `old` is its last known state.
+    #: The state after the change. None: the object was deleted, and `old` is its last known state.
     new: Object | None = None
 
     @property
@@ -48,8 +48,8 @@ class Indexed:
 
     #: The name of an index that the manifest declares for the primary.
     index: str
-    #: The value. For an index of selectors it is a set of labels, such as `app=web,tier=front`: they find the selectors
-    #: that match them.
+    #: The value. For an index of selectors it is a set of labels, such as `app=web,tier=front`, which selects the
+    #: primaries whose selector matches these labels.
     value: str
 
 
@@ -63,8 +63,8 @@ class RelatedRule:
 
     #: The name of the watch in the manifest, which maps it by `Mapping.customize()`.
     watch: str
-    #: Their namespace. None: the parent's namespace, and cluster-scoped objects; for a cluster-scoped parent: any
-    #: namespace.
+    #: The objects' namespace. None: the parent's namespace, and cluster-scoped objects; for a cluster-scoped parent:
+    #: any namespace.
     namespace: str | None = None
     #: Their names. Empty: any.
     names: Sequence[str] = ()

@@ -17,7 +17,7 @@ from ._text import decode, encode, milliseconds, number, number_or_none, plain
 from ._wit import Err, error_out, event_out
 
 
-# A world has at most two of them.
+# A world has at most two of these exports.
 try:
     from wit_world.exports import reconciler as _reconciler
 except ImportError:

@@ -51,10 +51,10 @@ def _value(value: Any) -> Any:
 class Watch(_Part):
     """Objects of one kind that the host keeps in its cache for the plugin."""
 
-    #: Group and version, such as `apps/v1`; the core group is left out, as in `v1`.
-    api_version: str
-    #: The kind, such as `Deployment`.
-    kind: str
+    #: Group and version, such as `apps/v1`; the core group is left out, as in `v1`. Required, unless `kinds_from` is set.
+    api_version: str | None = None
+    #: The kind, such as `Deployment`. Required, unless `kinds_from` is set.
+    kind: str | None = None
     #: Only objects in these namespaces, with a cache for each. Empty: all namespaces, and cluster-scoped objects.
     namespaces: Sequence[str] = ()
     #: Only objects with these labels, such as `app=web,tier in (front,back)`.
@@ -65,7 +65,7 @@ class Watch(_Part):
     projection: Projection | None = None
     #: Indexes, by which `windlass.cache.list` finds objects quickly.
     indexes: Sequence[Index] = ()
-    #: Selects the updates that count: those that at least one predicate accepts. Empty: all updates.
+    #: Selects the updates that run primaries: one predicate that accepts an update is enough. Empty: all updates.
     predicates: Sequence[Predicate] = ()
     #: A DNS label that no other watch of the controller has.
     name: str | None = None
@@ -78,6 +78,16 @@ class Watch(_Part):
     where: Sequence[Where] = ()
     #: True: the cache keeps `metadata.managedFields`, which are left out otherwise.
     managed_fields: bool | None = None
+    #: A JSON pointer to a list of kinds in the configuration, each with `apiVersion` and `kind`. It takes the place of `api_version` and
+    #: `kind`, and needs `projection=Projection.metadata()`. Not for children, nor for composers.
+    kinds_from: str | None = None
+    #: The rights to change objects of these kinds. Only with `kinds_from`; others are permissions of the manifest.
+    verbs: Sequence[Literal["create", "update", "patch", "delete", "deletecollection"]] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.kinds_from is None and (self.api_version is None or self.kind is None):
+            raise TypeError("a Watch needs api_version and kind, or kinds_from")
 
 
 @dataclass(frozen=True)
@@ -99,9 +109,9 @@ class MappedWatch(Watch):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not isinstance(self.mapping, Mapping):
-            raise TypeError(f"a MappedWatch of {self.kind} needs a mapping, such as mapping=Mapping.same_name()")
+            raise TypeError(f"a MappedWatch of {self.kind or self.kinds_from} needs a mapping, such as mapping=Mapping.same_name()")
         if self.name is None and self.mapping in (Mapping.mapper(), Mapping.customize()):
-            raise TypeError(f"a MappedWatch of {self.kind} that the plugin maps itself needs a name, which is passed to its function")
+            raise TypeError(f"a MappedWatch of {self.kind or self.kinds_from} that the plugin maps itself needs a name, which is passed to its function")
 
 
 @dataclass(frozen=True)

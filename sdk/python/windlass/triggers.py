@@ -28,7 +28,7 @@ class Trigger:
     #: - `Start`: the controller has started, or the first list of a watch has arrived.
     #: - `Resync`: the resync interval has passed.
     #: - `RequeueAfter`: the previous call has asked for it. `Retry`: the previous call has failed.
-    #: - `Swap`: this is another build of the plugin. `Configuration`: its configuration or its grants have changed.
+    #: - `Swap`: a new build has replaced the plugin. `Configuration`: its configuration or its grants have changed.
     reason: str
     #: The name of the watch, if the manifest gives it one.
     watch: str | None = None

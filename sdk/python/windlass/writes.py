@@ -141,9 +141,9 @@ def ensure(obj: Mapping[str, Any]) -> Ensured:
       `name`.
     - A patch that writes a list or removes a field fails with `Reason.CONFLICT` if the object has changed since the
       cache showed it. Do not catch the error, and the host runs the key again on a newer cache.
-    - Owners and finalizers are added to those of others; None instead of a list removes all of them. To own the object,
-      give it an `owner_reference` to the controller: if the object has another controller, `ensure` then fails with
-      `Reason.ALREADY_EXISTS`. Without such a reference the object is patched, whichever owner it has.
+    - The desired owners and finalizers are added to the existing ones; None instead of a list removes all of them. To
+      own the object, give it an `owner_reference` to the controller: if the object has another controller, `ensure`
+      then fails with `Reason.ALREADY_EXISTS`. Without such a reference the object is patched, whichever owner it has.
     - `status` is not compared: write it with `apply_status`. The fields of `metadata` that the server sets are not
       compared either. So a `resourceVersion` is no lock, and an object that has one cannot be created.
     - Write values as the server stores them; any other value is sent again at each call. For example, the server stores
@@ -254,7 +254,7 @@ def evict(pod: ObjectRef) -> None:
     try:
         create(eviction, subresource="eviction", parent=parent)
     except ApiError as error:
-        # The error names the Pod; if the server does not serve evictions, the error names no object.
+        # If the Pod is gone, the error names it. If the server does not serve evictions, the error names no object.
         if error.reason is not Reason.NOT_FOUND or error.object is None:
             raise
 

@@ -75,7 +75,7 @@ fn to_json(manifest: &Manifest) -> String {
 
 /// Sends panics to the log, because a trap shows the host neither the reason nor the place.
 ///
-/// Each call calls this first, because an instance may serve one call or several.
+/// Each entry point calls this function first, because an instance may serve one call or several.
 fn report_panics() {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {

@@ -188,7 +188,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The reason of the API server's refusal, if it was one.
+    /// The reason of the API error, if this is one.
     #[must_use]
     pub fn reason(&self) -> Option<ApiReason> {
         match self {

@@ -101,9 +101,9 @@ impl Failures {
         self.with_messages(|message| texts::before(&text, message))
     }
 
-    /// The failures with the text of an error that wraps theirs. Most wrapping errors include the text of the error
-    /// that they wrap, which is not repeated. For an API error only the message appears, because the host itself adds
-    /// the request and the object.
+    /// The failures with the text of the error that wraps them. Most wrapping errors include the text of the wrapped
+    /// error, which is not repeated. For an API error only the message appears, because the host itself adds the
+    /// request and the object.
     fn within(self, outer: &str, whole: &str) -> Self {
         self.with_messages(|message| texts::around(outer, whole, message))
     }
@@ -348,8 +348,8 @@ mod tests {
         assert_eq!(failures.iter().count(), 2);
     }
 
-    /// An error that includes the text of the error that it wraps, as many do, or leaves that to the code that prints
-    /// its source.
+    /// An error that wraps another. Its text includes the text of its source, as for many errors, or leaves that to the
+    /// code that prints the source.
     #[derive(Debug)]
     struct Wrapped {
         text: String,
@@ -531,7 +531,7 @@ mod tests {
                 "{outer:?} around {inner:?}"
             );
         }
-        // If the text occurs more than once, the last one is the wrapped error's: context comes before it.
+        // If the text occurs more than once, its last occurrence is the wrapped error's: context comes before it.
         let twice = silent("shop: shop", silent("shop", "closed"));
         assert_eq!(Failures::from(twice), Failures::transient("shop: shop: closed"));
     }

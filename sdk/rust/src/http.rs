@@ -186,7 +186,7 @@ impl Response {
             .map_err(|error| JsonError::reading("the body of an HTTP response", misfit(text, &error), error).into())
     }
 
-    /// Turns a status other than 200 to 299 into an error.
+    /// Turns a status outside 200 to 299 into an error.
     pub fn error_for_status(self) -> Result<Self, HttpError> {
         if self.is_success() {
             return Ok(self);
@@ -211,7 +211,7 @@ pub enum HttpError {
         /// The text for people.
         message: String,
     },
-    /// The response has a status other than 200 to 299.
+    /// The response has a status outside 200 to 299.
     Status {
         /// Method and URL, without the query.
         target: String,
@@ -255,7 +255,8 @@ impl std::error::Error for HttpError {
         match self {
             Self::Failed { reason, .. } => Some(reason),
             Self::Status { .. } => None,
-            // The source is not the JSON error itself, which would make the failure terminal: another response may fit.
+            // The source is not the JSON error itself, because that would make the failure terminal, and a later
+            // response may fit.
             Self::Json(error) => Some(error.cause()),
         }
     }

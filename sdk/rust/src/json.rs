@@ -122,7 +122,7 @@ fn quoted(rest: &str) -> &str {
     let mut escaped = true;
     let end = rest.bytes().position(|byte| {
         let ends = byte == b'"' && !escaped;
-        // The opening quote counts as escaped.
+        // The opening quote is treated as escaped, so that the text does not end there.
         escaped = byte == b'\\' && !escaped;
         ends
     });

@@ -144,9 +144,9 @@ pub trait Composer {
 /// [`code_predicate`](crate::manifest::Watch::code_predicate), and [`map`](Self::map) for those that the manifest maps
 /// by [`Mapping::Mapper`](crate::manifest::Mapping::Mapper).
 ///
-/// Both may read [`cache`] and [`config`](mod@config), and call [`log`], [`clock`] and [`random`] besides. The host asks
-/// about each change once, so give the objects that a mapper reads a mapping, too. A mapper has no primary: it names the
-/// namespace of what it reads, and lists nothing that is owned.
+/// Both may read [`cache`] and [`config`](mod@config), and call [`log`], [`clock`] and [`random`] besides. The host
+/// asks about each change once, so give the objects that a mapper reads a mapping, too. A mapper has no primary: it
+/// names the namespace of what it reads, and lists nothing that is owned.
 ///
 /// ```
 /// use serde_json::Value;
@@ -198,7 +198,7 @@ pub trait Mapper: Reconciler {
     }
 }
 
-/// Relations in a composer's code, for relations that no mapping of the manifest can express.
+/// Relations in a composer's code, if no mapping of the manifest can express them.
 ///
 /// ```
 /// # use serde_json::Value;
@@ -305,7 +305,7 @@ macro_rules! export_guest {
         $crate::bindings::export!($guest with_types_in $crate::bindings);
 
         // A native linker does not keep the exports. This line prevents the compiler from reporting the plugin as dead
-        // code there.
+        // code in a native build.
         #[cfg(not(target_arch = "wasm32"))]
         const _: &dyn ::std::any::Any = &(
             <$guest as $crate::bindings::exports::windlass::plugin::reconciler::Guest>::describe,

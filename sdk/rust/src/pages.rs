@@ -12,7 +12,7 @@ use crate::json;
 /// A query whose objects are read page by page. Each source has its own type, so that a plugin imports only the
 /// functions that it uses.
 pub trait Pages {
-    /// The name of the objects in the error for one that does not parse.
+    /// The name of the objects in the error for an object that does not parse.
     #[doc(hidden)]
     const WHAT: &'static str;
 

@@ -24,18 +24,18 @@ impl Change {
         Ok(Self { old: text(old).transpose()?, new: text(new).transpose()? })
     }
 
-    /// The state before. `None` if the object is new, or part of the watch's first list.
+    /// The state before the change. `None` if the object is new, or part of the watch's first list.
     pub fn old<T: DeserializeOwned>(&self) -> Result<Option<T>, JsonError> {
         self.old.as_deref().map(|text| read("the old object", text)).transpose()
     }
 
-    /// The state now. `None` if the object was deleted.
+    /// The state after the change. `None` if the object was deleted.
     pub fn current<T: DeserializeOwned>(&self) -> Result<Option<T>, JsonError> {
         self.new.as_deref().map(|text| read("the new object", text)).transpose()
     }
 
-    /// Both states, as far as they exist, the old one first. Handle both: a change also concerns the primaries that the
-    /// old state concerned.
+    /// Both states, as far as they exist, the old one first. Handle both: a change also concerns the primaries that
+    /// only the old state concerned.
     pub fn states<T: DeserializeOwned>(&self) -> Result<Vec<T>, JsonError> {
         Ok(self.old()?.into_iter().chain(self.current()?).collect())
     }
@@ -62,8 +62,8 @@ pub enum Target {
     Indexed {
         /// The name of an index that the manifest declares for the primary.
         index: String,
-        /// The value. For an index of selectors it is a set of labels, such as `app=web,tier=front`: they find the
-        /// selectors that match them.
+        /// The value. For an index of selectors it is a set of labels, such as `app=web,tier=front`: it selects the
+        /// primaries whose selector matches these labels.
         value: String,
     },
 }

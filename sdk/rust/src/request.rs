@@ -15,7 +15,7 @@ use crate::json;
 pub enum Outcome {
     /// Nothing is left to do until something changes.
     Done,
-    /// Run again after this many milliseconds, which is not a failure.
+    /// Asks for another call after this many milliseconds. This does not count as a failure.
     RequeueAfter(u32),
     /// Run again after the key's backoff, which grows with each such outcome in a row; this is not a failure. These
     /// attempts are not counted, so the host never gives the key up.
@@ -23,7 +23,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// Run again after this time, which is not a failure. The time is limited to 24 days.
+    /// Asks for another call after this time, which is limited to 24 days. This does not count as a failure.
     #[must_use]
     pub fn requeue_after(delay: Duration) -> Self {
         Self::RequeueAfter(milliseconds(delay))
@@ -64,7 +64,7 @@ pub struct Request {
     pub deleting: bool,
     /// The number of counted retries of this key since its last success, initially 0.
     pub attempt: u32,
-    /// The trace of this call's logs, spans and API requests.
+    /// The id of the trace that has this call's logs, spans and API requests.
     pub trace_id: String,
     pub(crate) object: Option<String>,
 }

@@ -47,7 +47,7 @@ pub struct LabelSelectorRequirement {
 pub enum LabelSelectorOperator {
     /// The label has one of the values.
     In,
-    /// The label is missing, or has another value than these.
+    /// The label is missing, or has a value that is not among these.
     NotIn,
     /// The label exists.
     Exists,

@@ -19,7 +19,8 @@ pub(crate) fn before(outer: &str, message: &str) -> String {
 
 /// Finds one text as a separate part of another: at its beginning or end, or separated from the words around it by
 /// punctuation (by spaces, if it has several words itself), and not inside a name such as `shop-1`. Any other
-/// occurrence is taken for chance. The last such place counts, because context mostly comes before an error.
+/// occurrence is taken for chance. If there are several such places, the last one is returned, because context mostly
+/// comes before an error.
 fn find(outer: &str, inner: &str) -> Option<Range<usize>> {
     if inner.is_empty() {
         return None;

@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 use windlass_sdk::manifest::{
     Backoff, Controller, ExpectationTimeout, HttpAccess, HttpScheme, IndexSource, Limiter, Manifest, Mapping, Metric,
     MetricType, Options, Permission, Predicate, Projection, ReferencePath, SelectorForm, UpdateStrategy, Watch, Where,
+    WriteVerb,
 };
 
 use support::{misfits, resolve, schema};
@@ -55,6 +56,7 @@ fn full_manifest() -> Manifest {
         .watches(secrets().ignore_deletions().without_no_op_skip(), Mapping::SelectedBy { index: "selector".into() })
         .watches(secrets(), Mapping::SameName)
         .watches(secrets(), Mapping::All)
+        .watches(Watch::kinds_from("/kinds").verb(WriteVerb::DeleteCollection), Mapping::SameName)
         .watches(secrets().named("mapped"), Mapping::Mapper)
         .watches(secrets().named("customized"), Mapping::Customize)
         .options(Options {

@@ -26,7 +26,7 @@ pub(crate) struct Dispatched {
     pub(crate) alone: Duration,
 }
 
-/// Measures twice, for this long each.
+/// Measures for `time` with many keys, and for `time` with a single key.
 pub(crate) async fn measure(time: Duration) -> anyhow::Result<Dispatched> {
     Ok(Dispatched { cpu: rounds(QUEUED_KEYS, time, &[]).await?.0, alone: rounds(1, time, &[]).await?.1 })
 }

@@ -28,7 +28,7 @@ use self::guests::Core;
 /// The rounds, the calls per round, and the time for which the host is watched. The best round counts, as in the
 /// prototype's own figures.
 const FULL_RUN: (usize, u32, Duration) = (9, 2_000, Duration::from_secs(5));
-/// The same with `--quick`, only to test that the benchmark works.
+/// The same figures for `--quick`, which only tests that the benchmark works.
 const QUICK_RUN: (usize, u32, Duration) = (2, 200, Duration::from_secs(1));
 /// The number of reads in a call of the reading guest.
 const READS_OF_CALL: u32 = 100;
@@ -64,7 +64,8 @@ async fn measure_traces(time: Duration) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns the cost of a no-op if both threads make one call after the other: the prototype's, and ours.
+/// Returns the cost of a no-op while two threads make one call after the other: first in the prototype, then in the
+/// host.
 async fn measure(rounds: usize, calls: u32) -> anyhow::Result<(Duration, Duration)> {
     let (idle, reading, rust) = (Core::default().component(), reading(), rust()?);
     let engine = bare::engine()?;
@@ -112,7 +113,7 @@ async fn measure(rounds: usize, calls: u32) -> anyhow::Result<(Duration, Duratio
     Ok((bare_twice, in_turn))
 }
 
-/// The mode in which the guest `hostile` does nothing, which is also its name.
+/// The mode in which the guest `hostile` does nothing. It is also the plugin's name.
 const RUST: &str = "requeues";
 
 /// A no-op from a real toolchain: with a stack of a mebibyte, a table and data.

@@ -41,7 +41,7 @@ pub(crate) enum Path {
     Call,
     /// A server-side apply, from the plan to the answer.
     Write,
-    /// The same over TLS and HTTP/2, to an API server in a different process.
+    /// A server-side apply like the one above, but over TLS and HTTP/2, to an API server in a different process.
     Request,
 }
 
@@ -65,7 +65,8 @@ impl Path {
         Self::ALL.into_iter().find(|path| path.name() == name).with_context(|| format!("there is no path {name}"))
     }
 
-    /// A small and a large number of operations. Their difference is clear and takes about a second.
+    /// A small and a large number of operations. They differ enough for a clear result, and counting takes about a
+    /// second.
     pub(crate) fn counts(self) -> (u32, u32) {
         match self {
             Self::Queue | Self::Get => (1_000, 21_000),
@@ -204,7 +205,7 @@ async fn writes(client: Client, count: u32) -> anyhow::Result<()> {
         "metadata": {"name": "shop", "namespace": "prod", "labels": {"app": "shop"}},
         "spec": {"containers": [{"name": "web", "image": "nginx:1.27", "ports": [{"containerPort": 8080}]}]},
     });
-    // Created once, because a plugin would create it.
+    // Created outside the loop, because in a host the plugin would create it.
     let object = object.to_string();
     for _ in 0..count {
         let operation = Operation::Apply { object: object.clone(), options: WriteOptions::default() };

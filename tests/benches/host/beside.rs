@@ -29,8 +29,8 @@ const KEYS_OF_OTHERS: usize = 50;
 
 /// The plugins that break a limit: by a loop, by memory, and by many reads.
 const BREAKING: [&str; 3] = ["loops", "devours", "floods-reads"];
-/// The plugins that break no limit, as instructions. Each call takes much less than its limit of one second of
-/// processor time.
+/// The plugins that break no limit: their names, and their code as instructions. Each call takes much less than its
+/// limit of one second of processor time.
 const STAYING: [(&str, &str); 3] = [
     (
         "spins",
@@ -85,7 +85,7 @@ pub(crate) async fn measure(time: Duration) -> anyhow::Result<()> {
 /// The measured times.
 struct Waits {
     sorted: Vec<Duration>,
-    /// The number of calls of the others in the same time.
+    /// The number of calls of the other plugins in the same time.
     calls: f64,
 }
 

@@ -41,7 +41,7 @@ const LANGUAGES: [Language; 6] = [
     Language { name: "js", webapp: "webapp-ts/webapp-ts.wasm", idle: 100 },
     Language { name: "starlark", webapp: "webapp-starlark/webapp-starlark.wasm", idle: 100 },
     Language { name: "go", webapp: "webapp-go/webapp-go.wasm", idle: 100 },
-    // Compiling one takes seven seconds, and an artefact has 35 MB.
+    // Compiling a Python plugin takes seven seconds, and its artefact has 35 MB.
     Language { name: "python", webapp: "webapp-python/webapp-python.wasm", idle: 10 },
 ];
 

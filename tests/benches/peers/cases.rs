@@ -229,7 +229,7 @@ impl Bench {
         Ok(Before { counts, controller, server })
     }
 
-    /// The figures that all cases have, and the requests without `ours`.
+    /// The figures that all cases have, and the requests except the benchmark's own (`ours`).
     async fn after(&mut self, before: &Before, ours: &[(&str, u64)]) -> anyhow::Result<(Figures, Counts)> {
         self.settle().await?;
         let (controller, server) = (self.running.process()?.usage()?, self.server.process()?.cpu()?);

@@ -89,7 +89,7 @@ impl Contender {
         }
     }
 
-    /// Whether the contender can cache Pods without an owner, and is not similar to another one that can.
+    /// Whether the contender can cache Pods without an owner, and does not resemble another contender that can.
     pub(crate) fn caches_pods(self) -> bool {
         !matches!(self, Self::ControllerRuntimeApply | Self::Floor | Self::Kopf)
     }

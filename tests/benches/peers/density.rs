@@ -21,7 +21,7 @@ const CACHED_OBJECTS: usize = 1_000;
 const OWN_OBJECTS: usize = 2;
 /// The time for which operators at rest are watched.
 const OPERATORS_WATCH_TIME: Duration = Duration::from_secs(20);
-/// The time before that in which the operators come to rest.
+/// The time in which the operators come to rest, before they are watched.
 const SETTLING_TIME: Duration = Duration::from_secs(5);
 
 /// A server with the kinds of the operators, objects of these kinds, and the objects that all operators cache.
@@ -84,7 +84,7 @@ pub(crate) async fn run(server: &Server, ready: &Ready, operators: usize, round:
     let host = ready.contender.is_a_host();
     if host {
         write(operators, plugins.path())?;
-        // As in all cases, each plugin is compiled once before.
+        // As in all cases, each plugin is compiled once before the measurement.
         stop(start(server, ready, operators, plugins.path(), "compiles").await?).await?;
     }
     let before = server.watches().await?;

@@ -173,7 +173,7 @@ impl Report {
         Spread::of(of.filter_map(|sample| sample.figures.get(figure).copied()).collect())
     }
 
-    /// The contender with which another one is compared in a case. None: it is the reference itself.
+    /// The contender with which `contender` is compared in a case. None: it is the reference itself.
     fn peer(&self, case: Case, contender: Contender) -> Option<Contender> {
         let contenders = self.contenders(case);
         let peer = Some(contender.peer()).filter(|peer| contenders.contains(peer) && *peer != contender);

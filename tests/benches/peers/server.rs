@@ -16,7 +16,7 @@ use windlass_tests::{server, wait};
 pub(crate) const NAMESPACE: &str = "bench";
 
 /// Only the controllers that delete owned objects and namespaces, because all others would use the same processors. The
-/// garbage collector finds the CRD soon, but does not ask for new ones each second.
+/// garbage collector finds the CRD soon, but does not look for new kinds each second.
 const CLUSTER: &[&str] = &["--controllers", "garbage-collector,namespace", "--gc-sync-period", "5s"];
 
 /// The resources whose requests are counted. Other requests are the server's own, such as those for leases and
@@ -142,7 +142,7 @@ impl Counts {
         Ok(())
     }
 
-    /// The counts since `before`, without our own requests, `ours`.
+    /// The counts since `before`, without the benchmark's own requests, `ours`.
     pub(crate) fn since(&self, before: &Self, ours: &[(&str, u64)]) -> Self {
         let mut requests = BTreeMap::new();
         for (what, count) in &self.requests {

@@ -195,8 +195,8 @@ pub(crate) async fn patch(
             anyhow::Ok(sent)
         }
     };
-    // In order, so that each request waits until its own time. A slow answer delays only the request 32 places after
-    // it.
+    // Requests are sent in order, so that each waits until its own time. A slow answer delays only the request 32
+    // places after it.
     stream::iter(0..count).map(send).buffered(CONCURRENT_REQUESTS_MAX).try_collect().await
 }
 

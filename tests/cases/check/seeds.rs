@@ -1,5 +1,5 @@
-//! Checks the project's correct plugins with many seeds: none may give a finding. Another seed starts with other
-//! faults, at another time of day. `make soak STORIES=check` runs a thousand seeds.
+//! Checks the project's correct plugins with many seeds: none may give a finding. Each seed starts with different
+//! faults, at a different time of day. `make soak STORIES=check` runs a thousand seeds.
 
 use std::path::Path;
 use std::time::Instant;
@@ -15,7 +15,7 @@ const FAULTS: usize = 4;
 /// The maximum number of seeds for the operators, whose runs take longer.
 const OPERATOR_SEEDS_MAX: u64 = 200;
 
-/// The operators of tests/guests/operators, and the number of runs without a fault for each seed: one with another
+/// The operators of tests/guests/operators, and the number of runs without a fault for each seed: one with a different
 /// seed, and two for each patch of the scenario.
 const OPERATORS: [(&str, usize); 6] =
     [("reloader", 8), ("replicator", 6), ("janitor", 6), ("cron", 2), ("jobs", 4), ("downscaler", 4)];

@@ -1,7 +1,7 @@
 //! Checks plugins in this process, each in a simulated world on the calling thread. A plugin is loaded only once,
 //! however often it is checked.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context;
@@ -42,7 +42,7 @@ impl SimulatedPlugin {
     /// Checks the plugin with a scenario of tests/scenarios.
     pub(super) async fn check(&self, trial: &Trial<'_>) -> anyhow::Result<Report> {
         let Trial { scenario, classes, runs, seed } = *trial;
-        let subject = CheckSubject { plugin: self.0.clone(), features: Features::default() };
+        let subject = CheckSubject { plugin: self.0.clone(), configs: PathBuf::new(), features: Features::default() };
         let file = paths::root().join(format!("tests/scenarios/{scenario}.yaml"));
         let classes = classes.iter().map(|class| (*class).to_owned()).collect();
         let effort = Effort { seed, runs, classes, spent: &|| 0.0, progress: &mut |_, _| {} };
@@ -51,7 +51,7 @@ impl SimulatedPlugin {
 
     /// Repeats the run of a file.
     pub(super) async fn again(&self, file: &Value) -> anyhow::Result<RunAgain> {
-        let subject = CheckSubject { plugin: self.0.clone(), features: Features::default() };
+        let subject = CheckSubject { plugin: self.0.clone(), configs: PathBuf::new(), features: Features::default() };
         let file = Reproduction::parse(&file.to_string())?;
         windlass_check::again(subject, file).await.context("the run cannot be repeated")
     }

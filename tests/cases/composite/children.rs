@@ -189,7 +189,7 @@ async fn waiting(kind: Kind) -> anyhow::Result<()> {
         .await?;
     stage.objects().delete("ConfigMap", "slow").await?;
     // As long as the host has not seen the deletion of an object, it may still update the object.
-    stage.host.says("waiting until it has been deleted").await?;
+    stage.host.says("waiting until the child has been deleted").await?;
     stage.answer(answer("2")).await?;
     stage.sees("ConfigMap", "quick", |it| it["data"]["x"] == "2").await?;
     stage.settle("later").await?;

@@ -40,7 +40,7 @@ impl Stage {
         Self::with(kind, "all").await
     }
 
-    /// Starts a host with another version of the guest.
+    /// Starts a host with the version `version` of the guest.
     pub(crate) async fn with(kind: Kind, version: &str) -> anyhow::Result<Self> {
         let server = Server::start(kind).await?;
         install(server.objects()).await?;

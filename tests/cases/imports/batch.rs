@@ -56,8 +56,9 @@ async fn a_batch_returns_its_results_in_order(kind: Kind) -> anyhow::Result<()> 
     }
     assert_eq!(answers.len(), 10);
     assert_eq!(*call.ok(2), json!([]));
-    // Six of the writes are sent, and two reads of objects that the cache does not have: an update may remove
-    // finalizers, and an apply may give an owner to an existing object.
+    // Six of the writes are sent, and two reads. The host reads the objects of the update and the apply, because the
+    // cache does not have them: the update may remove finalizers, and the apply may give an owner to an existing
+    // object.
     assert_eq!(lab.sent(), 8, "what cannot be sent is not");
     Ok(())
 }

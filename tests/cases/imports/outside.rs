@@ -1,4 +1,4 @@
-//! `metrics` and `http`: data that leaves the host other than to the API server.
+//! `metrics` and `http`: data that leaves the host, but not to the API server.
 
 use anyhow::Context;
 use serde_json::{Value, json};
@@ -69,7 +69,7 @@ async fn what_is_not_granted_is_not_asked_of_anybody(kind: Kind) -> anyhow::Resu
         (fetch("GET", "http://api.probe.test/"), "not-granted"),
         (fetch("POST", "https://api.probe.test/"), "not-granted"),
         (fetch("GET", "https://api.probe.test:8443/"), "not-granted"),
-        // The manifest asks for it, but only an operator's policy can open the host's own addresses.
+        // The manifest asks for these addresses, but only an operator's policy can open the host's own addresses.
         (fetch("GET", "http://127.0.0.1:9/"), "not-granted"),
         (fetch("GET", "http://[::ffff:127.0.0.1]:9/"), "not-granted"),
         (fetch("GET", "http://2130706433:9/"), "invalid-request"),

@@ -1,4 +1,4 @@
-//! `owners.claim`: claims objects by their labels, also when two owners want the same ones.
+//! `owners.claim`: claims objects by their labels, also when two owners want the same objects.
 
 use std::collections::BTreeMap;
 

@@ -14,7 +14,7 @@ use windlass_tests::proxied::Proxied;
 /// The severity of the faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Forecast {
-    /// Watches are cut, and their events are delayed. None of this makes another list necessary.
+    /// Watches are cut, and their events are delayed. After these faults, clients need no new list.
     Cuts,
     /// All faults of the proxy, and outages.
     Everything,

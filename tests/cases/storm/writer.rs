@@ -121,8 +121,8 @@ impl Writer {
         self.note(slot, now)
     }
 
-    /// Reads the object in a slot, and retries until the server answers. The server was killed, so a write that it has
-    /// not made by then will not be made.
+    /// Reads the object in a slot, and retries until the server answers. The server was killed, so a write that is not
+    /// carried out by then will never be carried out.
     async fn settled(&self, slot: usize) -> anyhow::Result<Option<Value>> {
         until("the server tells what became of a write", || async {
             match self.send(Method::GET, slot, None).await {

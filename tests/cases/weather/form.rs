@@ -33,7 +33,7 @@ pub(crate) struct Form {
     pub(crate) settled: Option<Duration>,
     /// The time after the weather within which all objects must be as wanted.
     pub(crate) patience: Duration,
-    /// The time after that within which an edit of a primary must be reconciled.
+    /// The time within which an edit of a primary must be reconciled, once all objects are as wanted.
     pub(crate) follows: Duration,
     pub(crate) lease: Duration,
     pub(crate) renew: Duration,
@@ -55,7 +55,7 @@ pub(crate) enum Blow {
     Outage,
     /// The server is killed and started again, and etcd's data is backed up.
     BackUp,
-    /// The server is killed and restarted with that backup.
+    /// The server is killed and restarted with the backup.
     Restore,
     /// The elder's memory is measured.
     Look,
@@ -107,7 +107,7 @@ impl Form {
         }
     }
 
-    /// Twice the time: other stories run in parallel.
+    /// All times are doubled, because other stories run in parallel.
     fn short() -> Self {
         let [second, milliseconds] = [Duration::from_secs(1), Duration::from_millis(1)];
         Self {

@@ -1,4 +1,4 @@
-// The composing probe of the conformance suite in C: answers what its parent says.
+// The composing probe of the conformance suite, in C. It carries out the steps in its parent.
 
 #include "../c/probe.h"
 
@@ -35,7 +35,7 @@ static windlass_json *names(windlass_json *const *objects, size_t count) {
     return list;
 }
 
-// What the parent says that should be answered.
+// Adds everything that the parent's spec asks for to the composition.
 static void answer_spec(const windlass_json *spec, windlass_composition *composition) {
     windlass_json_each(child, windlass_json_get(spec, "children")) {
         windlass_compose_child(composition, child);

@@ -1,4 +1,4 @@
-// The steps that both probes have.
+// The steps that both the composing and the reconciling probe support.
 #include "../c/arguments.c"
 #include "../c/common.c"
 #include "../c/ends.c"

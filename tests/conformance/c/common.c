@@ -1,4 +1,4 @@
-// The steps that a composer supports too.
+// The steps that both the composing and the reconciling probe support.
 
 #include <errno.h>
 #include <stdio.h>
@@ -129,7 +129,7 @@ static windlass_json *rest(uint32_t milliseconds) {
     return windlass_null();
 }
 
-// C has no such function in WASI.
+// C has no function for these steps.
 static windlass_json *unsupported(void) {
     return windlass_object({"unsupported", windlass_bool(true)});
 }

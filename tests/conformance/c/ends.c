@@ -1,4 +1,4 @@
-// The steps that end a call and that a composer supports too.
+// The steps that end a call, in both the composing and the reconciling probe.
 
 #include <stdlib.h>
 

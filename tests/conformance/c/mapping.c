@@ -1,5 +1,5 @@
-// The probe's own mapper: each state of a changed object lists the primaries that it concerns, and says whether the change
-// counts.
+// The probe's own mapper: each state of a changed object lists the primaries that the change concerns, and says whether
+// the change counts.
 
 #include "probe.h"
 

@@ -1,4 +1,4 @@
-// The probe of the conformance suite in C. It carries out the steps in its primary, each through the SDK's public
+// The probe of the conformance suite, in C. It carries out the steps in its primary, each through the SDK's public
 // functions.
 //
 // tests/conformance/README.md lists the steps. A step that cannot be read is a mistake in the suite, and panics.
@@ -20,7 +20,7 @@ static inline struct answer good(windlass_json *value) {
 // The outcome in the form of the results.
 windlass_json *shown(struct answer answer);
 
-// The end of a call by a step.
+// How a step ends the call.
 struct ending {
     bool has_ended;
     windlass_outcome outcome;
@@ -43,11 +43,12 @@ windlass_text text_in(const windlass_json *step, const char *name);
 uint32_t number_in(const windlass_json *step, const char *name, uint32_t otherwise);
 bool truth_in(const windlass_json *step, const char *name);
 windlass_ref ref_in(const windlass_json *value);
-// The list of texts at a name, with NULL as its end; NULL: there is no list.
+// The list of texts in the argument `name`. It ends with NULL. NULL: there is no list.
 const char *const *texts_in(const windlass_json *step, const char *name);
-// The list of pairs at a name.
+// The list of pairs in the argument `name`.
 windlass_field *pairs_in(const windlass_json *step, const char *name, size_t *count);
-// The index of the word at a name in a list of words that ends with NULL; -1: it is another word.
+// The index of the word in the argument `name`, in a list of words that ends with NULL. -1: the word is not in the
+// list.
 int word_in(const windlass_json *step, const char *name, const char *const *words);
 windlass_event event_in(const windlass_json *value);
 windlass_api_error api_error_in(const windlass_json *value);

@@ -9,7 +9,8 @@ import (
 	"windlass.dev/sdk/cache"
 )
 
-// changed is an object of the watch that the probe maps itself. It lists the primaries that it concerns.
+// changed is an object of the watch `mapped`, whose events the probe's own mapper handles. Its spec lists the affected
+// primaries.
 type changed struct {
 	Spec struct {
 		Targets []struct {

@@ -233,7 +233,7 @@ def sleep(step: Step) -> None:
     time.sleep(step["ms"] / 1000)
 
 
-# --- What ends a call ---
+# --- The steps that end a call ---
 
 
 def requeue_after(step: Step) -> None:

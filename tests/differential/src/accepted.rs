@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use crate::run::Outcome;
 
-/// The reason of a new difference, which somebody must replace.
+/// The reason of a new difference. A person must replace it.
 const NO_REASON: &str = "";
 
 const HEAD: &str =

@@ -21,7 +21,7 @@ use crate::script::Variables;
 /// The variable with the path of the program in `tests/cluster`.
 pub const CLUSTER_BIN: &str = "WINDLASS_CLUSTER_BIN";
 
-/// The controllers that the embedded server also has, apart from its stand-ins. The results of other controllers would
+/// The controllers that the embedded server has too, besides its stand-ins. The results of other controllers would
 /// depend on time.
 const CONTROLLERS: &str = "garbage-collector,namespace";
 

@@ -43,8 +43,8 @@ fn the_scripts_have_at_least_600_compared_steps() {
     assert!(steps >= 600, "{steps}");
 }
 
-/// The number of random operations; `make soak` asks for more. Without it, there are only a few, which are the same in
-/// each run.
+/// The variable with the number of random operations, which `make soak` sets. Without it, there are only a few, which
+/// are the same in each run.
 const OPERATIONS: &str = "WINDLASS_OPERATIONS";
 const SOME_OPERATIONS: u32 = 200;
 const SOME_SEED: u64 = 1;

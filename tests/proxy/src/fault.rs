@@ -42,7 +42,7 @@ pub enum Fault {
     /// The response's body is changed. For a watch, the occasions are its events: one line is changed and the stream
     /// goes on.
     Garble(Garbage),
-    /// Each event is an occasion: instead of it, the watch ends.
+    /// Each event is an occasion: the watch ends instead of delivering the event.
     Cut(Cut),
     /// Each event is an occasion: it and all later events of its stream are kept back until the rule is removed; then
     /// they come in order. The stream stays open. A cut loses the held events.
@@ -57,7 +57,7 @@ impl Fault {
         Rule::new(self, requests)
     }
 
-    /// Whether its occasions are a watch's events.
+    /// Whether the fault's occasions are the events of watches.
     pub(crate) fn is_of_events(&self) -> bool {
         matches!(self, Self::Cut(_) | Self::Hold | Self::DelayEvents(_))
     }
@@ -85,7 +85,7 @@ pub enum Loss {
     Error,
 }
 
-/// How a body, or an event's line, is changed. For HTTP it arrives complete.
+/// How a body, or an event's line, is changed. As far as HTTP can tell, the body arrives complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Garbage {
     /// Its first half.
@@ -105,7 +105,7 @@ impl Garbage {
         }
     }
 
-    /// The same for a line that keeps its end.
+    /// Changes a line like a text, but keeps the end of the line.
     pub(crate) fn of_line(self, line: &[u8]) -> Vec<u8> {
         match line.strip_suffix(b"\n") {
             Some(text) if self != Self::Twice => [&self.of(text), &b"\n"[..]].concat(),

@@ -44,7 +44,8 @@ pub(crate) async fn forward(
     let (parts, body) = request.into_parts();
     let info = Arc::new(RequestInfo::read(&parts.method, &parts.uri, &parts.headers));
     let plan = shared.admit(&info);
-    // The body of a request is small, and a client that is refused before it has sent all would have to be hung up on.
+    // The body of a request is small. To refuse a client before it has sent the whole body, the proxy would have to
+    // close the connection.
     let Ok(body) = body.collect().await else {
         return connection.reset().await;
     };

@@ -73,7 +73,7 @@ pub enum StartError {
 pub struct RequestCount {
     /// The verb of the requests.
     pub verb: Verb,
-    /// Their resource, with group and subresource as in RBAC: `deployments.apps/status`.
+    /// The resource of the requests, with group and subresource as in RBAC: `deployments.apps/status`.
     pub resource: String,
     /// The number of requests.
     pub count: u64,
@@ -114,13 +114,13 @@ impl Proxy {
         Ok(Self { address, shared, acceptor })
     }
 
-    /// The address on which it listens, as long as it lives.
+    /// The address on which the proxy listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Its URL, as in a kubeconfig.
+    /// The proxy's URL, as in a kubeconfig.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
@@ -221,7 +221,7 @@ impl Proxy {
     /// handle. There is no time limit: add a timeout.
     pub async fn until(&self, condition: impl Fn() -> bool) {
         loop {
-            // Subscribed before the condition is checked, or a change in between would be missed.
+            // Subscribe before the condition is checked. Otherwise a change in between would be missed.
             let mut changed = pin!(self.shared.changed.notified());
             changed.as_mut().enable();
             if condition() {
@@ -259,13 +259,13 @@ impl RuleHandle {
         self.tally.fired()
     }
 
-    /// The number of events that it holds back now.
+    /// The number of events that the rule holds back now.
     #[must_use]
     pub fn held(&self) -> u64 {
         self.tally.held()
     }
 
-    /// The number of responses that it has lost so far: upstream has sent them, so the requests are carried out.
+    /// The number of responses that the rule has lost so far: upstream has sent them, so the requests are carried out.
     /// [`RuleHandle::fired`] counts a request as soon as it arrives.
     #[must_use]
     pub fn lost(&self) -> u64 {

@@ -44,10 +44,10 @@ impl Rule {
         self
     }
 
-    /// Makes it happen at random, from the proxy's seed. Each rule draws from its own sequence, once for each occasion,
-    /// so that other rules and other traffic do not affect it; the sequence depends on how many rules were added
-    /// before. For events each watch has its own sequence, by its place among the watches that the rule met: how fast
-    /// another watch is read, and how far, changes nothing either.
+    /// Makes the fault happen at random, from the proxy's seed. Each rule draws from its own sequence, once for each
+    /// occasion, so that other rules and other traffic do not affect it; the sequence depends on how many rules were
+    /// added before. For events each watch has its own sequence, by its place among the watches that the rule met: how
+    /// fast another watch is read, and how far, changes nothing either.
     ///
     /// # Panics
     ///

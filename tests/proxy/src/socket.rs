@@ -49,7 +49,7 @@ impl Silence {
 pub(crate) struct Socket {
     stream: TcpStream,
     silence: Arc<Silence>,
-    /// Whether it ends by a reset rather than a close.
+    /// Cancelled if the connection must end by a reset instead of a close.
     reset: CancellationToken,
 }
 

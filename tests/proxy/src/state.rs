@@ -110,7 +110,7 @@ impl State {
         self.watches.values().filter(|it| watches.matches(&it.request)).count()
     }
 
-    /// Notifies the running watches to end, and removes them so that none is notified twice.
+    /// Notifies the running watches to end, and removes them, so that no watch is notified twice.
     pub(crate) fn cut(&mut self, watches: &Match, cut: Cut) -> usize {
         let before = self.watches.len();
         self.watches.retain(|_, it| {

@@ -22,7 +22,7 @@ use crate::rule::Rule;
 /// |---|---|---|
 /// | `500 before` | writes, reads | never hears of the request |
 /// | `500 after`, `cut after` | writes | has carried it out |
-/// | `cut` | reads | has answered, for nobody |
+/// | `cut` | reads | has answered, but the answer is cut |
 /// | `409` | writes | never hears of it |
 /// | `429` | writes, reads | never hears of it; with `Retry-After` |
 /// | `slow` | writes, reads | has answered at once, the client hears of it later |

@@ -13,7 +13,7 @@ const MATCH_CONDITIONS_COST_MAX: u64 = 2_500_000;
 #[derive(Debug)]
 pub(super) struct MatchCondition {
     source: String,
-    /// `None` if it does not compile. Validation refuses such a condition.
+    /// `None` if the expression does not compile. Validation refuses such a condition.
     program: Option<Program>,
 }
 
@@ -28,8 +28,8 @@ impl MatchCondition {
         sources.map(read).collect()
     }
 
-    /// Whether all conditions are true. One false condition is enough for a no, even if others fail. An error counts as
-    /// false if failures are ignored.
+    /// Whether all conditions are true. One false condition makes the result false, even if other conditions fail to
+    /// evaluate. A failed condition is treated as false if failures are ignored.
     pub(super) fn all_hold(
         conditions: &[MatchCondition],
         variables: &[(String, cel::Value)],

@@ -16,8 +16,8 @@ use crate::object;
 use crate::resources::resource::ResourceType;
 use crate::status_error::ApiError;
 
-/// Lets the webhooks change the object; a deletion has none. `complete` fills in fields that a patch left out. Returns
-/// whether anything changed.
+/// Lets the webhooks change the object. A deletion has no object. `complete` fills in fields that a patch left out.
+/// Returns whether anything changed.
 pub(crate) fn mutate(
     plugins: &AdmissionPlugins,
     request: &AdmissionRequest<'_>,

@@ -30,7 +30,7 @@ pub(crate) struct AdmissionPlugins {
 }
 
 impl AdmissionPlugins {
-    /// Takes over a stored object, if it configures admission.
+    /// Adds the configuration of a stored object, if the object configures admission.
     pub(crate) fn define(&mut self, resource: &GroupResource, object: &Value) {
         if let Some(webhooks) = self.webhooks(resource) {
             let read = |(index, webhook)| Webhook::read(object, index, webhook);

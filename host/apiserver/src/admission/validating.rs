@@ -10,7 +10,7 @@ use crate::clock::Chance;
 use crate::consultation::Consultation;
 use crate::status_error::ApiError;
 
-/// Lets policies and webhooks validate the object after the write; a deletion has none.
+/// Lets policies and webhooks validate the object after the write. A deletion has no such object.
 pub(crate) fn validate(
     plugins: &AdmissionPlugins,
     request: &AdmissionRequest<'_>,

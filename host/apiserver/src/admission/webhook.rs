@@ -55,7 +55,7 @@ impl Webhook {
         }
     }
 
-    /// The resource whose version of the object the webhook sees. `None` if the webhook does not apply to the request.
+    /// The resource in whose version the webhook sees the object. `None` if the webhook does not apply to the request.
     pub(super) fn matched<'r>(
         &self,
         request: &'r AdmissionRequest<'_>,

@@ -7,7 +7,7 @@ use crate::storage::ObjectKey;
 use crate::storage::state::State;
 use crate::tokens::{Claims, Reference, TokenError};
 
-/// The account's user, and those among `audiences` for which the token is valid.
+/// The account's user, and the audiences among `audiences` for which the token is valid.
 pub(super) fn verify(state: &State, token: &str, audiences: &[String]) -> Result<(User, Vec<String>), TokenError> {
     let claims = state.token_key.verify(token, state.time.now().seconds(), audiences)?;
     let namespace = claims.account.namespace.as_str();
@@ -27,7 +27,8 @@ pub(super) fn verify(state: &State, token: &str, audiences: &[String]) -> Result
     Ok((user(&claims), audiences))
 }
 
-/// Whether the object exists. An object that is being deleted counts for a little longer, in case clocks differ.
+/// Whether the object exists. An object that is being deleted counts as existing for a little longer, in case clocks
+/// differ.
 fn lives(state: &State, plural: &str, namespace: &str, reference: &Reference) -> bool {
     const LEEWAY: i64 = 60;
     let key = ObjectKey {

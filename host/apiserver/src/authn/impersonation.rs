@@ -1,7 +1,7 @@
-//! Impersonation: a request's `Impersonate-*` headers name another user, as which the request is then served. The
-//! request's own user needs the right to impersonate. There are two kinds of it: constrained rights, which also limit
-//! what the user may do as the other one (KEP-5284), and the older verb `impersonate`. Each header value is authorized
-//! separately.
+//! Impersonation: a request's `Impersonate-*` headers name another user, and the request is then served as that user.
+//! The request's own user needs the right to impersonate. There are two kinds of this right: constrained rights, which
+//! also limit what the user may do while impersonating (KEP-5284), and the older verb `impersonate`. Each header value
+//! is authorized separately.
 
 use std::collections::BTreeMap;
 
@@ -84,7 +84,7 @@ struct Mode {
 }
 
 impl Mode {
-    /// The modes in which the user may impersonate the wanted one, in the order in which they are tried.
+    /// The modes in which the user may impersonate the wanted user, in the order in which they are tried.
     fn of(user: &User, wanted: &User) -> Vec<Mode> {
         let name_alone = wanted.groups.is_empty() && wanted.uid.is_empty() && wanted.extra.is_empty();
         if let Some((namespace, name)) = User::service_account_of(&wanted.name) {
@@ -129,8 +129,8 @@ fn runs_on(user: &User, node: &str) -> bool {
     is_account && user.extra.get(User::NODE_NAME).is_some_and(|nodes| nodes == &[node])
 }
 
-/// Whether an extra entry is well-formed: its key is a domain and a path in lower case, and none of its values is
-/// empty.
+/// Whether an extra entry is well-formed: its key is a domain and a path in lower case, and all its values are
+/// non-empty.
 fn is_plain_mark((key, values): (&String, &Vec<String>)) -> bool {
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._~%!$&'()*+,;=:".contains(&byte);
     let is_key = key.split_once('/').is_some_and(|(domain, path)| {
@@ -139,7 +139,7 @@ fn is_plain_mark((key, values): (&String, &Vec<String>)) -> bool {
     is_key && *key == key.to_lowercase() && !values.is_empty() && !values.contains(&String::new())
 }
 
-/// Adds the groups that follow from the user's name and the mode: those of the mode, those of a service account if no
+/// Adds the groups that follow from the user's name and the mode: the mode's groups, a service account's groups if no
 /// groups are named, and the group of authenticated users.
 fn completed(mut wanted: User, groups: &[&str]) -> User {
     wanted.groups.extend(groups.iter().map(|&group| group.to_owned()));

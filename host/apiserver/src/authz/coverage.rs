@@ -1,5 +1,5 @@
-//! Checks whether some rules include all rights of others. This is needed before a role or binding is written. Rules
-//! are compared permission by permission, as in `k8s.io/component-helpers/auth/rbac/validation`.
+//! Checks whether one list of rules grants everything that another list grants. This is needed before a role or binding
+//! is written. Rules are compared permission by permission, as in `k8s.io/component-helpers/auth/rbac/validation`.
 
 use std::collections::BTreeMap;
 

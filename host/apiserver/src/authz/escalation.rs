@@ -54,7 +54,8 @@ impl Writer<'_> {
 
     fn check_role(&self, role: &Value, previous: Option<&Value>) -> Result<(), ApiError> {
         self.check_rules(role, &PolicyRule::of_role(role))?;
-        // The label selector of an aggregated role can grant any right, and can prevent that others lose a right.
+        // The label selector of an aggregated role can grant any right, and can prevent other users from losing a
+        // right.
         if !is_aggregated(role) && !previous.is_some_and(is_aggregated) {
             return Ok(());
         }

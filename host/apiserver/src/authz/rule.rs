@@ -73,7 +73,7 @@ pub(super) fn has_or_all(list: &[String], wanted: &str) -> bool {
     list.iter().any(|item| item == "*" || item == wanted)
 }
 
-/// Whether the URL of a rule covers `path`. It may end with `*`.
+/// Whether the URL of a rule covers `path`. The URL may end with `*`.
 pub(super) fn url_covers(url: &str, path: &str) -> bool {
     url == path || (url.ends_with('*') && path.starts_with(url.trim_end_matches('*')))
 }

@@ -62,7 +62,7 @@ fn operator(evaluator: &mut Evaluator, function: &str, args: Vec<Value>) -> Resu
     match function {
         "_==_" | "_!=_" => {
             evaluator.charge(1 + operators::weight(&left).min(operators::weight(&right)))?;
-            // Lists without a defined order are compared item by item, each with every other.
+            // Lists without a defined order are compared item by item: each item with every item of the other list.
             if let Some(list) = operators::keyed(&left) {
                 evaluator.charge((list.items.len() as u64).saturating_mul(operators::weight(&right)))?;
             }

@@ -83,7 +83,7 @@ impl Checker {
     /// The common type of the items of a literal.
     fn alike(&mut self, items: Vec<(usize, Type)>) -> Type {
         let mut bindings = Bindings::default();
-        // In a literal, null must not be mixed with other values, although both may be compared.
+        // In a literal, null must not be mixed with other values, although it may be compared with them.
         let is_null = items.first().is_some_and(|(_, found)| *found == NULL);
         for (at, found) in items {
             let is_mixed = found != Type::Dyn && (found == NULL) != is_null;

@@ -22,7 +22,7 @@ impl Condition {
         match &program.answer {
             Type::Dyn => {}
             answer if *answer == BOOL => {}
-            other => return Err(format!("its value is a {other}, and a condition has a bool")),
+            other => return Err(format!("its value is a {other}, but the value of a condition must be a bool")),
         }
         Ok(Condition(program))
     }
@@ -35,7 +35,7 @@ impl Condition {
         let variables = vec![("self".to_owned(), untyped(object))];
         match self.0.run(variables, EVALUATION_COST_MAX).value {
             Ok(Value::Bool(holds)) => Ok(holds),
-            Ok(other) => Err(format!("its value is a {}, and no bool", other.type_of())),
+            Ok(other) => Err(format!("its value is a {}, not a bool", other.type_of())),
             Err(error) => Err(error.to_string()),
         }
     }
@@ -54,7 +54,7 @@ mod tests {
         assert_eq!(holds("self.status.ready == self.spec.replicas", object.clone()), Ok(true));
         assert_eq!(holds("self.status.conditions.exists(c, c.type == 'Bad')", object.clone()), Ok(false));
         assert_eq!(holds("self.status.other == 1", object.clone()), Err("no such key: other".to_owned()));
-        assert_eq!(holds("self.spec.replicas", object), Err("its value is a int, and no bool".to_owned()));
+        assert_eq!(holds("self.spec.replicas", object), Err("its value is a int, not a bool".to_owned()));
     }
 
     #[test]

@@ -209,7 +209,7 @@ pub(super) fn type_of(value: &Value) -> Value {
 #[derive(Clone, Debug)]
 pub(crate) struct KeyedList {
     pub(crate) items: Arc<Vec<Value>>,
-    /// The fields that identify an item. Empty if the whole item does.
+    /// The fields that identify an item. Empty if the whole item is its identity.
     pub(crate) keys: Vec<String>,
 }
 
@@ -225,7 +225,7 @@ impl KeyedList {
         }
     }
 
-    /// The items of both lists. If both have an item with the same identity, that of `other` is used.
+    /// The items of both lists. If both have an item with the same identity, the item of `other` is used.
     fn unite(&self, other: &[Value]) -> KeyedList {
         let mut items = Vec::clone(&self.items);
         for new in other {

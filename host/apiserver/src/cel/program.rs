@@ -40,7 +40,7 @@ impl Program {
         })
     }
 
-    /// Whether it reads a variable of this name.
+    /// Whether the expression reads a variable of this name.
     pub(crate) fn mentions(&self, name: &str) -> bool {
         self.expr.mentions(name)
     }

@@ -66,7 +66,7 @@ impl fmt::Display for Type {
     }
 }
 
-/// The types of one declaration's type parameters in one call.
+/// The types that the type parameters of a declaration have in one call.
 #[derive(Clone, Default)]
 pub(super) struct Bindings(BTreeMap<char, Type>);
 
@@ -123,7 +123,7 @@ fn closed(given: &Type) -> Type {
     Bindings::default().resolve(given)
 }
 
-/// Whether null is allowed for values of the type: for objects, times, and types that only functions look into
+/// Whether null is allowed for values of the type: for objects, times, and types whose contents only functions can read
 /// (`isLegacyNullable` in cel-go's `checker/types.go`).
 fn is_nullable(found: &Type) -> bool {
     match found {

@@ -202,9 +202,9 @@ pub(crate) fn map_mut_value<'a>(object: &'a mut Value, key: &str) -> &'a mut Val
     value
 }
 
-/// Loads a value that is about to be written into the processor's cache, by reading a byte of each key and text. The
-/// parts of an object are scattered in memory. While writing, each step depends on the one before, so the processor
-/// waits for one cache miss after another. Here the reads are independent, so it waits for many at the same time.
+/// Loads a value into the processor's cache before it is written, by reading a byte of each key and text. The parts of
+/// an object are scattered in memory. While writing, each step depends on the one before, so the processor waits for
+/// one cache miss after another. Here the reads are independent, so it waits for many at the same time.
 pub(crate) fn read_ahead(value: &Value) {
     std::hint::black_box(first_bytes(value));
 }

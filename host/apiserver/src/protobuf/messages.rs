@@ -30,7 +30,7 @@ pub(super) struct MessageType {
     pub(super) fields: Vec<FieldType>,
     /// The indexes of the inlined fields in `fields`.
     pub(super) inlined: Vec<usize>,
-    /// The JSON names of the other fields, sorted, with their indexes in `fields`.
+    /// The JSON names of the fields that are not inlined, sorted, with their indexes in `fields`.
     names: Vec<(Box<str>, usize)>,
 }
 

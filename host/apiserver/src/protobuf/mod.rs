@@ -95,8 +95,9 @@ pub(crate) fn encode_list(
     let messages = Messages::get()?;
     let list = messages.of_kind(api_version, kind)?;
     let (of_metadata, of_items) = (list.field("metadata")?, list.field("items")?);
-    let item =
-        of_items.message().ok_or_else(|| ProtobufError::Descriptions(format!("items of {kind} are no messages")))?;
+    let item = of_items
+        .message()
+        .ok_or_else(|| ProtobufError::Descriptions(format!("the items of {kind} are not messages")))?;
     let root = FieldPlace::Root(kind);
     let place = FieldPlace::Field(&root, "items");
     let items = pieces::write(items, |index, object, bytes| {

@@ -100,7 +100,7 @@ pub(crate) enum WireError {
     Number(u64),
     #[error("there is no wire type {0}")]
     WireType(u64),
-    #[error("field {0} is of another type")]
+    #[error("field {0} does not have the type that its message defines")]
     Mistyped(u32),
     #[error("field {0} is not UTF-8")]
     Utf8(u32),

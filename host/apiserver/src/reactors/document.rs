@@ -190,7 +190,7 @@ pub struct ConnectionDrop {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum OlderState {
-    /// The state before the last changes, as many as this number, as far as the history reaches.
+    /// The state before the last changes. The number says how many changes; it is limited by the length of the history.
     Changes(u64),
     /// The state at this resource version.
     ResourceVersion(u64),
@@ -218,7 +218,7 @@ pub struct EventCount {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct WatchHide {
-    /// The number of events before it.
+    /// The number of events before the hidden events.
     #[serde(default)]
     pub after: usize,
     /// The number of hidden events.
@@ -229,7 +229,7 @@ pub struct WatchHide {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct WatchCut {
-    /// The number of events before it.
+    /// The number of events before the end of the watch.
     #[serde(default)]
     pub after: usize,
     /// The way in which the watch ends.

@@ -69,10 +69,10 @@ impl Offer {
     }
 }
 
-/// The media types of watches, as errors list them after the others.
+/// The media types of watches, as errors list them after the other media types.
 const STREAMS: &str = ", application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
 
-/// The form and encoding of a response. The first ones that the client accepts and the endpoint offers are used.
+/// The form and encoding of a response: the first form and encoding that the client accepts and the endpoint offers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) struct Accepted {
     pub(crate) form: Form,

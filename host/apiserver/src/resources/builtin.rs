@@ -62,7 +62,7 @@ const WITH_GENERATION: &[&str] = &[
     "validatingwebhookconfigurations.admissionregistration.k8s.io",
 ];
 
-/// The resources whose updates must have the resource version that they replace.
+/// The resources whose updates must name the resource version that they replace.
 const VERSIONED_UPDATES: &[&str] = &[
     "apiservices.apiregistration.k8s.io",
     "csidrivers.storage.k8s.io",

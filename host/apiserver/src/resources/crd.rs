@@ -186,7 +186,7 @@ pub(crate) fn record_storage_version(definition: &mut Value) {
     }
 }
 
-/// Warnings about unknown formats, except those that the previous state has, like `WarningsOnCreate` and
+/// Warnings about unknown formats, except formats that the previous state has already, like `WarningsOnCreate` and
 /// `WarningsOnUpdate` in `apiextensions-apiserver/pkg/registry/customresourcedefinition/strategy.go`.
 pub(crate) fn format_warnings(definition: &Value, previous: Option<&Value>) -> Vec<String> {
     let known: BTreeSet<&str> = previous.map(unrecognized_formats).unwrap_or_default().into_iter().collect();

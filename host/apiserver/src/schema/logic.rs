@@ -65,7 +65,8 @@ struct Judged {
 struct Choice {
     /// The number of alternatives that accept the value.
     fitting: usize,
-    /// The result of the first alternative that accepts the value. If none does, the first with the most passed checks.
+    /// The result of the first alternative that accepts the value. If no alternative accepts it, the first result with
+    /// the most passed checks.
     chosen: Option<Judged>,
 }
 

@@ -69,8 +69,8 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// The value of a keyword, parsed by `read`. `None` if it is missing or null. An error, which names the type
-    /// `wanted`, if `read` cannot parse it.
+    /// The value of a keyword, parsed by `read`. `None` if it is missing or null. If `read` cannot parse the value, the
+    /// error names the type `wanted`.
     fn keyword<T>(
         &self,
         name: &str,

@@ -40,7 +40,7 @@ pub(crate) async fn serve(listener: TcpListener, transport: Transport, service: 
             }
             Err(error) if is_of_the_client(&error) => {}
             Err(error) => {
-                tracing::warn!(%error, "the embedded API server cannot accept a connection and will try again");
+                tracing::warn!(%error, "the embedded API server cannot accept a connection: it will try again");
                 tokio::time::sleep(LISTEN_RETRY_DELAY).await;
             }
         }

@@ -71,7 +71,7 @@ pub(crate) struct Context {
 /// Serves any request, without the reactors.
 async fn handle(context: &Context, request: Request) -> Response {
     let (parts, body) = request.into_parts();
-    // The body is read even if it is not needed, because a response before its end would break the connection.
+    // The body is read even if it is not needed, because an earlier response would break the connection.
     let Ok(body) = to_bytes(body, BODY_BYTES_MAX).await else {
         return respond::last(&ApiError::too_large(BODY_BYTES_MAX), parts.version);
     };

@@ -211,7 +211,7 @@ fn usual_reason(code: u16) -> &'static str {
     }
 }
 
-/// Carries out a write of another client, by the same verbs as for any request.
+/// Carries out a simulated write of another client. It takes the same code path as a real request.
 fn write(state: &mut State, asked: &ResourceAttributes, edit: &ForeignEdit) -> Result<(), String> {
     let own = (GroupResource::new(&asked.group, &asked.resource), asked.subresource.clone());
     let (id, subresource) = edit.resource.as_deref().map_or(own, named_resource);

@@ -81,8 +81,8 @@ impl WatchOptions {
         })
     }
 
-    /// The event of a change for this watch. An object that starts to match counts as added; one that stops to match
-    /// counts as deleted.
+    /// The event of a change for this watch. An object that starts to match counts as added, and an object that stops
+    /// matching counts as deleted.
     pub(super) fn seen(&self, target: &Target, change: &Change) -> Option<(&'static str, Arc<Value>)> {
         let resource = &target.resource;
         let in_namespace = target.namespace.as_deref().is_none_or(|wanted| object::namespace(&change.object) == wanted);

@@ -62,7 +62,8 @@ impl Agenda {
         self.errands.first_key_value().map(|((due, _), _)| *due)
     }
 
-    /// The same work for a state that continues now. `then` is the time at which the snapshot was taken.
+    /// The agenda for a state that continues now: each errand keeps its remaining time. `then` is the time at which the
+    /// snapshot was taken.
     pub(crate) fn begun_anew(&self, then: Instant) -> Agenda {
         let now = Instant::now();
         let moved = |((due, order), errand): (&(Instant, u64), &Errand)| {

@@ -25,8 +25,8 @@ impl Snapshot {
         Snapshot(Arc::new(Taken { state, at: Instant::now() }))
     }
 
-    /// Replaces the state of a server by this one. The server may be a different one than the snapshot was taken from.
-    /// Its watches end.
+    /// Replaces the state of a server by this state. The snapshot may have been taken from another server. The watches
+    /// of the restored server end.
     pub(crate) fn restore(&self, shared: &Shared) {
         let Taken { state: kept, at } = &*self.0;
         let mut restored = kept.clone();

@@ -65,7 +65,8 @@ impl<'a> GivenOptions<'a> {
 }
 
 impl<'a> Admitted<'a> {
-    /// The creation of an object, whose name is empty if it is generated, or a POST to a subresource.
+    /// The admission of a created object, or of a POST to a subresource. `name` is empty if the server generates the
+    /// name.
     pub(super) fn create(target: &'a Target, options: &'a WriteOptions, name: &str) -> Admitted<'a> {
         let (operation, options) = (WriteOperation::Create, GivenOptions::Write(options));
         Admitted { target, operation, name: name.to_owned(), old: None, options }

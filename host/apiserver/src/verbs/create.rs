@@ -73,8 +73,8 @@ pub(super) fn insert(
         .map_err(|cause| ApiError::invalid(resource, &name, &[cause]))?;
     prepare::validate(target, options, &object, None, vec![])?;
     admitted.validate(state, Some(&object))?;
-    // Last, as in a real server's storage: an invalid object is reported as invalid even if its name is taken. A dry
-    // run only goes as far as the name check, and returns the version that it was given.
+    // This check comes last, as in a real server's storage: an invalid object is reported as invalid even if its name
+    // is taken. A dry run only goes as far as the name check, and returns the version that it was given.
     if !options.dry_run {
         if has_version {
             return Err(ApiError::internal("resourceVersion should not be set on objects to be created"));
@@ -116,7 +116,7 @@ fn random_suffix(chance: &mut Chance) -> String {
     names::safe(chance.bytes::<5>())
 }
 
-/// Checks that the namespace exists and accepts new objects, and that the kind does.
+/// Checks that the namespace exists and accepts new objects, and that the kind still exists and accepts them too.
 fn check_place(state: &State, target: &Target, object: &Value) -> Result<(), ApiError> {
     let resource = &target.resource;
     if let Some(namespace) = &target.namespace {
@@ -135,7 +135,7 @@ fn check_place(state: &State, target: &Target, object: &Value) -> Result<(), Api
     if resource.custom.is_none() {
         return Ok(());
     }
-    // The current definition: a webhook may have been called since the request began.
+    // Uses the current definition, because a webhook may have been called since the request began.
     match state.registry.stored_version(&resource.storage).and_then(|now| now.custom.as_ref()) {
         None => Err(ApiError::no_such_resource()),
         Some(custom) if custom.terminating => {

@@ -52,7 +52,7 @@ pub(crate) fn delete(state: &mut State, target: &Target, options: &DeleteOptions
 }
 
 /// Deletes all objects of a list, and returns the list. All must pass admission before the first is deleted.
-/// Preconditions apply to each object: the objects before the first that fails them are deleted.
+/// Preconditions apply to each object: if an object fails them, the objects before it are already deleted.
 pub(crate) fn delete_collection(
     state: &mut State,
     target: &Target,

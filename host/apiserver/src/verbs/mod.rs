@@ -42,7 +42,7 @@ pub(crate) fn stored(state: &State, target: &Target) -> Result<Arc<Value>, ApiEr
     Ok(convert::for_reader(&target.resource, found))
 }
 
-/// The error for an object whose stored version its definition no longer has, as it cannot be read:
+/// The error for an object that cannot be read, because its definition no longer has the stored version:
 /// `apiextensions-apiserver/pkg/apiserver/conversion/converter.go`.
 fn check_stored_version(resource: &ResourceType, stored: &Value) -> Result<(), ApiError> {
     gone_version(resource, stored).map_or(Ok(()), |version| Err(ApiError::internal(unreadable(version))))

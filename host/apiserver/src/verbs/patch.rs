@@ -195,8 +195,8 @@ fn check_type(target: &Target, config: &Value) -> Result<(), ApiError> {
     Err(ApiError::bad_request(format!("invalid object type: {version}, Kind={kind}")))
 }
 
-/// A configuration is typed by the schema, so unknown fields fail it whatever the field validation. It is not decoded
-/// further: a manager that applies a zero owns the field, although the object will not have it.
+/// A configuration is typed by the schema, so unknown fields are an error, whatever the field validation is. It is not
+/// decoded further: a manager that applies a zero owns the field, although the object will not have it.
 fn typed_config(target: &Target, config: &Value) -> Result<(), ApiError> {
     let mistakes = || Set::mistakes(config, target.resource.root(), Doubles::Refused);
     let lines = if target.resource.custom.is_some() {
@@ -249,7 +249,7 @@ struct GivenIdentity {
     uid: String,
 }
 
-/// Removes the version, the UID and other fields that cannot be owned from a configuration.
+/// Removes from a configuration the version, the UID and other fields that cannot be owned.
 fn take_identity(config: &mut Value) -> GivenIdentity {
     let metadata = object::metadata_mut(config);
     for key in ["creationTimestamp", "generation", "selfLink", "deletionTimestamp", "managedFields"] {

@@ -109,7 +109,7 @@ pub(super) fn prune(resource: &ResourceType, object: &mut Value, reading: Readin
             let mut unknown = prune_metadata(object);
             let Some(custom) = custom else { return Ok(unknown) };
             unknown.extend(custom.schema.prune(object));
-            // Of a configuration only unknown fields are checked; its result is decoded like any body.
+            // In a configuration, only unknown fields are checked. The result of the apply is decoded like any body.
             let malformed = if reading == Reading::Applied { Malformed::Dropped } else { Malformed::Refused };
             unknown.extend(custom.schema.coerce_embedded(object, malformed)?);
             Ok(unknown)
@@ -231,7 +231,8 @@ pub(super) fn may_create(state: &State, target: &Target, user: &User) -> Result<
     if decision.allowed || !state.by_roles { Ok(()) } else { Err(attributes.refuse(user, &decision.reason)) }
 }
 
-/// Returns all errors of the object, including `known` ones, as one; adds warnings for errors that are tolerated.
+/// Returns all errors of the object, including the `known` ones, as a single error. Adds warnings for errors that are
+/// tolerated.
 pub(super) fn validate(
     target: &Target,
     options: &WriteOptions,
@@ -261,8 +262,8 @@ pub(super) fn validate(
     Ok(())
 }
 
-/// Whether the write increments `metadata.generation`: any change outside metadata does, or outside status too if
-/// status is a subresource.
+/// Whether the write increments `metadata.generation`: any change outside metadata does. If status is a subresource, a
+/// change of the status does not.
 pub(super) fn content_differs(resource: &ResourceType, one: &Value, other: &Value) -> bool {
     let counts = |key: &str| key != "metadata" && !(key == "status" && resource.has_status);
     let content = |object: &Value| -> Vec<(String, Value)> {
@@ -282,7 +283,7 @@ pub(super) fn is_same(one: &Value, other: &Value) -> bool {
         }
         object
     };
-    // Most writes change a field outside metadata: these are compared first, without a copy.
+    // Most writes change a field outside metadata, so these fields are compared first, without a copy.
     let body = |object: &Value| object.as_object().map(|map| map.iter().filter(|(key, _)| *key != "metadata").count());
     body(one) == body(other) && timeless(one) == timeless(other)
 }
@@ -322,7 +323,7 @@ pub(super) fn settle(resource: &ResourceType, object: &mut Value) {
     }
 }
 
-/// Warnings other than those about unknown fields: a deprecated version, a finalizer whose name may clash.
+/// Warnings that are not about unknown fields: a deprecated version, a finalizer whose name may clash.
 fn advice(object: &Value) -> Vec<String> {
     let unqualified = object::finalizers(object).into_iter().filter(|name| {
         !name.contains('/') && !["kubernetes", ORPHAN, FOREGROUND, crd::CLEANUP_FINALIZER].contains(name)

@@ -13,7 +13,7 @@ use crate::status_error::ApiError;
 /// The most bytes of one request to etcd.
 const REQUEST_BYTES_MAX: usize = 1_572_864;
 
-/// The bytes of a request beside the object and its keys: the header, the lengths, and the version comparison.
+/// The bytes of a request in addition to the object and its keys: the header, the lengths, and the version comparison.
 const CREATE_OVERHEAD: usize = 41;
 const UPDATE_OVERHEAD: usize = 49;
 

@@ -119,13 +119,13 @@ fn keep_system_metadata(current: &Value, object: &mut Value) {
     }
 }
 
-/// Stores the new state. A terminating object without finalizers is deleted with it.
+/// Stores the new state. A terminating object without finalizers is then deleted.
 fn finish(state: &mut State, target: &Target, options: &WriteOptions, object: Value) -> Result<Arc<Value>, ApiError> {
     let released = object::is_terminating(&object) && !object::is_held(&object);
     if !released || options.dry_run {
         return prepare::commit(state, target, options, object);
     }
-    // Only the writer sees the last state: the watch event of the deletion shows the one before.
+    // Only the writer sees the last state: the watch event of the deletion shows the state before it.
     delete::erase(state, &target.key(object::name(&object)));
     Ok(Arc::new(object))
 }

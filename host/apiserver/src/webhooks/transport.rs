@@ -62,7 +62,7 @@ async fn connect(place: &WebhookPlace, authority: &[u8]) -> Result<TlsStream<Tcp
     let config = client_config(authority).map_err(|error| PostError::Lost(error.to_string()))?;
     let name = ServerName::try_from(place.server_name.clone()).map_err(|error| PostError::Lost(error.to_string()))?;
     let (host, port) = (place.host.as_str(), place.port);
-    // The only name that reaches this is `localhost`, which must not be looked up by DNS.
+    // The only host name that reaches this code is `localhost`, which must not be looked up by DNS.
     let addresses = match host.parse::<IpAddr>() {
         Ok(address) => vec![SocketAddr::from((address, port))],
         Err(_) => vec![(Ipv4Addr::LOCALHOST, port).into(), (Ipv6Addr::LOCALHOST, port).into()],

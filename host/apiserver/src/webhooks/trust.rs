@@ -81,7 +81,7 @@ impl BundleVerifier {
         Ok(BundleVerifier { bundle: certificates, authorities, provider })
     }
 
-    /// `UnknownAuthorityError.Error`: names a certificate of the bundle with the issuer's name as a hint, since it is
+    /// `UnknownAuthorityError.Error`: as a hint, it names a certificate of the bundle that has the issuer's name but is
     /// not the issuer.
     fn unknown_authority(&self, shown: &X509Certificate<'_>) -> Error {
         let mut why = "certificate signed by unknown authority".to_owned();
@@ -197,7 +197,7 @@ fn may_sign(certificate: &CertificateDer<'_>) -> bool {
     let Ok((_, parsed)) = X509Certificate::from_der(certificate) else { return false };
     let is_authority = match parsed.basic_constraints() {
         Ok(Some(constraints)) => constraints.value.ca,
-        // Certificates before version 3 cannot declare it.
+        // Certificates before version 3 cannot declare whether they may sign others.
         Ok(None) => parsed.version().0 < 2,
         Err(_) => false,
     };
@@ -329,7 +329,7 @@ mod tests {
             let outdated = authority("a", years);
             let why = verdict(&outdated.pem(), &leaf(&outdated), &[]).expect_err("outdated");
             assert!(why.starts_with(expired) && why.ends_with(limit), "{why}");
-            // It may accompany a valid one, in either order.
+            // An outdated certificate may accompany a valid one, in either order.
             for bundle in [outdated.pem() + &valid.pem(), valid.pem() + &outdated.pem()] {
                 assert_eq!(verdict(&bundle, &leaf(&valid), &[]), Ok(()));
                 assert!(verdict(&bundle, &leaf(&outdated), &[]).expect_err("outdated").ends_with(limit));

@@ -20,8 +20,7 @@ static ZIG: Tool = Tool {
 pub(super) fn plan(facts: &Facts, traceable: bool) -> BuildPlan {
     let mut needs = paths(facts, &[]);
     needs.push(BuildNeed::Tool(&ZIG));
-    // One MiB of stack, as for Rust plugins. zig's default of 16 MiB would make the memory of each instance larger by
-    // that.
+    // One MiB of stack, as for Rust plugins. With zig's default of 16 MiB, each instance would need much more memory.
     let stack = "-Wl,-z,stack-size=1048576";
     // `-g1` keeps names and lines of functions, but nothing about variables. (zig takes `-Wl,--strip-debug` for `-s`.)
     let strip = if traceable { "-g1" } else { "-s" };

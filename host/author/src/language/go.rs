@@ -30,7 +30,8 @@ pub(super) fn plan(facts: &Facts, traceable: bool) -> BuildPlan {
             "build",
             "-buildmode=c-shared",
             "-trimpath",
-            // Otherwise the component would differ for each state of the repository, for no benefit.
+            // Otherwise Go would write the state of the repository into the component, which would then differ from
+            // commit to commit.
             "-buildvcs=false",
             // `-checklinkname=0` lets the bindings access the runtime, for memory that the host writes to. `-s` also
             // removes the symbol table, which has the names of functions; debug information is left out in any case.

@@ -50,7 +50,8 @@ static TSC: Tool = Tool {
 
 pub(super) fn plan(facts: &Facts, source: &str, is_typed: bool, traceable: bool) -> BuildPlan {
     let kind = facts.kind();
-    // The module of the SDK that exports the whole world. The alias is the name under which it imports the plugin.
+    // This module of the SDK exports all functions of the plugin's world. It imports the plugin's own code by the
+    // alias.
     let entry = format!("{}/src/component/{}.js", facts.sdk(), kind.as_str());
     let alias = format!("--alias:windlass-plugin=./{source}");
     let mut needs = paths(facts, &[source, "package.json"]);

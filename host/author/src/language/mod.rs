@@ -5,7 +5,7 @@
 mod c;
 mod go;
 mod javascript;
-mod python;
+pub(crate) mod python;
 mod rust;
 mod starlark;
 

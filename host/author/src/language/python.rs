@@ -1,11 +1,14 @@
 //! Python. componentize-py combines the interpreter, the SDK and the plugin into a component. All modules in it are
 //! already imported.
+//!
+//! A base is the same without the plugin, which it imports from its script (`sdk/python/windlass/_script.py`).
 
 use super::{PACKAGES, component, paths, wit};
+use crate::WORK;
 use crate::facts::Facts;
 use crate::plan::{BuildNeed, BuildOutput, BuildPlan, BuildStep, Tool, VersionQuery};
 
-static COMPONENTIZE_PY: Tool = Tool {
+pub(crate) static COMPONENTIZE_PY: Tool = Tool {
     name: "componentize-py",
     ways: &[&["componentize-py"]],
     version: VersionQuery::Argument("--version"),
@@ -17,16 +20,49 @@ static COMPONENTIZE_PY: Tool = Tool {
     ],
 };
 
+/// The module that every plugin has.
+pub(crate) const APP: &str = "app.py";
+/// The module of a base, in its folder.
+const BASE_APP: &str = "windlass_base";
+
 pub(super) fn plan(facts: &Facts) -> BuildPlan {
-    let mut needs = paths(facts, &["app.py"]);
+    componentized(facts, facts.kind().world(), ".", "app")
+}
+
+/// The plan of a base. Its folder must have the [`base_files`].
+pub(crate) fn base_plan(facts: &Facts) -> BuildPlan {
+    componentized(facts, facts.kind().scripted_world(), &base_folder(), BASE_APP)
+}
+
+/// The folder with the files of a base, relative to the author's.
+pub(crate) fn base_folder() -> String {
+    format!("{WORK}/base")
+}
+
+/// The files of a base, by name. While it is built, the base imports what the sources in `script` import from
+/// elsewhere, and `modules`.
+pub(crate) fn base_files(script: &str, modules: &[String]) -> [(String, String); 2] {
+    const SCRIPT: &str = "script.json";
+    // A list of names in JSON is one in Python, too.
+    let modules = serde_json::json!(modules);
+    let app = format!(
+        "from pathlib import Path\n\nfrom windlass import _script\n\n\
+         script = Path(__file__).with_name(\"{SCRIPT}\").read_text(encoding=\"utf-8\")\n\
+         globals().update(_script.exports(script, {modules}))\n\
+         del script\n"
+    );
+    [(format!("{BASE_APP}.py"), app), (SCRIPT.to_owned(), script.to_owned())]
+}
+
+fn componentized(facts: &Facts, world: &str, folder: &str, app: &str) -> BuildPlan {
+    let mut needs = paths(facts, &[APP]);
     needs.push(BuildNeed::Tool(&COMPONENTIZE_PY));
     let (wit, sdk, component) = (wit(), facts.sdk(), component());
-    let mut arguments =
-        vec!["-d", &wit, "-w", facts.kind().world(), "componentize", "--stub-wasi", "-p", ".", "-p", &sdk];
+    let mut arguments = vec!["-d", &wit, "-w", world, "componentize", "--stub-wasi", "-p", folder, "-p", &sdk];
     if facts.has_packages {
         arguments.extend(["-p", PACKAGES]);
     }
-    arguments.extend(["app", "-o", &component]);
+    arguments.extend([app, "-o", &component]);
     BuildPlan {
         needs,
         steps: vec![BuildStep::of(&COMPONENTIZE_PY, arguments)],

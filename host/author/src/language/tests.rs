@@ -132,6 +132,26 @@ fn python_packages_are_beside_the_sources() {
 }
 
 #[test]
+fn a_base_in_python_is_built_for_scripts_without_the_plugin() {
+    for (kind, world) in [("reconciler", "scripted-reconciler-plugin"), ("composer", "scripted-composer-plugin")] {
+        let text = format!("name: shop\nlanguage: python\nsdk: ../sdk\nplugin: {kind}\n");
+        let plan = python::base_plan(&Facts { has_packages: true, ..facts(&text) });
+        let command = format!(
+            "componentize-py -d build/.windlass/wit -w {world} componentize --stub-wasi -p build/.windlass/base -p ../sdk -p packages \
+             windlass_base -o build/.windlass/component.wasm"
+        );
+        assert_eq!(commands(&plan), [command]);
+    }
+}
+
+#[test]
+fn the_module_of_a_base_reads_its_script_and_imports_further_modules() {
+    let [(name, app), (file, script)] = python::base_files("{}", &["yaml".into(), "csv".into()]);
+    assert_eq!((&*name, &*file, &*script), ("windlass_base.py", "script.json", "{}"));
+    assert!(app.contains("with_name(\"script.json\")") && app.contains("exports(script, [\"yaml\",\"csv\"])"), "{app}");
+}
+
+#[test]
 fn the_authors_own_command_takes_precedence() {
     for language in ["zig", "go"] {
         let own = format!("name: shop\nlanguage: {language}\nbuild: {{command: \"make x\", output: x.wasm}}\n");

@@ -99,6 +99,19 @@ async fn a_missing_rust_toolchain_is_reported_by_name() {
     assert!(complaint.ends_with(how) && !complaint.contains("rustup.rs"), "{complaint}");
 }
 
+#[test]
+fn another_program_in_a_tools_place_has_another_identity() {
+    let machine = machine(&[("componentize-py", "echo 1"), ("other", "echo 12")]);
+    let places = ToolPaths::of(machine.path(), Some(machine.path().join("bin").as_os_str()));
+    let identity = || places.identity(&language::python::COMPONENTIZE_PY);
+    let first = identity().expect("it is there");
+    assert_eq!(identity(), Some(first.clone()));
+    fs::rename(machine.path().join("bin/other"), machine.path().join("bin/componentize-py")).expect("it is replaced");
+    assert_ne!(identity().expect("it is there"), first);
+    fs::remove_file(machine.path().join("bin/componentize-py")).expect("it was there");
+    assert_eq!(identity(), None);
+}
+
 #[tokio::test]
 async fn zig_may_be_a_python_package() {
     let machine = machine(&[("python3", "[ \"$2 $3\" = 'ziglang version' ] && echo 0.17.0")]);

@@ -28,7 +28,7 @@ const KEPT_BYTES_MAX: usize = 64 << 20;
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RecordedError {
     /// The recordings are of other plugins.
-    #[error("no call of the plugin {plugin} is recorded there, but calls of {}: check one of those", recorded.join(", "))]
+    #[error("the recording has no calls of the plugin {plugin}, only of {}: check one of these", recorded.join(", "))]
     OtherPlugins {
         /// The checked plugin.
         plugin: String,
@@ -81,7 +81,8 @@ pub struct RecordedHistories {
 pub struct RecordedScenario {
     /// Its steps, and the objects that exist beside it.
     pub scenario: Scenario,
-    /// The redacted values, which the scenario has as markers. Such as `Shop prod/web /spec/password`.
+    /// The values that were redacted in the recording, such as `Shop prod/web /spec/password`. The scenario contains
+    /// markers in their place.
     pub redacted: Vec<String>,
 }
 
@@ -107,8 +108,8 @@ impl RecordedHistories {
         self.calls == 0 && self.others.is_empty()
     }
 
-    /// Adds a call. If two hosts recorded in turn, a call may be older than the last one about the same object; it is
-    /// then left out.
+    /// Adds a call. If two hosts recorded alternately, a call may be older than the previous call about the same
+    /// object. Such a call is left out.
     pub fn take(&mut self, call: &RecordedCall) {
         let plugin = &call.component.plugin;
         if *plugin != self.plugin {

@@ -93,8 +93,8 @@ async fn keep_up(process: Process, faults: HostFaults, stop: CancellationToken) 
         if !crashed {
             return;
         }
-        // The remaining actions of the old process are not recorded. The next process starts when nothing of it is
-        // left.
+        // The remaining actions of the old process are not recorded. The next process starts when nothing of the old
+        // process is left.
         process.record.mute(true);
         own_stop.cancel();
         let _ = running.await;

@@ -18,6 +18,7 @@ mod wire;
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -25,6 +26,8 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep};
 use windlass_apiserver::{ApiServer, Clock, Config, Snapshot};
 use windlass_core::life::features::Features;
+use windlass_core::object::ObjectKind;
+use windlass_runtime::configured_kinds;
 use windlass_wasm::Plugin;
 
 pub(crate) use self::run::Run;
@@ -73,11 +76,25 @@ pub enum WorldError {
 pub struct CheckSubject {
     /// The plugin. Each process of a scenario calls it on the thread of the check.
     pub plugin: Arc<Plugin>,
+    /// The directory of its configuration, `NAME.config.yaml`.
+    pub configs: PathBuf,
     /// The features of the host.
     pub features: Features,
 }
 
-/// The world as it is before a scenario begins, and the plugin.
+impl CheckSubject {
+    /// The kinds of the plugin's primaries, including those that its configuration names. The engine logs what is wrong
+    /// with a configuration that it does not take.
+    #[must_use]
+    pub fn primaries(&self) -> Vec<ObjectKind> {
+        let manifest = self.plugin.manifest();
+        let kinds = configured_kinds(&self.configs, manifest).ok().flatten().unwrap_or_default();
+        let controllers = manifest.with_kinds(&kinds).controllers;
+        controllers.iter().map(|controller| controller.primary.object_kind()).collect()
+    }
+}
+
+/// The world before a scenario begins, and the plugin.
 pub(crate) struct World {
     subject: CheckSubject,
     scenario: Scenario,
@@ -218,8 +235,6 @@ impl<'a> Round<'a> {
         normalizer: Normalizer,
     ) -> Round<'a> {
         let World { record, beginning, .. } = world;
-        let controllers = &world.subject.plugin.manifest().controllers;
-        let primaries = controllers.iter().map(|controller| controller.primary.object_kind());
         Round {
             server,
             engine,
@@ -229,7 +244,7 @@ impl<'a> Round<'a> {
             rules,
             normalizer,
             owned: vec![],
-            purposes: Purposes::new(primaries),
+            purposes: Purposes::new(world.subject.primaries().into_iter()),
             left: vec![],
             rests: vec![],
             noisy: None,

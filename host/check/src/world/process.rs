@@ -18,9 +18,10 @@ use crate::trace::{Happening, Record};
 /// The server's URL in messages.
 const SERVER: &str = "http://localhost";
 
-/// The timing of a lease. It is six times the usual durations, so that all calls of an unreachable process have ended
-/// when its lease expires: a disconnected call waits 20 s for its write, and a composer's call 30 s more for its
-/// status. Renewals are a tenth as frequent, because they cost more than anything else in a run.
+/// The durations of a lease in a check. They are six times the defaults (for renewals, ten times), so that all calls of
+/// an unreachable process have ended when its lease expires: a disconnected call waits 20 s for its write, and a
+/// composer's call then waits 30 s more for its status. Leases are renewed a tenth as often as by default, because
+/// renewals cost more than anything else in a run.
 fn timing() -> Timing {
     let [duration, renew_deadline, retry_period] = [90, 60, 20].map(Duration::from_secs);
     Timing::new(duration, renew_deadline, retry_period).expect("they fit together")
@@ -56,7 +57,8 @@ impl Process {
         let connection = Connection::in_process(wire, &SERVER.parse().expect("a URL"));
         let usual = Settings::in_process();
         let leases = LeaseSettings { mode, timing: timing(), warm_standby: true, ..usual.leases };
-        let settings = Settings { features: self.subject.features, leases, ..usual };
+        let config_dir = Some(self.subject.configs);
+        let settings = Settings { features: self.subject.features, config_dir, leases, ..usual };
         if let Err(error) = run_loaded(connection, settings, &[newest], stop).await {
             self.record.note(Happening::Warning(error.to_string()));
         }

@@ -1,4 +1,4 @@
-//! Finds for which object of the user the plugin has created each object without an owner.
+//! For each object that the plugin has created without an owner, finds the user's object that it was created for.
 
 use std::collections::BTreeMap;
 

@@ -11,7 +11,7 @@ pub(crate) struct Run {
     /// The run's number among all runs of the world, from 1.
     pub(crate) number: usize,
     pub(crate) entries: Vec<Entry>,
-    /// Whether each of its faults occurred.
+    /// For each fault of the run, whether it occurred.
     pub(crate) struck: Vec<bool>,
     /// The objects that existed from the beginning.
     pub(crate) given: Vec<ObjectName>,

@@ -220,7 +220,8 @@ impl Wire {
         None
     }
 
-    /// Wraps the stream of a watch so that it ends with its process. If two processes share a lease, it may be delayed.
+    /// Wraps the stream of a watch so that the stream ends with its process. If two processes share a lease, the stream
+    /// may be delayed.
     fn watched<B>(&self, resource: String, entry: Option<usize>, body: B) -> AnswerBody
     where
         B: HttpBody<Data = Bytes> + Send + Unpin + 'static,

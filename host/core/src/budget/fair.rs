@@ -88,8 +88,8 @@ impl fmt::Debug for Fair {
     }
 }
 
-/// One plugin's share of the permits, for all its controllers. Clones are the same share. It ends with the last
-/// clone.
+/// One plugin's share of the permits, for all its controllers. Clones are the same share. The share ends when its last
+/// clone is dropped.
 #[derive(Clone, Debug)]
 pub struct CpuShare {
     account: Arc<ShareAccount>,
@@ -189,8 +189,8 @@ impl Drop for Acquiring<'_> {
         let ShareAccount { fair, id } = &*self.share.account;
         let cancelled = fair.lock().cancel(*id, self.ticket);
         drop(cancelled);
-        // A CPU permit that is sent after this line returns to its sender. A permit that has arrived already is
-        // dropped, and so returned, here.
+        // From here on, a CPU permit that is sent returns to its sender. A permit that arrived earlier is dropped here,
+        // which returns it too.
         self.granted.close();
         drop(self.granted.try_recv());
     }

@@ -1,9 +1,8 @@
-//! Amounts that all plugins share and of which no plugin may have everything: guest memory, and threads for long
-//! work.
+//! Amounts that all plugins share and of which no plugin may have everything: guest memory, and threads for long work.
 //!
-//! `stock` decides who may take how much and who is next. This module hands out portions and makes others wait. What
-//! is taken cannot be taken back, so no plugin gets all that is free, even while no other plugin wants any. CPU
-//! permits and call slots, which are charged by use, are in [`fair`](crate::budget::fair).
+//! `stock` decides who may take how much and who is next. This module hands out portions, and makes requests wait that
+//! cannot be met yet. What is taken cannot be taken back, so no plugin gets all that is free, even while no other
+//! plugin wants any. CPU permits and call slots, which are charged by use, are in [`fair`](crate::budget::fair).
 
 mod stock;
 
@@ -171,8 +170,8 @@ impl Drop for Taking {
         let BudgetAccount { budget, id, .. } = &*self.share.0;
         let cancelled = budget.lock().cancel(*id, self.ticket);
         drop(cancelled);
-        // A portion that is sent after this line returns to its sender. A portion that has arrived already is dropped,
-        // and so returned, here.
+        // From here on, a portion that is sent returns to its sender. A portion that arrived earlier is dropped here,
+        // which returns it too.
         self.granted.close();
         drop(self.granted.try_recv());
         // A waiter behind this one may be next.

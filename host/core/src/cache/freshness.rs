@@ -1,8 +1,8 @@
 //! Proves that a cache has everything that was committed before the proof began (ADR 11). Decides what to try and in
 //! which order. The edge sends the requests; nothing here waits.
 //!
-//! Two things end a proof at any time: the cache reaches the version that the server was at, or it takes over a
-//! complete list that began later.
+//! Two things end a proof at any time: the cache reaches the version that the server had, or it takes over a complete
+//! list that began after the proof did.
 
 /// The end of a proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,13 +16,13 @@ pub enum Proof {
 /// How a cache was proven fresh.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Evidence {
-    /// Its own watch has reached the version that the server was at.
+    /// The cache's own watch has reached the version that the server had.
     Reached,
     /// A second watch from the cache's version shows nothing that the cache has not applied.
     Probed,
     /// The cache equals a list.
     Compared,
-    /// It has taken over a complete list that began later.
+    /// The cache has taken over a complete list that began after the proof did.
     Listed,
 }
 
@@ -59,7 +59,7 @@ pub enum Finding {
     Behind,
     /// The server no longer has the history since the cache's version.
     Forgotten,
-    /// The server is at an older state than the cache, or on another history.
+    /// The server's state is older than the cache's, or belongs to another history.
     WentBack,
     /// The server did not answer, or its answer could not be used.
     Failed,
@@ -68,9 +68,9 @@ pub enum Finding {
 /// The number of silent probes after which a long list is compared. Silence may only mean a burst of changes that the
 /// selector hides.
 const SILENT_PROBES_MAX: u32 = 3;
-/// Number of objects up to which a list costs host and server next to nothing.
+/// Up to this number of objects, a list costs the host and the server next to nothing.
 const UNNOTICED_LIST_OBJECTS_MAX: usize = 500;
-/// How often the cache may lack an object before it must list again.
+/// After this many findings of [`Finding::Behind`], the cache must list again.
 const LACKS_BEFORE_RELIST: u32 = 2;
 
 #[derive(Debug)]

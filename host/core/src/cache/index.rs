@@ -15,7 +15,7 @@ use crate::object::selector::Selector;
 const ANNOTATIONS: &str = "/metadata/annotations";
 
 impl IndexSource {
-    /// The JSON pointers that it reads in an object's text.
+    /// The JSON pointers that this source reads in an object's text.
     #[must_use]
     pub fn pointers(&self) -> Vec<String> {
         match self {
@@ -58,7 +58,8 @@ fn annotation<'v>(body: &'v Value, key: &str) -> Option<&'v str> {
     body.pointer(ANNOTATIONS)?.get(key)?.as_str()
 }
 
-/// The parts of `text` without the space around them. Empty parts are left out, as after a last comma.
+/// The parts of `text` without the space around them. Empty parts are left out, such as the part after a trailing
+/// comma.
 fn parts(text: &str, split: Option<char>) -> BTreeSet<Arc<str>> {
     let Some(split) = split else { return [text.into()].into() };
     text.split(split).map(str::trim).filter(|part| !part.is_empty()).map(Arc::from).collect()

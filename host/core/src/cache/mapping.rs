@@ -152,8 +152,8 @@ impl Mapping {
     }
 }
 
-/// Whether an owner is of the primary's kind. Compares without the version: an owner reference keeps its UID while its
-/// CRD moves to another version.
+/// Whether an owner is of the primary's kind. Ignores the version: an owner reference still names the same object after
+/// the CRD has moved to another version.
 fn is_primary(owner: &OwnerReference, primary: &PrimaryKind) -> bool {
     owner.kind.group() == primary.kind.group() && owner.kind.kind == primary.kind.kind
 }

@@ -75,10 +75,10 @@ impl States {
 /// A kind in any version.
 type GroupKind = (Box<str>, Arc<str>);
 
-/// Knowledge of the call about one object that is better than the cache.
+/// A call's knowledge about one object, which is newer than the cached state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Known {
-    /// The state after the last write with an answer. `None` if no write had one.
+    /// The state after the last write that was answered. `None` if no write was answered.
     pub left: Option<WrittenState>,
     /// Whether a later write may have changed the object, or has changed it without returning the new state. A write
     /// can then no longer be proven to change nothing.
@@ -95,7 +95,7 @@ pub struct Known {
 pub enum WrittenState {
     /// This state, in this version of the kind.
     State(ObjectKind, Object),
-    /// A state of this version that was too large to be kept.
+    /// A state with this `resourceVersion`, which was too large to be kept.
     Unkept(Version),
     /// No object. The UID of the deleted object, if the server returned it.
     Nothing(Option<Uid>),

@@ -147,7 +147,8 @@ fn body(object: &Object) -> Option<Value> {
     serde_json::from_str(&object.glance()).ok()
 }
 
-/// The JSON of an object, without the fields that the beginning of a deletion changes, which may add a finalizer.
+/// The JSON of an object, without the fields that change when a deletion begins. The beginning of a deletion may also
+/// add a finalizer.
 fn unmarked(object: &Object) -> Option<Value> {
     let mut body = body(object)?;
     if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) {

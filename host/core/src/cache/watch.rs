@@ -25,7 +25,7 @@ pub struct WatchSpec {
     pub label_selector: Option<ParsedSelector<Selector>>,
     /// Evaluated by the server.
     pub field_selector: Option<ParsedSelector<FieldSelector>>,
-    /// Evaluated by the host. Objects that it does not admit are not kept, and count as gone.
+    /// Evaluated by the host. The cache does not keep objects that the clause does not admit, and treats them as gone.
     pub where_clause: Option<WhereClause>,
     /// The part of each object to keep.
     pub projection: Projection,
@@ -125,7 +125,8 @@ pub enum IndexSource {
     },
     /// References to other objects, each as `namespace/name`, or as `name` if it has no namespace.
     Reference(ReferencePath),
-    /// Label selectors, such as `app=web,tier=front`. The index finds the object by the labels that they select.
+    /// Label selectors, such as `app=web,tier=front`. The index finds the object by the labels that these selectors
+    /// select.
     Selector {
         /// A JSON pointer to the selectors (see [`pointer`](crate::object::pointer)).
         pointer: Arc<str>,
@@ -163,13 +164,13 @@ impl WatchSpec {
         }
     }
 
-    /// Whether it selects only some of the objects. If so, an object that is not in the cache may still exist.
+    /// Whether the watch selects only some of the objects. If so, an object that is not in the cache may still exist.
     #[must_use]
     pub fn is_filtered(&self) -> bool {
         self.label_selector.is_some() || self.field_selector.is_some() || self.where_clause.is_some()
     }
 
-    /// The name of the only object that it can select. `None` if it can select others.
+    /// The name of the only object that the watch can select. `None` if it can select more than one.
     #[must_use]
     pub fn only_name(&self) -> Option<Cow<'_, str>> {
         let name = self.field_selector.as_ref()?.text().strip_prefix("metadata.name=")?;

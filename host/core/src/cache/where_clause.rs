@@ -1,8 +1,8 @@
 //! The `where` of a watch: conditions on annotations and fields, which the host evaluates on each object that the watch
 //! delivers. The server cannot evaluate them, as it does selectors.
 //!
-//! They read the object as the server sends it, before a projection. A missing value and null are the same, as in
-//! Kubernetes' API.
+//! The conditions read the object as the server sends it, before a projection. A missing value and null are the same,
+//! as in Kubernetes' API.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -43,7 +43,7 @@ pub enum WhereCondition {
 pub struct WhereTest {
     /// The annotation or field.
     pub subject: WhereSubject,
-    /// The value that it must have.
+    /// The value that the annotation or field must have.
     pub wanted: WantedValue,
 }
 
@@ -97,14 +97,14 @@ impl WhereClause {
         Self { conditions: Arc::clone(&self.conditions), kept_finalizer: None }
     }
 
-    /// The JSON pointers that it reads.
+    /// The JSON pointers that the clause reads.
     #[must_use]
     pub fn pointers(&self) -> Vec<String> {
         let kept = self.kept_finalizer.iter().flat_map(|_| [FINALIZERS.to_owned(), DELETION.to_owned()]);
         self.conditions.iter().flat_map(WhereCondition::tests).map(|test| test.subject.pointer()).chain(kept).collect()
     }
 
-    /// Whether the metadata of an object are enough to decide.
+    /// Whether an object's metadata is enough to decide.
     #[must_use]
     pub fn reads_metadata_only(&self) -> bool {
         self.pointers().iter().all(|pointer| is_of_metadata(pointer))
@@ -130,7 +130,7 @@ impl WhereClause {
 }
 
 impl WhereCondition {
-    /// Its tests: one, or the alternatives.
+    /// The tests of the condition: a single test, or the alternatives.
     #[must_use]
     pub fn tests(&self) -> &[WhereTest] {
         match self {

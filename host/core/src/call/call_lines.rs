@@ -18,7 +18,7 @@ pub struct CallLines(Arc<Mutex<VecDeque<CallLine>>>);
 pub struct CallLine {
     /// Its level, such as `INFO`.
     pub level: &'static str,
-    /// Its message and its fields as `NAME=VALUE`, in at most 256 bytes.
+    /// The line's message and fields as `NAME=VALUE`, in at most 256 bytes.
     pub text: Box<str>,
 }
 

@@ -37,9 +37,9 @@ pub struct Composition {
     pub events: Vec<Event>,
     /// When to compose again. `None` means only after a change.
     pub requeue: Option<Requeue>,
-    /// An answer without any children is intended.
+    /// Whether an answer without any children is intended.
     pub allow_empty: bool,
-    /// Whether the parent, which is being deleted, may now go.
+    /// Whether the parent, which is being deleted, may now be removed.
     pub finalized: bool,
 }
 
@@ -51,7 +51,7 @@ pub enum UpdateStrategy {
     InPlace,
     /// Delete the child and, once it is gone, create it again. Changes to metadata only are applied in place.
     Recreate,
-    /// Never. The child is created again after a person or another controller has deleted it.
+    /// Never change the child. It is created again after a person or another controller has deleted it.
     OnDelete,
 }
 

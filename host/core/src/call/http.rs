@@ -50,7 +50,7 @@ pub struct HttpResponse {
 }
 
 impl HttpResponse {
-    /// The length of its headers and its body in bytes.
+    /// The length of the response's headers and body in bytes.
     #[must_use]
     pub fn size(&self) -> usize {
         self.headers.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>() + self.body.size()

@@ -24,7 +24,7 @@ use crate::write::{Operation, WriteOptions};
 
 pub use self::dry::{DryState, carried_out};
 
-/// Delays that differ by at most one part in this many count as equal, because plugins may add jitter.
+/// Two delays count as equal if they differ by at most one part in `DELAY_TOLERANCE`, because plugins may add jitter.
 const DELAY_TOLERANCE: u32 = 10;
 /// The longest text about the end of a call, in bytes.
 const CALL_END_TEXT_BYTES_MAX: usize = 200;
@@ -68,8 +68,8 @@ pub fn object_of(operation: &Operation, primary: &ObjectRef) -> Option<ObjectRef
         Operation::Patch { target, .. } | Operation::Delete { target, .. } => target.clone(),
     };
     if object.key.namespace.is_none() {
-        // As the writer does, except that kinds without namespaces are not known here. Both versions are misread
-        // alike.
+        // The writer does the same, but it also knows the kinds without namespaces, which are not known here. A mistake
+        // here affects both versions alike.
         object.key.namespace.clone_from(&primary.key.namespace);
     }
     Some(ObjectRef { uid: None, ..object })
@@ -97,7 +97,7 @@ struct IntendedEnds<'a> {
 /// The state of one object after the writes of one call.
 #[derive(Clone, Debug, PartialEq)]
 struct IntendedEnd {
-    /// Whether it existed when the call began.
+    /// Whether the object existed when the call began.
     was_there: bool,
     state: DryState,
     is_deleted: bool,
@@ -152,8 +152,8 @@ impl<'a> IntendedEnds<'a> {
     fn take(&mut self, operation: &Operation, before: &dyn Fn(&ObjectRef) -> DryState) {
         let Some(mut object) = object_of(operation, self.primary) else { return };
         if object.key.name.ends_with('*') {
-            // Each generated name is a different object. The first of one version is compared with the first of the
-            // other.
+            // Each generated name is a different object. The first object of one version is compared with the first of
+            // the other version.
             let alike =
                 self.ends.keys().filter(|(kind, key)| *kind == object.kind && is_like(key, &object.key)).count();
             object.key.name = format!("{}{}", object.key.name, alike + 1).into();
@@ -201,7 +201,7 @@ impl IntendedEnd {
         }
     }
 
-    /// Whether it contains a secret of the plugin's configuration.
+    /// Whether the object's end state contains a secret of the plugin's configuration.
     fn holds_secret_of(&self, config: &Confidential) -> bool {
         let state = if let DryState::Is(state) = &self.state { Some(state) } else { None };
         let mut all = state.into_iter().chain(self.applied.values());
@@ -229,7 +229,7 @@ impl IntendedEnd {
         }
         let is_applied_alone = both > 0 && both == self.applied.len() && both == next.applied.len();
         match (&self.state, &next.state) {
-            // Bodies that both versions apply were compared above, more exactly.
+            // Bodies that both versions apply were already compared above, and more exactly.
             _ if is_applied_alone && parts.iter().any(|it| !it.is_empty()) => {}
             (DryState::Is(one), DryState::Is(other)) => {
                 parts.push(between(one, other, disclosure));

@@ -37,13 +37,13 @@ pub use surroundings::Surroundings;
 pub struct CallContext {
     /// The caller and its rights.
     pub principal: Arc<Principal>,
-    /// The controller's name in the manifest.
+    /// The controller's name, as logs and status have it.
     pub controller: Arc<str>,
     /// The kind of the primary.
     pub primary_kind: ObjectKind,
     /// The key that is reconciled.
     pub primary_key: ObjectKey,
-    /// The primary as cached when the call began. `None` if it is gone.
+    /// The primary as cached when the call began. `None` if the primary is gone.
     pub primary: Option<Object>,
     /// Why the key is reconciled now, as far as the host knows.
     pub triggers: Triggers,
@@ -51,8 +51,8 @@ pub struct CallContext {
     pub trace_id: Arc<str>,
     /// The call's place in that trace, if its spans are collected.
     pub trace: CallTrace,
-    /// Keeps the key from being processed again. A write under way holds the context until it has settled, even if
-    /// the call that sent it was cancelled (ADR 5).
+    /// Keeps the key from being processed again. A write under way holds the context until the write has settled, even
+    /// if the call that sent the write was cancelled (ADR 5).
     pub hold: Hold,
     /// The states after this call's own writes, which its cache reads show.
     pub overlay: Overlay,
@@ -222,11 +222,11 @@ impl Event {
 
 /// Kubernetes Events, asynchronous: they never fail or delay a call.
 pub trait Events: Send + Sync {
-    /// Queues `event`. It may be merged with others or dropped.
+    /// Queues `event`. The host may merge it with other Events, or drop it.
     fn emit(&self, call: &CallContext, event: Event);
 
-    /// As [`Events::emit`], for the host's own Events about the plugin's work. They have their own rate limit, so
-    /// that a plugin that emits much does not suppress them.
+    /// As [`Events::emit`], for the host's own Events about the plugin's work. These Events have their own rate limit,
+    /// so that a plugin that emits much does not suppress them.
     fn emit_for_host(&self, call: &CallContext, event: Event) {
         self.emit(call, event);
     }

@@ -12,15 +12,15 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The most spans of one call, not counting its root and its waits: one plugin must not crowd out the spans of
-/// others.
+/// The most spans of one call, not counting its root and its waits: one plugin must not crowd out the spans of other
+/// plugins.
 pub const SPANS_PER_CALL_MAX: u32 = 1_000;
 /// The error of a span whose work was dropped before its end.
 const CUT_OFF: &str = "cut off: its caller stopped waiting, for example because the call was stopped";
 
 /// Receives ended spans, and supplies what a span needs from outside.
 pub trait SpanSink: Debug + Send + Sync {
-    /// The present, in nanoseconds since 1970. It never goes back.
+    /// The present time, in nanoseconds since 1970. It never decreases.
     fn now(&self) -> u64;
 
     fn new_id(&self) -> u64;
@@ -35,7 +35,7 @@ pub trait SpanSink: Debug + Send + Sync {
     fn left_out(&self);
 }
 
-/// Which side of an exchange a span is.
+/// Which side of a request a span shows, if it shows a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpanKind {
     /// Work within the host.
@@ -97,16 +97,16 @@ pub struct EndedSpan {
     pub id: u64,
     /// The parent span. `None` for the root.
     pub parent: Option<u64>,
-    /// Its name, from a small set.
+    /// The span's name, from a small set of names.
     pub name: Cow<'static, str>,
-    /// Which side of an exchange it is.
+    /// Which side of a request the span shows, if it shows a request.
     pub kind: SpanKind,
-    /// When it began, in nanoseconds since 1970.
+    /// When the span began, in nanoseconds since 1970.
     pub start: u64,
-    /// When it ended, in nanoseconds since 1970.
+    /// When the span ended, in nanoseconds since 1970.
     pub end: u64,
     pub attributes: Vec<(&'static str, SpanValue)>,
-    /// Why it failed. `None` if it succeeded.
+    /// Why the span's work failed. `None` if it succeeded.
     pub error: Option<String>,
 }
 
@@ -155,7 +155,7 @@ impl CallTrace {
         OpenSpan::begun(place, None, SpanKind::Internal, name, start)
     }
 
-    /// The same call without spans: what follows is not collected.
+    /// The same call without spans: spans that begin from now on are not collected.
     #[must_use]
     pub fn silenced(&self) -> Self {
         match self.0 {
@@ -246,9 +246,9 @@ impl CallTrace {
         }
     }
 
-    /// The `traceparent` header (W3C Trace Context) of a request that is the span `span` of the trace `trace_id`. It
-    /// is flagged as sampled unless the host collects traces and has not sampled this one. `None` if `trace_id` is
-    /// not valid.
+    /// The `traceparent` header (W3C Trace Context) for a request whose span is `span`, in the trace `trace_id`. The
+    /// header is flagged as sampled unless the host collects traces and has not sampled this trace. `None` if
+    /// `trace_id` is not valid.
     #[must_use]
     pub fn traceparent(&self, trace_id: &str, span: u64) -> Option<String> {
         let is_valid = trace_id.len() == 32
@@ -265,9 +265,9 @@ impl CallTrace {
 pub struct OpenSpan {
     /// The trace as its children see it.
     trace: CallTrace,
-    /// `None` if it is not collected.
+    /// `None` if the span is not collected.
     span: Option<Box<EndedSpan>>,
-    /// Whether its end has not been reported yet.
+    /// Whether the end of the span's work has not been reported yet.
     is_cut_off: bool,
 }
 
@@ -305,26 +305,26 @@ impl OpenSpan {
         &self.trace
     }
 
-    /// Adds attributes, if it is collected.
+    /// Adds attributes, if the span is collected.
     pub fn describe(&mut self, describe: impl FnOnce(&mut EndedSpan)) {
         if let Some(span) = &mut self.span {
             describe(span);
         }
     }
 
-    /// Ends the work. `describe` adds attributes if the span is collected. A span that is dropped without this was
-    /// cut off.
+    /// Ends the work of the span. `describe` adds attributes if the span is collected. A span that is dropped before
+    /// this call was cut off.
     pub fn ends(&mut self, describe: impl FnOnce(&mut EndedSpan)) {
         self.is_cut_off = false;
         self.describe(describe);
     }
 
-    /// Marks it as failed with `message`.
+    /// Marks the span as failed with `message`.
     pub fn fail(&mut self, message: impl FnOnce() -> String) {
         self.describe(|span| span.error = Some(message()));
     }
 
-    /// The `traceparent` header of a request that is this span. `None` if it is not collected.
+    /// The `traceparent` header of the request that this span stands for. `None` if the span is not collected.
     #[must_use]
     pub fn traceparent(&self) -> Option<String> {
         let span = self.span.as_ref()?;

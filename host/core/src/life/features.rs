@@ -3,8 +3,8 @@
 //!
 //! After `k8s.io/component-base/featuregate`: the names, the stages, the text of the flag, and the meaning of
 //! `AllAlpha` and `AllBeta`. Not for permanent settings: a gate is removed when its feature has proven itself or has
-//! failed. The command line parses its flag into [`Features`]. Code that implements a feature does not see it; the
-//! manager passes plain parameters.
+//! failed. The command line parses its flag into [`Features`]. Code that implements a feature does not see its gate;
+//! the manager passes plain parameters to the code.
 
 mod table;
 
@@ -35,9 +35,9 @@ impl Feature {
 /// The maturity of a feature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FeatureStage {
-    /// It may have bugs and may be removed without notice.
+    /// The feature may have bugs and may be removed without notice.
     Alpha,
-    /// It is well tested, and details may change.
+    /// The feature is well tested, and details may change.
     Beta,
     /// It is generally available: finished.
     Ga,
@@ -69,13 +69,13 @@ impl FeatureStage {
 /// One line of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FeatureGate {
-    /// Its name on the command line.
+    /// The gate's name on the command line.
     pub name: &'static str,
-    /// Its history: an entry for each version that changed it, the oldest first.
+    /// The gate's history: an entry for each version that changed the gate, the oldest first.
     pub history: &'static [FeatureSpec],
-    /// Names of gates that must be on for this one to work.
+    /// Names of the gates that must be on for this gate to work.
     pub needs: &'static [&'static str],
-    /// Its effect, and what an operator who sets it should know.
+    /// The gate's effect, and what an operator who sets the gate should know.
     pub description: &'static str,
 }
 
@@ -86,14 +86,14 @@ pub struct FeatureSpec {
     pub since: (u16, u16),
     /// The maturity of the feature.
     pub stage: FeatureStage,
-    /// Whether it is enabled by default.
+    /// Whether the gate is enabled by default.
     pub default: bool,
-    /// Why it is locked to its default. `None` if it can be set.
+    /// Why the gate is locked to its default. `None` if it can be set.
     pub locked: Option<&'static str>,
 }
 
 impl FeatureGate {
-    /// Its present state: the last entry of its history.
+    /// The gate's present state: the last entry of its history.
     ///
     /// # Panics
     ///
@@ -107,7 +107,8 @@ impl FeatureGate {
 /// Gates that stand for all gates of a stage that are not set by name.
 const SPECIAL: [(&str, FeatureStage); 2] = [("AllAlpha", FeatureStage::Alpha), ("AllBeta", FeatureStage::Beta)];
 
-/// The parsed value of one `--feature-gates`, such as `A=true,B=false`. All gates in it exist and may be set so.
+/// The parsed value of one `--feature-gates`, such as `A=true,B=false`. All gates that it names exist and may have
+/// these values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wishes(Vec<(String, bool)>);
 
@@ -143,7 +144,7 @@ pub enum FeatureError {
         /// Why it is locked.
         why: &'static str,
     },
-    /// The gate needs another one that is off.
+    /// The gate needs another gate, which is off.
     #[error("{name} cannot be true without {needed}: set {needed}=true as well")]
     Needs {
         name: &'static str,
@@ -201,7 +202,7 @@ pub struct FeatureState {
     pub gate: &'static FeatureGate,
     /// Whether its feature is enabled.
     pub enabled: bool,
-    /// Whether the flag sets it by name.
+    /// Whether the flag sets the gate by name.
     pub set: bool,
 }
 
@@ -263,8 +264,8 @@ impl Default for Features {
     }
 }
 
-/// Applies `wishes` to the gates of `table`. A wish that names a gate wins over one that names its stage, in either
-/// order. A gate is off if a gate that it needs is off; it is then an error to have enabled it by name.
+/// Applies `wishes` to the gates of `table`. A wish that names a gate wins over a wish that names the gate's stage,
+/// whichever comes first. A gate is off if a gate that it needs is off; enabling it by name is then an error.
 fn decide(wishes: &[(String, bool)], table: &'static [FeatureGate]) -> Result<Features, FeatureError> {
     let wish = |name: &str| wishes.iter().rev().find(|(wished, _)| wished == name).map(|(_, wish)| *wish);
     let states = table.iter().map(|gate| {

@@ -1,4 +1,4 @@
-//! Whether calls of a plugin share an instance. Policies choose it and the sandbox implements it.
+//! Whether calls of a plugin share an instance. Policies choose this, and the sandbox implements it.
 
 use serde::Deserialize;
 

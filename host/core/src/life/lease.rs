@@ -26,11 +26,11 @@ pub type LeaseVersion = Arc<str>;
 pub struct LeaseRecord {
     /// The holder. Empty if the lease was released.
     pub holder: Arc<str>,
-    /// For how long after its last change no other replica may take it.
+    /// For this long after the record's last change, no other replica may take the lease.
     pub duration: Duration,
     /// How many times the holder has changed.
     pub transitions: u32,
-    /// When the holder acquired it, as the holder wrote it. `None` means now.
+    /// When the holder acquired the lease, as the holder wrote it. `None` means now.
     pub acquired: Option<Arc<str>>,
 }
 
@@ -40,7 +40,7 @@ pub type FoundLease = Option<(LeaseVersion, LeaseRecord)>;
 /// A candidate's wish about the lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeaseWish {
-    /// Acquire it once it has been free for `after`, and keep it.
+    /// Acquire the lease once it has been free for `after`, and keep it.
     Hold { after: Duration },
     /// Release it.
     Yield,
@@ -94,13 +94,13 @@ pub enum ElectionAnswer {
 /// Why a lease is no longer held.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LeaseLoss {
-    /// It could not be renewed in time.
+    /// The lease could not be renewed in time.
     NotRenewed,
     /// Another replica is the holder.
     Taken(Arc<str>),
     /// It was released.
     Released,
-    /// Work that was started does not end: [`Election::give_up`].
+    /// The candidate gave up the lease, because work that it started does not end: see [`Election::give_up`].
     GivenUp,
 }
 
@@ -121,7 +121,7 @@ impl LeaseTerm {
 
     /// How long a request that starts now may take. `None` if none may start any more.
     ///
-    /// The limit is half-way between the last moment at which a request may start and the first at which another
+    /// The limit is half-way between the last moment at which a request may start and the first moment at which another
     /// replica may hold the lease. So the last request has some time, and clocks may run unequally.
     #[must_use]
     pub fn may_start(&self, now: Moment) -> Option<Duration> {
@@ -245,7 +245,8 @@ impl Election {
         }
     }
 
-    /// Returns the step to take now. After a look or a write, [`Election::answered`] comes first.
+    /// Returns the step to take now. If that step is a read or a write, report its result to [`Election::answered`]
+    /// before the next call.
     pub fn next(&mut self, now: Moment, wish: LeaseWish) -> ElectionStep {
         self.expire(now);
         if now < self.next_try && !self.may_let_go(now, wish) {

@@ -20,7 +20,7 @@ pub enum PluginPhase {
     Paused,
     /// The plugin's controllers have been started. What each of them does is in its [`ControllerState`].
     Started,
-    /// The plugin's caches are too large. The host tries it again from time to time.
+    /// The plugin's caches are too large. The host tries the plugin again from time to time.
     Suspended,
 }
 
@@ -29,16 +29,17 @@ pub enum PluginPhase {
 pub enum ControllerState {
     /// Another replica runs it.
     StandingBy,
-    /// No replica runs it: the holder of its lease cannot.
+    /// No replica runs the plugin, because the holder of its lease cannot.
     Unserved,
-    /// It looks up what it needs.
+    /// The controller looks up what it needs.
     Starting,
-    /// It waits for something that does not exist yet: a kind, a policy, a configuration, or the API server.
+    /// The controller waits for something that does not exist yet: a kind, a policy, a configuration, or the API
+    /// server.
     Waiting,
-    /// Its caches receive their first lists.
+    /// The controller's caches receive their first lists.
     Syncing,
     Running,
-    /// It will not run again under this host's settings.
+    /// The controller will not run again under this host's settings.
     Stopped,
 }
 
@@ -85,22 +86,23 @@ impl LeaseStatus {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ControllerFacts {
     pub state: ControllerState,
-    /// Whether the API server refuses one of its lists or watches. Matters while the controller fills its caches.
+    /// Whether the API server refuses one of the controller's lists or watches. Matters while the controller fills its
+    /// caches.
     pub is_refused: bool,
-    /// Why it cannot make calls now.
+    /// Why the controller cannot make calls now.
     pub block: Option<CallBlock>,
-    /// Whether its circuit breaker is open, or allows one trial call.
+    /// Whether the controller's circuit breaker is open, or allows one trial call.
     pub is_circuit_open: bool,
 }
 
 /// The facts about one plugin from which its state follows.
 #[derive(Clone, Copy, Debug)]
 pub struct PluginFacts<'a> {
-    /// The host's progress with its file.
+    /// The host's progress with the plugin's file.
     pub phase: PluginPhase,
     /// Whether the plugin is unserved: no replica runs it.
     pub is_unserved: bool,
-    /// Whether this replica may run it.
+    /// Whether this replica may run the plugin.
     pub lease: LeaseStatus,
     pub controllers: &'a [ControllerFacts],
 }
@@ -108,17 +110,17 @@ pub struct PluginFacts<'a> {
 /// The state of a plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PluginState {
-    /// Its file is being read and compiled.
+    /// The plugin's file is being read and compiled.
     Loading,
     /// Its file cannot be run.
     NotLoaded,
-    /// Its calls and tasks are ending.
+    /// The plugin's calls and tasks are ending.
     Ending,
     /// It has no policy.
     WaitingForPolicy,
     /// Its policy pauses it.
     Paused,
-    /// Its caches are too large. The host tries it again from time to time.
+    /// The plugin's caches are too large. The host tries the plugin again from time to time.
     Suspended,
     /// No replica runs it.
     Unserved,

@@ -1,7 +1,7 @@
 //! Decides whether a new generation of a plugin may stay (ADR 13), by comparing the results of its first calls with
-//! those of the generation before.
+//! those of the previous generation.
 //!
-//! Nothing here knows the time or a plugin. The host counts, and asks after each call.
+//! Nothing here knows the time or a plugin. The host counts the calls, and asks for a verdict after each call.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,9 +14,9 @@ use crate::queue::outcome::{CallResult, Decision, Retry};
 pub const PROBATION_TIME_MAX: Duration = Duration::from_mins(1);
 /// The most calls of a probation.
 pub const PROBATION_CALLS_MAX: u64 = 50;
-/// A generation with fewer failures on probation is not rejected: a single object may be at fault.
+/// A generation that has fewer failures than this on probation is not rejected: a single object may be at fault.
 pub const PROBATION_FAILURES_MIN: u64 = 5;
-/// A generation must fail at least this many times as often as the one before to be rejected.
+/// A generation is rejected only if it fails at least this many times as often as the previous generation.
 pub const FAILURE_RATIO_MIN: u64 = 3;
 
 /// How many recent calls of a generation count.
@@ -70,12 +70,12 @@ impl Recent {
 /// A failure of a call through the plugin's own fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OwnFailure {
-    /// It trapped or exceeded a limit.
+    /// The call trapped or exceeded a limit.
     Trap,
-    /// It returned an error that counts.
+    /// The call returned an error that counts as the plugin's fault.
     Report,
-    /// It returned an error about an object, and the previous generation's last call about that object had failed as
-    /// well.
+    /// The call returned an error about an object, and the previous generation's last call about that object had failed
+    /// too.
     OldReport,
 }
 
@@ -95,7 +95,8 @@ pub struct FirstCalls {
 impl FirstCalls {
     /// Records a call about `subject`. `others_at_work` says that calls about other subjects still run.
     ///
-    /// An error about an object for which the generation before failed as well says nothing about this generation.
+    /// An error about an object says nothing about this generation if the previous generation also failed for that
+    /// object.
     pub fn add(&mut self, subject: &Subject, failure: Option<OwnFailure>, others_at_work: bool) {
         self.others_at_work = others_at_work;
         match failure {
@@ -130,14 +131,14 @@ pub enum ProbationVerdict {
     /// Too early to say.
     Open,
     Passed,
-    /// The generation before was better and should come back.
+    /// The previous generation was better and should come back.
     Failed,
 }
 
-/// Judges a generation whose first call was `called_for` ago, with the counts `new`, against the recent counts `old`
-/// of the generation before.
+/// Judges a generation whose first call was `called_for` ago, with the counts `new`, against the recent counts `old` of
+/// the previous generation.
 ///
-/// A generation that was never called is no better than any other, so the new one stays.
+/// If the previous generation was never called, it is not known to be better, so the new generation stays.
 #[must_use]
 pub fn judge(new: CallCounts, called_for: Duration, old: CallCounts) -> ProbationVerdict {
     if called_for >= PROBATION_TIME_MAX {

@@ -28,8 +28,8 @@ pub const SHARDS: u64 = 32;
 /// The maximum number of periods that a member waits for a free lease because of its rank. A member that can serve less
 /// than another one waits this much longer.
 const FREE_LEASE_PERIODS_MAX: usize = 4;
-/// The first sight of a lease counts as a sign of life only for this fraction of the full time, because the lease may
-/// be old and its replica long dead. A live replica renews several times within the full time.
+/// A lease that is seen for the first time counts as a sign of life only for the full time divided by this number,
+/// because the lease may be old and its replica long dead. A live replica renews several times within the full time.
 const FIRST_SIGHT_PARTS: u32 = 3;
 
 /// The shard of `plugin`. It never changes, because replicas of different versions must agree on it.
@@ -60,9 +60,9 @@ pub fn rank<'a>(lease: &str, me: &str, members: impl IntoIterator<Item = &'a Arc
 /// Which replicas live, and since when this set has not changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Membership {
-    /// The live replicas including this one, each with its offer. `None` if it publishes none.
+    /// The live replicas including this one, each with its offer. `None` if a replica publishes no offer.
     pub live: BTreeMap<Arc<str>, Option<Arc<Offer>>>,
-    /// When the last member joined or left.
+    /// When a member last joined or left.
     pub since: Moment,
 }
 
@@ -166,8 +166,9 @@ impl Members {
         &self.membership
     }
 
-    /// When the next other replica counts as dead unless it renews. This replica always counts as live, even if its
-    /// own lease has run out: otherwise the caller would wait for a moment in the past again and again.
+    /// The next moment at which another replica counts as dead, unless it renews its lease before. This replica always
+    /// counts as live, even if its own lease has run out: otherwise the caller would wait for a moment in the past
+    /// again and again.
     #[must_use]
     pub fn next_death(&self) -> Option<Moment> {
         let others = self.known.iter().filter(|(name, _)| **name != self.me);
@@ -189,12 +190,12 @@ impl Members {
 /// The action that a replica should take about one lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stance {
-    /// Acquire it once it has been free for `after`.
+    /// Acquire the lease once it has been free for `after`.
     Take {
-        /// Zero for the target. Others wait longer, so that few leases move.
+        /// Zero for the target. Other replicas wait longer, so that few leases move.
         after: Duration,
     },
-    /// Keep it, and ask again at `until`.
+    /// Keep the lease, and ask again at `until`.
     Keep {
         /// `None` means until the members change.
         until: Option<Moment>,
@@ -209,21 +210,21 @@ pub struct Part {
     lease: Arc<str>,
     me: Arc<str>,
     /// How long members and their offers must stay unchanged before a lease moves away from a live holder that serves
-    /// some of its plugins.
+    /// some of the lease's plugins.
     stability: Duration,
     /// How long a replica that is not the target waits before it acquires the lease, once for each replica that ranks
     /// above it. Also the stability time for a holder that serves none of the plugins.
     period: Duration,
-    /// Whether the holder keeps it while no other replica can serve more.
+    /// Whether the holder keeps the lease while no other replica can serve more of its plugins.
     is_sticky: bool,
-    /// How many of its plugins each member cannot serve.
+    /// How many of the lease's plugins each member cannot serve.
     lacks: BTreeMap<Arc<str>, usize>,
-    /// Whether `me` can serve none of its plugins.
+    /// Whether `me` can serve none of the lease's plugins.
     serves_none: bool,
     /// When `lacks` last changed for a member that already lived.
     since: Moment,
-    /// The members at the last hand-over. If no member acquires the lease, the hand-over is not repeated until they
-    /// change.
+    /// The members at the last hand-over. If no member acquires the lease, the hand-over is not repeated until the
+    /// members change.
     handed_to: Option<BTreeMap<Arc<str>, usize>>,
 }
 

@@ -12,7 +12,7 @@ pub struct Uid(UidForm);
 
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum UidForm {
-    /// Only in canonical form, so that it prints as received.
+    /// Only a UUID in canonical form, so that it prints as received.
     Uuid(Uuid),
     Other(Arc<str>),
 }
@@ -68,7 +68,7 @@ pub struct Version(VersionForm);
 
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum VersionForm {
-    /// Only without leading zeros, so that it prints as received.
+    /// Only a number without leading zeros, so that it prints as received.
     Number(u64),
     Other(Arc<str>),
 }

@@ -14,7 +14,7 @@ pub enum ConditionStatus {
     True,
     /// It does not hold.
     False,
-    /// It is not known whether it holds.
+    /// It is not known whether the condition holds.
     Unknown,
 }
 
@@ -61,13 +61,13 @@ impl Conditions {
         self.0.as_ref().map(|set| &*set.kept).unwrap_or_default().iter()
     }
 
-    /// How many further conditions the object has.
+    /// How many conditions the object has that are not in this set.
     #[must_use]
     pub fn left_out(&self) -> usize {
         self.0.as_ref().map_or(0, |set| set.left_out)
     }
 
-    /// Whether both are the same set in memory. Equal sets need not be.
+    /// Whether both are the same set in memory. Equal sets may also be separate.
     #[must_use]
     pub fn is_shared_with(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {

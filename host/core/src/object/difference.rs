@@ -79,7 +79,7 @@ impl Difference {
         walk.found
     }
 
-    /// The fields of a new object, or of one whose other state is not known.
+    /// The fields of a new object, or of an object whose previous state is not known.
     #[must_use]
     pub fn of_new(body: &Value, disclosure: Disclosure) -> Self {
         let mut walk = Walk { disclosure, is_new: true, found: Self::default() };
@@ -87,8 +87,8 @@ impl Difference {
         walk.found
     }
 
-    /// The change of `before` by `body`, an apply, an update or a merge patch, as far as the body alone shows. A null
-    /// removes a field.
+    /// The change that `body` makes to `before`, as far as the body alone shows it. `body` is that of an apply, an
+    /// update or a merge patch. A null removes a field.
     #[must_use]
     pub fn of_body(before: &Value, body: &Value, disclosure: Disclosure) -> Self {
         let (before, body) = (without_system_fields(before), without_system_fields(body));
@@ -245,7 +245,7 @@ impl Walk {
         }
     }
 
-    /// As [`Self::compare`], for the fields in `body`.
+    /// As [`Self::compare`], but compares only the fields in `body`.
     fn set(&mut self, path: &mut String, before: Option<&Value>, body: &Value) {
         match (before, body) {
             (before, Value::Object(body)) if !body.is_empty() && before.is_none_or(Value::is_object) => {

@@ -25,13 +25,15 @@ pub fn name(plugin: &str) -> String {
 /// The step to take about a primary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FinalizerStep {
-    /// It is not being deleted and lacks the finalizer: add it, then call.
+    /// The primary is not being deleted and lacks the finalizer: add it, then call.
     AddFirst,
-    /// It is not being deleted and has the finalizer: call.
+    /// The primary is not being deleted and has the finalizer: call.
     Call,
-    /// It is being deleted and waits for the plugin: call, and remove the finalizer once the plugin has finished.
+    /// The primary is being deleted and waits for the plugin: call, and remove the finalizer once the plugin has
+    /// finished.
     CleanUp,
-    /// It is being deleted and does not wait for the plugin, which has never begun or has finished: do not call.
+    /// The primary is being deleted and does not wait for the plugin, which has never begun or has finished: do not
+    /// call.
     Leave,
 }
 
@@ -74,7 +76,7 @@ pub fn in_text(text: &str) -> Vec<String> {
 #[must_use]
 pub fn has(object: &Object, name: &str) -> bool {
     let text = object.glance();
-    // Few objects have it, and a text search is faster than parsing.
+    // Few objects have the finalizer, and a text search is faster than parsing.
     text.contains(name) && in_text(&text).iter().any(|finalizer| finalizer == name)
 }
 
@@ -90,8 +92,8 @@ pub fn addition(finalizers: &[String], name: &str) -> String {
     Value::from(vec![operation]).to_string()
 }
 
-/// The JSON patch that removes `name` from an object with these `finalizers`, and nothing else even
-/// if the object has changed. `None` if it has no such finalizer.
+/// The JSON patch that removes `name` from an object with these `finalizers`. It removes nothing else, even if the
+/// object has changed. `None` if there is no such finalizer.
 #[must_use]
 pub fn removal(finalizers: &[String], name: &str) -> Option<String> {
     let path = format!("/metadata/finalizers/{}", finalizers.iter().position(|finalizer| finalizer == name)?);

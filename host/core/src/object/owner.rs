@@ -1,5 +1,5 @@
-//! Owner references: checks before a request that the garbage collector accepts them, and decides what a claim does
-//! about the objects that it finds.
+//! Owner references. Before a request is sent, checks that the garbage collector will accept them. Also decides what a
+//! claim does about the objects that it finds.
 //!
 //! The API server accepts a reference across namespaces, but the garbage collector deletes such a child as an orphan
 //! minutes later. So the host refuses it.
@@ -55,7 +55,8 @@ pub enum ClaimStep {
     Adopt,
     /// Removes the primary from its owners.
     Release,
-    /// Nothing: another owner controls it, it is owned already, or the claim does not concern it.
+    /// Leaves the object alone: another owner controls it, the primary owns it already, or the claim does not concern
+    /// it.
     Leave,
 }
 
@@ -150,7 +151,7 @@ mod tests {
         }
         let owner = header(Some("prod"), "u-1", None, false);
         assert_eq!(claim_step(&owner, &header(Some("prod"), "c", None, true), true), ClaimStep::Leave);
-        // It may be released all the same.
+        // An object that is being deleted may still be released.
         assert_eq!(claim_step(&owner, &header(Some("prod"), "c", Some("u-1"), true), false), ClaimStep::Release);
     }
 
@@ -174,8 +175,8 @@ mod tests {
     }
 
     proptest! {
-        /// Several owners claim one object in turn, each seeing the result of the one before. At most one controls
-        /// it, none takes it from another, and an owner that claims again has nothing to do.
+        /// Several owners claim one object in turn, each seeing the result of the one before. At most one owner
+        /// controls the object, no owner takes it from another, and an owner that claims again has nothing to do.
         #[test]
         fn claims_never_take_from_each_other_and_settle(
             claims in prop::collection::vec((0_usize..3, any::<bool>()), 1..20), deleting in any::<bool>(),

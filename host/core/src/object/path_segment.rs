@@ -4,7 +4,8 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 /// The reason why no object can have this name, whatever its kind. `None` if an object can have it. Each kind has
-/// further rules, which the server checks. As `k8s.io/apimachinery/pkg/api/validation/path`, and a name is not empty.
+/// further rules, which the server checks. The rules are those of `k8s.io/apimachinery/pkg/api/validation/path`. In
+/// addition, a name must not be empty.
 #[must_use]
 pub fn flaw(name: &str) -> Option<&'static str> {
     match name {

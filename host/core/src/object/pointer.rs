@@ -39,7 +39,7 @@ pub fn values<'v>(value: &'v Value, pointer: &str) -> Vec<&'v Value> {
     found
 }
 
-/// Whether a value at `pointer` differs, or exists in only one of the two.
+/// Whether the values at `pointer` differ, or exist in only one of the two objects.
 #[must_use]
 pub fn differs(old: &Value, new: &Value, pointer: &str) -> bool {
     let path: Vec<_> = segments(pointer).collect();

@@ -1,6 +1,6 @@
 //! Selects the values at JSON pointers of an object, in their places. A `*` stands for each element of a list, as in
-//! [`pointer`](crate::object::pointer). No tree of the object is built: unselected values are skipped, and selected ones
-//! are copied unchanged.
+//! [`pointer`](crate::object::pointer). No tree of the object is built: unselected values are skipped, and selected
+//! ones are copied unchanged.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ const METADATA: [&str; 3] = ["/apiVersion", "/kind", "/metadata"];
 /// Why a text cannot be used as a JSON pointer. Long texts are shortened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PointerError {
-    /// It is not a JSON pointer.
+    /// The text is not a JSON pointer.
     #[error("{0:?} is not a JSON pointer: it must be empty or begin with '/', and '~' must be followed by 0 or 1")]
     Syntax(String),
     /// It is too deep.
@@ -179,7 +179,7 @@ impl<'de> Visitor<'de> for Selection<'_> {
         Ok(any)
     }
 
-    /// Items before a selected one become null, so that it keeps its index.
+    /// Items before a selected one become null, so that the selected item keeps its index.
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<bool, A::Error> {
         let Self { tree, kept } = self;
         let start = kept.len();
@@ -199,7 +199,7 @@ impl<'de> Visitor<'de> for Selection<'_> {
                     kept.push_str("null");
                 }
             }
-            // Superfluous nulls are cut at the end: writing them again for each item would take quadratic time.
+            // Superfluous nulls are removed only at the end: rewriting them for each item would take quadratic time.
             match items.next_element_seed(Selection { tree: &tree, kept: &mut *kept })? {
                 Some(true) => end = kept.len(),
                 Some(false) => kept.push_str("null"),

@@ -1,8 +1,8 @@
-//! The progress of a cache. Observers are notified of each advance, and all code that waits for a cache waits for
-//! that (ADR 10, ADR 11).
+//! The progress of a cache. Observers are notified of each advance, and all code that waits for a cache waits for such
+//! an advance (ADR 10, ADR 11).
 //!
-//! An informer's store is a [`Progress`]. A waiter reads it and registers as an [`Observer`]. No change is missed
-//! between the two, because a change is in the store before observers are notified.
+//! An informer's store is a [`Progress`]. A waiter both reads the store and registers as an [`Observer`]. It misses no
+//! change, because a change is in the store before observers are notified.
 
 mod reached;
 
@@ -28,7 +28,7 @@ impl Stamp {
     }
 }
 
-/// One cache of a watch. Its answers hold for one moment: the next call may return something later.
+/// One cache of a watch. Each method describes the cache at one moment: the next call may already return a later state.
 pub trait Progress: Send + Sync {
     /// The version up to which all changes are in the cache and its indexes. Does not advance during a list, and is
     /// `None` before the first complete one.
@@ -48,8 +48,8 @@ pub trait Progress: Send + Sync {
     /// The object in the cache.
     fn get(&self, key: &ObjectKey) -> Option<Object>;
 
-    /// Notifies `observer` of every change from now on, until it is dropped. `token` is the observer's own name for
-    /// this cache.
+    /// Notifies `observer` of every change from now on, until the observer is dropped. `token` is the observer's own
+    /// name for this cache.
     fn observe(&self, token: usize, observer: Weak<dyn Observer>);
 }
 
@@ -75,8 +75,8 @@ pub enum Advance<'a> {
 
 /// An observer of caches.
 pub trait Observer: Send + Sync {
-    /// Called in the order of changes, by the task that makes them and under its lock. It must be fast and must not
-    /// subscribe, unsubscribe or wait. It may read the cache.
+    /// Called in the order of changes, by the task that makes the changes, and under the lock of the cache. It must be
+    /// fast and must not subscribe, unsubscribe or wait. It may read the cache.
     fn advanced(&self, token: usize, advance: Advance<'_>);
 }
 

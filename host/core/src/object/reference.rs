@@ -8,12 +8,12 @@ use serde_json::Value;
 use crate::object::ObjectKey;
 use crate::object::pointer;
 
-/// Where an object has references to others, as JSON pointers. Only `base` may contain a `*`; it leads to each
+/// Where an object has references to other objects, as JSON pointers. Only `base` may contain a `*`; it leads to each
 /// reference.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReferencePath {
-    /// The reference. Empty means the object itself.
+    /// The place of the reference. Empty means the object itself.
     #[serde(default)]
     pub base: Arc<str>,
     /// The namespace, below the base. `None` if references have none.
@@ -31,7 +31,7 @@ pub(crate) struct Reference<'v> {
 }
 
 impl ReferencePath {
-    /// The pointers to everything that it reads.
+    /// The pointers to everything that this path reads.
     pub fn pointers(&self) -> impl Iterator<Item = String> {
         std::iter::once(&self.name).chain(&self.namespace).map(|below| format!("{}{below}", self.base))
     }
@@ -55,7 +55,7 @@ impl ReferencePath {
 }
 
 impl Reference<'_> {
-    /// The key that it refers to in an object with the key `own`.
+    /// The key of the referenced object, if the reference is in an object with the key `own`.
     pub(crate) fn key(&self, own: &ObjectKey) -> ObjectKey {
         let namespace = self.namespace.map(Arc::from).or_else(|| own.namespace.clone());
         ObjectKey { namespace, name: self.name.into() }

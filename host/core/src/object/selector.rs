@@ -21,11 +21,11 @@ pub use self::parsed::ParsedSelector;
 /// Why a text is not a label selector.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SelectorError {
-    /// The grammar expects something else here.
+    /// The text breaks the grammar at this place.
     #[error("in the label selector {selector:?}: expected {expected}, found {found}")]
     Syntax {
         selector: String,
-        /// The text that would be valid.
+        /// The text that would be valid there.
         expected: &'static str,
         /// The text found.
         found: String,
@@ -76,16 +76,16 @@ impl Selector {
         self.requirements.iter().all(|requirement| requirement.holds(labels))
     }
 
-    /// Whether it matches everything, because it requires nothing.
+    /// Whether the selector matches everything, because it requires nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.requirements.is_empty()
     }
 
-    /// The approximate memory that it occupies, in bytes.
+    /// The approximate memory that the selector occupies, in bytes.
     #[must_use]
     pub fn footprint(&self) -> usize {
-        /// The memory of a text beside its bytes: its place in a set, and what the allocator needs.
+        /// The memory that a text needs in addition to its bytes: its place in a set, and what the allocator needs.
         const TEXT_BYTES: usize = 2 * size_of::<String>() + 16;
         let texts = |values: &BTreeSet<String>| values.iter().map(|value| TEXT_BYTES + value.len()).sum::<usize>();
         let requirement = |Requirement { key, test }: &Requirement| {
@@ -98,8 +98,8 @@ impl Selector {
         size_of::<Self>() + self.requirements.iter().map(requirement).sum::<usize>()
     }
 
-    /// A label that an object must have to match, with the values of which it must have one. If there are several such
-    /// labels, the label with the fewest values. `None` if objects without any label may match.
+    /// A label that an object must have to match, and the values that it may have. If there are several such labels,
+    /// this is the label with the fewest values. `None` if objects without any label may match.
     #[must_use]
     pub fn needed(&self) -> Option<(&str, impl Iterator<Item = &str>)> {
         let needed = self.requirements.iter().filter_map(|requirement| match &requirement.test {
@@ -218,7 +218,7 @@ impl<'a> SelectorParser<'a> {
         }
     }
 
-    /// A value. If it is empty, the next token does not belong to it.
+    /// Reads a value. An empty value consumes no token.
     fn value(&mut self) -> Result<String, SelectorError> {
         match self.peek() {
             Token::Word(value) => {

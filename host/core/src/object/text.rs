@@ -15,7 +15,7 @@ const DICTIONARY_BYTES: usize = 48 << 10;
 pub struct Dictionary(Vec<u8>);
 
 impl Dictionary {
-    /// A dictionary of `samples`. If they are too many, the last ones count.
+    /// A dictionary of `samples`. If the samples are too long together, only the last ones are used.
     #[must_use]
     pub fn new<'a>(samples: impl IntoIterator<Item = &'a str>) -> Self {
         let mut bytes: Vec<u8> = samples.into_iter().flat_map(str::bytes).collect();
@@ -36,7 +36,7 @@ pub(crate) struct Text(Mutex<TextState>);
 
 struct TextState {
     form: TextForm,
-    /// Whether it was read since it was last cooled.
+    /// Whether the text was read since the last [`Text::cool`].
     is_read: bool,
 }
 
@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn packed_text_reads_the_same() {
-        // A small xorshift generator, so that this crate needs no other.
+        // A small xorshift generator, so that this crate needs no dependency for random numbers.
         let mut state = 0x9E37_79B9_7F4A_7C15_u64;
         let mut next = move |below: usize| {
             state ^= state << 13;

@@ -6,11 +6,11 @@ use crate::object::difference::Difference;
 /// The effect that the write would have had on the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WithheldEffect {
-    /// It does not exist and would be created.
+    /// The object does not exist and would be created.
     Create,
     /// It would be changed.
     Change,
-    /// It would be deleted, at once or after its finalizers are removed.
+    /// The object would be deleted, at once or after its finalizers are removed.
     Delete,
 }
 
@@ -32,11 +32,11 @@ pub struct WithheldWrite {
     pub verb: &'static str,
     /// Resource, group and subresource, such as `deployments.apps/scale`.
     pub resource: String,
-    /// The object. A generated name ends with `*`, because the next one would differ.
+    /// The object. A generated name ends with `*`, because the server would generate another name next time.
     pub object: ObjectRef,
     pub effect: WithheldEffect,
     /// The fields that would change.
     pub difference: Difference,
-    /// Why the server has not checked it by a dry run. `None` if it has.
+    /// Why the server has not checked the write by a dry run. `None` if it has.
     pub unjudged: Option<String>,
 }

@@ -31,9 +31,9 @@ pub enum BreakerState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
     Now,
-    /// At this moment, unless the state changes before.
+    /// A call may begin at this moment, unless the state changes before.
     At(Moment),
-    /// Only after the probe has ended.
+    /// A call may begin only after the probe has ended.
     AfterProbe,
 }
 
@@ -99,7 +99,7 @@ impl<K: Clone + PartialEq> Breaker<K> {
         }
     }
 
-    /// How many times it has opened, including after probes that trapped.
+    /// How many times the circuit has opened, including after probes that trapped.
     #[must_use]
     pub fn openings(&self) -> u64 {
         self.openings
@@ -121,8 +121,8 @@ impl<K: Clone + PartialEq> Breaker<K> {
         }
     }
 
-    /// Admits a call if one may begin. In a half-open circuit it is the probe, and no other call may begin until it
-    /// has ended.
+    /// Admits a call if one may begin. In a half-open circuit this call is the probe, and no other call may begin until
+    /// it has ended.
     pub fn admit(&mut self, now: Moment) -> Option<BreakerRound> {
         let admitted = self.admission(now) == Admission::Now;
         if let BreakerPhase::Open { probing, .. } = &mut self.circuit {
@@ -142,8 +142,8 @@ impl<K: Clone + PartialEq> Breaker<K> {
         }
     }
 
-    /// Records that an admitted call of `round` is over. Returns true if it was the probe and was never made, so that
-    /// the next call may be the probe.
+    /// Records that an admitted call of `round` is over. Returns true if the call was the probe and was never made, so
+    /// that the next call may be the probe.
     pub fn leave(&mut self, round: BreakerRound) -> bool {
         match &mut self.circuit {
             BreakerPhase::Open { probing, .. } if round == self.round => std::mem::take(probing),

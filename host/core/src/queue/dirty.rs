@@ -8,8 +8,8 @@
 //!                      └────── wake ───── parked          adds only raise its priority
 //! ```
 //!
-//! A key is known while it is not idle, is delayed, or has recorded backoffs. Then it is forgotten, so that the queue
-//! does not grow with every key that ever existed.
+//! A key is known while it is not idle, is delayed, or has recorded backoffs. Otherwise it is forgotten, so that the
+//! queue does not grow with every key that ever existed.
 
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry as Place;
@@ -22,11 +22,11 @@ use crate::queue::outcome::Retry;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DirtyStage {
     Idle,
-    /// In the ready queue, under the item's present `turn`.
+    /// The key is in the ready queue, under the item's present `ready_turn`.
     Ready,
     /// A worker has it.
     Processing,
-    /// The gate holds it. No worker gets it until it is woken.
+    /// The gate holds the key. No worker gets the key until it is woken.
     Parked,
 }
 
@@ -34,7 +34,7 @@ pub enum DirtyStage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Addition {
     pub(super) priority: Priority,
-    /// When it was added, in nanoseconds of the clock.
+    /// When the key was added, in nanoseconds of the clock.
     pub(super) since: u64,
 }
 
@@ -54,7 +54,7 @@ pub(super) struct Working {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BackoffCause {
     Failure(Retry),
-    /// Its worker wants to work on it again.
+    /// The key's worker wants to work on the key again.
     Requeue,
 }
 
@@ -70,20 +70,20 @@ pub(super) struct DirtyItem<K> {
     pub(super) since: u64,
     /// Distinguishes the item's valid entry in the ready queue from stale entries.
     pub(super) ready_turn: u32,
-    /// When it is to be added, or [`NEVER_DUE`].
+    /// When the key is to be added, or [`NEVER_DUE`].
     pub(super) due: u64,
     /// Distinguishes the item's valid entry among the delayed entries from stale entries.
     pub(super) due_turn: u32,
-    /// Backoffs of one cause in a row, each longer than the one before. A `u8` is enough: the backoff reaches its
-    /// maximum long before.
+    /// The number of backoffs of one cause in a row, each longer than the one before. A `u8` is enough, because the
+    /// backoff reaches its maximum long before 255.
     pub(super) backoffs: u8,
-    /// Whether they are requeues, and not failures.
+    /// Whether these backoffs are requeues, and not failures.
     pub(super) is_requeued: bool,
-    /// The failures that count against it.
+    /// The failures that count against the key.
     pub(super) counted: u16,
     /// When the last backoff ends. Separate from `due`, which other delays set as well.
     pub(super) backoff_ends: u64,
-    /// Whether a delay or backoff has ended since a worker last had it.
+    /// Whether a delay or backoff has ended since a worker last had the key.
     pub(super) was_due: bool,
 }
 
@@ -103,12 +103,13 @@ impl<K> DirtyItem<K> {
         if self.is_requeued { 0 } else { self.backoffs }
     }
 
-    /// Whether the last backoff is not over `now`. Then an event ran it, and another backoff says nothing new.
+    /// Whether the key's last backoff is not over `now`. If a worker has such a key, an event queued it early, and
+    /// another backoff says nothing new.
     pub(super) fn backs_off(&self, now: u64) -> bool {
         self.backoffs > 0 && now < self.backoff_ends
     }
 
-    /// Forgets the backoffs of another cause.
+    /// Forgets the backoffs so far, unless they have the same `cause`.
     pub(super) fn continue_with(&mut self, cause: BackoffCause) {
         let is_requeued = cause == BackoffCause::Requeue;
         if self.is_requeued != is_requeued {
@@ -146,8 +147,8 @@ impl KeyHash {
 pub(super) struct Items<K> {
     slots: Vec<Option<DirtyItem<K>>>,
     free: Vec<u32>,
-    /// Slots by key. Keys are only in the items; hashes are here, so that the table can grow and distinguish most
-    /// keys without reading them.
+    /// Slots by key. Keys are only in the items; hashes are here, so that the table can grow and distinguish most keys
+    /// without reading the items.
     index: HashTable<(KeyHash, u32)>,
     /// Turns increase over the whole life of the queue, so that an entry of a slot's former key is never taken for an
     /// entry of its present one.
@@ -217,7 +218,7 @@ impl<K: Key> Items<K> {
         (item.stage == DirtyStage::Ready && item.ready_turn == entry.turn).then_some(item)
     }
 
-    /// The item to which `entry` among the delayed belongs. `None` if the entry is stale.
+    /// The item to which `entry` among the delayed entries belongs. `None` if the entry is stale.
     pub(super) fn due(&mut self, entry: ReadyEntry) -> Option<&mut DirtyItem<K>> {
         let item = self.slots.get_mut(entry.slot as usize)?.as_mut()?;
         (item.due != NEVER_DUE && item.due_turn == entry.turn).then_some(item)
@@ -240,7 +241,7 @@ impl<K: Key> Items<K> {
         self.free.push(slot);
     }
 
-    /// Applies `change` to every item and forgets those that need not be kept.
+    /// Applies `change` to every item and forgets the items that need not be kept.
     pub(super) fn retain(&mut self, mut change: impl FnMut(&mut DirtyItem<K>)) {
         let Self { slots, free, index, .. } = self;
         index.retain(|(_, slot)| {

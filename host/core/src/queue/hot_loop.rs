@@ -1,4 +1,5 @@
-//! The hot-loop detector: finds objects that a plugin writes over and over again, and slows down the keys that do so.
+//! The hot-loop detector: finds objects that a plugin writes over and over again, and slows down the keys whose calls
+//! do this.
 //!
 //! [`LoopDetector`] counts a plugin's effective writes per object in a fixed amount of memory. [`SlowLane`] holds the
 //! keys that loop: each runs again when its primary is changed, or after a long pause. The writer reports writes; the
@@ -24,15 +25,15 @@ pub const TRACKED_OBJECTS_MAX: usize = 256;
 ///
 /// Uses the "space saving" algorithm (Metwally, Agrawal and El Abbadi 2005): an object without a counter takes over the
 /// smallest one and remembers how much of its count was inherited. So an object is only reported for its own writes. An
-/// object is missed only if its writes exceed the limit by less than one in [`TRACKED_OBJECTS_MAX`] of all the plugin's
+/// object is missed only if its writes exceed the limit by less than 1/[`TRACKED_OBJECTS_MAX`] of all the plugin's
 /// writes in the window.
 #[derive(Debug)]
 pub struct LoopDetector<O> {
-    /// This many writes in a window are a loop. 0 disables the detector.
+    /// This many writes of an object in one window count as a loop. 0 disables the detector.
     limit: u32,
     window: Moment,
     counters: HashMap<O, Counter>,
-    /// The count of the counter taken over last. No object without a counter has more writes.
+    /// The count of the counter that was taken over last. An object without a counter has at most this many writes.
     smallest: u32,
 }
 
@@ -42,7 +43,7 @@ struct Counter {
     count: u32,
     /// The count inherited from the counter's previous object.
     inherited: u32,
-    /// The version after the last write.
+    /// The object's `resourceVersion` after the last write.
     version: Option<Version>,
 }
 
@@ -53,10 +54,10 @@ impl<O: Clone + Eq + Hash> LoopDetector<O> {
         Self { limit, window: Moment::default(), counters: HashMap::new(), smallest: 0 }
     }
 
-    /// Records a write of `object` that left `version`, if it left anything. Returns true if this write reaches the
-    /// limit; counting then starts again.
+    /// Records a write of `object`. `version` is the object's `resourceVersion` after the write, if the object still
+    /// exists. Returns true if this write reaches the limit; counting then starts again.
     ///
-    /// A write that leaves the same version as the previous one changed nothing and does not count.
+    /// A write after which the version is still that of the previous write has changed nothing, and does not count.
     pub fn wrote(&mut self, object: &O, version: Option<&Version>, now: Moment) -> bool {
         if self.limit == 0 {
             return false;

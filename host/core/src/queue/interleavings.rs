@@ -63,13 +63,14 @@ impl Clock for Hand {
 struct Known {
     adds: usize,
     takes: usize,
-    /// Whether it was added, and no worker has looked at it since.
+    /// Whether the key was added, and no worker has looked at it since.
     is_wanted: bool,
     is_held: bool,
-    /// How often it was woken, and how often before the worker that parks it got it.
+    /// How often the key was woken. `parked_at` is that number at the moment when the worker that parked the key got
+    /// it.
     wakes: usize,
     parked_at: Option<usize>,
-    /// Whether the condition that it waits for has become true.
+    /// Whether the condition that the key waits for has become true.
     is_free: bool,
 }
 
@@ -238,7 +239,8 @@ fn a_delayed_key_finds_a_worker_whichever_watches_the_time() {
         let hand = Hand::default();
         let queue = Bench::new(hand.clone()).queue;
         let threads = [give_up(&queue), take_one(&queue), take_one(&queue)];
-        // The second, sooner delay may find that a worker watches the first, or that no worker is there yet.
+        // When the second, shorter delay begins, a worker may watch the first delay already, or no worker may be there
+        // yet.
         queue.add_after(0, Duration::from_nanos(2));
         queue.add_after(1, Duration::from_nanos(1));
         hand.advance(Duration::from_nanos(1));

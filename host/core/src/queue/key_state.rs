@@ -1,7 +1,8 @@
 //! Why a key is not done: its state, decided once from the facts of queue, gate and dispatch.
 //!
-//! For display only. Nothing that the host does depends on it: the parts that hold a key back have decided already,
-//! and this names the one that matters. Status, command line and metrics all show this value and its reason.
+//! For display only. Nothing that the host does depends on it: the parts of the host that hold a key back have decided
+//! already, and this value names the one that matters. Status, command line and metrics all show this value and its
+//! reason.
 
 use crate::queue::{DirtyStage, QueuedKey};
 
@@ -25,15 +26,15 @@ pub enum CallBlock {
 pub enum CallEnd {
     /// Nothing is left to do.
     Done,
-    /// It asked to run again later.
+    /// The call asked to run again later.
     RequeueAfter,
-    /// It asked to run again after its backoff.
+    /// The call asked to run again after the key's backoff.
     RequeueBackoff,
-    /// It failed, and is retried after its backoff.
+    /// The call failed, and is retried after the key's backoff.
     Failed,
-    /// It used up its retries, and is now retried rarely.
+    /// The key used up its retries, and is now retried rarely.
     GaveUp,
-    /// It failed, and no retry would help.
+    /// The call failed, and no retry would help.
     FailedForGood,
     /// The plugin lacked a right.
     Denied,
@@ -57,7 +58,7 @@ impl CallEnd {
         }
     }
 
-    /// Whether a person may have to look at it.
+    /// Whether a person may have to look at the key.
     #[must_use]
     pub fn is_failure(self) -> bool {
         matches!(self, Self::Failed | Self::GaveUp | Self::FailedForGood | Self::Denied)
@@ -67,13 +68,13 @@ impl CallEnd {
 /// The facts about one key from which its state follows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KeyFacts {
-    /// The queue's knowledge, if it has any.
+    /// The queue's knowledge about the key, if it has any.
     pub queued: Option<QueuedKey>,
-    /// Whether a call about it is under way.
+    /// Whether a call about the key is under way.
     pub is_called: bool,
-    /// Whether its call has ended, but a write of that call has not settled.
+    /// Whether the key's call has ended, but a write of that call has not settled.
     pub is_settling: bool,
-    /// Whether it is slowed down because it writes one object over and over.
+    /// Whether the key is slowed down because it writes one object over and over.
     pub is_looping: bool,
     /// Why the controller can make no call.
     pub block: Option<CallBlock>,
@@ -86,27 +87,27 @@ pub struct KeyFacts {
 pub enum KeyState {
     /// There is nothing to do.
     Done,
-    /// Its last call asked to run again later.
+    /// The key's last call asked to run again later.
     Scheduled,
     /// It waits for a worker.
     Queued,
-    /// A worker has it and waits for a call permit.
+    /// A worker has the key and waits for a call permit.
     WaitingForPermit,
-    /// A call about it is under way.
+    /// A call about the key is under way.
     Running,
-    /// The gate holds it until a cache shows its own writes.
+    /// The gate holds the key until a cache shows the key's own writes.
     Held,
-    /// It waits until a write of its last call has settled.
+    /// The key waits until a write of its last call has settled.
     Settling,
-    /// Its last call failed, and it waits for the retry.
+    /// The key's last call failed, and the key waits for the retry.
     Backoff,
-    /// Its retries are used up, and it is retried rarely.
+    /// The key's retries are used up, and it is retried rarely.
     GivenUp,
-    /// Its last call failed for good.
+    /// The key's last call failed for good.
     Failed,
-    /// Its last call lacked a right.
+    /// The key's last call lacked a right.
     Denied,
-    /// It writes one object over and over, and is slowed down.
+    /// The key writes one object over and over, and is slowed down.
     HotLoop,
     /// Its object is paused.
     Paused,
@@ -116,9 +117,9 @@ pub enum KeyState {
     BreakerOpen,
     /// The API server does not answer.
     ServerUnreachable,
-    /// The server was restored, or may have been, and its controller's caches do not show that yet.
+    /// The server was restored, or may have been, and the controller's caches do not show that yet.
     CachesUnproven,
-    /// Its controller does not run in this process.
+    /// The key's controller does not run in this process.
     NotServed,
 }
 
@@ -233,7 +234,7 @@ impl KeyState {
             Self::WaitingForPermit => "a worker has it and waits for a permit: other calls of the host have them all",
             Self::Running => "the plugin is called about it now",
             Self::Held => "it does not run until a cache shows what its last call has written",
-            Self::Settling => "it does not run until it is known what became of a write of its last call",
+            Self::Settling => "it does not run until the outcome of a write of its last call is known",
             Self::Backoff => "its last call failed: it waits for its next attempt",
             Self::GivenUp => "its counted retries are used up: it is tried rarely, or when its object is changed",
             Self::Failed => "the plugin says that no retry would help: it runs when one of its objects changes",

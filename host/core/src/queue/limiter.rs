@@ -12,14 +12,15 @@ use crate::clock::Moment;
 pub const ITEM_BACKOFF_MIN: Duration = Duration::from_millis(5);
 /// The longest delay of a key.
 pub const ITEM_BACKOFF_MAX: Duration = Duration::from_secs(1000);
-/// Retries per second over all keys, where a bucket limits them.
+/// Retries per second of all keys together, if a token bucket limits them.
 pub const RETRIES_PER_SECOND: u32 = 10;
 /// Retries that may come at once.
 pub const RETRIES_BURST: u32 = 100;
 
 /// Computes the delay of a failed key.
 pub trait Limiter: Debug + Send + 'static {
-    /// The delay of a key that failed `failures` times before this one; 255 stands for more. `now` never goes back.
+    /// The delay of a key that failed `failures` times before this failure. 255 means 255 or more. `now` never goes
+    /// back.
     fn delay(&mut self, failures: u32, now: Moment) -> Duration;
 }
 
@@ -51,7 +52,7 @@ impl Limiter for ItemExponential {
     }
 }
 
-/// Lets keys through at a rate, which is counted over all keys, and a burst of them at once (golang.org/x/time/rate, as
+/// Lets keys through at a limited rate, counted over all keys, and a burst of keys at once (golang.org/x/time/rate, as
 /// client-go uses it).
 #[derive(Clone, Debug)]
 pub struct TokenBucket {
@@ -82,7 +83,7 @@ impl TokenBucket {
     /// The time until the bucket has `tokens` tokens: [`Duration::MAX`] if that is more than the burst. `now` never
     /// goes back.
     pub fn wait(&mut self, tokens: u32, now: Moment) -> Duration {
-        // The bucket has `tokens` tokens if it lacks at most the others, which are the rest of the burst.
+        // The bucket has `tokens` tokens if at most `others` are missing, which is the rest of the burst.
         let Some(others) = self.burst.checked_sub(tokens) else { return Duration::MAX };
         self.paid_until = self.paid_until.max(now);
         self.paid_until.0.saturating_sub(now.0).saturating_sub(self.time_of(others))
@@ -153,7 +154,7 @@ mod tests {
     fn a_bucket_lets_a_burst_through_and_then_its_rate() {
         let mut limiter = TokenBucket::new(10, 3);
         assert_eq!([0; 5].map(|_| millis(&mut limiter, 0, 0)), [0, 0, 0, 100, 200]);
-        // Two seconds later it is full again, but no more than full.
+        // Two seconds later the bucket is full again, but no more than full.
         assert_eq!([0; 4].map(|_| millis(&mut limiter, 0, 2_500)), [0, 0, 0, 100]);
     }
 

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-/// The number of buckets of a [`Histogram`]: from 10 ns, each ten times the one before, as in client-go.
+/// The number of buckets of a [`Histogram`]. The first bound is 10 ns, and each further bound is ten times the previous
+/// one, as in client-go.
 pub const BUCKETS: usize = 12;
 
 /// A histogram of durations. The bucket bounds are 1e-8, 1e-7, … 1e3 seconds, inclusive. Larger values are only in
@@ -43,7 +44,8 @@ pub struct QueueMetrics {
     pub adds: u64,
     /// `workqueue_retries_total`: rate-limited additions.
     pub retries: u64,
-    /// `workqueue_queue_duration_seconds`: from addition to worker, the time parked included.
+    /// `workqueue_queue_duration_seconds`: the time from a key's addition until a worker gets it, including the time
+    /// parked.
     pub queue_duration: Histogram,
     /// `workqueue_work_duration_seconds`: from worker to done.
     pub work_duration: Histogram,

@@ -18,7 +18,7 @@ pub const RETRY_AFTER_MAX: Duration = Duration::from_mins(10);
 /// spin.
 pub const REQUEUE_DELAY_MIN: Duration = Duration::from_millis(10);
 
-/// The longest summary in bytes. It is logged at every retry, and a plugin may report many long failures.
+/// The longest summary in bytes. The summary is logged at every retry, and a plugin may report many long failures.
 const SUMMARY_BYTES_MAX: usize = 4 << 10;
 
 /// The class of a call that reached its deadline mostly because it waited for the host's answers.
@@ -30,14 +30,14 @@ pub enum Failure {
     /// An API error, passed on unchanged.
     Api(ApiError),
     Transient(String),
-    /// Worth a retry, but not before `after` has passed.
+    /// A retry may help, but not before `after` has passed.
     TransientAfter {
         /// The text for people.
         message: String,
         /// Capped at [`RETRY_AFTER_MAX`].
         after: Duration,
     },
-    /// Not worth a retry until something changes.
+    /// A retry does not help until something changes.
     Terminal(String),
 }
 
@@ -66,7 +66,7 @@ pub fn summary(failures: &[Failure]) -> String {
     text
 }
 
-/// When a key runs again although nothing has changed, which is not a failure; as `types.requeue` in WIT.
+/// When a key runs again although nothing has changed. This is not a failure. As `types.requeue` in WIT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Requeue {
     After(Duration),
@@ -90,7 +90,7 @@ pub enum CallResult {
     Done,
     /// The plugin wants to run again; this is not a failure.
     RequeueAfter(Duration),
-    /// The plugin wants to run again after its key's backoff; this is not a failure.
+    /// The plugin wants the key to run again after the key's backoff; this is not a failure.
     RequeueBackoff,
     /// The plugin reported failures.
     Failed(Vec<Failure>),
@@ -103,14 +103,14 @@ pub enum CallResult {
     },
     /// No call was made, because the operator does not want one now.
     NotCalled {
-        /// When a call may be made. `None` means after a change.
+        /// The delay after which a call may be made. `None` means only after a change.
         again: Option<Duration>,
     },
 }
 
 impl CallResult {
-    /// Whether it reached its deadline because the host's answers took too long. It is a failure, but it says more
-    /// about the server than about the plugin's code.
+    /// Whether the call reached its deadline because the host's answers took too long. This is a failure, but it says
+    /// more about the server than about the plugin's code.
     #[must_use]
     pub fn is_wait(&self) -> bool {
         matches!(self, Self::Trapped { reason, .. } if *reason == WAITED)
@@ -130,7 +130,7 @@ impl CallResult {
 /// Whether a retry counts against the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retry {
-    /// One of the key's limited attempts.
+    /// The retry is one of the key's limited attempts.
     Counted,
     Uncounted,
 }
@@ -138,22 +138,22 @@ pub enum Retry {
 /// The step to take with the key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// Forget its failures. The next event runs it again.
+    /// Forget the key's failures. The next event runs the key again.
     Forget,
-    /// Forget its failures, and run it again after a delay.
+    /// Forget the key's failures, and run it again after a delay.
     ForgetAndAddAfter(Duration),
-    /// Forget its failures, and run it again after the backoff of such decisions in a row.
+    /// Forget the key's failures, and run it again after a backoff that grows with each such decision in a row.
     ForgetAndBackOff,
-    /// Run it again after its backoff, or after `at_least` if that is longer.
+    /// Run the key again after its backoff, or after `at_least` if that is longer.
     Retry {
         /// Whether the attempt counts.
         retry: Retry,
         /// The delay that the server or the plugin requested, at most [`RETRY_AFTER_MAX`].
         at_least: Option<Duration>,
     },
-    /// Forget it and report why: it cannot succeed until its objects change.
+    /// Forget the key and report why: it cannot succeed until its objects change.
     ForgetAndReport(String),
-    /// Leave it with its failures. Run it again after the delay, if there is one.
+    /// Leave the key with its failures. Run it again after the delay, if there is one.
     Leave(Option<Duration>),
 }
 
@@ -170,8 +170,8 @@ pub fn decide(result: &CallResult, kind: &ObjectKind, key: &ObjectKey) -> Decisi
     };
     let classes = failures.iter().map(|failure| classify(failure, kind, key));
     let at_least = failures.iter().filter_map(retry_after).max();
-    // A retryable failure wins over the others, and a counted one over an uncounted one. An empty list is a bug of
-    // the plugin and counts.
+    // Failures that can be retried take precedence over the others, and counted failures over uncounted ones. An empty
+    // list is a bug of the plugin and counts.
     match classes.max().unwrap_or(Class::Counted) {
         Class::Counted => Decision::Retry { retry: Retry::Counted, at_least },
         Class::Uncounted => Decision::Retry { retry: Retry::Uncounted, at_least },
@@ -221,8 +221,8 @@ fn concerns(error: &ApiError, kind: &ObjectKind, key: &ObjectKey) -> bool {
     error.object.as_ref().is_some_and(|object| object.kind == *kind && object.key == *key)
 }
 
-/// Whether the error's terminating namespace is the primary's own or the primary itself. Then the primary is deleted
-/// as well.
+/// Whether the terminating namespace in the error is the primary's namespace, or the primary itself. In both cases the
+/// primary is being deleted as well.
 fn goes_with_primary(error: &ApiError, kind: &ObjectKind, key: &ObjectKey) -> bool {
     let Some(namespace) = error.object.as_ref().and_then(|object| object.key.namespace.as_ref()) else { return false };
     let is_namespace = &*kind.api_version == "v1" && &*kind.kind == "Namespace";

@@ -23,11 +23,11 @@ impl Priority {
 /// The waiting time that makes up for one point of priority.
 pub const AGE_PER_POINT: Duration = Duration::from_millis(100);
 
-/// A key's entry: its slot, and the number of its stay in the queue. An entry of an earlier turn is stale and is
-/// skipped.
+/// A key's entry: the key's slot, and its turn, which numbers the key's stays in the queue. An entry of an earlier turn
+/// is stale and is skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ReadyEntry {
-    /// First field, so that of entries for the same moment the earlier one goes first.
+    /// This is the first field, so that the earlier of two entries for the same moment goes first.
     pub(super) turn: u32,
     pub(super) slot: u32,
 }
@@ -39,7 +39,8 @@ pub(super) struct Ready {
     /// Entries by priority, in the order of their addition. That is also the order of their places, because the clock
     /// never goes back.
     lines: BTreeMap<Priority, VecDeque<(i64, ReadyEntry)>>,
-    /// Entries that began to wait before others that are already here: raised ones, and parked ones that were woken.
+    /// Entries that began to wait before others that are already here: keys whose priority was raised, and parked keys
+    /// that were woken.
     returned: BinaryHeap<Reverse<(i64, ReadyEntry)>>,
 }
 

@@ -134,7 +134,7 @@ impl<K: Key> QueueState<K> {
         }
     }
 
-    /// Adds a key whose delay is over, with the priority that it had.
+    /// Adds a key whose delay is over, with the priority that the key had.
     fn add_again(&mut self, slot: u32, since: u64) {
         let item = self.items.get(slot);
         item.was_due = true;
@@ -160,10 +160,10 @@ impl<K: Key> QueueState<K> {
         }
     }
 
-    /// Records a backoff, and adds the key after the delay for its earlier backoffs of the same kind of cause, or after
-    /// `at_least` if that is longer. Returns the delay. A failure or a requeue before the last backoff has ended belongs
-    /// to that backoff: it is not counted and does not lengthen the backoff, and the key runs when it was due anyway, or
-    /// earlier. A queue that shuts down records nothing, because no later call would forget the backoff.
+    /// Records a backoff, and adds the key after the delay for the key's earlier backoffs with the same kind of cause,
+    /// or after `at_least` if that is longer. Returns the delay. A failure or a requeue before the last backoff has
+    /// ended belongs to that backoff: it is not counted and does not lengthen the backoff, and the key runs when it was
+    /// due anyway, or earlier. A queue that shuts down records nothing, because no later call would forget the backoff.
     pub(super) fn back_off(
         &mut self,
         hash: KeyHash,
@@ -273,7 +273,7 @@ impl<K: Key> QueueState<K> {
         self.make_ready(work.slot);
     }
 
-    /// Raises the priority of a key that is given back to that of additions made in the meantime.
+    /// Raises the priority of a key that is given back, if the key was added with a higher priority in the meantime.
     fn raise(&mut self, work: &Working) {
         let item = self.items.get(work.slot);
         item.was_due |= work.was_due;

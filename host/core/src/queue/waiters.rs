@@ -9,7 +9,7 @@ use std::task::Waker;
 /// The response to a worker that asks for a key.
 pub(super) enum NextKey<K> {
     Key(K),
-    /// The worker must wait until it is woken, or until this time, if there is one.
+    /// The worker must wait until it is woken, or until this time, if one is given.
     Wait(GetTicket, Option<u64>),
     ShutDown,
 }
@@ -21,7 +21,7 @@ pub(super) struct GetTicket(u64);
 struct GetWaiter {
     ticket: u64,
     waker: Waker,
-    /// When its own timer wakes it, or [`u64::MAX`].
+    /// When the worker's own timer wakes it. [`u64::MAX`] if it has no timer.
     watches: u64,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct AvailableWork {
     pub(super) due: Option<u64>,
     /// Whether no further key will become ready, so that workers must end.
     pub(super) ends: bool,
-    /// Whether no worker has a key either, so that a drain is over.
+    /// Whether all work is done, also the keys that workers had, so that a drain is over.
     pub(super) drained: bool,
 }
 

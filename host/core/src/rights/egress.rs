@@ -39,7 +39,7 @@ pub fn allow(grants: &LiveGrants, method: &str, target: &HttpTarget) -> Result<A
     Err(denial)
 }
 
-/// The denial of `method` on `target` because of its address. Counts it.
+/// The denial of `method` on `target` because of the address that it resolved to. Counts the denial.
 #[must_use]
 pub fn deny(grants: &LiveGrants, method: &str, target: &HttpTarget, denied: &AddressDenied) -> Denial {
     let AddressDenied { address, class } = denied;

@@ -12,7 +12,7 @@ use std::time::Duration;
 /// The reason why no mutation may be sent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "not sent: this replica's hold on the lease {lease} has ended or cannot be renewed, and another may act for the plugin"
+    "not sent: this replica's hold on the lease {lease} has ended or cannot be renewed, and another replica may act for the plugin"
 )]
 pub struct LeaseLost {
     pub lease: Arc<str>,
@@ -24,7 +24,7 @@ pub trait Fence: fmt::Debug + Send + Sync {
     fn may_start(&self) -> Result<Duration, LeaseLost>;
 }
 
-/// A principal's optional [`Fence`]. By default there is none, because only one process acts or it does not matter.
+/// A principal's optional [`Fence`]. By default there is none: only one process acts, or it does no harm if several do.
 #[derive(Clone, Debug, Default)]
 pub struct Fenced(Option<Arc<dyn Fence>>);
 

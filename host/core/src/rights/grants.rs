@@ -87,7 +87,7 @@ impl Grants {
         Self { http: plain.collect(), asked, ..Self::default() }
     }
 
-    /// Limits the grants to what `allowance` allows as well.
+    /// Limits the grants to requests that `allowance` allows as well.
     #[must_use]
     pub fn bounded(mut self, layer: Layer, allowance: Arc<Allowance>) -> Self {
         let first = self.bounds.is_empty();
@@ -132,8 +132,8 @@ impl Grants {
         Err(Denial { access: access.to_string(), cause, missing: missing_rule(access, &[access.verb]) })
     }
 
-    /// The denials of `verbs` on the target of `access`, whatever its own verb. Verbs with the same cause share one
-    /// denial.
+    /// The denials of `verbs` on the target of `access`. The verb of `access` itself does not matter. Verbs with the
+    /// same cause share one denial.
     #[must_use]
     pub fn denied_verbs(&self, verbs: &[&str], access: &Access<'_>) -> Vec<Denial> {
         let mut denied: Vec<(Cause, Vec<&str>)> = Vec::new();
@@ -203,8 +203,8 @@ impl Grants {
     }
 
     /// Whether a call about `primary` may send a Kubernetes Event about `regarding`. The Event is written to the
-    /// namespace of `regarding`. A plugin with a namespaced primary may write only to that namespace. With a
-    /// cluster-scoped primary, it may write only where the operator's rules let it do anything at all.
+    /// namespace of `regarding`. A plugin with a namespaced primary may write only to that namespace. A plugin with a
+    /// cluster-scoped primary may write only where the operator's rules let it do anything at all.
     #[must_use]
     pub fn may_regard(&self, primary: &ObjectKey, regarding: &ObjectKey) -> bool {
         let is_near = match (&primary.namespace, regarding.namespace.as_deref()) {
@@ -228,8 +228,8 @@ impl Grants {
     }
 
     fn always_denied(&self, access: &Access<'_>) -> Option<Cause> {
-        // A list over all namespaces reaches beyond the only permitted namespace. Callers must narrow it before they
-        // ask.
+        // A list over all namespaces reaches beyond the only permitted namespace. Callers must narrow the list before
+        // they ask.
         let is_everywhere = self.only.is_some() && access.namespaced && access.key.is_none();
         if is_everywhere || self.is_outside(access.namespace()) {
             return Some(Cause::Confined);

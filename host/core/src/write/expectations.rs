@@ -3,7 +3,8 @@
 //! Pure state, one per controller, used under one lock: `gate` has the lock and combines this state with the queue. An
 //! expectation is judged by the current contents of a cache, and judged again whenever the cache changes. One concern
 //! per file: `interest` follows a write and derives the expectations, `pending` judges one expectation, `state` holds
-//! them by key, `overdue` finds those that take long, and `doubtful` passes keys on from one gate to the next.
+//! them by key, `overdue` finds the expectations that take long, and `doubtful` passes keys on from one gate to the
+//! next.
 
 mod doubtful;
 mod interest;
@@ -28,7 +29,7 @@ use crate::queue::Histogram;
 pub const PROBE_AFTER: Duration = Duration::from_secs(30);
 /// As [`PROBE_AFTER`], if it is possible that no event will show the write.
 const DOUBT_AFTER: Duration = Duration::from_secs(1);
-/// Time after which an unmet expectation is reported. Also how long an old state may still turn up.
+/// Time after which an unmet expectation is reported. Also the time for which an old state may still turn up.
 pub const EXPIRE_AFTER: Duration = Duration::from_mins(5);
 
 /// A cache that a controller reads.
@@ -65,7 +66,7 @@ pub struct HeldKey {
     pub held: Option<Moment>,
     /// When the expectation that has been pending longest was raised.
     pub since: Moment,
-    /// The cache that has to meet it.
+    /// The cache that has to meet the expectation.
     pub cache: usize,
     /// A description of the expectation, for people.
     pub what: String,

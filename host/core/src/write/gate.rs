@@ -49,7 +49,7 @@ struct GateInner {
 
 impl Gate {
     /// Creates a gate between `queue` and its workers, which read `caches`. Other methods identify a cache by its index
-    /// here.
+    /// in `caches`.
     #[must_use]
     pub fn new(caches: Vec<Cache>, queue: Queue<ObjectKey>, clock: Arc<dyn Clock>) -> Arc<Self> {
         let progress: Vec<_> = caches.iter().map(|cache| cache.progress.clone()).collect();
@@ -78,7 +78,7 @@ impl Gate {
     }
 
     /// Opens an interest. Call it before the key `primary` sends a write to `object`. `caches` may show that object.
-    /// `None` if there are none.
+    /// `None` if no cache may show it.
     #[must_use]
     pub fn open(
         self: &Arc<Self>,
@@ -168,7 +168,7 @@ impl Gate {
         self.state.with(|state| state.expectations.counts)
     }
 
-    /// The number of keys with expectations, plus the number of writes under way.
+    /// The number of keys with expectations.
     #[must_use]
     pub fn len(&self) -> usize {
         self.state.with(|state| state.expectations.len())
@@ -204,8 +204,8 @@ impl Gate {
         self.hold_times.switch_on();
     }
 
-    /// How long ago `key` was first held since the last call, and how long ago it was freed. `None` if it was not held
-    /// or is not measured.
+    /// How long ago `key` was first held since the last call of this method, and how long ago it was freed. `None` if
+    /// the key was not held, or if holds are not measured.
     #[must_use]
     pub fn take_hold_time(&self, key: &ObjectKey) -> Option<(Duration, Duration)> {
         let (since, until) = self.hold_times.take(key)?;

@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 
 use crate::object::compact::{Uid, Version};
 
-/// Held by everything that works for a call. Clones count; dropping the last one settles the call.
+/// Held by everything that works for a call. Clones count too: the call is settled when the last one is dropped.
 #[derive(Clone, Debug)]
 pub struct Hold {
     _sender: mpsc::Sender<Infallible>,
@@ -58,7 +58,7 @@ pub enum Ending {
     /// The server itself has answered, so it stops working on the request. What it has passed to its storage may still
     /// be stored, but only on top of the state that the server had read.
     Answered,
-    /// The server may still be working on it.
+    /// The server may still be working on the request.
     Silent,
 }
 
@@ -83,10 +83,11 @@ impl Preconditions {
 
     /// Whether the server will refuse the write from now on, given the live object. `None` if there is no object.
     ///
-    /// UIDs never return and versions only grow, so another UID or a later version proves it. An object at an earlier
-    /// version may still reach the required version, and a version that is not a number cannot be compared. If there is
-    /// no object, the server refuses a write that would create it because of a required UID, but not because of a
-    /// required version (`Store.Update` in `apiserver/pkg/registry/generic/registry/store.go`, `applyPatch` in
+    /// UIDs never return and versions only grow, so another UID or a later version proves that the server will refuse
+    /// the write. An object at an earlier version may still reach the required version, and a version that is not a
+    /// number cannot be compared. If there is no object, the server refuses a write that would create it because of a
+    /// required UID, but not because of a required version (`Store.Update` in
+    /// `apiserver/pkg/registry/generic/registry/store.go`, `applyPatch` in
     /// `apiserver/pkg/endpoints/handlers/patch.go`).
     #[must_use]
     pub fn fail_for_good(&self, live: Option<(&Uid, &Version)>) -> bool {
@@ -125,18 +126,18 @@ pub enum SettleStep {
     LookWhenOver,
 }
 
-/// How an unknown write has settled. In each case it cannot take effect later.
+/// How a write with an unknown outcome has settled. In each case, the write cannot take effect later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Settlement {
-    /// It took effect: the object is there.
+    /// The write took effect: the object is there.
     Committed,
-    /// It had no effect, or its object is gone again.
+    /// The write had no effect, or its object is gone again.
     NotCommitted,
     /// The object has moved on from the write's [`Preconditions`]. Whether this write changed it is not known and makes
     /// no difference: any effect is part of the object as it is now.
     Superseded,
-    /// Whether it took effect is not known. The caches may lack the effect until they have proven that they are fresh
-    /// (ADR 11).
+    /// Whether the write took effect is not known. The caches may lack the effect until they have proven that they are
+    /// fresh (ADR 11).
     Expired,
 }
 
@@ -153,16 +154,16 @@ impl Settlement {
     }
 }
 
-/// Decides about an unknown create after a read of its name. `over`: the server's time for the create had passed before
-/// the read.
+/// Decides about an unknown create after a read of its name. `over` says that the server's time for the create had
+/// passed before the read.
 #[must_use]
 pub fn after_look_for_create(look: SettleLook, over: bool) -> SettleStep {
     match (look, over) {
         (SettleLook::Ours, _) => SettleStep::Settled(Settlement::Committed),
         (SettleLook::Superseded, _) => SettleStep::Settled(Settlement::Superseded),
-        // The key waits for an answer, however long that takes. If it ran before, it could create a second object under
-        // another generated name. If another object has the name, it may be deleted, and the create that is still under
-        // way then finds the name free.
+        // The key waits for an answer, however long that takes. If the key ran earlier, it could create a second object
+        // under another generated name. If another object has the name, that object may be deleted, and the create that
+        // is still under way then finds the name free.
         (SettleLook::Unanswered, _) | (SettleLook::OtherObject | SettleLook::Nothing, false) => SettleStep::LookAgain,
         (SettleLook::Unclear, false) => SettleStep::LookWhenOver,
         (SettleLook::OtherObject | SettleLook::Nothing, true) => SettleStep::Settled(Settlement::NotCommitted),
@@ -171,8 +172,8 @@ pub fn after_look_for_create(look: SettleLook, over: bool) -> SettleStep {
 }
 
 /// As [`after_look_for_create`], for any other write. Repeating such a write does no harm, so the wait ends with the
-/// server's time, whatever the read shows. If the read does not show the write, it may have taken effect and been
-/// undone by another client.
+/// server's time, whatever the read shows. If the read does not show the write, the write may have taken effect and
+/// been undone by another client.
 #[must_use]
 pub fn after_look(look: SettleLook, over: bool) -> SettleStep {
     match (look, over) {

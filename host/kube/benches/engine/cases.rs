@@ -17,14 +17,14 @@ use crate::process::{self, Memory};
 
 const ROUNDS: usize = 5;
 const LOOKUPS: usize = 1_000_000;
-/// The time after which unread objects are packed: shorter than the host's, but longer than it takes to pack 100,000
-/// objects.
+/// The time after which unread objects are packed: shorter than the host's own setting, but longer than it takes to
+/// pack 100,000 objects.
 const COLD_AFTER: Duration = Duration::from_secs(10);
 
 /// The kind of cache that a process measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Case {
-    /// A connection with an informer without objects, as the baseline for the others.
+    /// A connection with an informer without objects, as the baseline for the other cases.
     Empty,
     /// Whole objects.
     Full,
@@ -124,8 +124,8 @@ async fn client(port: u16) -> kube::Client {
     connect(&options).await.expect("a client").client
 }
 
-/// Subscribes, and completes when the store is complete and the subscriber has received all events. It drops them, as a
-/// feeder does.
+/// Subscribes, and completes when the store is complete and the subscriber has received all events. The subscriber
+/// drops the events, as a feeder does.
 pub(crate) async fn fill(informers: &Informers, spec: WatchSpec, count: usize) -> Store {
     let subscription = informers.subscribe(spec);
     let store = subscription.store().clone();

@@ -9,7 +9,7 @@ use rand::{RngExt as _, SeedableRng as _};
 const NAMESPACES: usize = 100;
 const NODES: u32 = 300;
 const PODS_OF_AN_OWNER: usize = 10;
-/// The time when the newest Pod was created, 2026-06-01. The others are up to 90 days older.
+/// The time when the newest Pod was created, 2026-06-01. The other Pods are up to 90 days older.
 const NEWEST: i64 = 1_780_272_000;
 const NINETY_DAYS: i64 = 90 * 86_400;
 /// The versions of all Pods are lower than this.

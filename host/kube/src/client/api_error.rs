@@ -69,7 +69,7 @@ impl RequestSubject {
             let refused = self.not_granted(principal, &denial);
             let message = format!(
                 "it would make {owner} an owner of an object that exists: the garbage collector deletes an object when \
-                 its owners are gone, so this takes the right to delete. {}",
+                 its owners are gone, so this needs the right to delete it. {}",
                 refused.message
             );
             ApiError { message, ..refused }

@@ -47,7 +47,7 @@ pub struct Connection {
     pub reachability: Reachability,
     /// The restores of the server that were noticed.
     pub restores: Restores,
-    /// Reports how each request ends, including those of [`Connection::another_client`].
+    /// Reports how each request ends, including the requests of [`Connection::another_client`].
     pub requests: RequestObserver,
     pub server: String,
     /// The namespace for commands that name none.
@@ -60,7 +60,7 @@ pub struct Connection {
 /// How to reach the server.
 #[derive(Clone)]
 enum Origin {
-    /// Over the network, with this configuration.
+    /// The server is reached over the network, with this configuration.
     Configured(Arc<Config>),
     InProcess,
 }
@@ -96,8 +96,8 @@ impl Connection {
         }
     }
 
-    /// Another client with its own connections, for requests that must not wait behind others. Its tasks run on the
-    /// tokio runtime on which this is called. Its requests do not affect `reachability`.
+    /// Another client with its own connections, for requests that must not wait behind other requests. Its tasks run on
+    /// the tokio runtime on which this is called. Its requests do not affect `reachability`.
     pub fn another_client(&self) -> Result<Client, ConnectError> {
         match &self.origin {
             Origin::Configured(config) => {
@@ -113,7 +113,7 @@ impl Connection {
 pub struct ServerVersion {
     /// Such as `1`.
     pub major: String,
-    /// Such as `36`; some vendors append a `+`.
+    /// The minor version, such as `36`; some vendors append a `+`.
     pub minor: String,
     /// Such as `v1.36.3`.
     pub git_version: String,
@@ -211,7 +211,7 @@ impl ConnectError {
 fn advice(error: &RequestError) -> &'static str {
     match error.code() {
         Some(401) => "Its credentials are not accepted: log in again, or check the user of the context",
-        Some(429 | 500..) => "The server is overloaded or sick: look at its own logs",
+        Some(429 | 500..) => "The server is overloaded or unhealthy: look at its own logs",
         Some(403) => "Its credentials are valid but may not read /version: grant the role system:public-info-viewer",
         Some(_) => "Check that the URL is that of the API server",
         None => "Check that the cluster runs and that the URL and the certificates in the configuration are right",

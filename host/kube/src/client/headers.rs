@@ -9,7 +9,7 @@ const IMPERSONATE_USER: HeaderName = HeaderName::from_static("impersonate-user")
 const IMPERSONATE_GROUP: HeaderName = HeaderName::from_static("impersonate-group");
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
-/// The initial capacity of a request's header map: the headers from this module, and those that are added before
+/// The initial capacity of a request's header map: the headers from this module, and the headers that are added before
 /// sending.
 const REQUEST_HEADERS: usize = 8;
 
@@ -54,7 +54,8 @@ pub(crate) fn of_call(call: &CallContext) -> Result<RequestHeaders, HeaderError>
     Ok(RequestHeaders { map: of_span(call, span)?, trace: call.trace.clone(), span })
 }
 
-/// Headers for requests that may be repeated, and made after `call` has ended. They have no span of their own.
+/// Headers for requests that may be repeated, and may be made after `call` has ended. Such requests have no span of
+/// their own.
 pub(crate) fn after_call(call: &CallContext) -> Result<HeaderMap, HeaderError> {
     let span = windlass_world::random();
     of_span(call, call.trace.parent().unwrap_or(span))

@@ -1,4 +1,4 @@
-//! Requests of the command line for arbitrary paths, on behalf of its user. They change nothing.
+//! Requests of the command line for arbitrary paths, on behalf of its user. These requests change nothing.
 
 use std::time::Duration;
 

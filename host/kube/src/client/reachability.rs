@@ -56,7 +56,8 @@ pub struct Outage {
 struct ReachabilityInner {
     server: String,
     outage: watch::Sender<Outage>,
-    /// The number of consecutive failures. [`OUTAGE_FAILURES_MIN`] of them begin an outage, unless one alone begins it.
+    /// The number of consecutive failures. [`OUTAGE_FAILURES_MIN`] of them begin an outage, unless a single failure is
+    /// enough.
     failures: AtomicU32,
 }
 
@@ -147,7 +148,7 @@ enum Answering {
 fn verdict<B>(result: &Result<Response<B>, BoxError>) -> Answering {
     match result {
         Ok(response) if is_from_gateway(response.status(), response.headers()) => {
-            Answering::Failed(format!("a gateway before it answers {}", response.status()))
+            Answering::Failed(format!("a gateway in front of it answers {}", response.status()))
         }
         Ok(_) => Answering::Answered,
         Err(error) if error.is::<TooManyWatches>() => Answering::Unknown,
@@ -186,7 +187,7 @@ impl<S> Observed<S> {
         Self { inner, reachability, observer, version, runtime: Handle::current() }
     }
 
-    /// Also reports to `observer`, except for the prober's requests.
+    /// Also reports requests to `observer`, except the prober's requests.
     pub(crate) fn reporting_to(mut self, observer: &RequestObserver) -> Self {
         self.observer = observer.clone();
         self
@@ -271,7 +272,7 @@ impl<F: FnOnce(Answering)> Drop for PendingRequest<F> {
     }
 }
 
-/// Sends probes until the server answers them or another request. Also ends with the client.
+/// Sends probes until the server answers one of them, or any other request. Also ends when the client is dropped.
 async fn probe<S, B>(service: S, version: Uri, shared: Weak<ReachabilityInner>, number: u64)
 where
     S: Service<Request<Body>, Response = Response<B>, Error = BoxError> + Clone,
@@ -284,7 +285,7 @@ where
         match asked {
             Ok(Answering::Answered) => shared.succeeded(),
             Ok(verdict) => tracing::debug!(server = shared.server, ?verdict, "still no answer"),
-            Err(_) => tracing::error!(server = shared.server, "probing the API server panicked; probing goes on"),
+            Err(_) => tracing::error!(server = shared.server, "a probe of the API server panicked; the next follows"),
         }
         let mut outage = shared.outage.subscribe();
         drop(shared);

@@ -37,8 +37,8 @@ pub(crate) const SERVER_TIMEOUT_QUERY: &str = "15s";
 pub(crate) const SERVER_TIMEOUT: Duration = Duration::from_secs(15);
 /// The time that a mutation may take to reach the server, and that a started write may take to be stored.
 pub(crate) const TRANSIT_TIME_MAX: Duration = Duration::from_secs(5);
-/// The time after sending in which a mutation may still be committed. The host waits as long for the answer, so that
-/// the server gives up first. A shutdown waits longer than that for the last writes.
+/// The time after sending in which a mutation may still be committed. The host waits for the answer for the same time,
+/// so that the server gives up first. A shutdown waits even longer for the last writes.
 pub(crate) const MUTATION_LIFETIME_MAX: Duration =
     Duration::from_secs(SERVER_TIMEOUT.as_secs() + TRANSIT_TIME_MAX.as_secs());
 
@@ -114,8 +114,8 @@ pub(crate) struct Mutation {
 }
 
 impl Mutation {
-    /// Shortens the server's timeout to `limit`, if that is less. Otherwise the write could take effect while another
-    /// replica acts already.
+    /// Shortens the server's timeout to `limit`, if that is less. Otherwise the write could take effect when another
+    /// replica already acts.
     pub(crate) fn end_within(&mut self, limit: Duration) {
         let usual = format!("timeout={SERVER_TIMEOUT_QUERY}");
         if limit < SERVER_TIMEOUT

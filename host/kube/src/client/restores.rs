@@ -79,7 +79,7 @@ impl Restores {
         if let Some(sign) = history.wrote_lease(began, version, Moment(self.shared.began.elapsed())) {
             self.noticed(&history);
             drop(history);
-            log_restore(sign, format_args!("the write of the Lease {name} is at version {version}"));
+            log_restore(sign, format_args!("a write of the Lease {name} resulted in version {version}"));
         }
     }
 

@@ -44,8 +44,8 @@ const ENDED_STREAMS_MAX: usize = 1024;
 /// replica of the server during a rolling upgrade.
 const HTTP1_PERIOD: Duration = Duration::from_mins(1);
 
-/// The number of files that watches leave to everything else: other requests, directories, the cache of machine code,
-/// HTTP requests of plugins.
+/// The number of open files that watches must leave to everything else: other requests, directories, the cache of
+/// machine code, HTTP requests of plugins.
 const RESERVED_FILES: usize = 256;
 
 type Pool = legacy::Client<Dial, Body>;
@@ -63,8 +63,8 @@ pub(crate) struct Tuning {
     /// The maximum number of watches on a connection: fewer than the 100 streams that kube-apiserver
     /// (`secure_serving.go`) and most proxies allow.
     pub(crate) watches_per_connection: usize,
-    /// The maximum number of watches over HTTP/1.1, where each is a connection. `None` to use as many as there are
-    /// files.
+    /// The maximum number of watches over HTTP/1.1, where each watch needs a connection of its own. `None` to allow as
+    /// many as the limit on open files allows.
     pub(crate) watches_over_http1: Option<usize>,
     /// Whether plain HTTP connections use HTTP/2 from the first byte. Only tests know that about their server.
     pub(crate) plain_is_http2: bool,

@@ -1,4 +1,4 @@
-//! Decides without I/O what to do with a manifest's CRD, given the cluster's.
+//! Decides without I/O what to do with a manifest's CRD, given the cluster's CRD.
 
 use serde_json::{Map, Value, json};
 use windlass_core::object::selector::is_dns_subdomain;
@@ -25,7 +25,8 @@ pub struct Definition {
 pub(super) enum DefinitionStep {
     /// Do nothing, because the cluster has an equal CRD.
     Keep,
-    /// Apply it over the version on which the decision is based. `None` if it does not exist yet.
+    /// Apply the CRD over the `resourceVersion` on which the decision is based. `None` if the cluster does not have the
+    /// CRD yet.
     Apply { over: Option<String> },
 }
 
@@ -35,8 +36,8 @@ pub enum Refusal {
     /// Objects may be stored in versions that would be removed.
     #[error(
         "objects may be stored in its version {} (status.storedVersions), which the manifest leaves out: they could not \
-         be read any more. Keep that version in the manifest (`served: false` will do), or migrate the objects and take \
-         it from status.storedVersions first", versions.join(", ")
+         be read any more. Keep that version in the manifest (`served: false` will do), or migrate the objects and \
+         remove the version from status.storedVersions first", versions.join(", ")
     )]
     DropsStored {
         /// The versions that would be removed.
@@ -55,7 +56,7 @@ pub enum Refusal {
         /// The value in the manifest.
         wanted: String,
     },
-    /// It is being deleted, with all objects of the kind.
+    /// The cluster's CRD is being deleted, with all objects of the kind.
     #[error("it is being deleted; it can be installed once it is gone")]
     Terminating,
 }
@@ -103,7 +104,7 @@ impl Definition {
         text(&self.spec, "/group")
     }
 
-    /// The document to apply, locked to the version `over`.
+    /// The document to apply, locked to the `resourceVersion` `over`.
     pub(super) fn document(&self, over: Option<&str>) -> Value {
         let mut metadata = self.metadata.clone();
         if let Some(version) = over {
@@ -142,8 +143,8 @@ impl Definition {
         Ok(DefinitionStep::Apply { over: Some(text(existing, "/metadata/resourceVersion").to_owned()) })
     }
 
-    /// Whether the cluster's CRD contains everything, with an equal spec. A difference that does not matter to the
-    /// server, such as an explicit default, costs one apply that changes nothing.
+    /// Whether the cluster's CRD has everything that the manifest sets, with an equal spec. A difference that does not
+    /// matter to the server, such as an explicit default, costs one apply that changes nothing.
     fn is_already(&self, existing: &Value) -> bool {
         let pairs = ["labels", "annotations"].into_iter().flat_map(|field| {
             let wanted = self.metadata[field].as_object().into_iter().flatten();
@@ -158,7 +159,7 @@ impl Definition {
 pub(super) enum DefinitionState {
     /// The server serves the kind, or will shortly.
     Established,
-    /// Another CRD has one of its names.
+    /// Another CRD has one of this CRD's names.
     NamesTaken(String),
     /// The server has not decided yet, with the reason if it gives one.
     Pending(String),
@@ -175,7 +176,7 @@ pub(super) fn state(definition: &Value) -> DefinitionState {
         (Some((true, _)), _) => DefinitionState::Established,
         (_, Some((false, message))) => DefinitionState::NamesTaken(message),
         (Some((false, message)), _) => DefinitionState::Pending(message),
-        (None, _) => DefinitionState::Pending("the server has said nothing about it yet".to_owned()),
+        (None, _) => DefinitionState::Pending("the server has not reported its state yet".to_owned()),
     }
 }
 

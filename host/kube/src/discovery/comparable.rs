@@ -1,8 +1,8 @@
-//! Finds out from the server whether the versions of a resource can be compared as numbers (KEP-5504), which a proof of
-//! freshness needs (ADR 11).
+//! Finds out from the server whether the versions of a resource can be compared as numbers (KEP-5504). A proof of
+//! freshness needs this (ADR 11).
 //!
-//! Kubernetes guarantees this from 1.35 on, for built-in resources and those of CRDs. An aggregated API server may use
-//! other versions. `discovery` asks once per group-version.
+//! Kubernetes guarantees this from 1.35 on, for built-in resources and for resources of CRDs. An aggregated API server
+//! may use other versions. `discovery` asks once per group-version.
 
 use kube::Client;
 use serde::Deserialize;
@@ -54,7 +54,7 @@ struct ApiService {
 
 #[derive(Deserialize)]
 struct ApiServiceSpec {
-    /// The service behind it. `None` if the API server itself serves it.
+    /// The service that serves the group-version. `None` if the API server itself serves it.
     service: Option<IgnoredAny>,
 }
 

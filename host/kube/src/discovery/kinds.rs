@@ -1,4 +1,4 @@
-//! The kinds that the server serves, listed for plugins. One answer serves all of them for some seconds.
+//! The kinds that the server serves, listed for plugins. One answer of the server serves all plugins for some seconds.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -35,9 +35,9 @@ impl ListedKinds {
 }
 
 impl Discovery {
-    /// Every kind that the server serves, once, in its preferred version, ordered by group and kind. At most ten seconds
-    /// old, unless [`invalidate`](Self::invalidate) was called. As in client-go's `ServerPreferredResources`, the kinds
-    /// of an aggregated server that does not answer are left out.
+    /// Every kind that the server serves, once, in its preferred version, ordered by group and kind. At most ten
+    /// seconds old, unless [`invalidate`](Self::invalidate) was called. As in client-go's `ServerPreferredResources`,
+    /// the kinds of an aggregated server that does not answer are left out.
     pub(crate) async fn kinds(&self) -> Result<Arc<[Arc<Resource>]>, SweepError> {
         let _asking = self.listed.asking.lock().await;
         if let Some(kinds) = self.listed.fresh() {

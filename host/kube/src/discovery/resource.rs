@@ -17,7 +17,8 @@ pub struct Resource {
     pub subresources: Vec<String>,
     /// The verbs that the server supports: `get`, `list`, `watch`, `create`, ….
     pub verbs: Vec<String>,
-    /// Whether its versions can be compared as numbers. False if the server does not guarantee it, or was not asked.
+    /// Whether the resource's versions can be compared as numbers. False if the server does not guarantee this, or was
+    /// not asked.
     pub comparable: bool,
 }
 
@@ -34,7 +35,7 @@ impl Resource {
         self.verbs.is_empty() || self.verbs.iter().any(|verb| matches!(&**verb, "get" | "list" | "watch"))
     }
 
-    /// Whether its objects have `subresource`; empty for the object itself.
+    /// Whether the resource's objects have `subresource`; empty for the object itself.
     pub(crate) fn serves(&self, subresource: &str) -> bool {
         subresource.is_empty() || self.subresources.iter().any(|served| served == subresource)
     }

@@ -35,7 +35,7 @@ pub(crate) struct SeriesKey {
 /// The step to take for one occurrence of an event.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Action {
-    /// The object has had enough events for now.
+    /// Send nothing: the object has had enough events for now.
     Skip,
     /// Create the Event with this count.
     Create {
@@ -115,7 +115,7 @@ impl Correlator {
     }
 }
 
-/// A map that drops the eighth of its entries that was used longest ago when it is full.
+/// A map of limited size. When it is full, it drops the eighth of its entries that were used longest ago.
 #[derive(Debug)]
 struct Bounded<K, V> {
     entries: HashMap<K, (Instant, V)>,
@@ -128,7 +128,7 @@ impl<K, V> Default for Bounded<K, V> {
 }
 
 impl<K: Clone + Eq + Hash, V: Default> Bounded<K, V> {
-    /// The value for `key`. It is new if there is none, or if it was not used for `idle`.
+    /// The value for `key`. It is a new value if there is none, or if the existing one was not used for `idle`.
     fn entry(&mut self, key: K, now: Instant, idle: Option<Duration>) -> &mut V {
         if self.entries.len() >= SERIES_MAX && !self.entries.contains_key(&key) {
             let mut used: Vec<_> = self.entries.values().map(|(used, _)| *used).collect();

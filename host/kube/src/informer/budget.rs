@@ -7,8 +7,8 @@ use tokio::sync::watch;
 use windlass_core::cache::watch::WatchSpec;
 
 /// A budget in bytes, shared by all watches of one plugin. A cache that several plugins share counts in full for each
-/// of them, because the others still need it if one goes. Objects count with their unpacked size, so that one plugin's
-/// reads cannot exceed another's budget.
+/// of these plugins, because the rest still need it when one of them goes. Objects count with their unpacked size, so
+/// that reads of one plugin cannot make another plugin exceed its budget.
 #[derive(Debug)]
 pub struct Budget {
     limit: usize,
@@ -16,7 +16,7 @@ pub struct Budget {
     excesses: watch::Sender<Excesses>,
 }
 
-/// The number of watches that were stopped because they needed too much, and the last of them.
+/// The number of watches that were stopped because they needed too much, and the last such case.
 #[derive(Debug, Default)]
 struct Excesses {
     count: u64,
@@ -27,7 +27,8 @@ struct Excesses {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Excess {
     pub watch: WatchSpec,
-    /// The bytes that it needed when it was stopped. This is a lower bound, because the rest of a list is not read.
+    /// The bytes that the watch needed when it was stopped. This is a lower bound, because the rest of a list is not
+    /// read.
     pub needed: usize,
     /// The bytes that all caches of the plugin together would have needed then. Equals `needed` if the limit of a
     /// single cache was exceeded.
@@ -139,7 +140,7 @@ impl Budget {
 }
 
 /// The budgets that one cache is charged to. Each budget is charged once, even if several watches of its plugin share
-/// the cache. The objects are charged to all, and an index only to those whose watches declare it.
+/// the cache. The objects are charged to all budgets, and an index only to the budgets whose watches declare it.
 #[derive(Debug, Default)]
 pub(crate) struct Charges {
     /// The bytes of the objects.
@@ -152,12 +153,12 @@ pub(crate) struct Charges {
 struct Payer {
     budget: Arc<Budget>,
     subscribers: usize,
-    /// The bytes that it is charged now.
+    /// The bytes that the budget is charged now.
     charged: usize,
 }
 
 impl Charges {
-    /// The bytes of the objects that were last charged.
+    /// The size of the objects when they were last charged, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -190,8 +191,8 @@ impl Charges {
         }
     }
 
-    /// Charges `bytes` as the current size of the objects, and to each budget the bytes of its `indexes` as well.
-    /// Returns the budgets without room for it; they are not charged any more.
+    /// Charges each budget with `bytes`, the current size of the objects, and with the bytes of the budget's `indexes`.
+    /// Returns the budgets without room for this. They are not charged any more.
     pub(crate) fn set(
         &mut self,
         bytes: usize,
@@ -222,8 +223,8 @@ impl Charges {
         }
     }
 
-    /// Records that the cache exceeds its own limit by the indexes of `budget`, which is not charged any more and is
-    /// notified.
+    /// Records that the cache exceeds its own limit because of the indexes of `budget`. This budget is not charged any
+    /// more, and is notified.
     pub(crate) fn refuse_one(&mut self, budget: &Arc<Budget>, excess: Excess) {
         let Some(at) = self.payers.iter().position(|payer| Arc::ptr_eq(&payer.budget, budget)) else { return };
         let Payer { budget, charged, .. } = self.payers.swap_remove(at);

@@ -32,7 +32,7 @@ const DICTIONARY_OBJECTS_MAX: usize = 2_048;
 const CHARGED_TOGETHER_BYTES: usize = 256 << 10;
 
 /// Collects the objects of one list. Its memory is charged to the cache's budgets while the list arrives. Once no
-/// budget has room, the rest is not read.
+/// budget has room, the rest of the list is not read.
 pub(crate) struct Collector<'a> {
     feed: &'a Feed,
     parser: &'a mut ObjectParser,
@@ -47,7 +47,7 @@ pub(crate) struct Collector<'a> {
     bytes: usize,
     /// The number of bytes that were last charged.
     charged: usize,
-    /// Those of `objects` that are new and not packed yet.
+    /// The objects in `objects` that are new and not packed yet.
     fresh: Vec<Object>,
     /// The size of `fresh`, in bytes.
     fresh_bytes: usize,
@@ -71,7 +71,7 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// Adds an object of the list. If the store already has the same state, it is shared.
+    /// Adds an object of the list. If the store already has the same state, the list shares the store's copy.
     fn add(&mut self, object: Object) -> Result<(), InformerError> {
         let bytes = object.whole_footprint();
         let known = self.feed.known(&object);
@@ -130,7 +130,8 @@ impl<'a> Collector<'a> {
         self.feed.afford(self.bytes).map_err(InformerError::OverBudget)
     }
 
-    /// Completes the list. It must have a version, because a watch without one would not show deletions since the list.
+    /// Completes the list. The list must have a version, because a watch without one would not show deletions since the
+    /// list.
     fn end(mut self, version: Version, resource: &Arc<Resource>, began: Stamp) -> Result<CompleteList, InformerError> {
         self.pack();
         if version.is_empty() {

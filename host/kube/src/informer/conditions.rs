@@ -20,7 +20,7 @@ const OBJECT_CONDITIONS_MAX: usize = 32;
 /// Kubernetes' limit for the type of a condition.
 const CONDITION_TYPE_BYTES_MAX: usize = 316;
 
-/// Some conditions, sorted by type, and the number of further ones.
+/// Some conditions, sorted by type, and the number of further conditions.
 pub(crate) type ReadConditions<'a> = (Vec<(Cow<'a, str>, ConditionStatus)>, usize);
 
 #[derive(Deserialize)]

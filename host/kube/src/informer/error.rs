@@ -40,7 +40,7 @@ pub enum InformerError {
     /// The server ended the watch right after its start.
     #[error("the API server ended the watch within {within:?} and sent no event")]
     TooShort {
-        /// The time within which it ended.
+        /// The time within which the watch ended.
         within: Duration,
     },
     /// The server sent an event that is larger than the host allows.
@@ -57,11 +57,12 @@ pub enum InformerError {
         source: ParseError,
     },
     /// The watch went back in time, so its events cannot be trusted.
-    #[error("the watch sent {key} at version {version} after later versions")]
+    #[error("the watch sent {key} at resourceVersion {version} after later ones")]
     Disordered { key: ObjectKey, version: Version },
     /// The server has gone back to before the cache's version, as after a restored backup.
     #[error(
-        "the API server is at version {server}, before the cache's {cache}: it went back, as after a restored backup"
+        "the API server is at resourceVersion {server}, before the cache's {cache}: it seems to have been restored \
+         from a backup"
     )]
     WentBack { server: Version, cache: Version },
     /// No subscriber has budget for the cache: see [`Budget::exceeded`](crate::Budget::exceeded).

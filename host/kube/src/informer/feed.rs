@@ -114,7 +114,7 @@ impl FeedState {
     fn deliver(&mut self) {
         for event in self.outbox.drain(..) {
             for subscriber in self.subscribers.values() {
-                // A receiver that is gone will be removed by its drop.
+                // If the receiver is gone, the drop of its subscription will remove it here.
                 let _ = subscriber.sender.send(event.clone());
             }
         }
@@ -232,7 +232,7 @@ impl Feed {
         self.charge(&mut state, 0)
     }
 
-    /// Applies a state of `object` that the watch's `where` does not admit, or in which it was deleted.
+    /// Applies a state of `object` that the watch's `where` does not admit, or in which the object was deleted.
     pub(crate) fn exclude(&self, object: Object) -> Result<(), OverBudget> {
         let mut state = self.lock();
         state.take(|contents, outbox| merge::excluded(contents, object, outbox));
@@ -321,7 +321,7 @@ impl Feed {
         }
     }
 
-    /// Completes when there is a new subscriber, or at once if there was one since the last time.
+    /// Completes when there is a new subscriber, or at once if there was one since the last call.
     pub(crate) async fn hurried(&self) {
         self.hurry.notified().await;
     }
@@ -332,7 +332,7 @@ impl Feed {
         self.hurry.notify_one();
     }
 
-    /// Completes when a list is requested, or at once if one was requested since the last one began.
+    /// Completes when a list is requested, or at once if one was requested since the last list began.
     pub(crate) async fn list_wanted(&self) {
         // The sender is in `self`, so this cannot fail.
         let _ = self.wanted.subscribe().wait_for(|wanted| *wanted > self.store.listed()).await;

@@ -40,8 +40,8 @@ const WATCH_GRACE: Duration = Duration::from_secs(30);
 /// again without a pause (client-go: `handleAnyWatch`).
 const FRUITLESS_WATCH_MAX: Duration = Duration::from_secs(1);
 
-/// The number of retries with a version that the server has not reached yet. This server may lag behind the one that
-/// returned the version.
+/// The number of retries with a version that the server has not reached yet. The server that answers may lag behind the
+/// server that returned the version.
 const VERSION_AHEAD_RETRIES: u32 = 2;
 
 pub(crate) struct Follower {
@@ -56,7 +56,8 @@ pub(crate) struct Follower {
     spec: WatchSpec,
     feed: Arc<Feed>,
     log: TroubleLog,
-    /// Whether lists are requested as the beginning of a watch. Set to false once the server has refused one.
+    /// Whether lists are requested as the beginning of a watch. Set to false once the server has refused such a
+    /// request.
     streaming: bool,
     /// Whether the last streaming list failed, so that the next list comes in pages.
     spoilt: bool,
@@ -94,7 +95,7 @@ impl Follower {
     ) -> Self {
         let InformerOptions { streaming_lists: streaming, reachability, restores, cold_after, silence, .. } = options;
         let packing = cold_after.is_some();
-        // If there was a list, an earlier task of the same feed has panicked.
+        // A feed that already has a list had an earlier task, which must have panicked.
         let due = if feed.store().is_synced() { ListReason::Distrusted } else { ListReason::First };
         Self {
             client,
@@ -204,7 +205,7 @@ impl Follower {
         self.feed.hears();
         self.feed.replace(listed).map_err(InformerError::OverBudget)?;
         if is_restored {
-            tracing::info!(watch = %self.spec, %version, "listed after the server was restored: the cache shows what it has now");
+            tracing::info!(watch = %self.spec, %version, "listed after the server was restored: the cache shows its new state");
         }
         self.spoilt = false;
         self.listed_at = Some(Instant::now());

@@ -30,8 +30,8 @@ use crate::informer::listing;
 
 /// The time that the cache may take to reach the version that a step has found, before the next step.
 const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(3);
-/// The interval between checks whether a requested list has been applied. The cache normally notifies; this covers the
-/// case that it stops doing so.
+/// The interval between checks whether a requested list has been applied. Normally the cache sends a notification. The
+/// checks cover a cache that no longer does.
 const LIST_LOOK_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Limits that proofs share, so that a takeover of a thousand caches does not overload the server.
@@ -161,7 +161,7 @@ impl<'a> Prover<'a> {
             biased;
             proof = self.ended() => match proof {
                 Proof::Proven(evidence) => Ok(evidence),
-                // The next check will report it again.
+                // The next check will report the loss again.
                 Proof::Lost => Err(Trouble::Found(Finding::Behind)),
             },
             found = work => found,
@@ -260,7 +260,7 @@ impl<'a> Prover<'a> {
         if std::mem::replace(&mut self.has_warned, true) {
             tracing::debug!(%watch, %error, "the cache is still not proven to be fresh");
         } else {
-            tracing::warn!(%watch, %error, "cannot prove that the cache is fresh; it will be tried until it works");
+            tracing::warn!(%watch, %error, "cannot prove that the cache is fresh; the host keeps trying");
         }
     }
 }

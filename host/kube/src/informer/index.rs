@@ -13,18 +13,19 @@ use windlass_core::object::pointer_tree::{PointerError, PointerTree};
 use windlass_core::object::selector::Selector;
 use windlass_core::object::{Object, ObjectKey, shallow};
 
-/// The approximate memory of a value, beside its text: its count, its place in the map, and its list.
+/// The approximate memory of a value, in addition to its text: its count, its place in the map, and its list.
 const VALUE_BYTES: usize = 128;
-/// The approximate memory of an object's place in a list, which may have room for as many again.
+/// The approximate memory of an object's place in a list. It is doubled, because a list may have room for twice as many
+/// objects as it has.
 const PLACE_BYTES: usize = 2 * size_of::<Object>();
-/// The approximate memory of an object's place in the map of selectors, beside the selectors.
+/// The approximate memory of an object's place in the map of selectors, in addition to the selectors.
 const SELECTORS_BYTES: usize = 96;
 
 /// Objects by a value, each list sorted by key. No list is empty.
 #[derive(Default)]
 pub(crate) struct IndexGroups {
     lists: HashMap<Arc<str>, Vec<Object>>,
-    /// The approximate memory of all this, in bytes.
+    /// The approximate memory of all lists, in bytes.
     bytes: usize,
 }
 
@@ -73,7 +74,7 @@ fn position(list: &[Object], key: &ObjectKey) -> Result<usize, usize> {
     list.binary_search_by(|object| object.header.key.cmp(key))
 }
 
-/// By the UID of the controller.
+/// Objects by the UID of their controller.
 #[derive(Default)]
 pub(crate) struct OwnerIndex(IndexGroups);
 
@@ -98,7 +99,7 @@ impl OwnerIndex {
 /// An index that plugins have declared.
 pub(crate) struct DeclaredIndex {
     source: IndexSource,
-    /// The part of an object's text that the source reads. `None` if it reads none.
+    /// The part of an object's text that the source reads. `None` if the source reads no text.
     looked_at: Option<PointerTree>,
     /// Objects by value; for selectors, by the label that another object must have to be selected.
     groups: IndexGroups,
@@ -106,7 +107,7 @@ pub(crate) struct DeclaredIndex {
     selectors: HashMap<ObjectKey, Vec<Selector>>,
     /// The approximate memory of `selectors`, in bytes.
     selectors_bytes: usize,
-    /// The memory that it may occupy, in bytes.
+    /// The memory that the index may occupy, in bytes.
     limit: usize,
     /// Whether the index would have exceeded its limit. It is then empty and stays empty, because it could not be
     /// complete.
@@ -132,8 +133,8 @@ impl DeclaredIndex {
         })
     }
 
-    /// The approximate memory that it occupies, in bytes. If it would have exceeded its limit, the result is more than
-    /// the limit.
+    /// The approximate memory that the index occupies, in bytes. If the index would have exceeded its limit, the result
+    /// is larger than the limit.
     pub(crate) fn bytes(&self) -> usize {
         if self.exceeded { self.limit.saturating_add(1) } else { self.groups.bytes + self.selectors_bytes }
     }

@@ -87,8 +87,8 @@ impl Informers {
         Self { shared, _stop: guard }
     }
 
-    /// Subscribes to the objects of `spec`. The first subscriber starts the informer. It stops a minute after the last
-    /// one has gone.
+    /// Subscribes to the objects of `spec`. The first subscriber starts the informer. The informer stops a minute after
+    /// its last subscriber has gone.
     #[must_use]
     pub fn subscribe(&self, spec: WatchSpec) -> Subscription {
         self.with_feed(spec, Feed::subscribe)
@@ -246,7 +246,7 @@ async fn follow(shared: &InformersInner, spec: &WatchSpec, feed: &Arc<Feed>) {
     }
 }
 
-/// Periodically packs the texts that were not read since the last time, and unpacks those that were.
+/// Periodically packs the texts that were not read since the last time, and unpacks the texts that were.
 async fn cool(informers: Weak<InformersInner>, stop: CancellationToken, every: Duration) {
     loop {
         tokio::select! {
@@ -256,7 +256,7 @@ async fn cool(informers: Weak<InformersInner>, stop: CancellationToken, every: D
         }
         let Some(feeds) = informers.upgrade().map(|informers| informers.feeds()) else { return };
         for feed in feeds {
-            // This takes milliseconds per hundred objects, so it must not run on a thread that serves others.
+            // This takes milliseconds per hundred objects, so it must not run on a thread that serves other tasks.
             let done = windlass_world::spawn_blocking(move || feed.cool()).await;
             if let Err(error) = done {
                 tracing::error!(%error, "packing a cache failed; it stays as it is");

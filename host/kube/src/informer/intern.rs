@@ -26,7 +26,7 @@ pub(crate) struct Interner {
     conditions: HashTable<Conditions>,
     /// The number of entries at which the next sweep is due.
     sweep_at: usize,
-    /// Whether it is for a single object. Then nothing can be shared, so nothing is looked up or kept.
+    /// Whether the interner is for a single object. Then nothing can be shared, so nothing is looked up or kept.
     is_for_one: bool,
 }
 

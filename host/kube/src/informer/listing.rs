@@ -44,7 +44,7 @@ impl Default for PageSize {
 }
 
 impl PageSize {
-    /// The size of the page after one with `objects` objects and `bytes` bytes.
+    /// The size of the next page after a page with `objects` objects and `bytes` bytes.
     fn after(objects: usize, bytes: usize) -> Self {
         let bytes_each = (bytes / objects.max(1)).max(1);
         Self((PAGE_BYTES_WANTED / bytes_each).clamp(1, PAGE_OBJECTS_MAX))
@@ -104,7 +104,7 @@ pub(super) fn query(spec: &WatchSpec) -> Query {
 /// Where a watch begins.
 pub(crate) enum From<'a> {
     Version(&'a Version),
-    /// With every object that exists now, as of a quorum read.
+    /// From the current state: the watch begins with every object that exists now, as of a quorum read.
     Everything,
 }
 

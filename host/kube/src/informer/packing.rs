@@ -10,12 +10,12 @@ use crate::informer::store::{Store, StoreScope};
 
 /// Fewer objects are not worth packing.
 pub(crate) const PACKED_OBJECTS_MIN: usize = 64;
-/// The number of objects from which a dictionary is made. More would not fit into it.
+/// A dictionary is made from this many objects. More would not fit into it.
 const DICTIONARY_SAMPLES: usize = 16;
 /// The maximum number of objects that are packed between two reads of a store.
 const REPACKED_TOGETHER_MAX: usize = 256;
 
-/// A dictionary made from objects spread over all `count` of them.
+/// A dictionary made from a sample that is spread over all `count` objects.
 pub(crate) fn learn<'a>(count: usize, objects: impl Iterator<Item = &'a Object>) -> Arc<Dictionary> {
     let samples: Vec<_> = objects.step_by((count / DICTIONARY_SAMPLES).max(1)).map(Object::glance).collect();
     Arc::new(Dictionary::new(samples.iter().map(|text| &**text)))

@@ -38,10 +38,10 @@ const IDLE_BUFFER_BYTES: usize = 64 << 10;
 /// The reason why a text is not a Kubernetes object.
 #[derive(Debug, thiserror::Error)]
 pub enum ParseError {
-    /// It is not JSON, or its metadata do not have Kubernetes' types.
+    /// The text is not JSON, or its metadata does not have Kubernetes' types.
     #[error("not a Kubernetes object: {0}")]
     Json(#[from] serde_json::Error),
-    /// It is JSON, but not a JSON object.
+    /// The text is JSON, but not a JSON object.
     #[error("not a Kubernetes object: it does not begin with '{{'")]
     NoObject,
     /// `metadata.name` is missing or empty.
@@ -50,7 +50,7 @@ pub enum ParseError {
     /// A pointer of the watch's projection is invalid.
     #[error(transparent)]
     Pointer(#[from] PointerError),
-    /// It is a list without a `resourceVersion`.
+    /// The text is a list without a `resourceVersion`.
     #[error("the list has no metadata.resourceVersion, so it cannot be watched from there")]
     NoVersion,
 }
@@ -208,8 +208,9 @@ impl ObjectParser {
         }
     }
 
-    /// Parses an object. It gets the watch's `apiVersion` and `kind` if it lacks them, as items of a list do, or has
-    /// different ones, as partial metadata do. Does not check whether the watch's `where` admits it.
+    /// Parses an object. If the text lacks `apiVersion` and `kind`, as items of a list do, or has different ones, as
+    /// partial metadata does, the object gets those of the watch. Does not check whether the watch's `where` admits the
+    /// object.
     pub(crate) fn object(&mut self, text: &str) -> Result<Object, ParseError> {
         let text = text.trim();
         self.object_from(text, top(text)?)
@@ -236,8 +237,8 @@ impl ObjectParser {
         }
     }
 
-    /// As [`Self::object`], but `None` unless the text itself names this kind and this `name`, and the object is not
-    /// being deleted.
+    /// As [`Self::object`], but returns `None` unless the text itself names this kind and this `name`, and the object
+    /// is not being deleted.
     pub(crate) fn living(&mut self, text: &str, name: &str) -> Result<Option<Object>, ParseError> {
         let text = text.trim();
         let top = top(text)?;

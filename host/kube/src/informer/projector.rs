@@ -67,8 +67,9 @@ impl Digester {
         serde_json::to_string(&kept)
     }
 
-    /// The digest of the values at the pointers. Plugins store it in objects, so it must stay the same: it depends on
-    /// nothing but the pointers and the values, and not on the order of fields, except of values that are too deep.
+    /// The digest of the values at the pointers. Plugins store it in objects, so it must stay the same: it depends only
+    /// on the pointers and the values. The order of fields does not matter, except in values that are too deep to be
+    /// parsed.
     fn digest(&self, text: &str) -> Result<String, serde_json::Error> {
         let selected = self.digested.select(text)?;
         let mut hash = Sha256::new();
@@ -81,7 +82,7 @@ impl Digester {
         Ok(format!("sha256:{}", digits.concat()))
     }
 
-    /// Adds each pointer and the values there.
+    /// Adds each pointer and its values to the hash.
     fn add_values(&self, body: &Value, hash: &mut Sha256) {
         // Adds the length of each text, so that different values lead to different bytes.
         let mut add = |text: &str| {

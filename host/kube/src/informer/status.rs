@@ -81,11 +81,11 @@ pub struct InformerFigures {
     pub watch: WatchSpec,
     /// The number of objects.
     pub objects: usize,
-    /// The approximate memory that they occupy.
+    /// The approximate memory that the objects occupy, in bytes.
     pub bytes: usize,
     /// How the informer is doing.
     pub status: InformerStatus,
-    /// Whether it has not been listed since the server was restored.
+    /// Whether the cache has not been listed since the server was restored.
     pub unproven: bool,
     /// The time since the API server last sent anything: an event, a bookmark or a list. `None` if it has not sent
     /// anything yet.
@@ -96,8 +96,8 @@ pub struct InformerFigures {
 pub struct InformerOptions {
     /// Whether to request lists as the beginning of a watch, if the server supports that (KEP-3157).
     pub streaming_lists: bool,
-    /// Whether to pack texts that are not read: those of a long list at once, others after this time. `None` to pack
-    /// none.
+    /// Whether to pack texts that are not read. Texts of a long list are packed at once, and other texts after this
+    /// time. `None` to pack no texts.
     pub cold_after: Option<Duration>,
     /// The maximum size of one cache, in bytes.
     pub most_bytes: usize,
@@ -107,7 +107,7 @@ pub struct InformerOptions {
     pub silence: Duration,
     /// Reports when the server answers again, so that informers need not wait longer than necessary.
     pub reachability: Reachability,
-    /// The restores of the server that were noticed. After each, all informers list again.
+    /// The restores of the server that were noticed. After each restore, all informers list again.
     pub restores: Restores,
 }
 

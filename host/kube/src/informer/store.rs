@@ -128,7 +128,8 @@ impl Store {
         sources.into_iter().map(|source| contents.index_bytes(source)).fold(0, usize::saturating_add)
     }
 
-    /// The number of objects with each condition. The cost depends on the number of types, not on that of objects.
+    /// The number of objects with each condition. The cost depends on the number of types, not on the number of
+    /// objects.
     #[must_use]
     pub fn conditions(&self) -> ConditionCounts {
         self.read().conditions()
@@ -158,7 +159,7 @@ impl Store {
         self.read().is_comparable()
     }
 
-    /// Whether the store lacks `object`, and its state is from before the store's version.
+    /// Whether the store lacks `object`, although the store's version is later than the object's.
     pub(crate) fn is_late(&self, object: &Object) -> bool {
         let contents = self.read();
         let is_before = |seen: &Version| contents.compare(&object.header.version, seen) == Some(Ordering::Less);

@@ -25,7 +25,7 @@ impl Leases {
         annotations.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect()
     }
 
-    /// The plugins that a member can serve, according to its lease. `None` if it does not say.
+    /// The plugins that a member can serve, according to its lease. `None` if the lease does not say.
     #[must_use]
     pub fn serves(found: &FoundLease) -> Option<String> {
         Self::notes(found).remove(SERVES)

@@ -26,7 +26,7 @@ use crate::informer::store::StoreScope;
 use crate::reader::overlaid::newer;
 use crate::reader::{Readable, Reader, resource_of, whole_namespace};
 
-/// The number of concurrent patches. A cancelled call sends no further ones.
+/// The number of concurrent patches. A cancelled call sends no further patches.
 const CONCURRENT_CLAIMS_MAX: usize = 100;
 
 /// Carries out `claim`: finds objects with `reader`, and uses `port` to read the primary and to send the patches.
@@ -79,7 +79,7 @@ impl Claim {
         let selector = selector.parse::<Selector>();
         let selector = selector.map_err(|error: SelectorError| self.invalid(error.to_string()))?;
         let call = Arc::clone(&self.call);
-        let Some(primary) = &call.primary else { return Err(self.primary_gone("it is in the cache no more")) };
+        let Some(primary) = &call.primary else { return Err(self.primary_gone("it is no longer in the cache")) };
         let namespace = call.primary_key.namespace.as_deref();
         let of_kind = reader.covering(&self.subject, &self.kind, None)?;
         let resource = resource_of(&of_kind, &mut self.subject, &self.kind)?;
@@ -112,7 +112,8 @@ impl Claim {
     fn check_narrowed(&self, watches: &[&Readable]) -> Result<(), ApiError> {
         let is_namespaced = self.call.primary_key.namespace.is_some();
         // If the primary is namespaced, every watch here covers its namespace, so one watch that hides nothing is
-        // enough. Otherwise, each watch must hide nothing, or another one that covers the same namespaces must.
+        // enough. Otherwise, for each watch that may hide objects, another watch that covers the same namespaces must
+        // hide nothing.
         let sees_all = |spec: &WatchSpec| {
             let mut wide = watches.iter().map(|watch| &watch.spec).filter(|other| !other.is_filtered());
             wide.any(|other| is_namespaced || other.namespace.is_none() || other.namespace == spec.namespace)
@@ -235,12 +236,12 @@ impl Claim {
         let primary = self.call.primary_ref();
         let asked = LiveGet::whole(ObjectRef { uid: None, ..primary.clone() });
         let text = ask(port, Arc::clone(&self.call), asked).await?;
-        let Some(text) = text else { return Err(self.primary_gone("the API server has it no more")) };
+        let Some(text) = text else { return Err(self.primary_gone("the API server no longer has it")) };
         let latest = ObjectParser::new(&WatchSpec::all(primary.kind.clone())).map_err(|error| error.to_string());
         let latest = latest.and_then(|mut parser| parser.object(&text).map_err(|error| error.to_string()));
         let latest = latest.map_err(|error| self.subject.refuse(ApiReason::ServerError, error))?;
         if primary.uid.as_deref().is_none_or(|uid| !latest.header.uid.is(uid)) {
-            return Err(self.primary_gone("its name belongs to another one now"));
+            return Err(self.primary_gone("its name now belongs to another object"));
         }
         if latest.header.deleting {
             let subject = RequestSubject { object: Some(primary), ..self.subject.clone() };

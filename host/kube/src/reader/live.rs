@@ -138,7 +138,7 @@ impl LiveReaderInner {
         parameters.add_some("fieldSelector", query.field_selector.as_deref());
         parameters.add("limit", &query.limit.min(LIVE_PAGE_OBJECTS_MAX).to_string());
         parameters.add_some("continue", query.page_token.as_deref());
-        // No version is requested, so the server answers with the newest.
+        // No version is requested, so the server answers with its newest state.
         let uri = parameters.onto(&resource.collection(query.namespace.as_deref()));
         match self.ask(call, &subject, &uri, cut.form_of_list(), LIVE_PAGE_BYTES_MAX).await? {
             Ok(text) => {
@@ -168,7 +168,8 @@ impl LiveReaderInner {
         }
     }
 
-    /// Needs no grant either. The requests to the server are shared by all plugins.
+    /// Needs no grant, because every user of a cluster may ask which kinds it serves. All plugins share the requests to
+    /// the server.
     async fn kinds(&self) -> Result<Vec<ListedKind>, ApiError> {
         let subject = RequestSubject { verb: "kinds", resource: String::new(), object: None };
         self.pay(&subject)?;

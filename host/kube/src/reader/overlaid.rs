@@ -2,8 +2,8 @@
 //!
 //! A watch that has caught up with a write shows the object itself. Until then, the object appears as the watch would
 //! show it, with its projection and selectors applied. If that cannot be determined, the object appears as if no watch
-//! showed it, and never in its stale state. This is the case if it was written in another version of its kind, if it
-//! was too large to keep, or if only the server can evaluate the watch's field selector.
+//! showed it, and never in its stale state. This is the case if the object was written in another version of its kind,
+//! if it was too large to keep, or if only the server can evaluate the watch's field selector.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -107,7 +107,8 @@ fn cached(watch: &Readable, key: &ObjectKey, version: &Version, is_dry_run: bool
     })
 }
 
-/// The part of `object` that a watch of `spec` keeps. `None` if there is none, or if only the server knows.
+/// The part of `object` that a watch of `spec` keeps. `None` if the watch does not show the object, or if only the
+/// server knows whether it does.
 fn would_show(spec: &WatchSpec, object: &Object) -> Option<Object> {
     let header = &object.header;
     let is_near = spec.namespace.is_none() || spec.namespace == header.key.namespace;

@@ -189,7 +189,7 @@ impl<'a> Body<'a> {
         self.metadata.set_text("namespace", namespace)
     }
 
-    /// Locks the write to a version.
+    /// Locks the write to a `resourceVersion`.
     pub(crate) fn lock_version(&mut self, version: &str) -> Result<(), BodyError> {
         match self.version() {
             Some(body) if body != version => {
@@ -241,7 +241,7 @@ impl JsonPatch {
         Ok(Self(serde_json::from_str(text)?))
     }
 
-    /// The version that the last operation on the object's version sets.
+    /// The `resourceVersion` that the last operation on this field sets.
     pub(crate) fn version(&self) -> Option<String> {
         #[derive(Deserialize)]
         struct Set {

@@ -46,7 +46,7 @@ pub struct WriteBudget(Arc<WriteBudgetInner>);
 struct WriteBudgetInner {
     rate: WriteRate,
     tokens: Mutex<Tokens>,
-    /// Held by the waiter for the next token. The other waiters queue for it in order.
+    /// The waiter for the next token holds this lock. The other waiters queue for the lock in order.
     queue: tokio::sync::Mutex<()>,
     /// The start of the clock for the bucket.
     origin: Instant,

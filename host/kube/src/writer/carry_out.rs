@@ -28,14 +28,14 @@ use crate::writer::skip::StateBefore;
 
 /// The maximum number of names that are tried for one `generateName`.
 const GENERATED_NAMES_MAX: usize = 8;
-/// The maximum number of judgements of a write that the host itself locked to a version. It is judged again if the
-/// object has changed in the meantime.
+/// The maximum number of times that the host judges a write which it has itself locked to a version. The write is
+/// judged again if the object has changed in the meantime.
 const JUDGEMENTS_MAX: usize = 5;
 
 /// The result of a write.
 pub(super) struct Ended {
     pub(super) written: Written,
-    /// The write, if its outcome is not known yet, and what the caches should show of it.
+    /// The write, if its outcome is not known yet, and its interest in what the caches show.
     pub(super) unsettled: Option<(Unsettled, Option<Interest>)>,
 }
 
@@ -54,7 +54,7 @@ pub(super) struct WriteProgress {
     /// Whether the write has left the thread on which it began. That is the guest's thread, and no request may be sent
     /// from it.
     pub(super) away: bool,
-    /// Whether its next request is paid for.
+    /// Whether the write's next request is paid for.
     pub(super) paid: bool,
     /// The numbers of names and of judgements that may still be tried.
     pub(super) names: usize,
@@ -186,7 +186,7 @@ impl Writer {
         })
     }
 
-    /// The time that the server has for a write of `call`, or the reason why none may be sent.
+    /// The time that the server has for a write of `call`, or the reason why no write may be sent.
     pub(super) fn may_start(&self, call: &CallContext) -> Result<Duration, (ApiReason, String)> {
         if !self.trust.is_given_since(call.overlay.began()) {
             let why = "not sent: the API server was restored, or may have been, so the state that this call has read may not exist any more";
@@ -200,7 +200,7 @@ impl Writer {
         if plan.withheld {
             return Box::pin(self.withhold(call, plan, before)).await;
         }
-        // Opened before the request is sent, because its event may come before its answer.
+        // The interest is opened before the request is sent, because the write's event may come before its answer.
         let interest = self.expecting.as_ref().and_then(|expecting| expecting.open(call, &plan));
         let at = Instant::now();
         // Checked last, because earlier steps took time, in which the lease may have ended.
@@ -272,8 +272,8 @@ impl Writer {
         }
     }
 
-    /// Keeps the call from ending until the write can no longer take effect. This is part of the call's trace, which
-    /// then ends later than the call.
+    /// Keeps the call from ending until the write can no longer take effect. This wait is part of the call's trace,
+    /// which then ends later than the call.
     pub(super) async fn settle(&self, call: &Arc<CallContext>, unsettled: Unsettled, interest: Option<Interest>) {
         let began = Instant::now();
         let plan = unsettled.plan();

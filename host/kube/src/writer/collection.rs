@@ -1,8 +1,8 @@
 //! Deletions of collections: one request, for which the server deletes one object after the other.
 //!
 //! The objects are not known in advance. The server returns them in its answer, in their state before the deletion. If
-//! an error comes, some may have been deleted already. In that case, and if the server does not return the objects, the
-//! caches of the kind have to prove that they are fresh before the key runs again (ADR 10, ADR 11).
+//! an error comes, some objects may have been deleted already. In that case, and if the server does not return the
+//! objects, the caches of the kind have to prove that they are fresh before the key runs again (ADR 10, ADR 11).
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -55,7 +55,7 @@ struct Deletion {
     propagation: Propagation,
     /// Whether the server will change nothing.
     dry_run: bool,
-    /// Whether it is a dry run only because the host is read-only. The call then treats it as committed.
+    /// Whether the deletion is a dry run only because the host is read-only. The call then treats it as committed.
     withheld: bool,
 }
 
@@ -73,8 +73,8 @@ impl From<ApiError> for EndedCollection {
 }
 
 impl Writer {
-    /// Deletes the objects of `collection`, and returns those that the server lists as deleted; `None` if it lists
-    /// none. As with [`Writer::write`], a caller that stops waiting only abandons the answer.
+    /// Deletes the objects of `collection`, and returns the objects that the server lists as deleted; `None` if it
+    /// lists no objects. As with [`Writer::write`], a caller that stops waiting only abandons the answer.
     #[must_use]
     pub fn delete_collection(
         &self,
@@ -91,7 +91,7 @@ impl Writer {
                 return;
             };
             let Some((over, interest)) = unsettled else {
-                // This comes first, so that the call has settled when the caller gets the answer.
+                // The call's context is dropped first, so that the call has settled when the caller gets the answer.
                 drop(call);
                 let _ = asker.send(deleted);
                 return;
@@ -179,7 +179,8 @@ impl Writer {
             return refusal::read_only(&deletion.subject, &write, &why).into();
         }
         let Deletion { resource, namespace, labels, dry_run, .. } = &deletion;
-        // Opened before the request is sent, because its events may come before its answer.
+        // The interest is opened before the request is sent, because the events of the deletion may come before its
+        // answer.
         let interest = self.expecting.as_ref().filter(|_| !dry_run);
         let interest =
             interest.and_then(|expecting| expecting.open_collection(call, &resource.kind, namespace.as_ref(), labels));
@@ -271,7 +272,7 @@ impl Writer {
 }
 
 impl Deletion {
-    /// Shows to the call's later reads that `object` is deleted. It is given in its state before the deletion.
+    /// Shows to the call's later reads that `object` is deleted. `object` is given in its state before the deletion.
     fn lay(&self, call: &CallContext, object: &Object) {
         let (kind, key) = (&self.resource.kind, &object.header.key);
         if self.waits(object) {
@@ -333,7 +334,7 @@ fn check(
     Ok((labels, fields.only_name().map(Cow::into_owned)))
 }
 
-/// The objects in an answer. `None` if it is not a list.
+/// The objects in an answer. `None` if the answer is not a list.
 fn named_in(text: &str, kind: &ObjectKind) -> Result<Option<Vec<Object>>, ParseError> {
     #[derive(Deserialize)]
     struct Found<'a> {

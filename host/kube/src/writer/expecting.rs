@@ -61,7 +61,8 @@ impl Expecting {
         Self { gate, watches: readable.iter().map(watch).collect() }
     }
 
-    /// Call it before `plan` is sent. `None` if no cache can show its effect.
+    /// Opens the interest in the effect of `plan`. Call this before `plan` is sent. `None` if no cache can show the
+    /// effect.
     pub(crate) fn open(&self, call: &CallContext, plan: &Plan) -> Option<Interest> {
         if plan.dry_run || plan.is_unstored() {
             return None;
@@ -154,7 +155,7 @@ impl WatchedStore {
         }
     }
 
-    /// Whether it selects by fields, which may be elsewhere in another API version.
+    /// Whether the watch selects by fields. In another API version, a field may be at another place.
     fn reads_fields(&self) -> bool {
         let clause = self.spec.where_clause.as_ref();
         self.spec.field_selector.is_some() || clause.is_some_and(|clause| !clause.reads_metadata_only())
@@ -200,7 +201,7 @@ struct Preconditions {
     uid: Option<String>,
 }
 
-/// The effect of a committed eviction. Its answer does not say which Pod it was.
+/// The effect of a committed eviction. Its answer does not say which Pod was evicted.
 fn evicted(body: &[u8]) -> Effect {
     let DeleteOptions { preconditions, dry_run } =
         std::str::from_utf8(body).map(of::<Eviction>).unwrap_or_default().delete_options;

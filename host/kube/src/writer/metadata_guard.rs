@@ -52,8 +52,8 @@ pub(crate) struct MetadataGuard<'a> {
 pub(crate) enum Lock {
     /// As the plugin requested.
     Unchanged,
-    /// Locked to this version, which was judged although the plugin did not request it. If the object has another
-    /// version by then, it must be judged again.
+    /// Locked to this version, for which the write was judged, although the plugin requested no lock. If the object has
+    /// another version when the write arrives, the write must be judged again.
     Judged(String),
 }
 
@@ -86,7 +86,7 @@ enum Lockable<'a> {
 
 impl Before {
     fn of(object: &Object) -> Self {
-        // The host's own look at the object does not count as a read of the plugin.
+        // The host's own look at the object does not count as a read by the plugin.
         let finalizers = finalizer::in_text(&object.glance());
         let header = &object.header;
         Self { finalizers, owners: header.owners.clone(), version: header.version.to_string() }
@@ -106,8 +106,9 @@ impl Touched {
         matches!(self.finalizers, Touch::Only(_)) || names_owners
     }
 
-    /// Whether the only relevant fact about the state before is that the object had the owners in the body, and
-    /// `before` has them. Then a late cache is good enough, if the write is locked to the version that it shows.
+    /// Whether only one fact about the state before the write matters, that the object already had the owners in the
+    /// body, and `before` shows this. Then a late cache is good enough, if the write is locked to the version that the
+    /// cache shows.
     fn keeps_owners(&self, before: &Before) -> bool {
         !matches!(self.finalizers, Touch::Only(_)) && self.added(Some(before)).is_none()
     }
@@ -224,7 +225,7 @@ impl MetadataGuard<'_> {
         Ok(Lock::Unchanged)
     }
 
-    /// Judges a write for the object's current version, and locks it to that.
+    /// Judges a write for the object's current version, and locks the write to that version.
     async fn judge_newest(
         &self,
         call: &CallContext,
@@ -250,7 +251,7 @@ impl MetadataGuard<'_> {
     /// Judges a write of an object that is `missing`. An apply or an update may create it.
     fn judge_missing(call: &CallContext, plan: &Plan, touched: &Touched, missing: ApiError) -> Result<(), ApiError> {
         match plan.how {
-            // It is not sent, because another client may create the object in the meantime.
+            // The patch is not sent, because another client may create the object in the meantime.
             How::Patch(_) => return Err(missing),
             How::Update if plan.subresource.is_empty() => {
                 let access = plan.resource.access("create", "", Some(&plan.key));
@@ -292,7 +293,7 @@ impl MetadataGuard<'_> {
             Err(error) => {
                 let mut failed = plan.subject.read_failed(&error);
                 failed.message =
-                    format!("which finalizers and owners the object has could not be read: {}", failed.message);
+                    format!("the finalizers and owners of the object could not be read: {}", failed.message);
                 Err(failed)
             }
         }
@@ -328,7 +329,7 @@ fn form(plan: &Plan, body: &str) -> Option<MutationForm> {
     let is_itself = plan.subresource.is_empty();
     match plan.how {
         How::Delete => None,
-        // An eviction, a binding or a token request.
+        // A create of a subresource is an eviction, a binding or a token request.
         How::Create => is_itself.then_some(MutationForm::New),
         How::Update => (is_itself || replaces_object(plan, body)).then_some(MutationForm::Replacement),
         // A scale has no such metadata, so a patch of it does not touch them.
@@ -351,7 +352,7 @@ fn check_finalizers(call: &CallContext, plan: &Plan, names: &BTreeSet<String>) -
     let own = finalizer::name(&call.principal.plugin);
     if names.contains(&own) {
         let message = format!(
-            "the finalizer {own} is kept by the host: it adds it before the first call, and takes it off when the plugin is \
+            "the finalizer {own} is kept by the host, which adds it before the first call, and removes it when the plugin is \
              done with an object that is being deleted. A write must leave it as it is"
         );
         return Err(plan.subject.refuse(ApiReason::Invalid, message));

@@ -44,7 +44,7 @@ pub(crate) struct Plan {
     pub(crate) subresource: Arc<str>,
     /// The field manager of the write.
     pub(crate) manager: String,
-    /// The host generated the name. If it is taken, another one is tried.
+    /// The host generated the name. If this name is taken, another one is tried.
     pub(crate) generated: bool,
     /// Whether the server will change nothing.
     pub(crate) dry_run: bool,
@@ -84,13 +84,13 @@ struct Wire {
 }
 
 impl Plan {
-    /// Whether it creates an object, and not a subresource.
+    /// Whether the plan creates an object, and not a subresource.
     pub(crate) fn creates(&self) -> bool {
         self.how == How::Create && self.subresource.is_empty()
     }
 
-    /// Whether it creates something that is not stored. Its answer is the only result, so nothing is settled, expected
-    /// or added to the overlay.
+    /// Whether the plan creates something that is not stored. Its answer is the only result, so nothing is settled,
+    /// expected or added to the overlay.
     pub(crate) fn is_unstored(&self) -> bool {
         self.creates() && !self.resource.is_stored()
     }

@@ -43,7 +43,8 @@ impl PreconditionFields {
         Self::deserialize(value).unwrap_or_default()
     }
 
-    /// From the last operations of a JSON patch, where the planner puts them and nothing later undoes them.
+    /// Reads the fields from the last operations of a JSON patch. The planner puts them there, so that no later
+    /// operation undoes them.
     fn by_operations(patch: &Value) -> Self {
         let mut named = Self::default();
         for operation in patch.as_array().into_iter().flatten().rev() {

@@ -7,10 +7,10 @@ use windlass_core::write::Operation;
 use crate::client::api_error::RequestSubject;
 use crate::informer::parse::ParseError;
 
-/// The error for an `operation` of a batch that was not sent because `last`, which was sent, failed. It has the same
-/// reason, unless that reason is about an object, its namespace, or the outcome of a request: about this operation,
-/// only one fact is known: it was not sent. A plugin that treats a missing object as deleted must not treat this object
-/// as deleted.
+/// The error for an `operation` of a batch that was not sent because `last`, which was sent, failed. The error has the
+/// reason of `last`, unless that reason is about an object, its namespace, or the outcome of a request. About this
+/// operation, only one fact is known: it was not sent. A plugin that treats a missing object as deleted must not treat
+/// this object as deleted.
 pub(super) fn unsent_after(operation: &Operation, last: &ApiError) -> ApiError {
     let reason = match last.reason {
         ApiReason::NotFound

@@ -39,12 +39,12 @@ pub(crate) struct Unsettled {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sent {
     pub(crate) at: Instant,
-    /// The time that the server had for it.
+    /// The time that the server had for the mutation.
     pub(crate) limit: Duration,
 }
 
 impl Sent {
-    /// When the server can no longer commit it.
+    /// When the server can no longer commit the mutation.
     pub(crate) fn over(self) -> Instant {
         self.at + self.limit.min(SERVER_TIMEOUT) + TRANSIT_TIME_MAX
     }
@@ -67,8 +67,9 @@ impl Unsettled {
         &self.plan
     }
 
-    /// Waits until the mutation can no longer take effect, or is known to have done so. Returns which, and the object
-    /// if it shows the effect. `skips` contains the controller's knowledge, if the write belongs to a controller.
+    /// Waits until the mutation is known to have taken effect, or can no longer take effect. Returns how it has
+    /// settled, and the object if the object shows the effect. `skips` contains the controller's knowledge, if the
+    /// write belongs to a controller.
     ///
     /// After [`Settlement::Expired`], a proof of freshness (ADR 11) must follow, because any effect of the mutation
     /// must be in the caches before the key runs again.

@@ -84,8 +84,8 @@ pub(crate) struct Skips {
 struct Learned {
     /// Shared with concurrent decisions.
     atomic: Mutex<Arc<Atomic>>,
-    /// The last applies, from which nothing has been learned yet. That is deferred until needed, because most applies
-    /// create objects.
+    /// The last applies, from which nothing has been learned yet. Learning is deferred until it is needed, because most
+    /// applies create objects.
     lessons: Mutex<VecDeque<Lesson>>,
 }
 
@@ -118,7 +118,7 @@ impl Learned {
         Arc::make_mut(&mut locked(&self.atomic)).merge(learned);
     }
 
-    /// Keeps `lesson` for later. It replaces the oldest if there are many.
+    /// Keeps `lesson` for later. If there are many lessons, it replaces the oldest.
     fn keep(&self, lesson: Lesson) {
         let mut lessons = locked(&self.lessons);
         if lessons.len() == WAITING_LESSONS_PER_KIND_MAX {
@@ -234,9 +234,9 @@ impl Skips {
         Some((followed, object))
     }
 
-    /// Remembers the result of an apply. Usually it is kept, to be learned from when needed. A large object is learned
-    /// from at once, on the thread that parses large answers anyway, and so is an object of a kind without a watch that
-    /// allows skipping.
+    /// Remembers the result of an apply. Usually the result is kept, and the host learns from it when needed. The host
+    /// learns at once from a large object, on the thread that parses large answers anyway, and from an object of a kind
+    /// without a watch that allows skipping.
     pub(crate) fn learn(&self, plan: &Plan, left: &Object) {
         if plan.how != How::Apply || plan.dry_run {
             return;

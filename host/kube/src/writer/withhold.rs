@@ -1,6 +1,6 @@
-//! Writes of a read-only host (`--read-only`). Each is sent as a dry run, and the call treats the answer like that of a
-//! real write, so that the plugin goes on and all its intended changes are seen. Nothing is stored, expected or
-//! settled.
+//! Writes of a read-only host (`--read-only`). Each write is sent as a dry run, and the call treats the answer like
+//! that of a real write, so that the plugin goes on and all its intended changes are seen. Nothing is stored, expected
+//! or settled.
 //!
 //! If a dry run is not possible, the write is refused (`ReadOnly`), with as much information as is available here. A
 //! dry run needs the same rights as the write, admission webhooks with side effects refuse it, and an aggregated API
@@ -34,8 +34,8 @@ use crate::writer::audit::{self, WriteOutcome};
 use crate::writer::plan::{How, Plan};
 use crate::writer::skip::StateBefore;
 
-/// The subresources that Kubernetes stores, and that support dry runs. Others perform actions: `token` issues a token,
-/// `proxy` forwards a request, `exec` and `attach` run commands.
+/// The subresources that Kubernetes stores, and that support dry runs. Other subresources perform actions: `token`
+/// issues a token, `proxy` forwards a request, `exec` and `attach` run commands.
 const STORED: [&str; 9] =
     ["", "status", "scale", "eviction", "binding", "approval", "ephemeralcontainers", "finalize", "resize"];
 
@@ -44,7 +44,7 @@ const STATE_READ_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The text of an object before a write.
 enum TextBefore {
-    /// The plugin may not read it.
+    /// The plugin may not read the object.
     Unknown,
     /// The object does not exist.
     Absent,
@@ -167,14 +167,15 @@ impl Writer {
         match self.discovery.is_own(resource).await {
             Ok(true) => None,
             Ok(false) => Some(format!(
-                "an API server behind the API server serves {api_version}, as far as the host may see, and perhaps it has \
-                 no dry runs"
+                "an API server behind the API server serves {api_version}, as far as the host can see, and it may \
+                 not support dry runs"
             )),
             Err(error) => Some(format!("it is not known who serves {api_version}: {error}")),
         }
     }
 
-    /// The state that `plan` would change. `version` is that of the state for which the server has tried it.
+    /// The state that `plan` would change. `version` is the version of the state for which the server has tried the
+    /// plan.
     async fn before(
         &self,
         call: &CallContext,

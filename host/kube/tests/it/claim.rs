@@ -214,7 +214,7 @@ struct Claimant {
 }
 
 impl Cluster {
-    /// A config map that claims others.
+    /// A config map that claims other config maps.
     async fn claimant(&self, name: &str) -> Claimant {
         let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
         let created = self.write(create(&object)).await.expect("created").expect("an object");
@@ -314,7 +314,8 @@ async fn two_owners_that_race_for_the_same_orphans_never_share_one() {
         for name in &names {
             cluster.child(name, &json!({"app": "shop", "round": round.to_string()})).await;
         }
-        // Each may adopt what its cache shows at the time, so both continue until all have an owner.
+        // Each claimant may adopt the objects that its cache shows at the time, so both continue until every object has
+        // an owner.
         let selector = format!("app=shop,round={round}");
         let (mut left, mut adopted) = (names.clone(), Vec::new());
         let all_owned = async {

@@ -272,7 +272,7 @@ async fn nothing_is_created_in_a_namespace_that_terminates() {
     let call = Arc::new(cluster.call());
     cluster.writer.write(call.clone(), patch).await.expect("patched");
     let known = call.overlay.get(&config_maps(), &cluster.target("kept", None).key);
-    // The namespace's controller may not have deleted it yet.
+    // The namespace's controller may not have deleted the object yet.
     assert!(known.and_then(|known| known.left).is_some());
 }
 

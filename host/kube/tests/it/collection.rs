@@ -175,7 +175,7 @@ async fn waits(shown: &[Value], reply: Reply) -> Vec<String> {
     let gate = Gate::new(vec![cache], Queue::new(Arc::new(NoTime), ItemExponential::default()), Arc::new(NoTime));
     let readable = Readable { spec: pods(), store: subscription.store().clone(), indexes: vec![] };
     let writer = writer(&script).expecting(Expecting::new(gate.clone(), &[readable]));
-    // The script decides whether it succeeds.
+    // The script decides whether the deletion succeeds.
     let _ = writer.delete_collection(Arc::new(call()), collection(), options()).await;
     tokio::time::sleep(Duration::from_mins(1)).await;
     let (waiting, _) = gate.waiting(10);

@@ -32,7 +32,7 @@ async fn waits(specs: Vec<WatchSpec>, operation: Operation, reply: Reply) -> (Ve
         .collect();
     let writer = Writer::new(script.client(), Discovery::new(script.client()));
     let writer = writer.expecting(Expecting::new(gate.clone(), &readable));
-    // The script decides whether it succeeds.
+    // The script decides whether the write succeeds.
     let _ = writer.write(Arc::new(call()), operation).await;
     // The longest time that a write with an unknown outcome takes to settle.
     tokio::time::sleep(Duration::from_mins(1)).await;
@@ -87,7 +87,7 @@ async fn a_write_is_waited_for_in_the_caches_that_can_show_it() {
         (selecting("app in (web, other)"), true),
         (WatchSpec { field_selector: Some("metadata.name=a".parse().expect("a selector")), ..pods() }, true),
         (WatchSpec { field_selector: Some("metadata.name=b".parse().expect("a selector")), ..pods() }, false),
-        // Only the server can evaluate it.
+        // Only the server can evaluate this selector.
         (WatchSpec { field_selector: Some("spec.strange=true".parse().expect("a selector")), ..pods() }, true),
         (filtered("v1", &json!({"annotation": "auto", "is": "yes"})), true),
         (filtered("v1", &json!({"annotation": "auto", "is": "no"})), false),

@@ -44,7 +44,7 @@ fn informers(script: &Script) -> Informers {
     Informers::new(client.clone(), Discovery::new(client).compare_versions(true))
 }
 
-/// Informers with one of `spec` that has listed.
+/// Informers, and a subscription to `spec` that has received its first list.
 async fn synced(script: &Script, spec: &WatchSpec) -> (Informers, Subscription) {
     let informers = informers(script);
     let subscription = informers.subscribe(spec.clone());
@@ -92,12 +92,12 @@ async fn a_bookmark_of_a_probe_proves_a_quiet_cache() {
 #[tokio::test(start_paused = true)]
 async fn an_object_that_a_probe_shows_must_be_in_the_cache() {
     let shows = |version| Reply::Open(vec![line("ADDED", &pod("b", "v", version)), bookmark(20)]);
-    // The informer's own watch delivers it while the probe runs.
+    // The informer's own watch delivers the Pod `b` while the probe runs.
     let late = Reply::Slow(Duration::from_secs(1), line("ADDED", &pod("b", "v", 15)));
     let script = comparable().lists([list(10, &[]), list(20, &[])]).watches([late, shows(15)]);
     let (informers, _subscription) = synced(&script, &pods()).await;
     assert_eq!(proof(&informers, &pods()).await, Proof::Proven(Evidence::Probed));
-    // The watch never delivers it, so the cache lists again.
+    // The watch never delivers the Pod `b`, so the cache lists again.
     let script = comparable().lists([list(10, &[]), list(20, &[]), list(20, &[pod("b", "v", 15)])]).watches([
         silent(),
         shows(15),

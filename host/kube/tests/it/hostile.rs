@@ -164,7 +164,7 @@ async fn a_late_event_does_not_bring_a_deleted_object_back() {
     let discovery = Discovery::new(script.client()).compare_versions(true);
     let informers = Informers::new(script.client(), discovery);
     let mut subscription = informers.subscribe(pods());
-    // Only a list can be trusted then.
+    // After that, only a list can be trusted.
     assert_eq!(events(&mut subscription, 3).await, ["+a@5", "-a@15", "b@16"]);
     assert!(subscription.store().get(&key("a")).is_none());
     assert_eq!((subscription.status().malformed, subscription.status().lists), (1, 2));

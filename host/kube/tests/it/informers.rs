@@ -246,7 +246,7 @@ async fn a_removed_kind_takes_its_objects_along_and_returns_with_new_ones() {
     assert_eq!(events(&mut subscription, 1).await, ["?a@5"]);
     assert!(subscription.store().is_empty() && subscription.store().resource().is_none());
     script.set_widgets_missing(false);
-    // An object with another UID arrives like one of a first list.
+    // An object with another UID arrives like an object of a first list.
     assert_eq!(events(&mut subscription, 1).await, ["+a@25"]);
     assert!(!subscription.status().gone);
     assert_eq!(subscription.status().epoch, 1);
@@ -363,7 +363,7 @@ async fn a_list_body_is_read_only_as_far_as_the_budget_allows() {
         let budget = Budget::new(1_000_000);
         let options = SubscribeOptions { budget: Some(budget.clone()), ..SubscribeOptions::default() };
         let subscription = informers.subscribe_with(pods(), options).expect("no indexes");
-        // A shorter time than a page may take.
+        // This is shorter than the time that a page may take.
         let excess = timeout(Duration::from_secs(10), budget.exceeded(0)).await.expect("before the end of the list");
         assert!(excess.needed > 1_000_000 && excess.needed < 1_300_000, "{excess:?}");
         assert!(!subscription.synced().await);

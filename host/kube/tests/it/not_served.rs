@@ -30,7 +30,7 @@ struct Redefined {
 }
 
 impl Redefined {
-    /// The first and the second discovery find a status of the kind as `has_status` says.
+    /// `has_status` says whether the first and the second discovery find a status of the kind.
     fn new(has_status: [bool; 2], mutations: [Reply; 2]) -> Self {
         let script = Script::default().answers_in_turn("/apis/apps/v1", has_status.map(discovery)).mutations(mutations);
         Self { writer: Writer::new(script.client(), Discovery::new(script.client())), script }

@@ -45,7 +45,7 @@ fn waits_for_a_thread<F: Future<Output = Written> + Send + 'static>(ask: impl Fn
         let (release, busy) = channel::<()>();
         let busy = tokio::task::spawn_blocking(move || busy.recv());
         let asking = tokio::spawn(asking);
-        // Far more often than the write needs.
+        // This is far more often than the write needs.
         for _ in 0..1_000 {
             yield_now().await;
         }

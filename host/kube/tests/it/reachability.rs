@@ -1,4 +1,4 @@
-//! Tests whether the API server answers, over real connections.
+//! Tests how the host notices, over real connections, whether the API server answers.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;

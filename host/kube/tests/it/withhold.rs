@@ -87,7 +87,7 @@ async fn a_withheld_write_answers_as_if_made_and_only_reports_its_change() {
             {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}}});
     let mut deployments = cluster.informers.subscribe(cluster.all(ObjectKind::new("apps/v1", "Deployment")));
     cluster.write(create(&deployment)).await.expect("created");
-    // The stand-in for its controller writes its status. Between two reads, that would be a difference.
+    // The stand-in for the Deployment's controller writes the status. Between two reads, that would be a difference.
     let key = cluster.target("d", None).key;
     let is_ready = |text: String| serde_json::from_str::<Value>(&text).expect("JSON")["status"]["readyReplicas"] == 2;
     let ready = async {

@@ -77,7 +77,7 @@ async fn a_plugin_sends_two_large_writes_at_once_and_small_ones_overtake() {
     })
     .await
     .expect("they are sent");
-    // The others would have been sent by now.
+    // Without the budget, the other writes would have been sent by now.
     tokio::time::sleep(Duration::from_millis(100)).await;
     assert_eq!((asked(), script.mutations_asked().len()), (2, 3));
     begun.iter().for_each(tokio::task::JoinHandle::abort);

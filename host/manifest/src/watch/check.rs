@@ -16,8 +16,9 @@ const PREDICATE_DEPTH_MAX: usize = 8;
 
 impl Watch {
     pub(crate) fn check(&self, path: &str, problems: &mut Problems) {
-        if let Err(reason) = ObjectKind::checked(self.api_version.clone(), self.kind.clone()) {
-            problems.add(path, reason);
+        match &self.kinds_from {
+            Some(pointer) => self.check_kinds_from(pointer, path, problems),
+            None => self.check_kind(path, problems),
         }
         problems.count(format_args!("{path}.namespaces"), self.namespaces.len());
         problems.unique(format_args!("{path}.namespaces"), self.namespaces.iter().map(|namespace| &**namespace));
@@ -52,7 +53,48 @@ impl Watch {
         }
     }
 
-    /// Checks that the projection keeps all fields that the host itself needs for this watch.
+    /// Checks a watch of a kind that the manifest names.
+    fn check_kind(&self, path: &str, problems: &mut Problems) {
+        let missing =
+            [("apiVersion", &self.api_version), ("kind", &self.kind)].into_iter().find(|(_, it)| it.is_empty());
+        if let Some((field, _)) = missing {
+            problems.add(path, format!("missing field `{field}`"));
+        } else if let Err(reason) = ObjectKind::checked(self.api_version.clone(), self.kind.clone()) {
+            problems.add(path, reason);
+        }
+        if !self.verbs.is_empty() {
+            let what = "only a watch with `kindsFrom` has verbs: ask for these rights in `permissions`";
+            problems.add(format_args!("{path}.verbs"), what);
+        }
+    }
+
+    /// Checks a watch of the kinds that the configuration names at `pointer`.
+    fn check_kinds_from(&self, pointer: &str, path: &str, problems: &mut Problems) {
+        let at = format!("{path}.kindsFrom");
+        problems.pointer(&at, pointer);
+        if has_each(pointer) {
+            problems
+                .add(&at, format!("{} must lead to one list of kinds, so it can have no `{EACH}`", quoted(pointer)));
+        }
+        if !self.api_version.is_empty() || !self.kind.is_empty() {
+            problems.add(&at, "takes the place of `apiVersion` and `kind`: leave these out");
+        }
+        if self.projection != Projection::Metadata {
+            let what = "`kindsFrom` needs the projection `metadata`: it is all that objects of every kind have, and a \
+                        kind that an operator names must not fill the cache with whole objects, such as Secrets";
+            problems.add(format_args!("{path}.projection"), what);
+        }
+    }
+
+    /// Checks that the manifest names the kind itself.
+    pub(crate) fn check_names_kind(&self, path: &str, problems: &mut Problems) {
+        if self.kinds_from.is_some() {
+            let what = "only a primary and entries of `watches` may take their kinds from the configuration";
+            problems.add(format_args!("{path}.kindsFrom"), what);
+        }
+    }
+
+    /// Checks that the projection keeps what the host reads for this watch.
     fn check_kept(&self, path: &str, problems: &mut Problems) {
         let (name, digest, instead) = match self.projection {
             Projection::Full | Projection::Fields(_) => return,

@@ -154,8 +154,8 @@ fn schema() -> serde_json::Value {
     serde_json::from_str(text).expect("the schema is JSON")
 }
 
-/// The fields that the parser accepts where `from` stands. The error about the unknown field `to`, put in its place,
-/// lists them.
+/// Replaces the field `from` by the unknown field `to`, and returns the fields that the parser would accept there. The
+/// parser's error lists them.
 fn known_fields(from: &str, to: &str) -> Vec<String> {
     let said = wrong(from, to);
     let (_, list) = said.split_once("expected one of ").expect("it lists what it knows");

@@ -63,7 +63,8 @@ pub enum RightsError {
          their definitions into a crd.yaml beside the plugin", kinds.join(", ")
     )]
     Kinds { plugin: String, kinds: Vec<String> },
-    /// It is not known whether some resources are cluster-scoped. A role in a namespace cannot cover those that are.
+    /// It is not known whether some resources are cluster-scoped. A role in a namespace cannot cover cluster-scoped
+    /// resources.
     #[error(
         "the plugin {plugin} names resources that may be cluster-scoped: {}. Name a cluster that serves them (--kubeconfig), or put \
          their definitions into a crd.yaml beside the plugin", resources.join(", ")
@@ -86,7 +87,7 @@ pub fn asked(manifest: &Manifest, names: &ClusterNames) -> Result<Allowance, Rig
             Rule {
                 groups: vec![access.kind.group().to_owned()],
                 resources: vec![resource_name("", &plural, access.subresource.unwrap_or_default())],
-                verbs: access.verbs.iter().map(|&verb| verb.to_owned()).collect(),
+                verbs: access.verbs.iter().map(|verb| (*verb).to_owned()).collect(),
                 namespaces: if namespaced { access.namespaces } else { vec![] },
                 names: vec![],
                 cluster: !namespaced,
@@ -140,7 +141,7 @@ fn of_host(options: &RightsOptions) -> Rights {
     rights
 }
 
-/// The rule that the host needs in a system role.
+/// The rule for the requests that the host makes in `role`, such as creating Events.
 fn of_role(role: Role, group: &str, resource: &str) -> RoleRule {
     let rules = role.grants(group, resource, vec![], vec![]).common_rules();
     let verbs: Vec<&str> = rules.iter().flat_map(|rule| &rule.verbs).map(String::as_str).collect();

@@ -33,7 +33,7 @@ pub(super) struct ScopedRule {
 #[derive(Default)]
 pub(super) struct ScopedRules {
     pub(super) rules: Vec<ScopedRule>,
-    /// Resources for which it matters, but is not known, whether they are namespaced.
+    /// Resources that need a scope, although it is not known whether they are namespaced.
     pub(super) unknown: Vec<String>,
     /// Whether a `*` in the rule covers cluster-scoped objects, although the host is limited to one namespace.
     pub(super) left_out: bool,
@@ -146,9 +146,9 @@ impl Granted<'_> {
         }
     }
 
-    /// Checks one sample request of `part` in `scope` with the grants, because only they deny what no plugin may do;
-    /// the layers do not. If `part` is about several resources, checking the first is enough, because it is kept as a
-    /// whole.
+    /// Checks one sample request of `part` in `scope` with the grants. The grants deny what no plugin may do; the
+    /// layers alone would not. If `part` has several resources, checking the first is enough, because `part` is kept as
+    /// a whole.
     fn allows(&self, scope: &RightsScope, part: &RoleRule, namespaced: Option<bool>, verb: &str) -> bool {
         let (Some(group), Some(path)) = (part.groups.first(), part.resources.first()) else { return false };
         let (resource, subresource) = path.split_once('/').unwrap_or((path, ""));

@@ -30,7 +30,7 @@ pub(super) fn redact(import: &mut Value, documents: &mut Documents<'_>) {
     }
 }
 
-/// The format of a body with named fields, other than JSON.
+/// The format of a body that is not JSON but has named fields.
 #[derive(Clone, Copy)]
 enum Form {
     None,

@@ -76,7 +76,7 @@ impl Redactor {
         if let Some(surroundings) =
             call.get_mut("surroundings").and_then(Value::as_object_mut).filter(|_| makes_secrets)
         {
-            // Whoever has the seed and the plugin can compute the random data.
+            // The random data can be computed from the seed and the plugin.
             surroundings.remove("seed");
         }
         let names = names_in(call);

@@ -40,7 +40,7 @@ pub(super) fn within(value: &mut Value, path: &str, pointer: &str, change: &mut 
     let (path, pointer) = (segments(path), segments(pointer));
     let agrees = path.iter().zip(&pointer).all(|(at, segment)| segment == "*" || at == segment);
     if agrees {
-        // A path below the pointer is a part of the value that the pointer matches.
+        // If `path` is longer than the pointer, the whole `value` is a part of what the pointer matches.
         below(value, pointer.get(path.len()..).unwrap_or_default(), change);
     }
 }

@@ -42,7 +42,7 @@ fn redacted(mut call: Value) -> Value {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// The password appears in two Secrets, where its place gives it away, and elsewhere in a URL, in JSON inside a
+    /// The password appears in two Secrets, where it is found by its place. It also appears in a URL, in JSON inside a
     /// text, and in an event's note.
     #[test]
     fn no_form_of_a_secret_is_left_anywhere(password in "[a-zA-Z0-9\"\\\\ /+&<>@ö\n-]{8,40}") {

@@ -22,7 +22,7 @@ use crate::admission::resolve::{Resolved, Watched};
 use crate::admission::reviews::{Reviewer, WatchRefusal, until_refused};
 use crate::policies::{Bounds, Changes, Policies, Standing};
 
-/// The most informers that one declared watch may become: as many as a manifest may declare.
+/// The maximum number of namespaces into which one declared watch is split. A manifest may also name at most this many.
 const WATCHED_NAMESPACES_MAX: usize = 256;
 /// The verbs that a watch needs.
 const VERBS: [&str; 2] = ["list", "watch"];
@@ -100,8 +100,8 @@ pub(crate) fn narrowed(grants: &Grants, mut resolved: Resolved) -> Resolved {
     resolved
 }
 
-/// If a watch covers all namespaces and only some are granted, returns one watch for each of these. Returns other
-/// watches unchanged, also those that are not granted at all.
+/// If a watch covers all namespaces and only some are granted, returns one watch for each of these. Returns every other
+/// watch unchanged, even if it is not granted at all.
 fn narrow(grants: &Grants, resource: &Arc<Resource>, spec: &WatchSpec) -> Vec<WatchSpec> {
     let is_granted = |spec: &WatchSpec| Needed::of(resource, spec).is_granted(grants);
     if !resource.namespaced || spec.namespace.is_some() || is_granted(spec) {
@@ -201,7 +201,7 @@ impl Terms {
                 () = self.changes.next() => {}
                 refusal = &mut refused => {
                     live.replace(self.nothing());
-                    // The controller waits for this until it is sent.
+                    // This cannot fail: the controller holds the receiver until the message comes.
                     let _ = broken.take().map(|broken| broken.send(Revoked::Refused(refusal)));
                     // A later policy cannot change what the account may do.
                     return std::future::pending().await;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use windlass_core::cache::code_predicate::CodePredicate;
 use windlass_core::cache::mapping::{Mapping, PrimaryKind};
 use windlass_core::cache::watch::{Index, WatchSpec};
 use windlass_core::object::ObjectKind;
@@ -20,7 +21,7 @@ pub(crate) enum ResolveError {
     #[error(transparent)]
     Discovery(#[from] DiscoveryError),
     /// The host is confined to a namespace in which the manifest watches nothing.
-    #[error("its manifest watches {kind} in {} only, and --namespace {namespace} leaves nothing of that", .declared.join(", "))]
+    #[error("its manifest watches {kind} only in {}, which --namespace {namespace} excludes", .declared.join(", "))]
     NoNamespace {
         /// The watched kind.
         kind: ObjectKind,
@@ -48,6 +49,8 @@ pub(crate) struct Watched {
 /// A controller whose kinds are all served.
 #[derive(Debug)]
 pub(crate) struct Resolved {
+    /// The controller as the manifest declares it, with the kinds that the configuration names.
+    pub(crate) declared: Arc<Controller>,
     pub(crate) primary: PrimaryKind,
     pub(crate) watches: Vec<Watched>,
     /// The rights that the manifest asks for in this controller's calls.
@@ -60,7 +63,7 @@ pub(crate) struct Resolved {
 pub(crate) async fn resolve(
     discovery: &Discovery,
     manifest: &Manifest,
-    controller: &Controller,
+    controller: &Arc<Controller>,
     only: Option<&str>,
 ) -> Result<Resolved, ResolveError> {
     let resource = discovery.resolve(&controller.primary.object_kind()).await?;
@@ -68,23 +71,25 @@ pub(crate) async fn resolve(
     let places = namespaces(&resource.kind, resource.namespaced, &controller.primary.namespaces, only)?;
     let finalizer_grants =
         Role::Finalizer.grants(resource.group(), &resource.plural, places.into_iter().flatten().collect(), vec![]);
-    let mut watches = vec![watched(&controller.primary, &resource, Mapping::Itself, &primary, only)?];
+    let finalizer: Arc<str> = manifest.finalizer().into();
+    let mut watches = vec![watched(&controller.primary, &resource, Mapping::Itself, &primary, &finalizer, only)?];
     let mapped = controller.owns.iter().map(|watch| (watch, Mapping::Owner));
     let by_mapping = controller.watches.iter().filter_map(|watch| Some((watch, watch.mapping.clone()?)));
     let mapped = mapped.chain(by_mapping);
     for (watch, mapping) in mapped {
         let resource = discovery.resolve(&watch.object_kind()).await?;
-        watches.push(watched(watch, &resource, mapping, &primary, only)?);
+        watches.push(watched(watch, &resource, mapping, &primary, &finalizer, only)?);
     }
     watches[0].is_primary = true;
     if controller.options.finalizer {
-        keep_deleted(&mut watches[0].specs, &manifest.finalizer());
+        keep_deleted(&mut watches[0].specs, &finalizer);
     }
     let asked = asked(discovery, manifest, controller, only).await?;
-    Ok(Resolved { primary, watches, asked, finalizer_grants })
+    Ok(Resolved { declared: controller.clone(), primary, watches, asked, finalizer_grants })
 }
 
-/// Keeps primaries in their caches that are being deleted and carry `finalizer`, which only their clean-up removes.
+/// Makes the caches keep primaries that are being deleted and carry `finalizer`, even if the watch's conditions exclude
+/// them. Only their clean-up removes the finalizer.
 fn keep_deleted(specs: &mut [WatchSpec], finalizer: &str) {
     for spec in specs {
         spec.where_clause = spec.where_clause.take().map(|clause| clause.keeping(finalizer));
@@ -96,6 +101,7 @@ fn watched(
     resource: &Arc<Resource>,
     mapping: Mapping,
     primary: &PrimaryKind,
+    finalizer: &Arc<str>,
     only: Option<&str>,
 ) -> Result<Watched, ResolveError> {
     let namespaces = namespaces(&resource.kind, resource.namespaced, &watch.namespaces, only)?;
@@ -106,7 +112,13 @@ fn watched(
     let specs = namespaces.into_iter().filter_map(place).collect();
     let (kind, predicates) = (watch.object_kind(), watch.predicates.as_slice().into());
     let (watch_name, deletions) = (watch.name.as_deref().map(Arc::from), watch.deleted);
-    let route = Route { kind, watch: watch_name, mapping, predicates, deletions, primary: primary.clone() };
+    let code_predicate = watch.code_predicate.then(|| CodePredicate {
+        finalizer: finalizer.clone(),
+        is_primary: mapping == Mapping::Itself,
+        deletions,
+    });
+    let route =
+        Route { kind, watch: watch_name, mapping, predicates, code_predicate, deletions, primary: primary.clone() };
     let definition = kinds::definition_of(resource);
     let resource = resource.clone();
     Ok(Watched { specs, resource, indexes: watch.indexes.clone(), route, definition, is_primary: false })

@@ -49,7 +49,7 @@ impl fmt::Display for WatchRefusal {
                 Some(namespace) => write!(f, " in {namespace}")?,
                 None => f.write_str(" in all namespaces")?,
             }
-            write!(f, " ({})", if reason.is_empty() { "no role of its allows it" } else { reason })?;
+            write!(f, " ({})", if reason.is_empty() { "none of its roles allows it" } else { reason })?;
         }
         f.write_str(": bind a role to it that does, or change `impersonate` in the policy")
     }
@@ -186,7 +186,7 @@ mod tests {
         let refusal = refused(&script, &account(), &needed).await.expect("it is answered").expect("two are denied");
         let message = refusal.to_string();
         assert!(
-            message.contains("may not watch secrets in all namespaces (no role of its allows it); nor watch pods"),
+            message.contains("may not watch secrets in all namespaces (none of its roles allows it); nor watch pods"),
             "{message}"
         );
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use tokio::sync::Notify;
 use windlass_core::rights::grants::LiveGrants;
+use windlass_manifest::Controller as Declared;
 
 use super::Controller;
 use crate::admission::reviews;
@@ -17,6 +18,18 @@ impl Controller {
     /// Waits until the operator's policies allow everything that the controller watches, and all kinds are served.
     /// `None` if that will never happen.
     pub(super) async fn admitted(&self) -> Option<Admitted> {
+        loop {
+            let declared = Arc::new(self.with_kinds());
+            tokio::select! {
+                biased;
+                () = self.watches_others(declared.clone()) => {}
+                admitted = self.admitted_as(&declared) => return admitted,
+            }
+        }
+    }
+
+    /// As [`Self::admitted`], with the kinds that `declared` has.
+    async fn admitted_as(&self, declared: &Arc<Declared>) -> Option<Admitted> {
         let (policies, plugin) = (&self.parts.host.policies, self.parts.plugin.name());
         let (mut changes, mut logged, mut retries) =
             (policies.changes(), String::new(), reviews::REVIEW_BACKOFF.begin());
@@ -26,7 +39,7 @@ impl Controller {
                 changes.next().await;
                 continue;
             }
-            let resolved = self.resolve().await?;
+            let resolved = self.resolve(declared).await?;
             let Standing::Granted(bounds) = policies.standing(plugin) else { continue };
             let only = self.parts.host.namespace.as_deref();
             let grants = bounds.grants(resolved.asked.clone(), only);
@@ -47,7 +60,7 @@ impl Controller {
                 {
                     let namespaces: BTreeSet<_> = needed.iter().filter_map(Needed::namespace).collect();
                     let namespaces = namespaces.into_iter().collect::<Vec<_>>().join(", ");
-                    let controller = &self.declared().name;
+                    let controller = self.name();
                     tracing::info!(%plugin, controller, namespaces, "its watches of all namespaces are narrowed to what is granted");
                 }
                 let terms = Terms { changes, asked, wanted, needed, impersonate, only, regranted: Arc::default() };
@@ -56,7 +69,7 @@ impl Controller {
             // Reported even if it is not new, because another state may have been shown meanwhile.
             self.report_state(ControllerState::Waiting, Some(why.clone()));
             if logged != why {
-                let controller = &self.declared().name;
+                let controller = self.name();
                 tracing::warn!(%plugin, controller, error = why, "waiting: the controller starts when it is granted");
                 logged = why;
             }

@@ -11,6 +11,7 @@ use windlass_core::queue::{MaxOf, Queue};
 use windlass_core::rights::principal::{Principal, Role};
 use windlass_core::write::gate::Gate;
 use windlass_kube::{ApiPort, CacheTrust, Expecting, Followed, Readable, Reader, Runs, Subscription};
+use windlass_manifest::Controller as Declared;
 use windlass_wasm::CallLimits;
 
 use super::Controller;
@@ -24,6 +25,7 @@ use crate::dispatch::keys::ControllerKeys;
 use crate::dispatch::middleware::slow_lane::SlowLaneKeys;
 use crate::dispatch::middleware::{KeptFinalizer, Middleware};
 use crate::dispatch::ports::layered;
+use crate::dispatch::rescan::Rescans;
 use crate::dispatch::route::{Route, Stores};
 use crate::dispatch::shadow::{Backlog, NextCallee, ShadowCaller};
 use crate::dispatch::{CallPermits, ControllerCallee, Dispatch, Shutdown};
@@ -39,7 +41,9 @@ impl Controller {
         phases: &Phases,
         backlog: Arc<Backlog>,
     ) -> Dispatch {
-        let Watching { primary, primaries, readable, declared, finalizer_grants, live, impersonate, .. } = watching;
+        let Watching {
+            controller, primary, primaries, readable, declared, finalizer_grants, live, impersonate, ..
+        } = watching;
         let options = &self.declared().options;
         let queue = self.queue(options.backoff.limiter(), inherited);
         let gate = self.gate(&readable, &queue, inherited);
@@ -63,6 +67,7 @@ impl Controller {
             grants: finalizer_grants,
             spec: primary.spec.clone(),
         });
+        let rescans = Rescans::new(declared.first().is_some_and(|(primary, _)| primary.code_predicate.is_some()));
         let middleware = Middleware {
             instances: self.parts.host.policies.instances(self.parts.plugin.name()),
             circuit: circuit.clone(),
@@ -77,7 +82,7 @@ impl Controller {
             middleware.around(callee(&self.parts.plugin, recorder, self.declared(), primaries.clone(), declared));
         let followed = followed(&readable, subscriptions, &primaries);
         let trust = self.parts.host.informers.trust(subscriptions.iter().map(|(subscription, _)| subscription));
-        let ports = self.ports(readable, followed, trust.clone(), gate.as_ref(), &lane);
+        let ports = self.ports(&controller, readable, followed, trust.clone(), gate.as_ref(), &lane);
         Dispatch {
             keys: ControllerKeys {
                 primary,
@@ -85,11 +90,13 @@ impl Controller {
                 queue,
                 gate,
                 memory: inherited.map(|active| active.memory.clone()).unwrap_or_default(),
+                rescans,
                 status: self.handover.status().clone(),
             },
             callee: ControllerCallee {
                 plugin,
-                controller: self.declared().name.as_str().into(),
+                controller: self.name().into(),
+                requested_as: self.declared().name.as_str().into(),
                 principal,
                 ports,
                 config: self.parts.configured.clone(),
@@ -170,6 +177,7 @@ impl Controller {
     /// The plugin's ports to the outside, within its budgets, with everything counted.
     fn ports(
         &self,
+        controller: &Declared,
         readable: Vec<Readable>,
         followed: Vec<Followed>,
         trust: CacheTrust,
@@ -179,7 +187,7 @@ impl Controller {
         let guards = &self.parts.host.guards;
         let writer = self.parts.host.writer.of_controller(followed).within(guards.writes(self.parts.plugin.name()));
         let status = self.handover.status().clone();
-        let writer = writer.always_sending(self.declared().always_sent()).trusting(trust);
+        let writer = writer.always_sending(controller.always_sent()).trusting(trust);
         let (loops, shown) = (lane.listener(status.clone()), status.clone());
         let mut writer =
             writer.reporting_to(Arc::new(move |call: &CallContext, object: &ObjectRef, version: Option<&Version>| {
@@ -222,8 +230,8 @@ impl Controller {
     }
 }
 
-/// The controller's watches, each with whether even its smallest changes queue the keys that they concern. `readable`
-/// and `subscriptions` belong to the same watches.
+/// The controller's watches, each with a flag: whether even its smallest changes queue the keys that they concern.
+/// `readable` and `subscriptions` belong to the same watches.
 fn followed(readable: &[Readable], subscriptions: &[(Subscription, Route)], primaries: &Stores) -> Vec<Followed> {
     let routes = subscriptions.iter().map(|(_, route)| route);
     let followed = readable.iter().zip(routes).map(|(readable, route)| {

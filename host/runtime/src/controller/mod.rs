@@ -5,6 +5,8 @@ mod admit;
 mod assemble;
 mod callee;
 mod handover;
+pub(crate) mod kinds;
+mod prepared;
 mod reporter;
 mod resync;
 pub(crate) mod running;
@@ -26,7 +28,6 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 use windlass_core::budget::fair::CpuShare;
-use windlass_core::queue::trigger::TriggerReason;
 use windlass_kube::{Budget, LiveReader};
 use windlass_manifest::Controller as Declared;
 use windlass_wasm::Plugin;
@@ -34,6 +35,7 @@ use windlass_wasm::Plugin;
 pub(crate) use self::handover::kept::Handover;
 use self::handover::kept::{ActiveRound, InheritedRound};
 use self::handover::takeover::Takeover;
+use self::kinds::ControllerIdentity;
 use self::reporter::GenerationReport;
 use self::watching::{KindLoss, Watching};
 use crate::admission::Admitted;
@@ -50,8 +52,6 @@ use crate::suspension::Suspension;
 /// Whether the plugin's definitions are installed as it needs them.
 pub(crate) type Ready = watch::Receiver<bool>;
 
-/// How long a controller may wait before its status shows that it waits.
-const SHOWN_WAITING_AFTER: Duration = Duration::from_secs(5);
 /// The first pause before the kinds of a controller are resolved again. It doubles.
 const RESOLVE_BACKOFF_MIN: Duration = Duration::from_millis(500);
 
@@ -78,8 +78,7 @@ pub(crate) struct GenerationParts {
 #[derive(Clone)]
 pub(crate) struct Controller {
     parts: GenerationParts,
-    /// The index of the controller in the manifest.
-    index: usize,
+    identity: ControllerIdentity,
     handover: Arc<Handover>,
     /// The status of this generation.
     report: Arc<GenerationReport>,
@@ -113,11 +112,11 @@ enum RoundEnd {
 }
 
 impl Controller {
-    /// The `index`th controller of a generation. It does nothing yet.
-    pub(crate) fn new(parts: GenerationParts, handover: Arc<Handover>, index: usize) -> Self {
+    /// A controller of a generation. It does nothing yet.
+    pub(crate) fn new(parts: GenerationParts, handover: Arc<Handover>, identity: ControllerIdentity) -> Self {
         let (ready, term) = (watch::channel(true).1, PluginTerm::unshared(&CancellationToken::new()));
         let (report, changed, workers, takeover) = (Arc::default(), Arc::default(), tracker(), None);
-        Self { parts, index, handover, report, ready, term, workers, changed, takeover }
+        Self { parts, identity, handover, report, ready, term, workers, changed, takeover }
     }
 
     /// The same controller for one term, which begins when the plugin's definitions are `ready`. `changed` is notified
@@ -143,9 +142,9 @@ impl Controller {
         Self { report, ready, term, workers: tracker(), changed, takeover, ..self.clone() }
     }
 
-    /// Its name in the manifest.
+    /// Its name in logs, metrics and status.
     pub(crate) fn name(&self) -> &str {
-        &self.declared().name
+        &self.identity.name
     }
 
     pub(crate) fn plugin_name(&self) -> &str {
@@ -156,47 +155,10 @@ impl Controller {
         &self.handover
     }
 
-    /// Reports its state, and the reason for it.
+    /// Reports the controller's state, and the reason for it.
     fn report_state(&self, state: ControllerState, reason: Option<String>) {
         self.handover.reporter.report(&self.report, state, reason);
         self.show_unsuspended();
-    }
-
-    /// Waits for what the plugin needs before it looks for its kinds. `false` if it must stop.
-    async fn prepared(&self, stop: &CancellationToken) -> bool {
-        let (mut ready, mut configured) = (self.ready.clone(), self.parts.configured.clone());
-        let both = async {
-            let definitions = "for its definitions to be granted and installed: the log says what is in the way";
-            let configuration = "for a configuration that is right: the log says what is wrong";
-            self.shown(definitions, ready.wait_for(|ready| *ready)).await
-                && self.shown(configuration, configured.wait_for(Option::is_some)).await
-        };
-        tokio::select! {
-            biased;
-            () = stop.cancelled() => false,
-            come = both => {
-                if !come {
-                    // The sender has ended without a value: this generation is about to be stopped too.
-                    stop.cancelled().await;
-                }
-                come
-            }
-        }
-    }
-
-    /// Waits for `needed`. If that takes long, shows that it waits, as an operator may have to act. `false` if `needed`
-    /// can never be had.
-    async fn shown<T, E>(&self, why: &str, needed: impl Future<Output = Result<T, E>>) -> bool {
-        let mut needed = pin!(needed);
-        if let Ok(come) = tokio::time::timeout(SHOWN_WAITING_AFTER, needed.as_mut()).await {
-            return come.is_ok();
-        }
-        self.report_state(ControllerState::Waiting, Some(why.to_owned()));
-        let come = needed.await.is_ok();
-        if come {
-            self.report_state(ControllerState::Starting, None);
-        }
-        come
     }
 
     /// Runs until the host stops, and then until the running calls have ended. Restarts after panics.
@@ -210,6 +172,11 @@ impl Controller {
         if !self.prepared(stop).await {
             return ControllerEnd::Clean;
         }
+        if self.stands_for_kinds() {
+            self.say_no_kinds();
+            stop.cancelled().await;
+            return ControllerEnd::Clean;
+        }
         loop {
             let Some(excesses) = stop.run_until_cancelled(self.unsuspended()).await else {
                 return ControllerEnd::Clean;
@@ -219,6 +186,11 @@ impl Controller {
                 Some(Some(admitted)) => admitted,
                 Some(None) => {
                     self.report_state(ControllerState::Stopped, Some("see the log".to_owned()));
+                    if self.identity.kind.is_some() {
+                        // The plugin goes on, because its configuration may name another kind one day.
+                        stop.cancelled().await;
+                        return ControllerEnd::Clean;
+                    }
                     return ControllerEnd::Impossible;
                 }
                 None => return ControllerEnd::Clean,
@@ -228,8 +200,8 @@ impl Controller {
             let watching = self.subscribe(resolved, live, &terms);
             let (bound, revoked) = self.bound(&watching, terms);
             let gone = self.gone(&watching, excesses, &definitions, revoked);
-            // `bound` is polled until the round's last call has ended, and first: a revocation must not wait for
-            // anything.
+            // Poll `bound` first, because a revocation must not wait for anything. Poll it until the round's last call
+            // has ended.
             let round = tokio::select! {
                 biased;
                 never = bound => match never {},
@@ -238,7 +210,7 @@ impl Controller {
             let kind = match round {
                 RoundEnd::Ended(end) => return end,
                 RoundEnd::Lost(KindLoss::NotServed(kind) | KindLoss::Redefined(kind)) => kind,
-                RoundEnd::Lost(KindLoss::OverBudget(_) | KindLoss::Revoked(_)) => continue,
+                RoundEnd::Lost(KindLoss::OverBudget(_) | KindLoss::Revoked(_) | KindLoss::OtherKinds) => continue,
             };
             // The server's discovery takes a moment to drop a kind that has gone.
             stop.run_until_cancelled(tokio::time::sleep(jittered(RESOLVE_BACKOFF_MIN))).await;
@@ -290,7 +262,7 @@ impl Controller {
         // got ready.
         let gone = watching.take_gone().filter(|_| inherited.is_none()).unwrap_or_default();
         let (running, active) = self.start(watching, inherited.as_ref().map(InheritedRound::active), phases);
-        // Before every primary is queued: a change that is not mapped must not come after that.
+        // Map changes by the plugin's code before every primary is queued, so that no change is missed in between.
         running.dispatch.has_caches();
         // The caches already show what has happened so far; later changes arrive as events.
         running.dispatch.keys.take_over(gone);
@@ -339,9 +311,7 @@ impl Controller {
             loss = gone => self.lose(running, loss, phases).await,
             () = fresh => {
                 running.dispatch.has_caches();
-                if let Some(gone) = muted {
-                    running.dispatch.keys.catch_up(gone, TriggerReason::Start);
-                }
+                running.dispatch.keys.begin(muted);
                 return Ok(StartedRound { running, active, beginning });
             }
         };
@@ -393,8 +363,9 @@ impl Controller {
         }
     }
 
+    /// The controller as the manifest declares it. Kinds that the configuration names are not filled in.
     fn declared(&self) -> &Declared {
-        &self.parts.plugin.manifest().controllers[self.index]
+        &self.parts.plugin.manifest().controllers[self.identity.index]
     }
 }
 

@@ -100,7 +100,7 @@ impl Running {
             // for keys.
             let dropped = shutdown.dropped.drop_keys(queue);
             if dropped > 0 {
-                tracing::info!(%plugin, %controller, dropped, "keys that were queued are dropped");
+                tracing::info!(%plugin, %controller, dropped, "the queued keys are dropped");
             }
         }
         self.at_work.drained();
@@ -115,7 +115,7 @@ impl Running {
         end
     }
 
-    /// Ends although the host goes on, because a kind has gone: the keys are dropped.
+    /// Ends the controller while the host goes on, because a kind is gone. The queued keys are dropped.
     pub(crate) async fn abandon(mut self) {
         self.dispatch.shutdown.last_call.cancel();
         self.no_more_keys().await;

@@ -1,10 +1,12 @@
 //! Waits until the kinds that a controller watches are served.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_core::object::ObjectKind;
 use windlass_core::retry::{Retries, RetryPolicy};
 use windlass_kube::DiscoveryError;
+use windlass_manifest::Controller as Declared;
 
 use super::{Controller, RESOLVE_BACKOFF_MIN};
 use crate::admission::resolve::{self, ResolveError, Resolved};
@@ -16,21 +18,20 @@ use crate::supervise::jittered_policy;
 const RESOLVE_BACKOFF: RetryPolicy = jittered_policy(RESOLVE_BACKOFF_MIN, Duration::from_secs(10));
 
 impl Controller {
-    /// Waits until all kinds are served. `None` if that will never happen.
-    pub(super) async fn resolve(&self) -> Option<Resolved> {
-        let (plugin, controller) = (self.parts.plugin.name(), &self.declared().name);
+    /// Waits until all kinds of `declared` are served. `None` if that will never happen.
+    pub(super) async fn resolve(&self, declared: &Arc<Declared>) -> Option<Resolved> {
+        let (plugin, controller) = (self.parts.plugin.name(), self.name());
         let mut retries = RESOLVE_BACKOFF.begin();
         let mut logged = String::new();
         loop {
             let mark = self.parts.host.kinds.mark();
             let only = self.parts.host.namespace.as_deref();
-            let error =
-                match resolve::resolve(&self.parts.host.discovery, self.parts.plugin.manifest(), self.declared(), only)
-                    .await
-                {
-                    Ok(resolved) => return Some(resolved),
-                    Err(error) => error,
-                };
+            let error = match resolve::resolve(&self.parts.host.discovery, self.parts.plugin.manifest(), declared, only)
+                .await
+            {
+                Ok(resolved) => return Some(resolved),
+                Err(error) => error,
+            };
             let message = error.to_string();
             let (missing, until) = match error {
                 ResolveError::NoNamespace { .. } => {

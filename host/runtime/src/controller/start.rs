@@ -8,6 +8,7 @@ use windlass_core::cache::watch::WatchSpec;
 use windlass_core::queue::trigger::TriggerReason;
 use windlass_core::write::expectations::HeldKey;
 use windlass_core::write::gate::Gate;
+use windlass_kube::Subscription;
 
 use super::handover::kept::{ActiveRound, PrimaryScope};
 use super::watching::Watching;
@@ -17,9 +18,11 @@ use crate::controller::running::Running;
 use crate::dispatch::code_feeder::CodeFeeder;
 use crate::dispatch::configured::requeue_on_change;
 use crate::dispatch::feeder::{Feeder, QueueFeeder};
+use crate::dispatch::keys::ControllerKeys;
 use crate::dispatch::map_calls::PluginMapper;
 use crate::dispatch::middleware::finalize;
 use crate::dispatch::overdue::Overdue;
+use crate::dispatch::route::Route;
 use crate::dispatch::sink::KeySink;
 use crate::observe::status::ControllerState;
 use crate::phases::Phases;
@@ -57,14 +60,7 @@ impl Controller {
         let mut running = Running::new(dispatch.clone(), phases);
         let mapper = PluginMapper::new(self.parts.plugin.clone(), dispatch.clone());
         for (subscription, route) in subscriptions {
-            let sink = KeySink::new(route, queue.clone(), primaries.clone(), dispatch.keys.memory.clone());
-            if sink.route.mapping == Mapping::Mapper {
-                let (mapper, controller) = (mapper.clone(), dispatch.callee.controller.clone());
-                let feeder = CodeFeeder::new(subscription, sink, mapper, controller);
-                self.keep_feeding(&mut running, feeder);
-            } else {
-                self.keep_feeding(&mut running, Feeder::new(subscription, sink));
-            }
+            self.feed_from(&mut running, subscription, route, &mapper);
         }
         let (mut configured, of_configuration) = (self.parts.configured.clone(), dispatch.clone());
         // The first calls already get the current configuration.
@@ -96,6 +92,22 @@ impl Controller {
             async move { dispatch.permits.call_gate.outages().follow(|began| dispatch.recover(began)).await }
         });
         (running, active)
+    }
+
+    /// Feeds the queue from one watch. `mapper` is the plugin's code.
+    fn feed_from(&self, running: &mut Running, subscription: Subscription, route: Route, mapper: &PluginMapper) {
+        let ControllerKeys { queue, primaries, memory, rescans, .. } = &running.dispatch.keys;
+        let (asks_code, is_mapped_by_code) = (route.asks_code(), route.mapping == Mapping::Mapper);
+        let sink = KeySink::new(route, queue.clone(), primaries.clone(), memory.clone());
+        if !asks_code && !rescans.filters_primaries() {
+            return self.keep_feeding(running, Feeder::new(subscription, sink));
+        }
+        // If every primary runs anyway, the first list of a watch that the code maps need not be mapped, because only
+        // existing primaries run for it.
+        let is_rescanned = rescans.filters_primaries() || !is_mapped_by_code;
+        let rescan = is_rescanned.then(|| rescans.of(subscription.store().clone()));
+        let controller = running.dispatch.callee.controller.clone();
+        self.keep_feeding(running, CodeFeeder::new(subscription, sink, mapper.clone(), controller, rescan));
     }
 
     /// Feeds the queue until no more keys are wanted, and then only drains the events.

@@ -31,7 +31,7 @@ impl Controller {
         }
         if was_suspended && let Some(excess) = self.parts.budget.last_excess() {
             let plugin = self.parts.plugin.name();
-            tracing::info!(%plugin, controller = self.declared().name, "the suspended plugin is tried again");
+            tracing::info!(%plugin, controller = self.name(), "the suspended plugin is tried again");
             self.handover.reporter.show(&self.report, |_| {
                 self.parts.host.status.plugin(plugin).still_suspended(format!("it is tried again now: {excess}"));
             });
@@ -56,7 +56,7 @@ impl Controller {
         self.show_suspended(next);
         let retry_in = next.saturating_duration_since(Instant::now());
         tracing::error!(
-            plugin = %self.parts.plugin.name(), controller = self.declared().name, error = %excess,
+            plugin = %self.parts.plugin.name(), controller = self.name(), error = %excess,
             retry_in = format!("{retry_in:.0?}"), "plugin suspended: it caches too much"
         );
     }

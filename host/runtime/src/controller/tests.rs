@@ -1,5 +1,5 @@
-//! A controller that is to replace another generation's, on the embedded API server. Tests poll each controller by
-//! hand, so nothing happens between two steps of a test.
+//! A controller that is to replace the controller of another generation, on the embedded API server. Tests poll each
+//! controller by hand, so nothing happens between two steps of a test.
 
 use std::future::{pending, poll_fn};
 use std::pin::Pin;
@@ -45,7 +45,7 @@ impl Scene {
         Self::of(grants, &[]).await
     }
 
-    /// In the next generation's guest, each text in `replaced` is replaced by one of the same length.
+    /// A scene whose next generation has another guest: each text in `replaced` is replaced by one of the same length.
     async fn of(grants: GrantMode, replaced: &[(&str, &str)]) -> Self {
         let stage = Stage::with(LeaseMode::None, grants).await;
         let (one, next) = (stage.load(1).await, stage.load_as(2, replaced).await);

@@ -68,8 +68,8 @@ impl Controller {
     }
 
     /// Completes when the caches hold their first lists, and are proven to have all that the lease's last holder wrote,
-    /// and all that the calls of an earlier round have seen in other caches. What was listed since the controller
-    /// subscribed needs no proof.
+    /// and all that the calls of an earlier round have seen in other caches. Caches that were listed after the
+    /// controller subscribed need no proof.
     pub(super) fn fresh(&self, watching: &Watching) -> BoxFuture<'static, ()> {
         let (synced, informers): (BoxFuture<'static, ()>, _) =
             (watching.synced().boxed(), self.parts.host.informers.clone());
@@ -102,6 +102,9 @@ impl Controller {
 
     /// Keeps the caches that the plugin would need filled while another replica runs it. Never completes.
     pub(crate) async fn keep_warm(&self) {
+        if self.stands_for_kinds() {
+            return std::future::pending().await;
+        }
         loop {
             let excesses = self.parts.suspension.over(|_| self.show_not_warm()).await;
             let definitions = self.parts.host.kinds.snapshot();
@@ -130,7 +133,7 @@ impl Controller {
                 () = drained => continue,
             };
             if let KindLoss::OverBudget(excess) = &loss {
-                let (plugin, controller) = (self.parts.plugin.name(), &self.declared().name);
+                let (plugin, controller) = (self.parts.plugin.name(), self.name());
                 tracing::warn!(
                     %plugin, controller, error = %excess,
                     "the caches of a plugin that another replica runs are not kept for now: they are too large"

@@ -17,6 +17,7 @@ use windlass_core::object::{ObjectKey, ObjectKind};
 use windlass_core::rights::grants::{Grants, LiveGrants};
 use windlass_core::rights::principal::ServiceAccount;
 use windlass_kube::{Budget, Excess, Informers, Readable, SubscribeOptions, Subscription};
+use windlass_manifest::Controller as Declared;
 
 use super::Controller;
 use crate::admission::kinds::Definitions;
@@ -27,13 +28,15 @@ use crate::observe::status::{ControllerState, GateCaches};
 
 /// A controller that has subscribed to all its watches.
 pub(super) struct Watching {
+    /// The controller with the kinds that it watches.
+    pub(super) controller: Arc<Declared>,
     pub(super) primary: PrimaryKind,
     pub(super) primaries: Stores,
     pub(super) readable: Vec<Readable>,
     /// For each declared watch, in the manifest's order, the watches that it became.
     pub(super) declared: Vec<(Route, Vec<Readable>)>,
     pub(super) subscriptions: Vec<(Subscription, Route)>,
-    /// A time before it subscribed to anything.
+    /// A time before the controller's first subscription.
     pub(super) since: Stamp,
     /// The primaries that were deleted while the events were discarded, with their UIDs. `None` if none were discarded.
     gone: Mutex<Option<HashMap<ObjectKey, Arc<str>>>>,
@@ -55,8 +58,10 @@ pub(super) enum KindLoss {
     Redefined(ObjectKind),
     /// The plugin's caches became too large.
     OverBudget(Arc<Excess>),
-    /// The operator's policies no longer allow it.
+    /// The operator's policies no longer allow the controller.
     Revoked(Revoked),
+    /// The configuration names other kinds.
+    OtherKinds,
 }
 
 impl fmt::Display for KindLoss {
@@ -66,6 +71,7 @@ impl fmt::Display for KindLoss {
             Self::Redefined(kind) => write!(f, "the definition of {kind} was removed or replaced"),
             Self::OverBudget(excess) => excess.fmt(f),
             Self::Revoked(_) => f.write_str("what it watches is not granted any more"),
+            Self::OtherKinds => f.write_str("its configuration names other kinds"),
         }
     }
 }
@@ -121,9 +127,10 @@ impl Controller {
             declared.push((watched.route, readable[first..].to_vec()));
         }
         let primaries = Stores::new(primaries).found_by(indexes_of_primaries);
-        let Resolved { primary, finalizer_grants, .. } = resolved;
+        let Resolved { declared: controller, primary, finalizer_grants, .. } = resolved;
         let (impersonate, regranted) = (terms.impersonate.clone(), terms.regranted.clone());
         Watching {
+            controller,
             primary,
             primaries,
             readable,
@@ -159,8 +166,9 @@ impl Controller {
         (bound, revoked)
     }
 
-    /// Completes when a watched kind has gone or differs from what it was in `definitions`, when the plugin's caches
-    /// have outgrown their limits more than `excesses` times, or when the terms are broken.
+    /// Completes when a watched kind has gone or differs from what it was in `definitions`, when the configuration
+    /// names other kinds, when the plugin's caches have outgrown their limits more than `excesses` times, or when the
+    /// terms are broken.
     pub(super) fn gone(
         &self,
         watching: &Watching,
@@ -171,7 +179,8 @@ impl Controller {
         let budget = self.parts.budget.clone();
         let excess = async move { KindLoss::OverBudget(budget.exceeded(excesses).await) };
         // The policies come first: a revocation must not wait for anything.
-        let mut losses: Vec<BoxFuture<'static, KindLoss>> = vec![revoked.boxed(), excess.boxed()];
+        let others = self.watches_others(watching.controller.clone()).map(|()| KindLoss::OtherKinds);
+        let mut losses: Vec<BoxFuture<'static, KindLoss>> = vec![revoked.boxed(), excess.boxed(), others.boxed()];
         for (Readable { spec, .. }, (subscription, _)) in watching.readable.iter().zip(&watching.subscriptions) {
             let kind = spec.kind.clone();
             losses.push(not_served(subscription).map(|()| KindLoss::NotServed(kind)).boxed());
@@ -186,11 +195,13 @@ impl Controller {
 
     /// Logs that the controller stops, and why.
     pub(super) fn log_loss(&self, loss: &KindLoss) {
-        let (plugin, controller) = (self.parts.plugin.name(), &self.declared().name);
+        let (plugin, controller) = (self.parts.plugin.name(), self.name());
         match loss {
             KindLoss::OverBudget(excess) => return self.suspend(excess),
             KindLoss::Revoked(_) => self.report_state(ControllerState::Waiting, Some("for its grants".to_owned())),
-            KindLoss::NotServed(_) | KindLoss::Redefined(_) => self.report_state(ControllerState::Starting, None),
+            KindLoss::NotServed(_) | KindLoss::Redefined(_) | KindLoss::OtherKinds => {
+                self.report_state(ControllerState::Starting, None);
+            }
         }
         match loss {
             KindLoss::NotServed(kind) => tracing::warn!(
@@ -201,6 +212,9 @@ impl Controller {
             ),
             // The suspension was logged already.
             KindLoss::OverBudget(_) => {}
+            KindLoss::OtherKinds => tracing::info!(
+                %plugin, controller, "controller stopped: its configuration names other kinds to watch now"
+            ),
             KindLoss::Revoked(Revoked::All) => tracing::warn!(
                 %plugin, controller, "controller stopped: no policy grants the plugin anything any more"
             ),
@@ -208,7 +222,7 @@ impl Controller {
                 %plugin, controller, error = %denial, "controller stopped: one of its watches was revoked"
             ),
             KindLoss::Revoked(Revoked::Refused(refusal)) => tracing::warn!(
-                %plugin, controller, error = %refusal, "controller stopped: its account may not watch what it watches"
+                %plugin, controller, error = %refusal, "controller stopped: the service account that it uses may not make one of its watches"
             ),
             KindLoss::Revoked(Revoked::Scope) => tracing::info!(
                 %plugin, controller, "controller stopped: its watches are granted in other namespaces now"
@@ -239,7 +253,7 @@ impl Watching {
     }
 
     /// Discards the events of the watches so that they do not pile up, as no worker can handle them yet. Remembers
-    /// which primaries go, because the caches will not know them later. Cancel-safe.
+    /// which primaries are deleted, because the caches will not know them later. Cancel-safe.
     pub(super) fn muted(&mut self) -> impl Future<Output = Infallible> {
         let (gone, primaries) = (&self.gone, &self.primaries);
         gone.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default();

@@ -21,8 +21,8 @@ use super::middleware::slow_lane;
 use super::{Dispatch, LOG, trace_id};
 use crate::observe::status::KeyCallEnd;
 
-/// How often a key runs whose counted retries are used up: as often as client-go retries a key that has failed for
-/// long.
+/// The interval at which a key runs after its counted retries are used up. client-go retries a key that has failed for
+/// long at the same interval.
 pub(super) const GIVEN_UP_INTERVAL: Duration = ITEM_BACKOFF_MAX;
 
 /// When a failed key runs again.
@@ -34,8 +34,8 @@ pub(super) enum RetryPace {
     GivenUp,
 }
 
-/// When a failed key runs again, after `counted_so_far` counted failures before this one. If it `backs_off`, this call
-/// was queued by an event, and the retry at the end of its backoff is still to come.
+/// Decides when a failed key runs again. `counted_so_far` is the number of counted failures before this one. If
+/// `backs_off` is true, an event queued this call, and the retry at the end of the key's backoff is still to come.
 pub(super) fn pace(retry: Retry, counted_so_far: u32, max_retries: u32, backs_off: bool) -> RetryPace {
     match retry {
         Retry::Counted if counted_so_far >= max_retries && !backs_off => RetryPace::GivenUp,
@@ -115,7 +115,7 @@ impl Dispatch {
             Decision::ForgetAndReport(message) => {
                 self.keys.queue.forget(key);
                 self.status.failed_for_good(key);
-                tracing::warn!(error = message, "failed for good: it runs again when one of its objects changes");
+                tracing::warn!(error = message, "failed for good: the key runs again when one of its objects changes");
                 self.callee.ports.events.warn(context, "ReconcileFailed", message);
                 CallEnd::FailedForGood
             }
@@ -157,7 +157,7 @@ impl Dispatch {
             RetryPace::GivenUp => {
                 self.keys.queue.add_after(key.clone(), GIVEN_UP_INTERVAL.max(at_least.unwrap_or_default()));
                 self.status.gave_up(key, error);
-                tracing::error!(error, attempt, retry_in = ?GIVEN_UP_INTERVAL, "gave up: it is tried rarely from now on");
+                tracing::error!(error, attempt, retry_in = ?GIVEN_UP_INTERVAL, "gave up: the key is tried only rarely from now on");
                 self.callee.ports.events.warn(context, "GaveUp", format!("gave up after {attempt} retries: {error}"));
                 CallEnd::GaveUp
             }
@@ -198,7 +198,8 @@ impl Dispatch {
     pub(crate) fn warn_of_wait(&self, waiting: &HeldKey, watch: &str, follows: &str) {
         let (key, trace_id) = (&waiting.key, trace_id());
         let note = format!(
-            "for {EXPIRE_AFTER:?} the cache of {watch} has not shown what was written for it: {}. {follows}",
+            "for {EXPIRE_AFTER:?} the cache of {watch} has not shown what the plugin wrote for this object: {}. \
+             {follows}",
             waiting.what
         );
         tracing::warn!(

@@ -24,7 +24,7 @@ struct Counted {
 
 #[derive(Debug)]
 struct Probation {
-    /// When the first call ended since calls could be made. `None` if no call has ended.
+    /// The time at which the first call ended after calls became possible. `None` if no call has ended since.
     since: Option<Instant>,
     first: FirstCalls,
     /// The counts of the previous generation.
@@ -46,8 +46,8 @@ impl CallRecord {
         Arc::new(Self { counted: Mutex::default(), changed: watch::Sender::default() })
     }
 
-    /// Records the end of a call about `subject`. `failure` is its text if the plugin is at fault. `others_at_work`:
-    /// calls about other objects still run.
+    /// Records the end of a call about `subject`. `failure` is the text of the failure if the plugin is at fault.
+    /// `others_at_work` is true if calls about other objects still run.
     pub(crate) fn called(
         &self,
         subject: &Subject,
@@ -68,8 +68,9 @@ impl CallRecord {
             ProbationVerdict::Failed => {
                 let last = failure.map_or("the failures before", |(_, text)| text);
                 Some(Judged::Failed(format!(
-                    "{} of its first {} calls failed, of the last {} of the one before it {}; the last failure: {last}",
-                    record.failures, record.calls, former.calls, former.failures
+                    "{} of its first {} calls failed, and {} of the last {} calls of the version before it; the last \
+                     failure: {last}",
+                    record.failures, record.calls, former.failures, former.calls
                 )))
             }
         };
@@ -122,7 +123,8 @@ impl CallRecord {
         }
     }
 
-    /// The result of the probation. While it goes on, the error is the time at which it ends, if that is running.
+    /// The result of the probation. While the probation goes on, the error is the time at which it ends, or `None` if
+    /// its time does not run.
     fn judged_by_now(&self) -> Result<Judged, Option<Instant>> {
         let mut counted = self.lock();
         if let Some(Probation { since, .. }) = &counted.probation {

@@ -1,24 +1,31 @@
-//! Maps the events of a watch to keys in a workqueue by the plugin's own code (ADR 23).
+//! Feeds a workqueue from a watch for which the plugin's own code is asked (ADR 23): which changes count, to which
+//! primaries they lead, or both. If the code decides which primaries count, it also feeds from the controller's other
+//! watches, because they take part in its [rescans](crate::dispatch::rescan).
 //!
-//! The mapper is called in batches, under the plugin's CPU share and without delaying other work: events that come
-//! meanwhile are buffered, up to a limit. If the mapper fails or too many events come, the affected primaries are
-//! unknown, so every primary runs, at the lowest priority.
+//! The code is called in batches, under the plugin's CPU share and without delaying other work: events that come
+//! meanwhile are buffered, up to a limit. Whatever cannot be asked counts. If it is unknown which primaries are
+//! affected, every primary runs, at the lowest priority.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+mod judge;
+mod targets;
+
+use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
 use tokio::time::Instant;
-use windlass_core::cache::mapping::{Primaries as _, Target};
-use windlass_core::cache::watch::{IndexSource, WatchEvent};
+use windlass_core::cache::mapping::{Mapping, Target};
+use windlass_core::cache::watch::WatchEvent;
 use windlass_core::object::ObjectKey;
-use windlass_core::object::labels::Labels;
 use windlass_core::retry::{Retries, RetryPolicy};
 use windlass_wasm::{ChangeBatch, ObjectChange};
 
+use self::judge::AskingPause;
 use crate::dispatch::feeder::{EventSource, QueueFeeder, discard, event_now};
+use crate::dispatch::rescan::Rescan;
 use crate::dispatch::sink::KeySink;
 use crate::supervise::jittered_policy;
 
@@ -26,41 +33,49 @@ use crate::supervise::jittered_policy;
 const CODE_CALL_CHANGES_MAX: usize = 256;
 /// The most bytes of text in one call, unless a single change is larger.
 const CODE_CALL_BYTES_MAX: usize = 1 << 20;
-/// The most events that wait, each with the state before it.
+/// The maximum number of events that wait. Each is kept with the previous state of its object.
 const WAITING_EVENTS_MAX: usize = 1_024;
-/// The most keys that one answer queues. Beyond that it is quicker to run every primary, and equally correct.
-const ANSWER_KEYS_MAX: usize = 10_000;
 /// The pauses between two runs of every primary.
 const REQUEUE_ALL_BACKOFF: RetryPolicy = jittered_policy(Duration::from_millis(100), Duration::from_secs(15));
 /// After this long without a run of every primary, the pauses start from the shortest.
 const REQUEUE_ALL_BACKOFF_RESET: Duration = Duration::from_mins(1);
 
-/// The plugin's own code that maps changes to primaries.
+/// The plugin's own code for watches.
 pub(crate) trait MapChanges: Send + Sync + 'static {
+    /// Whether each change counts. The error says why that is unknown, for people.
+    fn matches(&self, batch: ChangeBatch) -> BoxFuture<'static, Result<Vec<bool>, String>>;
+
     /// The targets of each change. The error says why there are none, for people.
     fn map(&self, batch: ChangeBatch) -> BoxFuture<'static, Result<Vec<Vec<Target>>, String>>;
+
+    /// Reports that the code has filtered out this many changes.
+    fn filtered(&self, changes: usize);
 
     /// Whether the policy hides the object with this key from the plugin.
     fn hides(&self, key: &ObjectKey) -> bool;
 
-    /// Whether the caches that it reads are filled. Changes before that need no mapping, because every primary is yet
-    /// to run.
+    /// Whether the caches that the code reads are filled. Changes before that need not be handled: every primary is yet
+    /// to run, or a rescan is yet to begin.
     fn may_begin(&self) -> bool;
 }
 
-/// Feeds a queue with the keys that the plugin's own code names.
+/// Feeds a queue with the keys of changes that the plugin's own code lets pass or maps.
 pub(crate) struct CodeFeeder<S, M> {
     source: S,
     sink: KeySink,
     mapper: M,
     controller: Arc<str>,
-    /// The events that wait for a call.
+    /// The changes that wait for a call.
     waiting: VecDeque<WatchEvent>,
+    /// `None` if the objects of the cache lead to no key that is not queued anyway when every primary runs.
+    rescan: Option<Rescan>,
     /// The number of changes in the next call. It is smaller after a failed call, in order to find the change that
     /// fails.
     batch: usize,
-    /// True if a batch was taken and its keys were not queued yet.
-    in_hand: bool,
+    /// The batch that was taken, without the changes that the code has filtered out. Empty once its keys are queued.
+    in_hand: Vec<TakenChange>,
+    /// While it lasts, the code is not asked which changes count.
+    asking_pause: AskingPause,
     /// True if every primary must run, because some change could not be mapped.
     missed: bool,
     /// The earliest time at which every primary may run again.
@@ -70,25 +85,38 @@ pub(crate) struct CodeFeeder<S, M> {
     retries: Retries,
 }
 
+/// An event of the current batch, and what the code is to see of it.
+struct TakenChange {
+    event: WatchEvent,
+    /// `None` if the code is not asked about this watch.
+    change: Option<ObjectChange>,
+}
+
 /// A failed attempt at a batch.
 #[derive(Debug, PartialEq, Eq)]
 enum Trouble {
-    /// The mapper failed, or its answer is invalid.
-    Mapper(String),
+    /// The code failed, or its answer is invalid.
+    Code(String),
     /// The mapper names more keys than are worth queueing one by one.
     TooMany,
 }
 
+fn is_of_rescan(event: &WatchEvent) -> bool {
+    matches!(event, WatchEvent::Applied { initial: true, .. })
+}
+
 impl<S: EventSource, M: MapChanges> CodeFeeder<S, M> {
-    pub(crate) fn new(source: S, sink: KeySink, mapper: M, controller: Arc<str>) -> Self {
+    pub(crate) fn new(source: S, sink: KeySink, mapper: M, controller: Arc<str>, rescan: Option<Rescan>) -> Self {
         Self {
             source,
             sink,
             mapper,
             controller,
             waiting: VecDeque::new(),
+            rescan,
             batch: CODE_CALL_CHANGES_MAX,
-            in_hand: false,
+            in_hand: Vec::new(),
+            asking_pause: AskingPause::default(),
             missed: false,
             not_before: Instant::now(),
             made_up: None,
@@ -96,11 +124,14 @@ impl<S: EventSource, M: MapChanges> CodeFeeder<S, M> {
         }
     }
 
-    /// Queues every primary, which makes up for all changes until now. Sets the earliest time of the next.
+    /// Queues every primary, which makes up for all unmapped changes until now. Sets the earliest time of the next.
     fn make_up(&mut self) {
         self.sink.queue_all();
-        self.waiting.clear();
-        (self.in_hand, self.missed) = (false, false);
+        if self.is_mapped_by_code() {
+            self.waiting.clear();
+            self.rescan.iter_mut().for_each(Rescan::stop);
+        }
+        self.missed = false;
         let now = Instant::now();
         if self.made_up.is_none_or(|last| now >= last + REQUEUE_ALL_BACKOFF_RESET) {
             self.retries.reset();
@@ -111,11 +142,16 @@ impl<S: EventSource, M: MapChanges> CodeFeeder<S, M> {
 
     /// Waits until there is something to do. `false` if there is nothing more to do.
     async fn wait(&mut self) -> bool {
-        while self.waiting.is_empty() && !self.is_due() {
+        loop {
+            self.begin_rescan();
+            if !self.waiting.is_empty() || self.is_due() || self.is_rescanning() {
+                return true;
+            }
             let (missed, not_before) = (self.missed, self.not_before);
-            let due = async {
-                if missed { tokio::time::sleep_until(not_before).await } else { std::future::pending().await }
-            };
+            let due = async { if missed { tokio::time::sleep_until(not_before).await } else { pending().await } };
+            let rescan = self.rescan.as_mut();
+            let requested =
+                async { if let Some(rescan) = rescan { rescan.requested().await } else { pending().await } };
             tokio::select! {
                 biased;
                 event = self.source.next() => match event {
@@ -126,62 +162,113 @@ impl<S: EventSource, M: MapChanges> CodeFeeder<S, M> {
                     }
                     None => return false,
                 },
+                () = requested => {}
                 () = due => {}
             }
         }
-        true
+    }
+
+    fn begin_rescan(&mut self) {
+        if let Some(rescan) = &mut self.rescan {
+            rescan.begin_requested(|| self.mapper.may_begin());
+        }
     }
 
     fn is_due(&self) -> bool {
         self.missed && Instant::now() >= self.not_before
     }
 
-    /// Buffers an event if it counts and there is room. First lists, and changes before all of them are there, are not
-    /// buffered, as every primary runs when a controller begins.
+    fn is_rescanning(&self) -> bool {
+        self.rescan.as_ref().is_some_and(|rescan| !rescan.is_over())
+    }
+
+    fn is_mapped_by_code(&self) -> bool {
+        self.sink.route.mapping == Mapping::Mapper
+    }
+
+    fn hides(&self, event: &WatchEvent) -> bool {
+        self.sink.route.asks_code() && self.mapper.hides(event.key())
+    }
+
+    /// Buffers an event if it may count. If there is no room, changes count without a question.
     fn hold(&mut self, event: WatchEvent) {
-        if matches!(event, WatchEvent::Applied { initial: true, .. })
-            || !self.mapper.may_begin()
-            || self.mapper.hides(event.key())
-            || !self.sink.route.counts(&event)
-        {
+        self.sink.remember_gone(&event);
+        if !self.may_count(&event) {
             return;
         }
         if self.waiting.len() < WAITING_EVENTS_MAX {
             self.waiting.push_back(event);
-        } else {
+        } else if self.is_mapped_by_code() {
             // Every primary will run, and will see everything up to now.
             self.waiting.clear();
             self.missed = true;
+        } else {
+            self.waiting.push_back(event);
+            if let Some(oldest) = self.waiting.pop_front() {
+                self.feed(&oldest);
+            }
         }
     }
 
-    /// The next events and their changes for the mapper: at least one, if any waits.
-    fn take_batch(&mut self) -> (Vec<WatchEvent>, Vec<ObjectChange>) {
-        let (mut events, mut changes, mut bytes) = (Vec::new(), Vec::new(), 0);
-        while events.len() < self.batch
-            && let Some(event) = self.waiting.pop_front()
+    fn may_count(&self, event: &WatchEvent) -> bool {
+        let is_handled_later = match event {
+            // Every primary runs when a controller begins, or the cache is rescanned.
+            WatchEvent::Applied { initial: true, .. } => true,
+            WatchEvent::Applied { initial: false, .. } => !self.mapper.may_begin(),
+            WatchEvent::Deleted(_) => self.is_mapped_by_code() && !self.mapper.may_begin(),
+        };
+        !is_handled_later && !self.hides(event) && self.sink.route.counts(event)
+    }
+
+    /// The next event: of the changes, or else of the rescan.
+    fn next_event(&mut self) -> Option<WatchEvent> {
+        if let Some(event) = self.waiting.pop_front() {
+            return Some(event);
+        }
+        loop {
+            let event = self.rescan.as_mut()?.next()?;
+            if !self.hides(&event) {
+                return Some(event);
+            }
+        }
+    }
+
+    fn put_back(&mut self, event: WatchEvent) {
+        match &mut self.rescan {
+            Some(rescan) if is_of_rescan(&event) => rescan.put_back(&event),
+            _ => self.waiting.push_front(event),
+        }
+    }
+
+    /// Takes the next batch in hand: at least one event, if there is any.
+    fn take_batch(&mut self) {
+        let mut bytes = 0;
+        while self.in_hand.len() < self.batch
+            && let Some(event) = self.next_event()
         {
-            let change = self.sink.route.change(&event);
-            bytes += [&change.old, &change.new].into_iter().flatten().map(|text| text.len()).sum::<usize>();
-            if bytes > CODE_CALL_BYTES_MAX && !events.is_empty() {
-                self.waiting.push_front(event);
+            let change = self.sink.route.asks_code().then(|| self.sink.route.change(&event));
+            let texts = change.iter().flat_map(|change| [&change.old, &change.new]).flatten();
+            bytes += texts.map(|text| text.len()).sum::<usize>();
+            if bytes > CODE_CALL_BYTES_MAX && !self.in_hand.is_empty() {
+                self.put_back(event);
                 break;
             }
-            events.push(event);
-            changes.push(change);
+            self.in_hand.push(TakenChange { event, change });
         }
-        (events, changes)
     }
 
-    /// Calls the mapper, and buffers the events that come meanwhile.
-    async fn ask(&mut self, changes: Vec<ObjectChange>) -> Result<Vec<Vec<Target>>, Trouble> {
+    fn batch_of(&self, changes: Vec<ObjectChange>) -> ChangeBatch {
         let watch = self.sink.route.watch.clone().unwrap_or_default();
-        let mut mapped = self.mapper.map(ChangeBatch { controller: self.controller.clone(), watch, changes });
+        ChangeBatch { controller: self.controller.clone(), watch, changes }
+    }
+
+    /// Waits for the answer of the code, and buffers the events that come meanwhile.
+    async fn answer<T>(&mut self, mut call: BoxFuture<'static, Result<T, String>>) -> Result<T, Trouble> {
         let mut has_more = true;
         loop {
             tokio::select! {
                 biased;
-                answer = &mut mapped => return answer.map_err(Trouble::Mapper),
+                answer = &mut call => return answer.map_err(Trouble::Code),
                 event = self.source.next(), if has_more => match event {
                     Some(event) => self.hold(event),
                     None => has_more = false,
@@ -190,81 +277,62 @@ impl<S: EventSource, M: MapChanges> CodeFeeder<S, M> {
         }
     }
 
-    /// Queues the keys that the mapper has named.
-    async fn queue(&mut self, events: &[WatchEvent], answer: Vec<Vec<Target>>) -> Result<(), Trouble> {
-        let (mut found, mut all) = (HashMap::new(), Vec::new());
-        let mut count = 0;
-        for targets in answer {
-            let keys = self.keys(targets, &mut found)?;
-            count += keys.len();
-            if count > ANSWER_KEYS_MAX {
-                return Err(Trouble::TooMany);
-            }
-            all.push(keys);
+    /// After a panic: counts the batch that was in hand, as it is not known which of its keys were queued. If an event
+    /// makes the host panic once more, it is given up, and every primary runs.
+    fn recover(&mut self) {
+        let is_unmapped = self.is_mapped_by_code() && !self.in_hand.is_empty();
+        let missed = self.missed || is_unmapped;
+        self.missed |= !self.in_hand.is_empty();
+        while let Some(taken) = self.in_hand.pop() {
+            self.feed(&taken.event);
+        }
+        self.missed = missed;
+    }
+
+    /// Queues the keys that `event` concerns by the declared mapping, so none if the code maps.
+    fn feed(&self, event: &WatchEvent) {
+        self.queue(self.sink.route.keys(event, &self.sink.primaries), event);
+    }
+
+    fn queue(&self, keys: Vec<ObjectKey>, event: &WatchEvent) {
+        match &self.rescan {
+            Some(rescan) if is_of_rescan(event) => self.sink.queue_in_background(keys, rescan.trigger()),
+            _ => self.sink.queue(keys, event),
+        }
+    }
+
+    /// Queues the keys to which the batch in hand leads.
+    async fn map(&mut self) -> Result<(), Trouble> {
+        if self.is_mapped_by_code() {
+            return self.map_by_code().await;
+        }
+        // One event is enough to run every primary.
+        let events = if self.sink.route.concerns_all() { 1 } else { self.in_hand.len() };
+        for TakenChange { event, .. } in self.in_hand.iter().take(events) {
+            self.feed(event);
             // Yields, as other tasks wait for this thread.
             tokio::task::consume_budget().await;
-        }
-        for (event, keys) in events.iter().zip(all) {
-            self.sink.queue(keys.into_iter().collect(), event);
         }
         Ok(())
     }
 
-    /// The existing primaries among `targets`. A value in an index is looked up once in a batch.
-    fn keys(
-        &self,
-        targets: Vec<Target>,
-        found: &mut HashMap<(Arc<str>, String), Vec<ObjectKey>>,
-    ) -> Result<BTreeSet<ObjectKey>, Trouble> {
-        let mut keys = BTreeSet::new();
-        for target in targets {
-            match target {
-                Target::Primary(key) => keys.extend(self.sink.primaries.get(&key).map(|_| key)),
-                Target::Indexed { index, value } => {
-                    let place = (index, value);
-                    if !found.contains_key(&place) {
-                        let indexed = self.indexed(&place.0, &place.1).map_err(Trouble::Mapper)?;
-                        found.insert(place.clone(), indexed);
-                    }
-                    keys.extend(found[&place].iter().cloned());
-                }
-            }
-            if keys.len() > ANSWER_KEYS_MAX {
-                return Err(Trouble::TooMany);
-            }
-        }
-        Ok(keys)
-    }
-
-    fn indexed(&self, index: &Arc<str>, value: &str) -> Result<Vec<ObjectKey>, String> {
-        let Some(source) = self.sink.primaries.index(index) else {
-            return Err(format!(
-                "it names the index `{index}`, and the manifest declares no such index for the primary"
-            ));
-        };
-        if let (IndexSource::Selector { .. }, Err(error)) = (source, value.parse::<Labels>()) {
-            return Err(format!("the value for the index `{index}`, which is of selectors: {error}"));
-        }
-        Ok(self.sink.primaries.indexed(index, value))
-    }
-
-    /// Makes one call about the waiting events.
+    /// Handles a batch of the waiting events.
     async fn step(&mut self) {
-        self.in_hand = true;
-        let (events, changes) = self.take_batch();
-        let done = match self.ask(changes).await {
-            Ok(answer) => self.queue(&events, answer).await,
+        self.take_batch();
+        let done = match self.judge().await {
+            Ok(()) => self.map().await,
             Err(trouble) => Err(trouble),
         };
+        let taken = std::mem::take(&mut self.in_hand);
         match done {
             Ok(()) => self.batch = (2 * self.batch).min(CODE_CALL_CHANGES_MAX),
-            Err(_) if events.len() > 1 => {
+            Err(_) if taken.len() > 1 => {
                 // One of these changes is at fault. Smaller batches will find it.
-                self.batch = events.len() / 2;
-                events.into_iter().rev().for_each(|event| self.waiting.push_front(event));
+                self.batch = taken.len() / 2;
+                taken.into_iter().rev().for_each(|taken| self.put_back(taken.event));
             }
             Err(Trouble::TooMany) => self.missed = true,
-            Err(Trouble::Mapper(error)) => {
+            Err(Trouble::Code(error)) => {
                 self.missed = true;
                 tracing::warn!(
                     controller = &*self.controller,
@@ -274,14 +342,12 @@ impl<S: EventSource, M: MapChanges> CodeFeeder<S, M> {
                 );
             }
         }
-        self.in_hand = false;
     }
 }
 
 impl<S: EventSource + 'static, M: MapChanges> QueueFeeder for CodeFeeder<S, M> {
     async fn run(&mut self) {
-        // The previous run stopped in the middle, so it is not known which keys were queued.
-        self.missed |= self.in_hand;
+        self.recover();
         while self.wait().await {
             if self.is_due() {
                 self.make_up();
@@ -296,13 +362,20 @@ impl<S: EventSource + 'static, M: MapChanges> QueueFeeder for CodeFeeder<S, M> {
         }
     }
 
-    /// Without further calls, queues every primary if there are changes left.
+    /// Without further calls, all changes that are left count. A rescan that has not ended is left to the other
+    /// generation, which begins with one.
     fn finish(&mut self) {
         while let Some(event) = event_now(&mut self.source) {
             self.hold(event);
         }
-        if self.missed || self.in_hand || !self.waiting.is_empty() {
+        let taken = std::mem::take(&mut self.in_hand).into_iter().map(|taken| taken.event);
+        let left: Vec<_> =
+            taken.chain(std::mem::take(&mut self.waiting)).filter(|event| !is_of_rescan(event)).collect();
+        if self.missed || (self.is_mapped_by_code() && !left.is_empty()) {
             self.make_up();
+        }
+        for event in &left {
+            self.feed(event);
         }
     }
 

@@ -2,9 +2,22 @@
 
 use tokio::sync::watch;
 use windlass_core::secret::confidential::Confidential;
+use windlass_manifest::{ConfiguredKinds, Manifest};
 
 /// A plugin's configuration. `None` while there is no valid one.
 pub(crate) type Configured = watch::Receiver<Option<Confidential>>;
+
+/// The kinds that the configuration names for `manifest` now. `None` while there is no valid configuration and the
+/// manifest needs one to name its kinds.
+pub(crate) fn kinds(manifest: &Manifest, configured: &Configured) -> Option<ConfiguredKinds> {
+    let pointers = manifest.kind_pointers();
+    if pointers.is_empty() {
+        return Some(ConfiguredKinds::default());
+    }
+    let config = configured.borrow().clone()?;
+    // Its follower has checked both.
+    ConfiguredKinds::read(pointers, &serde_json::from_str(&config).ok()?).ok()
+}
 
 /// Calls `requeue` each time the configuration differs from what `configured` has seen. The caller marks the
 /// configuration of the first calls as seen before they begin. If this function did so, a change before its first poll

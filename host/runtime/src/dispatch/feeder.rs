@@ -9,7 +9,7 @@ use windlass_kube::Subscription;
 
 use crate::dispatch::sink::KeySink;
 
-/// The most changes concerning every primary that are merged into one.
+/// The maximum number of changes that are merged into one. Each of these changes concerns every primary.
 const MERGED_CHANGES_MAX: usize = 1_000;
 
 /// A source of events: a subscription, or a test double.
@@ -55,7 +55,7 @@ pub(crate) async fn discard(source: &mut impl EventSource) -> Infallible {
     pending().await
 }
 
-/// How often an event is tried when the host panics over it.
+/// The number of attempts to handle an event if the host panics each time.
 const EVENT_ATTEMPTS_MAX: u32 = 2;
 
 /// Feeds a queue with the keys that a declared mapping finds. A panic loses nothing: the event is tried again, and if
@@ -82,8 +82,8 @@ impl<S: EventSource> Feeder<S> {
             let route = &self.sink.route;
             if route.concerns_all() && route.counts(event) {
                 // The caches already show everything up to now, and keys that are queued from now on will see it. So
-                // this happens before the keys are looked up: a primary that has just appeared may have run before the
-                // skipped changes.
+                // skip the burst before the keys are looked up. In the opposite order, a primary that appears in
+                // between might have run only before the skipped changes.
                 skip_burst(&mut self.source, &self.sink);
             }
             self.sink.queue(route.keys(event, &self.sink.primaries), event);
@@ -166,6 +166,7 @@ mod tests {
             watch: None,
             mapping: Mapping::Label("for".into()),
             predicates: [].into(),
+            code_predicate: None,
             deletions: true,
             primary: PrimaryKind { kind: ObjectKind::new("example.com/v1", "Parent"), namespaced: true },
         }

@@ -13,6 +13,7 @@ use windlass_core::write::expectations::DoubtfulKey;
 use windlass_core::write::gate::Gate;
 
 use super::memory::KeyMemory;
+use super::rescan::Rescans;
 use super::route::Stores;
 use crate::observe::status::ControllerStatus;
 
@@ -28,6 +29,7 @@ pub(crate) struct ControllerKeys {
     pub(crate) gate: Option<Arc<Gate>>,
     /// The memory outlives the generation, as the queue does.
     pub(crate) memory: Arc<Mutex<KeyMemory>>,
+    pub(crate) rescans: Rescans,
     pub(crate) status: Arc<ControllerStatus>,
 }
 
@@ -78,12 +80,15 @@ impl ControllerKeys {
         triggers
     }
 
-    /// Queues every primary at low priority without its failures, because something has changed that may have fixed
-    /// them.
+    /// As [`Self::queue_all`], without the keys' failures, because something has changed that may have fixed them.
     pub(crate) fn start_afresh(&self, reason: TriggerReason) {
         let failed = self.memory().forget_failed();
-        for key in failed {
-            self.forget(&key);
+        for key in &failed {
+            self.forget(key);
+        }
+        if self.rescans.filters_primaries() {
+            // They must not wait for their backoff, even if the plugin's code does not let them pass.
+            self.queue_in_background(failed, reason);
         }
         self.queue_all(reason);
     }
@@ -91,24 +96,33 @@ impl ControllerKeys {
     /// Queues the keys whose last calls failed, with all their retries. Returns their number.
     pub(super) fn run_failed(&self) -> usize {
         let failed = self.memory().forget_failed();
-        let (keys, trigger) = (failed.len(), Arc::new(TriggerReason::RunRequested.into()));
-        for key in failed {
-            self.forget(&key);
-            self.memory().note(&key, &trigger);
-            self.queue.add_with(key, Priority::BACKGROUND);
+        let keys = failed.len();
+        for key in &failed {
+            self.forget(key);
         }
+        self.queue_in_background(failed, TriggerReason::RunRequested);
         keys
     }
 
-    /// Queues every primary at low priority for this `reason`. Returns their number.
+    /// Queues every primary at low priority for this `reason`, or those to which a [rescan](Rescans) leads if the
+    /// plugin's code decides which primaries count. Returns the number of primaries.
     pub(crate) fn queue_all(&self, reason: TriggerReason) -> usize {
-        let (keys, trigger) = (self.primaries.all(), Arc::new(reason.into()));
-        let queued = keys.len();
+        let keys = self.primaries.all();
+        let primaries = keys.len();
+        if self.rescans.filters_primaries() {
+            self.rescans.request(reason);
+        } else {
+            self.queue_in_background(keys, reason);
+        }
+        primaries
+    }
+
+    fn queue_in_background(&self, keys: Vec<ObjectKey>, reason: TriggerReason) {
+        let trigger = Arc::new(reason.into());
         for key in keys {
             self.memory().note(&key, &trigger);
             self.queue.add_with(key, Priority::BACKGROUND);
         }
-        queued
     }
 
     /// As [`Self::catch_up`], for a generation that replaces another.
@@ -117,8 +131,18 @@ impl ControllerKeys {
         self.catch_up(gone, TriggerReason::Swap);
     }
 
-    /// Queues every primary for this `reason`, and those that have `gone`, with their UIDs: the events of the watches
-    /// were discarded until now.
+    /// Begins to work: all first lists are in the caches. `gone`: as in [`Self::catch_up`], or `None` if no events were
+    /// discarded.
+    pub(crate) fn begin(&self, gone: Option<impl IntoIterator<Item = (ObjectKey, Arc<str>)>>) {
+        match gone {
+            Some(gone) => self.catch_up(gone, TriggerReason::Start),
+            // Without a rescan, the first lists become keys as they come.
+            None => self.rescans.request(TriggerReason::Start),
+        }
+    }
+
+    /// As [`Self::start_afresh`], and queues those that have `gone`, with their UIDs: the events of the watches were
+    /// discarded until now.
     pub(crate) fn catch_up(&self, gone: impl IntoIterator<Item = (ObjectKey, Arc<str>)>, reason: TriggerReason) {
         self.queue_gone(gone);
         self.start_afresh(reason);
@@ -143,5 +167,70 @@ impl ControllerKeys {
             drop(memory);
             self.queue.add_with(key, Priority::CHANGE);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+    use windlass_core::object::conditions::Conditions;
+    use windlass_core::object::{Header, Object, ObjectKind};
+    use windlass_core::queue::ItemExponential;
+
+    use super::*;
+    use crate::clock::SystemClock;
+    use crate::dispatch::rescan::ScannedCache;
+    use crate::observe::metrics::HostMetrics;
+
+    /// A cache with one object.
+    struct OneObject(Object);
+
+    impl ScannedCache for OneObject {
+        fn keys(&self) -> Vec<ObjectKey> {
+            vec![self.0.header.key.clone()]
+        }
+
+        fn get(&self, _: &ObjectKey) -> Option<Object> {
+            Some(self.0.clone())
+        }
+    }
+
+    fn object(name: &str) -> Object {
+        let header = Header {
+            key: ObjectKey::namespaced("prod", name),
+            uid: name.into(),
+            version: "1".into(),
+            generation: 1,
+            labels: [].into(),
+            owners: [].into(),
+            own_fields: None,
+            conditions: Conditions::default(),
+            deleting: false,
+        };
+        Object::new(header, "{}")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_filtered_fresh_start_runs_failed_keys_and_rescans_the_rest() {
+        let metrics = HostMetrics::new().controller("a", "a");
+        let keys = ControllerKeys {
+            primary: PrimaryKind { kind: ObjectKind::new("v1", "Secret"), namespaced: true },
+            primaries: Stores::default(),
+            queue: Queue::new(Arc::new(SystemClock::new()), ItemExponential::default()),
+            gate: None,
+            memory: Arc::default(),
+            rescans: Rescans::new(true),
+            status: ControllerStatus::unlisted(&"a".into(), "a", 1, metrics),
+        };
+        let mut rescan = keys.rescans.of(OneObject(object("listed")));
+        let failed = object("failed").header.key.clone();
+        keys.memory().fails(&failed, None);
+        keys.start_afresh(TriggerReason::Configuration);
+        assert_eq!(keys.queue.get().now_or_never(), Some(Some(failed.clone())), "it must not wait for its backoff");
+        assert_eq!(keys.memory().take_triggers(&failed).to_string(), "Configuration");
+        assert!(keys.queue.get().now_or_never().is_none(), "the code is asked about the others");
+        rescan.begin_requested(|| true);
+        let next = rescan.next().expect("an object");
+        assert_eq!((&*next.key().name, rescan.trigger().to_string().as_str()), ("listed", "Configuration"));
     }
 }

@@ -1,7 +1,8 @@
-//! Calls a plugin's mapper under the plugin's CPU share, as workers call the plugin.
+//! Calls the plugin's own code for watches under the plugin's CPU share, as workers call the plugin.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -9,26 +10,62 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 use windlass_core::budget::fair::CallPermit;
 use windlass_core::cache::mapping::Target;
+use windlass_core::call::ports::{CallContext, Reads};
 use windlass_core::object::ObjectKey;
 use windlass_core::write::settle;
-use windlass_wasm::{ChangeBatch, Mapped, Plugin};
+use windlass_wasm::{CallLimits, ChangeBatch, Mapped, Matched, Plugin};
 
 use crate::dispatch::code_feeder::MapChanges;
 use crate::dispatch::{Dispatch, trace_id};
 
-/// The mapper of a plugin, for all watches of one controller. Clones share one call at a time.
+/// The mapper of a plugin, for all watches of one controller. Of all clones, only one makes a call at a time.
 #[derive(Clone)]
 pub(crate) struct PluginMapper {
     plugin: Arc<Plugin>,
     dispatch: Arc<Dispatch>,
-    /// Allows one call at a time, even if its watches cover several namespaces.
+    /// Allows one call at a time, even if the controller watches several namespaces.
     turn: Arc<Mutex<()>>,
 }
 
+/// The arguments that each call gets.
+struct CallParts {
+    reads: Arc<dyn Reads>,
+    context: Arc<CallContext>,
+    limits: CallLimits,
+}
+
+/// An answer of the code, and the processor time that it took.
+type MeteredAnswer<T> = (Result<T, String>, Duration);
+
 impl MapChanges for PluginMapper {
+    fn matches(&self, batch: ChangeBatch) -> BoxFuture<'static, Result<Vec<bool>, String>> {
+        let batch = self.as_requested(batch);
+        let (mapper, plugin, changes) = (self.clone(), self.plugin.clone(), batch.changes.len());
+        let call = |parts: CallParts| {
+            async move {
+                let Matched { answer, cpu } = plugin.matches(batch, parts.reads, parts.context, parts.limits).await;
+                (answer, cpu)
+            }
+            .boxed()
+        };
+        async move { mapper.call("predicate", changes, call).await }.boxed()
+    }
+
     fn map(&self, batch: ChangeBatch) -> BoxFuture<'static, Result<Vec<Vec<Target>>, String>> {
-        let mapper = self.clone();
-        async move { mapper.call(batch).await }.boxed()
+        let batch = self.as_requested(batch);
+        let (mapper, plugin, changes) = (self.clone(), self.plugin.clone(), batch.changes.len());
+        let call = |parts: CallParts| {
+            async move {
+                let Mapped { answer, cpu } = plugin.map(batch, parts.reads, parts.context, parts.limits).await;
+                (answer, cpu)
+            }
+            .boxed()
+        };
+        async move { mapper.call("mapper", changes, call).await }.boxed()
+    }
+
+    fn filtered(&self, changes: usize) {
+        self.dispatch.status.metrics.filtered.inc_by(changes as u64);
     }
 
     fn hides(&self, key: &ObjectKey) -> bool {
@@ -45,7 +82,19 @@ impl PluginMapper {
         Self { plugin, dispatch, turn: Arc::default() }
     }
 
-    async fn call(&self, batch: ChangeBatch) -> Result<Vec<Vec<Target>>, String> {
+    /// The batch with the controller's name in the manifest, which the plugin knows.
+    fn as_requested(&self, batch: ChangeBatch) -> ChangeBatch {
+        ChangeBatch { controller: self.dispatch.callee.requested_as.clone(), ..batch }
+    }
+
+    /// Makes a `call` about this many `changes`. `part` is the part of the plugin's code, as the metric of failures
+    /// names it.
+    async fn call<T>(
+        &self,
+        part: &'static str,
+        changes: usize,
+        call: impl FnOnce(CallParts) -> BoxFuture<'static, MeteredAnswer<T>>,
+    ) -> Result<T, String> {
         let dispatch = &self.dispatch;
         let _turn = self.turn.lock().await;
         let permit = self.permit().await;
@@ -53,19 +102,18 @@ impl PluginMapper {
         let (key, (hold, _)) = (ObjectKey::cluster(""), settle::hold());
         let context = dispatch.context(&key, None, &trace_id(), hold, permit.cpu_permit());
         let started = Instant::now();
-        let changes = batch.changes.len();
         let (config, reads) = (context.config.clone(), dispatch.callee.ports.reads.clone());
-        let limits = dispatch.callee.limits.clone();
-        let Mapped { answer, cpu } = self.plugin.map(batch, reads, Arc::new(context), limits).await;
+        let parts = CallParts { reads, context: Arc::new(context), limits: dispatch.callee.limits.clone() };
+        let (answer, cpu) = call(parts).await;
         let answer = answer.map_err(|error| config.redact(&error).into_owned());
         dispatch.status.used(cpu);
         dispatch.permits.finish(permit, cpu, started.elapsed());
         if answer.is_err() {
-            dispatch.status.trapped("mapper");
+            dispatch.status.trapped(part);
         }
         tracing::debug!(
-            target: super::LOG, plugin = %dispatch.callee.principal.plugin, controller = %dispatch.callee.controller, changes,
-            elapsed = ?started.elapsed(), ?cpu, failed = answer.is_err(), "mapped"
+            target: super::LOG, plugin = %dispatch.callee.principal.plugin, controller = %dispatch.callee.controller, part,
+            changes, elapsed = ?started.elapsed(), ?cpu, failed = answer.is_err(), "asked about changes"
         );
         answer
     }

@@ -89,7 +89,7 @@ impl KeyMemory {
     pub(crate) fn take_triggers(&mut self, key: &ObjectKey) -> Triggers {
         let triggers = self.triggers.remove(key).unwrap_or_default();
         if self.triggers.is_empty() {
-            // A start queues every key, and that much capacity is not needed again for long.
+            // A start queues every key. Free the memory, because so much is not needed again for long.
             self.triggers = HashMap::new();
         }
         triggers
@@ -105,8 +105,10 @@ impl KeyMemory {
         self.triggers.insert(key.clone(), all);
     }
 
-    /// Takes the keys that have failed: another configuration or version of the plugin may do better.
+    /// Takes the keys that have failed, sorted: another configuration or version of the plugin may do better.
     pub(crate) fn forget_failed(&mut self) -> Vec<ObjectKey> {
-        self.failed.drain().map(|(key, _)| key).collect()
+        let mut keys: Vec<_> = self.failed.drain().map(|(key, _)| key).collect();
+        keys.sort();
+        keys
     }
 }

@@ -24,6 +24,7 @@ pub(crate) mod ports;
 pub(crate) mod reconcile;
 pub(crate) mod recorded;
 pub(crate) mod redacted;
+pub(crate) mod rescan;
 pub(crate) mod route;
 mod setbacks;
 pub(crate) mod shadow;
@@ -83,8 +84,8 @@ pub(crate) struct Dispatch {
     pub(crate) panics: Panics,
     /// Samples calls and collects their spans. `None` if tracing is off.
     pub(crate) tracer: Option<Tracer>,
-    /// Whether each cache has its first list. Every primary runs after this is set, so that changes before it need no
-    /// mapping by code.
+    /// Whether each cache has its first list. After this is set, every primary runs, or the caches are
+    /// [rescanned](rescan), so the plugin's code is not asked about changes before it.
     pub(crate) caches_filled: AtomicBool,
 }
 
@@ -92,8 +93,10 @@ pub(crate) struct Dispatch {
 pub(crate) struct ControllerCallee {
     /// The plugin's instances behind the middleware.
     pub(crate) plugin: Box<dyn Reconcile>,
-    /// The controller's name in the manifest.
+    /// The controller's name, which differs from the manifest's if the configuration names the kind.
     pub(crate) controller: Arc<str>,
+    /// Its name in the manifest, which the plugin knows.
+    pub(crate) requested_as: Arc<str>,
     pub(crate) principal: Arc<Principal>,
     pub(crate) ports: Ports,
     /// The operator's configuration of the plugin, a JSON object.
@@ -107,7 +110,8 @@ pub(crate) struct CallPermits {
     pub(crate) share: CpuShare,
     /// Decides when calls may be made, and admits each.
     pub(crate) call_gate: CallGate,
-    /// The CPU seconds that one call keeps from others in a second: the processors divided by the call slots.
+    /// The CPU seconds per second that a call takes from other calls by holding a call slot: the number of processors
+    /// divided by the number of call slots.
     pub(crate) slot_worth: f64,
 }
 
@@ -216,7 +220,8 @@ impl Dispatch {
         }
     }
 
-    /// `None` if the host stops while the API server is unreachable.
+    /// Waits until a call can be made, and returns its permit. `None` if the host stops while the API server is
+    /// unreachable.
     async fn callable_permit(&self) -> Option<(CallPermit, Pass)> {
         while self.is_callable().await || self.permits.call_gate.may_call() {
             let permit = self.permits.share.acquire().await;
@@ -271,7 +276,7 @@ impl Dispatch {
             permit.unused();
             return KeyEnd::Held;
         }
-        // Created before the first look at a cache.
+        // Create the overlay before the first look at a cache.
         let overlay = Overlay::default();
         let Ok(primary) = self.keys.primaries.find(key) else {
             // The cache was emptied, for example because it grew too large, so its controller is about to end. A call
@@ -340,7 +345,7 @@ impl Dispatch {
 
     fn request(&self, key: &ObjectKey, primary: Option<&Object>, trace_id: &str) -> Request {
         Request {
-            controller: self.callee.controller.clone(),
+            controller: self.callee.requested_as.clone(),
             key: key.clone(),
             uid: primary.map(|object| object.header.uid.text()).or_else(|| self.keys.memory().uid_of_gone(key)),
             object: primary.map(Object::text),

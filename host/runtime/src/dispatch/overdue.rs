@@ -93,7 +93,8 @@ impl<C: Caches> Overdue<C> {
         let mut audit = ParkedAudit::default();
         let mut next_audit = Instant::now() + PARKED_AUDIT_INTERVAL;
         let mut proofs = FuturesUnordered::new();
-        // `again`: caches asked for a proof while one was running that began too early to count.
+        // `again` has the caches for which a proof was requested while an earlier proof was running. The earlier proof
+        // began too early to count.
         let (mut proving, mut again) = (BTreeSet::new(), BTreeSet::new());
         loop {
             tokio::select! {

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use windlass_core::cache::code_predicate::CodePredicate;
 use windlass_core::cache::mapping::{Mapping, Primaries, PrimaryKind};
 use windlass_core::cache::predicate::{self, Predicate};
 use windlass_core::cache::related::RelatedRules;
@@ -23,6 +24,8 @@ pub(crate) struct Route {
     pub(crate) watch: Option<Arc<str>>,
     pub(crate) mapping: Mapping,
     pub(crate) predicates: Arc<[Predicate]>,
+    /// `None` if only the declared predicates decide which changes count.
+    pub(crate) code_predicate: Option<CodePredicate>,
     /// Whether deletions, and their beginning, count. For primaries they always do.
     pub(crate) deletions: bool,
     pub(crate) primary: PrimaryKind,
@@ -43,12 +46,12 @@ impl Stores {
         Self { by_namespace: stores.into(), ..Self::default() }
     }
 
-    /// The same with the indexes that the manifest declares for primaries.
+    /// These stores, with the indexes that the manifest declares for primaries.
     pub(crate) fn found_by(self, indexes: impl Into<Arc<[Index]>>) -> Self {
         Self { indexes: indexes.into(), ..self }
     }
 
-    /// The same primaries without related objects.
+    /// These primaries, without related objects.
     pub(crate) fn unrelated(&self) -> Self {
         Self { related: Arc::default(), ..self.clone() }
     }
@@ -174,10 +177,20 @@ impl Route {
 
     /// Whether the affected primaries can be computed from the object alone, and every change counts.
     pub(crate) fn misses_nothing(&self) -> bool {
-        !self.mapping.is_code() && self.predicates.is_empty() && self.deletions
+        !self.asks_code() && self.predicates.is_empty() && self.deletions
     }
 
-    /// Whether `event` is a change that counts, for mappings whose keys are found elsewhere.
+    /// Whether the plugin's own code decides about changes, or maps them.
+    pub(crate) fn asks_code(&self) -> bool {
+        self.mapping.is_code() || self.code_predicate.is_some()
+    }
+
+    /// Whether the plugin's own code decides if `event`, which passes the declared predicates, counts.
+    pub(crate) fn is_decided_by_code(&self, event: &WatchEvent) -> bool {
+        self.code_predicate.as_ref().is_some_and(|code| code.decides(event))
+    }
+
+    /// Whether `event` passes the declared predicates, for mappings whose keys are found elsewhere.
     pub(crate) fn counts(&self, event: &WatchEvent) -> bool {
         match event {
             WatchEvent::Deleted(_) => self.deletions,
@@ -186,7 +199,7 @@ impl Route {
         }
     }
 
-    /// The change for the plugin's own mapper that `event` describes; `event` must count.
+    /// The change for the plugin's own code that `event` describes; `event` must count.
     pub(crate) fn change(&self, event: &WatchEvent) -> ObjectChange {
         let (old, new) = match event {
             WatchEvent::Deleted(tombstone) => (Some(&tombstone.last), None),
@@ -251,6 +264,7 @@ mod tests {
             watch: None,
             mapping: Mapping::Label("for".into()),
             predicates: predicates.into(),
+            code_predicate: None,
             deletions: true,
             primary: PrimaryKind { kind: ObjectKind::new("example.com/v1", "Parent"), namespaced: true },
         }
@@ -340,6 +354,14 @@ mod tests {
         let replaced = WatchEvent::Applied { old: Some(old), new: Object::new(header, "{}"), initial: false };
         assert_eq!(names(&route, &replaced), ["prod/b"], "only the new object counts");
         assert!(!route.misses_nothing());
+    }
+
+    #[test]
+    fn a_watch_with_a_code_predicate_may_miss_changes() {
+        let code = CodePredicate { finalizer: "windlass.dev/a".into(), is_primary: false, deletions: true };
+        assert!(route(&[]).misses_nothing());
+        let route = Route { code_predicate: Some(code), ..route(&[]) };
+        assert!(!route.misses_nothing(), "a write that the code would not let pass must not be skipped");
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub(crate) struct Setbacks {
 }
 
 impl Setbacks {
-    /// Records that a call failed for which the plugin is not at fault.
+    /// Records that a call failed through no fault of the plugin.
     pub(crate) fn note(&mut self, key: ObjectKey, now: Instant) {
         self.at.insert(key, now);
     }

@@ -56,7 +56,12 @@ impl KeySink {
     pub(crate) fn queue_all(&self) {
         let keys = self.primaries.all();
         let trigger = Trigger { watch: self.route.watch.clone(), ..TriggerReason::Changed.into() };
-        self.note(&keys, &Arc::new(trigger));
+        self.queue_in_background(keys, &Arc::new(trigger));
+    }
+
+    /// Queues `keys` at low priority for this `trigger`.
+    pub(crate) fn queue_in_background(&self, keys: Vec<ObjectKey>, trigger: &Arc<Trigger>) {
+        self.note(&keys, trigger);
         for key in keys {
             self.queue.add_with(key, Priority::BACKGROUND);
         }

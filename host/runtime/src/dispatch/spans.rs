@@ -29,7 +29,7 @@ pub(super) struct KeySpans {
 #[derive(Clone, Copy, Debug, Default)]
 struct KeyTimes {
     added: u64,
-    /// When the gate began and ceased to hold it.
+    /// When the gate began and ceased to hold the key.
     held: Option<(u64, u64)>,
     /// When a worker took it.
     taken: u64,
@@ -37,15 +37,15 @@ struct KeyTimes {
 }
 
 impl Dispatch {
-    /// Names the trace of a call about `key`, which a worker has taken, and decides whether to collect its spans. If
-    /// not, this has cost one comparison.
+    /// Names the trace of a call about `key`, which a worker has taken, and decides whether to collect its spans. A
+    /// call whose spans are not collected costs one comparison here.
     pub(super) fn begin_spans(&self, key: &ObjectKey) -> KeySpans {
         let id = windlass_world::random();
         let trace_id = trace_text(id);
         let Some(tracer) = &self.tracer else {
             return KeySpans { trace_id, root: OpenSpan::default(), times: KeyTimes::default() };
         };
-        // Taken even if the call is not sampled, as it would be kept otherwise.
+        // Take the hold time even if the call is not sampled, because the gate would keep it otherwise.
         let held = self.keys.gate.as_ref().and_then(|gate| gate.take_hold_time(key));
         if !tracer.samples(id) {
             let root = OpenSpan::without(CallTrace::not_sampled());

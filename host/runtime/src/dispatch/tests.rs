@@ -44,6 +44,7 @@ use crate::dispatch::keys::OUTAGE_WITHOUT_RETRY_MAX;
 use crate::dispatch::middleware::breaker::BreakerRecord;
 use crate::dispatch::ports;
 use crate::dispatch::reconcile::Call;
+use crate::dispatch::rescan::Rescans;
 use crate::dispatch::route::Stores;
 use crate::observe::metrics::HostMetrics;
 use crate::observe::status::Status;
@@ -176,11 +177,13 @@ impl Stage {
                 queue,
                 gate: None,
                 memory: Arc::default(),
+                rescans: Rescans::new(false),
                 status: status.clone(),
             },
             callee: ControllerCallee {
                 plugin: Box::new(BreakerRecord::new(played, circuit.clone(), status.clone(), ports.events.clone())),
                 controller: "a".into(),
+                requested_as: "a".into(),
                 principal: Arc::new(principal),
                 ports,
                 config: watch::channel(None).1,
@@ -431,7 +434,7 @@ async fn the_keys_of_a_queue_that_is_not_drained_are_counted_as_dropped() {
     running.abandon().await;
     assert_eq!(phases.all_dropped(), 1);
     let (_stage, running, phases) = holding().await;
-    // This is what happens after a panic.
+    // This also happens after a panic.
     drop(running);
     assert_eq!(phases.all_dropped(), 1);
 }

@@ -32,7 +32,7 @@ where
     builder.max_buf_size(limits.header_bytes).max_headers(limits.headers);
     let broken = |error: hyper::Error| broken(&error, limits);
     let (mut sender, connection) = builder.handshake(TokioIo::new(stream)).await.map_err(broken)?;
-    // Aborted when this function ends, in whatever way.
+    // The connection's task is aborted when this function ends, in whatever way.
     let mut driving = JoinSet::new();
     driving.spawn(connection);
     let interim = Interim::count(&mut request, limits.interim);
@@ -43,7 +43,7 @@ where
     };
     let (parts, body) = answered.map_err(broken)?.into_parts();
     if parts.status == StatusCode::SWITCHING_PROTOCOLS {
-        return Err(failed(HttpReason::Protocol, "the peer wants to speak another protocol".to_owned()));
+        return Err(failed(HttpReason::Protocol, "the peer wants to switch to another protocol".to_owned()));
     }
     let body = read(body, limits).await?;
     let body = String::from_utf8(body).map_or_else(|error| HttpBody::Bytes(error.into_bytes()), HttpBody::Text);

@@ -24,7 +24,7 @@ pub enum TrustError {
     /// The file cannot be read, or is not a file of certificates.
     #[error("cannot read certificates from {} ({name}): {reason}", path.display())]
     Unreadable {
-        /// The flag or variable that names it.
+        /// The flag or variable that names the file.
         name: &'static str,
         /// The file.
         path: PathBuf,
@@ -32,9 +32,9 @@ pub enum TrustError {
         reason: String,
     },
     /// The file has no certificate.
-    #[error("no certificate in {} ({name}): it takes PEM, beginning with -----BEGIN CERTIFICATE-----", path.display())]
+    #[error("no certificate in {} ({name}): it must be PEM, beginning with -----BEGIN CERTIFICATE-----", path.display())]
     Empty {
-        /// The flag or variable that names it.
+        /// The flag or variable that names the file.
         name: &'static str,
         /// The file.
         path: PathBuf,

@@ -30,9 +30,9 @@ pub(super) const FAILURES_A_MINUTE: u32 = 3;
 #[derive(Debug, Default)]
 pub(super) struct LeaseFigures {
     pub(super) held: AtomicBool,
-    /// Number of times that it was won or lost here.
+    /// Number of times that this process has won or lost the lease.
     pub(super) transitions: AtomicU64,
-    /// Number of its requests that failed.
+    /// Number of requests for the lease that failed.
     pub(super) failures: AtomicU64,
 }
 
@@ -94,7 +94,7 @@ impl Elector {
                 continue;
             }
             is_still = false;
-            // Read before the wish is formed: a stop that comes between that and the wait must end the wait.
+            // Read this before the wish is formed. A stop that comes between this line and the wait must end the wait.
             let is_stopping = self.stop.is_cancelled();
             let (wish, until) = self.wish(now, is_stopping);
             if wish == LeaseWish::Yield && self.current.is_none() && self.election.holder() != Some(&self.me) {
@@ -235,10 +235,10 @@ impl Elector {
                 let further_failures = (unlogged > 0).then_some(unlogged);
                 tracing::warn!(
                     lease = %self.lease, error = message, until_lost, further_failures,
-                    "a lease cannot be renewed or looked at; it is tried again at each retry period"
+                    "a lease cannot be renewed or read; the host tries again at each retry period"
                 );
             } else {
-                tracing::debug!(lease = %self.lease, error = message, until_lost, "the lease still cannot be renewed or looked at");
+                tracing::debug!(lease = %self.lease, error = message, until_lost, "the lease still cannot be renewed or read");
             }
             self.logged = message;
         }

@@ -76,7 +76,7 @@ impl PluginTerm {
 pub(crate) struct LeaseStanding {
     /// Set if the lease is held here and its plugins may start.
     term: Option<PluginTerm>,
-    /// Whether this replica may act for it now.
+    /// Whether this replica holds the lease now.
     pub(crate) status: LeaseStatus,
     /// The holder, if known.
     pub(crate) holder: Option<Arc<str>>,
@@ -127,8 +127,8 @@ pub(crate) struct Leadership {
     /// The plugins that this replica can serve. `None` if it does not publish them.
     offer: watch::Sender<Option<Arc<Offer>>>,
     stop: CancellationToken,
-    /// Cancelled after the electors have released their leases. Ends what follows the leases, and electors that have
-    /// not released theirs.
+    /// Cancelled after the electors have released their leases. Ends the tasks that follow the leases, and electors
+    /// that have not released their lease.
     over: CancellationToken,
     electors: TaskTracker,
     started: Mutex<bool>,
@@ -280,7 +280,7 @@ impl Leadership {
         }
     }
 
-    /// Starts what follows the leases, and marks when the first list is there.
+    /// Starts the tasks that follow the leases, and marks when the first list of leases is there.
     fn follow(&self, informers: &Informers, panics: &Panics, replicas: Replicas) {
         let watch = self.leases.watch();
         let subscription = informers.subscribe(watch.clone());

@@ -16,10 +16,10 @@ use super::slots::LeaseSlots;
 use super::{Leadership, LeaseMode, LeaseSettings};
 use crate::observe::status::ReplicasView;
 
-/// The plugins that were started here, each with the digest of what runs.
+/// The plugins that were started here, each with the digest of the running version.
 pub(crate) type StartedPlugins = BTreeMap<Arc<str>, Arc<str>>;
 
-/// The offers of members as last read, because a member writes the same offer with each renewal.
+/// Caches the offers of members, because a member writes the same offer with each renewal.
 #[derive(Debug, Default)]
 pub(super) struct ReadOffers(BTreeMap<Arc<str>, (String, Arc<Offer>)>);
 
@@ -38,8 +38,8 @@ impl ReadOffers {
         if let Some((_, offer)) = self.0.get(member).filter(|(before, _)| *before == text) {
             return Some(offer.clone());
         }
-        // A word that cannot be a plugin's name comes from a newer version. It is not a plugin that other replicas
-        // lack.
+        // A word that cannot be a plugin's name comes from a newer version of the host. It is not a plugin that other
+        // replicas lack.
         let lease_of = |plugin: &str| settings.lease_of(plugin).filter(|_| is_dns_label(plugin));
         let offer = Arc::new(Offer::read(&text, lease_of));
         self.0.insert(member.clone(), (text, offer.clone()));

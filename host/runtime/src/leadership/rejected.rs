@@ -51,7 +51,7 @@ impl Leadership {
             .await;
         match result {
             Ok(true) => Ok(()),
-            Ok(false) => Err(format!("others write the lease {lease} all the time")),
+            Ok(false) => Err(format!("others keep writing the lease {lease}")),
             Err(error) => Err(error.to_string()),
         }
     }

@@ -22,7 +22,8 @@ use super::slots::LeaseSlots;
 const CLEARED_AFTER_LEASE_DURATIONS: u32 = 10;
 /// The timeout of one such deletion.
 const CLEAR_TIMEOUT: Duration = Duration::from_secs(5);
-/// Deaths within this time are logged together. They concern replicas that were first seen in one list.
+/// Deaths within this time are logged in one line. Replicas that were first seen in the same list are found dead at
+/// almost the same time.
 const DEATHS_LOGGED_TOGETHER: Duration = Duration::from_millis(200);
 /// The most replicas that a log line names.
 const NAMED_REPLICAS_MAX: usize = 10;
@@ -103,7 +104,7 @@ impl Replicas {
             let joined = names(now.live.keys().filter(|name| !membership.live.contains_key(*name)));
             let left = names(membership.live.keys().filter(|name| !now.live.contains_key(*name)));
             if joined.is_some() || left.is_some() {
-                tracing::info!(replicas = now.live.len(), joined, left, "the replicas that live have changed");
+                tracing::info!(replicas = now.live.len(), joined, left, "the set of live replicas has changed");
             }
             *membership = now;
             true
@@ -130,7 +131,7 @@ impl Replicas {
                         "the watch of the leases is behind: a replica that seemed dead is alive"
                     );
                 }
-                // It is tried again later, and nothing waits for it.
+                // The deletion is tried again later, and nothing waits for it.
                 Err(error) => tracing::debug!(%error, "the lease of a dead replica stays for now"),
             }
         }

@@ -82,7 +82,7 @@ impl LeaseView for PluginLease {
 }
 
 impl PluginTerm {
-    /// The same term, which also ends when `stop` is cancelled.
+    /// This term, but it also ends when `stop` is cancelled.
     fn within(self, stop: CancellationToken) -> Self {
         let ends = self.ends.child_token();
         let ending = ends.clone();
@@ -158,7 +158,8 @@ impl Leadership {
         }
     }
 
-    /// Competes for `lease` from now on. If an earlier slot of the lease is still being released, it waits for that.
+    /// Competes for `lease` from now on. If an earlier slot of the lease is still being released, the election begins
+    /// after that.
     fn stand(&self, lease: &Arc<str>, former: Option<LeaseSlot>, panics: &Panics) -> LeaseSlot {
         let (standing, sightings) = (watch::Sender::new(LeaseStanding::default()), watch::Sender::new(None));
         let slot = LeaseSlot {

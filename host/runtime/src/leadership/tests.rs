@@ -154,7 +154,8 @@ async fn a_lease_is_released_with_its_last_plugin_and_sought_for_the_next() {
     let connection = connected(&server).await;
     let stop = CancellationToken::new();
     let informers = Informers::new(connection.client.clone(), Discovery::new(connection.client.clone()));
-    // Long terms, because a renewal may be late in a process with a thousand plugins, and the test is not about that.
+    // Use long terms, because a renewal may be late in a process with a thousand plugins, and the test is not about
+    // that.
     let timing =
         Timing::new(Duration::from_secs(20), Duration::from_secs(10), RETRY_PERIOD).expect("they fit together");
     let settings = LeaseSettings { mode: LeaseMode::Single, timing, ..settings() };
@@ -222,7 +223,7 @@ async fn annotations_of_a_newer_version_in_leases_are_left_alone() {
     let resource = ApiResource::from_gvk_with_plural(&kind, "leases");
     let leases = Api::<DynamicObject>::namespaced_with(connection.client.clone(), "default", &resource);
     let (note, other_form) = ("newer.windlass.dev/note", r#"{"form":2}"#);
-    // All but the last are names that this version uses too.
+    // This version uses all of these names except the last.
     for name in ["windlass-many-all", "windlass-many-rejected", "windlass-many-member-newer", "windlass-many-newer"] {
         let lease = serde_json::json!({
             "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",

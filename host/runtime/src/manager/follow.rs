@@ -157,7 +157,8 @@ pub(super) async fn kinds(host: Arc<Host>, stop: CancellationToken) {
         () = stop.cancelled() => {}
         () = log_forbidden => {}
         _ = supervise("kinds", panics, &stop, follow) => tracing::warn!(
-            "the cache of CustomResourceDefinitions is larger than one may be: kinds that come and go are noticed later"
+            "the cache of CustomResourceDefinitions exceeds the limit of a cache: new and removed kinds are noticed \
+             later"
         ),
     }
 }

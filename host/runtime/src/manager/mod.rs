@@ -83,7 +83,7 @@ pub async fn run(connection: Connection, settings: Settings, stop: CancellationT
     let shown = Admin { status: Status::new(stop.clone()), metrics: HostMetrics::new() };
     log_features(&settings.features, &shown.metrics);
     let replica: Arc<str> = replica().into();
-    // Until the very end, so that it shows the stop too.
+    // Keep the admin endpoint until the very end, so that it shows the shutdown too.
     let _admin = match &settings.admin {
         Some(settings) => {
             Some(start_admin(&shown, settings, ServerTokenReviews::new(connection.clone(), &replica)).await?)
@@ -123,10 +123,10 @@ pub async fn run(connection: Connection, settings: Settings, stop: CancellationT
     supervise("plugins", &host.panics, &stop, async || reload.lock().await.run().await).await;
     let (servings, denial_loggers) = reload.into_inner().into_rest();
     let clean = end(&host, servings, &phases).await;
-    // Their results do not matter, and their panics were logged already.
+    // The results of the followers do not matter, and their panics were logged already.
     followers.wait().await;
     denial_loggers.join_all().await;
-    // Both end at the same time, because their limits are not among the phases of the stop.
+    // The recorder and the tracer end at the same time: their time limits come on top of those of the stop's phases.
     let recordings = async {
         if let Some(recordings) = &host.recordings {
             recordings.end().await;
@@ -174,7 +174,7 @@ fn begin(
 /// Stops the host, and returns whether that was clean.
 async fn end(host: &Host, mut servings: Servings, phases: &Phases) -> bool {
     if !host.outages.server_answers() {
-        tracing::warn!("the API server cannot be reached: no call is begun, and what is queued is dropped");
+        tracing::warn!("the API server cannot be reached: no call begins, and queued keys are dropped");
     }
     let ended = async {
         let mut cut = 0;
@@ -192,7 +192,7 @@ async fn end(host: &Host, mut servings: Servings, phases: &Phases) -> bool {
     phases.end(ended, flushed, release, host.informers.stop()).await
 }
 
-/// Does what comes before the first plugin: reads the directory, and asks the server for its version.
+/// Prepares for the first plugin: reads the directory, and asks the server for its version.
 async fn prepare(connection: &Connection, settings: &Settings) -> Result<FirstLook, HostError> {
     let mut files = Files::follow(&settings.plugins, settings.limits.file_bytes, directory::is_plugin);
     let first = files.changes().await;

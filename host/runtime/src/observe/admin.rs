@@ -65,7 +65,7 @@ const CONNECTION_AGE_MAX: Duration = Duration::from_mins(5);
 /// The age of its connection at which a stream ends. The stream ends before the connection, so that the page opens
 /// another one without seeing a failure.
 const STREAM_AGE_MAX: Duration = Duration::from_secs(290);
-/// The pause after a failed accept, for example when files run out.
+/// The pause after a failed accept, for example when the process has too many open files.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
 const TEXT: &str = "text/plain; charset=utf-8";
@@ -140,8 +140,7 @@ impl Admin {
         match request.uri().path() {
             "/" => page::answer(),
             "/watch" => streams.open(self, until).unwrap_or_else(|| {
-                let why =
-                    format!("{CONCURRENT_STREAMS_MAX} status pages are open, and there may be no more: close one\n");
+                let why = format!("{CONCURRENT_STREAMS_MAX} status pages are open, which is the limit: close one\n");
                 respond(StatusCode::SERVICE_UNAVAILABLE, TEXT, why)
             }),
             "/healthz" => respond(StatusCode::OK, TEXT, "ok\n".to_owned()),
@@ -217,7 +216,7 @@ impl AdminEndpoint {
     }
 
     async fn connection(&self, stream: TcpStream, place: &Connection) {
-        // The peer's address would not do: the proxies of some service meshes connect from loopback on behalf of any
+        // The peer's address proves nothing: the proxies of some service meshes connect from loopback on behalf of any
         // client.
         let is_local = stream.local_addr().is_ok_and(|address| address.ip().to_canonical().is_loopback());
         let connection = async {

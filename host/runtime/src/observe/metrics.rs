@@ -72,6 +72,7 @@ pub(crate) struct HostMetrics {
     reconcile_errors: Counters,
     terminal_errors: Counters,
     traps: Counters,
+    filtered: Counters,
     openings: Counters,
     hot_loops: Counters,
     panics: Counters,
@@ -103,6 +104,8 @@ pub(crate) struct ControllerMetrics {
     pub(crate) error: Counter,
     pub(crate) errors: Counter,
     pub(crate) terminal: Counter,
+    /// Changes that the plugin's own code has filtered out.
+    pub(crate) filtered: Counter,
     pub(crate) openings: Counter,
     pub(crate) hot_loops: Counter,
     /// Calls in which the plugin trapped, or the host panicked.
@@ -122,7 +125,7 @@ impl ControllerMetrics {
         self.time.observe(took.as_secs_f64(), Some([("trace_id", trace_id.clone())]), None);
     }
 
-    /// Counts a call that ended without an answer. `reason` is one of a few fixed ones.
+    /// Counts a call that ended without an answer. `reason` is one of a few fixed words.
     pub(crate) fn trapped(&self, reason: &'static str) {
         if reason == "trap" {
             self.panics.inc();
@@ -152,6 +155,7 @@ impl HostMetrics {
             reconcile_errors: Counters::default(),
             terminal_errors: Counters::default(),
             traps: Counters::default(),
+            filtered: Counters::default(),
             openings: Counters::default(),
             hot_loops: Counters::default(),
             panics: Counters::default(),
@@ -182,6 +186,7 @@ impl HostMetrics {
                 &self.terminal_errors,
             ),
             ("windlass_calls_trapped", "Calls that ended without an answer of the plugin's, by reason", &self.traps),
+            ("windlass_changes_filtered", "Changes that a plugin's own code has filtered out", &self.filtered),
             (
                 "windlass_controller_breaker_openings",
                 "How often a controller's circuit opened, as its calls ended without an answer",
@@ -260,6 +265,7 @@ impl HostMetrics {
             error: result("error"),
             errors: self.reconcile_errors.of(labels()),
             terminal: self.terminal_errors.of(labels()),
+            filtered: self.filtered.of(labels()),
             openings: self.openings.of(labels()),
             hot_loops: self.hot_loops.of(labels()),
             panics: self.panics.of(labels()),
@@ -272,8 +278,8 @@ impl HostMetrics {
         }
     }
 
-    /// Removes the metrics of `plugin`, which has gone: those that it declared, of its requests, and of all its
-    /// controllers.
+    /// Removes the metrics of `plugin`, which has gone: the metrics that it declared, the metrics of its requests, and
+    /// the metrics of all its controllers.
     pub(crate) fn forget(&self, plugin: &str) {
         self.plugins.forget(plugin);
         for controller in self.reconcile_errors.values(plugin, "controller") {
@@ -295,12 +301,13 @@ impl HostMetrics {
     }
 
     /// The counters with the name of a controller.
-    fn of_controllers(&self) -> [&Counters; 8] {
+    fn of_controllers(&self) -> [&Counters; 9] {
         [
             &self.reconciles,
             &self.reconcile_errors,
             &self.terminal_errors,
             &self.traps,
+            &self.filtered,
             &self.openings,
             &self.hot_loops,
             &self.panics,

@@ -22,7 +22,7 @@ pub(crate) use self::controller::{CallGuards, ControllerStatus, GateCaches, KeyL
 pub(crate) use self::plugin::{LeaseView, LeftBehind, NextView, NotTaken, PluginHealth, PluginStatus, ReplicasView};
 pub(crate) use windlass_core::life::plugin_state::{ControllerState, PluginPhase, PluginState};
 
-/// The longest error that is shown, in bytes; the log has all of it.
+/// The longest error that is shown, in bytes. The log has the whole error.
 const SHOWN_ERROR_BYTES_MAX: usize = 1024;
 
 /// The status of everything. Clones share it.

@@ -16,10 +16,10 @@ fn took(began: Instant) -> u64 {
 }
 
 impl Phases {
-    /// Runs all phases. `controllers` completes when all controllers have ended, which run on their own tasks, and
-    /// returns how many were cut. `events` returns whether all Kubernetes Events were sent. `release` releases the
-    /// leases; `None` if there are none. `watches` ends the watches. Returns whether nothing was lost that the next
-    /// start does not do again.
+    /// Runs all phases. The controllers run on their own tasks. `controllers` completes when all of them have ended,
+    /// and returns how many were cut. `events` returns whether all Kubernetes Events were sent. `release` releases the
+    /// leases; `None` if there are none. `watches` ends the watches. Returns false if something was lost that the next
+    /// start does not make up for.
     pub(crate) async fn end(
         &self,
         controllers: impl Future<Output = usize>,
@@ -58,13 +58,17 @@ impl Phases {
         let began = Instant::now();
         self.stop.cancel();
         if timeout(NOTICE_TIMEOUT, self.feeding.wait()).await.is_err() {
-            // The keys that it still adds are lost, because a queue that shuts down accepts none.
+            // Keys that this task still adds are lost, because a queue that shuts down accepts none.
             tracing::warn!("a task that turns changes into keys does not end; the keys that it adds are dropped");
         }
-        tracing::info!(phase = "intake", took_ms = took(began), "not ready any more, and no change is taken in");
+        tracing::info!(
+            phase = "intake",
+            took_ms = took(began),
+            "the host is no longer ready, and takes in no more changes"
+        );
     }
 
-    /// Runs queued keys if they can run, and keys that are held until their own writes show.
+    /// Runs queued keys if they can run. Also runs keys that are held until their own writes show.
     async fn drain(&self) {
         let began = Instant::now();
         let in_time = timeout(DRAIN_TIMEOUT, self.draining.wait()).await.is_ok();
@@ -77,12 +81,13 @@ impl Phases {
         if in_time && dropped == 0 {
             tracing::info!(phase = "drain", took_ms, dropped, "the queues have drained");
         } else {
-            let why = if in_time { "as no call can be made now" } else { "and the time for it is over" };
+            let why = if in_time { "because no call can be made now" } else { "and the time for draining is over" };
             tracing::info!(
                 phase = "drain",
                 took_ms,
                 dropped,
-                "the queues have not drained, {why}: the keys that are left are dropped, and the next start queues every one again"
+                "the queues have not drained, {why}: the remaining keys are dropped, and the next start queues all \
+                 keys again"
             );
         }
     }
@@ -101,7 +106,7 @@ impl Phases {
         self.over.cancel();
         let took_ms = took(began);
         if cut == 0 {
-            tracing::info!(phase = "calls", took_ms, "every call has ended, and so have its writes");
+            tracing::info!(phase = "calls", took_ms, "all calls and their writes have ended");
         } else {
             tracing::error!(
                 phase = "calls",
@@ -136,7 +141,7 @@ impl Phases {
             tracing::warn!(
                 phase = "release",
                 took_ms,
-                "some leases are not released: others take over when they expire"
+                "some leases are not released: other replicas take over when they expire"
             );
         }
         all

@@ -59,7 +59,7 @@ where
     };
     match supervise(name, panics, &phases.stop, attempt).await {
         Some(end) => end,
-        // It was stopped after a panic, before it could start again.
+        // The controller was stopped after a panic, before it could start again.
         None => phases.until_cut(ended()).await,
     }
 }

@@ -57,7 +57,7 @@ async fn the_limits_are_those_of_the_host_and_not_of_each_controller() {
     for (what, controllers, clean, dropped, [last_call, over]) in [
         ("nothing runs", &[][..], true, 0, [0, 0]),
         ("all is soon done", &[(1, 2), (3, 4)], true, 0, [3, 7]),
-        // The first one drained long before, but its call has as much time as the others'.
+        // The first controller has drained long before, but its call has as much time as the calls of the others.
         ("one does not drain", &[(0, 24), (9, 1)], true, 3, [5, 24]),
         ("a call hangs", &[(1, 99), (2, 1)], false, 0, [2, 22]),
         ("none drains and all hang", &[(99, 99), (99, 99), (99, 99)], false, 9, [5, 25]),
@@ -97,7 +97,7 @@ async fn unsent_events_and_unreleased_leases_make_a_stop_unclean_but_not_long() 
 async fn the_host_ends_within_the_charts_grace_period_whatever_hangs() {
     let (grace, spare) = (seconds(45), seconds(5));
     let (phases, began) = (Phases::of(CancellationToken::new()), Instant::now());
-    // It ignores the stop and does not end.
+    // This controller ignores the stop and does not end.
     let _at_work = phases.at_work();
     assert!(!phases.end(pending(), pending(), Some(pending::<bool>()), ready(())).await);
     assert!(began.elapsed() + spare < grace, "{:?}", began.elapsed());
@@ -170,7 +170,7 @@ async fn a_stop_of_the_host_waits_for_calls_of_a_term() {
 async fn in_a_stop_a_term_has_the_limits_of_the_host_and_no_others() {
     let host = Phases::of(CancellationToken::new());
     let term = host.of_term(host.stop.child_token());
-    // The term's own queue is empty at once, and the host's last one after five seconds.
+    // The term's own queue is empty at once. The host gives up its last queue after five seconds.
     let calling = tokio::spawn(controller(&term, Duration::ZERO, seconds(24)));
     let draining = tokio::spawn(controller(&host, seconds(9), seconds(1)));
     let handing_over = tokio::spawn(async move { term.hand_over(&CancellationToken::new()).await });

@@ -29,11 +29,11 @@ pub(super) fn loaded(host: &Host, plugin: &Arc<Plugin>) {
     host.status.plugin(plugin.name()).count_load("loaded");
 }
 
-/// Reports that a file was not taken. `running` is the generation that goes on, or that takes over again after a
+/// Reports that a file was not taken. `running` is the generation that continues, or that takes over again after a
 /// rollback.
 ///
-/// Here as below, the status is set before the log line is written, so that `/plugins` already agrees with the line
-/// when a user reads it.
+/// In this function and the functions below, the status is set before the log line is written, so that `/plugins`
+/// already agrees with the line when a user reads it.
 pub(super) fn refused(
     host: &Host,
     plugin: &Arc<str>,
@@ -49,7 +49,7 @@ pub(super) fn refused(
     }
     if let Some(running) = running {
         let running = running.short_digest();
-        tracing::error!(%plugin, running, error, "plugin file not taken: what ran before goes on");
+        tracing::error!(%plugin, running, error, "plugin file refused: the version that was running keeps running");
         return;
     }
     host.policies.refused(plugin, error.clone());
@@ -61,7 +61,7 @@ pub(super) fn refused(
             tracing::error!(%plugin, error, "plugin not started; it is tried again when a file changes");
         }
         FileRefusal::Rejected { .. } => tracing::error!(
-            %plugin, error, "plugin not started: put another file in its place, or the one from before"
+            %plugin, error, "plugin not started: replace its file by another one, or by the previous one"
         ),
         _ => tracing::error!(%plugin, error, "plugin not loaded; it is tried again when its file changes"),
     }
@@ -74,7 +74,7 @@ pub(super) fn revived(host: &Host, former: &Plugin, rejection: &Rejection) {
     host.status.plugin(former.name()).has_not_taken(Some(not_taken));
     tracing::warn!(
         plugin = %former.name(), digest = former.short_digest(), rejected = &*rejection.digest,
-        "the version before the one that was rolled back runs again: it was kept with the compiled plugins"
+        "the version before the rolled-back one runs again: it was kept with the compiled plugins"
     );
 }
 
@@ -82,11 +82,11 @@ pub(super) fn revived(host: &Host, former: &Plugin, rejection: &Rejection) {
 pub(super) fn not_revived(former: &Plugin, problem: &NotRevived) {
     let (plugin, digest) = (former.name(), former.short_digest());
     if let NotRevived::Superfluous = problem {
-        tracing::debug!(%plugin, digest, %problem, "the version before the one that was rolled back is not started");
+        tracing::debug!(%plugin, digest, %problem, "the version before the rolled-back one is not started");
     } else {
         tracing::error!(
             %plugin, digest, %problem,
-            "the version before the one that was rolled back is not started; the plugin waits for another file"
+            "the version before the rolled-back one is not started; the plugin waits for another file"
         );
     }
 }
@@ -100,7 +100,7 @@ pub(super) fn agreed(host: &Host, plugin: &Arc<str>) {
 /// Reports that the generation that was to replace the running one was withdrawn.
 pub(super) fn withdrawn(host: &Host, plugin: &Arc<str>, digest: &str) {
     host.status.plugin(plugin).pends(None);
-    tracing::warn!(%plugin, digest, "the generation that was to take over must not run any more: the running one goes on");
+    tracing::warn!(%plugin, digest, "the generation that was to take over must not run any more: the running one continues");
 }
 
 /// Reports that the running generation must end.
@@ -142,13 +142,13 @@ pub(super) fn rolled_back(host: &Host, plugin: &Arc<str>, runs: &str, rejection:
     status.has_rejected(Some(NotTaken { digest: Some(digest.clone()), reason: because.clone() }));
     tracing::error!(
         %plugin, rejected = &**digest, because, runs,
-        "rolled back: the generation before runs again, and this one is not run again before the file changes"
+        "rolled back: the previous generation runs again, and this one does not run again until the file changes"
     );
     let note = format!("the generation {digest} was rolled back: {because}");
     event(host, plugin, runs, ("PluginRolledBack", "RollBack"), &note);
 }
 
-/// Reports that other replicas have learned of the verdicts. `late` if it was logged that they had not.
+/// Reports that other replicas have learned of the verdicts. `late` is true if the log has said that they had not.
 pub(super) fn replicas_know(host: &Host, plugin: &Arc<str>, late: bool) {
     if late {
         tracing::info!(%plugin, "other replicas know now which generation was rolled back or may be tried again");
@@ -158,8 +158,8 @@ pub(super) fn replicas_know(host: &Host, plugin: &Arc<str>, late: bool) {
     }
 }
 
-/// Reports that publishing to other replicas has failed, and is retried. `late` if that has lasted long enough to be
-/// logged.
+/// Reports that publishing to other replicas has failed, and is retried. `late` is true if that has lasted long enough
+/// to be logged.
 pub(super) fn replicas_do_not_know(host: &Host, plugin: &Arc<str>, error: &str, late: bool) {
     if late {
         tracing::error!(
@@ -177,16 +177,16 @@ pub(super) fn replicas_do_not_know(host: &Host, plugin: &Arc<str>, error: &str, 
 pub(super) fn needs_person(host: &Host, status: &PluginStatus, health: &PluginHealth) {
     let (plugin, state) = (&status.name, health.state.as_str());
     let why = health.why.as_deref().unwrap_or_default();
-    tracing::warn!(%plugin, state, why, "the plugin does not do its work: it goes on when an operator has acted");
+    tracing::warn!(%plugin, state, why, "the plugin does not do its work: an operator must act");
     let Some(reason) = health.state.event_reason() else { return };
     let generation = status.generation();
     let runs = generation.as_ref().map(|plugin| plugin.short_digest()).unwrap_or_default();
     event(host, plugin, runs, (reason, "Run"), &format!("it is {state}: {why}"));
 }
 
-/// Emits a Kubernetes Event about the plugin's lease, the only object that represents a plugin in the cluster.
+/// Emits a Kubernetes Event about the plugin's lease, because no other object in the cluster represents a plugin.
 fn event(host: &Host, plugin: &Arc<str>, runs: &str, (reason, action): (&str, &str), note: &str) {
-    // Looked up by its name, because a plugin that was never loaded has a lease name too, although the lease may not
+    // Find the lease by its name. A plugin that was never loaded has a lease name too, although the lease may not
     // exist.
     let Some(lease) = host.leadership.lease_of(plugin) else { return };
     let principal = Principal {

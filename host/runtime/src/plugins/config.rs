@@ -10,7 +10,7 @@ mod unfold;
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
 use windlass_core::secret::confidential::Confidential;
 use windlass_kube::SecretError;
-use windlass_manifest::Manifest;
+use windlass_manifest::{ConfiguredKinds, Manifest};
 
 use windlass_files::read_whole;
 
@@ -32,9 +32,9 @@ use follow::SecretSource;
 
 const API_VERSION: &str = "windlass.dev/v1alpha1";
 const KIND: &str = "PluginConfig";
-/// The suffix of configuration files.
-const SUFFIX: &str = ".config.yaml";
-/// The maximum size of a file. It is larger than any configuration, so a larger file is a mistake.
+/// The suffix of its files.
+pub const SUFFIX: &str = ".config.yaml";
+/// Larger than any configuration; a larger file is a mistake.
 const CONFIG_BYTES_MAX: u64 = 1 << 20;
 /// The most steps in a pointer to where a Secret's value goes. Unbounded nesting would overflow the stack.
 const SECRET_PLACE_DEPTH_MAX: usize = 32;
@@ -51,14 +51,14 @@ const LISTED_PROBLEMS_MAX: usize = 10;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConfigError {
     #[error("{}: cannot be read: {source}", path.display())]
-    Unreadable { path: PathBuf, source: std::io::Error },
+    Unreadable { path: PathBuf, source: io::Error },
     #[error("{}: it has more than the {CONFIG_BYTES_MAX} bytes that a configuration may have: is it the right file?", path.display())]
     TooLarge { path: PathBuf },
     #[error("{}: {message}", path.display())]
     Wrong { path: PathBuf, message: String },
     #[error("{}: {}", path.display(), problems.join("; "))]
     Misfit { path: PathBuf, problems: Vec<String> },
-    #[error("{} does not exist, and without it: {}", path.display(), problems.join("; "))]
+    #[error("{} does not exist, but the plugin needs it: {}", path.display(), problems.join("; "))]
     Missing { path: PathBuf, problems: Vec<String> },
     #[error("{}: the value for {at}: {source}", path.display())]
     Secret { path: PathBuf, at: String, source: SecretError },
@@ -70,8 +70,8 @@ pub(crate) enum ConfigError {
 struct ConfigFile {
     api_version: String,
     kind: String,
-    /// The plugin that it is for, so that a file that was renamed or copied does not configure another plugin by
-    /// accident.
+    /// The plugin that this configuration is for. So a file that was renamed or copied does not configure another
+    /// plugin by accident.
     plugin: String,
     #[serde(default)]
     config: Map<String, Value>,
@@ -107,8 +107,13 @@ async fn read(path: &Path, plugin: &str) -> Result<Option<ConfigFile>, ConfigErr
     let path = path.to_owned();
     let file = path.clone();
     let read = windlass_world::spawn_blocking(move || read_whole(&file, CONFIG_BYTES_MAX)).await;
-    let text = read.unwrap_or_else(|error| Err(error.into())).and_then(|bytes| {
-        String::from_utf8(bytes).map_err(|error| std::io::Error::new(ErrorKind::InvalidData, error.utf8_error()))
+    parsed(path, plugin, read.unwrap_or_else(|error| Err(error.into())))
+}
+
+/// The file at `path` for `plugin`, of which the bytes were `read`. `None` if there is no file.
+fn parsed(path: PathBuf, plugin: &str, read: io::Result<Vec<u8>>) -> Result<Option<ConfigFile>, ConfigError> {
+    let text = read.and_then(|bytes| {
+        String::from_utf8(bytes).map_err(|error| io::Error::new(ErrorKind::InvalidData, error.utf8_error()))
     });
     match text {
         Ok(text) => parse(&text, plugin).map(Some).map_err(|message| ConfigError::Wrong { path, message }),
@@ -126,6 +131,24 @@ pub async fn named_secrets(directory: &Path, plugin: &str) -> Result<BTreeSet<(S
     let file = read(&path_in(directory, plugin), plugin).await.map_err(|error| error.to_string())?;
     let secrets = file.into_iter().flat_map(|file| file.secrets).map(|secret| secret.secret_key_ref);
     Ok(secrets.map(|secret| (secret.namespace, secret.name)).collect())
+}
+
+/// The kinds that the configuration in `directory` names for the plugin with this `manifest`. `None` if the manifest
+/// takes kinds from a configuration, and there is none. The error says what is wrong with its file.
+pub fn configured_kinds(directory: &Path, manifest: &Manifest) -> Result<Option<ConfiguredKinds>, String> {
+    let pointers = manifest.kind_pointers();
+    if pointers.is_empty() {
+        return Ok(Some(ConfiguredKinds::default()));
+    }
+    let path = path_in(directory, &manifest.name);
+    let read = read_whole(&path, CONFIG_BYTES_MAX);
+    let Some(file) = parsed(path.clone(), &manifest.name, read).map_err(|error| error.to_string())? else {
+        return Ok(None);
+    };
+    match ConfiguredKinds::read(pointers, &Value::Object(file.config)) {
+        Ok(kinds) => Ok(Some(kinds)),
+        Err(problems) => Err(ConfigError::Misfit { path, problems }.to_string()),
+    }
 }
 
 fn parse(text: &str, plugin: &str) -> Result<ConfigFile, String> {
@@ -150,7 +173,7 @@ fn one_line(text: &str) -> String {
 /// two must be a mistake.
 fn put(document: &mut Value, pointer: &str, value: &Confidential) -> Result<(), String> {
     let Some(steps) = pointer.strip_prefix('/') else {
-        return Err(format!("{pointer:?} is no JSON pointer, which is like `/smtp/password`"));
+        return Err(format!("{pointer:?} is not a JSON pointer: use one like `/smtp/password`"));
     };
     let mut place = document;
     let mut passed = String::new();
@@ -184,6 +207,8 @@ fn put(document: &mut Value, pointer: &str, value: &Confidential) -> Result<(), 
 #[derive(Clone)]
 pub(crate) struct Schema {
     validator: Option<Arc<Validator>>,
+    /// Where the configuration names kinds to watch.
+    kinds: Arc<BTreeSet<String>>,
     /// Held by a running check, even if its result is no longer awaited.
     checking: Arc<Semaphore>,
 }
@@ -192,9 +217,10 @@ impl Schema {
     /// The schema of `manifest`. Without one, a plugin takes no configuration.
     pub(crate) fn of(manifest: &Manifest) -> Result<Self, String> {
         let checking = Arc::new(Semaphore::new(1));
-        let Some(config) = &manifest.config else { return Ok(Self { validator: None, checking }) };
+        let kinds = Arc::new(manifest.kind_pointers().into_iter().map(str::to_owned).collect());
+        let Some(config) = &manifest.config else { return Ok(Self { validator: None, kinds, checking }) };
         let schema = Value::Object(config.schema.clone());
-        // Checked first, because the rest follows references.
+        // Check this first, because the code below follows references.
         if let Some(problem) = unfold::problem(&schema) {
             return Err(format!("config.schema: {problem}"));
         }
@@ -209,13 +235,14 @@ impl Schema {
         let validator = options.build(&schema);
         let validator =
             validator.map_err(|error| format!("config.schema{}: {}", error.instance_path(), error.masked()))?;
-        Ok(Self { validator: Some(Arc::new(validator)), checking })
+        Ok(Self { validator: Some(Arc::new(validator)), kinds, checking })
     }
 
     /// Like [`Self::problems`], but on a separate thread and with a time limit.
     async fn check(&self, document: Value, confidential: bool) -> Vec<String> {
-        let endless =
-            || vec![format!("config.schema: to check a document by it takes longer than {CONFIG_CHECK_TIMEOUT:?}")];
+        let endless = || {
+            vec![format!("config.schema: checking a document against it takes longer than {CONFIG_CHECK_TIMEOUT:?}")]
+        };
         // A check that never ends keeps its thread for ever, so a changed file must not start another one.
         let Ok(permit) = self.checking.clone().try_acquire_owned() else { return endless() };
         let schema = self.clone();
@@ -225,7 +252,7 @@ impl Schema {
         });
         match tokio::time::timeout(CONFIG_CHECK_TIMEOUT, check).await {
             Ok(Ok(problems)) => problems,
-            Ok(Err(_)) => vec!["config.schema: the host fails over it".to_owned()],
+            Ok(Err(_)) => vec!["config.schema: the host panicked when it checked the configuration".to_owned()],
             Err(_) => endless(),
         }
     }
@@ -244,7 +271,19 @@ impl Schema {
             let what = if confidential { error.masked().to_string() } else { error.to_string() };
             problems.push(format!("{at}: {what}"));
         }
+        problems.extend(ConfiguredKinds::read(self.kinds.iter(), document).err().into_iter().flatten());
         problems
+    }
+
+    /// Why no Secret's value may be at `pointer`: the host shows the kinds that it watches.
+    fn shown_at(&self, pointer: &str) -> Option<String> {
+        let is_at = |kinds: &String| {
+            pointer.strip_prefix(kinds.as_str()).is_some_and(|below| below.is_empty() || below.starts_with('/'))
+        };
+        let kinds = self.kinds.iter().find(|kinds| is_at(kinds))?;
+        Some(format!(
+            "{pointer} is in the list of kinds at {kinds}, which no Secret can hold: the host shows what it watches"
+        ))
     }
 }
 

@@ -26,7 +26,7 @@ const COPY_RETRY_DELAY: Duration = Duration::from_mins(1);
 /// Returns the digest of the running version of a plugin.
 type RunningDigest = Arc<dyn Fn(&str) -> Option<Digest> + Send + Sync>;
 
-/// The files of plugins as seen, and as reported.
+/// The files of plugins, as this process has seen them, and as it has reported them.
 pub(crate) struct CurrentFiles {
     host: Arc<Host>,
     policies: Changes,
@@ -42,8 +42,8 @@ struct SeenPlugin {
     current: Content,
     /// The last version known to this process that was in `NAME.current.wasm`, or ran.
     kept: Option<Digest>,
-    /// Whether another version waits, according to the last policy. A deleted policy does not change this, as it may
-    /// come back.
+    /// Whether a different `NAME.wasm` must wait, according to the last policy. A deleted policy does not change this,
+    /// as it may come back.
     waits: bool,
     /// Both files as last reported.
     reported: [Content; 2],
@@ -111,7 +111,7 @@ impl CurrentFiles {
         let runs = (self.runs)(plugin);
         match (seen.current.clone(), &runs) {
             (Content::Is(digest), _) => seen.kept = Some(hexadecimal(&digest)),
-            // Once the policy says that other versions wait, the running version may not be replaced.
+            // Once the policy says that a new version must wait, the running version may not be replaced.
             (Content::Gone, Some(runs)) => seen.kept = Some(runs.clone()),
             (Content::Gone, None) if !seen.waits => seen.kept = None,
             _ => {}
@@ -122,11 +122,11 @@ impl CurrentFiles {
                 if seen.kept.as_ref().is_some_and(|kept| *kept != own) {
                     [Content::Is(digest), Content::Withheld(gone(plugin))]
                 } else if runs.is_none_or(|runs| runs != own) {
-                    // `keep_first` copies it before it runs.
+                    // `keep_first` copies the file before the version runs.
                     [Content::Is(digest), Content::Gone]
                 } else {
                     match keep(&seen.directory, plugin, &own).await {
-                        // The copy counts only once it is seen, as it may have gone by then.
+                        // The copy counts only once a look has found it, because it may be gone by then.
                         Ok(()) | Err(NotKept::Others) => return vec![],
                         Err(NotKept::Failed(problem)) => [Content::Withheld(problem), Content::Gone],
                     }
@@ -171,13 +171,13 @@ impl SeenPlugin {
 /// Why a version that was loaded may not run.
 #[derive(Debug)]
 pub(crate) enum NotKept {
-    /// The files have changed, which the next look will see.
+    /// The files have changed. The next look will find that.
     Others,
     /// The file could not be kept, for this reason.
     Failed(String),
 }
 
-/// Whether another `NAME.wasm` waits according to the policy. `None` without a policy.
+/// Whether a different `NAME.wasm` must wait, according to the policy. `None` without a policy.
 fn waits(host: &Host, plugin: &str) -> Option<bool> {
     let Host { policies, rollback, read_only, .. } = host;
     // Without rollback, as with `windlass dev`, every new file is wanted. A read-only host keeps nothing.
@@ -193,13 +193,13 @@ fn running(host: &Host, plugin: &str) -> Option<Digest> {
     Some(status.generation()?.digest().clone())
 }
 
-/// If another version is to wait, keeps the loaded `NAME.wasm` with this digest as the current version, before it runs.
+/// If new versions must wait, keeps the loaded `NAME.wasm` with this digest as the current version, before it runs.
 pub(crate) async fn keep_first(host: &Host, plugin: &Arc<str>, file: &Path, digest: &Digest) -> Result<(), NotKept> {
     if FileRole::of(file).1 != FileRole::Own || waits(host, plugin) != Some(true) {
         return Ok(());
     }
     if running(host, plugin).is_some_and(|runs| runs != *digest) {
-        // The policy appeared while this was loaded, and it is another version than the running one.
+        // The policy appeared while this version was loaded, and another version runs.
         return Err(NotKept::Others);
     }
     keep(file.parent().unwrap_or(Path::new("")), plugin, digest).await
@@ -210,7 +210,7 @@ pub(crate) async fn keep_first(host: &Host, plugin: &Arc<str>, file: &Path, dige
 pub(crate) async fn until_kept(host: &Host, plugin: &Arc<str>, file: &Path, digest: &Digest) {
     let mut policies = host.policies.changes();
     while let Err(NotKept::Failed(_)) = keep_first(host, plugin, file, digest).await {
-        // It does not matter which of the two happens.
+        // It does not matter whether the time has passed or a policy has changed.
         let _ = tokio::time::timeout(COPY_RETRY_DELAY, policies.next()).await;
     }
 }
@@ -227,7 +227,8 @@ async fn keep(directory: &Path, plugin: &Arc<str>, digest: &Digest) -> Result<()
         Ok(true) => {
             tracing::info!(
                 %plugin, digest = &**digest,
-                "{plugin}.wasm is kept as {plugin}.current.wasm, which runs: another {plugin}.wasm waits until it is promoted"
+                "{plugin}.wasm was copied to {plugin}.current.wasm, which runs: a new {plugin}.wasm waits until it is \
+                 promoted"
             );
             Ok(())
         }
@@ -248,8 +249,8 @@ fn not_kept(plugin: &str, error: &RolloutError) -> String {
 
 fn gone(plugin: &str) -> String {
     format!(
-        "its policy says rollout: shadow, and {plugin}.wasm is another version than the last that ran, which is not in \
-         {plugin}.current.wasm: copy the version that is to run there"
+        "its policy says rollout: shadow, and {plugin}.wasm is not the version that ran last, and \
+         {plugin}.current.wasm does not exist: copy the version that is to run to {plugin}.current.wasm"
     )
 }
 

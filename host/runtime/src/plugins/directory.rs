@@ -71,11 +71,11 @@ pub(crate) enum DirectoryStep<G> {
     Start { plugin: Arc<str>, loaded: LoadedFile<G> },
     /// Give a running plugin its newer generation.
     Replace { plugin: Arc<str>, loaded: LoadedFile<G> },
-    /// Drain and end what runs.
+    /// Stop the running generation: drain its queue, and end it.
     Stop { plugin: Arc<str>, why: StopReason },
-    /// Withdraw the generation that was to take over: it must no longer run.
+    /// Withdraw the generation that was to take over, because it must no longer run.
     Withdraw { plugin: Arc<str>, digest: Digest },
-    /// Do not take the file. If a generation runs, it goes on.
+    /// Do not take the file. If a generation runs, it continues.
     Refuse { plugin: Arc<str>, digest: Option<Digest>, refusal: FileRefusal, runs: bool },
     /// A file that was refused is now the running one.
     Agree { plugin: Arc<str> },

@@ -35,7 +35,7 @@ const INSTALL_BACKOFF_MIN: Duration = Duration::from_secs(1);
 /// The longest pause.
 const INSTALL_BACKOFF_MAX: Duration = Duration::from_mins(1);
 
-/// If a definition was installed for this long, its deletion does not count as part of a series of deletions.
+/// If a definition was installed for this long, its deletion begins a new series, with the shortest pauses.
 const STABLE_AFTER: Duration = Duration::from_mins(10);
 /// How often the host looks for definitions that its watch does not show.
 const DEFINITIONS_LOOK_INTERVAL: Duration = Duration::from_mins(5);
@@ -116,7 +116,8 @@ impl Installer {
                     let since = Instant::now();
                     tokio::select! {
                         biased;
-                        // Changed policies do not affect installed definitions, but may grant those left out.
+                        // Changed policies do not affect installed definitions, but may grant the definitions that were
+                        // left out.
                         () = changes.next(), if !installation.left_out.is_empty() => {
                             pacing = Pacing::begin();
                             continue;
@@ -133,7 +134,7 @@ impl Installer {
                 }
             };
             if tokio::time::timeout(pause, changes.next()).await.is_ok() {
-                // A failure under the previous policies says nothing about these.
+                // A failure under the previous policies says nothing about the new policies.
                 pacing = Pacing::begin();
             }
         }
@@ -174,7 +175,8 @@ impl Installer {
         let (plugin, message) = (&self.role.plugin, left_out.join("; "));
         if !message.is_empty() && *logged != message {
             tracing::warn!(
-                %plugin, reason = message, "definitions not installed: the plugin goes on with what the cluster has"
+                %plugin, reason = message,
+                "definitions not installed: the plugin continues with the definitions in the cluster"
             );
         }
         *logged = message;
@@ -188,7 +190,8 @@ impl Installer {
         }
         if *self.ready.borrow() {
             tracing::warn!(
-                %plugin, error = message, "a definition cannot be installed again: the plugin goes on with what the cluster has"
+                %plugin, error = message,
+                "cannot reinstall or update a definition: the plugin continues with the definitions in the cluster"
             );
         } else {
             tracing::warn!(%plugin, error = message, "waiting: the plugin starts when its definitions can be installed");

@@ -1,8 +1,8 @@
 //! Children of kinds that a composer's new version no longer owns (ADR 9). They are not watched, so they are not pruned
 //! either.
 //!
-//! [`NamedKinds`] decides which these are. A host looks for them once, when its plugins run, and only reports them
-//! ([`report`]). `windlass children prune` deletes them for an operator.
+//! [`NamedKinds`] decides which children are leftovers. A host looks for them once, when its plugins run, and only
+//! reports them ([`report`]). `windlass children prune` deletes them for an operator.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
@@ -20,7 +20,7 @@ use crate::observe::status::LeftBehind;
 
 /// How long searching the whole cluster may take.
 const LEFTOVERS_LOOK_TIMEOUT: Duration = Duration::from_mins(10);
-/// The most attempts while the server does not say what it serves.
+/// The maximum number of attempts, if the server does not say which kinds it serves.
 const LOOK_ATTEMPTS_MAX: usize = 5;
 /// The pause before another attempt.
 const LOOK_RETRY_DELAY: Duration = Duration::from_mins(1);

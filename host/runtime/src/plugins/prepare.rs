@@ -26,8 +26,8 @@ use crate::supervise::supervise;
 /// How often a continuing denial is logged.
 const DENIAL_REMINDER_INTERVAL: Duration = Duration::from_mins(10);
 
-/// Loads the file `path`. A manifest that no server could understand is refused, because half a plugin would be worse
-/// than none.
+/// Loads the file `path`. A manifest that no server could understand is refused, because a plugin that works only in
+/// part would be worse than none.
 pub(crate) async fn load(sandbox: &Sandbox, path: &Path) -> Result<Arc<Plugin>, FileRefusal> {
     checked(sandbox.load(path).await, path)
 }
@@ -55,7 +55,7 @@ fn checked(loaded: Result<Arc<Plugin>, LoadError>, path: &Path) -> Result<Arc<Pl
 #[must_use]
 pub fn problem(manifest: &Manifest) -> Option<String> {
     if let Err(problem) = config::Schema::of(manifest) {
-        return Some(format!("its manifest describes its configuration by what is no schema for this host: {problem}"));
+        return Some(format!("this host cannot use its manifest's schema for the configuration: {problem}"));
     }
     if let Err(error) = install::definitions(manifest) {
         return Some(error.to_string());
@@ -137,7 +137,7 @@ pub(super) async fn log_denials(host: Arc<Host>, plugin: Arc<str>, stop: Cancell
                 for DenialCount { count, last, .. } in denied {
                     tracing::warn!(
                         %plugin, times = count, error = last,
-                        "the plugin lacks a grant, which `windlass inspect` shows: what it asked for is denied"
+                        "the plugin lacks a grant, so a request was denied: `windlass inspect` shows what is missing"
                     );
                 }
             }

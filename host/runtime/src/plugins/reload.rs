@@ -146,8 +146,8 @@ impl Reload {
             tokio::select! {
                 biased;
                 () = self.phases.stop.cancelled() => return,
-                // Before the end of a plugin, which may follow at once: a later start must not be mistaken for the one
-                // reported here.
+                // Handle this before the end of a plugin, which may follow at once. Otherwise a later start of the
+                // plugin could be mistaken for the one that is reported here.
                 Some((plugin, swapped)) = self.swapped.recv() => self.swapped(&plugin, swapped),
                 Some(ended) = self.servings.join_next() => {
                     // Panics are caught inside the task.
@@ -210,7 +210,7 @@ impl Reload {
     fn reject(&mut self) {
         for (plugin, rejection) in self.rejections.known() {
             if self.catalog.reject(&plugin, &rejection) {
-                // It applies until this replica's own file changes, whatever other replicas' files do.
+                // The rejection applies until this replica's own file changes, whatever other replicas' files do.
                 self.rejections.add(&plugin, &rejection);
             }
         }

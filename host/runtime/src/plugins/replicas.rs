@@ -14,8 +14,8 @@ use crate::host::Host;
 use crate::rejections::{RejectionVerdict, RejectionVerdicts};
 use crate::supervise::caught;
 
-/// The pauses between attempts. Nothing waits for them. Once the increasing pauses are used up, the verdict is late,
-/// and that is logged.
+/// The pauses between attempts. No other task waits for them. Once the increasing pauses are used up, the verdict is
+/// late, and this is logged.
 const PUBLISH_BACKOFF: RetryPolicy =
     RetryPolicy::doubling(Duration::from_secs(1), Duration::from_mins(2)).factor(5.0).steps(5);
 
@@ -69,7 +69,7 @@ impl PendingVerdicts {
 }
 
 impl UnpublishedVerdicts {
-    /// Adds a verdict that is newer than the other ones about `plugin`, to be published with them.
+    /// Adds a verdict that is newer than the other verdicts about `plugin`. They are published together.
     fn put(&mut self, plugin: Arc<str>, verdict: RejectionVerdict) {
         let now = Instant::now();
         let new =
@@ -90,7 +90,7 @@ impl UnpublishedVerdicts {
         (plugin, pending)
     }
 
-    /// Records a failed attempt, which is repeated. Returns whether it has just become late.
+    /// Records a failed attempt, which is repeated. Returns whether the verdicts have just become late.
     fn failed(&mut self, plugin: Arc<str>, mut pending: PendingVerdicts) -> bool {
         let was_late = pending.is_late();
         pending.due = Instant::now() + pending.retries.pause(windlass_world::random());

@@ -17,13 +17,13 @@ use crate::rejections::Digest;
 #[derive(Debug, thiserror::Error)]
 pub enum RolloutError {
     /// There is no next version.
-    #[error("{} is not there: no version waits to become the plugin's", .0.display())]
+    #[error("{} does not exist: there is no next version to roll out", .0.display())]
     NoNext(PathBuf),
-    /// There is no current version that it could replace.
-    #[error("{} is not there: rename the next version yourself, if the plugin is to be new", .0.display())]
+    /// There is no current version that the next one could replace.
+    #[error("{} does not exist: to start a new plugin, rename the next version yourself", .0.display())]
     NoCurrent(PathBuf),
     /// The two files are the same.
-    #[error("{} is the same as {}: no version waits to become the plugin's", next.display(), current.display())]
+    #[error("{} is the same as {}: there is no next version to roll out", next.display(), current.display())]
     SameAsCurrent {
         /// The file of the next version.
         next: PathBuf,
@@ -41,7 +41,7 @@ pub enum RolloutError {
         wanted: String,
     },
     /// A current version was kept meanwhile. It stays.
-    #[error("{} is there already", .0.display())]
+    #[error("{} already exists", .0.display())]
     IsThere(PathBuf),
     /// A file operation failed.
     #[error("cannot change {}: {source}", path.display())]
@@ -58,7 +58,7 @@ const COPY_ENDED_AFTER: Duration = Duration::from_mins(10);
 /// A version that was promoted or aborted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RolledOut {
-    /// The file that it was in.
+    /// The file in which the version was.
     pub next: PathBuf,
     /// The file of the running version.
     pub current: PathBuf,
@@ -83,7 +83,7 @@ pub fn promote(directory: &Path, plugin: &str, wanted: Option<&str>) -> Result<R
 }
 
 /// Keeps `NAME.wasm`, which has this `digest`, as the current version of `plugin`, even if that file changes later. An
-/// existing current version stays; `false` if it is the same. Blocks.
+/// existing current version stays. Returns false if it is the same version. Blocks.
 pub(crate) fn keep_as_current(directory: &Path, plugin: &str, digest: &str) -> Result<bool, RolloutError> {
     let [own, current] = [FileRole::Own, FileRole::Current].map(|role| role.path(directory, plugin));
     match copy(&own, &current, Some(digest), put_first) {
@@ -96,7 +96,7 @@ fn rename(next: &Path, own: &Path, wanted: Option<&str>) -> Result<Digest, Rollo
     if next.exists() && !own.exists() {
         return Err(RolloutError::NoCurrent(own.to_owned()));
     }
-    // Checked after the rename, so that nothing can write to it between the check and its use.
+    // Check the file after the rename, so that no other process can write to it between the check and its use.
     let taken = hidden(next, "promoted");
     std::fs::rename(next, &taken).map_err(|source| failed(next, source))?;
     let promoted = checked(&taken, next, wanted).and_then(|is| {
@@ -186,7 +186,8 @@ fn differ(next: &Path, current: &Path) -> Result<(), RolloutError> {
     Ok(())
 }
 
-/// The digest of the file `path`, if it is the wanted one. Errors call the file `named`, as the operator knows it.
+/// The digest of the file `path`, if it is the wanted one. In errors, the file has the path `named`, which the operator
+/// knows.
 fn checked(path: &Path, named: &Path, wanted: Option<&str>) -> Result<Digest, RolloutError> {
     let is = digest(path).map_err(|source| failed(path, source))?;
     match wanted.filter(|wanted| !is.starts_with(*wanted)) {
@@ -277,7 +278,7 @@ mod tests {
         let left = std::fs::read_dir(path).expect("a directory").map(|it| it.expect("a file").file_name());
         let mut left: Vec<_> = left.map(|name| name.to_string_lossy().into_owned()).collect();
         left.sort();
-        // The first is still being copied, and the second was taken by a promotion and is not a copy.
+        // The first copy is still being made. The second file was taken by a promotion, and is not a copy.
         let expected = [".api.current.wasm.fedcba9876543210", names[2], "shop.current.wasm", "shop.wasm"];
         assert_eq!(left, expected);
     }

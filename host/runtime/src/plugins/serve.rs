@@ -2,29 +2,30 @@
 //! end before the lease is released. In between, it stands by. [`swap`](super::swap) replaces one generation by the
 //! next within a term.
 
+mod generation;
+
 use std::collections::{BTreeMap, HashSet};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use futures::future::join_all;
 use tokio::sync::{Mutex, watch};
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::sync::CancellationToken;
 use windlass_core::budget::fair::CpuShare;
 use windlass_core::rights::fence::Fenced;
-use windlass_kube::{Budget, LiveReader};
+use windlass_kube::LiveReader;
 use windlass_wasm::Plugin;
 
+pub(crate) use self::generation::Generation;
 use super::prepare;
 use super::supplies::Supplies;
 use super::swap::Swaps;
-use crate::controller::{Controller, GenerationParts, Handover, Ready};
+use crate::controller::{Controller, Handover, Ready};
 use crate::dispatch::call_record::CallRecord;
 use crate::host::Host;
 use crate::leadership::{PluginLease, PluginTerm};
-use crate::observe::status::ControllerStatus;
 use crate::phases::{ControllerEnd, Phases, kept_up};
 use crate::plugins::reports::{Reports, Swapped};
-use crate::suspension::Suspension;
 
 /// The weight of each plugin's share of the permits.
 pub(super) const EQUAL_WEIGHT: NonZeroU32 = NonZeroU32::MIN;
@@ -51,15 +52,6 @@ pub(crate) struct Serving {
     pub(crate) install: Install,
 }
 
-/// One generation, ready to run.
-pub(crate) struct Generation {
-    pub(crate) plugin: Arc<Plugin>,
-    pub(crate) controllers: Vec<Controller>,
-    pub(crate) record: Arc<CallRecord>,
-    /// When dropped, the plugin's configuration is no longer followed.
-    _following: DropGuard,
-}
-
 /// The state that lasts as long as the plugin is served.
 #[derive(Default)]
 pub(crate) struct ServingState {
@@ -76,7 +68,7 @@ pub(crate) struct ServingState {
 /// A proven generation.
 pub(super) struct ProvenGeneration {
     pub(super) plugin: Arc<Plugin>,
-    /// How its calls ended here. It uses this record again if it takes over again.
+    /// How the generation's calls ended here. It continues with this record if it takes over again.
     pub(super) record: Arc<CallRecord>,
 }
 
@@ -107,8 +99,8 @@ impl Serving {
         (serving, newest)
     }
 
-    /// Runs the plugin whenever it has its lease, until the host stops, and restarts after panics. Its controllers are
-    /// shown even before this is polled.
+    /// Runs the plugin whenever it has its lease, until the host stops, and restarts after panics. The status shows its
+    /// controllers even before this future is polled.
     pub(crate) fn run(mut self) -> impl Future<Output = ControllerEnd> + Send + 'static {
         let mut past = ServingState::default();
         let wanted = self.wanted.borrow_and_update().clone();
@@ -125,7 +117,7 @@ impl Serving {
             let all = Mutex::new((self, past, first));
             let all = &all;
             let end = kept_up("serving", &panics, &phases, || Self::calls(all), || Self::attempt(all)).await;
-            // A restarted plugin does not know the interrupted calls, which end by their deadlines.
+            // A restarted plugin does not know the calls that the panic interrupted. They end by their deadlines.
             phases.unless_host_stops(Self::calls(all)).await;
             end
         }
@@ -136,7 +128,7 @@ impl Serving {
         all.lock().await.1.calls().await;
     }
 
-    /// Serves with the first generation, or after a panic with the one that was at work.
+    /// Serves with the first generation. After a panic, serves with the generation that was at work.
     async fn attempt(all: &Mutex<(Self, ServingState, Option<Generation>)>) -> ControllerEnd {
         let (serving, past, first) = &mut *all.lock().await;
         match first.take().or_else(|| serving.again(past)) {
@@ -153,7 +145,8 @@ impl Serving {
         Some(self.returned(past, generation))
     }
 
-    /// `generation`, or the one that should have taken over again from it but could not.
+    /// Returns `generation`, unless it was rolled back. Then returns the proven generation, which should have taken
+    /// over again but could not.
     pub(super) fn returned(&self, past: &mut ServingState, generation: Generation) -> Generation {
         if !past.rejected.contains(generation.plugin.digest()) {
             return generation;
@@ -176,6 +169,11 @@ impl Serving {
                     self.take_up(&mut current, past);
                     continue;
                 }
+                () = current.kinds_change() => {
+                    self.follow_kinds(past, &mut current);
+                    self.show_controllers(&current);
+                    continue;
+                }
                 term = self.stand_by(&current) => term,
             };
             let end;
@@ -189,7 +187,7 @@ impl Serving {
         }
     }
 
-    /// The newest generation, which counts as seen from now on.
+    /// The newest generation. It counts as seen from now on.
     pub(super) fn newest(&mut self, past: &mut ServingState) -> Arc<Plugin> {
         let is_new = self.wanted.has_changed().unwrap_or(false);
         let plugin = self.wanted.borrow_and_update().clone();
@@ -206,7 +204,7 @@ impl Serving {
     }
 
     /// Called when a term has ended. Reports that the newest generation waits if it should have taken over in this
-    /// term. Whether its obstacle remains will show when the current one runs again.
+    /// term. When the current generation runs again, it will turn out whether the obstacle remains.
     fn hold_back(&mut self, current: &Generation, past: &mut ServingState) {
         let newest = self.newest(past);
         if !self.has_newer(current, past) {
@@ -241,57 +239,12 @@ impl Serving {
         }
     }
 
-    /// A generation of `plugin`, whose controllers keep the state of earlier ones.
-    pub(crate) fn generation(&self, plugin: Arc<Plugin>, past: &mut ServingState) -> Option<Generation> {
-        self.generation_of(plugin, CallRecord::new(), past)
-    }
-
-    pub(super) fn generation_of(
-        &self,
-        plugin: Arc<Plugin>,
-        record: Arc<CallRecord>,
-        past: &mut ServingState,
-    ) -> Option<Generation> {
-        let over = CancellationToken::new();
-        let configured = prepare::configure(&self.host, &self.supplies, &plugin, &over)?;
-        let budget = Budget::new(self.supplies.plugin_cache);
-        let parts = GenerationParts {
-            host: self.host.clone(),
-            plugin: plugin.clone(),
-            share: self.share.clone(),
-            suspension: Suspension::new(&budget),
-            budget,
-            live: self.live.clone(),
-            record: record.clone(),
-            configured,
-        };
-        let declared = plugin.manifest().controllers.iter().enumerate();
-        // A controller that was removed and comes back must wait for its earlier calls.
-        past.handover.retain(|name, handover| {
-            let is_in_use = handover.is_in_use();
-            if !is_in_use && !declared.clone().any(|(_, declared)| declared.name == *name) {
-                self.host.metrics.forget_controller(plugin.name(), name);
-            }
-            is_in_use
-        });
-        let controllers = declared.map(|(index, declared)| {
-            let handover = past.handover.entry(declared.name.clone()).or_insert_with(|| {
-                let metrics = self.host.metrics.controller(plugin.name(), &declared.name);
-                let workers = declared.options.workers;
-                Handover::new(ControllerStatus::unlisted(plugin.name(), &declared.name, workers, metrics))
-            });
-            Controller::new(parts.clone(), handover.clone(), index)
-        });
-        let controllers = controllers.collect();
-        Some(Generation { plugin, controllers, record, _following: over.drop_guard() })
-    }
-
     /// Records `generation` as the running one.
     pub(super) fn runs(&self, past: &mut ServingState, generation: &Generation) {
         past.at_work = Some((generation.plugin.clone(), generation.record.clone()));
         let status = self.host.status.plugin(generation.plugin.name());
+        self.show_controllers(generation);
         for controller in &generation.controllers {
-            status.list(controller.name(), controller.handover().status());
             status.caches_within(controller.budget());
             status.suspended_by(controller.suspension());
         }
@@ -303,7 +256,7 @@ impl Serving {
         let _ = self.reports.send((plugin.name().clone(), swapped));
     }
 
-    /// Waits for a lease term, with its caches filled if so configured.
+    /// Waits for a lease term. Keeps the plugin's caches filled meanwhile, if so configured.
     async fn stand_by(&self, current: &Generation) -> PluginTerm {
         let warm = async {
             if self.host.leadership.is_warm_standby() {
@@ -347,9 +300,9 @@ impl ServingState {
         self.rejected.remove(plugin.digest());
     }
 
-    /// Records that `next` replaces `before`, and goes through probation against the last proven generation: a
-    /// generation that is still on probation is neither a measure nor a fallback. There is no probation if `next` is
-    /// the proven generation itself, or if the proven generation was never called here.
+    /// Records that `next` replaces `before`, and goes through probation against the last proven generation. A
+    /// generation that is still on probation cannot be compared with, and cannot take over again. There is no probation
+    /// if `next` is the proven generation itself, or if the proven generation was never called here.
     pub(super) fn succeeds(&mut self, next: &Generation, before: &Generation) {
         let proven = || ProvenGeneration { plugin: before.plugin.clone(), record: before.record.clone() };
         let former = self.former.take().unwrap_or_else(proven);

@@ -4,6 +4,8 @@
 //! more keys, and the next one begins with its queue. Running calls end on the generation that they began on. From then
 //! on the new generation is on probation; if it fails, the previous one takes over again in the same way.
 
+mod started;
+
 use std::sync::Arc;
 
 use tokio::sync::Notify;
@@ -13,9 +15,10 @@ use tokio_util::sync::CancellationToken;
 use windlass_core::object::finalizer;
 use windlass_wasm::Plugin;
 
+use self::started::StartedGeneration;
 use super::serve::{Generation, Serving, ServingState};
 use super::swap_wait::{READY_REPORT_AFTER, SWAP_LOOK_INTERVAL, SwapWait};
-use crate::controller::{Controller, Ready};
+use crate::controller::Controller;
 use crate::dispatch::call_record::Judged;
 use crate::leadership::PluginTerm;
 use crate::phases::{ControllerEnd, Phases};
@@ -31,8 +34,8 @@ pub(super) struct Swaps<'a> {
     running: JoinSet<ControllerEnd>,
     /// Notified of everything that a generation that is getting ready may wait for.
     changed: Arc<Notify>,
-    /// Until the first generation of the term is at work, or until this time, no newer one may begin, because the
-    /// checks that might hold it back need the first one's caches.
+    /// Until the first generation of the term is at work, or until this time, no newer generation may begin. The checks
+    /// that might hold back a newer generation need the caches of the first one.
     held_back: Option<Instant>,
 }
 
@@ -42,22 +45,6 @@ struct RunningGeneration {
     /// Its controllers.
     begun: StartedGeneration,
     is_on_probation: bool,
-}
-
-/// The controllers of one generation, started.
-struct StartedGeneration {
-    controllers: Vec<Controller>,
-    /// Ends the controllers.
-    stop: CancellationToken,
-    /// Ends the installation of the definitions. If cancelled, nothing installs them.
-    installing: CancellationToken,
-}
-
-impl Drop for StartedGeneration {
-    /// Also runs after a panic. Otherwise a waiting installation could replace the definitions of a later attempt.
-    fn drop(&mut self) {
-        self.installing.cancel();
-    }
 }
 
 /// A generation that is getting ready.
@@ -78,6 +65,8 @@ enum SwapEvent {
     Wanted,
     /// Something that the next generation waits for may have changed.
     Changed,
+    /// The configuration of a generation names other kinds.
+    OtherKinds,
     /// A generation that was held back may be tried.
     Resumed,
     /// A probation has ended.
@@ -90,7 +79,7 @@ impl<'a> Swaps<'a> {
         Self { serving, past, term, phases, running: JoinSet::new(), changed: Arc::default(), held_back: None }
     }
 
-    /// Serves until the end of the term, beginning with `current`. Returns how that ended, and the last generation.
+    /// Serves until the end of the term, beginning with `current`. Returns how the term ended, and the last generation.
     pub(super) async fn serve(mut self, current: Generation) -> (ControllerEnd, Generation) {
         // Invalid definitions were logged when the plugin was loaded.
         let Some(begun) = self.begin(&current, None) else { return (ControllerEnd::Impossible, current) };
@@ -106,7 +95,8 @@ impl<'a> Swaps<'a> {
             end = self.follow(&mut current) => end,
             never = phases.hand_over(&lost) => match never {},
         };
-        // The term may have ended before a generation could take over again.
+        // If `current` was rolled back, but the term ended before the proven generation could take over again, return
+        // the proven generation.
         let generation = self.serving.returned(self.past, current.generation);
         (end, generation)
     }
@@ -116,7 +106,17 @@ impl<'a> Swaps<'a> {
         loop {
             match self.event(current, next.as_ref()).await {
                 SwapEvent::Ended(None) => return ControllerEnd::of_all(&ends),
-                SwapEvent::Ended(Some(end)) => ends.push(end),
+                SwapEvent::Ended(Some(end)) => {
+                    ends.push(end);
+                    self.forget_unused(&current.generation);
+                }
+                SwapEvent::OtherKinds => {
+                    self.follow_kinds(&mut current.generation, &mut current.begun);
+                    self.serving.show_controllers(&current.generation);
+                    if let Some(next) = &mut next {
+                        self.follow_kinds(&mut next.generation, &mut next.begun);
+                    }
+                }
                 SwapEvent::Wanted => {
                     let wanted = self.serving.wanted.borrow_and_update().clone();
                     self.want(&wanted, current, &mut next);
@@ -131,12 +131,12 @@ impl<'a> Swaps<'a> {
                 SwapEvent::Judged(judged) => self.judged(&judged, current, &mut next),
             }
             if self.term.ends.is_cancelled() {
-                // A generation that is getting ready ends with the rest.
+                // A generation that is getting ready ends with the term.
                 continue;
             }
             if let Some(mut it) = next.take() {
                 if self.is_due(&mut it, current) {
-                    // How earlier generations ended matters only if calls were cut.
+                    // The end of an earlier generation matters only if calls were cut.
                     ends.retain(|end| *end == ControllerEnd::Cut);
                     self.swap(current, it);
                 } else {
@@ -155,6 +155,8 @@ impl<'a> Swaps<'a> {
         tokio::select! {
             biased;
             ended = self.running.join_next() => SwapEvent::Ended(ended.map(|end| end.unwrap_or(ControllerEnd::Cut))),
+            () = current.generation.kinds_change(), if !over => SwapEvent::OtherKinds,
+            () = kinds_change(next), if !over => SwapEvent::OtherKinds,
             Ok(()) = wanted.changed(), if takes => SwapEvent::Wanted,
             judged = current.generation.record.judged(), if !over && current.is_on_probation => SwapEvent::Judged(judged),
             () = at_work(current, self.held_back), if !over && self.held_back.is_some() => SwapEvent::Resumed,
@@ -178,28 +180,7 @@ impl<'a> Swaps<'a> {
         Some(self.begin_with(generation, may_begin, &ready, stop, installing))
     }
 
-    fn begin_with(
-        &mut self,
-        generation: &Generation,
-        may_begin: Option<&CancellationToken>,
-        ready: &Ready,
-        stop: CancellationToken,
-        installing: CancellationToken,
-    ) -> StartedGeneration {
-        let under = |controller: &Controller| match may_begin {
-            None => controller.under(self.term, ready.clone(), &self.changed),
-            Some(may_begin) => controller.after(self.term, ready.clone(), may_begin, &self.changed),
-        };
-        let controllers: Vec<_> = generation.controllers.iter().map(under).collect();
-        let phases = self.phases.of_generation(stop.clone());
-        for controller in &controllers {
-            let (controller, phases) = (controller.clone(), phases.clone());
-            self.running.spawn(async move { controller.run(&phases).await });
-        }
-        StartedGeneration { controllers, stop, installing }
-    }
-
-    /// Handles the delivery of `wanted`, which should run.
+    /// Handles that `wanted` should run.
     fn want(&mut self, wanted: &Arc<Plugin>, current: &mut RunningGeneration, next: &mut Option<NextGeneration>) {
         if next.as_ref().is_some_and(|next| next.generation.plugin.digest() == wanted.digest()) {
             return;
@@ -210,7 +191,7 @@ impl<'a> Swaps<'a> {
             give_up(&next);
         }
         if wanted.digest() == current.generation.plugin.digest() {
-            tracing::info!(%plugin, digest, "the running version is wanted again: no other one is to take its place");
+            tracing::info!(%plugin, digest, "the running version is wanted again: no other version replaces it");
             if current.begun.installing.is_cancelled() {
                 self.keep_definitions(current);
             }
@@ -228,8 +209,8 @@ impl<'a> Swaps<'a> {
         *next = Some(NextGeneration::new(generation, begun, may_begin, comes_back));
     }
 
-    /// Installs the definitions of the running generation again, as other versions of them may have been installed
-    /// meanwhile. Nothing waits for that.
+    /// Installs the definitions of the running generation again, because other versions of them may have been installed
+    /// meanwhile. Does not wait for the installation.
     fn keep_definitions(&self, current: &mut RunningGeneration) {
         let RunningGeneration { generation, begun, .. } = current;
         let (serving, fence) = (&*self.serving, self.term.fence.clone());
@@ -239,7 +220,7 @@ impl<'a> Swaps<'a> {
         let _ = (serving.install)(&serving.host, &serving.supplies, &generation.plugin, fence, &begun.installing);
     }
 
-    /// The running generation has failed its probation but is wanted nevertheless: gives it another probation.
+    /// Gives the running generation another probation. It has failed its probation, but is wanted nevertheless.
     fn try_again(&self, current: &mut RunningGeneration) {
         if let Some(former) = self.past.former.as_ref().filter(|_| !current.is_on_probation) {
             current.generation.record.begin_probation(former.record.record());
@@ -250,16 +231,15 @@ impl<'a> Swaps<'a> {
     /// Whether `next` can take over now. If not, reports why once that takes long.
     fn is_due(&self, next: &mut NextGeneration, current: &RunningGeneration) -> bool {
         let now = Instant::now();
-        let controllers = &next.begun.controllers;
         let waits = || {
-            let unsettled = current.begun.controllers.iter().find(|it| !it.is_settled());
+            let unsettled = current.begun.controllers().find(|it| !it.is_settled());
             let unsettled =
                 unsettled.map(|it| format!("calls of the one before it still run for the controller {}", it.name()));
-            controllers.iter().find_map(Controller::waits_for).or(unsettled)
+            next.begun.controllers().find_map(Controller::waits_for).or(unsettled)
         };
         let to_report = if let Some(why) = waits() {
             next.waiting.gets_ready(now, why)
-        } else if let Some(why) = stranded(&current.begun.controllers, controllers) {
+        } else if let Some(why) = stranded(&current.begun, &next.begun) {
             next.waiting.is_kept_back(now, why)
         } else {
             return true;
@@ -273,7 +253,7 @@ impl<'a> Swaps<'a> {
     fn report_pending(&self, plugin: &Plugin, why: String) {
         tracing::warn!(
             plugin = %plugin.name(), digest = plugin.short_digest(), reason = why,
-            "the new generation does not take over yet: the one before it goes on"
+            "the new generation does not take over yet: the previous one continues"
         );
         self.serving.report(plugin, Swapped::Pending { digest: plugin.digest().clone(), reason: why });
     }
@@ -282,11 +262,11 @@ impl<'a> Swaps<'a> {
     fn swap(&mut self, current: &mut RunningGeneration, next: NextGeneration) {
         let NextGeneration { generation, begun, may_begin, waiting, .. } = next;
         self.serving.succeeds(self.past, &generation, &current.generation);
-        for controller in &begun.controllers {
+        for controller in begun.controllers() {
             controller.take_over();
         }
         current.begun.stop.cancel();
-        // Before it may begin, so that its own reports come after this one.
+        // Do this before the generation may begin, so that its own reports come after this one.
         self.serving.runs(self.past, &generation);
         may_begin.cancel();
         self.serving.report(&generation.plugin, Swapped::Runs(generation.plugin.clone()));
@@ -298,7 +278,7 @@ impl<'a> Swaps<'a> {
         let is_on_probation = self.past.is_on_probation(&generation);
         *current = RunningGeneration { generation, begun, is_on_probation };
         if current.begun.installing.is_cancelled() {
-            // Other definitions may have been installed, because it did not wait for its own.
+            // Other definitions may be installed, because this generation did not wait for its own.
             self.keep_definitions(current);
         }
     }
@@ -316,7 +296,7 @@ impl<'a> Swaps<'a> {
         let (former, record) = (former.plugin.clone(), former.record.clone());
         tracing::error!(
             plugin = %plugin.name(), rejected = plugin.short_digest(), digest = former.short_digest(), because,
-            "the generation has not proven itself: the one before it comes back"
+            "the generation has not proven itself: the previous one comes back"
         );
         self.past.rejected.insert(plugin.digest().clone());
         let rejected =
@@ -328,7 +308,7 @@ impl<'a> Swaps<'a> {
             self.serving.wanted.mark_unchanged();
         }
         if let Some(newer) = next.take() {
-            // The newer one may take long to get ready, so the proven one comes first.
+            // The newer generation may take long to get ready, so the proven one comes first.
             give_up(&newer);
             if !wanted_again {
                 self.serving.wanted.mark_changed();
@@ -337,8 +317,8 @@ impl<'a> Swaps<'a> {
         let may_begin = CancellationToken::new();
         if let Some(generation) = self.serving.generation_of(former, record, self.past) {
             current.begun.installing.cancel();
-            // It does not wait for its definitions: the installed ones may be newer, and stay if stored objects need
-            // them.
+            // The proven generation does not wait for its definitions: the installed ones may be newer, and stay if
+            // stored objects need them.
             let ready = tokio::sync::watch::channel(true).1;
             let (stop, installing) = (self.term.ends.child_token(), CancellationToken::new());
             installing.cancel();
@@ -353,13 +333,14 @@ impl NextGeneration {
         Self { generation, begun, may_begin, comes_back, waiting: SwapWait::new(Instant::now()) }
     }
 
-    /// Whether a newer generation may replace this one. A returning one is replaced only if it has waited too long.
+    /// Whether a newer generation may replace this one. A generation that comes back is replaced only if it has waited
+    /// too long.
     fn may_be_given_up(&self) -> bool {
         !self.comes_back || self.waiting.is_long(Instant::now())
     }
 }
 
-/// Whether objects may carry the finalizer of `plugin`, which only the plugin's caches show.
+/// Whether objects may carry the finalizer of `plugin`. Only the plugin's caches show whether they do.
 fn keeps_finalizers(plugin: &Plugin) -> bool {
     plugin.manifest().controllers.iter().any(|controller| controller.options.finalizer)
 }
@@ -367,8 +348,16 @@ fn keeps_finalizers(plugin: &Plugin) -> bool {
 /// Completes when all controllers of `current` are at work, or at `until`.
 async fn at_work(current: &RunningGeneration, until: Option<Instant>) {
     let is_idle = |controller: &Controller| !controller.handover().is_at_work();
-    while current.begun.controllers.iter().any(is_idle) && until.is_some_and(|until| Instant::now() < until) {
+    while current.begun.controllers().any(is_idle) && until.is_some_and(|until| Instant::now() < until) {
         sleep(SWAP_LOOK_INTERVAL).await;
+    }
+}
+
+/// Completes when the configuration of the `next` generation names other kinds.
+async fn kinds_change(next: Option<&NextGeneration>) {
+    match next {
+        Some(next) => next.generation.kinds_change().await,
+        None => std::future::pending().await,
     }
 }
 
@@ -378,9 +367,9 @@ fn give_up(next: &NextGeneration) {
 }
 
 /// Why objects would keep a finalizer for ever if `next` took over.
-fn stranded(current: &[Controller], next: &[Controller]) -> Option<String> {
-    current.iter().find_map(|controller| {
-        let (objects, example) = controller.strands(next.iter().find(|it| it.name() == controller.name()))?;
+fn stranded(current: &StartedGeneration, next: &StartedGeneration) -> Option<String> {
+    current.controllers().find_map(|controller| {
+        let (objects, example) = controller.strands(next.controllers().find(|it| it.name() == controller.name()))?;
         let (plugin, name) = (controller.plugin_name(), controller.name());
         Some(format!(
             "{objects} objects, {example} among them, carry the finalizer {}, which the controller {name} would not keep any \

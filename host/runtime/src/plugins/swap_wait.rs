@@ -28,25 +28,25 @@ impl SwapWait {
         self.since
     }
 
-    /// When to check again what it waits for.
+    /// When to check again for the obstacle that the generation waits for.
     pub(super) fn look(&self) -> Instant {
         self.look
     }
 
-    /// Whether it has waited longer than expected.
+    /// Whether the generation has waited longer than expected.
     pub(super) fn is_long(&self, now: Instant) -> bool {
         now >= self.since + READY_REPORT_AFTER
     }
 
-    /// Records that it is getting ready, and `why` it waits. Returns the reason if it should be reported, because that
-    /// takes long.
+    /// Records that the generation is getting ready, and `why` it waits. Returns the reason if it should be reported,
+    /// because this takes long.
     pub(super) fn gets_ready(&mut self, now: Instant, why: String) -> Option<String> {
         self.look = (self.since + READY_REPORT_AFTER).max(now + READY_REPORT_INTERVAL);
         if self.is_long(now) { self.news(why) } else { None }
     }
 
-    /// Records that it is ready, and `why` it cannot take over. Returns the reason if it should be reported, because an
-    /// operator must act.
+    /// Records that the generation is ready, and `why` it cannot take over. Returns the reason if it should be
+    /// reported, because an operator must act.
     pub(super) fn is_kept_back(&mut self, now: Instant, why: String) -> Option<String> {
         self.look = now + SWAP_LOOK_INTERVAL;
         self.news(why)

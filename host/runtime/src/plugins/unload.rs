@@ -1,5 +1,5 @@
-//! Cleans up after a plugin that has ended. Nothing of it stays in the host; everything that it has created stays in
-//! the cluster. Objects that carry its finalizer are reported, because nothing else removes it.
+//! Cleans up after a plugin that has ended. The host forgets the plugin, but everything that the plugin has created
+//! stays in the cluster. Objects that carry its finalizer are reported, because nothing else removes the finalizer.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::supervise::caught;
 /// How long the search for finalizers may take.
 const FINALIZERS_LOOK_TIMEOUT: Duration = Duration::from_mins(5);
 
-/// Cleans up after `plugin`, which has ended. `ran_here` is false if it ran on another replica.
+/// Cleans up after `plugin`, which has ended. `ran_here` is false if the plugin ran on another replica.
 pub(super) fn clean_up(
     host: &Arc<Host>,
     plugin: &Arc<Plugin>,
@@ -87,7 +87,8 @@ async fn log_finalizers(host: &Host, plugin: &Plugin) {
     if !unseen.is_empty() {
         tracing::warn!(
             plugin = %name, finalizer, error = unseen,
-            "cannot see which objects carry the finalizer of the plugin that is gone: `windlass finalizers list --plugin {name}`"
+            "cannot find out which objects carry the finalizer of the plugin that is gone: run `windlass finalizers \
+             list --plugin {name}`"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! Notifies waiting tasks that a policy in force has changed, and that calls are paused or resumed.
+//! Notifies waiting tasks when a policy in force has changed, and when calls are paused or resumed.
 
 use std::collections::BTreeMap;
 
@@ -41,7 +41,7 @@ pub(crate) struct Pause {
 }
 
 impl Pause {
-    /// True if they are paused now.
+    /// True if the plugin's calls are paused now.
     pub(crate) fn is_on(&self) -> bool {
         self.paused.borrow().get(&self.plugin).copied().unwrap_or_default()
     }

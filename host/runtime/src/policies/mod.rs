@@ -1,7 +1,7 @@
 //! The policies in force: reads their files, follows them, and knows what each plugin may do now.
 //!
 //! A file that cannot be read changes nothing: the policy in force stays, or if there is none, the plugin waits.
-//! Controllers ask here: the answer starts and stops them, and binds running calls.
+//! Controllers ask this module for their rights. The answer starts and stops them, and binds running calls.
 
 mod changes;
 pub(crate) mod custom;
@@ -36,7 +36,7 @@ use windlass_policy::{Policy, PromoteAfter, RolloutStrategy};
 #[derive(Clone, Debug, Default)]
 struct PoliciesInForce {
     policies: BTreeMap<String, Arc<Policy>>,
-    /// Why the file of a policy cannot be used, for each plugin that had no policy before.
+    /// Why the file of a policy cannot be used, for each plugin that has no policy in force.
     broken: BTreeMap<String, String>,
     ceiling: Option<Arc<Allowance>>,
 }
@@ -117,8 +117,8 @@ impl Policies {
         }
     }
 
-    /// Registers a loaded plugin before its first controller starts, or its newer generation, and logs what it asks for
-    /// if it must wait. Counts its denials in `status`.
+    /// Registers a loaded plugin before its first controller starts, or registers its newer generation. If the plugin
+    /// must wait for a policy, logs what it asks for. Counts the plugin's denials in `status`.
     pub(crate) fn register(&self, plugin: &Plugin, status: &PluginStatus) {
         let definitions: Vec<_> = plugin.manifest().crd_names().map(str::to_owned).collect();
         let brought = Brought { definitions: definitions.clone(), denials: status.denials.clone() };
@@ -152,7 +152,7 @@ impl Policies {
         }
     }
 
-    /// All existing plugins were registered: from now on, policies without a plugin are logged.
+    /// Records that all existing plugins were registered. From now on, policies without a plugin are logged.
     pub(crate) fn registered_all(&self) {
         if !self.knows_all.swap(true, Ordering::Relaxed) {
             let state = self.state.borrow().clone();
@@ -183,7 +183,7 @@ impl Policies {
         }))
     }
 
-    /// Notifies of each later change of what is in force.
+    /// Notifies of each later change of the policies in force.
     pub(crate) fn changes(&self) -> Changes {
         Changes(self.state.subscribe())
     }
@@ -208,7 +208,7 @@ impl Policies {
         self.state.borrow().policies.get(plugin).and_then(|policy| policy.promote_after)
     }
 
-    /// How another file of the plugin is rolled out. `None` if no policy in force says so.
+    /// How a new version of the plugin is rolled out. `None` if no policy in force says so.
     pub(crate) fn rollout(&self, plugin: &str) -> Option<RolloutStrategy> {
         self.state.borrow().policies.get(plugin).map(|policy| policy.rollout)
     }
@@ -239,7 +239,7 @@ impl Policies {
                 let files: Vec<_> = changes.iter().map(|change| change.path.display().to_string()).collect();
                 tracing::warn!(
                     files = files.join(", "),
-                    "policies are not looked at under --grants=manifest: remove them, or the flag"
+                    "policies are ignored with --grants=manifest: remove them, or the flag"
                 );
             }
             return;

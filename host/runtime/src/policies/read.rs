@@ -25,7 +25,7 @@ pub(super) enum Taken {
     Broken(String),
 }
 
-/// Changes `state` as the `plugin`'s file has changed. `None` if no policy was in force and none is now. Logs nothing,
+/// Changes `state` for a changed file of the `plugin`. `None` if no policy was in force and none is now. Logs nothing,
 /// because the new state is not in force yet.
 pub(super) fn take_policy(state: &mut PoliciesInForce, plugin: &str, change: &Change) -> Option<Taken> {
     let file = change.path.display();
@@ -67,7 +67,7 @@ pub fn read_ceiling(path: &Path) -> Result<Arc<Allowance>, String> {
     document::ceiling(path, &text).map_err(|error| error.to_string())
 }
 
-/// The plugin whose policy `path` is, judged by its name.
+/// The plugin to which the policy at `path` applies, according to the file name.
 pub(super) fn plugin_of(path: &Path) -> Option<String> {
     let name = path.file_name()?.to_str()?.strip_suffix(SUFFIX)?;
     (!name.is_empty()).then(|| name.to_owned())

@@ -78,11 +78,11 @@ impl Policies {
     pub(super) fn why_orphaned(&self, plugin: &str) -> String {
         match self.refusals().get(plugin) {
             Some(why) => format!("the policy's plugin is there, but its file is not loaded: {why}"),
-            None => format!("a policy for a plugin that is not there: {plugin}.wasm"),
+            None => format!("a policy for a plugin that does not exist: {plugin}.wasm"),
         }
     }
 
-    /// The orphans among `policies`; none until the plugins are known.
+    /// The policies without a plugin, among `policies`. Empty until all plugins are known.
     pub(super) fn orphans(&self, policies: impl IntoIterator<Item = String>) -> Vec<String> {
         let plugins = self.plugins();
         let knows_all = self.knows_all.load(Ordering::Relaxed);
@@ -108,8 +108,8 @@ pub(super) fn log_pauses(before: &BTreeMap<String, bool>, now: &BTreeMap<String,
     let of = |pauses: &BTreeMap<String, bool>, plugin: &str| pauses.get(plugin).copied().unwrap_or_default();
     for plugin in before.keys().chain(now.keys().filter(|plugin| !before.contains_key(*plugin))) {
         match (of(before, plugin), of(now, plugin)) {
-            (false, true) => tracing::warn!(plugin, "paused by its policy: it is not called until that is lifted"),
-            (true, false) => tracing::info!(plugin, "no longer paused: it goes on where it was"),
+            (false, true) => tracing::warn!(plugin, "paused by its policy: it is not called until the pause is lifted"),
+            (true, false) => tracing::info!(plugin, "no longer paused: it continues where it was"),
             _ => {}
         }
     }

@@ -25,7 +25,7 @@ pub struct PolicySettings {
 }
 
 impl PolicySettings {
-    /// Refuses a host that is confined to the namespace `only`, if that is its own.
+    /// Refuses a host that is confined to the namespace `only`, if the host itself runs there.
     pub(crate) fn check(&self, only: Option<&str>) -> Result<(), PoliciesError> {
         match (only, self.host_namespace.as_deref()) {
             (Some(only), Some(host)) if only == host => Err(PoliciesError::OwnNamespace { namespace: only.to_owned() }),

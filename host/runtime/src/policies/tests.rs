@@ -151,7 +151,7 @@ async fn a_policy_for_a_refused_plugin_is_not_reported_as_misnamed() {
     let why = "the policy's plugin is there, but its file is not loaded: its digest is not allowed";
     assert_eq!(scene.policies.why_orphaned("a"), why);
     scene.policies.unregister("a");
-    assert_eq!(scene.policies.why_orphaned("a"), "a policy for a plugin that is not there: a.wasm");
+    assert_eq!(scene.policies.why_orphaned("a"), "a policy for a plugin that does not exist: a.wasm");
 }
 
 #[tokio::test]

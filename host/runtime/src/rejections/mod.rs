@@ -1,11 +1,11 @@
 //! The digests that were rolled back, so that neither a restart nor another replica runs them again before the file
 //! changes.
 //!
-//! They are kept in a file if the host has a cache directory, and where there are leases, in an annotation that all
+//! The rejections are in a file if the host has a cache directory. With leases, they are also in an annotation that all
 //! replicas see (`leadership`). [`RejectionVerdicts`] collects what to publish there; `plugins::replicas` publishes it.
 //!
 //! Hosts that share the directory share the file, even hosts of different versions. So each write changes a single
-//! entry and keeps whatever this version does not know in the others. A version that needs another form of an entry
+//! entry and keeps all that it does not understand in the other entries. A version that needs another form of an entry
 //! must write another file.
 
 mod verdicts;
@@ -40,10 +40,10 @@ pub(crate) struct Rejection {
     pub(crate) digest: Digest,
     /// Why it was rolled back.
     pub(crate) because: String,
-    /// The digest of what ran before it, if known.
+    /// The digest of the version that ran before, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) former: Option<String>,
-    /// When it was judged. Of two rejections, the one that was judged later counts, in whatever order they arrive.
+    /// When the version was judged. Of two rejections, the later judgement counts, in whatever order they arrive.
     #[serde(default)]
     pub(crate) at: JudgedAt,
 }
@@ -71,7 +71,7 @@ pub(crate) struct Rejections {
     file: Option<PathBuf>,
     /// The rejections of this host, which do not depend on other hosts' files.
     all: BTreeMap<Arc<str>, Rejection>,
-    /// The rejections that the replicas have shared, as far as this one has read them.
+    /// The rejections that the replicas have shared, as far as this replica has read them.
     elsewhere: BTreeMap<Arc<str>, Rejection>,
     /// This host's pardons with their times. An older rejection does not apply here, however late it arrives. There is
     /// one pardon for each rejected file that was replaced while this process lives.
@@ -114,8 +114,8 @@ impl Rejections {
         self.elsewhere = elsewhere;
     }
 
-    /// Records a rejection that this replica made `now`. Returns it with a date later than everything that it knew by
-    /// then, even if clocks differ.
+    /// Records a rejection that this replica made `now`. Returns the rejection with a date. The date is later than
+    /// everything that this replica knew by then, even if clocks differ.
     pub(crate) fn judged(&mut self, plugin: &Arc<str>, mut rejection: Rejection, now: JudgedAt) -> Rejection {
         let known = [&self.all, &self.elsewhere].into_iter().filter_map(|known| known.get(plugin).map(|it| it.at));
         let before = known.chain(self.pardoned_at(plugin, &rejection.digest)).max();
@@ -124,7 +124,7 @@ impl Rejections {
         rejection
     }
 
-    /// Remembers a rejection, in the file too.
+    /// Remembers a rejection, and writes it to the file.
     pub(crate) fn add(&mut self, plugin: &Arc<str>, rejection: &Rejection) {
         if self.all.insert(plugin.clone(), rejection.clone()).as_ref() != Some(rejection) {
             self.keep(|entries| {

@@ -1,4 +1,5 @@
-//! The verdicts about one plugin that all replicas should know: what was rolled back, and what may be tried again.
+//! The verdicts about one plugin that all replicas should know: which versions were rolled back, and which may be tried
+//! again.
 //!
 //! A verdict may be published hours late, if the API server is away. So if verdicts conflict, the later judgement wins,
 //! in whatever order they arrive.
@@ -9,8 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{Digest, Rejection};
 
-/// When something was judged, in milliseconds since 1970 by the clock of the judging replica, but later than everything
-/// that it knew by then.
+/// When a version was judged, in milliseconds since 1970 by the clock of the judging replica, but later than everything
+/// that this replica knew by then.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct JudgedAt(u64);
@@ -40,12 +41,13 @@ pub(crate) enum RejectionVerdict {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RejectionVerdicts {
     rejected: Option<Rejection>,
-    /// Pardons are per digest, so that they do not pardon what another replica has rolled back meanwhile.
+    /// Pardons are per digest, so that a pardon does not apply to another version that another replica has rolled back
+    /// meanwhile.
     pardoned: BTreeMap<Digest, JudgedAt>,
 }
 
 impl RejectionVerdicts {
-    /// Adds a `verdict` that is newer than the others.
+    /// Adds a `verdict` that is newer than the verdicts so far.
     pub(crate) fn add(&mut self, verdict: RejectionVerdict) {
         match verdict {
             RejectionVerdict::Rejected(rejection) => self.rejected = Some(rejection),

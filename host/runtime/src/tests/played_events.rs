@@ -9,7 +9,7 @@ use windlass_core::call::ports::{CallContext, Event, EventType, Events};
 pub(crate) struct PlayedEvents(Mutex<Vec<(String, String)>>);
 
 impl PlayedEvents {
-    /// The reason and note of each.
+    /// The reason and the note of each warning.
     pub(crate) fn all(&self) -> Vec<(String, String)> {
         self.0.lock().expect("no panic").clone()
     }

@@ -117,6 +117,13 @@ impl Stage {
         found
     }
 
+    /// Writes the plugin's configuration.
+    pub(crate) fn configure(&self, config: &str) {
+        let head = "apiVersion: windlass.dev/v1alpha1\nkind: PluginConfig\nplugin: chameleon\n";
+        let path = self.plugins.join("chameleon.config.yaml");
+        std::fs::write(path, format!("{head}config: {config}\n")).expect("it can be written");
+    }
+
     /// Writes the plugin's file as generation `number`.
     pub(crate) fn put(&self, number: u8) -> PathBuf {
         self.put_as("chameleon.wasm", number, &[])
@@ -158,7 +165,7 @@ impl Stage {
             .unwrap_or_else(|refusal| panic!("{refusal}"))
     }
 
-    /// The leases of another replica that has all its plugins.
+    /// The leases of another replica, which has the same plugins.
     pub(crate) async fn another(&self, name: &str) -> Leadership {
         let connection = connection(&self.kubeconfig).await;
         let leadership = Leadership::new(self.settings.leases.clone(), &connection, &name.into(), &self.phases.stop);

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Advances steadily from the time of day at its start, even if the machine's clock is set meanwhile, so that no span
-/// ends before it began, or seems to take an hour because the clock was set forward. The deviation from the machine's
-/// clock is added when spans are exported.
+/// A clock that advances steadily from the time of day at its start, even if the machine's clock is set meanwhile. So
+/// no span ends before it began, or seems to take an hour because the machine's clock was set forward. The deviation
+/// from the machine's clock is added when spans are exported.
 #[derive(Debug)]
 pub(super) struct SpanClock {
     base: Instant,
@@ -21,7 +21,7 @@ impl Default for SpanClock {
 }
 
 impl SpanClock {
-    /// The current time, in nanoseconds since 1970 by this clock.
+    /// The current time by this clock, in nanoseconds since 1970.
     pub(super) fn now(&self) -> u64 {
         self.at_base.saturating_add(nanoseconds(self.base.elapsed()))
     }

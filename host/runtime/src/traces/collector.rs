@@ -81,7 +81,7 @@ impl Collect for HttpCollector {
         let posted = post_own(&self.target, request, &self.trust, &self.limits).await;
         let answer = posted.map_err(|error| {
             if error.reason == HttpReason::TooLarge {
-                // A retry would get an answer just as long.
+                // A retry would get an equally long answer.
                 return ExportError::Refused(self.with_hint(&format!("answers too much: {}", error.message)));
             }
             let why = self.with_hint(&format!("cannot be reached: {}", error.message));
@@ -169,7 +169,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_silent_collector_times_out_after_the_configured_milliseconds() {
-        // It accepts the connection, and never reads.
+        // This server accepts the connection, and never reads.
         let silent = listener().await;
         let url = format!("http://{}", silent.local_addr().expect("bound"));
         let error = exported(&collector(url, &[("OTEL_EXPORTER_OTLP_TIMEOUT", "50")])).await.expect_err("no answer");

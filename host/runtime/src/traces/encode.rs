@@ -96,7 +96,8 @@ enum OtlpValue<'a> {
     Number(f64),
 }
 
-/// Set only if the span failed: OTLP leaves it to readers whether a call that ended well counts as a success.
+/// The status of a span. It is set only if the span failed: OTLP leaves it to readers whether a call that ended well
+/// counts as a success.
 #[derive(Serialize)]
 struct OtlpStatus<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -94,12 +94,12 @@ impl<C: Collect> Exporter<C> {
         (!batch.is_empty()).then_some(batch)
     }
 
-    /// Exports a request with this many spans, or gives up.
+    /// Exports a request with `spans` spans, or gives up.
     async fn export(&mut self, request: Bytes, spans: u64, stop: &CancellationToken) {
         let mut pauses = EXPORT_BACKOFF.begin();
         let until = Instant::now() + EXPORT_TRIED_FOR_MAX;
         loop {
-            // The last attempt is the one that began after the stop.
+            // An attempt that begins after the stop is the last one.
             let is_last = stop.is_cancelled();
             match self.collector.export(request.clone()).await {
                 Ok(PartialRefusal { spans: rejected, why }) => {

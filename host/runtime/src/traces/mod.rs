@@ -173,7 +173,7 @@ impl SpanSink for TracerInner {
         self.totals.ended.fetch_add(1, Ordering::Relaxed);
         let Err(rest) = self.queue.try_send(span) else { return };
         self.totals.dropped.fetch_add(1, Ordering::Relaxed);
-        // If the queue is not full, the task has ended, which was logged already.
+        // If the queue has room, the task has ended, which was logged already.
         if matches!(rest, TrySendError::Full(_)) && !self.has_logged_full.swap(true, Ordering::Relaxed) {
             tracing::warn!(
                 "spans are dropped, as more than {QUEUED_SPANS_MAX} wait to be exported: sample fewer calls (--trace-sampling), or find out why \

@@ -56,7 +56,9 @@ impl fmt::Debug for TraceSettings {
 #[derive(Debug, thiserror::Error)]
 pub enum TraceSettingsError {
     /// The collector's URL is invalid. It is not quoted, as it may hold credentials.
-    #[error("{name} is no URL of a collector: {problem}. It is like http://collector.example:4318, for OTLP over HTTP")]
+    #[error(
+        "{name} is not the URL of a collector: {problem}. It is like http://collector.example:4318, for OTLP over HTTP"
+    )]
     Endpoint {
         /// The flag or the variable.
         name: &'static str,
@@ -97,7 +99,7 @@ pub enum TraceSettingsError {
     },
     /// The timeout of a request is invalid.
     #[error(
-        "{name} {value:?} is not how long a request to the collector may take: it is a number of milliseconds above 0"
+        "{name} is {value:?}, but the timeout of a request to the collector must be a number of milliseconds above 0"
     )]
     Timeout {
         /// The variable.
@@ -115,7 +117,7 @@ pub enum TraceSettingsError {
     )]
     Sampler(String),
     /// The share of sampled calls is invalid.
-    #[error("{name} {value:?} is not a share of calls: it is a number from 0 to 1, such as 0.01")]
+    #[error("{name} is {value:?}, but a share of calls is a number from 0 to 1, such as 0.01")]
     Share {
         /// The flag or the variable.
         name: &'static str,
@@ -234,10 +236,10 @@ fn read_headers(name: &'static str, text: &str) -> Result<HeaderMap, TraceSettin
             return Err(problem(format!("the host sets {named} itself")));
         }
         let mut value = HeaderValue::try_from(value)
-            .map_err(|_| problem(format!("the value of {named} holds what a header cannot")))?;
+            .map_err(|_| problem(format!("the value of {named} has characters that a header cannot have")))?;
         value.set_sensitive(true);
-        // If two have the same name, the last one counts, as in OpenTelemetry's SDKs. It may also replace one of the
-        // host's.
+        // If two headers have the same name, the last one counts, as in OpenTelemetry's SDKs. It may also replace a
+        // header of the host.
         headers.insert(named, value);
     }
     Ok(headers)
@@ -248,7 +250,7 @@ fn read_timeout(name: &'static str, value: String) -> Result<Duration, TraceSett
     milliseconds.map(Duration::from_millis).ok_or(TraceSettingsError::Timeout { name, value })
 }
 
-/// Calls of the host have no parent, so the prefix `parentbased_` makes no difference.
+/// Reads the sampler. The host's calls have no parent, so the prefix `parentbased_` makes no difference.
 fn sampler(variable: &impl Fn(&'static str) -> Option<String>) -> Result<Sampling, TraceSettingsError> {
     const SHARE: &str = "OTEL_TRACES_SAMPLER_ARG";
     let Some(sampler) = variable("OTEL_TRACES_SAMPLER") else { return Ok(Sampling::ALL) };

@@ -12,7 +12,7 @@ use windlass_manifest::{EntryPoint, Manifest, Watch};
 use windlass_wasm::{Limits, Plugin, Sandbox, SandboxOptions};
 
 use crate::cli::flags::limits::LimitArgs;
-use crate::cli::rights::examine;
+use crate::cli::rights::examine::{self, ConfiguredManifest};
 use windlass_author::build::{self, BuildRequest, Built};
 use windlass_author::documents;
 use windlass_policy::asks::{self, ClusterNames};
@@ -66,7 +66,13 @@ impl BuildArgs {
                 return Ok(ExitCode::from(FAILED));
             }
         };
-        let wish = BuildRequest { folder: self.folder, out: self.out, verbose: self.verbose, traceable: false };
+        let wish = BuildRequest {
+            folder: self.folder,
+            out: self.out,
+            verbose: self.verbose,
+            traceable: false,
+            for_edits: false,
+        };
         match build::build(&wish, &sandbox).await {
             Ok(built) => {
                 let text = summary(&built, &wish.folder);
@@ -137,11 +143,9 @@ fn size(bytes: u64) -> String {
 }
 
 fn controllers(manifest: &Manifest) -> Vec<String> {
-    let kinds = |watches: &[Watch]| -> String {
-        watches.iter().map(|watch| watch.object_kind().to_string()).collect::<Vec<_>>().join(", ")
-    };
+    let kinds = |watches: &[Watch]| -> String { watches.iter().map(kind_of).collect::<Vec<_>>().join(", ") };
     let line = |controller: &windlass_manifest::Controller| {
-        let mut line = format!("{}: {}", controller.name, controller.primary.object_kind());
+        let mut line = format!("{}: {}", controller.name, kind_of(&controller.primary));
         for (what, watches) in [("owns", &controller.owns), ("watches", &controller.watches)] {
             if !watches.is_empty() {
                 let _ = write!(line, "; {what} {}", kinds(watches));
@@ -150,6 +154,13 @@ fn controllers(manifest: &Manifest) -> Vec<String> {
         line
     };
     manifest.controllers.iter().map(line).collect()
+}
+
+fn kind_of(watch: &Watch) -> String {
+    match watch.lacks_kind() {
+        Some(pointer) => format!("kinds that its configuration names at {pointer:?}"),
+        None => watch.object_kind().to_string(),
+    }
 }
 
 /// The short names of the imports, without package and version.
@@ -188,12 +199,16 @@ fn rights(plugin: &Plugin, folder: &Path) -> String {
         Ok(definitions) => definitions,
         Err(error) => return format!("cannot find out what {file} must grant the plugin: {error}"),
     };
-    let asks = asks::asks(plugin.manifest(), &ClusterNames::default().with_definitions(definitions));
+    let ConfiguredManifest { manifest, unknown, .. } = examine::configured_manifest(plugin, folder);
+    if let Some(unknown) = unknown {
+        return unknown;
+    }
+    let asks = asks::asks(&manifest, &ClusterNames::default().with_definitions(definitions));
     let mut superfluous = String::new();
     for rule in superfluous::of_policy(&policy.allowance, &asks) {
         push_rule(&mut superfluous, &rule);
     }
-    let review = review(plugin.manifest(), asks, &[&policy.allowance]);
+    let review = review(&manifest, asks, &[&policy.allowance]);
     let mut text = match review.missing() {
         missing if !missing.is_empty() => {
             format!("{file} lacks these rights that the plugin asks for:{}", indented(&missing))

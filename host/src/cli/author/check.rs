@@ -44,9 +44,9 @@ const FINDING_BYTES_MAX: u64 = 64 << 20;
 ///
 /// Runs the host's own engine with the plugin on an embedded API server, in one thread and on a simulated clock, so
 /// that hours pass in milliseconds and the same seed gives the same run. The first run has no faults. Then come runs
-/// with one fault at each place: each write crashes, is lost, is refused; each watch misses events, expires, is late.
-/// Then come pairs of faults, until the budget is spent. A plugin should end in the same state each time, write no more
-/// than it needs, and then be quiet.
+/// with one fault at each place: at each write, the host crashes, or the write is lost or refused; each watch misses
+/// events, expires, or is late. Then come pairs of faults, until the budget is spent. A plugin should end in the same
+/// state each time, write no more than it needs, and then be quiet.
 ///
 /// In a plugin's folder it needs only crd.yaml and sample.yaml. A scenario gives more control: see docs/checking.md.
 ///
@@ -145,7 +145,8 @@ impl CheckArgs {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             runtime.block_on(async {
                 let plugin = self.loaded(&checked.plugin).await?;
-                let subject = CheckSubject { plugin, features: self.feature_gates.clone().features() };
+                let (configs, features) = (checked.folder.clone(), self.feature_gates.clone().features());
+                let subject = CheckSubject { plugin, configs, features };
                 tokio::time::pause();
                 match &self.again {
                     Some(file) => self.again(subject, file).await,
@@ -165,7 +166,7 @@ impl CheckArgs {
             return self.with_manifests(named.clone(), folder);
         }
         let sandbox = crate::cli::author::build::sandbox_within(self.limits()?, self.cache_dir.clone(), None)?;
-        let wish = BuildRequest { folder: named.clone(), out: None, verbose: false, traceable: true };
+        let wish = BuildRequest { folder: named.clone(), out: None, verbose: false, traceable: true, for_edits: false };
         let built = build::build(&wish, &sandbox).await?;
         self.with_manifests(built.path, named.clone())
     }
@@ -201,27 +202,31 @@ impl CheckArgs {
         crate::cli::rights::examine::load_into(&Sandbox::new(options)?, path).await
     }
 
-    fn scenarios(&self, plugin: &Plugin, checked: &CheckedPlugin) -> anyhow::Result<Vec<RecordedScenario>> {
+    fn scenarios(&self, subject: &CheckSubject, checked: &CheckedPlugin) -> anyhow::Result<Vec<RecordedScenario>> {
         if let Some(path) = &self.from_recording {
             let load: Vec<_> = checked.load.iter().chain(&checked.samples).cloned().collect();
-            return check_recorded::scenarios(path, plugin.name(), &load);
+            return check_recorded::scenarios(path, subject.plugin.name(), &load);
         }
         let without_redactions = |scenario| RecordedScenario { scenario, redacted: vec![] };
-        Ok(self.simulated_scenarios(plugin, checked)?.into_iter().map(without_redactions).collect())
+        Ok(self.simulated_scenarios(subject, checked)?.into_iter().map(without_redactions).collect())
     }
 
     /// The scenarios from files, or one made from a sample.
-    fn simulated_scenarios(&self, plugin: &Plugin, checked: &CheckedPlugin) -> anyhow::Result<Vec<Scenario>> {
+    fn simulated_scenarios(&self, subject: &CheckSubject, checked: &CheckedPlugin) -> anyhow::Result<Vec<Scenario>> {
         let own = checked.folder.join(SCENARIOS);
         let named = self.scenario.clone().or_else(|| (self.load.is_empty() && own.is_dir()).then_some(own));
         if let Some(named) = named {
             let read: Result<Vec<_>, _> = files(&named)?.iter().map(|file| scenario::read(file)).collect();
             return Ok(read?);
         }
-        let controller = plugin.manifest().controllers.first().context("the plugin has no controller")?;
-        let kind = controller.primary.object_kind();
+        let (name, primaries) = (subject.plugin.name(), subject.primaries());
+        let no_kind = || {
+            let folder = subject.configs.display();
+            format!("{name} takes its kinds from its configuration, and {folder}/{name}.config.yaml names none")
+        };
+        let kind = primaries.first().with_context(no_kind)?;
         let of = (&*kind.api_version, &*kind.kind);
-        let drafted = scenario::draft(plugin.name(), of, checked.load.clone(), checked.samples.clone());
+        let drafted = scenario::draft(name, of, checked.load.clone(), checked.samples.clone());
         Ok(vec![drafted.with_context(|| format!("cannot make a scenario for {}", checked.plugin.display()))?])
     }
 
@@ -229,7 +234,7 @@ impl CheckArgs {
         let baseline = self.baseline.as_deref().map(Baseline::read).transpose()?;
         let mut kept = FindingFiles::of(checked.folder.join(FINDINGS));
         let mut reports = Vec::new();
-        let scenarios = self.scenarios(&subject.plugin, checked)?;
+        let scenarios = self.scenarios(&subject, checked)?;
         if self.output == ReportFormat::Text {
             eprintln!("{}", announcement(scenarios.len(), self.budget, self.runs));
         }

@@ -23,7 +23,8 @@ const DIFFERS: u8 = 1;
 /// Exit code: nothing could be replayed.
 const FAILED: u8 = 2;
 
-/// The component of each plugin's last call. `None` if no selected call is about it.
+/// The recorded plugins, each with the component of its last selected call. `None` if no selected call is about the
+/// plugin.
 type RecordedPlugins = BTreeMap<String, Option<RecordedComponent>>;
 
 /// Repeat recorded calls without a cluster.
@@ -144,7 +145,7 @@ impl ReplayArgs {
             let trace_id = &call.request.trace_id;
             report.note(format!("the call {trace_id} of {} is left out: {}", plugin.name(), CannotReplay::Secrets));
         };
-        // Redact the recorded call as the replayed one is redacted. The recording host may have been of a version that
+        // Redact the recorded call as the replayed one is redacted, because an older version of the host may have
         // redacted less.
         let Some(recorded) = Redactor::of_replay(redacted.to_vec()).redact_again(call) else {
             leave_out(report);
@@ -218,5 +219,5 @@ async fn load_as(sandbox: &Sandbox, file: &Path, names: &[&str]) -> anyhow::Resu
         bail!("{} is none of the recorded plugins, which are {}", file.display(), names.join(", "));
     };
     let loaded = sandbox.load_as(name, file).await;
-    loaded.with_context(|| format!("{} is no version of {name}", file.display()))
+    loaded.with_context(|| format!("{} is not a version of {name}", file.display()))
 }

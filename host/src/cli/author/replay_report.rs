@@ -22,7 +22,7 @@ pub(crate) struct ReplayReport {
 
 struct ReportedCall {
     heading: String,
-    /// Its imports and its end, if the report shows them.
+    /// The call's imports and its end, if the report shows them.
     trace: Option<String>,
     verdict: CallVerdict,
     document: Value,
@@ -135,7 +135,7 @@ impl ReplayReport {
 fn is_redacted_beyond_annotations(call: &str) -> bool {
     let mut values = call.split_inclusive("last-applied-configuration");
     let first = values.next().is_some_and(is_redacted);
-    // The annotation is the first redacted text after its name.
+    // The first redacted text after the annotation's name is the value of the annotation.
     let behind = |part: &str| part.split_once('>').is_some_and(|(_, rest)| is_redacted(rest));
     first || values.any(behind)
 }

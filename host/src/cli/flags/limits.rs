@@ -57,7 +57,7 @@ impl FromStr for LimitArg {
 
 fn parse(unit: Unit, text: &str) -> Result<u64, String> {
     match unit {
-        // A size of 0 is allowed only here, where it switches something off.
+        // Only a limit may have the size 0, which switches something off.
         Unit::Bytes if text == "0" => Ok(0),
         Unit::Bytes => text.parse().map(|ByteSize(bytes)| bytes as u64),
         Unit::Count => text.parse().map_err(|_| format!("{text:?} is not a whole number")),

@@ -64,7 +64,7 @@ impl Command {
     /// The filter without `--log-level`.
     fn log_filter(&self, format: LogFormat) -> &'static str {
         match (self, format) {
-            // At a lower level, the plugin would log the lines of the recorded calls again.
+            // A more verbose level would show the log lines that the plugin writes in the replayed calls.
             (Self::Replay(_), _) => "warn",
             // The command itself prints what a host would log about policies.
             (Self::Rbac(_), _) => "warn,windlass_runtime=off",

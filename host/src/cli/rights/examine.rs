@@ -10,7 +10,7 @@ use serde_json::Value;
 use windlass_kube::Discovery;
 use windlass_kube::client::{self, ConnectError, ConnectOptions};
 use windlass_kube::discovery::SweepError;
-use windlass_manifest::{Controller, Manifest};
+use windlass_manifest::{ConfiguredKinds, Controller, Manifest};
 use windlass_wasm::{Plugin, Sandbox, SandboxOptions};
 
 use crate::cli::flags::limits::LimitArgs;
@@ -18,7 +18,7 @@ use crate::cli::flags::settings::cache_dir;
 use windlass_author::documents;
 use windlass_policy::asks::{self, Ask, ClusterNames, ResourceName};
 use windlass_policy::unserved::{self, UnservedSubresource};
-use windlass_runtime::POLICY_SUFFIX;
+use windlass_runtime::{CONFIG_SUFFIX, POLICY_SUFFIX, configured_kinds};
 
 /// The timeout for a cluster that no flag names.
 const UNNAMED_CLUSTER_TIMEOUT: Duration = Duration::from_secs(3);
@@ -44,6 +44,47 @@ pub(crate) struct ClusterArgs {
     context: Option<String>,
 }
 
+/// Where an examined plugin's configuration is.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct PluginConfigArgs {
+    /// The directory of the plugin's configuration, NAME.config.yaml, which may name the kinds that it watches. Default:
+    /// the plugin's, or its author's folder.
+    #[arg(long, value_name = "DIR", env = "WINDLASS_CONFIG_DIR")]
+    config_dir: Option<PathBuf>,
+}
+
+/// A plugin's manifest, and the kinds that its configuration names.
+pub(crate) struct ConfiguredManifest {
+    /// The manifest with the kinds filled in. It lacks controllers and watches whose kinds are not known.
+    pub(crate) manifest: Manifest,
+    /// `None` if they are not known.
+    pub(crate) kinds: Option<ConfiguredKinds>,
+    /// The part that is not known, and the reason.
+    pub(crate) unknown: Option<String>,
+}
+
+impl PluginConfigArgs {
+    /// The manifest of `plugin` with its configuration's kinds.
+    pub(crate) fn manifest(&self, plugin: &Plugin) -> ConfiguredManifest {
+        let directory = self.config_dir.clone().unwrap_or_else(|| folder_of(plugin, CONFIG_SUFFIX));
+        configured_manifest(plugin, &directory)
+    }
+}
+
+/// The manifest of `plugin` with the kinds that its configuration in `directory` names.
+pub(crate) fn configured_manifest(plugin: &Plugin, directory: &Path) -> ConfiguredManifest {
+    let (name, manifest) = (plugin.name(), plugin.manifest());
+    let (kinds, why) = match configured_kinds(directory, manifest) {
+        Ok(Some(kinds)) => (Some(kinds), None),
+        Ok(None) => (None, Some(format!("there is no {}", directory.join(format!("{name}{CONFIG_SUFFIX}")).display()))),
+        Err(error) => (None, Some(error)),
+    };
+    let unknown = why.map(|why| {
+        format!("{name} watches kinds that its configuration names, and so does not ask for all its rights here: {why}")
+    });
+    ConfiguredManifest { manifest: manifest.with_kinds(&kinds.clone().unwrap_or_default()), kinds, unknown }
+}
+
 /// Loads a plugin without running it. Its compiled code is kept for the host that will run it, because a plugin is
 /// mostly reviewed or granted rights shortly before it runs.
 pub(crate) async fn load(path: &Path, limits: &LimitArgs, cache: CacheArgs) -> anyhow::Result<Arc<Plugin>> {
@@ -57,8 +98,8 @@ pub(crate) fn sandbox(limits: &LimitArgs, cache: CacheArgs) -> anyhow::Result<Sa
     Ok(Sandbox::new(SandboxOptions { compiler, limits, cache, ..SandboxOptions::default() })?)
 }
 
-/// Loads a plugin's file, including one named as a version beside another, `NAME.next.wasm` or `NAME.current.wasm`. A
-/// file that a host would refuse is an error here too.
+/// Loads a plugin's file. The file may also be another version of the plugin, named `NAME.next.wasm` or
+/// `NAME.current.wasm`. A file that a host would refuse is an error here too.
 pub(crate) async fn load_into(sandbox: &Sandbox, path: &Path) -> anyhow::Result<Arc<Plugin>> {
     let loaded = match windlass_runtime::plugin_of(path) {
         Some(plugin) => sandbox.load_as(&plugin, path).await,
@@ -80,17 +121,25 @@ fn accept(path: &Path, manifest: &Manifest) -> anyhow::Result<()> {
 /// The default path of a plugin's policy: beside its file, or in its author's folder, where `windlass dev` looks for
 /// it.
 pub(crate) fn beside(plugin: &Plugin) -> PathBuf {
-    let name = format!("{}{POLICY_SUFFIX}", plugin.name());
-    let beside = plugin.path().with_file_name(&name);
-    let authors = documents::authors_folder(plugin.path()).filter(|_| !beside.exists());
-    authors.map_or(beside, |folder| folder.join(name))
+    folder_of(plugin, POLICY_SUFFIX).join(format!("{}{POLICY_SUFFIX}", plugin.name()))
 }
 
-/// The resource names of `plugin`'s kinds, from the cluster if there is one, and from the definitions beside the
-/// plugin.
-pub(crate) async fn names_of(plugin: &Plugin, cluster: Option<&Discovery>) -> anyhow::Result<ClusterNames> {
+/// The folder of the plugin's file with `suffix`: the plugin's own, or its author's if the plugin's has no such file.
+fn folder_of(plugin: &Plugin, suffix: &str) -> PathBuf {
+    let beside = plugin.path().with_file_name(format!("{}{suffix}", plugin.name()));
+    let authors = documents::authors_folder(plugin.path()).filter(|_| !beside.exists());
+    authors.unwrap_or_else(|| beside.parent().map(Path::to_owned).unwrap_or_default())
+}
+
+/// The resource names of the kinds in `manifest`, which is `plugin`'s, from the cluster if there is one, and from the
+/// definitions beside the plugin.
+pub(crate) async fn names_of(
+    plugin: &Plugin,
+    manifest: &Manifest,
+    cluster: Option<&Discovery>,
+) -> anyhow::Result<ClusterNames> {
     let names = match cluster {
-        Some(cluster) => served_names(plugin.manifest(), cluster).await?,
+        Some(cluster) => served_names(manifest, cluster).await?,
         None => ClusterNames::default(),
     };
     let definitions = documents::definitions_of(plugin.path()).unwrap_or_else(|error| {
@@ -126,10 +175,10 @@ pub(crate) fn unserved(plugin: &Plugin, definitions: &[Value]) -> Vec<UnservedSu
 }
 
 impl ClusterArgs {
-    /// The rights that `plugin` asks for.
-    pub(crate) async fn asks(self, plugin: &Plugin) -> anyhow::Result<Vec<Ask>> {
-        let names = names_of(plugin, self.discovery().await?.as_ref()).await?;
-        Ok(asks::asks(plugin.manifest(), &names))
+    /// The rights that `plugin` asks for in its `manifest`.
+    pub(crate) async fn asks(self, plugin: &Plugin, manifest: &Manifest) -> anyhow::Result<Vec<Ask>> {
+        let names = names_of(plugin, manifest, self.discovery().await?.as_ref()).await?;
+        Ok(asks::asks(manifest, &names))
     }
 
     /// The options for connecting to the cluster.

@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 
 use crate::cli::flags::limits::LimitArgs;
-use crate::cli::rights::examine::{self, CacheArgs, ClusterArgs};
+use crate::cli::rights::examine::{self, CacheArgs, ClusterArgs, ConfiguredManifest, PluginConfigArgs};
 use windlass_author::file::Language;
 use windlass_files::replace;
 use windlass_policy::draft::draft;
@@ -45,16 +45,22 @@ pub(crate) struct GrantArgs {
     #[command(flatten)]
     limits: LimitArgs,
     #[command(flatten)]
+    config: PluginConfigArgs,
+    #[command(flatten)]
     cluster: ClusterArgs,
 }
 
 impl GrantArgs {
     pub(crate) async fn run(self) -> anyhow::Result<ExitCode> {
         let plugin = examine::load(&self.plugin, &self.limits, self.cache).await?;
-        let asks = self.cluster.asks(&plugin).await?;
+        let ConfiguredManifest { manifest, unknown, .. } = self.config.manifest(&plugin);
+        if let Some(unknown) = unknown {
+            eprintln!("windlass: {unknown}");
+        }
+        let asks = self.cluster.asks(&plugin, &manifest).await?;
         let language = FileContents::read(&self.plugin, &self.limits.limits()?)?.language();
         let instances = language.as_deref().and_then(Language::titled).map(Language::instances).unwrap_or_default();
-        let text = draft(plugin.manifest(), plugin.short_digest(), &asks, self.in_force, instances);
+        let text = draft(&manifest, plugin.short_digest(), &asks, self.in_force, instances);
         let output = self.output.unwrap_or_else(|| examine::beside(&plugin));
         if output == Path::new("-") {
             crate::cli::print(&text).context("cannot write to standard output")?;
@@ -65,7 +71,7 @@ impl GrantArgs {
             let mut is_narrowed = false;
             let news = match read_policy(&output, plugin.name()) {
                 Ok(policy) => {
-                    let review = review(plugin.manifest(), asks, &[&policy.allowance]);
+                    let review = review(&manifest, asks, &[&policy.allowance]);
                     is_narrowed = review.is_narrowed();
                     // The new policy will grant all that the plugin asks for, so list also what the old policy narrows.
                     if self.force { review.lacking() } else { review.missing() }

@@ -13,16 +13,15 @@ use clap::Args;
 use serde_json::{Value, json};
 use windlass_core::error::explained;
 use windlass_core::rights::grants::{Allowance, HttpRule, Rule, resource_name};
-use windlass_manifest::EntryPoint;
+use windlass_manifest::{ConfiguredKinds, EntryPoint};
 use windlass_wasm::{FileContents, Need, Plugin};
 
 use crate::cli::OutputFormat;
 use crate::cli::flags::limits::LimitArgs;
-use crate::cli::rights::examine::{self, CacheArgs, ClusterArgs};
+use crate::cli::rights::examine::{self, CacheArgs, ClusterArgs, ConfiguredManifest, PluginConfigArgs};
 use windlass_author::documents;
 use windlass_policy::Policy;
 use windlass_policy::review::{PolicyReview, Reviewed, review};
-use windlass_policy::unserved::UnservedSubresource;
 use windlass_runtime::{POLICY_SUFFIX, read_ceiling, read_policy};
 
 /// Exit code: the plugin lacks something.
@@ -65,6 +64,8 @@ pub(crate) struct InspectArgs {
     #[command(flatten)]
     limits: LimitArgs,
     #[command(flatten)]
+    config: PluginConfigArgs,
+    #[command(flatten)]
     cluster: ClusterArgs,
 }
 
@@ -72,8 +73,9 @@ pub(crate) struct InspectArgs {
 struct InspectedFile {
     contents: FileContents,
     needs: Vec<Need>,
-    /// The subresources that it may write but that the definitions beside it lack.
-    unserved: Vec<UnservedSubresource>,
+    /// The kinds that its configuration names. `None` if they are not known.
+    kinds: Option<ConfiguredKinds>,
+    warnings: Vec<String>,
 }
 
 /// The policy and ceiling of the operator.
@@ -108,7 +110,7 @@ impl InspectArgs {
     async fn inspect(self) -> anyhow::Result<bool> {
         let limits = self.limits.limits()?;
         let contents = FileContents::read(&self.plugin, &limits)?;
-        let mut made = InspectedFile { needs: contents.needs(&limits), contents, unserved: vec![] };
+        let mut made = InspectedFile { needs: contents.needs(&limits), contents, kinds: None, warnings: vec![] };
         let plugin = match examine::load(&self.plugin, &self.limits, self.cache.clone()).await {
             Ok(plugin) => plugin,
             Err(error) => {
@@ -128,13 +130,16 @@ impl InspectArgs {
             None
         };
         let ceiling = self.ceiling.as_deref().map(read_ceiling).transpose().map_err(anyhow::Error::msg)?;
-        let asks = self.cluster.asks(&plugin).await?;
-        // If the definitions cannot be read, `asks` has reported it already.
-        made.unserved = examine::unserved(&plugin, &documents::definitions_of(plugin.path()).unwrap_or_default());
+        let ConfiguredManifest { manifest, kinds, unknown } = self.config.manifest(&plugin);
+        let asks = self.cluster.asks(&plugin, &manifest).await?;
+        // If they cannot be read, `asks` has said so already.
+        let unserved = examine::unserved(&plugin, &documents::definitions_of(plugin.path()).unwrap_or_default());
+        made.warnings = unserved.iter().map(ToString::to_string).chain(unknown).collect();
+        made.kinds = kinds;
         let nothing = Allowance::default();
         let granted: &Allowance = policy.as_ref().map_or(&nothing, |policy| &*policy.allowance);
         let layers: Vec<&Allowance> = std::iter::once(granted).chain(ceiling.as_deref()).collect();
-        let review = review(plugin.manifest(), asks, &layers);
+        let review = review(&manifest, asks, &layers);
         let given = PolicyLayers { file, policy, ceiling, require_all: self.require_all };
         match self.output {
             OutputFormat::Text => crate::cli::print(&text(&plugin, &made, &given, &review)),
@@ -181,7 +186,7 @@ fn text(plugin: &Plugin, made: &InspectedFile, given: &PolicyLayers, review: &Po
         made::wasi(plugin.imports()),
         made::needs(&made.needs),
     );
-    text.push_str(&watches::text(manifest));
+    text.push_str(&watches::text(manifest, made.kinds.as_ref()));
     text.push_str("\nasks for:\n");
     for Reviewed { asked, lacks, sensitive } in &review.rules {
         let word = if lacks.is_narrowed() && !given.require_all { "narrowed" } else { has(lacks.all.is_empty()) };
@@ -198,7 +203,7 @@ fn text(plugin: &Plugin, made: &InspectedFile, given: &PolicyLayers, review: &Po
             line(&mut text, has(!lacks), &format!("{what} {asked:?}"), sensitive);
         }
     }
-    for warning in &made.unserved {
+    for warning in &made.warnings {
         let _ = writeln!(text, "\nwarning: {warning}");
     }
     text.push_str(&conclusion(given, review));
@@ -302,12 +307,12 @@ fn json(plugin: &Plugin, made: &InspectedFile, given: &PolicyLayers, review: &Po
         "abi": plugin.abi().to_string(),
         "entry": entry(plugin),
         "imports": plugin.imports(),
-        "controllers": watches::json(manifest),
+        "controllers": watches::json(manifest, made.kinds.as_ref()),
         "wasi": made::wasi_json(plugin.imports()),
         "policy": given.policy.as_ref().map(|policy| json!({"file": given.file, "paused": policy.paused})),
         "granted": review.is_complete(),
         "narrowed": review.is_narrowed(),
-        "warnings": made.unserved.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "warnings": made.warnings,
         "asks": {
             "rules": rules.collect::<Vec<_>>(),
             "http": http.collect::<Vec<_>>(),

@@ -11,7 +11,7 @@ use windlass_apiserver::{ApiServer, Config};
 use windlass_core::error::explained;
 use windlass_core::rights::principal::ServiceAccount;
 use windlass_kube::{Connection, Discovery};
-use windlass_manifest::is_dns_label;
+use windlass_manifest::{Manifest, is_dns_label};
 use windlass_policy::asks::ClusterNames;
 use windlass_policy::rights::role::{self, RoleObject};
 use windlass_policy::rights::{HostRights, RightsOptions, RightsSource, asked, derive};
@@ -22,7 +22,7 @@ use windlass_wasm::Plugin;
 
 use crate::cli::flags::limits::LimitArgs;
 use crate::cli::flags::settings::DEFAULTS;
-use crate::cli::rights::examine::{self, CacheArgs, ClusterArgs};
+use crate::cli::rights::examine::{self, CacheArgs, ClusterArgs, ConfiguredManifest};
 use crate::cli::rights::own_review::OwnReviews;
 use crate::cli::rights::rbac_check;
 
@@ -56,8 +56,8 @@ pub(crate) struct RbacArgs {
     /// The directory of policies, one NAME.policy.yaml for each plugin. Default: the plugin directory.
     #[arg(long, value_name = "DIR", env = "WINDLASS_POLICY_DIR")]
     policy_dir: Option<PathBuf>,
-    /// The directory of configurations, which name the Secrets that they take values from. Default: the plugin
-    /// directory.
+    /// The directory of configurations, which name the Secrets that they take values from, and may name kinds to watch.
+    /// Default: the plugin directory.
     #[arg(long, value_name = "DIR", env = "WINDLASS_CONFIG_DIR")]
     config_dir: Option<PathBuf>,
     /// The host's ceiling, a file of kind `PluginCeiling`.
@@ -179,7 +179,15 @@ impl RbacArgs {
     /// The plugins that may run, and the rights that they and the host need.
     async fn rights(&self) -> anyhow::Result<(Vec<Arc<Plugin>>, HostRights)> {
         let plugins = self.loaded().await?;
-        let manifests: Vec<_> = plugins.iter().map(|plugin| plugin.manifest()).collect();
+        let configs = self.config_dir.as_deref().unwrap_or(self.plugins.as_path());
+        let with_kinds = |plugin: &Arc<Plugin>| {
+            let ConfiguredManifest { manifest, unknown, .. } = examine::configured_manifest(plugin, configs);
+            if let Some(unknown) = unknown {
+                eprintln!("windlass: the plugin {unknown}");
+            }
+            manifest
+        };
+        let manifests: Vec<Manifest> = plugins.iter().map(with_kinds).collect();
         let settings = PolicySettings {
             mode: self.grants,
             directory: self.policy_dir.clone().unwrap_or_else(|| self.plugins.clone()),
@@ -187,10 +195,10 @@ impl RbacArgs {
             host_namespace: Some(self.host_namespace.clone()),
         };
         let only = self.namespace.as_deref();
-        let standings = standings(settings, only, &manifests).await?;
-        let names = self.names(&plugins).await?;
+        let standings = standings(settings, only, &manifests.iter().collect::<Vec<_>>()).await?;
+        let names = self.names(&plugins, &manifests).await?;
         let (mut sources, mut may_run) = (Vec::new(), Vec::new());
-        for ((plugin, names), standing) in plugins.iter().zip(&names).zip(standings) {
+        for (((plugin, manifest), names), standing) in plugins.iter().zip(&manifests).zip(&names).zip(standings) {
             let bounds = match standing {
                 Standing::Granted(bounds) => bounds,
                 Standing::Waiting(None) => {
@@ -201,8 +209,6 @@ impl RbacArgs {
                 // The operator's policy cannot be used, so the right roles are unknown.
                 Standing::Waiting(Some(why)) => bail!(why),
             };
-            let manifest = plugin.manifest();
-            let configs = self.config_dir.as_deref().unwrap_or(self.plugins.as_path());
             sources.push(RightsSource {
                 manifest,
                 names,
@@ -251,7 +257,7 @@ impl RbacArgs {
 
     /// The names of each plugin's kinds. Without a cluster, the embedded API server provides them: Kubernetes' own
     /// names are the same everywhere.
-    async fn names(&self, plugins: &[Arc<Plugin>]) -> anyhow::Result<Vec<ClusterNames>> {
+    async fn names(&self, plugins: &[Arc<Plugin>], manifests: &[Manifest]) -> anyhow::Result<Vec<ClusterNames>> {
         if plugins.is_empty() {
             return Ok(vec![]);
         }
@@ -263,8 +269,8 @@ impl RbacArgs {
             Discovery::new(Connection::in_process(embedded.service(), &url).client)
         };
         let mut names = Vec::new();
-        for plugin in plugins {
-            names.push(examine::names_of(plugin, Some(&cluster)).await?);
+        for (plugin, manifest) in plugins.iter().zip(manifests) {
+            names.push(examine::names_of(plugin, manifest, Some(&cluster)).await?);
         }
         Ok(names)
     }

@@ -15,7 +15,7 @@ use crate::cli::view;
 /// The rights that a user lacks, and the superfluous ones.
 pub(crate) struct RightsCheck {
     pub(crate) missing: BTreeSet<RightsQuestion>,
-    /// By the namespace in which each was seen; it may apply to the whole cluster.
+    /// The superfluous rules, by the namespace in which they were found. Such a rule may apply to the whole cluster.
     superfluous: BTreeMap<String, Vec<RoleRule>>,
 }
 
@@ -54,7 +54,8 @@ pub(crate) async fn check(reviews: &OwnReviews, expected: &Rights, home: &str) -
     Ok(RightsCheck { missing, superfluous: beyond.filter(|(_, rules)| !rules.is_empty()).collect() })
 }
 
-/// Decides by the listed rules where possible. They do not say whether a rule applies to one namespace or to all.
+/// Decides by the listed rules where possible. Otherwise asks about the single right, because the listed rules may be
+/// incomplete, and do not say whether a rule applies to one namespace or to all.
 async fn has(
     reviews: &OwnReviews,
     held: &BTreeMap<String, AccountRules>,

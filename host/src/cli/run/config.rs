@@ -85,7 +85,7 @@ pub(crate) struct HostConfig {
 #[derive(Debug, Default)]
 struct OverridingFlags {
     flags: BTreeSet<String>,
-    /// For maps, the names that they set.
+    /// For flags that are maps, the names of the entries that are set.
     names: BTreeMap<String, BTreeSet<String>>,
 }
 

@@ -22,8 +22,8 @@ pub(crate) struct RecordArgs {
     /// The disk space for the recording of one plugin. The oldest calls are deleted.
     #[arg(long, value_name = "SIZE", default_value_t = ByteSize(256 << 20), requires = "record")]
     record_limit: ByteSize,
-    /// A JSON pointer of values that are redacted too, in objects, configurations and HTTP bodies, such as
-    /// /spec/password or /spec/env/*/value; repeatable.
+    /// A JSON pointer of further values to redact, in objects, configurations and HTTP bodies, such as /spec/password
+    /// or /spec/env/*/value; repeatable.
     #[arg(long, value_name = "POINTER", value_parser = pointer, requires = "record")]
     record_redact: Vec<String>,
 }

@@ -41,7 +41,7 @@ pub(crate) struct AdminArgs {
 
 /// The plugins of a host or of its replicas.
 pub(crate) struct ShownPlugins {
-    /// As the host shows them. Plugins of replicas also have the field `replica`.
+    /// The plugins, as the host shows them. A plugin of a replica also has the field `replica`.
     pub(crate) plugins: Vec<Value>,
     /// The queried replicas. `None` if one host was queried by its address.
     pub(crate) replicas: Option<Value>,

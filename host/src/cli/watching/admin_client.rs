@@ -170,13 +170,13 @@ fn authorities(path: &Path) -> anyhow::Result<RootCertStore> {
             .add(certificate)
             .with_context(|| format!("{} has a certificate that is not of an authority", source()))?;
     }
-    ensure!(!roots.is_empty(), "no certificate in {}: it takes PEM", source());
+    ensure!(!roots.is_empty(), "no certificate in {}: it must be PEM", source());
     Ok(roots)
 }
 
 fn request(url: &AdminUrl<'_>, path: &str, token: Option<&str>) -> Builder {
     // A host that is queried by a name answers only if no web page can have made the request, because an attacker may
-    // own the name. This header proves that, because no page can send it.
+    // own the name. This header proves that no web page made the request, because a page cannot send it.
     let request = Request::get(path).header(HOST, url.authority).header("sec-fetch-site", "none");
     let request = request.header(CONNECTION, "close");
     token.into_iter().fold(request, |request, token| request.header(AUTHORIZATION, format!("Bearer {token}")))
@@ -194,7 +194,7 @@ where
     let (head, body) = sender.send_request(request).await.context(no_http)?.into_parts();
     let body = Limited::new(body, ADMIN_ANSWER_BYTES_MAX).collect().await.map_err(|error| {
         if error.is::<LengthLimitError>() {
-            return anyhow::anyhow!("it answers more than {} MiB: is it a host?", ADMIN_ANSWER_BYTES_MAX >> 20);
+            return anyhow::anyhow!("its answer has more than {} MiB: is it a host?", ADMIN_ANSWER_BYTES_MAX >> 20);
         }
         anyhow::anyhow!(error).context("its answer is cut off")
     })?;

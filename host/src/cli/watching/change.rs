@@ -63,7 +63,7 @@ fn confirmed(question: &str) -> anyhow::Result<bool> {
 pub(crate) struct ManualChange<'a> {
     /// The plugin in whose name the change is made.
     pub(crate) plugin: &'a str,
-    /// The role, which has its rights over the object.
+    /// The role in which the host makes the change. It determines the rights over the object.
     pub(crate) role: Role,
     /// The word for what was done, such as "released".
     pub(crate) done: &'a str,
@@ -91,7 +91,8 @@ impl ManualChange<'_> {
         Ok(failed)
     }
 
-    /// Changes the object if it is still the one that was shown. `false` if nothing is left to do, or it has gone.
+    /// Changes the object if it is still the one that was shown. `false` if nothing is left to do, or if the object is
+    /// gone.
     async fn one(&self, looked: &SweptCluster, writer: &Writer, mut carrier: Carrier) -> anyhow::Result<bool> {
         let mut last: Option<ApiError> = None;
         for _ in 0..CHANGE_ATTEMPTS_MAX {

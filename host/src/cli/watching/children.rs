@@ -114,7 +114,7 @@ async fn version(file: &Path, limits: &LimitArgs) -> anyhow::Result<(String, Nam
     Ok((plugin.name().to_string(), NamedKinds::of(plugin.manifest())))
 }
 
-/// The children that `plugin` has left behind, if it owns the kinds in `named`.
+/// The children that the plugin leaves behind if it runs in the version to which `named` belongs.
 async fn left_behind(mut place: PlaceArgs, plugin: &str, named: &NamedKinds) -> anyhow::Result<SweptCluster> {
     // The result depends on all kinds, even if --kind selects some.
     let only = SweepScope { kinds: std::mem::take(&mut place.kind), ..SweepScope::default() };

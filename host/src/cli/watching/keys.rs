@@ -126,7 +126,7 @@ impl KeysArgs {
     }
 }
 
-/// Why a plugin with this health has no keys on the queried host. `None` if it would show them.
+/// The reason why a plugin with this health has no keys on the queried host. `None` if the host would show its keys.
 fn not_at_work(plugin: &str, health: &Value) -> Option<String> {
     let state = text(&health["state"]);
     if matches!(state, "running" | "paused" | "breaker-open" | "server-unreachable" | "caches-unproven") {

@@ -20,9 +20,9 @@ const POD_ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 const POD_ANSWER_BYTES_MAX: usize = 16 << 20;
 /// The header that shows that no web page has made the request.
 const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
-/// The value of that header for an address that a user has typed, which a web page cannot send. The host requires it,
-/// because the API server passes on the host name under which it was queried itself, and a host answers requests for
-/// such names only if no web page can have made them.
+/// The value of that header if a user has typed the address. A web page cannot send this value. The host requires it
+/// here, because the API server passes on the host name of the user's own request, and a host answers requests for such
+/// names only if no web page can have made them.
 const TYPED: HeaderValue = HeaderValue::from_static("none");
 
 /// The reason why a Pod was not queried, or the error that was its answer.
@@ -79,16 +79,16 @@ impl fmt::Debug for PodProxy {
 pub(crate) struct FoundPod {
     /// Its name.
     pub(crate) name: String,
-    /// True if it is being deleted. It may still answer.
+    /// True if the Pod is being deleted. It may still answer.
     pub(crate) is_ending: bool,
-    /// `NAME:PORT` or `https:NAME:PORT`, as in a request's path. The error says why it cannot be queried.
+    /// `NAME:PORT` or `https:NAME:PORT`, as in a request's path. The error says why the Pod cannot be queried.
     target: Result<String, String>,
 }
 
 /// The found Pods.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FoundPods {
-    /// Ordered by name, without Pods that have ended.
+    /// The Pods that have not ended, ordered by name.
     pub(crate) pods: Vec<FoundPod>,
     /// True if there are more Pods than are queried.
     pub(crate) has_more: bool,
@@ -260,7 +260,7 @@ impl PodProxy {
         self.connection.get(path, query, headers, POD_ANSWER_BYTES_MAX, POD_ANSWER_TIMEOUT).await
     }
 
-    /// Tells refusals of the API server from those of the Pod: only the server's are objects of kind Status.
+    /// Distinguishes refusals by the API server from refusals by the Pod: only the server's are objects of kind Status.
     fn refused(&self, error: RequestError, verb: &'static str, resource: &'static str) -> PodProxyError {
         let RequestError::Refused { status, .. } = &error else { return error.into() };
         let message = status.message.clone();

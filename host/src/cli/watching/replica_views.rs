@@ -9,7 +9,7 @@ use crate::cli::watching::pod_proxy::FoundPod;
 #[derive(Debug, PartialEq)]
 pub(crate) struct HostPlugins {
     pub(crate) plugins: Vec<Value>,
-    /// True if it has not looked at all its plugins yet.
+    /// True if the host has not looked at all its plugins yet.
     pub(crate) is_starting: bool,
 }
 
@@ -32,19 +32,19 @@ pub(crate) struct ReplicaView {
 }
 
 impl ReplicaView {
-    /// True if it answers, or need not because it is being deleted.
+    /// True if the replica answers, or need not answer because it is being deleted.
     pub(crate) fn is_as_expected(&self) -> bool {
         self.plugins.is_ok() || self.pod.is_ending
     }
 
-    /// Why it shows nothing, in a sentence.
+    /// The reason why the replica shows nothing, in a sentence.
     pub(crate) fn silence(&self) -> Option<String> {
         let why = self.plugins.as_ref().err()?;
         let ends = if self.pod.is_ending { ", and is being deleted" } else { "" };
         Some(format!("the replica {} does not answer{ends}: {why}", self.pod.name))
     }
 
-    /// True if it has not looked at all its plugins yet.
+    /// True if the replica has not looked at all its plugins yet.
     pub(crate) fn is_starting(&self) -> bool {
         self.plugins.as_ref().is_ok_and(|shown| shown.is_starting)
     }
@@ -63,9 +63,9 @@ fn is_well(plugin: &Value) -> bool {
     plugin["health"]["well"] == true
 }
 
-/// Combines the plugins of all replicas, ordered by name, each with the field `replica`. A plugin is shown as by the
-/// replica that runs it, or else by one that reports a problem. It appears twice if another replica reports a different
-/// problem.
+/// Combines the plugins of all replicas, ordered by name, each with the field `replica`. A plugin is shown as the
+/// replica that runs it reports it. If no replica runs it, it is shown as a replica with a problem reports it. It
+/// appears twice if another replica reports a different problem.
 pub(crate) fn together(views: Vec<ReplicaView>) -> Vec<Value> {
     let mut all = Vec::new();
     for ReplicaView { pod, plugins } in views {

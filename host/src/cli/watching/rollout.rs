@@ -21,7 +21,7 @@ const UNKNOWN: u8 = 2;
 /// Compare the next version of a plugin with the current one, and promote it or give it up.
 ///
 /// Put a version beside the current one, as NAME.next.wasm: a host calls it as a shadow, on the same objects after the
-/// current one. What it wants to write is never sent, but compared with what the current version writes.
+/// current one. Its writes are never sent, but compared with the writes of the current version.
 #[derive(Debug, Args)]
 pub(crate) struct RolloutArgs {
     #[command(subcommand)]

@@ -40,9 +40,9 @@ pub(crate) enum RunningCommand {
     /// Make a plugin retry what the host has stopped or postponed, without a restart.
     ///
     /// A suspended plugin fills its caches again, within the same limits. If a controller's circuit is open, one trial
-    /// call is made now. Keys whose last calls failed run with all their retries. A version that was rolled back stays
-    /// so: put another file there. At most every ten seconds. A single object runs when its annotation
-    /// windlass.dev/run-requested-at changes, which needs no command of this program.
+    /// call is made now. Keys whose last calls failed run with all their retries. A version that was rolled back is not
+    /// tried again: replace its file. A plugin can be resumed once every ten seconds. A single object runs when its
+    /// annotation windlass.dev/run-requested-at changes, which needs no command of this program.
     ///
     /// Query the replica that has the plugin's lease, with a token whose user has the verb post for nonResourceURLs
     /// /plugins/PLUGIN/resume; without --admin-auth token, from the host's own machine or through kubectl port-forward.

@@ -74,18 +74,19 @@ struct Usage {
     writes: f64,
 }
 
-/// A plugin's use, and its increase since the look before.
+/// A plugin's use, and its increase since the previous look.
 struct TopRow {
     shown: Value,
     usage: Usage,
-    /// CPU seconds and writes per second. `None` at the first look.
+    /// The CPU seconds and the writes per second. `None` at the first look.
     rates: Option<(f64, f64)>,
 }
 
 /// The looks so far.
 #[derive(Default)]
 struct Looks {
-    /// By plugin and replica, as each replica has its own counts.
+    /// The time of the previous look, and the use that it found, by plugin and replica. Each replica has its own
+    /// counts.
     before: Option<(Instant, BTreeMap<[String; 2], Usage>)>,
 }
 

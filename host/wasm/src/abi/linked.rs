@@ -1,4 +1,4 @@
-//! Links components of every version, and calls their exports with the types of the newest.
+//! Links components of every version, and calls their exports with the types of the newest version.
 
 use std::sync::Arc;
 
@@ -34,9 +34,9 @@ pub(crate) struct LinkedPlugin {
 
 /// The exports of a component, by its version and its entry point.
 enum LinkedExports {
-    /// With its mapper, if it exports one.
+    /// A reconciler, with its mapper if it exports one.
     Reconciler(bindings::ReconcilerPluginPre<CallState>, Option<mapper_bindings::MapsPre<CallState>>),
-    /// With its customize, if it exports one.
+    /// A composer, with its `customize` if it exports one.
     Composer(composer_bindings::ComposerPluginPre<CallState>, Option<customize_bindings::CustomizesPre<CallState>>),
     ReconcilerV0_2_0(
         v0_2_0::reconciler_bindings::ReconcilesPre<CallState>,
@@ -62,7 +62,7 @@ pub(crate) enum Instance {
 
 /// The host has called an export that the plugin does not have.
 #[derive(Debug, thiserror::Error)]
-#[error("the host asked for what the plugin does not have: `{wanted}`")]
+#[error("the host called an export that the plugin does not have: `{wanted}`")]
 pub(crate) struct WrongEntryPoint {
     pub(crate) wanted: &'static str,
 }
@@ -128,7 +128,8 @@ fn has_export(linker: &ComponentLinker<CallState>, component: &Component, name: 
     component.component_type().exports(linker.engine()).any(|(export, _)| export == name)
 }
 
-/// Links what the component imports of WASI. The refusals depend on the component.
+/// Links `component`. If it imports WASI, the linker is first extended for this component: its imports determine which
+/// refusals are needed.
 fn link(linker: &ComponentLinker<CallState>, component: &Component) -> wasmtime::Result<InstancePre<CallState>> {
     let ty = component.component_type();
     if !ty.imports(linker.engine()).any(|(name, _)| wasi::met_at(name).is_some()) {
@@ -149,7 +150,7 @@ impl LinkedPlugin {
         }
     }
 
-    /// Whether it has the optional export: a reconciler's `mapper` or a composer's `customize`.
+    /// Whether the component exports `mapper` (a reconciler) or `customize` (a composer).
     pub(crate) fn has_optional(&self) -> bool {
         match &self.exports {
             LinkedExports::Reconciler(_, mapper) => mapper.is_some(),
@@ -217,7 +218,7 @@ impl Instance {
         Ok(convert::call_result(answer))
     }
 
-    /// The error is the plugin's own description of its failure.
+    /// Calls `compose`. The error is the plugin's own description of its failure.
     pub(crate) async fn compose(
         &self,
         store: &mut Store<CallState>,
@@ -236,22 +237,22 @@ impl Instance {
         Ok(compose::answer(answer))
     }
 
-    /// Whether each change counts. The error is the plugin's own description of its failure, or says what is wrong with
-    /// its answer.
+    /// Calls `matches`, and returns for each change whether it passes the plugin's predicate. The error is the plugin's
+    /// own description of its failure, or says what is wrong with its answer.
     pub(crate) async fn matches(
         &self,
         store: &mut Store<CallState>,
         batch: &ChangeBatch,
     ) -> wasmtime::Result<Result<Vec<bool>, String>> {
-        // No manifest asks for the predicate of a mapper of 0.2.0, which has none.
+        // A mapper of 0.2.0 has no predicate, so no manifest asks for it.
         let Self::Mapper(instance) = self else { return Err(WrongEntryPoint { wanted: "matches" }.into()) };
         let request = optional::batch(batch);
         let answer = instance.windlass_plugin_mapper().call_matches(store, &request).await?;
         Ok(optional::matched(answer, batch.changes.len()))
     }
 
-    /// The targets of each change. The error is the plugin's own description of its failure, or says what is wrong with
-    /// its answer.
+    /// Calls `map`, and returns the targets of each change. The error is the plugin's own description of its failure,
+    /// or says what is wrong with its answer.
     pub(crate) async fn map(
         &self,
         store: &mut Store<CallState>,
@@ -269,7 +270,8 @@ impl Instance {
         Ok(optional::targets(answer, batch.changes.len()))
     }
 
-    /// The error is the plugin's own description of its failure, or says what is wrong with its answer.
+    /// Calls `customize`. The error is the plugin's own description of its failure, or says what is wrong with its
+    /// answer.
     pub(crate) async fn customize(
         &self,
         store: &mut Store<CallState>,

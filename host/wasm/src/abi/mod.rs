@@ -1,5 +1,5 @@
-//! The versions of the WIT package that this host supports, one module each. The newest contains the behaviour; an
-//! older one converts its types and delegates. `linked` has what they share.
+//! The versions of the WIT package that this host supports, one module each. The newest module contains the behaviour.
+//! An older module converts its types and delegates to the newest. `linked` has the parts that all versions share.
 
 mod imports;
 pub(crate) mod linked;

@@ -8,8 +8,8 @@ pub(super) struct Bounds {
     pub(super) bytes: u64,
     /// The maximum time since the last use.
     pub(super) age: Duration,
-    /// The time between two clean-ups, and before the first one, because a host that has just started has not used its
-    /// files yet.
+    /// The time between two clean-ups. The first clean-up also waits this long, because a host that has just started
+    /// has not used its files yet.
     pub(super) interval: Duration,
 }
 
@@ -28,7 +28,7 @@ pub(super) struct CachedFile {
     pub(super) name: String,
     pub(super) bytes: u64,
     pub(super) used: SystemTime,
-    /// Whether it still has a temporary name.
+    /// Whether the file still has a temporary name.
     pub(super) unfinished: bool,
 }
 

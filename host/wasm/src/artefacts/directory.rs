@@ -195,7 +195,7 @@ impl Directory {
     }
 }
 
-/// Whether a host may have written the file `name`, because the user's other programs may share the directory.
+/// Whether a host may have written the file `name`. The user's other programs may share the directory.
 fn is_ours(name: &str) -> bool {
     OURS.iter().any(|ending| name.ends_with(ending)) && name.split('.').next().is_some_and(digest::is_sha256)
 }

@@ -61,7 +61,7 @@ pub(crate) struct Found {
 
 /// A component's script from the cache.
 pub(crate) struct KeptScript {
-    /// The digests of the component that contains it.
+    /// The digests of the component that contains the script.
     pub(crate) digests: Digests,
     pub(crate) script: Arc<str>,
     /// The size of the component's file.

@@ -1,5 +1,5 @@
-//! Calls of exports that only answer. They are made like `reconcile`, but in a world without actions. Equal requests
-//! lead to equal results there, except for a mapper that reads caches.
+//! Calls of exports that only answer. Such calls are made like calls of `reconcile`, but in a world without actions.
+//! Equal requests lead to equal results there, except for a mapper that reads caches.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,7 +55,7 @@ impl MapperQuestion<Vec<Vec<Target>>> for TargetsOf {
     }
 }
 
-/// The question whether each change counts.
+/// The question whether each change passes the mapper's predicate.
 pub(crate) struct WhichCount(pub(crate) ChangeBatch);
 
 impl Question for WhichCount {
@@ -132,7 +132,7 @@ fn size_of(answer: &Composition) -> usize {
     answer.children.iter().chain(&answer.status).map(String::len).sum()
 }
 
-/// The world of a call of `export`, with random data from this `seed`. It may read `reads`, if there are any.
+/// The world of a call of `export`, with random data from this `seed`. The call may read `reads`, if there are any.
 pub(crate) fn world(
     export: &'static str,
     reads: Option<Arc<dyn Reads>>,
@@ -151,7 +151,8 @@ pub(crate) fn seed_of_watch(batch: &ChangeBatch) -> [u8; 32] {
 }
 
 /// A seed that is the same for one parent for its whole life. Otherwise a composer's random data, and with it the
-/// children, would change with each change of the parent, including its own new status, forever.
+/// children, would differ after each change of the parent. The new status that follows is such a change, so this would
+/// never end.
 pub(crate) fn seed_of_parent(request: &Request) -> [u8; 32] {
     let namespace = request.key.namespace.as_deref().unwrap_or_default();
     let uid = request.uid.as_deref().unwrap_or_default();

@@ -75,7 +75,7 @@ fn bind(order: &Order) -> io::Result<()> {
     Ok(())
 }
 
-/// The address space of this process before it compiles anything. The memory limit comes on top of it, because it
+/// The address space of this process before it compiles anything. The memory limit is added to it, because this part
 /// belongs to the program and not to the component.
 fn mapped() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

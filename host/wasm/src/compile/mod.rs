@@ -61,19 +61,19 @@ pub enum CompileFailure {
     /// The component has more parts than a plugin may have.
     #[error(transparent)]
     TooMuch(#[from] TooMuch),
-    /// It needed more memory than allowed.
+    /// The compiler needed more memory than allowed.
     #[error("compiling it needs more than {} of memory (raise it with `--limit compile-memory=SIZE`)", Bytes(*.limit))]
     Memory {
         /// `Limits::compile_memory_bytes`
         limit: u64,
     },
-    /// It used more processor time than allowed.
+    /// The compiler used more processor time than allowed.
     #[error("compiling it needs more than {limit:?} of processor time (raise it with `--limit compile-cpu=TIME`)")]
     Cpu {
         /// `Limits::compile_cpu`
         limit: Duration,
     },
-    /// It took more wall time than allowed.
+    /// The compiler took more wall time than allowed.
     #[error(
         "compiling it had not ended after {limit:?} (perhaps because the machine is busy; raise it with \
          `--limit compile-deadline=TIME`)"
@@ -128,7 +128,7 @@ impl fmt::Display for Bytes {
 /// Identifies the limits within which a component is compiled and run, and the effort. With other terms, the same bytes
 /// may have another result.
 pub(crate) fn terms(limits: &Limits, effort: CompileEffort) -> String {
-    // Another version of this program may refuse other components.
+    // Another version of this program may refuse different components.
     let terms = format!("{} {}", env!("CARGO_PKG_VERSION"), Order::new(limits, (effort, Haste::Awaited), 0).line());
     let mut name = digest::sha256(terms.as_bytes());
     name.truncate(16);

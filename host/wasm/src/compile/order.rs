@@ -47,7 +47,7 @@ pub(super) struct Order {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Haste {
-    /// The plugin does not run yet.
+    /// The plugin cannot run until it has the code.
     Awaited,
     /// The code is an improvement for a running plugin. Other work has precedence.
     Unhurried,
@@ -85,7 +85,7 @@ impl Order {
         serde_json::from_slice(&line).map_err(io::Error::from)
     }
 
-    /// Reads the component. Also fails if the host is gone, because the rest will not come.
+    /// Reads the component. Also fails if the host is gone, because the rest of the bytes will not come.
     pub(super) fn read_component(&self, from: &mut impl BufRead) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; self.bytes];
         from.read_exact(&mut bytes)?;

@@ -32,7 +32,7 @@ fn code_bytes_max(component: usize) -> usize {
 const KEPT_ERROR_OUTPUT_BYTES_MAX: usize = 4096;
 /// With more threads, compiling would slow down the guests, and the threads would wait for each other's allocations.
 const COMPILE_THREADS_MAX: usize = 4;
-/// How often a process that has closed its pipes is checked.
+/// The interval at which the host checks whether a process that has closed its pipes has ended.
 const EXIT_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// The reason why there is no code.

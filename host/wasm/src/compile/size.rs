@@ -24,7 +24,7 @@ pub enum TooMuch {
     FunctionBytes {
         /// `Limits::function_bytes`
         limit: u32,
-        /// The size of its code in bytes.
+        /// The size of the function's code in bytes.
         found: u64,
     },
     /// Too many types, imports, exports and the like.
@@ -53,7 +53,7 @@ pub enum TooMuch {
         /// The memory's initial size in bytes.
         found: u64,
     },
-    /// Too many tables, for the same reason.
+    /// Too many tables. Their initial contents become part of the code too.
     #[error("its modules have more than {limit} tables (raise it with `--limit instances=N`)")]
     Tables {
         /// `Limits::instances`
@@ -62,7 +62,7 @@ pub enum TooMuch {
     /// Too many elements in one table.
     #[error("one of its tables begins with {found} elements, and {limit} are allowed ({})", of_a_table(*.limit))]
     TableElements {
-        /// The lower of `Limits::table_elements` and what fits into a table.
+        /// The lower of `Limits::table_elements` and the number of elements that fit into a table.
         limit: u64,
         /// The table's initial number of elements.
         found: u64,
@@ -175,7 +175,7 @@ fn defined(payload: &Payload<'_>) -> u32 {
         Payload::ComponentCanonicalSection(section) => section.count(),
         Payload::ComponentImportSection(section) => section.count(),
         Payload::ComponentExportSection(section) => section.count(),
-        // Counted, although they are nearly empty, because there may be many.
+        // These sections are counted, although they are nearly empty, because there may be many.
         Payload::ModuleSection { .. } | Payload::ComponentSection { .. } | Payload::CustomSection(_) => 1,
         _ => 0,
     }

@@ -71,8 +71,8 @@ impl Host for CallState {
     }
 }
 
-/// Lists a page whose objects must be parsed. It is read in parts, each in its current state, so that other calls can
-/// use the thread in between.
+/// Lists a page whose objects must be parsed. The page is read in parts, each in its current state, so that other calls
+/// can use the thread in between.
 async fn parsed(
     meter: &Meter,
     query: ports::ListQuery,

@@ -28,8 +28,8 @@ fn record(
     labels: &[(String, String)],
 ) -> wasmtime::Result<()> {
     state.note_import(import);
-    // This does not count as a host call: like a log line, a value beyond the limit is dropped and does not end the
-    // call.
+    // A metric value does not count as a host call: like a log line, a value beyond the limit is dropped and does not
+    // end the call.
     let is_within = state.meter.metric_value();
     let world = state.reconcile(import)?;
     if is_within {

@@ -1,5 +1,5 @@
-//! The imports of a guest, one file per interface of `wit/`. Each counts the call, checks its arguments, and asks a
-//! port.
+//! The imports of a guest, one file per interface of `wit/`. Each import counts the call, checks its arguments, and
+//! asks a port.
 
 // The interface returns errors of about 250 bytes, and most are moved once.
 #![allow(clippy::result_large_err, reason = "the generated functions return them")]
@@ -45,7 +45,7 @@ impl HostWork {
         Self { since: Instant::now() }
     }
 
-    /// Pauses between two steps if it is time.
+    /// Lets other tasks use the thread between two steps, if this work has held it long enough.
     async fn pause(&mut self, meter: &Meter) -> wasmtime::Result<()> {
         if self.since.elapsed() >= LEAVES_THREAD_AFTER {
             meter.give_way()?.await;

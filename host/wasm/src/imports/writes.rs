@@ -1,5 +1,6 @@
 //! `writes`: mutations, which are sent to the port. A mutation that was sent continues when the call ends (ADR 5). The
-//! port answers with whole objects, which everything behind it needs; the guest gets the fields that it wants.
+//! port answers with whole objects, because the code behind it needs them. The guest gets only the fields that it has
+//! asked for.
 
 use windlass_core::call::ports::CollectionDeletion;
 use windlass_core::error::{ApiError as CoreError, ApiReason};
@@ -112,7 +113,7 @@ impl Host for CallState {
     }
 }
 
-/// The operation, if it is valid, and what the guest wants of its answer.
+/// The operation, if it is valid, and the part of its answer that the guest has asked for.
 fn checked(operation: wit::Operation, limit: usize) -> Result<(Operation, WantedAnswer), ApiError> {
     let verb = verb(&operation);
     let operation = convert::operation(operation).map_err(|reason| malformed(verb, reason))?;
@@ -127,7 +128,7 @@ fn checked(operation: wit::Operation, limit: usize) -> Result<(Operation, Wanted
     Ok((operation, WantedAnswer { verb, fields }))
 }
 
-/// What a guest wants of the answer to a write.
+/// The part of a write's answer that a guest has asked for.
 struct WantedAnswer {
     verb: &'static str,
     /// `None` for the whole object.
@@ -135,8 +136,8 @@ struct WantedAnswer {
 }
 
 impl WantedAnswer {
-    /// What the guest gets of the object that a write returned, if it is not larger than `left`, the remaining part of
-    /// what one import call may return.
+    /// The part of a written object that the guest gets, if it is not larger than `left`, the number of bytes that the
+    /// import call may still return.
     fn of(&self, object: Option<&str>, left: &mut usize) -> WriteAnswer {
         let Some(object) = object else { return Ok(None) };
         let answer = match &self.fields {
@@ -155,7 +156,7 @@ impl WantedAnswer {
     }
 
     fn too_large(&self) -> ApiError {
-        let message = "it was carried out, but the object does not fit: one call returns no more at once";
+        let message = "it was carried out, but the object is larger than what one import call may return";
         too_large(self.verb, format!("{message} ({RAISE_RESPONSE})"))
     }
 }

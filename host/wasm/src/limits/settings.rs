@@ -18,7 +18,7 @@ pub enum Unit {
 /// A limit that can be set.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
-    /// Its name, in most cases the label of its overrun.
+    /// The setting's name. In most cases, it is the label of the limit's overrun.
     pub name: &'static str,
     /// The unit of its number.
     pub unit: Unit,
@@ -137,7 +137,7 @@ impl Setting {
         ALL.iter().find(|setting| setting.name == name)
     }
 
-    /// Its number in `limits`. `None` if it depends on the machine.
+    /// The setting's number in `limits`. `None` if the number depends on the machine.
     #[must_use]
     pub fn value(&self, limits: &Limits) -> Option<u64> {
         let mut limits = limits.clone();
@@ -150,7 +150,7 @@ impl Setting {
         })
     }
 
-    /// Checks whether it may be set to `value`.
+    /// Checks whether the limit may be set to `value`.
     pub fn check(&self, value: u64) -> Result<(), SetLimitError> {
         if (self.least..=self.most).contains(&value) {
             Ok(())

@@ -1,5 +1,6 @@
 //! `wasi:cli`: text that a guest prints goes to the plugin's log, from standard output as `info`, from standard error
-//! as `warn`. The rest comes from the crate: no arguments, no environment, no terminal, and an input that has ended.
+//! as `warn`. The rest comes from the crate `wasmtime-wasi`: no arguments, no environment, no terminal, and an input
+//! that has ended.
 
 use bytes::Bytes;
 use tracing::Level;
@@ -31,7 +32,7 @@ impl CallState {
         Ok(self.table().push(stream)?)
     }
 
-    /// Logs the text that was written since the last time.
+    /// Logs the text that was written since the last call.
     pub(super) fn log_printed(&mut self) {
         for (output, bytes) in self.wasi().printed.take() {
             print(self, output, &bytes);
@@ -76,7 +77,7 @@ impl OutputStream for LogStream {
 /// The guest writes `bytes` to `output`.
 fn print(state: &mut CallState, output: Output, bytes: &[u8]) {
     let limit = state.meter.limits().log_line_bytes;
-    // Taken out temporarily, because logging a line needs the whole state.
+    // The unfinished line is taken out temporarily, because logging a line needs the whole state.
     let mut unended = std::mem::take(state.wasi().unended(output));
     let config = state.world.call().map(|call| call.config.clone());
     unended.add(bytes, limit, config.as_ref(), |line| log_line(state, output, &line));

@@ -48,7 +48,8 @@ impl CallState {
     }
 }
 
-/// A time of the monotonic clock, in nanoseconds. Before it is polled, the clock must be shown to it ([`Timer::show`]).
+/// A time of the monotonic clock, in nanoseconds. Before this time is polled, [`Timer::show`] must be called with the
+/// present time.
 struct Time {
     when: u64,
     timer: Arc<Timer>,

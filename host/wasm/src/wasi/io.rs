@@ -1,5 +1,5 @@
-//! `wasi:io`: as in the crate, except that each wait is a wait of the call: it returns the CPU permit, counts against
-//! the deadline, and passes at once if time stands still. Written text goes to the log at once.
+//! `wasi:io`: as in the crate `wasmtime-wasi`, except that each wait is a wait of the call: it returns the CPU permit,
+//! counts against the deadline, and passes at once if time stands still. Written text goes to the log at once.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ const POLLED_BYTES: usize = 64;
 /// A recording contains every reading of the monotonic clock, and a replay returns them one by one. So the number of
 /// readings of each function here must not change: `poll` twice, `block` and `ready` once, streams never.
 impl CallState {
-    /// Waits until one of `pollables` is ready, and returns the time at which it is. Reads the clock once.
+    /// Waits until one of `pollables` is ready, and returns the time at which this is the case. Reads the clock once.
     async fn wait_for(&mut self, pollables: &[Resource<DynPollable>]) -> wasmtime::Result<u64> {
         self.ask_ready_requests()?;
         let now = self.monotonic();

@@ -4,7 +4,7 @@
 const PACKAGES: [(&str, &str); 7] = [
     ("cli", "no arguments, environment or terminal; what it prints is logged; `exit` fails the call"),
     ("clocks", "the host's clocks; in `describe` and `compose` they stand still"),
-    ("io", "the streams and waits of the others; a wait counts against the call's deadline"),
+    ("io", "the streams and waits of the other packages; a wait counts against the call's deadline"),
     ("random", "the host's randomness; in `describe` and `compose` it follows from a seed"),
     ("filesystem", "no directory: nothing can be opened"),
     ("sockets", "refused: no address can be connected to or resolved"),

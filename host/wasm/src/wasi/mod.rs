@@ -2,8 +2,8 @@
 //!
 //! Time, random data and the log are those of the plugin's own interface, so the same guarantees hold: `describe` and
 //! `compose` get fixed values, and a call can be repeated. The interfaces for them are implemented here, because they
-//! need the call, which the crate's own clocks and generators cannot access. All others are the crate's, without
-//! resources: no arguments, no directory, no socket. `refuse` handles what the crate lacks.
+//! need the call, which the crate's own clocks and generators cannot access. All other interfaces are the crate's own,
+//! without resources: no arguments, no directory, no socket. `refuse` handles what the crate lacks.
 
 mod cli;
 mod clocks;

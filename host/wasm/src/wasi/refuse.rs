@@ -48,7 +48,7 @@ struct Nothing;
 struct NotWasi(&'static str);
 
 /// Makes `linker` refuse everything of WASI that `component` imports. Supported parts are defined later and replace
-/// this.
+/// these refusals.
 pub(super) fn define(linker: &mut Linker<CallState>, component: &Component) -> wasmtime::Result<()> {
     let engine = linker.engine().clone();
     // The resource types of the imports so far. An interface repeats the types that it takes from another interface;
@@ -144,7 +144,7 @@ fn define_function(
     })
 }
 
-/// Drops the handles within a parameter: wasmtime counts borrowed ones, and the host now owns the others.
+/// Drops the handles within a parameter: wasmtime counts the borrowed handles, and the host now owns all others.
 fn let_go(store: &mut StoreContextMut<'_, CallState>, value: &Val) -> wasmtime::Result<()> {
     match value {
         Val::Resource(handle) => let_handle_go(store, *handle),

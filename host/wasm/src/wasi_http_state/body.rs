@@ -34,9 +34,10 @@ enum BodyEnd {
     /// It has not ended.
     Open,
     Whole,
-    /// It has more than [`REQUEST_BODY_BYTES_MAX`] bytes. The beginning is passed on, so that the port refuses it.
+    /// The body has more than [`REQUEST_BODY_BYTES_MAX`] bytes. The beginning is passed on, so that the port refuses
+    /// it.
     TooLarge,
-    /// The guest dropped it without finishing it.
+    /// The guest dropped the body without finishing it.
     Aborted,
 }
 
@@ -46,13 +47,13 @@ impl OutgoingBody {
         Self(Arc::new(Mutex::new(body)))
     }
 
-    /// The stream to write to, once.
+    /// The stream to write the body to. It can be taken only once.
     pub(crate) fn stream(&self) -> Option<BodyStream> {
         let is_first = !std::mem::replace(&mut self.written().has_stream, true);
         is_first.then(|| BodyStream(self.clone()))
     }
 
-    /// The guest has written all of it.
+    /// Records that the guest has written the whole body.
     pub(crate) fn finish(&self) -> Result<(), ErrorCode> {
         let mut written = self.written();
         let size = written.bytes.len() as u64;
@@ -64,7 +65,7 @@ impl OutgoingBody {
         if is_as_said { Ok(()) } else { Err(ErrorCode::HttpRequestBodySize(Some(size))) }
     }
 
-    /// The guest drops it without finishing it.
+    /// Records that the guest drops the body without finishing it.
     pub(crate) fn abort(&self) {
         let mut written = self.written();
         if written.end == BodyEnd::Open {

@@ -1,8 +1,8 @@
 //! The HTTP requests of a guest that uses `wasi:http`, and the bodies that the host holds for it. Used by `wasi::http`.
 //!
 //! A request has a number in its call and passes through these stages: its body is written, it is sent to the port, it
-//! is answered, and the guest sees the answer. Only the last one is visible to the guest, and it happens only where the
-//! guest waits or polls (`wasi::io`). So a recording of what was seen there is all that a replay needs.
+//! is answered, and the guest sees the answer. Only the last stage is visible to the guest, and it is reached only
+//! where the guest waits or polls (`wasi::io`). So a recording of what was seen there is all that a replay needs.
 
 mod body;
 mod requests;

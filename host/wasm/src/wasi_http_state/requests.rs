@@ -88,21 +88,21 @@ pub(crate) struct SentRequest {
     pub(crate) number: u32,
     slot: Arc<Mutex<Slot>>,
     pub(crate) stage: RequestStage,
-    /// Its body counts until the guest has seen the answer, so that the guest's results do not depend on the time of
-    /// the answer.
+    /// The request's body counts until the guest has seen the answer, so that the guest's results do not depend on the
+    /// time of the answer.
     held: HeldBytes,
 }
 
 /// The stage of a request.
 pub(crate) enum RequestStage {
-    /// The guest is writing its body.
+    /// The guest is writing the request's body.
     Body(Box<HttpRequest>, BoxFuture<'static, Result<Bytes, Error>>),
-    /// Its body is complete, and it has not been sent to the port yet.
+    /// The request's body is complete, and the request has not been sent to the port yet.
     Ready(Box<HttpRequest>),
     Asked(Box<RequestErrorContext>, Work),
     Answered(Box<RequestErrorContext>, Box<Answer>),
     Panicked(Box<dyn Any + Send>),
-    /// It was never sent to the port.
+    /// The request was never sent to the port.
     Failed(ErrorCode),
 }
 
@@ -125,7 +125,7 @@ impl SentRequest {
         matches!(self.stage, RequestStage::Answered(..) | RequestStage::Panicked(_) | RequestStage::Failed(_))
     }
 
-    /// Advances as far as possible. Returns whether it is answered.
+    /// Advances the request as far as possible. Returns whether it is answered.
     fn poll(&mut self, context: &mut Context<'_>) -> bool {
         if let RequestStage::Asked(asked, work) = &mut self.stage
             && let Poll::Ready(answer) = work.poll_unpin(context)
@@ -210,8 +210,8 @@ impl Requests {
         self.sent.iter_mut().filter(|sent| matches!(sent.stage, RequestStage::Ready(_)))
     }
 
-    /// The requests that the guest has asked about since the last call of this: the requests with complete bodies,
-    /// oldest first, and whether there are others.
+    /// Takes the requests that the guest has asked about since the last call of this method. Returns the requests with
+    /// complete bodies, oldest first, and whether the guest has asked about any others.
     pub(crate) fn awaited(&self) -> (Vec<u32>, bool) {
         let mut awaited = self.awaited.take();
         awaited.sort_unstable();
@@ -226,7 +226,8 @@ impl Requests {
         self.awaited.take();
     }
 
-    /// The requests among `awaited` that are answered, once there is one. Other requests advance too, unless `alone`.
+    /// The requests among `awaited` that are answered, once at least one of them is answered. Other requests advance
+    /// too, unless `alone`.
     pub(crate) fn poll_first(&mut self, context: &mut Context<'_>, awaited: &[u32], alone: bool) -> Poll<Vec<u32>> {
         let mut answered = Vec::new();
         for sent in &mut self.sent {

@@ -15,7 +15,7 @@ use crate::wire;
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Case {
     pub(crate) name: String,
-    /// The version of the interface that brought what the case is about. `None` for the first one.
+    /// The version of the interface that introduced the feature of this case. `None` for the first version.
     pub(crate) since: Option<String>,
     pub(crate) request: RequestOf,
     pub(crate) config: Option<Value>,
@@ -66,7 +66,7 @@ impl Default for RequestOf {
 /// The cases of a file.
 ///
 /// # Panics
-/// If it cannot be read.
+/// If the file cannot be read.
 pub(crate) fn cases(text: &str) -> Vec<Case> {
     serde_json::from_str(text).expect("the cases are well-formed")
 }

@@ -19,7 +19,7 @@ use crate::{lines, wire};
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 struct Case {
     name: String,
-    /// The version of the interface that brought what the case is about. `None` for the first one.
+    /// The version of the interface that introduced the feature of this case. `None` for the first version.
     since: Option<String>,
     spec: Value,
     deleting: bool,

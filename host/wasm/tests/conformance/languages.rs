@@ -29,14 +29,14 @@ const LACKING: [(&str, &[&str]); 5] = [
 ];
 
 /// Languages whose SDK is still written against the interface 0.2.0. Their probes are checked to be of that version: a
-/// language whose SDK has moved must leave this list.
+/// language whose SDK has moved to a newer version must leave this list.
 const ON_0_2_0: [&str; 2] = ["python", "js"];
 
 /// The fields of a manifest that came with the interface 0.3.0.
 const MANIFEST_FIELDS_SINCE_0_3_0: [&str; 2] = ["codePredicate", "callFields"];
 
-/// Languages whose scripts are frozen after they are read: `state` counts only within a call, and each call starts
-/// afresh.
+/// Languages whose scripts are frozen after they are read. Their `state` counts only within a call, and each call
+/// starts again.
 const FROZEN: [&str; 1] = ["starlark"];
 
 /// The sandbox in which plugins are loaded and called. All tests share it and its plugins.
@@ -147,7 +147,8 @@ impl Language {
         if ON_0_2_0.contains(&self.name) { AbiVersion::V0_2_0 } else { AbiVersion::NEWEST }
     }
 
-    /// Whether the language has what came with the version `since` of the interface. `None` for what always was there.
+    /// Whether the language supports the features that the version `since` of the interface introduced. `None` stands
+    /// for the features of the first version.
     ///
     /// # Panics
     /// If there is no such version.

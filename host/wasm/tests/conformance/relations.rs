@@ -169,7 +169,7 @@ fn an_error_of_a_mapper_carries_its_message() {
     });
 }
 
-/// As [`for_each`], with the mappers that have predicates.
+/// As [`for_each`], but only with the mappers that have predicates.
 fn for_each_predicate(case: &str, check: impl Fn(&Arc<Plugin>) -> Result<(), String>) {
     let mut findings = Findings::default();
     for language in selected(Part::Reconciler).into_iter().filter(|language| language.has(Some("0.3.0"))) {

@@ -77,7 +77,7 @@ pub(crate) fn list_query(query: &ListQuery, most_bytes: u32) -> Value {
         "kind": kind(&query.kind), "namespace": query.namespace.as_deref(), "labelSelector": query.label_selector,
         "index": query.index.as_ref().map(|(index, value)| json!({"index": index, "value": value})),
         "owned": query.owned, "fields": query.fields, "limit": query.limit,
-        // Without a timeout, the sandbox sets its own.
+        // If the plugin sets no limit, the sandbox sets `most_bytes`.
         "maxBytes": query.max_bytes.filter(|bytes| *bytes != most_bytes), "pageToken": query.page_token,
     })
 }
@@ -103,7 +103,7 @@ pub(crate) fn log_query(query: &LogQuery, most_bytes: u32) -> Value {
     json!({
         "target": reference(&query.target), "container": query.container, "previous": query.previous,
         "tailLines": query.tail_lines, "sinceSeconds": query.since_seconds,
-        // Without a timeout, the sandbox sets its own.
+        // If the plugin sets no limit, the sandbox sets `most_bytes`.
         "limitBytes": Some(query.limit_bytes).filter(|bytes| *bytes != most_bytes),
     })
 }

@@ -281,7 +281,7 @@ async fn a_full_disk_costs_a_compilation_at_each_start_but_no_kept_files() {
     let name = concat!(module_path!(), "::a_full_disk_costs_a_compilation_at_each_start_but_no_kept_files");
     // The name as the test program lists it: without the crate.
     let (_, name) = name.split_once("::").expect("a crate");
-    // A process over the limit also gets a signal. It is ignored here, as the host ignores it.
+    // A process over the limit also gets a signal. The signal is ignored here, as it is in the host.
     let output = std::process::Command::new("/bin/sh")
         .args(["-c", r#"trap "" XFSZ; ulimit -f 400; exec "$0" "$@""#])
         .arg(std::env::current_exe().expect("this program"))

@@ -98,7 +98,7 @@ impl Scene {
     async fn withstands(&self, case: &str, ends: Ends, mut attack: LocalBoxFuture<'_, Attack>) -> Result<(), String> {
         let began = Instant::now();
         let attack = {
-            // With a pause in between: compiling the attackers is what takes the processors' time here.
+            // There is a pause in between, because compiling the attackers needs the processors' time.
             let mut pace = tokio::time::interval(Duration::from_millis(20));
             loop {
                 tokio::select! {

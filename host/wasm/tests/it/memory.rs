@@ -40,8 +40,8 @@ async fn crowd(guest: &Core) -> usize {
     let limits = Limits {
         memory_bytes: 32 * MIB,
         guest_memory_bytes: Some(64 * MIB),
-        // Three times as long as one call takes, but shorter than all calls take together, three at a time: time spent
-        // waiting for memory must not count.
+        // Three times as long as one call takes, but shorter than all calls take together if three run at a time: time
+        // spent waiting for memory must not count.
         deadline: Duration::from_millis(3_200),
         ..Limits::default()
     };
@@ -122,7 +122,7 @@ async fn calls_that_wait_for_answers_or_memory_leave_the_permit_to_others() {
     let ports = meeting(std::future::pending);
     let fair = Fair::new(1, 12);
     let [waits, neighbour] = [(); 2].map(|()| fair.share(NonZeroU32::MIN));
-    // One waits for its answer, one runs in the memory reserve, and one waits for memory.
+    // One call waits for its answer, one runs in the memory reserve, and one waits for memory.
     let calls = async {
         let mut calls = Vec::new();
         for _ in 0..3 {

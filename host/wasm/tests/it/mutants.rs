@@ -21,7 +21,8 @@ use windlass_wasm::{Limits, LoadProblem, Sandbox};
 const FILE_TIMEOUT: Duration = Duration::from_mins(1);
 /// The number of files in the warm-up, in which heaps, pools and caches reach their size.
 const WARM_UP_FILES: usize = 1_000;
-/// How much memory may grow after that, whatever the number of files. A leak of one small file each would be more.
+/// How much memory may grow after the warm-up, whatever the number of files. If each file leaked as much as a small
+/// file takes, memory would grow more.
 const MEMORY_GROWTH_MAX: u64 = 48 << 20;
 
 fn setting(name: &str, otherwise: u64) -> u64 {

@@ -160,7 +160,7 @@ async fn instances_go_with_their_plugin() {
 async fn instances_make_room_for_calls_that_need_memory() {
     let large = Core { pages: 400, ..counting() };
     // Room for two instances, and for the memory of one more call beside the reserve; idle instances have to make room
-    // for it.
+    // for that call.
     let limits = Limits { memory_bytes: 512 << 16, guest_memory_bytes: Some((512 + 1_200) << 16), ..Limits::default() };
     let (sandbox, first) = loaded(limits, &large).await;
     let second = load(&sandbox, "guest", &large.component()).await.expect("it loads");
@@ -174,7 +174,7 @@ async fn instances_make_room_for_calls_that_need_memory() {
             assert_eq!(call(&other, Instances::Fresh).await, CallResult::Done);
         }
     };
-    // Long before the instance would be dropped as idle.
+    // This is long before the instance would be dropped as idle.
     tokio::time::timeout(Duration::from_secs(20), calls).await.expect("there is room");
     assert_eq!(sandbox.stats().parked_instances, 1, "the one that waited longest has gone");
 }

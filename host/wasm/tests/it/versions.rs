@@ -78,7 +78,7 @@ async fn a_write_returns_the_fields_that_it_names_and_in_0_2_0_the_whole_object(
     let again = |bytes| CallResult::RequeueAfter(Duration::from_millis(bytes));
     assert_eq!(bytes(creating("", 520).of_0_2_0(RECONCILER)).await, (again(7), None));
     assert_eq!(bytes(creating("", 524)).await, (again(7), None));
-    // An empty list of fields: only what identifies the object, which this one has not.
+    // An empty list of fields selects only the fields that identify the object, and this object has none of them.
     let identity = stored(&[(3312, 1)], &[]);
     assert_eq!(bytes(creating(&identity, 524)).await, (again(2), Some(vec![])));
 }
@@ -125,7 +125,7 @@ const MAP: &str = r#"
     (data (i32.const 816) "\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00\02\08\00\00\09\00\00\00")
     (func (export "windlass:plugin/mapper@0.3.0#map") (param i32 i32 i32 i32 i32 i32) (result i32) (i32.const 768))"#;
 
-/// Its predicate: the change does not count.
+/// The predicate of that mapper: the change does not pass.
 const MATCHES: &str = r#"
     (data (i32.const 900) "\00\00\00\00\90\03\00\00\01\00\00\00")
     (func (export "windlass:plugin/mapper@0.3.0#matches") (param i32 i32 i32 i32 i32 i32) (result i32) (i32.const 900))"#;

@@ -187,7 +187,7 @@ async fn bodies_are_sent_whole_whenever_they_are_written() {
         let asked = server.lock().expect("not poisoned").remove(0);
         assert_eq!((&*asked.method, asked.body), ("POST", Some(HttpBody::Text("host.example".to_owned()))), "{order}");
     }
-    // The host has nothing to send, so it would wait for ever.
+    // The host has nothing to send, so the guest would wait forever.
     let plugin = guest(Limits::default(), &format!("{begin} {send} {see}")).await;
     let (reason, message) = trapped(called(&plugin, &quiet(), Some("{}")).await.result);
     assert_eq!((reason, message.contains("has not finished")), ("wasi", true), "{message}");
@@ -206,7 +206,7 @@ async fn a_body_without_end_stops_at_the_bound_with_an_error_that_says_so() {
         let (reason, message) = (HttpReason::InvalidRequest, "the body is too large".to_owned());
         ready(if is_too_large { Err(HttpError { reason, message }) } else { Ok(response(200, "")) }).boxed()
     });
-    // Writes until there is an error. Its code is `HTTP-request-body-size`, and the response's is the same.
+    // Writes until there is an error. Its code is `HTTP-request-body-size`, and the response has the same code.
     let endless = "(local.set 0 (call $to (i32.const 0)))
         (global.set $b (call $opened (local.get 0)))
         (global.set $a (call $send (local.get 0)))

@@ -15,7 +15,7 @@ pub(crate) fn webapp() -> Vec<u8> {
     read("WINDLASS_PLUGIN_DIR", "plugins", "webapp.wasm")
 }
 
-/// The composer that its parent controls.
+/// The composer whose behaviour its parent object determines.
 pub(crate) fn composer() -> Vec<u8> {
     read("WINDLASS_GUEST_DIR", "guests", "composer.wasm")
 }
@@ -73,7 +73,7 @@ pub(crate) struct Core {
     pub(crate) realloc: String,
     /// Initial memory in pages.
     pub(crate) pages: u32,
-    /// The folder of its version of the interface.
+    /// The folder with the interface in the guest's version.
     pub(crate) wit: &'static str,
     /// The world in it.
     pub(crate) world: &'static str,
@@ -193,7 +193,7 @@ impl Core {
         }
         let mut module = wat::parse_str(text).expect("the guest's text is well-formed");
         let mut resolve = Resolve::default();
-        // A benchmark of another crate makes guests, too.
+        // The folder is searched upwards, because a benchmark of another crate makes guests too.
         let mut above = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().map(|directory| directory.join(self.wit));
         let wit = above.find(|wit| wit.join("world.wit").is_file()).expect("the interface is in the project");
         let (mut package, _) = resolve.push_dir(&wit).expect("wit/ is well-formed");

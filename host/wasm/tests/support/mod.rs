@@ -21,7 +21,7 @@ pub(crate) fn sandbox(limits: Limits) -> Sandbox {
     Sandbox::new(options(limits)).expect("a sandbox")
 }
 
-/// Its options: it compiles in the test's process and caches nothing.
+/// The options of [`sandbox`]: it compiles in the test's process and caches nothing.
 pub(crate) fn options(limits: Limits) -> SandboxOptions {
     SandboxOptions { limits, threads: 2, concurrent_calls: 4, ..SandboxOptions::default() }
 }
@@ -125,7 +125,7 @@ pub(crate) fn trapped(result: CallResult) -> (&'static str, String) {
     }
 }
 
-/// Waits until `done`, which must happen soon.
+/// Waits until `done` returns true, which must happen soon.
 pub(crate) async fn until(done: impl Fn() -> bool) {
     let waited = async {
         while !done() {

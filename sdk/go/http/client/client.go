@@ -61,8 +61,8 @@ func hidden(response *http.Response, err error) (*http.Response, error) {
 	return response, err
 }
 
-// public returns the scheme, host and path of a URL. The text may be something else, because an invalid URL may be the
-// error.
+// public returns the scheme, host and path of a URL. The text may be no valid URL, because the error may be about
+// exactly that.
 func public(whole string) string {
 	shown, _, _ := strings.Cut(whole, "#")
 	shown, _, _ = strings.Cut(shown, "?")

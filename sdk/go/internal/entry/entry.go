@@ -102,8 +102,8 @@ func guard(run func() error) (err error) {
 	return run()
 }
 
-// settle lets the goroutines of a call run until they end, once their context has ended. Otherwise they would continue
-// in another call, about another object.
+// settle lets the goroutines of a call, whose context has ended, run until they end. Otherwise they would continue in
+// another call, about another object.
 func settle(others int) {
 	for turn := 0; runtime.NumGoroutine() > others; turn++ {
 		if turn == 100 {

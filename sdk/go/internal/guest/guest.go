@@ -76,8 +76,8 @@ func someFields(fields []string) wt.Option[[]string] {
 	return wt.Some(host.Cleaned(fields))
 }
 
-// Milliseconds converts a duration to an option, which is none for zero. Otherwise it is at least one, and at most what
-// every language can represent.
+// Milliseconds converts a duration to an option, which is none for zero. Any other duration becomes at least 1, and at
+// most the largest number that every language can represent.
 func Milliseconds(duration time.Duration) wt.Option[uint32] {
 	if duration <= 0 {
 		return wt.None[uint32]()

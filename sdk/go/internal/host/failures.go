@@ -49,7 +49,7 @@ func collect(all []Failure, err error) []Failure {
 			all = collect(all, part)
 		}
 		return all
-	// An error of fmt.Errorf with several %w counts as one.
+	// An error of fmt.Errorf with several %w is treated as one error, not as a join.
 	case parts != nil && kind != "*fmt.wrapErrors":
 		before := len(all)
 		all = collectParts(all, textOf(err), parts)

@@ -107,9 +107,9 @@ func (err *APIError) Error() string {
 
 // Failure is one failure in a call.
 type Failure struct {
-	// API is the API error, whose message is the text; nil if there is none.
+	// API is the API error, and its message is the failure's text. It is nil if there is no API error.
 	API *APIError
-	// Message is the text if API is nil.
+	// Message is the failure's text if API is nil.
 	Message string
 	// Terminal means no retry until something changes.
 	Terminal bool
@@ -348,8 +348,8 @@ func (err *HTTPError) denial() *APIError {
 	}
 }
 
-// Trigger is one event that has queued the key of a call. Its String is its reason and its object, as in "Changed
-// ConfigMap prod/shop".
+// Trigger is one event that has queued the key of a call. Its String method returns the reason and the object, as in
+// "Changed ConfigMap prod/shop".
 type Trigger struct {
 	// Reason is the kind of event, in CamelCase. Later hosts may have other ones.
 	//
@@ -357,7 +357,7 @@ type Trigger struct {
 	//   - "Start": the controller has started, or the first list of a watch has arrived.
 	//   - "Resync": the resync interval has passed.
 	//   - "RequeueAfter": the previous call has asked for it; "Retry": the previous call has failed.
-	//   - "Swap": this is another build of the plugin; "Configuration": its configuration or its grants have changed.
+	//   - "Swap": a new build has replaced the plugin; "Configuration": its configuration or its grants have changed.
 	Reason string
 	// Watch is the name of the watch; empty if the manifest does not name it.
 	Watch string

@@ -104,7 +104,7 @@ func TestNumbersWithinEmbeddedStructsAreExactToo(t *testing.T) {
 	type whole struct {
 		embedded
 		*pointed
-		// encoding/json leaves these values as they are, and so must the rest of the decoding.
+		// encoding/json leaves these values as they are, so Decode must not change them either.
 		objects
 		error
 	}
@@ -199,7 +199,7 @@ func TestFailuresCanBeJoinedToOneText(t *testing.T) {
 
 var conflict = &APIError{Reason: Conflict, StatusReason: "Conflict", Message: "changed", Verb: "patch", Resource: "pods"}
 
-// api is the failure of conflict with another message.
+// api returns the failure for the error conflict, with this message instead of the error's.
 func api(message string) Failure { return failureOf(conflict, message) }
 
 func failureOf(err *APIError, message string) Failure {
@@ -290,7 +290,7 @@ func TestATextCountsAsRepeatedOnlyAsASeparatePart(t *testing.T) {
 			t.Errorf("%q around %q is reported as %q", each.outer, each.inner, shown(got))
 		}
 	}
-	// If the text of the wrapped error occurs more than once, the last place counts: context comes first.
+	// If the text of the wrapped error occurs more than once, the last place is the wrapped error's: context comes first.
 	got := Failures(one{"shop: shop", one{"shop", errors.New("closed")}})
 	if wanted := []Failure{{Message: "shop: shop: closed"}}; !reflect.DeepEqual(got, wanted) {
 		t.Error(shown(got))
@@ -315,7 +315,7 @@ func TestTheTextOfJoinedErrorsIsAddedToEachPart(t *testing.T) {
 		// The text consists only of the parts.
 		"[" + conflict.Error() + ", no]": {api("changed"), never("no")},
 		conflict.Error() + "\nno":        {api("changed"), never("no")},
-		// Words between the parts may be about either part.
+		// Words between the parts may be about either part, so each failure repeats the whole text.
 		"the one: " + conflict.Error() + "; the other: no": {
 			api("the one: changed; the other: no"), never("the one: " + conflict.Error() + "; the other: no"),
 		},
@@ -360,7 +360,7 @@ func TestJoinedErrorsOfLibrariesAreReportedPartByPart(t *testing.T) {
 	}
 }
 
-// If each join produced its text, a few hundred errors would need gigabytes, and these would take hours.
+// If each join produced its text, a few hundred errors would need gigabytes, and this test would take hours.
 func TestErrorsJoinedInALoopAreReportedInLinearTime(t *testing.T) {
 	var errs error
 	var wanted, around []Failure

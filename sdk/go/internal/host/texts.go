@@ -46,7 +46,8 @@ const none = -1
 
 // find finds one text as a separate part of another: at its beginning or end, or separated from the words around it by
 // punctuation (by spaces, if it has several words itself), and not inside a name such as "shop-1". Any other occurrence
-// is taken for chance. The last such place counts, because context mostly comes before an error.
+// is taken for chance. If there are several such places, find returns the last one, because context mostly comes before
+// an error.
 func find(outer, inner string) (start, end int) {
 	start = none
 	for from, to := findFrom(0, outer, inner); from >= 0; from, to = findFrom(to, outer, inner) {
@@ -55,7 +56,7 @@ func find(outer, inner string) (start, end int) {
 	return start, end
 }
 
-// findFrom finds the first such place at or after an offset.
+// findFrom finds the first occurrence, at or after an offset, that is such a separate part.
 func findFrom(end int, outer, inner string) (from, to int) {
 	bySpaces := strings.Contains(inner, " ")
 	for inner != "" {

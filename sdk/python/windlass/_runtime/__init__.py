@@ -54,8 +54,8 @@ def seal() -> None:
     _sealed = True
     warm_up()
     if "random" not in sys.modules:
-        # componentize-py imports this module at the very end of the build. Other code must not use it before, because
-        # it would not have the host's seed.
+        # componentize-py imports `random` at the very end of the build. Other code must not use it before, because it
+        # would not have the host's seed.
         import random  # noqa: F401
 
         _chance.at_begin.append(_forget_random)

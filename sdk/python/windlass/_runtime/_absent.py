@@ -12,9 +12,15 @@ from .._errors import NotAvailable
 from ._replacing import Replaced
 
 
+#: While a script is imported, a list of the calls that were refused, even if the caller catches the error.
+noted: list[str] | None = None
+
+
 def _refusal(what: str, instead: str, error: int = errno.ENOTSUP) -> Callable[..., NoReturn]:
     def refuse(*args: Any, **kwargs: Any) -> NoReturn:
         given = ", ".join(repr(arg) for arg in args[:1])
+        if noted is not None:
+            noted.append(f"{what}({given})")
         raise NotAvailable(error, f"{what}({given}): {instead}")
 
     refuse.__name__ = refuse.__qualname__ = what.rpartition(".")[2]

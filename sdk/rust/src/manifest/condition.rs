@@ -66,7 +66,7 @@ impl WhereSubject {
         Where { r#in: Some(values.into_iter().map(Into::into).collect()), ..self.0 }
     }
 
-    /// There is no value, or it is another than these.
+    /// There is no value, or it differs from each of these values.
     pub fn not_in<V: Into<Value>>(self, values: impl IntoIterator<Item = V>) -> Where {
         Where { not_in: Some(values.into_iter().map(Into::into).collect()), ..self.0 }
     }

@@ -13,7 +13,7 @@ use serde_json::Value;
 pub use condition::{Where, WhereSubject};
 pub use rules::{HttpAccess, HttpScheme, Metric, MetricType, Permission};
 pub use watch::{
-    Index, IndexSource, Mapping, Predicate, Projection, ReferencePath, SelectorForm, UpdateStrategy, Watch,
+    Index, IndexSource, Mapping, Predicate, Projection, ReferencePath, SelectorForm, UpdateStrategy, Watch, WriteVerb,
 };
 
 /// The whole document.
@@ -118,7 +118,7 @@ struct Config {
     schema: Value,
 }
 
-/// One reconcile loop: a primary kind, and the other objects that make its objects run again.
+/// One reconcile loop: a primary kind, and the other objects whose changes run primaries again.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[must_use]
@@ -204,7 +204,7 @@ pub struct Options {
     pub expectation_timeout: Option<ExpectationTimeout>,
 }
 
-/// The delay before the n-th retry: `base` doubled n times, at most `max`. Another `limiter` changes that.
+/// The delay before the n-th retry: `base` doubled n times, at most `max`. The `limiter` may change this.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Backoff {
@@ -220,7 +220,7 @@ pub struct Backoff {
     /// Retries per second of all objects together, for a token bucket. Default: 10.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub per_second: Option<u32>,
-    /// Retries at once, for a token bucket. Default: 100.
+    /// The number of retries that may run at once, for a token bucket. Default: 100.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub burst: Option<u32>,
 }

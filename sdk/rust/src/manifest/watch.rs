@@ -11,8 +11,14 @@ use super::Where;
 pub struct Watch {
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<String>,
+    #[serde(skip_serializing_if = "String::is_empty")]
     api_version: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
     kind: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kinds_from: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    verbs: Vec<WriteVerb>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     namespaces: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -48,6 +54,8 @@ impl Watch {
             name: None,
             api_version: api_version.into(),
             kind: kind.into(),
+            kinds_from: None,
+            verbs: Vec::new(),
             namespaces: Vec::new(),
             label_selector: None,
             field_selector: None,
@@ -62,6 +70,26 @@ impl Watch {
             no_op_skip: None,
             update_strategy: None,
         }
+    }
+
+    /// The metadata of all objects of the kinds that the configuration names: it has a list of objects with `apiVersion`
+    /// and `kind` at this JSON pointer, such as `/kinds`. For a primary and for other watches, but not for kinds that
+    /// the controller owns, nor for composers.
+    ///
+    /// ```
+    /// use windlass_sdk::manifest::{Controller, Watch, WriteVerb};
+    ///
+    /// let janitor = Controller::new("janitor", Watch::kinds_from("/kinds").verb(WriteVerb::Delete));
+    /// ```
+    pub fn kinds_from(pointer: impl Into<String>) -> Self {
+        Self { kinds_from: Some(pointer.into()), projection: Some(Projection::Metadata), ..Self::of("", "") }
+    }
+
+    /// Also asks for the right to change the objects with this verb. Only for [`Self::kinds_from`]: rights to change
+    /// other objects are permissions of the manifest.
+    pub fn verb(mut self, verb: WriteVerb) -> Self {
+        self.verbs.push(verb);
+        self
     }
 
     /// Gives the watch a name, a DNS label that no other watch of the controller has.
@@ -115,7 +143,7 @@ impl Watch {
     }
 
     /// Runs the primary only for updates that this predicate accepts. After a further call, it is enough that one of
-    /// the predicates accepts the update. Creations, deletions, and the beginning of a deletion always count.
+    /// the predicates accepts the update. Creations, deletions, and the beginning of a deletion always run the primary.
     pub fn predicate(mut self, predicate: Predicate) -> Self {
         self.predicates.push(predicate);
         self
@@ -155,7 +183,23 @@ impl Watch {
     }
 }
 
-/// How a composer's children of a kind are updated.
+/// A verb with which a plugin changes objects of kinds that the configuration names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WriteVerb {
+    /// By `writes::create`, or by applying an object that does not exist.
+    Create,
+    /// By `writes::update`.
+    Update,
+    /// By a patch, or by applying.
+    Patch,
+    /// By `writes::delete`.
+    Delete,
+    /// By `writes::delete_collection`.
+    DeleteCollection,
+}
+
+/// How a composer's children of a kind change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum UpdateStrategy {
@@ -181,7 +225,7 @@ pub enum Projection {
         pointers: Vec<String>,
     },
     /// The metadata, and in the field `digest` a digest of the values at these JSON pointers, which are not kept
-    /// themselves. With the predicate `Fields` of `/digest`, only a change of the values counts.
+    /// themselves. With the predicate `Fields` of `/digest`, only a change of these values runs primaries.
     Digest {
         /// The pointers, such as `/data`; `*` stands for each element of a list.
         pointers: Vec<String>,
@@ -314,7 +358,7 @@ pub enum Mapping {
     Customize,
 }
 
-/// Selects which updates of an object count.
+/// Selects the updates of an object that run primaries.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "type", rename_all = "camelCase")]
 pub enum Predicate {

@@ -106,7 +106,7 @@ type Key = (String, String, Option<String>, String);
 struct State {
     objects: BTreeMap<Key, serde_json::Value>,
     definitions: Definitions,
-    /// The object whose controller reference `owned` adds.
+    /// The primary. A write with `owned` adds a controller reference to it.
     primary: Option<serde_json::Value>,
     /// The fields of indexes, by the name of the index.
     indexes: HashMap<String, String>,
@@ -259,8 +259,8 @@ impl Host {
         self.with(|state| state.definitions.add(yaml));
     }
 
-    /// From now on, every request with this verb for objects of this kind fails. Verbs are `get`, `list`,
-    /// `create`, `update`, `patch`, `apply`, `delete`, `deletecollection`, `claim`, `served` and `kinds`, which has no kind.
+    /// From now on, every request with this verb for objects of this kind fails. Verbs are `get`, `list`, `create`,
+    /// `update`, `patch`, `apply`, `delete`, `deletecollection`, `claim`, `served` and `kinds`, which has no kind.
     pub fn fail(&mut self, verb: &str, kind: &str, reason: ApiReason) {
         self.with(|state| state.failing.push((verb.to_owned(), kind.to_owned(), reason)));
     }

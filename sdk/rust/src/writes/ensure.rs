@@ -55,10 +55,10 @@ impl Ensured {
 ///   `name`.
 /// - A patch that writes a list or removes a field fails with reason [`Conflict`](ApiReason::Conflict) if the object
 ///   has changed since the cache showed it. Return the error, and the host runs the key again on a newer cache.
-/// - Owners and finalizers are added to those of others; null instead of a list removes all of them. To own the object,
-///   give it an [`OwnerReference`](crate::OwnerReference) to the controller: if the object has another controller,
-///   `ensure` then fails with reason [`AlreadyExists`](ApiReason::AlreadyExists). Without such a reference the object
-///   is patched, whichever owner it has.
+/// - The desired owners and finalizers are added to the existing ones; null instead of a list removes all of them. To
+///   own the object, give it an [`OwnerReference`](crate::OwnerReference) to the controller: if the object has another
+///   controller, `ensure` then fails with reason [`AlreadyExists`](ApiReason::AlreadyExists). Without such a reference
+///   the object is patched, whichever owner it has.
 /// - `status` is not compared: write it with [`apply_status`](super::apply_status). The fields of `metadata` that the
 ///   server sets are not compared either. So a `resourceVersion` is no lock, and an object that has one cannot be
 ///   created.
@@ -103,7 +103,7 @@ fn target(object: &Value) -> Result<ObjectRef, JsonError> {
     Ok(ObjectRef { namespace: text("/metadata/namespace"), ..target })
 }
 
-/// The controller of `cached`, if `desired` has another one.
+/// The controller of `cached`, if `desired` has a different one.
 fn other_controller(cached: &Value, desired: &Value) -> Option<String> {
     let of = |object: &Value| {
         let owners = object.pointer("/metadata/ownerReferences")?.as_array()?;
@@ -127,7 +127,7 @@ fn taken(target: &ObjectRef, controller: &str) -> ApiError {
     }
 }
 
-/// The version of `cached`, if the patch must not be applied to a later one.
+/// The `resourceVersion` of `cached`, if the patch must not be applied to a later version of the object.
 fn version(cached: &Value, patch: &Value) -> Option<String> {
     let version = cached.pointer("/metadata/resourceVersion").and_then(Value::as_str);
     version.filter(|_| may_undo(patch)).map(str::to_owned)
@@ -177,7 +177,7 @@ fn joined(has: &[Value], wanted: &[Value], id: &str) -> Vec<Value> {
     all
 }
 
-/// The merge patch that changes `has`, null if missing, into `wanted`. `None` if nothing differs.
+/// The merge patch that changes `has` into `wanted`. `has` is null if the value is missing. `None` if nothing differs.
 fn difference(has: &Value, wanted: &Value) -> Option<Value> {
     match (has, wanted) {
         (Value::Object(has), Value::Object(wanted)) => {

@@ -32,7 +32,8 @@ impl Eviction {
     /// Sends the eviction. It also succeeds for a Pod that is already deleted.
     pub fn send(self) -> Result<(), Error> {
         match self.0.send() {
-            // The error names the Pod; if the server does not serve evictions, the error names no object.
+            // If the Pod is gone, the error names it. If the server does not serve evictions, the error names no
+            // object.
             Err(Error::Api(error)) if error.reason == ApiReason::NotFound && error.object.is_some() => Ok(()),
             ended => ended.map(drop),
         }

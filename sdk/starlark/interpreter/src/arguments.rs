@@ -199,7 +199,7 @@ impl<'v> Options<'v> {
 
     /// Refuses arguments that were not read.
     pub(crate) fn end(self) -> starlark::Result<()> {
-        // The check while the script is read must know the same options.
+        // attributes.rs checks the arguments while the script is read, so it must know the same options.
         debug_assert!(options::of(self.function).is_none_or(|known| known == self.known), "{}", self.function);
         match self.given.first() {
             None => Ok(()),

@@ -14,8 +14,8 @@ pub(crate) const RELATION: (&str, &str, &str) = ("map", "watch, change", "mapper
 #[cfg(feature = "composer")]
 pub(crate) const RELATION: (&str, &str, &str) = ("customize", "request", "customize");
 
-/// The optional function of a reconciler that decides which changes count, its arguments, and the field of a watch in the
-/// manifest that uses it.
+/// The optional function of a reconciler that decides which changes count, its arguments, and the field of a watch in
+/// the manifest that uses it.
 #[cfg(feature = "reconciler")]
 pub(crate) const PREDICATE: (&str, &str, &str) = ("matches", "watch, change", "codePredicate");
 

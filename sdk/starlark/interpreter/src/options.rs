@@ -26,7 +26,7 @@ const PATCH: [&str; 10] = [
 const DELETE: [&str; 4] = ["resource_version", "propagation", "grace_period_ms", "dry_run"];
 
 /// The options of `function`, in the order in which it reads them. `None` if the function is not in this table:
-/// Starlark knows its arguments, or it takes any.
+/// Starlark knows the function's arguments, or the function takes any.
 pub(crate) fn of(function: &str) -> Option<&'static [&'static str]> {
     Some(match function {
         "cache.get" | "cache.get_many" => &["fields"],

@@ -41,7 +41,7 @@ func (a applier) deployment(ctx context.Context, app *WebApp) (*appsv1.Deploymen
 	if err := a.client.Apply(ctx, wanted, owner, client.ForceOwnership); err != nil {
 		return nil, result, err
 	}
-	// Of the answer, only the name of the child, for an Event, and the counts for the status are needed.
+	// Only two parts of the answer are needed: the child's name, for an Event, and the counts, for the status.
 	applied := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: app.Name, Namespace: app.Namespace, UID: *wanted.UID, Generation: *wanted.Generation}}
 	applied.Status = child.Status
 	return applied, result, nil

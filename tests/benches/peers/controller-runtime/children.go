@@ -19,7 +19,8 @@ func selector(app *WebApp) map[string]string {
 	return map[string]string{"app.kubernetes.io/name": "webapp", "app.kubernetes.io/instance": app.Name}
 }
 
-// labels are exactly the plugin's labels, so that a contender finds the objects of the previous one correct.
+// labels are exactly the plugin's labels, so that a contender finds nothing to correct in the previous contender's
+// objects.
 func labels(app *WebApp) map[string]string {
 	labels := selector(app)
 	labels["app.kubernetes.io/managed-by"] = "windlass"

@@ -1,4 +1,4 @@
-// Package pure has the steps that a composing probe supports as well as a reconciling one.
+// Package pure has the steps that both the composing and the reconciling probe support.
 package pure
 
 import (
@@ -142,7 +142,7 @@ func RequestOf(request windlass.Request) Result {
 	}}
 }
 
-// End is the end of a call by a step.
+// End is how a step ends the call.
 type End struct {
 	After   time.Duration
 	Backoff bool
@@ -152,7 +152,7 @@ type End struct {
 // states is the number of times that this instance has carried out the step state.
 var states int
 
-// Do carries out a step. It returns false if the step is not one of these.
+// Do carries out a step. It returns false if this package does not have the step.
 func Do(step Step) (Result, *End, bool) {
 	switch step.Call {
 	case "log.log":

@@ -67,7 +67,7 @@ fn rule(rule: &Value) -> RelatedRule {
     names.fold(made, RelatedRule::name)
 }
 
-/// The end of the call by a step. None: the call continues.
+/// How a step ends the call. None: the call continues.
 ///
 /// # Panics
 /// With the step `raise`.

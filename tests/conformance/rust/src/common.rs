@@ -1,4 +1,4 @@
-//! The steps that a composer supports too. The composing probe includes this file.
+//! The steps that both the composing and the reconciling probe support. The composing probe includes this file.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU32, Ordering};

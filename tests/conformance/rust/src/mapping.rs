@@ -1,4 +1,4 @@
-//! The probe's own mapper: each state of a changed object lists the primaries that it concerns.
+//! The probe's own mapper: each state of a changed object lists the primaries that the change concerns.
 
 use serde_json::Value;
 use windlass_sdk::{Change, Failures, Mapper, Target, cache};

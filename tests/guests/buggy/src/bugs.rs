@@ -178,7 +178,7 @@ fn trusts_clock(object: &Buggy) -> Result<(), Error> {
     Ok(())
 }
 
-/// The bug: it computes for ever, and logs its progress.
+/// The bug: the plugin computes for ever, and logs its progress.
 fn never_ends() -> ! {
     let mut steps = 0_u64;
     loop {

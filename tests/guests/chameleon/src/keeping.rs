@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use windlass_sdk::manifest::{Controller, Manifest, Options, Predicate, Watch, Where};
 use windlass_sdk::{Failures, Outcome, Request, config, info};
 
+use crate::kinds;
 use crate::modes::Mode;
 use crate::steady::Steady;
 
@@ -34,7 +35,9 @@ pub(crate) fn primary(mode: Mode, primary: Watch) -> Watch {
 
 pub(crate) fn controller(mode: Mode, controller: Controller) -> Controller {
     match mode {
-        Mode::Finalizing | Mode::Choosy => controller.options(Options { finalizer: Some(true), ..Options::default() }),
+        Mode::Finalizing | Mode::Choosy | Mode::Judging(_) => {
+            controller.options(Options { finalizer: Some(true), ..Options::default() })
+        }
         _ => controller,
     }
 }
@@ -49,6 +52,7 @@ pub(crate) fn manifest(mode: Mode, manifest: Manifest) -> Manifest {
                 format!("of generation {number}").into();
             manifest.crd(definition)
         }
+        Mode::Kinds => kinds::configured(manifest),
         Mode::Configured => manifest.config_schema(json!({
             "type": "object",
             "required": ["greeting"],

@@ -3,6 +3,7 @@
 //! The README lists the modes. It uses the SDK where the SDK lets it misbehave, and the raw bindings elsewhere.
 
 mod keeping;
+mod kinds;
 mod mapping;
 mod modes;
 mod operator;
@@ -63,7 +64,8 @@ impl Reconciler for Chameleon {
             primary = primary.labels("chameleon=true");
         }
         if mode == Mode::Requeue {
-            // Changes of its own annotation must not run it again, only its own delay.
+            // A change of the plugin's own annotation must not run a key again. Only the delay that the plugin asks for
+            // may.
             primary = primary.predicate(Predicate::Fields { pointers: vec!["/data".into()] });
         }
         let mut controller = keeping::controller(mode, watching::controller(mode, primary));
@@ -108,6 +110,7 @@ impl Reconciler for Chameleon {
             Mode::Outside(port) => outside::visit(&request, port),
             Mode::Finalizing | Mode::Choosy => keeping::finalize(&request),
             Mode::Configured => keeping::greet(&request),
+            Mode::Kinds => kinds::sweep(&request),
             Mode::Steady(generation) => steady::reconcile(generation, &request),
             _ => {
                 info!("chameleon reconciled", name = request.name, attempt = request.attempt);

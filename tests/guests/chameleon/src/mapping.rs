@@ -1,5 +1,6 @@
-//! The mapper of the mode `mapping`. The `data` of a `ConfigMap` lists the primaries that its changes concern, names
-//! another `ConfigMap` that lists them (`via`), or asks for a failure.
+//! The mapper of the mode `mapping`: a `ConfigMap` says in its `data` whom its changes concern, which other `ConfigMap`
+//! says so (`via`), or what is to go wrong. The predicate of the mode `judging`: the label `counts` of an object says
+//! whether its changes count.
 
 use serde_json::Value;
 use windlass_sdk::{Change, Error, Failures, Mapper, ObjectRef, Target, cache, info, live};
@@ -8,6 +9,18 @@ use crate::watching::BY_SELECTOR;
 use crate::{Chameleon, spin};
 
 impl Mapper for Chameleon {
+    fn matches(watch: &str, change: &Change) -> Result<bool, Failures> {
+        let Some(object) = change.current::<Value>()? else { panic!("chameleon: deletions are not asked about") };
+        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        let (name, counts) = (text("/metadata/name"), text("/metadata/labels/counts"));
+        info!("chameleon judges {name} of {watch}");
+        match counts {
+            "trap" => panic!("chameleon: the predicate was told to trap"),
+            "fail" => Err(Failures::transient("chameleon: the predicate was told to fail")),
+            counts => Ok(counts == "yes"),
+        }
+    }
+
     fn map(watch: &str, change: &Change) -> Result<Vec<Target>, Failures> {
         let mut targets = Vec::new();
         for map in change.states::<Value>()? {

@@ -34,6 +34,8 @@ pub(crate) enum Mode {
     Referring,
     Selecting,
     Mapping,
+    /// With the number of the generation.
+    Judging(u16),
     Concerned,
     Slim,
     Batch,
@@ -42,6 +44,7 @@ pub(crate) enum Mode {
     Finalizing,
     Choosy,
     Configured,
+    Kinds,
     Bringing,
     BringingOther,
     Steady(Steady),
@@ -76,6 +79,9 @@ fn parse(name: &str) -> Mode {
     if let Some(number) = name.strip_prefix("operator-") {
         return Mode::Operator(number.parse().expect("chameleon: a number"));
     }
+    if let Some(number) = name.strip_prefix("judging-") {
+        return Mode::Judging(number.parse().expect("chameleon: a number"));
+    }
     match name {
         "good" => Mode::Good,
         "describe-traps" => Mode::DescribeTraps,
@@ -103,6 +109,7 @@ fn parse(name: &str) -> Mode {
         "finalizing" => Mode::Finalizing,
         "choosy" => Mode::Choosy,
         "configured" => Mode::Configured,
+        "kinds" => Mode::Kinds,
         "bringing" => Mode::Bringing,
         "bringing-other" => Mode::BringingOther,
         _ => panic!("chameleon: there is no mode named {name}"),

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use windlass_sdk::{Failures, ObjectRef, Outcome, Request, cache, info};
 
-/// The delay after which it asks to run again, in milliseconds.
+/// The delay after which the plugin asks to run again, in milliseconds.
 const STEADY_REQUEUE_MILLIS: u32 = 1_000;
 /// The number of times that a call reads its object, so that the call takes a while.
 const STEADY_READS: usize = 10;
@@ -12,7 +12,7 @@ const STEADY_READS: usize = 10;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Traps {
     Never,
-    /// The objects whose names begin with this text.
+    /// The objects whose names begin with `bad`.
     OverBad,
     Always,
 }

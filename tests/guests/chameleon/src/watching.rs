@@ -4,6 +4,7 @@ use serde_json::Value;
 use windlass_sdk::manifest::{Controller, IndexSource, Mapping, Projection, SelectorForm, Watch};
 use windlass_sdk::{Failures, ObjectRef, Outcome, Request, cache, info};
 
+use crate::kinds;
 use crate::modes::Mode;
 
 /// The index of `referring`.
@@ -25,12 +26,15 @@ pub(crate) fn controller(mode: Mode, primary: Watch) -> Controller {
         }
         Mode::Mapping => Controller::new("chameleon", by_selector(primary))
             .watches(Watch::of("v1", "ConfigMap").named("maps"), Mapping::Mapper),
+        Mode::Judging(_) => Controller::new("chameleon", primary.named("judged").code_predicate())
+            .watches(Watch::of("v1", "Secret").named("secrets").code_predicate(), Mapping::SameName),
         Mode::Concerned => Controller::new("chameleon", primary).watches(Watch::of("v1", "Namespace"), Mapping::All),
         Mode::Slim => {
             let kept = Projection::Fields { pointers: vec!["/data/kept".into()] };
             let secrets = Watch::of("v1", "Secret").projection(Projection::Metadata);
             Controller::new("chameleon", primary.projection(kept)).watches(secrets, Mapping::SameName)
         }
+        Mode::Kinds => kinds::controller(),
         _ => Controller::new("chameleon", primary),
     }
 }

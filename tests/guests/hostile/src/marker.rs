@@ -18,8 +18,8 @@ pub(crate) fn mode() -> String {
     String::from_utf8_lossy(&marker[HOSTILE_PREFIX_BYTES..]).trim_end_matches('.').to_owned()
 }
 
-/// The attack of a call: the mode in the marker or, in the mode `steered`, the one in the text of the primary. A test
-/// sets that text, so many attacks need only one compiled component.
+/// The attack of a call: the mode in the marker. In the mode `steered`, it is the mode in the text of the primary. A
+/// test sets that text, so many attacks need only one compiled component.
 pub(crate) fn mode_of(request: &Request) -> String {
     match (mode(), &request.object) {
         (mode, Some(object)) if mode == "steered" => object.clone(),

@@ -13,7 +13,7 @@ use crate::trials::Trials;
 pub(crate) const GUARDED: &str = "guarded";
 const ELSEWHERE: &str = "elsewhere";
 
-/// Names that contain more than one segment of a path.
+/// Names that would change a request's path, query or headers if they were not escaped or refused.
 const NAMES: [&str; 12] = [
     "../secrets/guarded",
     "guarded/../../secrets/guarded",
@@ -80,7 +80,7 @@ fn reads_elsewhere(trials: &Trials<'_>) {
     trials.of("list", cache::list(&cache::ListQuery { namespace: there.clone(), ..everything("v1", "ConfigMap") }));
     trials.of("live", live::get(&map, None, &View::Whole));
     trials.of("live-list", live::list(&live::ListQuery { namespace: there, ..everything_live("v1", "ConfigMap") }));
-    // The same caches contain objects that other plugins watch.
+    // The caches that this plugin reads also contain objects that other plugins watch.
     trials.of("neighbour", cache::list(&everything("apps/v1", "Deployment")));
     trials.of("namespaces", live::list(&everything_live("v1", "Namespace")));
     trials.of("nodes", live::list(&everything_live("v1", "Node")));

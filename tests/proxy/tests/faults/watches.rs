@@ -159,8 +159,8 @@ async fn a_seed_reproduces_which_events_cut_their_watch() {
         let mut lengths = Vec::new();
         for _ in 0..5 {
             let (mut lines, mut length) = (it.watch().await, 0);
-            // Only a watch that is not cut comes to the last name. A line has it as its name: some UIDs contain the
-            // text.
+            // Only a watch that is not cut reaches the last name. It must be the name of the line's object, because
+            // some UIDs contain the same text.
             while length < names.len()
                 && let Some(line) = lines.next().await
             {

@@ -76,7 +76,7 @@ struct Case<'a> {
     policy: &'a Policy,
     request: &'a AdmissionRequest<'a>,
     consultation: &'a Consultation,
-    /// The resource whose version of the object the policy sees.
+    /// The resource in whose version the policy sees the object.
     resource: &'a Arc<ResourceType>,
     object: Option<&'a Value>,
 }

@@ -29,7 +29,7 @@ impl Policies {
         self.policies.is_empty() || self.bindings.is_empty()
     }
 
-    /// Takes over an object of the resource `plural`, if it is a policy or a binding.
+    /// Adds an object of the resource `plural`, if it is a policy or a binding.
     pub(super) fn define(&mut self, plural: &str, object: &Value) {
         let name = object::name(object).to_owned();
         match plural {

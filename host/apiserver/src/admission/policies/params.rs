@@ -14,7 +14,7 @@ pub(super) struct ParamRef {
     name: String,
     namespace: String,
     selector: Value,
-    /// What happens if no parameters are found. True: the request is denied. False: the policy does not apply.
+    /// If no parameters are found: whether the request is denied (true) or the policy does not apply (false).
     is_needed: bool,
 }
 

@@ -18,7 +18,7 @@ pub(super) struct Policy {
     pub(super) name: String,
     pub(super) matcher: ResourceMatcher,
     pub(super) conditions: Vec<MatchCondition>,
-    /// Each with its name, in the declared order. A variable may use those before it.
+    /// The variables with their names, in the declared order. A variable may use the variables before it.
     pub(super) variables: Vec<(String, Program)>,
     pub(super) validations: Vec<Validation>,
     pub(super) params: Option<ParamKind>,

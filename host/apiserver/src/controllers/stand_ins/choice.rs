@@ -15,7 +15,7 @@ impl StandIns {
     /// Each namespace gets its `default` service account.
     pub const SERVICE_ACCOUNTS: StandIns = StandIns(1);
     /// The status of deployments, replica sets and stateful sets says that they are ready, although there are no pods.
-    /// If one of these kinds has its own stand-in, that is used instead.
+    /// If a kind's own stand-in is enabled too, it is used instead.
     pub const STATUSES: StandIns = StandIns(1 << 1);
     /// Deployments get replica sets, and roll out step by step.
     pub const DEPLOYMENTS: StandIns = StandIns(1 << 2);
@@ -52,21 +52,21 @@ impl StandIns {
         ("poddisruptionbudgets", StandIns::DISRUPTION_BUDGETS),
     ];
 
-    /// Whether this set contains all stand-ins of the other one.
+    /// Whether this set contains all stand-ins of `other`.
     #[must_use]
     pub const fn contains(self, other: StandIns) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// This set without the stand-ins of the other one.
+    /// This set without the stand-ins of `other`.
     #[must_use]
     pub const fn without(self, other: StandIns) -> StandIns {
         StandIns(self.0 & !other.0)
     }
 }
 
-/// [`StandIns::STATUSES`] and [`StandIns::SERVICE_ACCOUNTS`]: clients wait for their writes, and they create no objects
-/// that clients do not expect.
+/// [`StandIns::STATUSES`] and [`StandIns::SERVICE_ACCOUNTS`]: clients wait for their writes, and expect every object
+/// that they create.
 impl Default for StandIns {
     fn default() -> StandIns {
         StandIns::STATUSES | StandIns::SERVICE_ACCOUNTS

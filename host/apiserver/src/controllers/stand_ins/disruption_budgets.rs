@@ -12,7 +12,7 @@ use crate::clock::Moment;
 use crate::object::{self, items, text};
 use crate::resources::resource::GroupResource;
 
-/// The time in seconds within which an evicted pod must be gone. After that it counts as undisrupted again.
+/// The time in seconds within which an evicted pod must be gone. After that it no longer counts as disrupted.
 const EVICTION_SECONDS_MAX: u64 = 120;
 
 pub(super) fn resource() -> GroupResource {

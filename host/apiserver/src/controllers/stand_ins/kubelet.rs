@@ -93,7 +93,8 @@ fn serves(pod: &Value) -> bool {
     !matches!(annotation(pod, BEHAVIOUR), Some("failure" | "unready"))
 }
 
-/// Whether all readiness gates are open: conditions that other controllers set, and for which the pod waits.
+/// Whether all readiness gates are open. A gate is a condition that another controller sets, and for which the pod
+/// waits.
 fn gates_are_open(pod: &Value) -> bool {
     items(pod, "/spec/readinessGates").iter().all(|gate| object::condition_holds(pod, text(gate, "/conditionType")))
 }

@@ -97,7 +97,7 @@ fn stand_in_of(resource: &GroupResource) -> Option<StandIns> {
     })
 }
 
-/// Lets the stand-in for an object look at it, if that is enabled.
+/// Lets the stand-in for an object look at it, if that stand-in is enabled.
 pub(super) fn look(state: &mut State, stand_ins: StandIns, key: &ObjectKey) {
     let Some(played) = stand_in_of(&key.resource).filter(|played| stand_ins.contains(*played)) else { return };
     let outcome = match played {
@@ -175,7 +175,7 @@ fn look_at_secret(state: &State, key: &ObjectKey) -> Option<Outcome> {
 fn look_at_budget(state: &State, budget: &Value) -> Outcome {
     let pods = selected(state, object::namespace(budget), |pod| label_selector::is_selected_by(budget, pod));
     let controller = |object: &Value| state.store.get(&state.store.find(values::controller_uid(object)?)?).cloned();
-    // For a replica set, the deployment's size counts, because the set's own size changes during a rollout.
+    // For a replica set, the deployment's size is used, because the set's own size changes during a rollout.
     let controllers = pods.iter().filter_map(|pod| {
         let owner = controller(pod)?;
         Some(controller(&owner).unwrap_or(owner))

@@ -70,8 +70,8 @@ pub(super) fn delete_some(pods: &[&Arc<Value>], count: usize) -> Vec<Write> {
     pods.into_iter().take(count).map(|pod| Write::Delete(resource(), Arc::clone(pod))).collect()
 }
 
-/// The conditions of a pod, with those in `changed` set to true or false. `reason` has the reason and the message of
-/// conditions that are false.
+/// The conditions of a pod, after the conditions in `changed` were set to true or false. `reason` has the reason and
+/// the message of conditions that are false.
 pub(super) fn with_conditions(pod: &Value, changed: &[(&str, bool)], reason: (&str, &str), now: &str) -> Vec<Value> {
     let mut conditions = object::items(pod, "/status/conditions").to_vec();
     for (kind, holds) in changed {

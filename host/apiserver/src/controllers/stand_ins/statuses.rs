@@ -68,7 +68,7 @@ fn ready_status(resource: &GroupResource, object: &Value, now: &str) -> Value {
     status
 }
 
-/// A condition that is true. If the object has it already, it keeps its transition time.
+/// A condition that is true. If the object already has the condition, the transition time stays.
 fn condition(object: &Value, (kind, reason, message): (&str, &str, String), now: &str) -> Value {
     let before = object::items(object, "/status/conditions").iter().find(|condition| condition["type"] == json!(kind));
     let since = before.map(|condition| text(condition, "/lastTransitionTime")).filter(|moment| !moment.is_empty());

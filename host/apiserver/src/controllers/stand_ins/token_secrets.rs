@@ -27,7 +27,7 @@ pub(super) fn accounts() -> GroupResource {
     GroupResource::new("", "serviceaccounts")
 }
 
-/// The name of the account whose token belongs into the secret. `None` if the secret has another type.
+/// The name of the account whose token belongs in the secret. `None` if the secret has another type.
 pub(super) fn account_name(secret: &Value) -> Option<&str> {
     annotation(secret, NAME).filter(|_| text(secret, "/type") == KIND)
 }

@@ -19,7 +19,8 @@ pub(super) fn scaled(value: &Value, total: i64, round_up: bool) -> i64 {
     }
 }
 
-/// A hash of a pod template for names and labels. Counting earlier collisions in gives another hash after each of them.
+/// A hash of a pod template for names and labels. The number of earlier collisions is part of the input, so that each
+/// collision leads to a new hash.
 pub(super) fn hash(value: &Value, collisions: i64) -> String {
     let bytes = canonical(value).into_bytes().into_iter().chain(collisions.to_le_bytes());
     names::safe(fnv(bytes).to_string().bytes())

@@ -33,7 +33,7 @@ use owners::{Identity, Operation, Owners};
 pub(crate) struct Manager<'a> {
     /// The field manager.
     pub(crate) name: &'a str,
-    /// The API version that it uses.
+    /// The API version that the manager uses.
     pub(crate) api_version: &'a str,
     /// `status`, `scale`, or empty.
     pub(crate) subresource: &'a str,
@@ -67,8 +67,8 @@ const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 /// Applies a configuration to the live object, if there is one, and returns the new object.
 ///
 /// `config` has all fields that this manager wants to own. Fields that the manager owned and that are no longer in
-/// `config` are removed, unless another manager owns them too. `config` should have no `metadata.managedFields`,
-/// because the server refuses them earlier; they would be ignored.
+/// `config` are removed, unless another manager owns them too. `config` should have no `metadata.managedFields`: the
+/// server refuses them earlier, and this function ignores them.
 pub(crate) fn server_side_apply(
     live: Option<&Value>,
     config: &Value,

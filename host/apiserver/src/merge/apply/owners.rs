@@ -64,7 +64,7 @@ pub(super) struct Owners {
 }
 
 /// The most managers of updates that have separate entries (`DefaultMaxUpdateManagers`). The next constant names the
-/// manager that takes over the fields of the oldest.
+/// manager that takes over the fields of the oldest managers.
 const UPDATE_MANAGERS_MAX: usize = 10;
 const ANCIENT_CHANGES: &str = "ancient-changes";
 
@@ -90,7 +90,8 @@ impl Owners {
         Ok(Self { entries: found })
     }
 
-    /// The entries in Kubernetes' order: those of applies first, then by time.
+    /// The entries in Kubernetes' order: entries of applies come first, and entries of the same operation are sorted by
+    /// time.
     pub(super) fn print(&self) -> Vec<Value> {
         let mut owners: Vec<_> = self.entries.iter().collect();
         owners.sort_by(|(a, first), (b, second)| {

@@ -126,7 +126,7 @@ impl Set {
         self.combine(other, |here, there| here && !there)
     }
 
-    /// Combines two sets field by field: `keep` decides by whether each set has the field.
+    /// Combines two sets field by field: `keep` decides about a field, given whether each set has it.
     fn combine(&self, other: &Self, keep: fn(bool, bool) -> bool) -> Self {
         let nothing = Entry::default();
         let names = self.steps.keys().chain(other.steps.keys().filter(|step| !self.steps.contains_key(*step)));
@@ -144,8 +144,8 @@ impl Set {
 
     /// This set, and every declared field that contains a field of this set.
     ///
-    /// With this, removing the last owned field of a struct also removes the struct, although nobody owns the struct
-    /// itself.
+    /// With this, removing the last owned field of a struct also removes the struct, although no manager owns the
+    /// struct itself.
     pub(crate) fn with_structs(&self, place: Place<'_>) -> Self {
         let steps = self.steps.iter().map(|(step, entry)| {
             let (declared, place) = match step {

@@ -8,7 +8,7 @@ use super::{Directive, PATCH, Spot, StrategicError, directive, merge_maps};
 use crate::object::canonical;
 use crate::schema::typed::PatchStrategy;
 
-/// Merges a patch into a list. The result is in the order of `$setElementOrder`, or else in that of the patch.
+/// Merges a patch into a list. The result is in the order of `$setElementOrder`, or else in the patch's order.
 pub(super) fn merge(
     current: &[Value],
     patch: &[Value],
@@ -46,7 +46,7 @@ fn identity(item: &Value, strategy: &PatchStrategy) -> String {
     }
 }
 
-/// The position of each item by its key. If items have equal keys, the position of the first.
+/// The position of each item by its key. If several items have the same key, the position of the first.
 fn positions(list: &[Value], strategy: &PatchStrategy) -> BTreeMap<String, usize> {
     list.iter().enumerate().rev().map(|(index, item)| (identity(item, strategy), index)).collect()
 }

@@ -3,8 +3,8 @@
 //! They exist only for built-in kinds; the server answers 415 for custom resources. The handler of PATCH calls this
 //! module.
 //!
-//! The behaviour follows `k8s.io/apimachinery/pkg/util/strategicpatch/patch.go`. The merge keys are those of the kind's
-//! type, which differ from the list types of server-side apply.
+//! The behaviour follows `k8s.io/apimachinery/pkg/util/strategicpatch/patch.go`. The merge keys come from the kind's
+//! type. They differ from the list keys of server-side apply.
 
 mod list;
 #[cfg(test)]
@@ -18,7 +18,7 @@ use crate::merge::lists::Place;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum StrategicError {
     /// The patch or the object is not a JSON object.
-    #[error("a strategic merge patch and what it is for must be JSON objects")]
+    #[error("a strategic merge patch and the object to patch must be JSON objects")]
     NotAnObject,
     /// `$patch` is not `delete`, `replace` or `merge`.
     #[error("unknown patch type {0} in {1}")]
@@ -33,7 +33,7 @@ pub(crate) enum StrategicError {
     #[error("the keys of the patch are not all in $retainKeys: {0} is missing")]
     NotRetained(String),
     /// The patch has an item that its `$setElementOrder` does not list.
-    #[error("the list of the patch is not in the order of $setElementOrder: {0} of {1} is missing in it")]
+    #[error("the patch has an item that $setElementOrder does not list: {0} of {1}")]
     NotOrdered(String, String),
 }
 

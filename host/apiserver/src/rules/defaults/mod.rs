@@ -66,7 +66,7 @@ pub(crate) fn apply(resource: &ResourceType, object: &mut Value) {
         ("autoscaling", "HorizontalPodAutoscaler") if spec_is_map => {
             autoscaler_convert::default_spec(&resource.version, object::map_mut(object, "spec"));
         }
-        // If the name is generated later, the label is set later, too.
+        // The label contains the name, so it is set later if the name is generated later.
         ("", "Namespace") if !object::name(object).is_empty() => others::namespace(object),
         ("", "PodTemplate") => workloads::template(object::as_map_mut(object)),
         ("", "Secret") => others::secret(object),
@@ -93,8 +93,8 @@ pub(crate) fn apply(resource: &ResourceType, object: &mut Value) {
     }
 }
 
-/// Sets the values that admission plugins of a real server set before webhooks see the object. It may be new or replace
-/// `current`. Does nothing for subresources.
+/// Sets the values that admission plugins of a real server set before webhooks see the object. The object may be new,
+/// or replace `current`. Does nothing for subresources.
 pub(crate) fn admit(resource: &ResourceType, subresource: &str, object: &mut Value, current: Option<&Value>) {
     if (resource.id.group.as_str(), resource.kind.as_str(), subresource) == ("", "Pod", "") {
         workloads::admit_pod(object::map_mut(object, "spec"), current.map(|pod| &pod["spec"]));

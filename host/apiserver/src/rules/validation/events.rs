@@ -54,7 +54,8 @@ fn update(object: &Value, previous: &Value, report: &mut Report) {
 }
 
 /// Checks that an Event is in the namespace of its object, or in `default` if the object is cluster-scoped. With an
-/// `eventTime`, an Event about a namespaced object may be in any namespace, and another one in `kube-system` too.
+/// `eventTime`, an Event about a namespaced object may be in any namespace, and an Event about a cluster-scoped object
+/// also in `kube-system`.
 fn place(is_core: bool, object: &Value, report: &mut Report) {
     let about = if is_core { "involvedObject" } else { "regarding" };
     let (namespace, of_object) = (object::namespace(object), text(&object[about], "/namespace"));

@@ -56,8 +56,8 @@ fn amounts(limit: &Value, kind: &str, field: &str, report: &mut Report) {
             }
         }
     }
-    // The first field must not be greater than the second. The third is the field in the error, and the fourth its
-    // text.
+    // In each line, the first field must not be greater than the second. The third is the field that the error names,
+    // and the fourth is the error's text.
     let pairs = [
         ("min", "max", "min", "min value {a} is greater than max value {b}"),
         ("min", "defaultRequest", "defaultRequest", "min value {a} is greater than default request value {b}"),

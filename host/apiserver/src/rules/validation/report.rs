@@ -30,7 +30,7 @@ impl Report {
         self.0.push(Cause::duplicate(field, &value.to_string()));
     }
 
-    /// The same for a value that is not shown as JSON.
+    /// Like [`Self::duplicate`], for a value that is not shown as JSON. `shown` is its text.
     pub(super) fn duplicate_shown(&mut self, field: &str, shown: &str) {
         self.0.push(Cause::duplicate(field, shown));
     }
@@ -60,14 +60,14 @@ impl Report {
         self.0.push(Cause::not_supported(field, value, allowed));
     }
 
-    /// The same for a value that is not shown as JSON.
+    /// Like [`Self::not_supported`], for a value that is not shown as JSON. `shown` is its text.
     pub(super) fn not_supported_shown(&mut self, field: &str, shown: &str, allowed: &[&str]) {
         let allowed: Vec<String> = allowed.iter().map(|value| format!("{value:?}")).collect();
         let message = format!("Unsupported value: {shown}: supported values: {}", allowed.join(", "));
         self.0.push(Cause { reason: "FieldValueNotSupported", message, field: field.to_owned() });
     }
 
-    /// The same for a value that is not shown as JSON.
+    /// Like [`Self::invalid`], for a value that is not shown as JSON. `shown` is its text.
     pub(super) fn invalid_shown(&mut self, field: &str, shown: &str, why: &str) {
         self.0.push(Cause::invalid_shown(field, shown, why));
     }

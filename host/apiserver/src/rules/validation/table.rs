@@ -34,7 +34,7 @@ pub(super) enum Check {
     Always(TextRule),
     /// If there is a number, it must be in this range.
     Range(i64, i64),
-    /// If there is a number, it must be in this range. The text is that of the error.
+    /// If there is a number, it must be in this range. The text is the error's text.
     RangeOr(i64, i64, &'static str),
     /// If there is a number, it must not be negative.
     NotNegative,

@@ -89,7 +89,7 @@ fn part_of(fraction: &str, size: u64) -> i128 {
 fn duration_in_words(text: &str) -> Option<i64> {
     static PART: LazyLock<Regex> = LazyLock::new(|| pattern(r"([0-9]+)[\t\n\f\r ]*([A-Za-zµ]+)"));
     const HOUR_NANOS: i64 = 3_600_000_000_000;
-    // The names of each unit. Any word that begins with the last name means the unit, too.
+    // The names of each unit. A word that begins with the last name of a unit also means the unit.
     const UNITS: [(&[&str], i64); 8] = [
         (&["ns", "nano"], 1),
         (&["us", "µs", "micro"], 1_000),

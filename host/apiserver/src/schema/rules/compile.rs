@@ -41,7 +41,7 @@ pub(in super::super) fn compile(root: &mut Node) -> Vec<SchemaError> {
 /// Properties of a node that follow from the nodes around it.
 struct Surroundings {
     is_resource: bool,
-    /// The path of the outermost list around the node whose items have no identity.
+    /// The path of the outermost list that contains the node and whose items have no identity.
     uncorrelatable: Option<String>,
 }
 

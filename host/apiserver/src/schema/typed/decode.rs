@@ -68,7 +68,7 @@ struct Decoding {
     path: String,
     /// The fields on the current path, without positions and keys, for type errors.
     names: Vec<String>,
-    /// The name of the struct that contains the last of these fields.
+    /// The name of the struct that contains the last field in `names`.
     holder: &'static str,
     reading: Reading,
 }

@@ -17,7 +17,7 @@ pub(super) fn status(state: &State, authenticator: &Authenticator, review: &Valu
     Ok(match authenticator.verify(state, token, &audiences) {
         Ok((user, audiences)) => json!({ "authenticated": true, "user": user.info(), "audiences": audiences }),
         Err(TokenError::Unknown) => json!({ "user": {}, "error": TokenError::Unknown.to_string() }),
-        // A real server has tried another authenticator before.
+        // The first error is that of the authenticator that a real server tries first.
         Err(error) => json!({ "user": {}, "error": format!("[{}, {error}]", TokenError::Unknown) }),
     })
 }

@@ -57,7 +57,7 @@ fn check_target(kind: &str, node: &str) -> Result<(), ApiError> {
         causes.push(Cause::required("target.name", ""));
     }
     let lines: Vec<String> = causes.iter().map(Cause::to_string).collect();
-    // A real server does not turn these into `Invalid`.
+    // A real server does not turn these errors into `Invalid`.
     if lines.is_empty() { Ok(()) } else { Err(ApiError::internal(object::aggregate(&lines))) }
 }
 

@@ -7,7 +7,7 @@ use crate::storage::state::State;
 
 const NOTHING: &str = "the embedded API server runs no containers, so there is no log\n";
 
-/// The log of the container that the query names, or of the only one.
+/// The log of the container that the query names, or of the only container.
 pub(crate) fn log(state: &State, target: &Target, query: &Query) -> Result<&'static str, ApiError> {
     let pod = crate::verbs::stored(state, target)?;
     let name = target.name();

@@ -20,7 +20,7 @@ use crate::storage::state::State;
 /// The subresources that accept a POST.
 pub(crate) const POSTED: [&str; 3] = ["binding", "eviction", "token"];
 
-/// Carries out a POST to one of them; returns its response.
+/// Carries out a POST to one of these subresources, and returns its response.
 pub(crate) fn create(
     state: &mut State,
     target: &Target,

@@ -147,7 +147,7 @@ fn recordings_of_other_plugins_or_deleted_objects_are_refused() {
     let error = from("shop", &[], &calls).expect_err("it had gone").to_string();
     assert!(error.contains("none of the 1 recorded calls"), "{error}");
     let error = from("web", &[], &calls).expect_err("of others").to_string();
-    assert!(error.contains("no call of the plugin web") && error.contains("calls of shop"), "{error}");
+    assert!(error.contains("no calls of the plugin web") && error.contains("only of shop"), "{error}");
 }
 
 #[test]

@@ -21,7 +21,7 @@ pub(super) struct CpuPermitInner {
 #[derive(Debug)]
 struct CpuPermitState {
     is_held: bool,
-    /// CPU that was charged before the call ended.
+    /// CPU time of the call that has been charged so far.
     paid: Duration,
     is_over: bool,
 }
@@ -29,7 +29,7 @@ struct CpuPermitState {
 /// The parts of a permit to return when a call ends.
 pub(super) struct PermitReturn {
     pub(super) was_held: bool,
-    /// CPU that was charged before the call ended.
+    /// CPU time of the call that has been charged already.
     pub(super) paid: Duration,
 }
 
@@ -68,7 +68,7 @@ impl CpuPermit {
         Self(Some(inner.clone()))
     }
 
-    /// Charges the CPU that the call has used so far. Returns whether it should give up its CPU permit because a
+    /// Charges the CPU time that the call has used so far. Returns whether it should give up its CPU permit because a
     /// plugin that has used much less is waiting for one.
     #[must_use]
     pub fn is_wanted(&self, cpu: Duration) -> bool {

@@ -3,19 +3,19 @@
 //! A call holds a *call slot* from beginning to end, and a *CPU permit* while it computes. A call that waits gives up
 //! its CPU permit and queues for another when it goes on. Both are scarce, CPU permits much more so.
 //!
-//! The algorithm is start-time fair queueing over CPU time. Each plugin has an account of the CPU that its calls
-//! used, divided by its weight. A free CPU permit goes to the waiting plugin with the least on its account. A call
-//! that has not ended is charged an estimate from the plugin's recent calls, so that a plugin with many open calls
-//! does not look idle. Within a plugin, calls that go on come before calls that begin.
+//! The algorithm is start-time fair queueing over CPU time. Each plugin has an account of the CPU that its calls used,
+//! divided by its weight. A free CPU permit goes to the waiting plugin with the least on its account. A call that has
+//! not ended is charged an estimate from the plugin's recent calls, so that a plugin with many open calls does not look
+//! idle. Within a plugin, calls that go on come before calls that begin.
 //!
 //! A plugin is *hungry* while it waits for something that could be granted to it. The *horizon* is the lowest account
-//! among the hungry plugins. It never goes back. A plugin that becomes hungry is raised to it. So an idle plugin cannot
-//! save up a claim, and a newcomer without debt gets the next CPU permit, after at most one grant to each plugin that
-//! reached the horizon before it.
+//! among the hungry plugins. The horizon never falls. The account of a plugin that becomes hungry is raised to the
+//! horizon. So an idle plugin cannot save up a claim, and a newcomer without debt gets the next CPU permit, after at
+//! most one grant to each plugin that reached the horizon before it.
 //!
-//! Being next is worth nothing while other plugins hold everything. So a plugin may take one more only if enough
-//! stays free ([`may_take`]): the more the plugins hold, the less each may hold, and something is left for a plugin
-//! that has nothing.
+//! Being next is worth nothing while other plugins hold everything. So a plugin may take one more only if enough stays
+//! free ([`may_take`]): the more the plugins hold, the less each may hold, and something is left for a plugin that has
+//! nothing.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -24,15 +24,16 @@ use crate::budget::accounts::{AccountEntry, AccountId, Accounts, WaitTicket, Wan
 
 /// The estimate for a plugin's first call, in nanoseconds.
 const FIRST_ESTIMATE: u64 = 1_000_000;
-/// A running call yields to a plugin that has used at least this much less, in nanoseconds over the weight. A smaller
-/// difference is not worth the switch.
+/// A running call yields to a plugin that has used at least this much less CPU time, in nanoseconds divided by the
+/// weight. A smaller difference is not worth the switch.
 const YIELD_ADVANTAGE_MIN: u64 = 5_000_000;
-/// The weight of the last call in the moving average is one part in this many.
+/// The last call counts for one part in `SMOOTHING` of the moving average.
 const SMOOTHING: u64 = 4;
-/// A plugin may hold this many times the CPU permits that it leaves free: three quarters of all if it is alone.
+/// A plugin may hold at most this multiple of the CPU permits that are still free. A plugin that is alone may hold
+/// three quarters of all permits.
 const PERMITS_TO_FREE: u64 = 3;
-/// A plugin may hold this many times the call slots that it leaves free: half of all if it is alone. It must leave more
-/// of them free, because calls that wait long keep their slots.
+/// A plugin may hold at most this multiple of the call slots that are still free. A plugin that is alone may hold half
+/// of all slots. More slots than permits must stay free, because calls that wait long keep their slots.
 const CALLS_TO_FREE: u64 = 1;
 
 /// Whether a plugin that holds `held` units may take one of the `free` units: after that it may hold at most `to_free`
@@ -49,9 +50,9 @@ fn may_take(held: u64, free: u32, to_free: u64) -> bool {
 /// One plugin's account.
 struct CpuAccount {
     weight: u64,
-    /// CPU that its calls used, in nanoseconds over the weight. It only grows.
+    /// CPU time that the plugin's calls have used, in nanoseconds divided by the weight. Never decreases.
     used: u64,
-    /// Moving average of the CPU that one of its calls uses, in nanoseconds.
+    /// Moving average of the CPU time of one call of the plugin, in nanoseconds.
     estimate: u64,
     /// Calls that have not ended. Each holds a call slot.
     call_slots: u64,
@@ -121,7 +122,8 @@ struct Free {
 /// CPU permits, call slots, accounts and waiters. `W` is the handle that wakes a waiter.
 pub(super) struct Schedule<W> {
     order: CpuOrder,
-    /// Once [`Schedule::grant`] has returned `None`, no waiter may have any of it.
+    /// The permits and slots that no call holds. Once [`Schedule::grant`] has returned `None`, no waiter may take any
+    /// of them.
     free: Free,
     accounts: Accounts<CpuAccount, W>,
     horizon: u64,
@@ -174,9 +176,9 @@ impl<W> Schedule<W> {
             return None;
         }
         self.bring_up();
-        // This counts plugins that may have no more CPU permits now, so that they are not behind the horizon later.
-        // It does not count plugins whose calls all wait: they would hold the horizon back, and every newcomer would
-        // get a claim on the time of that wait.
+        // Hungry plugins include plugins that may have no more CPU permits now, so that they are not behind the horizon
+        // later. They do not include plugins whose calls all wait: such plugins would hold the horizon back, and every
+        // newcomer would get a claim on the time of that wait.
         let hungry = self.accounts.iter().filter(|(_, entry)| entry.is_hungry(self.free));
         let least_used = hungry.map(|(_, entry)| entry.account.used).min()?;
         let reckoned = |account: &CpuAccount| match self.order {
@@ -198,8 +200,8 @@ impl<W> Schedule<W> {
         Some((next, waiter))
     }
 
-    /// Raises to the horizon the plugins that could get nothing because their own calls held all they may have. That
-    /// must not become a claim on other plugins.
+    /// Raises to the horizon the plugins that could get nothing because their own calls held all they may have. Their
+    /// wait must not become a claim on other plugins.
     fn bring_up(&mut self) {
         let (horizon, free) = (self.horizon, self.free);
         for entry in self.accounts.iter_mut().filter(|entry| entry.is_hungry(free)) {
@@ -226,7 +228,8 @@ impl<W> Schedule<W> {
         }
         let free = Free { permits: self.free.permits.saturating_add(1), ..self.free };
         let mine = self.accounts.get(id).account.reckoned();
-        // The plugin of `id` may be among them. It is never behind itself, so it does not count.
+        // `waiting` may include the plugin of `id` itself. That does no harm: a plugin has never used much less than
+        // itself.
         let mut waiting = self.accounts.iter().filter(|(_, entry)| entry.next_of(free).is_some());
         waiting.any(|(_, entry)| entry.account.reckoned().saturating_add(YIELD_ADVANTAGE_MIN) < mine)
     }

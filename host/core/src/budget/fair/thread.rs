@@ -10,9 +10,9 @@ pub const LEAVES_THREAD_AFTER: Duration = Duration::from_millis(1);
 
 /// Completes after the tasks that were ready on this thread have run.
 ///
-/// tokio's `yield_now` does not fit. It makes the task wait until the scheduler has polled for I/O, and then runs it
-/// first. On threads that poll for I/O after few tasks, such as those that run guests (ADR 19), a task that yields in
-/// a loop leaves little time to others.
+/// tokio's `yield_now` does not fit. It makes the task wait until the scheduler has polled for I/O, and then runs the
+/// yielding task first. On threads that poll for I/O after few tasks, such as those that run guests (ADR 19), a task
+/// that yields in a loop leaves little time to others.
 pub async fn leave_thread() {
     let mut has_left = false;
     poll_fn(|context| {

@@ -54,7 +54,8 @@ impl<W> AccountEntry<StockHeld, StockWaiter<W>> {
 /// The amount, the accounts and the waiters. `W` is the handle that wakes a waiter.
 pub(super) struct Stock<W> {
     all: u32,
-    /// Once [`Stock::grant`] has returned `None`, this is too little for the first waiter of each plugin.
+    /// The units that no plugin holds. Once [`Stock::grant`] has returned `None`, they are too few for the first waiter
+    /// of each plugin.
     free: u32,
     accounts: Accounts<StockHeld, StockWaiter<W>>,
 }
@@ -306,7 +307,7 @@ mod tests {
             prop_assert!(model.waiting.is_empty(), "a waiter waits forever");
         }
 
-        /// This holds whatever the other plugins hold, and however many of them wait.
+        /// The newcomer gets its half whatever the other plugins hold, and however many of them wait.
         #[test]
         fn a_newcomer_gets_half_of_what_is_left_at_once(
             all in 2..70_u32, steps in proptest::collection::vec(step(), 1..200),

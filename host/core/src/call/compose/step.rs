@@ -1,4 +1,4 @@
-//! Decides what to do about one child, and what a refused write of it means.
+//! Decides what to do about one child, and what it means if the server refuses to write the child.
 
 use serde_json::Value;
 
@@ -9,13 +9,13 @@ use crate::queue::outcome::Failure;
 /// The step to take about a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChildStep<'a> {
-    /// It does not exist: apply it with the created-by label, without forcing conflicts.
+    /// The child does not exist: apply it with the created-by label, without forcing conflicts.
     Create,
-    /// The parent controls it: apply it and force conflicts. Keep the created-by label if it has one.
+    /// The parent controls the child: apply it and force conflicts. Keep the created-by label if the child has it.
     Update {
         /// The child to update.
         observed: &'a ObservedChildren,
-        /// Whether it has the created-by label.
+        /// Whether the child has the created-by label.
         marked: bool,
     },
     /// As [`ChildStep::Update`], but only metadata can change in place. If a dry run shows that anything else would
@@ -23,19 +23,19 @@ pub enum ChildStep<'a> {
     Replace {
         /// The child that would be replaced.
         observed: &'a ObservedChildren,
-        /// Whether it has the created-by label.
+        /// Whether the child has the created-by label.
         marked: bool,
     },
-    /// It exists and does not change until it is deleted.
+    /// The child exists and does not change until it is deleted.
     Keep,
-    /// It exists and has no controller: apply it without the label and without forcing conflicts.
+    /// The child exists and has no controller: apply it without the label and without forcing conflicts.
     Adopt {
         /// The child to adopt.
         observed: &'a ObservedChildren,
     },
-    /// It is being deleted, so no change would last.
+    /// The child is being deleted, so no change would last.
     Wait {
-        /// Whether the event of its deletion will run the parent again.
+        /// Whether the event of the child's deletion will run the parent again.
         ours: bool,
     },
     /// Another owner controls it.
@@ -82,7 +82,7 @@ pub enum Applied {
     /// As [`Applied::Pending`], but no event will come: compose again after a delay.
     PendingUnseen,
     Failed(Failure),
-    /// It was not tried, because another child's failure shows that it would fail too.
+    /// The step was not tried, because another child's failure shows that it would fail too.
     NotTried,
 }
 
@@ -120,7 +120,8 @@ fn content(object: &Value) -> Option<(Value, Value)> {
 
 /// The failure of the key if a child that the parent controls could not be applied in place.
 ///
-/// A change to an immutable field is refused every time. It is reported once and not retried until another event.
+/// A change to an immutable field is refused every time. So it is reported once, and not retried until another event
+/// runs the key.
 #[must_use]
 pub fn refused(child: &Child, error: ApiError) -> Failure {
     if error.reason == ApiReason::Invalid && says_immutable(&error.message) {

@@ -51,7 +51,7 @@ pub(super) fn subresource(operation: &Operation) -> &str {
     }
 }
 
-/// `operation` as JSON, for comparison with another.
+/// `operation` as JSON, for comparison with another operation.
 pub(super) fn literal(operation: &Operation) -> Value {
     let json = |text: &str| serde_json::from_str::<Value>(text).unwrap_or_else(|_| text.into());
     let body = match operation {
@@ -79,8 +79,8 @@ pub(super) fn body(text: &str, options: &WriteOptions, primary: &ObjectRef) -> O
     Some(body)
 }
 
-/// The state of an object after `operation` of a call about `primary`, if it was `before`. `Err` is the reason why
-/// the server would refuse it, as far as that can be known here. Subresources other than `status` are not computed.
+/// The state of an object, which was `before`, after `operation` of a call about `primary`. `Err` is the reason why the
+/// server would refuse it, as far as that can be known here. Subresources other than `status` are not computed.
 pub fn carried_out(operation: &Operation, before: &DryState, primary: &ObjectRef) -> Result<DryState, ApiReason> {
     let exists = || if *before == DryState::Absent { Err(ApiReason::NotFound) } else { Ok(()) };
     let after = match operation {

@@ -49,7 +49,7 @@ fn delete() -> Operation {
     Operation::Delete { target: web(), options }
 }
 
-/// The differences between the writes of two versions, where every object was `before`.
+/// The differences between the writes of two versions, if every object is in the state `before` when the calls begin.
 fn compared(before: &DryState, current: &[Operation], next: &[Operation]) -> Vec<String> {
     let found = differences(&primary(), current, next, &|_| before.clone(), &Confidential::from("{}"));
     found.iter().map(ToString::to_string).collect()

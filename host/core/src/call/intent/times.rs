@@ -5,7 +5,7 @@ use serde_json::Value;
 /// The largest difference between timestamps that count as equal, in seconds.
 const TIME_TOLERANCE_SECONDS: u64 = 60;
 
-/// Replaces each timestamp in `other` by the one in `one` if the two are close.
+/// Replaces each timestamp in `other` by the corresponding timestamp in `one` if the two are close.
 pub(super) fn align(one: &Value, other: &mut Value) {
     match (one, other) {
         (Value::Object(one), Value::Object(other)) => {
@@ -30,8 +30,8 @@ pub(super) fn align(one: &Value, other: &mut Value) {
     }
 }
 
-/// Seconds since an arbitrary day of a Kubernetes timestamp such as `2026-11-26T02:44:45Z`, with or without a
-/// fraction.
+/// A Kubernetes timestamp such as `2026-11-26T02:44:45Z`, with or without a fraction, as seconds since an arbitrary
+/// day.
 fn seconds(text: &str) -> Option<u64> {
     let text = text.strip_suffix('Z')?;
     let (date, time) = text.split_once('T')?;

@@ -1,8 +1,8 @@
-//! The questions of a call as values: everything that it asks beyond the caches. Each [`Ask`] has an [`Answer`] of
+//! The questions that a call sends to the API server and to other servers, as values. Each [`Ask`] has an [`Answer`] of
 //! the same name.
 //!
-//! The table below lists all of them. The layers between a call and the world (metrics, spans, recordings, shadows)
-//! handle these values generically, so a new line in the table needs no new code there.
+//! The table below lists all asks. The layers between a call and the world (metrics, spans, recordings, shadows) handle
+//! these values generically, so a new line in the table needs no new code in the layers.
 
 use std::slice;
 
@@ -72,7 +72,7 @@ macro_rules! asks {
             /// The names of all asks, as [`Ask::name`] returns them.
             pub const NAMES: &[&str] = &[$(stringify!($name),)+];
 
-            /// The name, which the answer has too.
+            /// The name of the ask. Its answer has the same name.
             #[must_use]
             pub fn name(&self) -> &'static str {
                 match self { $(Self::$name(_) => stringify!($name),)+ }
@@ -80,7 +80,7 @@ macro_rules! asks {
         }
 
         impl Answer {
-            /// The name of the ask that it answers.
+            /// The name of the ask that this answer belongs to.
             #[must_use]
             pub fn name(&self) -> &'static str {
                 match self { $(Self::$name(_) => stringify!($name),)+ }
@@ -115,9 +115,9 @@ asks! {
     List(LiveQuery as Box<LiveQuery>) -> Result<ListPage, ApiError>;
     /// Reads the log of a Pod's container, up to the requested number of bytes.
     Log(LogQuery as LogQuery) -> Result<String, ApiError>;
-    /// Asks how the API server serves a kind. `None` if it does not serve it.
+    /// Asks how the API server serves a kind. `None` if the server does not serve the kind.
     Served(ServedQuery as ServedQuery) -> Result<Option<ServedKind>, ApiError>;
-    /// Asks which kinds the API server serves. Each is listed once, ordered by group and kind.
+    /// Asks which kinds the API server serves. Each kind is listed once. The list is ordered by group and kind.
     Kinds(KindsQuery as KindsQuery) -> Result<Vec<ListedKind>, ApiError>;
     /// Sends a mutation (invariant 6) and returns the new object. `None` only if a delete left nothing.
     Write(Operation as Box<Operation>) -> Written;
@@ -126,8 +126,8 @@ asks! {
     Batch(Vec<Operation> as Vec<Operation>) -> Vec<Written>;
     /// Deletes many objects with one request and returns them, or `None` if the server does not name them.
     DeleteCollection(CollectionDeletion as Box<CollectionDeletion>) -> Deleted;
-    /// Makes the primary the controller of all orphans that a selector matches, and releases its own objects that no
-    /// longer match. Attempts all of them and returns every error.
+    /// Makes the primary the controller of all orphans that a selector matches, and releases the primary's objects that
+    /// no longer match. Attempts every change and returns every error.
     Claim(OwnerClaim as OwnerClaim) -> Result<Claimed, Vec<ApiError>>;
     /// Sends an HTTP request to a granted host and reads the whole response.
     Fetch(HttpRequest as Box<HttpRequest>) -> Result<HttpResponse, HttpError>;
@@ -151,7 +151,7 @@ impl Ask {
         }
     }
 
-    /// Whether it only reads from the API server.
+    /// Whether the ask only reads from the API server.
     #[must_use]
     pub fn is_read(&self) -> bool {
         match self {
@@ -160,8 +160,8 @@ impl Ask {
         }
     }
 
-    /// The mutations in it: one for a write, all for a batch, none for anything else. [`Answer::written`] has their
-    /// answers.
+    /// The mutations in the ask: one for a write, all for a batch, none for anything else. [`Answer::written`] has
+    /// their answers.
     #[must_use]
     pub fn operations(&self) -> &[Operation] {
         match self {
@@ -171,7 +171,7 @@ impl Ask {
         }
     }
 
-    /// The total size of its bodies in bytes.
+    /// The total size of the bodies in the ask, in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         match self {
@@ -180,7 +180,7 @@ impl Ask {
         }
     }
 
-    /// The answer of a host that refuses it. Each part of a batch gets the same error.
+    /// The answer of a host that refuses the ask. Each part of a batch gets the same error.
     #[must_use]
     pub fn refused(&self, reason: ApiReason, message: &str) -> Answer {
         let error = |verb, object: Option<&ObjectRef>| ApiError::refused(reason, verb, "", object.cloned(), message);
@@ -255,7 +255,7 @@ impl Answer {
         }
     }
 
-    /// The first API error in it.
+    /// The first API error in the answer.
     #[must_use]
     pub fn error(&self) -> Option<&ApiError> {
         match self {

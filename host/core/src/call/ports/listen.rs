@@ -53,8 +53,8 @@ pub enum Answered<'a> {
 
 /// Receives the questions of one call and their answers.
 pub trait Listener: Send + Sync {
-    /// Receives a question of the call before the host acts on it. Returns the place of the question, which comes back
-    /// with its answer. `None` if the listener does not want the answer.
+    /// Receives a question of the call before the host acts on it. Returns the question's place, which the host passes
+    /// to [`Self::answered`] with the answer. Returns `None` if the listener does not want the answer.
     fn asked(&self, call: &CallContext, asked: Asked<'_>) -> Option<usize>;
 
     /// Receives the answer to the question at `place`. If the call stopped waiting for it, no answer comes.

@@ -19,7 +19,7 @@ pub enum View {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LiveGet {
     pub target: ObjectRef,
-    /// Such as `scale`. `None` means the object itself.
+    /// The subresource, such as `scale`. `None` means the object itself.
     pub subresource: Option<Arc<str>>,
     /// Which part to return.
     pub view: View,
@@ -71,7 +71,7 @@ pub struct LogQuery {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServedKind {
     pub resource: String,
-    /// Whether its objects are in namespaces.
+    /// Whether objects of the kind are in namespaces.
     pub namespaced: bool,
     pub verbs: Vec<String>,
     pub subresources: Vec<String>,
@@ -85,7 +85,7 @@ pub struct ListedKind {
 }
 
 impl ListedKind {
-    /// The total length of its texts.
+    /// The total length of the kind's texts, in bytes.
     #[must_use]
     pub fn text_bytes(&self) -> usize {
         let ServedKind { resource, verbs, subresources, .. } = &self.served;

@@ -1,8 +1,8 @@
 //! The asynchronous port: the only way from a call to anything that takes time, and so to anything that changes the
 //! world.
 //!
-//! A layer around it, such as one that counts, is a function from a port to a port; [`port_fn`] makes a port of a
-//! closure.
+//! A layer around the port, for example one that counts asks, is a function from a port to a port. [`port_fn`] makes a
+//! port from a closure.
 
 use std::sync::Arc;
 

@@ -17,11 +17,12 @@ pub trait Surroundings: Send + Sync {
     /// Whether waits of the guest end at once because time is simulated.
     fn is_simulated(&self) -> bool;
 
-    /// With simulated time: numbers of the HTTP requests that the guest finds answered when it polls next. Each call
+    /// With simulated time: the numbers of the HTTP requests whose answers the guest finds at its next poll. Each call
     /// counts its requests from 0. `None` if the guest polls more often than the recording did.
     fn recorded_answers(&self) -> Option<Vec<u32>>;
 
-    /// With real time: records that the guest now learns of answers to these requests. Empty if there are none yet.
+    /// With real time: records that the guest learns now that these requests have been answered. `requests` is empty if
+    /// no answer has come yet.
     fn answered(&self, requests: &[u32]);
 
     /// Records that the guest calls an import that a port answers, and that the call has used `cpu` so far.

@@ -104,7 +104,7 @@ fn the_number_of_spans_of_a_call_is_bounded() {
     let kept = Arc::new(Kept::default());
     let root = kept.root();
     for _ in 0..SPANS_PER_CALL_MAX {
-        // A request within an import, which would have a span for each.
+        // A request inside an import. Without the limit, each of the two would have a span.
         let import = root.trace().span("live.get");
         let request = import.trace().request_as(7);
         assert!(request.trace().parent().is_some(), "what it sends still names a span of the trace");

@@ -6,7 +6,7 @@ use super::{FeatureGate, FeatureSpec, FeatureStage};
 pub(super) static TABLE: [FeatureGate; 6] = [
     FeatureGate {
         name: "AutomaticExpectations",
-        // Tests switch it off to show what it is for.
+        // Tests switch the gate off to show the effect of the feature.
         history: &[FeatureSpec { since: (0, 1), stage: FeatureStage::Ga, default: true, locked: None }],
         needs: &[],
         description: "An object is reconciled only after the caches show the writes of its last call. UNSAFE when off: plugins decide \
@@ -34,7 +34,7 @@ pub(super) static TABLE: [FeatureGate; 6] = [
     },
     FeatureGate {
         name: "FreshnessProof",
-        // Tests switch it off to show what it is for, as they do with automatic expectations.
+        // Tests switch the gate off to show the effect of the feature.
         history: &[FeatureSpec { since: (0, 1), stage: FeatureStage::Ga, default: true, locked: None }],
         needs: &[],
         description: "A replica that takes over a plugin makes no calls before its caches are proven to show all writes of the previous \

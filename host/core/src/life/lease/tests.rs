@@ -81,7 +81,7 @@ fn a_term_counts_from_before_the_renewal_was_sent() {
     assert_eq!(term.may_start(at(7_000)), Some(Duration::from_millis(7_500)), "it ends before the lease can");
 }
 
-/// As client-go's `tryAcquireOrRenew`, which copies both from the record of the same holder.
+/// As client-go's `tryAcquireOrRenew`, which copies both values from the record of the same holder.
 #[test]
 fn renewals_keep_the_acquire_time_and_the_transitions() {
     let mut election = holder();
@@ -136,7 +136,7 @@ fn a_term_ends_before_the_release_is_sent_and_the_lease_is_free() {
     assert_eq!(election.term(), None);
     assert_eq!((purpose, over.as_deref(), &*record.holder), (Purpose::Release, Some("1"), ""));
     assert_eq!(record.duration, Duration::from_secs(1));
-    // The answer is lost: it reads, and releases again.
+    // The answer is lost: the candidate reads the lease, and releases it again.
     election.answered(ElectionAnswer::Failed, at(7_000), 0.0);
     assert!(matches!(election.next(at(7_000), LeaseWish::Yield), ElectionStep::Look { .. }));
     election.answered(ElectionAnswer::Found(found("1", "a")), at(7_100), 0.0);

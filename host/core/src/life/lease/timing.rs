@@ -24,12 +24,12 @@ pub struct Timing {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TimingError {
     /// A Lease records its duration in whole seconds.
-    #[error("the lease duration, {0:?}, must be whole seconds, at least one: a Lease counts them")]
+    #[error("the lease duration, {0:?}, must be a whole number of seconds, at least one: a Lease records seconds")]
     NotSeconds(Duration),
     /// A holder would still act after another replica has taken over.
     #[error(
-        "the lease duration, {duration:?}, must be longer than the renew deadline, {renew_deadline:?}: what lies between is \
-         the time for requests on their way and for clocks that run unequally"
+        "the lease duration, {duration:?}, must be longer than the renew deadline, {renew_deadline:?}: the difference \
+         is the margin for requests on their way and for clocks that run unequally"
     )]
     NoMargin { duration: Duration, renew_deadline: Duration },
     /// A single failed renewal would lose the lease.

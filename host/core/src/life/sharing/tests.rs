@@ -219,7 +219,7 @@ fn no_lease_is_handed_to_a_replica_that_cannot_serve_it() {
     let lacking = pair(&lease, Some(&["x", "y"]), Some(&["x"]));
     assert_eq!(part.stance(true, &lacking, at(1000)), Stance::Keep { until: None });
     assert_eq!(part.stance(false, &lacking, at(1000)), Stance::Take { after: Duration::ZERO });
-    // Until that replica can serve them.
+    // The lease is handed over once that replica can serve both plugins.
     let able = pair(&lease, Some(&["x", "y"]), Some(&["x", "y"]));
     assert_eq!(part.stance(true, &able, at(1001)), Stance::Keep { until: Some(at(1061)) });
     assert_eq!(part.stance(true, &able, at(1061)), Stance::HandOver);
@@ -233,7 +233,7 @@ fn a_replica_that_cannot_serve_a_plugin_hands_its_lease_over() {
         let mut b = if sticky { part.sticky() } else { part };
         let both = pair(&lease, Some(&["x", "y"]), Some(&["x", "y"]));
         assert_eq!(b.stance(true, &both, at(900)), Stance::Keep { until: None });
-        // The policy of y is gone there.
+        // `b` can no longer serve y, because the policy of y is gone there.
         let lacking = pair(&lease, Some(&["x", "y"]), Some(&["x"]));
         assert_eq!(b.stance(true, &lacking, at(1000)), Stance::Keep { until: Some(at(1060)) });
         assert_eq!(b.stance(true, &lacking, at(1060)), Stance::HandOver);

@@ -31,7 +31,8 @@ pub enum Touch {
     Nothing,
     /// At most these.
     Names(BTreeSet<String>),
-    /// The list becomes exactly these. What is added and removed follows from the list before.
+    /// The list will be exactly these finalizers. Which of them are added, and which others are removed, follows from
+    /// the previous list.
     Only(BTreeSet<String>),
     /// Unknown: only the server can tell.
     Any,
@@ -97,7 +98,7 @@ fn by_body(form: MutationForm, body: &str) -> Option<Touch> {
     })
 }
 
-/// The `metadata` in a body with the fields `top`. `None` if it is not understood.
+/// The `metadata` in a body with the fields `top`. `None` if `metadata` is not understood.
 pub(crate) fn metadata_of<'a>(top: &Fields<'a>) -> Option<Fields<'a>> {
     let metadata: Option<Fields<'a>> = match top.get("metadata") {
         Some(raw) => serde_json::from_str(raw.get()).ok()?,
@@ -150,8 +151,8 @@ fn concerns(pointer: &str) -> bool {
     below.is_some_and(|below| below.first().is_none_or(|field| matches!(*field, "finalizers" | "managedFields")))
 }
 
-/// The segments of a JSON pointer below `metadata`; empty if it leads to all of `metadata` or to the whole object.
-/// `None` if it leads elsewhere. The API server's library ignores everything before the first slash.
+/// The segments of a JSON pointer below `metadata`; empty if the pointer leads to all of `metadata` or to the whole
+/// object. `None` if it leads elsewhere. The API server's library ignores everything before the first slash.
 pub(crate) fn below_metadata(pointer: &str) -> Option<Vec<&str>> {
     let pointer = pointer.split_once('/').map_or("", |(_, pointer)| pointer).trim_end_matches('/');
     match pointer.split_once('/') {
@@ -161,7 +162,7 @@ pub(crate) fn below_metadata(pointer: &str) -> Option<Vec<&str>> {
     }
 }
 
-/// Whether a JSON pointer leads to one entry of the list.
+/// Whether a JSON pointer leads to one entry of the list of finalizers.
 fn is_entry(pointer: &str) -> bool {
     let entry = pointer.strip_prefix("/metadata/finalizers/");
     entry.is_some_and(|at| !at.is_empty() && at.bytes().all(|byte| byte.is_ascii_digit()))

@@ -30,7 +30,7 @@ pub struct NamedOwner {
 /// The owners that a write may add.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AddedOwners {
-    /// At most these. Some of them may be owners already.
+    /// At most these owners. Some of them may be owners of the object already.
     These(BTreeSet<NamedOwner>),
     /// Unknown: only the server can tell.
     Any,
@@ -71,7 +71,8 @@ impl fmt::Display for AddedOwners {
 }
 
 impl NamedOwner {
-    /// Whether `reference` refers to it. The kind's version is ignored: an object is the same in all served versions.
+    /// Whether `reference` refers to this owner. The kind's version is ignored: an object is the same in all served
+    /// versions.
     #[must_use]
     pub fn is(&self, reference: &OwnerReference) -> bool {
         let agrees = |said: &Option<String>, fact: &str| said.as_deref().is_none_or(|said| said == fact);
@@ -149,7 +150,7 @@ mod tests {
         json!({"apiVersion": "apps.kubedojo.io/v1beta1", "kind": "WebApp", "name": "shop", "uid": "u-1"})
     }
 
-    /// How many owners in a body are not the one that the object has.
+    /// The number of owners in a body, not counting the owner that the object has already.
     fn strangers(form: MutationForm, body: &Value) -> Option<usize> {
         let kind = ObjectKind::new("apps.kubedojo.io/v1", "WebApp");
         let known = OwnerReference { kind, name: "shop".into(), uid: "u-1".into(), controller: true };

@@ -19,7 +19,7 @@ pub struct FieldSelector {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct FieldTerm {
     field: String,
-    /// As it was written, with its backslashes.
+    /// The value as it was written, with its backslashes.
     value: String,
     is_equal: bool,
 }
@@ -44,21 +44,21 @@ impl FromStr for FieldSelector {
 }
 
 impl FieldSelector {
-    /// Whether it selects everything, because it has no terms.
+    /// Whether the selector selects everything, because it has no terms.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.terms.is_empty()
     }
 
-    /// The name of the only object that it can match. `None` if it may match more than one.
+    /// The name of the only object that the selector can match. `None` if it may match more than one.
     #[must_use]
     pub fn only_name(&self) -> Option<Cow<'_, str>> {
         let names_one = |term: &&FieldTerm| term.is_equal && term.field == "metadata.name" && !term.value.is_empty();
         unescaped_field(&self.terms.iter().rfind(names_one)?.value)
     }
 
-    /// Whether it admits `object`. `None` if the text does not decide it, because only the server knows the fields and
-    /// defaults of each kind.
+    /// Whether the selector admits `object`. `None` if the text alone does not decide this, because only the server
+    /// knows the fields and defaults of each kind.
     #[must_use]
     pub fn admits(&self, object: &Object) -> Option<bool> {
         if self.terms.iter().any(FieldTerm::has_escapes) {
@@ -84,7 +84,7 @@ impl FieldSelector {
 }
 
 impl FieldTerm {
-    /// `None` if the server refuses it.
+    /// `None` if the server refuses the term.
     fn of(term: &str) -> Option<Self> {
         let (field, value) = term.split_once('=')?;
         let (field, is_equal) = field.strip_suffix('!').map_or((field, true), |field| (field, false));

@@ -1,8 +1,8 @@
 //! Selectors that are fields of objects: a `LabelSelector`, as in a Deployment, a plain map of labels, as in a Service,
 //! or a text, as in the status of a Scale.
 //!
-//! Absent selectors, and those that the API server would have refused, select nothing. An empty `LabelSelector`
-//! or text selects everything and an empty map of labels nothing, as in Kubernetes' own controllers.
+//! Absent selectors, and selectors that the API server would have refused, select nothing. An empty `LabelSelector` or
+//! text selects everything and an empty map of labels nothing, as in Kubernetes' own controllers.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use super::{Requirement, Selector, Test};
 pub const TEXT_REQUIREMENTS_MAX: usize = 1_000;
 
 impl Selector {
-    /// Reads `value` as a `LabelSelector`. `None`, which selects nothing, if it is not one.
+    /// Reads `value` as a `LabelSelector`. `None`, which selects nothing, if `value` is not one.
     #[must_use]
     pub fn of_label_selector(value: &Value) -> Option<Self> {
         let fields = value.as_object()?;
@@ -35,15 +35,15 @@ impl Selector {
         Some(Self { requirements })
     }
 
-    /// Reads `value` as a map of labels. `None`, which selects nothing, if it is not one or is empty.
+    /// Reads `value` as a map of labels. `None`, which selects nothing, if `value` is not one or is empty.
     #[must_use]
     pub fn of_labels(value: &Value) -> Option<Self> {
         let labels = value.as_object().filter(|labels| !labels.is_empty())?;
         Some(Self { requirements: equalities(labels)? })
     }
 
-    /// Reads `value` as a text such as `app in (web,api),!canary`. `None`, which selects nothing, if it is not one, or
-    /// has more than [`TEXT_REQUIREMENTS_MAX`] requirements.
+    /// Reads `value` as a text such as `app in (web,api),!canary`. `None`, which selects nothing, if `value` is not
+    /// one, or has more than [`TEXT_REQUIREMENTS_MAX`] requirements.
     #[must_use]
     pub fn of_text(value: &Value) -> Option<Self> {
         let selector: Self = value.as_str()?.parse().ok()?;

@@ -18,9 +18,10 @@ pub const HOT_LOOP_HOLD_MIN: Duration = Duration::from_mins(1);
 pub const HOT_LOOP_HOLD_MAX: Duration = ITEM_BACKOFF_MAX;
 /// A key that has not looped for this long since it left the lane counts as one that never has.
 pub const LOOP_FORGOTTEN_AFTER: Duration = Duration::from_mins(10);
-/// How long a change of the primary must wait if the key loops for the second time. Doubles with each further loop.
+/// How long a key that loops for the second time stays in the lane even if its primary is changed. Doubles with each
+/// further loop.
 const SECOND_PAUSE: Duration = Duration::from_secs(10);
-/// The most keys that are held. A plugin within its write budget cannot even reach this.
+/// The most keys that are held. The write budget keeps plugins below this number.
 const HELD_KEYS_MAX: usize = 4096;
 
 /// The part of a primary that users change, without what its controllers record. If it changes, the key should run.
@@ -60,7 +61,7 @@ pub struct SlowLane<K> {
 #[derive(Debug)]
 struct SlowEntry {
     since: Moment,
-    /// The object that it writes over and over again, for display.
+    /// The object that the key writes over and over, for display.
     object: Arc<str>,
     /// `None` if the primary is gone.
     mark: Option<SlowMark>,
@@ -70,8 +71,8 @@ struct SlowEntry {
 }
 
 impl SlowEntry {
-    /// How long a change of the primary must wait. Without this, two plugins that fight over a primary would release
-    /// each other.
+    /// How long the key stays here even if its primary is changed. Without this, two plugins that fight over a primary
+    /// would release each other's keys.
     fn pause(&self) -> Duration {
         match self.before.checked_sub(1) {
             None => Duration::ZERO,
@@ -79,7 +80,7 @@ impl SlowEntry {
         }
     }
 
-    /// When it runs if its primary is not changed.
+    /// When the key runs if its primary is not changed.
     fn due(&self) -> Moment {
         self.since + doubled(HOT_LOOP_HOLD_MIN, self.before)
     }
@@ -96,8 +97,8 @@ impl<K> Default for SlowLane<K> {
 }
 
 impl<K: Clone + Eq + Hash> SlowLane<K> {
-    /// Holds `key`, which loops over `object` and whose primary is at `mark`. Returns false if it is held already or
-    /// the lane is full.
+    /// Holds `key`, which loops over `object` and whose primary is at `mark`. Returns false if the key is held already
+    /// or the lane is full.
     pub fn put(&mut self, key: &K, object: Arc<str>, mark: Option<SlowMark>, now: Moment) -> bool {
         self.keys.retain(|_, kept| kept.left.is_none_or(|left| now < left + LOOP_FORGOTTEN_AFTER));
         let is_full = self.keys.len() >= HELD_KEYS_MAX;

@@ -5,7 +5,7 @@ use crate::queue::Key;
 use crate::queue::dirty::DirtyItem;
 
 impl<K: Key> QueueState<K> {
-    /// Parks a key that a worker has. If it was woken before, makes it ready instead.
+    /// Parks a key that a worker has. If the key was woken in the meantime, makes it ready instead.
     pub(in crate::queue) fn park(&mut self, hash: KeyHash, key: &K, now: u64) {
         let Some(work) = self.stop_working(hash, key, now) else { return };
         if self.phase == Phase::Closed && !work.woken {

@@ -34,8 +34,8 @@ pub enum AddressClass {
 }
 
 impl AddressClass {
-    /// The class of `address`, judged by its number alone. `None` if it is public. Call it for each of the address's
-    /// readings: see [`check_address`](super::check_address).
+    /// The class of `address`, judged by its number alone. `None` if it is public. Call this for each reading of an
+    /// address: see [`check_address`](super::check_address).
     #[must_use]
     pub fn of(address: IpAddr) -> Option<Self> {
         match address {
@@ -44,7 +44,8 @@ impl AddressClass {
         }
     }
 
-    /// Whether only a rule for this single address covers it, and no rule for a whole network.
+    /// Whether an address of this class must be listed by a rule for exactly this address. A rule for a whole network
+    /// does not cover it.
     #[must_use]
     pub fn needs_exact(self) -> bool {
         matches!(self, Self::Metadata | Self::ApiServer)

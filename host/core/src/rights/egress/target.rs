@@ -114,7 +114,7 @@ impl HttpTarget {
         Ok(Self { scheme, host, port: port.unwrap_or(scheme.default_port()), path_and_query: format!("{slash}{path}") })
     }
 
-    /// The value of the `Host` header. It has a port only if that is not the scheme's default.
+    /// The value of the `Host` header. It includes the port only if this is not the scheme's default.
     #[must_use]
     pub fn authority(&self) -> String {
         let Self { host, port, .. } = self;

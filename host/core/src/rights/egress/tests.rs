@@ -236,7 +236,7 @@ fn embedded_addresses_are_checked_too() {
         assert_eq!(denied(address, &[]), Some(AddressClass::Loopback), "{address}");
         assert_eq!(denied(address, &["127.0.0.1/32"]), None, "{address}");
     }
-    // Deprecated forms need both the form and the embedded address.
+    // An address in a deprecated form is allowed only if rules list both the form and the embedded address.
     for address in ["::127.0.0.1", "::ffff:0:127.0.0.1", "2001:0:101:101::80ff:fffe"] {
         assert!(denied(address, &["127.0.0.0/8"]).is_some(), "{address}");
         assert!(denied(address, &["::/0"]).is_some(), "{address}");

@@ -61,8 +61,8 @@ impl Cause {
     }
 }
 
-/// The reason why a request is denied: the request, the layers that do not allow it, and the rule that is missing
-/// there.
+/// The reason why a request is denied: the request, the layers that do not allow it, and the rule that these layers
+/// lack.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct Denial {
     /// The request, such as `patch deployments.apps/scale prod/shop`.
@@ -86,14 +86,16 @@ impl fmt::Display for Denial {
             Cause::Confined => {
                 write!(f, "{access} is outside the namespace that the host is confined to (--namespace)")
             }
-            Cause::OtherPlugin(plugin) => write!(f, "{access} is always denied: the plugin {plugin} brings that kind"),
+            Cause::OtherPlugin(plugin) => {
+                write!(f, "{access} is always denied: the plugin {plugin} installs that kind")
+            }
         }
     }
 }
 
 impl Denial {
-    /// Merges denials of API requests with the same cause into one that names all missing rules, so that an operator
-    /// can add them in one go.
+    /// Merges the denials of API requests that have the same cause into one denial. It names all missing rules, so that
+    /// an operator can add them in one go.
     #[must_use]
     pub fn merged(denials: impl IntoIterator<Item = Self>) -> Vec<Self> {
         let mut merged: Vec<Self> = Vec::new();

@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 
 use super::Denial;
 
-/// The number of different denials that are counted separately for one plugin. Any others are counted together.
+/// The number of different denials that are counted separately for one plugin. Further denials are counted together.
 const DENIALS_MAX: usize = 256;
 /// The verb and the resource of denials that are counted together.
 const OTHER: &str = "other";

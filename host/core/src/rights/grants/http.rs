@@ -49,7 +49,7 @@ pub struct HttpRule {
     pub host: String,
     /// `None` for the scheme's default.
     pub port: Option<u16>,
-    /// In upper case; `*` for all.
+    /// The methods, in upper case; `*` for all methods.
     pub methods: Vec<String>,
     /// Non-public address ranges, in CIDR notation, that may be connected to: loopback, private, link-local and so on.
     /// Public addresses need not be listed.

@@ -22,8 +22,8 @@ pub struct Rule {
     pub namespaces: Vec<String>,
     /// Object names. Empty for all.
     pub names: Vec<String>,
-    /// Whether cluster-scoped objects are covered as well; a rule with namespaces never covers them. True by default,
-    /// as a manifest intends; an operator's rule must set it.
+    /// Whether cluster-scoped objects are covered as well. A rule with namespaces never covers them. True by default,
+    /// which is what a manifest means; an operator's rule must set it explicitly.
     pub cluster: bool,
 }
 
@@ -117,7 +117,7 @@ impl Rule {
         access.namespace().is_some_and(|namespace| holds(&self.namespaces, namespace))
     }
 
-    /// The rule that allows what both rules allow. `None` if that is nothing.
+    /// The rule that allows what both rules allow. `None` if there is nothing that both allow.
     #[must_use]
     pub fn and(&self, other: &Self) -> Option<Self> {
         let groups = common(&self.groups, &other.groups, same);
@@ -149,7 +149,8 @@ pub(super) fn holds(list: &[String], value: &str) -> bool {
 
 /// The items that both lists contain. `narrower` returns what two items that are not `*` have in common.
 fn common(a: &[String], b: &[String], narrower: fn(&str, &str) -> Option<String>) -> Vec<String> {
-    // A rule with a long list usually has `*` in the other dimensions, so in most pairs of rules one list is short.
+    // In most pairs of rules one of the two lists is short, because a rule with a long list usually has `*` in the
+    // other dimensions.
     let pairs = a.iter().flat_map(|a| b.iter().map(move |b| (a, b)));
     let both: BTreeSet<String> = pairs
         .filter_map(|(a, b)| match (&**a, &**b) {
@@ -160,7 +161,7 @@ fn common(a: &[String], b: &[String], narrower: fn(&str, &str) -> Option<String>
     both.into_iter().collect()
 }
 
-/// As [`common`], for lists that are empty to match everything. `None` if they have nothing in common.
+/// As [`common`], for lists of which an empty one matches everything. `None` if the lists have nothing in common.
 fn common_or_all(a: &[String], b: &[String]) -> Option<Vec<String>> {
     match (a, b) {
         ([], other) | (other, []) => Some(other.to_vec()),

@@ -198,7 +198,7 @@ fn kinds_of_another_plugin_are_neither_written_nor_read() {
     let key = ObjectKey::namespaced("prod", "shop");
     for verb in ["get", "patch"] {
         let said = text(grants.check(&Access { verb, ..patch(&key, "") }));
-        assert!(said.contains("the plugin owner brings that kind"), "{said}");
+        assert!(said.contains("the plugin owner installs that kind"), "{said}");
     }
 }
 

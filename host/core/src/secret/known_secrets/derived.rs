@@ -79,7 +79,8 @@ fn inside(value: &str, depth: usize, found: &mut FoundSecrets) {
     pem_keys(value, found);
     for line in value.lines() {
         assigned(line, depth, found);
-        // Such as `Server=db;Password=p`, `user=u&password=p` and `{user: u, password: p}`; and `host=db password=p`.
+        // Lines such as `Server=db;Password=p`, `user=u&password=p` and `{user: u, password: p}`, and lines with blanks
+        // between the parts, such as `host=db password=p`.
         for separators in [&[';', '&', ',', '{', '}'][..], &[' ']] {
             let parts = line.split(separators).filter(|part| part.len() < line.len());
             parts.for_each(|part| assigned(part, depth, found));

@@ -108,13 +108,13 @@ impl SecretForms {
         if found.is_empty() {
             return;
         }
-        // At one position, the longest comes first.
+        // At one position, the longest match comes first.
         found.sort_by_key(|(range, _)| (range.start, std::cmp::Reverse(range.end)));
         let places = view::places(text.as_bytes(), readings);
         let (mut shown, mut end) = (Vec::new(), 0);
         for (range, marker) in found {
             let (from, to) = (places[range.start].start, places[range.end - 1].end);
-            // The rest of a match that overlaps with the one before is hidden by the same marker.
+            // The rest of a match that overlaps with the previous match is hidden by the same marker.
             if from >= end {
                 shown.extend_from_slice(&text.as_bytes()[end..from]);
                 shown.extend_from_slice(marker.as_bytes());

@@ -117,9 +117,9 @@ fn unicode_escape(rest: &[u8]) -> Option<(char, usize)> {
     Some((char::decode_utf16([first, second]).next()?.ok()?, 12))
 }
 
-/// The length of the white space at the beginning of `rest`, including the backslashes of its escapes, and true; or the
-/// length of the text that is not white space, and false. A run of backslashes is consumed at once, because looking at
-/// the run again for each backslash would take quadratic time.
+/// If `rest` begins with white space: the length of this white space, including the backslashes of its escapes, and
+/// true. Otherwise: the length of the text that is not white space, and false. A run of backslashes is consumed at
+/// once, because looking at the run again for each backslash would take quadratic time.
 fn blank(rest: &[u8]) -> (usize, bool) {
     if rest[0].is_ascii_whitespace() {
         return (1, true);

@@ -7,7 +7,7 @@ use crate::clock::Moment;
 use crate::object::ObjectKey;
 use crate::object::progress::Stamp;
 
-/// A key with writes that the previous gate has not seen in its caches. Both gates have the same clock.
+/// A key with writes that the caches of the previous gate have not shown. Both gates have the same clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DoubtfulKey {
     pub key: ObjectKey,
@@ -26,7 +26,7 @@ impl DoubtfulKey {
 }
 
 impl Expectations {
-    /// Requires every cache to prove that it shows everything that `keys` have written so far. Their waiting time
+    /// Requires every cache to prove that it shows everything that `keys` have written so far. The keys' waiting time
     /// includes the time under the previous gate; otherwise frequent swaps would keep expectations from ever expiring.
     pub(crate) fn doubt(&mut self, keys: impl IntoIterator<Item = DoubtfulKey>, since: Stamp, now: Moment) {
         for DoubtfulKey { key, since: waits_since, held } in keys {

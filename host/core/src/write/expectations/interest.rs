@@ -25,7 +25,7 @@ pub enum Effect {
         version: Version,
         /// Whether the write created the object.
         is_new: bool,
-        /// Whether each cache of the interest shows that state, in their order.
+        /// For each cache of the interest, in order: whether it shows that state.
         shown: Vec<Shown>,
     },
     /// The write deleted the object or started its deletion.
@@ -36,7 +36,7 @@ pub enum Effect {
         /// prove that a cache shows the write.
         for_good: bool,
     },
-    /// The outcome is not known. The write may have had an effect, and will have no further one.
+    /// The outcome is not known. The write may have had an effect, and will have no effect later.
     Unknown,
 }
 
@@ -46,7 +46,7 @@ pub enum Shown {
     Yes,
     /// Only the server can tell.
     Perhaps,
-    /// A selector hides the state, or may hide it and the object existed before.
+    /// A selector hides the state. Or a selector may hide the state, and the object existed before the write.
     No,
 }
 
@@ -90,7 +90,7 @@ pub(crate) enum Follows {
     Nothing,
     /// The cache still has to show the write.
     Expect(Sight),
-    /// As `Expect`, but it is possible that no event will show it.
+    /// As `Expect`, but it is possible that no event will show the write.
     Doubt(Sight),
 }
 
@@ -98,8 +98,8 @@ impl CacheLook {
     /// Looks up the object in a cache before the request is sent.
     pub(crate) fn begin(token: usize, cache: &Cache, object: &ObjectKey) -> Self {
         let progress = &*cache.progress;
-        // In this order: the object is then at least at this version, and the version belongs to this epoch or a later
-        // one.
+        // The epoch is read before the version, and the version before the object. So the object is at this version or
+        // a later one, and the version belongs to this epoch or a later one.
         let (epoch, version) = (progress.epoch(), progress.version());
         let first = progress.get(object);
         let mut look = Self { cache: token, epoch, version, first: None, states: Vec::new(), overflowed: false };
@@ -169,8 +169,8 @@ impl CacheLook {
         if is_unknown || has_left {
             return Follows::Nothing;
         }
-        // The cache showed the name although it had reached a version without it: the server has gone back to an older
-        // state.
+        // The cache showed an object of this name although it had reached a version without such an object: the server
+        // has gone back to an older state.
         if self.was_past(version, cache) && self.first.is_some() {
             return Follows::Doubt(Sight::Fresh);
         }

@@ -27,7 +27,8 @@ impl Expectations {
                 }
                 due.probes.insert(pending.cache);
                 pending.due = now + PROBE_AFTER;
-                // A key that the previous gate held for long may only lack a proof by this gate's caches.
+                // A key that the previous gate held for long may lack only a proof by this gate's caches. So it expires
+                // only after such a proof was requested.
                 let was_probed = std::mem::replace(&mut pending.probed, true);
                 if was_probed && pending.raised + EXPIRE_AFTER <= now && !pending.expired {
                     pending.expired = true;

@@ -16,12 +16,15 @@ pub(crate) enum Sight {
     Reaches { version: Version },
     /// The cache has received exactly this state. For versions that cannot be compared.
     State { object: ObjectKey, uid: Uid, version: Version },
-    /// The object with this UID is gone, or is terminating unless it has to be gone `for_good`. `shown`: the cache has
-    /// shown it since before the request was sent, so it is gone once the cache does not show it.
+    /// The object with this UID is gone. Unless it has to be gone `for_good`, it may also be terminating. `shown` says
+    /// that the cache has shown the object since before the request was sent, so that the object is gone once the cache
+    /// no longer shows it.
     Gone { object: ObjectKey, uid: Uid, shown: bool, for_good: bool },
-    /// The cache shows no state of this object from before `version`, at which the watch's selector hides it.
+    /// The cache shows no state of this object that is older than `version`, at which the watch's selector hides the
+    /// object.
     Hidden { object: ObjectKey, uid: Uid, version: Version },
-    /// Everything up to the write, if no version can tell whether the cache shows the write.
+    /// The cache has everything up to the write. For writes about which no version can tell whether the cache shows
+    /// them.
     Fresh,
 }
 
@@ -52,7 +55,7 @@ pub(crate) struct CacheNotice<'a> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ExpectationVerdict {
-    /// It is met, or need not be met any more.
+    /// The expectation is met, or need not be met any more.
     Over,
     /// The key must not run.
     Blocks,
@@ -69,14 +72,14 @@ pub(crate) struct PendingExpectation {
     pub(crate) since: Stamp,
     /// The cache's epoch before the request was sent.
     pub(crate) epoch: u64,
-    /// When it was raised or began to block.
+    /// When the expectation was raised or began to block.
     pub(crate) raised: Moment,
-    /// When to look at it next.
+    /// When to look at the expectation next.
     pub(crate) due: Moment,
     pub(crate) blocks: bool,
-    /// Whether the cache has been asked since then to prove that it is fresh.
+    /// Whether the cache has been asked since `raised` to prove that it is fresh.
     pub(crate) probed: bool,
-    /// Whether it has been reported as overdue.
+    /// Whether the expectation has been reported as overdue.
     pub(crate) expired: bool,
 }
 
@@ -85,7 +88,8 @@ impl PendingExpectation {
     pub(super) fn now(&mut self, verdict: ExpectationVerdict, now: Moment) {
         let blocks = verdict == ExpectationVerdict::Blocks;
         match (self.blocks, blocks) {
-            // The key now waits for an event that has been on its way for a while, so a doubt is due soon.
+            // The key now waits for an event that has been on its way for a while, so the cache soon has to prove that
+            // it is fresh.
             (false, true) => (self.raised, self.due) = (now, now + DOUBT_AFTER),
             (true, false) => self.due = now + EXPIRE_AFTER,
             _ => {}
@@ -93,8 +97,8 @@ impl PendingExpectation {
         self.blocks = blocks;
     }
 
-    /// Whether meeting this expectation also meets `earlier`: both wait for a version of the cache, and this one for a
-    /// later one.
+    /// Whether meeting this expectation also meets `earlier`: both wait for a version of the same cache, and this
+    /// expectation waits for the later version.
     pub(crate) fn supersedes(&self, earlier: &Self) -> bool {
         let is_alike = self.cache == earlier.cache && self.epoch == earlier.epoch;
         is_alike
@@ -109,7 +113,8 @@ impl PendingExpectation {
 
     /// Judges whether the cache meets the expectation. `event` is the event that caused the question.
     pub(crate) fn judge(&mut self, cache: &Cache, event: Option<CacheNotice<'_>>) -> ExpectationVerdict {
-        // Reads the contents first, then the epoch. If that is still the epoch of the write, both belong to it.
+        // Reads the contents first, then the epoch. If the epoch is still that of the write, the contents belong to it
+        // too.
         let (progress, since) = (&*cache.progress, self.since);
         if progress.listed() > Some(since) {
             return ExpectationVerdict::Over;
@@ -148,8 +153,8 @@ impl PendingExpectation {
         };
         if self.epoch != progress.epoch() {
             if self.sight != Sight::Fresh {
-                // The states that the cache has shown may have been undone. Only a list or a proof can tell, so it is
-                // due as soon as possible.
+                // The states that the cache has shown may have been undone. Only a list or a proof can tell, so a proof
+                // is due as soon as possible.
                 (self.sight, self.due) = (Sight::Fresh, self.raised);
             }
             return ExpectationVerdict::Blocks;
@@ -158,14 +163,15 @@ impl PendingExpectation {
     }
 }
 
-/// Whether the object with this `uid` is gone, or is terminating unless it has to be gone `for_good`. `present` is the
-/// object that the cache shows under that name. `was_shown`: the cache has shown the object with this `uid`.
+/// Judges whether the object with this `uid` is gone, or, unless it has to be gone `for_good`, at least terminating.
+/// `present` is the object that the cache shows under that name. `was_shown` says that the cache has shown the object
+/// with this `uid`.
 fn is_gone(cache: &Cache, uid: &Uid, for_good: bool, present: Option<&Object>, was_shown: bool) -> ExpectationVerdict {
     match present {
         Some(present) if present.header.uid == *uid => over_if(present.header.deleting && !for_good),
         // An object that is not shown any more may be hidden by the selector, and come back before it is deleted.
         None if cache.is_filtered => ExpectationVerdict::Guards,
-        // The cache does not show another object of this name before the deletion of the one that it has shown.
+        // A cache that has shown the object shows no other object of this name before it has received the deletion.
         _ => over_if(was_shown),
     }
 }
@@ -199,7 +205,8 @@ fn is_terminating(object: &Object, uid: &Uid) -> bool {
     object.header.deleting && object.header.uid == *uid
 }
 
-/// Whether the object with this `uid` will never be shown again. A selector may also hide it only for a while.
+/// Whether the object with this `uid` will never be shown again. If the watch has a selector, this is never certain:
+/// the selector may hide the object only for a while.
 fn is_final_end(cache: &Cache, event: CacheNotice<'_>, uid: &Uid) -> bool {
     event.gone && !cache.is_filtered && event.object.header.uid == *uid
 }

@@ -251,7 +251,7 @@ impl Expectations {
         })
     }
 
-    /// Frees keys although no cache has met their expectations. These are not counted as met.
+    /// Frees keys although no cache has met their expectations. These expectations are not counted as met.
     pub(crate) fn give_up(&mut self, keys: Vec<ObjectKey>) -> Vec<ObjectKey> {
         let mut free = Vec::new();
         for key in keys {
@@ -286,8 +286,8 @@ impl Expectations {
         })
     }
 
-    /// Judges the expectations of `keys` again; a verdict of `None` leaves one as it is. Returns the held keys that may
-    /// run now.
+    /// Judges the expectations of `keys` again; a verdict of `None` leaves an expectation as it is. Returns the held
+    /// keys that may run now.
     pub(super) fn judge_each(
         &mut self,
         keys: Vec<ObjectKey>,

@@ -15,8 +15,9 @@ pub struct ParkedAudit {
 impl Gate {
     /// Finds lost parked keys, wakes them, and returns them. There should never be one.
     ///
-    /// A key is lost if it stays parked from one audit to the next, and this gate does not know it in either. One audit
-    /// is not enough, because a gate frees a key under its own lock and wakes it under the queue's a moment later.
+    /// A key is lost if it stays parked from one audit to the next, and this gate does not know it in either audit. One
+    /// audit is not enough, because a gate frees a key under its own lock and wakes it under the queue's lock a moment
+    /// later.
     pub fn wake_lost(&self, audit: &mut ParkedAudit) -> Vec<ObjectKey> {
         let mut unknown = self.queue.parked();
         if !unknown.is_empty() {

@@ -1,4 +1,4 @@
-//! Measures how long keys are held, for traces of calls. If switched off, it costs reading one flag.
+//! Measures how long keys are held, for traces of calls. While switched off, it costs only the reading of one flag.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -10,7 +10,7 @@ use crate::object::ObjectKey;
 /// When a key was first held, and when it was freed.
 type HoldTime = (Moment, Option<Moment>);
 
-/// The times of keys that were held and have not run since. There are never more than queued keys.
+/// The times of keys that were held and have not run since. There are never more of them than queued keys.
 #[derive(Debug, Default)]
 pub(super) struct HoldTimes {
     is_on: AtomicBool,

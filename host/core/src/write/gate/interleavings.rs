@@ -102,8 +102,8 @@ fn object(number: u8) -> Object {
     Object::new(header, "{}")
 }
 
-/// One key whose every call creates an object, until all exist. The event of each object is sent while the call goes
-/// on.
+/// One key, each of whose calls creates an object, until all objects exist. The event of each object is sent while the
+/// call still runs.
 struct Bench {
     queue: Queue<ObjectKey>,
     gate: Arc<Gate>,

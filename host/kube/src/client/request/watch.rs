@@ -124,7 +124,8 @@ mod tests {
         WatchStream::new(StreamBody::new(stream::iter(frames)))
     }
 
-    /// Parses each line as a value if it is a complete one, as callers do. Returns the values, and how the stream ends.
+    /// Takes each line as a value if it is a complete value, as callers do. Returns the values, and how the stream
+    /// ends.
     fn read(pieces: &[&str]) -> (Vec<String>, WatchEnd) {
         let (mut stream, mut values) = (watch(pieces), Vec::new());
         let read = async {

@@ -16,8 +16,8 @@ impl Feed {
         if state.subscribers.is_empty() { Err(OverBudget) } else { Ok(()) }
     }
 
-    /// Charges the size of the objects, or `at_least` bytes, and that of the indexes, and stops the subscribers without
-    /// room for it.
+    /// Charges the size of the objects, at least `at_least` bytes, and the size of the indexes. Stops the subscribers
+    /// without room for this.
     pub(super) fn charge(&self, state: &mut FeedState, at_least: usize) -> Result<(), OverBudget> {
         let bytes = self.store.whole_bytes().max(at_least);
         let broke = if bytes > self.limit {

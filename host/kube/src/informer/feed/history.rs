@@ -40,7 +40,7 @@ impl Feed {
     }
 
     /// The restore of the server that a list follows: the last one, if the list began later or itself reveals the
-    /// restore. Call it before the list is applied.
+    /// restore. Call this before the list is applied.
     pub(crate) fn era_of(&self, restores: &Restores, listed: &CompleteList) -> Option<Stamp> {
         let known = self.known_state().filter(|_| listed.resource.comparable);
         let verdict = known.map(|known| self.compare_history(restores, &known, &listed.version));

@@ -13,11 +13,11 @@ use super::CompleteList;
 use super::same::is_same;
 use crate::informer::store::Contents;
 
-/// How far an event has advanced the contents, for observers. Its changes are in the outbox.
+/// How far an event has advanced the contents, for observers. The event's changes are in the outbox.
 #[derive(Default)]
 pub(super) struct Moved {
-    /// The object of an event that changed nothing: as the store has it, or else its last state. The flag says whether
-    /// the object is gone.
+    /// Set if the event changed nothing: its object as the store has it, or else in its last state. The flag says
+    /// whether the object is gone.
     known: Option<(Object, bool)>,
     version: Option<Version>,
 }
@@ -91,7 +91,7 @@ pub(super) fn deleted(contents: &mut Contents, last: Object, outbox: &mut Vec<Wa
     let known = match contents.get(&last.header.key) {
         Some(stored) if stored.header.uid == last.header.uid => {
             if contents.compare(&last.header.version, &stored.header.version) == Some(Ordering::Less) {
-                // As seen through a selector, the same object may have gone and come back since.
+                // With a selector, the same object may have left the watch and come back since.
                 Some((stored.clone(), false))
             } else {
                 let key = last.header.key.clone();
@@ -102,7 +102,8 @@ pub(super) fn deleted(contents: &mut Contents, last: Object, outbox: &mut Vec<Wa
         }
         Some(stored) => {
             if is_newer(contents, &last, stored) {
-                // An object of this name had been created again, which the watch skipped, and was deleted again.
+                // The stored object was replaced by another object of this name, which the watch skipped, and which has
+                // now been deleted.
                 remove(contents, &last.header.key, outbox);
             }
             Some((last, true))
@@ -114,7 +115,8 @@ pub(super) fn deleted(contents: &mut Contents, last: Object, outbox: &mut Vec<Wa
 
 /// Applies a state that the watch's `where` does not admit. `object` has only its name, UID and version. The resulting
 /// event is the one that a server would send if it evaluated the conditions (kube-apiserver: `convertToWatchEvent` of
-/// the watch cache): it has the last state that was in the watch, which mappings read too, at the version of `object`.
+/// the watch cache): it has the last state that was in the watch, so that mappings can read it, with the version of
+/// `object`.
 pub(super) fn excluded(contents: &mut Contents, object: Object, outbox: &mut Vec<WatchEvent>) -> Moved {
     let stored = contents.get(&object.header.key).filter(|stored| stored.header.uid == object.header.uid);
     let last = stored.map(|stored| {

@@ -5,7 +5,7 @@ use windlass_core::object::Object;
 /// Whether two states are the same. The version is not enough: if a `CustomResourceDefinition` gets another default,
 /// its objects read differently without a write to any of them.
 pub(super) fn is_same(one: &Object, other: &Object) -> bool {
-    // They are often the same allocation, for which this comparison is cheap.
+    // The two are often the same allocation, for which this comparison is cheap.
     one == other || (one.header == other.header && reads_alike(&one.glance(), &other.glance()))
 }
 

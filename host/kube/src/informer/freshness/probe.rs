@@ -1,5 +1,5 @@
-//! Probes with a second watch from the cache's version. The server soon reports its progress on it even if nothing has
-//! changed, while on the cache's own watch it does so only once a minute.
+//! Probes with a second watch from the cache's version. On a new watch, the server soon reports its progress even if
+//! nothing has changed. On the cache's own watch, it does so only once a minute.
 
 use std::cmp::Ordering;
 use std::time::Duration;

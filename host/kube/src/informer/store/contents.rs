@@ -65,7 +65,7 @@ pub(crate) struct Contents {
     conditions: ConditionTally,
     /// The bytes that the objects occupied when each was inserted, or when they were last weighed.
     bytes: usize,
-    /// The bytes that they would occupy with every text unpacked.
+    /// The bytes that the objects would occupy with every text unpacked.
     whole_bytes: usize,
     version: Option<Version>,
     /// When they reached that version.
@@ -131,7 +131,7 @@ impl Contents {
         self.whole_bytes = self.whole_bytes + whole(new) - whole(old);
     }
 
-    /// Builds an index that may occupy `limit` bytes, or adds a user of it.
+    /// Builds an index that may occupy `limit` bytes, or adds a user to an index that exists.
     pub(crate) fn declare(&mut self, source: &IndexSource, limit: usize) -> Result<(), PointerError> {
         if let Some(index) = self.indexes.get_mut(source) {
             index.users += 1;
@@ -169,8 +169,8 @@ impl Contents {
         self.resource.as_ref().is_some_and(|resource| resource.comparable)
     }
 
-    /// The order of two versions, if the server guarantees one. `None` if not, whatever the versions look like; then
-    /// only the order of the watch's events is known.
+    /// The order of two versions, if the server guarantees that they can be compared. Otherwise `None`, whatever the
+    /// versions look like: then only the order of the watch's events is known.
     pub(crate) fn compare(&self, a: &Version, b: &Version) -> Option<Ordering> {
         a.compare(b).filter(|_| self.is_comparable())
     }
@@ -248,7 +248,7 @@ impl Contents {
         self.conditions.counts()
     }
 
-    /// Rebuilds everything from the objects by key.
+    /// Rebuilds everything else from `objects`.
     pub(crate) fn rebuild(&mut self) {
         let objects = std::mem::take(&mut self.objects);
         self.names.clear();

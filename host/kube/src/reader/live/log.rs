@@ -13,7 +13,7 @@ impl LiveReaderInner {
     pub(super) async fn log(&self, call: &CallContext, query: LogQuery) -> Result<String, ApiError> {
         let mut subject = RequestSubject { verb: "get", resource: String::new(), object: Some(query.target.clone()) };
         if query.target.uid.is_some() {
-            let message = "the server tests no uid where it reads a log: leave it out";
+            let message = "the server cannot check a uid when it reads a log: leave the uid out";
             return Err(subject.refuse(ApiReason::Invalid, message));
         }
         self.pay(&subject)?;

@@ -15,7 +15,7 @@ use crate::client::api_error::RequestSubject;
 use crate::informer::listing::{JSON, PARTIAL, PARTIAL_LIST};
 use crate::informer::parse::{self, ObjectParser, ParseError};
 
-/// Subresources without state. A GET of one performs an action, or reads data that is not JSON.
+/// Subresources without state. A GET of such a subresource performs an action, or reads data that is not JSON.
 const NO_STATE: [&str; 5] = ["attach", "exec", "log", "portforward", "proxy"];
 
 /// A [`View`] with parsed pointers.

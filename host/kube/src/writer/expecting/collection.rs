@@ -17,21 +17,21 @@ use windlass_core::write::gate::Interest;
 use super::{Expecting, WatchedStore};
 use crate::informer::store::StoreScope;
 
-/// With more objects than this, none is followed individually, because a proof costs less.
+/// With more objects than this, no object is followed individually, because a proof costs less.
 const FOLLOWED_OBJECTS_MAX: usize = 1_000;
 
 /// The deletion of a collection that is in progress.
 pub(crate) struct CollectionInterest {
     expecting: Expecting,
     kind: ObjectKind,
-    /// The objects that the caches showed when this was opened.
+    /// The objects that the caches showed when this interest was opened.
     followed: BTreeMap<ObjectKey, Interest>,
     rest: Interest,
 }
 
 impl Expecting {
-    /// Call it before the objects of `kind` in `namespace` with these `labels` are deleted. `None` if no cache can show
-    /// any.
+    /// Call this before the objects of `kind` in `namespace` with these `labels` are deleted. `None` if no cache can
+    /// show such objects.
     pub(crate) fn open_collection(
         &self,
         call: &CallContext,
@@ -76,7 +76,7 @@ fn shown_by(watch: &WatchedStore, namespace: Option<&Arc<str>>, labels: &Selecto
 }
 
 impl CollectionInterest {
-    /// Call it if the server has deleted these objects, given in their state before the deletion.
+    /// Call this if the server has deleted `objects`, which are given in their state before the deletion.
     pub(crate) fn deleted(mut self, objects: &[Object]) {
         let mut is_doubtful = false;
         for object in objects {
@@ -90,12 +90,12 @@ impl CollectionInterest {
         self.end(is_doubtful);
     }
 
-    /// Call it if nothing was deleted, and nothing will be.
+    /// Call this if nothing was deleted, and nothing will be.
     pub(crate) fn nothing(self) {
         self.end(false);
     }
 
-    /// Call it if the server deletes nothing more, and does not say what it has deleted.
+    /// Call this if the server deletes nothing more, and does not say which objects it has deleted.
     pub(crate) fn unknown(self) {
         self.end(true);
     }

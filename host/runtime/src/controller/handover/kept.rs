@@ -35,8 +35,8 @@ pub(crate) struct Handover {
     pub(in crate::controller) clock: Arc<SystemClock>,
 }
 
-/// Which objects are primaries. If that changes, the controller is treated as a new one: its old queue, and the
-/// primaries that it would take for deleted, are other objects.
+/// Defines which objects are primaries. If this changes, the controller is treated as a new one. The keys in its old
+/// queue belong to other objects, and the old primaries would seem to be deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::controller) struct PrimaryScope {
     namespaced: bool,
@@ -71,7 +71,7 @@ pub(in crate::controller) struct ActiveRound {
     pub(in crate::controller) queue: Queue<ObjectKey>,
     pub(in crate::controller) gate: Option<Arc<Gate>>,
     pub(in crate::controller) memory: Arc<Mutex<KeyMemory>>,
-    /// The caches that its calls read, in the gate's order.
+    /// The watches whose caches the calls of this round read, in the gate's order.
     pub(in crate::controller) watches: Vec<WatchSpec>,
     pub(in crate::controller) scope: PrimaryScope,
     pub(in crate::controller) primaries: Stores,
@@ -83,22 +83,22 @@ pub(in crate::controller) struct ActiveRound {
 }
 
 impl ActiveRound {
-    /// Whether its gate also suits calls that read `watches`.
+    /// Whether the gate of this round also suits calls that read `watches`.
     pub(in crate::controller) fn does_for(&self, watches: &[WatchSpec]) -> bool {
         self.gate.is_none() || self.watches == watches
     }
 
     /// The primaries, with their UIDs, that this round's cache has and `others` lack: either they were deleted, or
-    /// `others` are behind. If the caches belong to different informers, the deletion may be delivered to this one
-    /// only, and too late.
+    /// `others` are behind. If the caches belong to different informers, the deletion may be delivered to this round's
+    /// informer only, and too late.
     pub(in crate::controller) fn primaries_missing_from(&self, others: &Stores) -> Vec<(ObjectKey, Arc<str>)> {
         let missing = self.primaries.objects().filter(|object| others.get(&object.header.key).is_none());
         missing.map(|object| (object.header.key.clone(), object.header.uid.text())).collect()
     }
 }
 
-/// The active round of one generation, passed on to another. If the other never begins, the keys of the queue are
-/// dropped.
+/// The active round of one generation, passed on to another. If the other generation never begins, the keys of the
+/// queue are dropped.
 pub(in crate::controller) struct InheritedRound {
     active: Arc<ActiveRound>,
     has_begun: bool,
@@ -185,7 +185,7 @@ impl Handover {
 
     /// Begins a round after all other calls have ended. While the token exists, a task that waits for calls waits for
     /// this round too. The token is dropped once the round's workers exist. `None` if `stop` is cancelled: then another
-    /// round may begin, and may have stopped waiting already.
+    /// round may begin, and may have stopped waiting for this one already.
     pub(in crate::controller) fn begins(&self, stop: &CancellationToken) -> Option<TaskTrackerToken> {
         let beginning = self.workers.token();
         // The order matters: another round may begin only after `stop` is cancelled. So either it finds this token, or

@@ -66,32 +66,37 @@ impl Drop for InRound<'_> {
 }
 
 impl Controller {
-    /// Whether only the swap is left to wait for. If no other generation is at work, it simply begins when it can.
+    /// Whether the controller waits only for the swap. If no other generation is at work, it needs no swap, and begins
+    /// when it can.
     pub(crate) fn is_ready(&self) -> bool {
         let Some(takeover) = &self.takeover else { return true };
+        if self.stands_for_kinds() {
+            // Otherwise, the controllers of its kinds are yet to be made.
+            return self.has_no_kinds();
+        }
         !self.handover.is_at_work() || takeover.lock().ready.is_some()
     }
 
-    /// Whether it has begun with everything that it was given.
+    /// Whether the controller has begun to work on the queue that it was given. True if it was given none.
     pub(crate) fn is_settled(&self) -> bool {
         self.takeover.as_ref().is_none_or(|takeover| !takeover.lock().is_expecting)
     }
 
-    /// The reason why it is not ready, if it has reported one.
+    /// The reason why the controller is not ready, if it has reported one.
     pub(crate) fn waits_for(&self) -> Option<String> {
         if self.is_ready() {
             return None;
         }
         let (state, reason) = self.report.last();
-        let name = &self.declared().name;
+        let name = self.name();
         Some(match (state, reason) {
             (_, Some(reason)) => format!("the controller {name} waits: {reason}"),
             _ => format!("the controller {name} waits for the first lists of what it watches"),
         })
     }
 
-    /// Takes over the queue of the working round if the primaries are the same; else that round ends, and its queue
-    /// with it. Call this before ending the working round and before letting this one begin.
+    /// Takes over the queue of the working round if the primaries are the same. Otherwise the working round ends, and
+    /// its queue is dropped. Call this before ending the working round and before letting this one begin.
     pub(crate) fn take_over(&self) {
         let Some(takeover) = &self.takeover else { return };
         let mut round = takeover.lock();
@@ -104,8 +109,8 @@ impl Controller {
         if is_other {
             self.handover.is_replaced();
             tracing::info!(
-                plugin = %self.parts.plugin.name(), controller = self.declared().name,
-                "its primaries are different from now on: it starts with a new queue"
+                plugin = %self.parts.plugin.name(), controller = self.name(),
+                "its primaries are others from now on: it starts anew"
             );
         }
         if inherited.is_some() {
@@ -134,8 +139,8 @@ impl Controller {
         Some((1 + carrying.count(), example))
     }
 
-    /// Waits, with its caches filled, until it may begin. Returns what it takes over, and the token that marks its
-    /// beginning.
+    /// Waits, with filled caches, until the controller may begin. Returns the round that it takes over, if there is
+    /// one, and the token that marks its own beginning.
     pub(in crate::controller) async fn await_takeover(
         &self,
         takeover: &Takeover,

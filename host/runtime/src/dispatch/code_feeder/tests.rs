@@ -1,13 +1,18 @@
 //! Changes that the plugin's own code maps, and the resulting keys.
 
+mod judged;
+mod model;
+mod scene;
+
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use futures::FutureExt;
 use tokio::sync::mpsc;
+use windlass_core::cache::code_predicate::CodePredicate;
 use windlass_core::cache::mapping::{Mapping, PrimaryKind};
 use windlass_core::cache::predicate::Predicate;
-use windlass_core::cache::watch::{Index, Tombstone};
+use windlass_core::cache::watch::{Index, IndexSource, Tombstone};
 use windlass_core::clock::{Clock, Moment};
 use windlass_core::object::{Header, Object, ObjectKind};
 use windlass_core::queue::{ItemExponential, Queue};
@@ -42,6 +47,14 @@ struct Scripted {
 }
 
 impl MapChanges for Scripted {
+    /// Lets all pods pass but those whose names begin with `no-`.
+    fn matches(&self, batch: ChangeBatch) -> BoxFuture<'static, Result<Vec<bool>, String>> {
+        let of = |change: &ObjectChange| change.new.as_deref().is_some_and(|name| !name.starts_with("no-"));
+        std::future::ready(Ok(batch.changes.iter().map(of).collect())).boxed()
+    }
+
+    fn filtered(&self, _: usize) {}
+
     fn map(&self, batch: ChangeBatch) -> BoxFuture<'static, Answer> {
         assert_eq!((&*batch.controller, &*batch.watch), ("shops", "pods"));
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).push(batch.changes.len());
@@ -94,6 +107,7 @@ fn stage(turns: usize) -> Stage {
         watch: Some("pods".into()),
         mapping: Mapping::Mapper,
         predicates: [Predicate::Generation].into(),
+        code_predicate: None,
         deletions: true,
         primary: PrimaryKind { kind: ObjectKind::new("v1", "ConfigMap"), namespaced: true },
     };
@@ -103,7 +117,7 @@ fn stage(turns: usize) -> Stage {
     let index = |name: &str, source| Index { name: name.into(), source };
     let indexes = [index("by-app", Filled::by_app()), index("by-selector", selector)];
     let sink = KeySink::new(route, queue.clone(), cache.primaries().found_by(indexes), memory);
-    let feeder = CodeFeeder::new(source, sink, mapper.clone(), "shops".into());
+    let feeder = CodeFeeder::new(source, sink, mapper.clone(), "shops".into(), None);
     Stage { feeder, events, mapper, queue, _cache: cache }
 }
 
@@ -241,7 +255,7 @@ async fn an_aborted_call_makes_every_primary_run() {
     stage.happens(appears("x"));
     stage.goes_on();
     assert_eq!((stage.asked(), stage.queued()), (vec![1], vec![]));
-    // This is what happens after a panic.
+    // This also happens after a panic.
     stage.goes_on();
     assert_eq!(stage.queued(), ["prod/x", "prod/y"]);
 }
@@ -283,6 +297,21 @@ async fn changes_before_the_end_of_the_source_are_not_lost() {
     stage.events = closed;
     tokio::time::timeout(Duration::from_mins(2), stage.feeder.run()).await.expect("it ends with its source");
     assert_eq!(stage.queued(), ["prod/x", "prod/y"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_changes_that_the_predicate_lets_pass_are_mapped() {
+    let mut stage = stage(1);
+    let code = CodePredicate { finalizer: "windlass.dev/a".into(), is_primary: false, deletions: true };
+    stage.feeder.sink.route.code_predicate = Some(code);
+    for name in ["no-labels", "x", "no-such-pod"] {
+        stage.happens(appears(name));
+    }
+    stage.goes_on();
+    assert_eq!((stage.asked(), stage.queued()), (vec![1], vec!["prod/x".to_owned()]));
+    stage.happens(appears("no-such-pod"));
+    stage.goes_on();
+    assert_eq!(stage.asked(), [1], "nothing is left to map");
 }
 
 #[tokio::test(start_paused = true)]

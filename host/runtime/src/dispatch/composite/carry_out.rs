@@ -132,7 +132,7 @@ impl<'a> ChildWriter<'a> {
             Err(error) => return Applied::Failed(Failure::Api(error)),
         }
         match self.write(create(child.body(None, None))).await {
-            // It may have been deleted meanwhile, which is fine too.
+            // The child may have been deleted meanwhile, which is fine too.
             Ok(_) => {}
             Err(error) if error.reason == ApiReason::AlreadyExists => {}
             Err(error) => return Applied::Failed(Failure::Api(error)),

@@ -134,9 +134,9 @@ impl<P: Compose> Composite<P> {
         Called { keeps_finalizer: is_deleting && !may_go, ..Called::made(result, asked + cpu) }
     }
 
-    /// Asks the plugin for the objects related to the parent, if the manifest says so, and keeps its rules. Later
-    /// changes arrive as events, and earlier ones are in the caches already. Returns the limits of the rest of the
-    /// call, and the CPU time used.
+    /// Asks the plugin for the objects related to the parent, if the manifest says so, and stores the rules that it
+    /// returns. Later changes arrive as events, and earlier ones are in the caches already. Returns the limits of the
+    /// rest of the call, and the CPU time used.
     async fn relate(
         &self,
         request: &Request,
@@ -254,7 +254,7 @@ fn report(
                 hand.emit_about_primary(EventType::Warning, "NotOurs", "Apply", failure.to_string());
             }
             (_, Applied::Pending | Applied::PendingUnseen) => {
-                tracing::info!(child = %child.reference(), "waiting until it has been deleted");
+                tracing::info!(child = %child.reference(), "waiting until the child has been deleted");
             }
             _ => {}
         }
@@ -262,14 +262,14 @@ fn report(
     match pruning.withheld {
         Some(Withheld::Empty(count)) => {
             let note = format!(
-                "the plugin composed no children, but {count} of its children exist: none is deleted, unless the plugin \
-                 says that it means it (allow-empty)"
+                "the plugin composed no children, but {count} of its children exist: none is deleted, unless the \
+                 plugin confirms it (allow-empty)"
             );
             tracing::warn!("{note}");
             hand.emit_about_primary(EventType::Warning, "EmptyComposition", "Prune", note);
         }
         Some(Withheld::Unfinished(count)) => {
-            tracing::info!(children = count, "nothing is pruned until every child is as it was composed");
+            tracing::info!(children = count, "nothing is pruned until every child matches the composition");
         }
         None => {}
     }

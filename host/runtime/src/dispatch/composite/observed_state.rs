@@ -149,7 +149,7 @@ impl ObservedState {
         self.related.iter().any(|related| related.customized().is_some())
     }
 
-    /// The rules, if the manifest maps the watches that they name by `customize`.
+    /// Returns the rules if the manifest says, for every watch that they name, that `customize` maps it.
     pub(super) fn checked(&self, rules: Vec<RelatedRule>) -> Result<Vec<RelatedRule>, CallResult> {
         let is_customized = |rule: &RelatedRule| self.related.iter().any(|it| it.customized() == Some(&rule.watch));
         match rules.iter().position(|rule| !is_customized(rule)) {
@@ -172,7 +172,7 @@ impl ObservedState {
         let hidden = wanted.children.iter().enumerate().filter_map(|(index, child)| {
             let selector = self.owned_of(&child.kind)?.hides(&child.labels)?;
             let problem = format!(
-                "{} has not the labels {selector:?} by which the manifest watches {}: the host would never see it",
+                "{} lacks the labels {selector:?}, by which the manifest watches {}: the host would never see it",
                 child.reference(),
                 child.kind
             );
@@ -231,7 +231,7 @@ impl RelatedWatch {
     async fn of(&self, primary: &Object, primaries: &Stores, work: &mut LongWork) -> Vec<ObjectRef> {
         let key = &primary.header.key;
         let mapping = &self.route.mapping;
-        // All objects were selected already if they are related to all primaries, or by the primary's own rules.
+        // With these mappings, exactly the related objects were selected.
         let is_related = |object: &Object| {
             matches!(mapping, Mapping::All | Mapping::Customize)
                 || mapping.keys(object, &self.route.primary, primaries).contains(key)
@@ -254,7 +254,8 @@ impl RelatedWatch {
         self.route.watch.as_ref().filter(|_| self.route.mapping == Mapping::Customize)
     }
 
-    /// Objects of `store` that include all that map to `primary`. `None` if every object must be looked at.
+    /// Candidates in `store`: all objects that map to `primary`, and perhaps others. `None` if every object must be
+    /// looked at.
     fn candidates(&self, primary: &Object, primaries: &Stores, store: &Store) -> Option<Vec<Object>> {
         let key = &primary.header.key;
         match &self.route.mapping {

@@ -60,12 +60,12 @@ impl BreakerRecord {
         tracing::error!(
             error = trap,
             ?pause,
-            "circuit opened: one call after the other ended without an answer, about different objects. No call is made for a \
-             while, and then one as a trial; queued keys stay queued"
+            "circuit opened: several calls in a row, about different objects, ended without an answer. No call is made \
+             for a while, and then one as a trial; queued keys stay queued"
         );
         let note = format!(
-            "the controller {} of {} is not called for {pause:?}: its calls about one object after the other ended without \
-             an answer, the last one: {trap}",
+            "the controller {} of {} is not called for {pause:?}: several calls in a row, about different objects, \
+             ended without an answer, the last one: {trap}",
             call.controller, call.principal.plugin
         );
         self.events.warn(call, "CircuitOpened", note);

@@ -97,8 +97,9 @@ impl Finalized {
                 let message = format!("the API server's answer to adding the finalizer {} is {error}", self.name);
                 CallResult::Failed(vec![Failure::Transient(message)])
             }),
-            // A call that can write nothing leaves nothing to clean up. In read-only mode the server mostly tries the
-            // write as a dry run and returns the resulting object; this is the other case.
+            // A call that can write nothing leaves nothing to clean up. On a read-only host, the server usually tries
+            // the write as a dry run and returns the resulting object. This error means that the write was not even
+            // tried.
             Err(error) if error.reason == ApiReason::ReadOnly => Ok(primary.clone()),
             Ok(None) => Ok(primary.clone()),
             Err(error) => Err(self.failed("added", error)),
@@ -121,7 +122,7 @@ impl Finalized {
                 if known.is_some_and(|known| known.is_dry_run) {
                     return CallResult::Done;
                 }
-                tracing::info!(finalizer = self.name, "clean-up is done: the finalizer is off");
+                tracing::info!(finalizer = self.name, "clean-up is done: the finalizer was removed");
                 CallResult::Done
             }
             Err(_) if Defect::FinalizerIsLeftOn.is_seeded() => CallResult::Done,

@@ -1,4 +1,4 @@
-//! Has the next version of a plugin called on the same key after this one, if there is a next version.
+//! Lets the next version of a plugin, if there is one, be called on the same key after this version.
 //!
 //! Only the instance is inside this middleware, so it sees what the plugin itself asks for, and nothing that the host
 //! does around a call.

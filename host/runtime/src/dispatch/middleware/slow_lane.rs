@@ -41,7 +41,7 @@ impl SlowLaneKeys {
         Arc::new(Self { keys: Mutex::default(), clock: SystemClock::new(), guards, events })
     }
 
-    /// Counts the writes of the controller's writer.
+    /// Returns a listener that counts the writes of the controller's writer.
     pub(crate) fn listener(self: &Arc<Self>, status: Arc<ControllerStatus>) -> Committed {
         let lane = self.clone();
         Arc::new(move |call, object, version| lane.wrote(call, object, version, &status))
@@ -62,7 +62,7 @@ impl SlowLaneKeys {
         let also = if others.is_empty() {
             String::new()
         } else {
-            format!("; written too, meanwhile, by {}", others.join(", "))
+            format!("; meanwhile, it was also written by {}", others.join(", "))
         };
         tracing::error!(
             %plugin, controller = %call.controller, key = %call.primary_key, trace_id = %call.trace_id, %object, writes,

@@ -88,7 +88,7 @@ impl ShadowLedger {
         has_room && differs && !differed
     }
 
-    /// Records that a call could not be compared because of what the next version did.
+    /// Records that a call could not be compared, and that the next version is the cause.
     pub(crate) fn evaded(&self, because: &'static str) {
         self.passed_over(because);
         self.lock().begin_anew();

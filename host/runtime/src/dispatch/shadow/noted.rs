@@ -76,7 +76,7 @@ pub(super) type CachedState = Result<Option<Arc<str>>, ()>;
 #[derive(Debug, Default)]
 pub(crate) struct CallNotes {
     pub(super) answers: NotedAnswers,
-    /// The objects that it wrote, in the state that the caches showed before the writes.
+    /// The objects that the call wrote, in the state that the caches showed before its writes.
     pub(super) before: Vec<(ObjectRef, CachedState)>,
     bytes: usize,
 }
@@ -101,7 +101,7 @@ struct NotedCallSoFar {
 }
 
 impl NotedCallSoFar {
-    /// Counts `bytes` more. Returns false if that is too much, so that nothing more is noted.
+    /// Adds `bytes` to the size of the notes. Returns false if they are too large, so that nothing more is noted.
     fn has_room(&mut self, bytes: usize) -> bool {
         self.bytes = self.bytes.saturating_add(bytes);
         self.bytes <= NOTED_BYTES_MAX
@@ -109,12 +109,12 @@ impl NotedCallSoFar {
 }
 
 impl OpenNotes {
-    /// Has noted nothing yet. `reads` shows the objects that the call writes, in their state before.
+    /// Creates empty notes. `reads` shows the objects that the call writes, in their state before the writes.
     pub(crate) fn new(reads: Arc<dyn Reads>) -> Arc<Self> {
         Arc::new(Self { reads, noted: Mutex::default() })
     }
 
-    /// All noted asks that were answered. `None` if they were too much.
+    /// All noted asks that were answered. `None` if they were too large.
     pub(crate) fn take(&self) -> Option<CallNotes> {
         let NotedCallSoFar { asks, before, bytes } = std::mem::take(&mut *self.lock());
         let mut notes = CallNotes { answers: NotedAnswers::default(), before, bytes };
@@ -147,7 +147,7 @@ impl OpenNotes {
 
 impl Listener for OpenNotes {
     fn asked(&self, call: &CallContext, asked: Asked<'_>) -> Option<usize> {
-        // A shadow has the same caches, and its events and metrics go nowhere.
+        // Note nothing else: a shadow has the same caches, and its Events and metrics are discarded.
         let Asked::Ask(ask) = asked else { return None };
         if !self.lock().has_room(0) {
             return None;
@@ -210,7 +210,7 @@ impl NotedCall {
         Self { ledger, request, context, limits, noted, called }
     }
 
-    /// The approximate memory that it takes, without what it shares with the caches.
+    /// The approximate memory of this call, without objects that it shares with the caches.
     pub(super) fn bytes(&self) -> usize {
         self.noted.bytes()
     }

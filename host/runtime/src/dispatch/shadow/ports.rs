@@ -38,7 +38,7 @@ pub(super) struct ShadowIntents {
     /// The first few requests that were refused because the current version's call has not sent them, without parts
     /// that may be secret.
     refused: Vec<String>,
-    /// The objects that it wrote, in the state that it saw before.
+    /// The objects that the shadow's call wrote, in the state that it saw before its writes.
     pub(super) before: Vec<(ObjectRef, CachedState)>,
     /// The size of all its writes, in bytes.
     bytes: usize,
@@ -126,7 +126,8 @@ impl ShadowedCall {
         self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes the caches show to `call` the objects that the current version's call has written, in their state before.
+    /// Makes the caches show to `call` the objects that the current version's call has written, in their state before
+    /// these writes.
     pub(super) async fn rewind(&self, call: &Arc<CallContext>) {
         let before = self.notes().before.clone();
         for (object, state) in before {
@@ -150,8 +151,8 @@ impl ShadowedCall {
         key
     }
 
-    /// The answer that the current version got. If it did not ask, reads are carried out, HTTP requests are refused,
-    /// and everything else is computed.
+    /// The answer that the current version got to the same ask. If the current version did not ask this, reads are
+    /// carried out, HTTP requests are refused, and everything else is computed.
     async fn answer(&self, call: Arc<CallContext>, ask: Ask) -> Answer {
         match ask {
             Ask::Write(operation) => return Answer::Write(self.write(call, *operation).await),

@@ -25,7 +25,7 @@ impl Filled {
     /// A cache with `ConfigMap`s of these names, indexed by their label `app`.
     pub(in crate::dispatch) fn with(names: &[&str]) -> Self {
         let names: Vec<String> = names.iter().map(ToString::to_string).collect();
-        // On another thread, as this one is in a runtime already.
+        // Use another thread, because this one is in a runtime already.
         let filled = std::thread::spawn(move || {
             let runtime = Runtime::new().expect("a runtime");
             let mut filled = runtime.block_on(Self::fill(&names));
@@ -54,7 +54,7 @@ impl Filled {
                 subscription.next().await;
             }
         };
-        // On another thread, as this one is in a runtime already.
+        // Use another thread, because this one is in a runtime already.
         std::thread::scope(|scope| scope.spawn(|| runtime.block_on(shown)).join()).expect("the cache shows it");
     }
 

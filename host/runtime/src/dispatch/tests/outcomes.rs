@@ -19,7 +19,7 @@ const BEYOND_ALL_WAITS: Duration = Duration::from_hours(5);
 enum Fate {
     /// The key's failures are forgotten, and only a change runs it again.
     Forgotten,
-    /// The same, and an Event is sent.
+    /// The key's failures are forgotten, only a change runs it again, and an Event is sent.
     Reported,
     /// The key runs again after its backoff, and the failure is not counted.
     Uncounted,
@@ -74,14 +74,14 @@ fn about(reason: ApiReason, name: &str) -> Failure {
     Failure::Api(ApiError::refused(reason, "patch", "configmaps", Some(object), "no"))
 }
 
-/// The same about an object in another namespace.
+/// As `api`, about an object in another namespace.
 fn elsewhere(reason: ApiReason) -> Failure {
     let key = ObjectKey::namespaced("test", "other");
     let object = ObjectRef { kind: ObjectKind::new("v1", "ConfigMap"), key, uid: None };
     Failure::Api(ApiError::refused(reason, "create", "configmaps", Some(object), "no"))
 }
 
-/// The same about a resource, a subresource or a namespace instead of an object.
+/// As `api`, about a resource, a subresource or a namespace instead of an object.
 fn unnamed(reason: ApiReason) -> Failure {
     Failure::Api(ApiError::refused(reason, "patch", "configmaps/status", None, "no"))
 }

@@ -100,7 +100,7 @@ async fn a_generation_is_freed_with_its_last_call() {
 /// This is how a feeder ends: its first poll queues the changes that it still holds.
 #[tokio::test(start_paused = true)]
 async fn changes_held_by_a_retiring_feeder_become_keys_without_a_running_call() {
-    // More than once: if the order were not fixed, chance would decide which end is seen first.
+    // Repeat the test: if the order were not fixed, chance would decide which end is seen first.
     for _ in 0..50 {
         let (mut stage, mut running, _) = at_work();
         let queue = stage.dispatch.keys.queue.clone();
@@ -123,7 +123,7 @@ async fn changes_held_by_a_retiring_feeder_become_keys_without_a_running_call() 
 async fn a_retired_round_does_not_shut_down_the_queue_of_its_successor() {
     let (stage, running, clock) = at_work();
     stage.dispatch.shutdown.retired.cancel();
-    // This is what happens after a panic.
+    // This also happens after a panic.
     drop(running);
     let (mut next, _at_work) = successor(&stage, clock);
     stage.dispatch.keys.queue.add(key("a"));

@@ -67,7 +67,7 @@ async fn calls_waiting_for_writes_or_servers_do_not_delay_a_neighbour() {
             assert!(neighbour.is_quiet().await);
             let waiting = began.load(Ordering::Relaxed);
             assert!(waiting >= 32, "{waiting} calls wait, with {permits} permits");
-            // Also long after the first deadlines, when other calls are waiting.
+            // This also holds long after the first deadlines, when other calls are waiting.
             for number in 0..200 {
                 let queued = Instant::now();
                 let name = format!("a{number}");

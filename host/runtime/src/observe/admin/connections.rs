@@ -19,7 +19,7 @@ struct Places {
     most: usize,
     grace: Duration,
     next: u64,
-    /// In the order in which they were opened or last sent a request, oldest first.
+    /// The places, oldest first. Their order is that in which the connections were opened or last sent a request.
     taken: Vec<Place>,
 }
 
@@ -42,7 +42,7 @@ impl Connections {
         Self::with_grace(most, CONNECTION_GRACE)
     }
 
-    /// The same, for clients that need `grace` to send their first request.
+    /// As [`new`](Self::new), for clients that need `grace` to send their first request.
     pub(super) fn with_grace(most: usize, grace: Duration) -> Self {
         Self(Arc::new(Mutex::new(Places { most, grace, next: 0, taken: Vec::new() })))
     }

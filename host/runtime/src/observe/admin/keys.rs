@@ -46,7 +46,8 @@ pub(super) fn answer(status: &Status, path: &str, query: Option<&str>) -> Option
         [] => find(status, plugin).and_then(|plugin| Ok(page(&plugin, &KeyQuery::read(query.unwrap_or_default())?))),
         [namespace, name] => find(status, plugin).and_then(|plugin| one(&plugin, &key(namespace, name))),
         _ => {
-            let why = "a key is asked for as /plugins/PLUGIN/keys/NAMESPACE/NAME, or with - as the namespace if it has none\n";
+            let why =
+                "the path of a key is /plugins/PLUGIN/keys/NAMESPACE/NAME, with - as the namespace if it has none\n";
             Err((StatusCode::NOT_FOUND, why.to_owned()))
         }
     })
@@ -148,25 +149,26 @@ impl KeyQuery {
             match name {
                 "limit" => {
                     let limit = value.parse().ok().filter(|limit| (1..=PAGE_KEYS_MAX).contains(limit));
-                    read.limit = limit.ok_or_else(|| bad(format!("limit={value}: it is from 1 to {PAGE_KEYS_MAX}")))?;
+                    read.limit =
+                        limit.ok_or_else(|| bad(format!("limit={value}: it must be from 1 to {PAGE_KEYS_MAX}")))?;
                 }
                 "continue" => {
-                    let why = || bad(format!("continue={value}: it is what the page before has as `continue`"));
+                    let why = || bad(format!("continue={value}: it must be the `continue` of the previous page"));
                     read.after = Some(place(&value).ok_or_else(why)?);
                 }
                 "state" => {
                     for state in value.split(',') {
                         read.states.extend(states(state).ok_or_else(|| {
                             let all: Vec<_> = KeyState::ALL.iter().map(|state| state.as_str()).collect();
-                            bad(format!("state={state}: it is one of {}, or {NOT_DONE}", all.join(", ")))
+                            bad(format!("state={state}: it must be one of {}, or {NOT_DONE}", all.join(", ")))
                         })?);
                     }
-                    // Taken out, because every key is compared with them.
+                    // Remove duplicates, because every key is compared with each of these states.
                     let wanted = std::mem::take(&mut read.states);
                     read.states.extend(KeyState::ALL.into_iter().filter(|state| wanted.contains(state)));
                 }
                 "search" => read.search = value.to_lowercase(),
-                _ => return Err(bad(format!("{name}: there are limit, continue, state and search"))),
+                _ => return Err(bad(format!("{name}: the parameters are limit, continue, state and search"))),
             }
         }
         Ok(read)

@@ -26,7 +26,7 @@ pub(super) fn answer(status: &Status, plugin: &str, user: Option<&str>) -> Admin
     let now = Instant::now();
     if let Err(wait) = plugin.may_resume(now) {
         let seconds = wait.as_secs().max(1);
-        let why = format!("{} was resumed a moment ago: wait {seconds} s, and see what has come of it\n", plugin.name);
+        let why = format!("{} was resumed a moment ago: wait {seconds} s, and look at the result\n", plugin.name);
         let mut response = respond(StatusCode::TOO_MANY_REQUESTS, TEXT, why);
         let headers: &mut HeaderMap = response.headers_mut();
         headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
@@ -57,7 +57,7 @@ fn obstacle(plugin: &PluginStatus) -> Option<String> {
         }
         (LeaseStatus::NotHeld, Some(holder)) => Some(format!("the replica {holder} holds its lease: ask that one")),
         (LeaseStatus::NotHeld, None) => {
-            Some("no replica holds its lease: it starts by itself where one does".to_owned())
+            Some("no replica holds its lease: it starts by itself on the replica that acquires the lease".to_owned())
         }
     }
 }
@@ -90,10 +90,10 @@ fn nothing(health: &PluginHealth) -> String {
     let why = health.why.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
     match health.state {
         PluginState::Running => format!("it runs{why}, and none of its keys waits for another attempt"),
-        PluginState::Suspended => format!("it is suspended, and tried again already{why}"),
+        PluginState::Suspended => format!("it is suspended, and is being tried again already{why}"),
         PluginState::BreakerOpen => "its next call is a trial call already, and no key has failed".to_owned(),
-        PluginState::Paused => "its policy pauses it: take `paused: true` out of that".to_owned(),
-        state => format!("it is {}{why}: once that is mended, it goes on by itself", state.as_str()),
+        PluginState::Paused => "its policy pauses it: remove `paused: true` from the policy".to_owned(),
+        state => format!("it is {}{why}: once the cause is fixed, it continues by itself", state.as_str()),
     }
 }
 

@@ -154,7 +154,7 @@ fn remove_least<T>(all: &mut HashMap<AnswerKey, KeptAnswer<T>>, among: impl Fn(&
     }
 }
 
-/// Holds `permit` for as long as its question counts.
+/// Holds `permit` for as long as its question counts towards the limit.
 async fn charge(permit: OwnedSemaphorePermit) {
     tokio::time::sleep(QUESTION_COSTS).await;
     drop(permit);
@@ -233,7 +233,7 @@ mod tests {
         let tried = (1..=100).map(|number| answers.answer(key(number), oracle.answering(None)));
         let tried = futures::future::join_all(tried);
         let known = async {
-            // While the questions are in progress.
+            // Ask while the questions are in progress.
             tokio::task::yield_now().await;
             answers.answer(key(0), oracle.answering(Some(7))).await
         };

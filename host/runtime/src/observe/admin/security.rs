@@ -52,8 +52,8 @@ impl AdminSecurity {
         }
     }
 
-    /// When an answer that begins now must end; `longest` is the limit of a stream. A stream must not outlive a revoked
-    /// token for long.
+    /// The time at which an answer that begins now must end. `longest` is the latest end of a stream. A stream must not
+    /// outlive a revoked token for long.
     pub(super) fn until(&self, longest: Instant) -> Instant {
         if self.authorizer.is_some() { longest.min(Instant::now() + YES_FOR) } else { longest }
     }

@@ -26,8 +26,9 @@ pub struct TlsFiles {
 pub struct AdminSettings {
     /// The listening address; port 0 selects any free port.
     pub address: SocketAddr,
-    /// The clients that it answers.
+    /// The clients that the endpoint answers.
     pub auth: AdminAuth,
-    /// Its certificate. `None` for a self-signed one with [`AdminAuth::Token`], and for plain HTTP otherwise.
+    /// The certificate of the endpoint. `None` for a self-signed one with [`AdminAuth::Token`], and for plain HTTP
+    /// otherwise.
     pub tls: Option<TlsFiles>,
 }

@@ -81,7 +81,7 @@ impl PluginStreams {
         Self { places: Arc::new(Semaphore::new(CONCURRENT_STREAMS_MAX)), latest: Arc::new(Mutex::new(latest)) }
     }
 
-    /// A stream of what `admin` shows, until `until`. `None` if too many are open.
+    /// Opens a stream of the summaries that `admin` shows. It ends at `until`. `None` if too many streams are open.
     pub(super) fn open(&self, admin: &Admin, until: Instant) -> Option<AdminAnswer> {
         let place = self.places.clone().try_acquire_owned().ok()?;
         let (admin, streams) = (admin.clone(), self.clone());

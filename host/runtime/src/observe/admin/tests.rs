@@ -76,13 +76,13 @@ async fn a_probe_is_answered_whatever_number_of_connections_is_silent() {
     let mut silent = Vec::new();
     for number in 0..3 * ADMIN_CONNECTIONS_MAX {
         let mut stream = TcpStream::connect(address).await.expect("it listens");
-        // Some begin a request that never ends, and some have got an answer and stay.
+        // Some connections begin a request that never ends. Others have got an answer and stay open.
         let sent = ["", "GET /healthz HTTP/1.1\r\n", "GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"][number % 3];
         stream.write_all(sent.as_bytes()).await.expect("sent");
         silent.push(stream);
     }
     let probe = asked(address, "GET /healthz");
-    // Before the silent connections would be closed anyway.
+    // The answer must come before the silent connections would be closed anyway.
     let answer = tokio::time::timeout(HEADER_TIMEOUT / 2, probe).await.expect("before they are all closed");
     assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
 }

@@ -32,7 +32,7 @@ const EXPIRY_REMINDER_INTERVAL: Duration = Duration::from_hours(24);
 const HANDSHAKE: u8 = 0x16;
 /// The answer to a client that speaks HTTP to an HTTPS port.
 const PLAIN_HTTP: &str = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n\
-    this address speaks HTTPS: ask by https://\n";
+    this address speaks HTTPS: use https://\n";
 
 /// Why the certificate cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -48,7 +48,7 @@ pub enum AdminTlsError {
         source: std::io::Error,
     },
     /// A file does not contain what it should.
-    #[error("no {what} in {} ({flag}): it takes PEM, {}", path.display(), takes)]
+    #[error("no {what} in {} ({flag}): it must be PEM, {}", path.display(), takes)]
     Content {
         /// The thing that is missing.
         what: &'static str,
@@ -93,7 +93,7 @@ pub(crate) struct AdminTls {
 struct UsablePair {
     config: Arc<ServerConfig>,
     certificate: CertificateDer<'static>,
-    /// When the first certificate of its chain expires, since the Unix epoch. `None` if unknown.
+    /// The time at which the first certificate of the chain expires, since the Unix epoch. `None` if unknown.
     expires: Option<Duration>,
 }
 

@@ -151,18 +151,22 @@ impl Sources {
         let help = "Keys that were parked although no gate would have woken them, and that the host woke: always 0, else a bug";
         counters(encoder, "windlass_keys_lost", help, lost)?;
         let settling = controllers.iter().map(|it| (queue_labels(it), gauge(it.settling.count() as u64)));
-        let help = "Keys that wait, and no worker with them, until it is known what became of a write of theirs";
+        let help = "Keys that wait, without a worker, until the outcome of one of their writes is known";
         gauges(encoder, "windlass_workqueue_settling", help, settling)?;
         let counted: [(&str, &str, QueueCount); 2] = [
-            ("windlass_keys_failing", "Keys whose last call has failed and that are tried again", |at| at.failing),
-            ("windlass_keys_in_backoff", "Those of them that wait until they are tried again", |at| at.backing_off),
+            ("windlass_keys_failing", "Keys whose last call has failed, and that are tried again", |at| at.failing),
+            (
+                "windlass_keys_in_backoff",
+                "Keys whose last call has failed, and that wait for their next attempt",
+                |at| at.backing_off,
+            ),
         ];
         for (name, help, count) in counted {
             let lines = queues.iter().map(|(it, at)| (it[..2].to_vec(), gauge(count(at) as u64)));
             gauges(encoder, name, help, lines)?;
         }
         let unfinished = gauge_of(|at| at.unfinished_work.as_secs_f64());
-        let help = "How long all that is being worked on has taken so far, together";
+        let help = "The total time that workers have spent so far on the keys that they have now";
         gauges(encoder, "workqueue_unfinished_work_seconds", help, unfinished)?;
         let longest = gauge_of(|at| at.longest_running.as_secs_f64());
         let help = "How long the longest running worker has had its key";
@@ -186,7 +190,7 @@ impl Sources {
         let objects = all.clone().map(|at| (labelled(at), gauge(caches[at].objects as u64)));
         gauges(encoder, "windlass_informer_objects", "Objects in a cache", objects)?;
         let bytes = all.clone().map(|at| (labelled(at), gauge(caches[at].bytes as u64)));
-        gauges(encoder, "windlass_informer_bytes", "Roughly what a cache occupies in memory", bytes)?;
+        gauges(encoder, "windlass_informer_bytes", "The approximate memory that a cache occupies", bytes)?;
         let synced = all.clone().map(|at| (labelled(at), i64::from(caches[at].status.synced)));
         gauges(encoder, "windlass_informer_synced", "Whether a cache holds its first complete list", synced)?;
         let unproven = all.clone().map(|at| (labelled(at), i64::from(caches[at].unproven)));
@@ -210,7 +214,7 @@ impl Sources {
                 (labels, count)
             })
         });
-        let help = "Complete lists that a cache has taken over, by why they were made";
+        let help = "Complete lists that a cache has taken over, by the reason for the list";
         counters(encoder, "windlass_informer_lists", help, lists)?;
         let malformed = all.map(|at| (labelled(at), caches[at].status.malformed));
         let help = "Lists and events that could not be read, or came out of order";
@@ -226,10 +230,10 @@ fn memory(encoder: &mut DescriptorEncoder<'_>, plugins: &[Arc<PluginStatus>]) ->
     let help = "Linear memory that calls and parked instances of a plugin have, or have reserved";
     gauges(encoder, "windlass_plugin_memory_bytes", help, now)?;
     let most = stats().map(|(labels, stats)| (labels, gauge(stats.most_memory as u64)));
-    let help = "The most of that memory at a time since the plugin's file was loaded";
+    let help = "The maximum of that memory since the plugin's file was loaded";
     gauges(encoder, "windlass_plugin_memory_peak_bytes", help, most)?;
     let caches = plugins.iter().map(|plugin| (labels(plugin), gauge(plugin.cache_bytes() as u64)));
-    let help = "Bytes in the caches that a plugin reads; what several read counts for each";
+    let help = "Bytes in the caches that a plugin reads; a cache that several plugins read counts for each";
     gauges(encoder, "windlass_plugin_cache_bytes", help, caches)
 }
 
@@ -237,14 +241,15 @@ fn expectations(encoder: &mut DescriptorEncoder<'_>, controllers: &[Arc<Controll
     type Count = fn(&ExpectationCounts) -> u64;
     let counts: Vec<_> = controllers.iter().filter_map(|it| Some((labels(it), it.gate()?.counts()))).collect();
     let counted: [(&str, &str, Count); 5] = [
-        ("raised", "What written objects were still to be seen in a cache when the write was answered", |it| it.raised),
-        ("observed", "What a cache showed already when the write was answered", |it| it.observed),
+        ("raised", "Writes that a cache did not show yet when they were answered", |it| it.raised),
+        ("observed", "Writes that a cache showed already when they were answered", |it| it.observed),
         (
             "satisfied",
-            "What a cache has shown since, without what was given up or is covered by the expectation of a later write",
+            "Writes that a cache has shown later, without those that were given up or are covered by the expectation \
+             of a later write",
             |it| it.satisfied,
         ),
-        ("expired", "What a cache has not shown for five minutes", |it| it.expired),
+        ("expired", "Writes that a cache has not shown for five minutes", |it| it.expired),
         ("held", "How often a key was held because a cache did not show its own writes yet", |it| it.held),
     ];
     for (name, help, count) in counted {

@@ -76,13 +76,13 @@ struct PluginSeries {
 /// One metric with all its series.
 #[derive(Debug)]
 struct Series {
-    /// Without the suffix `_total` of counters, which the encoder adds.
+    /// The metric's name, without the suffix `_total` of counters, which the encoder adds.
     full_name: String,
     help: String,
     kind: Declared,
     labels: Vec<String>,
     buckets: Vec<f64>,
-    /// By the values of the labels, in the order of `labels`.
+    /// The values of each series, by the values of its labels in the order of `labels`.
     values: BTreeMap<Vec<String>, Value>,
 }
 
@@ -93,8 +93,8 @@ enum Value {
 }
 
 impl PluginMetrics {
-    /// Takes over the metrics that `plugin` declares. Metrics that had the same name and shape before keep their
-    /// values.
+    /// Takes over the metrics that `plugin` declares. A metric that the previous version declared with the same name,
+    /// type and labels keeps its values.
     pub(crate) fn declare(&self, plugin: &Arc<str>, declared: &[Metric]) {
         let mut plugins = self.lock();
         let mut former = plugins.remove(plugin).unwrap_or_default();
@@ -107,7 +107,7 @@ impl PluginMetrics {
             if names.iter().any(|name| taken.contains(name)) {
                 tracing::warn!(
                     %plugin, metric = metric.name, name = new.full_name,
-                    "a metric is left out: another metric, of this plugin or another, has the same name"
+                    "a metric is left out: another metric, of this plugin or of another plugin, has the same name"
                 );
                 continue;
             }
@@ -134,20 +134,20 @@ impl PluginMetrics {
 impl Metrics for PluginMetrics {
     fn record(&self, call: &CallContext, change: MetricChange, name: &str, value: f64, labels: &[(String, String)]) {
         let plugin = &call.principal.plugin;
-        // Checked first, as it bounds the work of redaction.
+        // Check this first, because it bounds the work of redaction.
         let fits =
             labels.len() <= METRIC_LABELS_MAX && labels.iter().all(|(_, value)| value.len() <= METRIC_LABEL_BYTES_MAX);
-        // Redacted, because every client that scrapes the host can read the labels.
+        // Redact the labels, because every client that scrapes the host can read them.
         let redacted = |(name, value): &(String, String)| (name.clone(), call.config.redact(value).into_owned());
         let labels = fits.then(|| labels.iter().map(redacted).collect::<Vec<_>>());
-        // Locked as late as possible, because other plugins wait for it.
+        // Lock as late as possible, because other plugins wait for the lock.
         let mut plugins = self.lock();
         let series = plugins.entry(plugin.clone()).or_default();
         let Err(misfit) = series.record(change, name, value, labels.as_deref()) else { return };
         let dropped = series.dropped.entry(misfit).or_default();
         *dropped += 1;
         if *dropped == 1 {
-            // Logged once for each reason. The name comes from the plugin, and may be anything.
+            // Log once for each reason. The name comes from the plugin, and may be anything.
             let name: String = name.chars().take(80).collect();
             tracing::warn!(
                 %plugin, controller = %call.controller, key = %call.primary_key, trace_id = %call.trace_id, metric = ?name,

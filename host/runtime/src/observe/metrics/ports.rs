@@ -84,7 +84,7 @@ impl AskTotals {
                     self.count_write(verb, written.as_ref().err());
                 }
             }
-            // Counted where the request is sent.
+            // A fetch is counted where its request is sent.
             Answer::Fetch(_) => {}
         }
     }

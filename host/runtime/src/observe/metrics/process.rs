@@ -56,7 +56,7 @@ fn bytes(status: &str, name: &str) -> Option<u64> {
 }
 
 fn open_files() -> Option<u64> {
-    // One of them is the directory being read.
+    // One of the open files is the directory that is being read.
     Some(fs::read_dir("/proc/self/fd").ok()?.count().saturating_sub(1) as u64)
 }
 

@@ -28,7 +28,7 @@ const KEY_CALLS_MAX: usize = 10;
 const RECENT_DONE_CALLS_MAX: usize = 16;
 /// The most objects that are remembered as written by a call.
 const WRITTEN_OBJECTS_SHOWN_MAX: usize = 3;
-/// The longest error of one call, in bytes. That of a key's last failure may be longer.
+/// The longest error of one call, in bytes. The error of a key's last failure may be longer.
 const CALL_ERROR_BYTES: usize = 256;
 
 /// The calls of one controller.
@@ -91,9 +91,9 @@ pub(crate) struct KeyCallEnd<'a> {
 /// The part of a key's calls that lists show and its state is based on.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CallsGlance {
-    /// How long a call about it has been running.
+    /// How long a call about the key has been running.
     pub(super) running: Option<Duration>,
-    /// How its last call ended, if the key is not done.
+    /// How the key's last call ended, if the key is not done.
     pub(super) last: Option<CallEnd>,
     pub(super) failure: Option<KeyFailure>,
 }
@@ -188,7 +188,7 @@ impl KeyCalls {
         locked(&self.0).glance(key)
     }
 
-    /// The last failures, latest first, at most `most` of them, each of another key.
+    /// The last failures, latest first, at most `most` of them, and at most one of each key.
     pub(super) fn last_failures(&self, most: usize) -> Vec<(ObjectKey, KeyFailure)> {
         let calls = locked(&self.0);
         let mut failed: Vec<_> =
@@ -244,7 +244,7 @@ impl Calls {
 }
 
 impl KeyFailure {
-    /// Includes the lines that the plugin had logged, oldest first.
+    /// Includes the lines that the plugin had logged before the failure, oldest first.
     pub(super) fn to_json(&self) -> Value {
         let log = self.lines.iter().map(|line| json!({"level": line.level, "message": &*line.text}));
         json!({"error": &*self.error, "secondsAgo": rounded(self.at.elapsed()), "log": log.collect::<Vec<_>>()})

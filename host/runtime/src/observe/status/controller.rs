@@ -34,7 +34,7 @@ use crate::observe::metrics::ControllerMetrics;
 const CALL_FAILURES_A_MINUTE: u32 = 10;
 /// The most keys of one controller that are listed as given up. Further ones are only counted.
 pub(super) const LISTED_GIVEN_UP_KEYS_MAX: usize = 1000;
-/// The most recent errors, each of another key, that are listed.
+/// The maximum number of recent errors that are listed, one of each key.
 const LISTED_ERRORS_MAX: usize = 10;
 
 /// The guards of a controller's calls, as status and metrics show them.
@@ -42,7 +42,7 @@ pub(crate) trait CallGuards: Send + Sync {
     /// The state of the circuit breaker.
     fn breaker(&self) -> breaker::BreakerState;
 
-    /// The same with the reasons, for `/plugins`.
+    /// The state of the circuit breaker with its reasons, for `/plugins`.
     fn breaker_json(&self) -> Value;
 
     /// Number of keys in the slow lane, which write one object over and over.
@@ -85,7 +85,7 @@ pub(crate) trait KeySource: Send + Sync {
 pub(crate) struct ResumedController {
     /// Number of keys that run because their last calls had failed.
     pub(crate) failed_keys: usize,
-    /// True if its circuit was open. Then a trial call is made now.
+    /// True if the circuit was open. Then a trial call is made now.
     pub(crate) had_open_circuit: bool,
 }
 
@@ -183,14 +183,14 @@ impl ControllerStatus {
         self.workers.store(workers, Ordering::Relaxed);
     }
 
-    /// Sets its state and the reason.
+    /// Sets the controller's state and the reason.
     pub(crate) fn set(&self, state: ControllerState, reason: Option<String>) {
         let mut doing = locked(&self.doing);
         doing.state = state;
         doing.reason = reason.map(shortened);
     }
 
-    /// Whether it starts or fills its caches, without an obstacle.
+    /// Whether the controller starts or fills its caches, without an obstacle.
     pub(crate) fn is_filling(&self) -> bool {
         matches!(self.state(), (ControllerState::Starting, _) | (ControllerState::Syncing, None))
     }
@@ -228,7 +228,7 @@ impl ControllerStatus {
         Some(locked(&self.doing).guards.as_ref()?.breaker())
     }
 
-    /// Resumes what has stopped. `None` if it is not at work here.
+    /// Resumes what the host has stopped. `None` if the controller is not at work here.
     pub(crate) fn resume(&self) -> Option<ResumedController> {
         let source = {
             let doing = locked(&self.doing);
@@ -237,7 +237,7 @@ impl ControllerStatus {
         Some(source.resume())
     }
 
-    /// The kind of its primaries, and their conditions. `None` if it is not at work here.
+    /// The kind of the controller's primaries, and their conditions. `None` if the controller is not at work here.
     pub(crate) fn primary_conditions(&self) -> Option<(ObjectKind, ConditionCounts)> {
         let source = locked(&self.doing).source.as_ref()?.upgrade()?;
         Some(source.conditions())
@@ -248,12 +248,10 @@ impl ControllerStatus {
         locked(&self.doing).guards.as_ref().map_or(0, |guards| guards.slowed() as u64)
     }
 
-    /// The gate of the current round.
     pub(crate) fn gate(&self) -> Option<Arc<Gate>> {
         locked(&self.doing).gate.as_ref()?.0.upgrade()
     }
 
-    /// The queue of the current round.
     pub(crate) fn queue(&self) -> Option<Queue<ObjectKey>> {
         locked(&self.doing).queue.clone()
     }
@@ -310,12 +308,12 @@ impl ControllerStatus {
 
     /// A call about `key` succeeded, and perhaps asked to run again.
     pub(crate) fn succeeded(&self, key: &ObjectKey, again: Option<Requeue>) {
-        let counter = match again {
+        match again {
             None => &self.metrics.success,
             Some(Requeue::After(_)) => &self.metrics.requeue_after,
             Some(Requeue::Backoff) => &self.metrics.requeue,
-        };
-        counter.inc();
+        }
+        .inc();
         self.forget(key);
     }
 
@@ -339,14 +337,14 @@ impl ControllerStatus {
         self.count_error();
     }
 
-    /// A call about `key` failed for good.
+    /// Records that a call about `key` failed for good.
     pub(crate) fn failed_for_good(&self, key: &ObjectKey) {
         self.metrics.terminal.inc();
         self.count_error();
         self.forget(key);
     }
 
-    /// A call about `key` failed, and the key runs rarely from now on.
+    /// Records that a call about `key` failed, and that the key runs rarely from now on.
     pub(crate) fn gave_up(&self, key: &ObjectKey, error: &str) {
         self.count_error();
         let mut doing = locked(&self.doing);

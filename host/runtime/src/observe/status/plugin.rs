@@ -99,9 +99,9 @@ struct CurrentPluginStatus {
     not_taken: Option<NotTaken>,
     /// The generation that was rolled back.
     rejected: Option<NotTaken>,
-    /// Why other replicas have not learned yet of a rejection or a pardon.
+    /// Why other replicas have not learned yet that a version was rejected, or may be tried again.
     untold: Option<String>,
-    /// Number of attempts to load its file, by result.
+    /// Number of attempts to load the plugin's file, by result.
     loads: BTreeMap<&'static str, u64>,
 }
 
@@ -131,26 +131,26 @@ impl PluginStatus {
         }
     }
 
-    /// Sets the lease on which it depends.
+    /// Sets the lease on which the plugin depends.
     pub(crate) fn goes_by(&self, lease: Arc<dyn LeaseView>) {
         *locked(&self.lease) = Some(lease);
     }
 
-    /// Sets its next version; `None` if there is none.
+    /// Sets the plugin's next version; `None` if there is none.
     pub(crate) fn has_next(&self, next: Option<Arc<dyn NextView>>) {
         *locked(&self.next) = next;
     }
 
-    /// Sets its phase and the reason.
+    /// Sets the plugin's phase and the reason.
     pub(crate) fn set(&self, phase: PluginPhase, reason: Option<String>) {
         let mut current = locked(&self.current);
         current.phase = phase;
         current.reason = reason.map(shortened);
     }
 
-    /// If its phase follows its policy, sets the phase that the policy demands now, if any, as `phase_of_policy` reads
-    /// it. The lock is held meanwhile. Otherwise, if two callers read the policy and then set the phase, the older
-    /// reading could be set last.
+    /// If the plugin's phase follows its policy, sets the phase that the policy demands now. `phase_of_policy` reads it
+    /// from the policy; `None` changes nothing. The lock is held meanwhile. Otherwise, if two callers read the policy
+    /// and then set the phase, the older reading could be set last.
     pub(crate) fn follows_policy(&self, phase_of_policy: impl FnOnce() -> Option<(PluginPhase, Option<String>)>) {
         let mut current = locked(&self.current);
         let follows =
@@ -160,7 +160,7 @@ impl PluginStatus {
         }
     }
 
-    /// Updates the reason if it is still suspended.
+    /// Updates the reason if the plugin is still suspended.
     pub(crate) fn still_suspended(&self, why: String) {
         let mut current = locked(&self.current);
         if current.phase == PluginPhase::Suspended {
@@ -168,13 +168,13 @@ impl PluginStatus {
         }
     }
 
-    /// Ends its suspension, if no controller is filling its caches. `false` if the plugin is still suspended or was not
-    /// suspended.
+    /// Ends the plugin's suspension, if no controller is filling its caches. `false` if the plugin is still suspended
+    /// or was not suspended.
     pub(crate) fn is_unsuspended_if_filled(&self) -> bool {
         !self.controllers().iter().any(|controller| controller.is_filling()) && self.is_unsuspended()
     }
 
-    /// Ends its suspension. `false` if it was not suspended.
+    /// Ends the plugin's suspension. `false` if it was not suspended.
     pub(crate) fn is_unsuspended(&self) -> bool {
         let mut current = locked(&self.current);
         let was_suspended = current.phase == PluginPhase::Suspended;
@@ -184,11 +184,9 @@ impl PluginStatus {
         was_suspended
     }
 
-    /// Sets the running generation. Controllers that it does not have are no longer shown. Phases that the operator has
-    /// caused stay, but a suspension ends, as it belongs to one generation.
+    /// Sets the running generation. Phases that the operator has caused stay, but a suspension ends, as it belongs to
+    /// one generation.
     pub(crate) fn is_now(&self, plugin: Arc<Plugin>) {
-        let has = |name: &String| plugin.manifest().controllers.iter().any(|controller| controller.name == *name);
-        locked(&self.controllers).retain(|name, _| has(name));
         let mut current = locked(&self.current);
         if !matches!(current.phase, PluginPhase::Paused | PluginPhase::WaitingForPolicy | PluginPhase::Ending) {
             (current.phase, current.reason) = (PluginPhase::Started, None);
@@ -196,7 +194,7 @@ impl PluginStatus {
         (current.plugin, current.pending) = (Some(plugin), None);
     }
 
-    /// Records that nothing of it runs any more.
+    /// Records that nothing of the plugin runs any more.
     pub(crate) fn has_ended(&self) {
         {
             let mut current = locked(&self.current);
@@ -216,8 +214,8 @@ impl PluginStatus {
         locked(&self.current).pending = pending;
     }
 
-    /// Another generation is the newest, so the reason why an earlier one waits no longer matters. But if the waiting
-    /// generation is the one that `returns` after a rollback, it comes first and stays shown.
+    /// Records that another generation is the newest, so that the reason why an earlier one waits no longer matters.
+    /// But if the waiting generation is the one that `returns` after a rollback, it comes first and stays shown.
     pub(crate) fn is_newest(&self, returns: Option<&str>) {
         locked(&self.current).pending.take_if(|pending| returns.is_none() || pending.digest.as_deref() != returns);
     }
@@ -237,17 +235,17 @@ impl PluginStatus {
         locked(&self.current).untold = why.map(shortened);
     }
 
-    /// Counts an attempt to load its file, with this result.
+    /// Counts an attempt to load the plugin's file, with this result.
     pub(crate) fn count_load(&self, result: &'static str) {
         *locked(&self.current).loads.entry(result).or_default() += 1;
     }
 
-    /// Number of attempts to load its file, by result.
+    /// Number of attempts to load the plugin's file, by result.
     pub(crate) fn loads(&self) -> Vec<(&'static str, u64)> {
         locked(&self.current).loads.iter().map(|(result, times)| (*result, *times)).collect()
     }
 
-    /// How far the host has got with its file. [`PluginStatus::health`] has the state of the plugin itself.
+    /// How far the host has got with the plugin's file. [`PluginStatus::health`] has the state of the plugin itself.
     pub(crate) fn phase(&self) -> PluginPhase {
         locked(&self.current).phase
     }
@@ -279,14 +277,14 @@ impl PluginStatus {
         suspension.is_some_and(|suspension| suspension.attempt_now(Instant::now()))
     }
 
-    /// Whether it may be resumed at `now`. The error says how long to wait.
+    /// Whether the plugin may be resumed at `now`. The error says how long to wait.
     pub(crate) fn may_resume(&self, now: Instant) -> Result<(), Duration> {
         let last = *locked(&self.resumed);
         let wait = last.map_or(Duration::ZERO, |last| (last + RESUME_INTERVAL).saturating_duration_since(now));
         if wait.is_zero() { Ok(()) } else { Err(wait) }
     }
 
-    /// Records that it was resumed at `now`.
+    /// Records that the plugin was resumed at `now`.
     pub(crate) fn has_resumed(&self, now: Instant) {
         *locked(&self.resumed) = Some(now);
     }
@@ -295,14 +293,14 @@ impl PluginStatus {
         locked(&self.lease).clone()
     }
 
-    /// Number of bytes in the caches that it reads. Shared caches count in full.
+    /// Number of bytes in the caches that the plugin reads. Shared caches count in full.
     pub(crate) fn cache_bytes(&self) -> usize {
         locked(&self.budget).upgrade().map_or(0, |budget| budget.used())
     }
 
-    /// Adds `controller` under its name in the manifest.
-    pub(crate) fn list(&self, name: &str, controller: &Arc<ControllerStatus>) {
-        locked(&self.controllers).insert(name.to_owned(), controller.clone());
+    /// Sets the controllers that are shown, by name.
+    pub(crate) fn shows(&self, controllers: BTreeMap<String, Arc<ControllerStatus>>) {
+        *locked(&self.controllers) = controllers;
     }
 
     /// Its controllers, ordered by name.
@@ -310,7 +308,7 @@ impl PluginStatus {
         locked(&self.controllers).values().cloned().collect()
     }
 
-    /// Sets the leftovers of its earlier versions, found when the host started.
+    /// Sets the leftovers of the plugin's earlier versions, which were found when the host started.
     pub(crate) fn has_left_behind(&self, found: Vec<LeftBehind>) {
         *locked(&self.left_behind) = found;
     }

@@ -14,7 +14,7 @@ use super::locked;
 const SETTLING_KEYS_MAX: usize = 1000;
 /// The most keys that are listed, longest wait first.
 const LISTED_SETTLING_KEYS_MAX: usize = 10;
-/// How often their number is logged.
+/// How often the number of waiting keys is logged.
 const SETTLING_REPORT_INTERVAL: Duration = Duration::from_secs(30);
 
 /// The keys whose call has ended, but whose write may still be carried out. Clones share them.

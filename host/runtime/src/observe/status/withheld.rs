@@ -1,5 +1,5 @@
-//! The writes of one controller that a read-only host has withheld (`--read-only`): what the last call about each
-//! primary would have done, and which of it is new.
+//! The writes of one controller that a read-only host has withheld (`--read-only`). Shows which writes the last call
+//! about each primary would have made, and which of them are new.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
@@ -28,7 +28,7 @@ struct Writes {
     by_primary: HashMap<ObjectKey, OfPrimary>,
     /// The total number of writes in `by_primary`.
     known: usize,
-    /// Number of writes that it had no room for.
+    /// Number of writes that `by_primary` had no room for.
     unlisted: u64,
     last: VecDeque<(Instant, Value)>,
 }
@@ -53,7 +53,7 @@ struct WriteOf {
 #[derive(Default)]
 struct OfObject {
     writes: Vec<(WithheldEffect, u64)>,
-    /// The number of them that the latest call has repeated so far.
+    /// The number of these writes that the latest call has repeated so far.
     so_far: usize,
 }
 
@@ -69,7 +69,7 @@ impl WithheldWrites {
         is_news
     }
 
-    /// A call about `primary` has ended. Forgets the writes that earlier calls made and this one did not.
+    /// Records that a call about `primary` has ended. Forgets the writes that earlier calls made and this one did not.
     pub(crate) fn done(&self, primary: &ObjectKey, trace_id: &str) {
         let mut writes = locked(&self.0);
         let Writes { by_primary, known, .. } = &mut *writes;
@@ -136,8 +136,8 @@ impl Writes {
         before != Some(this)
     }
 
-    /// There is no room for another write of this primary, so it counts as new each time: it is better reported twice
-    /// than never.
+    /// Records that there is no room for another write of this primary. The write then counts as new each time: it is
+    /// better reported twice than never.
     fn overflows(&mut self, primary: &ObjectKey) -> bool {
         if self.by_primary.get(primary).is_some_and(|of_primary| of_primary.by_object.is_empty()) {
             self.by_primary.remove(primary);

@@ -87,6 +87,9 @@ impl ConfigFollower {
         *secrets = file.secrets.len();
         let (mut document, mut values) = (Value::Object(file.config), Vec::new());
         for secret in &file.secrets {
+            if let Some(message) = self.schema.shown_at(&secret.path) {
+                return Err(ConfigError::Wrong { path, message });
+            }
             let value = self.source.value(&secret.secret_key_ref).await.map_err(|source| ConfigError::Secret {
                 path: path.clone(),
                 at: secret.path.clone(),
@@ -104,7 +107,7 @@ impl ConfigFollower {
         Ok(text)
     }
 
-    /// Takes over `document`; `refused` if the document before it was not taken.
+    /// Takes over `document`. `refused` is true if the previous document was not taken.
     fn take(&self, document: Confidential, secrets: usize, refused: bool) {
         let is_first = self.configured.borrow().is_none();
         let is_news = self.configured.send_if_modified(|configured| {
@@ -115,9 +118,11 @@ impl ConfigFollower {
         let (plugin, file) = (&self.plugin, self.path.display());
         match (is_news, is_first) {
             (true, true) => tracing::debug!(%plugin, %file, secrets, "configured"),
-            (true, false) => tracing::info!(%plugin, %file, secrets, "configured anew: every object runs again"),
+            (true, false) => {
+                tracing::info!(%plugin, %file, secrets, "the configuration changed: every object runs again");
+            }
             (false, _) if refused => {
-                tracing::info!(%plugin, %file, secrets, "the configuration is right again, and is what is in force");
+                tracing::info!(%plugin, %file, secrets, "the configuration file is valid again, and equals the configuration in use");
             }
             (false, _) => {}
         }
@@ -131,9 +136,9 @@ impl ConfigFollower {
         }
         let plugin = &self.plugin;
         if self.configured.borrow().is_none() {
-            tracing::warn!(%plugin, error = message, "waiting: the plugin starts when its configuration is right");
+            tracing::warn!(%plugin, error = message, "waiting: the plugin starts when its configuration is valid");
         } else {
-            tracing::warn!(%plugin, error = message, "the configuration was not taken: the former one stays in force");
+            tracing::warn!(%plugin, error = message, "the configuration cannot be used: the former one stays in force");
         }
         *logged = message;
     }

@@ -64,7 +64,7 @@ fn a_secret_is_put_where_its_pointer_says() {
     let token = json!([{"name": "a", "token": "hunter2"}]);
     assert_eq!(document, json!({"hosts": token, "smtp": {"password": "hunter2"}, "a/b": "hunter2"}));
     for (pointer, why) in [
-        ("smtp", "no JSON pointer"),
+        ("smtp", "not a JSON pointer"),
         ("/smtp/password", "already"),
         ("/hosts/7/token", "no item"),
         ("/a~1b/c", "neither"),
@@ -89,6 +89,58 @@ fn a_plugin_without_a_schema_takes_no_configuration() {
     let schema = Schema::of(&manifest(None)).expect("none");
     assert!(schema.problems(&json!({}), false).is_empty());
     assert!(schema.problems(&json!({"a": 1}), false)[0].contains("takes no configuration"));
+}
+
+/// The schema of a plugin that takes kinds from `/kinds`.
+fn schema_of_kinds() -> Schema {
+    let mut manifest = manifest(Some(json!({"type": "object"})));
+    let primary = &mut manifest.controllers[0].primary;
+    (primary.api_version, primary.kind) = (String::new(), String::new());
+    primary.kinds_from = Some("/kinds".to_owned());
+    Schema::of(&manifest).expect("a schema")
+}
+
+#[test]
+fn a_document_with_wrong_kinds_does_not_fit() {
+    let schema = schema_of_kinds();
+    let kinds = json!([{"apiVersion": "apps/v1", "kind": "Deployment"}]);
+    assert!(schema.problems(&json!({"kinds": kinds}), false).is_empty());
+    assert!(schema.problems(&json!({}), false).is_empty());
+    let problems = schema.problems(&json!({"kinds": ["hunter2"]}), true);
+    assert_eq!(problems, ["config/kinds/0: is not a kind, which has an `apiVersion`, a `kind`, and nothing else"]);
+}
+
+#[test]
+fn no_secret_names_a_kind() {
+    let schema = schema_of_kinds();
+    for at in ["/kinds", "/kinds/0/kind"] {
+        assert!(schema.shown_at(at).is_some_and(|why| why.contains(at)), "{at}");
+    }
+    for elsewhere in ["/kindsOfWine", "/smtp/kinds"] {
+        assert_eq!(schema.shown_at(elsewhere), None);
+    }
+}
+
+#[test]
+fn kinds_are_read_from_the_file_without_its_secrets() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut manifest = manifest(Some(json!({"type": "object"})));
+    let read = |manifest: &Manifest| configured_kinds(directory.path(), manifest);
+    assert_eq!(read(&manifest).expect("nothing is read"), Some(ConfiguredKinds::default()));
+    manifest.controllers[0].primary.kind.clear();
+    manifest.controllers[0].primary.kinds_from = Some("/kinds".to_owned());
+    assert_eq!(read(&manifest).expect("there is no file"), None);
+    let path = path_in(directory.path(), "webapp");
+    let write = |kinds: &str| {
+        let secret = "secrets: [{path: /a, secretKeyRef: {namespace: ops, name: a, key: a}}]";
+        std::fs::write(&path, file(&format!("config: {{kinds: {kinds}}}\n{secret}\n"))).expect("written");
+    };
+    write("[{apiVersion: v1, kind: Pod}]");
+    let kinds = read(&manifest).expect("it can be read").expect("there is a file");
+    assert_eq!(kinds.at("/kinds").iter().map(ToString::to_string).collect::<Vec<_>>(), ["v1 Pod"]);
+    write("pods");
+    let error = read(&manifest).expect_err("no list");
+    assert!(error.contains("webapp.config.yaml: config/kinds: is not a list"), "{error}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Measures how much work a schema makes of even the smallest document, before the schema is used.
+//! Measures, before a schema is used, how much work even the smallest document takes.
 //!
 //! A plugin's author wrote the schema, and it is first used before an operator has written a configuration. A few lines
 //! in which each definition refers to the next one twice take 2ⁿ steps; six definitions that all refer to each other
@@ -23,11 +23,11 @@ const REFERENCES: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
 const COMBINED: [&str; 7] = ["allOf", "anyOf", "oneOf", "not", "if", "then", "else"];
 /// The keywords among these that have a schema for each name.
 const COMBINED_BY_NAME: [&str; 2] = ["dependentSchemas", "dependencies"];
-/// The keywords that have a schema for each name, for another place or none.
+/// The keywords that have a schema for each name, but whose schemas apply to another place of the document, or to none.
 const BY_NAME: [&str; 4] = ["properties", "patternProperties", "$defs", "definitions"];
 /// The keywords whose members are values, not schemas.
 const VALUES: [&str; 4] = ["const", "default", "enum", "examples"];
-/// The keywords that look at the same place once more, to see what other keywords have checked.
+/// The keywords that check the same place a second time, because they depend on what other keywords have checked.
 const AGAIN: [&str; 2] = ["unevaluatedProperties", "unevaluatedItems"];
 
 /// Why a schema is refused. `None` if it can be checked in time.
@@ -38,7 +38,8 @@ pub(super) fn problem(schema: &Value) -> Option<String> {
 
 struct Measured<'a> {
     root: &'a Value,
-    /// By the address of the schema in memory. `None` while a schema is being measured, so that a cycle is noticed.
+    /// The number of checks of each schema, by its address in memory. `None` while a schema is being measured, so that
+    /// a cycle is noticed.
     steps: HashMap<usize, Option<u64>>,
     /// The targets of references.
     targets: HashSet<usize>,
@@ -65,7 +66,7 @@ impl<'a> Measured<'a> {
         let place = std::ptr::from_ref(schema).addr();
         match self.steps.get(&place) {
             Some(Some(known)) => return Ok(*known),
-            Some(None) => return Err("a reference in it comes around to where it was".to_owned()),
+            Some(None) => return Err("a reference in it leads back to itself".to_owned()),
             None => {}
         }
         self.steps.insert(place, None);
@@ -80,7 +81,8 @@ impl<'a> Measured<'a> {
         Ok(steps)
     }
 
-    /// The schemas that apply to the same place as the one with these `fields`. The others are kept for later.
+    /// The schemas that apply to the same place as the schema with these `fields`. All other schemas in it are stored
+    /// for later.
     fn parts(&mut self, fields: &'a Map<String, Value>) -> Result<Vec<&'a Value>, String> {
         let mut parts = self.referred(fields)?;
         for (keyword, value) in fields {
@@ -164,7 +166,7 @@ mod tests {
         for schema in
             [json!({"$ref": "#"}), json!({"not": {"$ref": "#"}}), json!({"$ref": "#/$defs/d0", "$defs": complete})]
         {
-            assert!(problem(&schema).expect("it comes around").contains("comes around"), "{schema}");
+            assert!(problem(&schema).expect("it comes around").contains("leads back"), "{schema}");
         }
         let tree = json!({
             "$ref": "#/$defs/node",

@@ -1,5 +1,5 @@
-//! All plugins that have files, as values: takes in what has happened, and remembers the state. `steps` decides what to
-//! do.
+//! All plugins that have files, as values. Takes in the events that concern them, and remembers their state. `steps`
+//! decides what to do.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -119,7 +119,7 @@ impl<G: Clone> Catalog<G> {
                 runs.spent = true;
                 false
             }
-            // Otherwise a newer generation has arrived at the same moment, and is tried too.
+            // Otherwise a newer generation has arrived at the same moment. It is tried too.
             _ => {
                 entry.instead = entry.runs.take().and_then(|runs| runs.instead.or(runs.returns));
                 if entry.rejected.is_some() {
@@ -174,15 +174,15 @@ impl<G: Clone> Catalog<G> {
         entry.rejected = Some(rejection);
     }
 
-    /// Starts the generation before the rejected file, which is loaded again, in place of the rejected one, if it is
-    /// still wanted.
+    /// Starts the version before the rejected one, if it is still wanted. It was loaded again, and runs in place of the
+    /// rejected version.
     pub(crate) fn revive(&mut self, plugin: &str, loaded: &LoadedFile<G>) -> Result<(), NotRevived> {
         let rival = self.rival(plugin, &loaded.definitions);
         let Some(entry) = self.plugins.get_mut(plugin) else { return Err(NotRevived::Superfluous) };
         let is_meant = |rejected: &Rejection| {
             entry.digest().as_ref() == Some(&rejected.digest) && rejected.former.as_deref() == Some(&*loaded.digest)
         };
-        // After a failure of the host, it is looked for once the plugin may be started again.
+        // After a failure of the host, the previous version is searched for once the plugin may be started again.
         if entry.runs.is_some() || entry.fell || !entry.rejected.as_ref().is_some_and(is_meant) {
             return Err(NotRevived::Superfluous);
         }

@@ -40,7 +40,7 @@ pub(super) enum LoadAttempt<G> {
 /// A started generation.
 #[derive(Debug)]
 pub(super) struct RunningFile<G> {
-    /// The digest of the newest generation that it was given, which may still wait to take over.
+    /// The digest of the newest generation that the plugin was given. This generation may still wait to take over.
     pub(super) digest: Digest,
     pub(super) definitions: Vec<String>,
     pub(super) at_work: LoadedFile<G>,
@@ -51,7 +51,7 @@ pub(super) struct RunningFile<G> {
     pub(super) instead: Option<LoadedFile<G>>,
     /// Whether it must end.
     pub(super) ends: bool,
-    /// Whether it ended by itself, because it cannot run under this host's settings.
+    /// Whether the generation ended by itself, because it cannot run under this host's settings.
     pub(super) spent: bool,
 }
 
@@ -69,7 +69,7 @@ impl<G: Clone> CatalogEntry<G> {
         }
     }
 
-    /// Stops the running generation if it is no longer allowed, or withdraws the one that was to replace it.
+    /// Stops the running generation if it is no longer allowed, or withdraws the generation that was to replace it.
     pub(super) fn no_longer_allowed(
         &mut self,
         plugin: &Arc<str>,
@@ -88,9 +88,9 @@ impl<G: Clone> CatalogEntry<G> {
         )
     }
 
-    /// As [`Self::no_longer_allowed`], if another replica has rolled the generation back. This replica does not know
-    /// the generation before the running one. A generation that was rolled back here runs until the previous one can
-    /// take over.
+    /// As [`Self::no_longer_allowed`], for a generation that another replica has rolled back. This replica does not
+    /// know which generation ran before. A generation that was rolled back here runs until the previous one can take
+    /// over.
     pub(super) fn rejected_elsewhere(&mut self, plugin: &Arc<str>) -> Option<DirectoryStep<G>> {
         let (runs, rejected) = (self.runs.as_mut()?, self.rejected.as_ref()?);
         if runs.spent || runs.returns.is_some() {
@@ -118,7 +118,7 @@ impl<G: Clone> CatalogEntry<G> {
     /// Why a file with this digest is not even loaded.
     pub(super) fn unwanted(&self, digest: &Digest, allowed: Option<&Allowed>) -> Option<FileRefusal> {
         let (path, digest) = (self.path.clone(), digest.clone());
-        // Checked first, even if the digest is not allowed either, because then the previous version can be started.
+        // Check this first, even if the digest is not allowed either, because then the previous version can be started.
         if let Some(Rejection { because, former, .. }) = self.rejected.clone() {
             return Some(FileRefusal::Rejected { path, digest, because, former });
         }
@@ -188,7 +188,7 @@ impl<G: Clone> RunningFile<G> {
             return None;
         }
         let plugin = plugin.clone();
-        // Only a stop prevents a generation from returning.
+        // A generation that is about to return can only be prevented by stopping the plugin.
         let both = [Some(&self.at_work), self.returns.as_ref()].into_iter().flatten();
         let forbidden = both.map(|it| it.digest.clone()).find(&must_go);
         if let Some(digest) = forbidden {

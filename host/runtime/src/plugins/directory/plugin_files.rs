@@ -27,7 +27,7 @@ pub fn plugin_of(file: &Path) -> Option<Arc<str>> {
 }
 
 impl FileRole {
-    /// The suffix of such a file's name, after the plugin's name.
+    /// The suffix of the names of files with this role, after the plugin's name.
     const fn suffix(self) -> &'static str {
         match self {
             Self::Own => ".wasm",
@@ -36,13 +36,13 @@ impl FileRole {
         }
     }
 
-    /// The path of this file of `plugin` in `directory`.
+    /// The path of the file with this role, of `plugin` in `directory`.
     pub(crate) fn path(self, directory: &Path, plugin: &str) -> PathBuf {
         directory.join(format!("{plugin}{}", self.suffix()))
     }
 
-    /// The plugin of the file `path`, and the file's role. A file without a valid plugin's name counts as a plugin's
-    /// own, and is refused because of its name when it is loaded.
+    /// The plugin of the file `path`, and the file's role. If the name contains no valid name of a plugin, the file
+    /// counts as the plugin's `NAME.wasm`, and is refused when it is loaded.
     pub(crate) fn of(path: &Path) -> (Arc<str>, Self) {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let named = [Self::Current, Self::Next].into_iter().find_map(|role| {
@@ -76,7 +76,7 @@ impl PluginFiles {
         }
     }
 
-    /// The file that should run. Without `NAME.wasm` none does, so deleting that file ends the plugin.
+    /// The file that should run. Without `NAME.wasm`, no file should run, so deleting `NAME.wasm` ends the plugin.
     pub(crate) fn running(&self) -> (FileRole, Content) {
         if self.has_current() { (FileRole::Current, self.current.clone()) } else { (FileRole::Own, self.own.clone()) }
     }

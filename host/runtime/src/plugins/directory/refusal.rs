@@ -47,13 +47,13 @@ pub(crate) enum FileRefusal {
         path: PathBuf,
         /// The digest that is missing.
         digest: Digest,
-        /// The list that does not have it.
+        /// The list that lacks the digest.
         list: PathBuf,
     },
     /// The file ran, and was rolled back.
     #[error(
-        "{}, digest {digest}, was rolled back and is not run again before the file changes: {because}{}", path.display(),
-        former.as_ref().map(|former| format!("; what ran before it has the digest {former}")).unwrap_or_default()
+        "{}, digest {digest}, was rolled back and does not run again until the file changes: {because}{}", path.display(),
+        former.as_ref().map(|former| format!("; the version before it has the digest {former}")).unwrap_or_default()
     )]
     Rejected {
         /// The plugin's file.
@@ -70,7 +70,7 @@ pub(crate) enum FileRefusal {
     Rival {
         /// The definition.
         definition: String,
-        /// The running plugin that brings it.
+        /// The running plugin that brings the definition.
         first: Arc<str>,
     },
 }
@@ -94,17 +94,17 @@ impl FileRefusal {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum NotRevived {
     /// The version is not needed, or not needed yet.
-    #[error("the file is another one by now, or what ran has not ended yet")]
+    #[error("the file has changed meanwhile, or the running version has not ended yet")]
     Superfluous,
     /// The operator does not allow the version.
     #[error("its digest {digest} is not allowed: add it to {}, if you trust it", list.display())]
     NotAllowed {
         /// The digest that is missing.
         digest: Digest,
-        /// The list that does not have it.
+        /// The list that lacks the digest.
         list: PathBuf,
     },
-    /// Another plugin has started meanwhile that brings the same definition.
+    /// Another plugin that brings the same definition has started meanwhile.
     #[error(transparent)]
     Rival(FileRefusal),
 }

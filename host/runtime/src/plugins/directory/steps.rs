@@ -38,7 +38,7 @@ impl<G: Clone> Catalog<G> {
         {
             return Some(DirectoryStep::Pardon { plugin, digest: rejected.digest });
         }
-        // Checked in every state of the file, because the running generation must be allowed.
+        // Check this in every state of the file, because the running generation must be allowed.
         let no_longer = entry.no_longer_allowed(&plugin, self.allowed.as_ref());
         if let Some(step) = no_longer.or_else(|| entry.rejected_elsewhere(&plugin)) {
             return Some(step);
@@ -109,7 +109,7 @@ impl<G: Clone> Catalog<G> {
         let loaded = loaded.clone();
         let rival = self.rival(&plugin, &loaded.definitions);
         if rival.is_none() && !loaded.definitions.is_empty() && self.first.iter().any(|other| *other < plugin) {
-            // If two bring the same definition when the host starts, the first by name runs, on every replica.
+            // If two plugins bring the same definition when the host starts, the first by name runs, on every replica.
             return None;
         }
         self.first.remove(&plugin);
@@ -119,7 +119,7 @@ impl<G: Clone> Catalog<G> {
         }
         let (digest, definitions) = (loaded.digest.clone(), loaded.definitions.clone());
         match &mut entry.runs {
-            // It starts when the running one has ended.
+            // The loaded version starts when the running one has ended.
             Some(runs) if runs.ends => return None,
             Some(runs) if !runs.spent => {
                 (runs.digest, runs.definitions, runs.instead) = (digest, definitions, None);
@@ -132,8 +132,8 @@ impl<G: Clone> Catalog<G> {
         Some(DirectoryStep::Start { plugin, loaded })
     }
 
-    /// Starts the generation that should have gone on, after an unwanted one took over nevertheless and had to be
-    /// stopped.
+    /// Starts the generation that should have continued. An unwanted generation had taken over nevertheless, and had to
+    /// be stopped.
     fn instead(&mut self, plugin: &Arc<str>) -> Option<DirectoryStep<G>> {
         let entry = self.plugins.get_mut(plugin)?;
         let loaded = entry.instead.take_if(|_| entry.runs.is_none() && !entry.fell)?;

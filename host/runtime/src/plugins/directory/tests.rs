@@ -255,7 +255,7 @@ fn a_rolled_back_file_is_not_run_again_before_it_changes() {
     assert_eq!(scene.files(&["a=x"]), ["pardon a y", "agree a"]);
     assert_eq!(scene.files(&["a=y"]), ["load a y"], "it is wanted again");
 
-    // On another replica, which has started it.
+    // This is another replica, which has started the rejected version.
     let mut scene = Scene::running(&["a=y"]);
     assert!(scene.catalog.reject("a", &rejection));
     assert_eq!(scene.next(), ["stop a: y was rejected", "refuse a: rejected"]);
@@ -329,7 +329,7 @@ fn a_rolled_back_version_obeys_the_allow_list_while_it_still_runs() {
     scene.catalog.allow(allowed("x"));
     assert_eq!(scene.next(), ["stop a: y is not allowed"]);
     assert_eq!(scene.ended("a"), ["start a x", "refuse a: rejected, the former runs"]);
-    // A version that may not come back is prevented, whatever happens to the other one.
+    // A version that may not come back is prevented from running, whatever happens to the other one.
     let mut scene = rolled_back();
     scene.catalog.allow(allowed("y"));
     assert_eq!(scene.next(), ["stop a: x is not allowed"]);
@@ -371,7 +371,7 @@ fn a_plugin_that_fell_by_the_hosts_fault_restarts_after_its_delay() {
     assert_eq!(scene.files(&["a="]), ["forget a"]);
     scene.catalog.again("a");
     assert_eq!(scene.next(), NOTHING);
-    // Starts again in place of a file that was rolled back.
+    // Here the plugin starts again in place of a file that was rolled back.
     let mut scene = Scene::new();
     scene.catalog.take(&[Change { path: "a.wasm".into(), content: content('y') }]);
     scene.catalog.reject("a", &rejection('y', Some('x')));
@@ -381,7 +381,7 @@ fn a_plugin_that_fell_by_the_hosts_fault_restarts_after_its_delay() {
     assert_eq!(scene.next(), NOTHING);
     scene.catalog.again("a");
     assert_eq!(scene.next(), ["start a x", "refuse a: rejected, the former runs"]);
-    // Starts again before the returning generation could take over.
+    // Here the plugin starts again before the returning generation could take over.
     let mut scene = Scene::running(&["a=x"]);
     scene.files(&["a=y"]);
     scene.loaded("a", 'y', &[]);
@@ -402,7 +402,7 @@ fn a_fallen_plugin_restarts_in_time_beside_a_file_that_is_not_allowed() {
     assert_eq!(scene.next(), NOTHING, "not yet");
     scene.catalog.again("a");
     assert_eq!(scene.next(), ["start a x", "refuse a: not-allowed, the former runs"], "it is reported again what runs");
-    // Another replica rolls it back while nothing may be started.
+    // Here another replica rolls the version back while nothing may be started.
     let mut scene = Scene::running(&["a=y"]);
     scene.catalog.fell("a");
     scene.catalog.reject("a", &rejection('y', Some('x')));

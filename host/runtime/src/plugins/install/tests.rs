@@ -51,7 +51,7 @@ async fn follow(host: Arc<Host>) {
     host.kinds.follow(&mut subscription, |group| host.discovery.invalidate(group)).await;
 }
 
-/// The UID that the host sees of the definition.
+/// The UID of the definition, as the host's watch shows it.
 fn seen(stage: &Stage) -> Option<String> {
     stage.host.kinds.snapshot().get(NAME).map(ToString::to_string)
 }

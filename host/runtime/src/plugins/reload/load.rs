@@ -17,7 +17,7 @@ use crate::supervise::caught;
 
 /// How long a file that fails to load must be unchanged before that is reported, because it may still be being written.
 const FILE_SETTLED_AFTER: Duration = Duration::from_secs(1);
-/// The pause before a file is loaded again that changed between the look and the read.
+/// The pause before another attempt to load a file that changed between the look and the read.
 pub(super) const FILE_READ_RETRY_DELAY: Duration = Duration::from_millis(500);
 
 impl Reload {
@@ -96,11 +96,11 @@ impl Reload {
                 }
                 Some(Ok(None)) => tracing::warn!(
                     %plugin, former,
-                    "the version before is not in the cache any more; the plugin waits for another file"
+                    "the previous version is no longer in the cache; the plugin waits for another file"
                 ),
                 Some(Err(error)) => tracing::error!(
                     %plugin, former, %error,
-                    "the version before cannot be loaded; the plugin waits for another file"
+                    "the previous version cannot be loaded; the plugin waits for another file"
                 ),
                 None => {}
             }
@@ -118,7 +118,7 @@ impl Reload {
     }
 }
 
-/// The time until the file `path` is certain not to be still being written.
+/// The time after which the file `path` has certainly been written completely.
 pub(super) async fn settles_in(path: &Path) -> Duration {
     let written = tokio::fs::metadata(path).await.and_then(|it| it.modified());
     let age = written.ok().and_then(|written| written.elapsed().ok()).unwrap_or_default();

@@ -1,6 +1,6 @@
 //! The next versions of plugins: `NAME.next.wasm` beside `NAME.wasm`, or `NAME.wasm` beside `NAME.current.wasm`. Each
-//! is loaded, and called as a shadow of the current version if both watch the same (ADR 28). When the current version
-//! changes, the comparison starts again.
+//! is loaded, and called as a shadow of the current version if both have the same watches (ADR 28). When the current
+//! version changes, the comparison starts again.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -46,7 +46,7 @@ enum NextAttempt {
     Failed(Digest, String),
 }
 
-/// How it stands relative to the current version.
+/// How the next version stands relative to the current version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum NextStanding {
     /// The next version has the first digest, and is the shadow of the version with the second digest.
@@ -130,7 +130,7 @@ impl Reload {
         }
     }
 
-    /// Acts on the next versions, given the current state of everything.
+    /// Acts on the next versions, given the current state of files, plugins and policies.
     pub(super) fn act_on_next(&mut self) {
         let plugins: Vec<_> = self.next.keys().cloned().collect();
         for plugin in plugins {
@@ -157,7 +157,7 @@ impl Reload {
         tracing::info!(%plugin, "there is no next version any more");
     }
 
-    /// Its current standing. `None` while it is being loaded.
+    /// The current standing of the next version. `None` while it is being loaded.
     fn standing_of(&self, plugin: &Arc<str>, file: &mut NextFile) -> Option<NextStanding> {
         let waits = |why: String| Some(NextStanding::Waits(why));
         let digest = match &file.content {
@@ -189,7 +189,7 @@ impl Reload {
         };
         let current = handle.runs();
         if current.digest() == next.digest() {
-            return waits("it is the same as what runs".to_owned());
+            return waits("it is the same as the running version".to_owned());
         }
         match cannot_be_shadowed(current, next) {
             Some(why) => waits(why),
@@ -232,7 +232,7 @@ impl Reload {
         );
         let begun = match (standing, loaded) {
             (NextStanding::Shadows(..), Some(next)) => self.begin_shadow(file, next).ok_or_else(|| {
-                // As with a current version, this was logged when it was loaded.
+                // As for a current version, this was logged when the version was loaded.
                 "its configuration cannot be described".to_owned()
             }),
             (NextStanding::Shadows(..), None) => return,
@@ -243,7 +243,7 @@ impl Reload {
                 let ledger = next.ledger.clone();
                 tracing::info!(
                     %plugin, version, digest = next.plugin.short_digest(),
-                    "the next version is called as a shadow: nothing that it writes is sent, and it is compared"
+                    "the next version is called as a shadow: its writes are not sent, but compared"
                 );
                 self.host.shadows.set(plugin, Some(next));
                 (Some(ledger), None)
@@ -278,7 +278,7 @@ impl Reload {
     }
 }
 
-/// Why `next` cannot be called on what `current` watches.
+/// Why `next` cannot be called with the caches of `current`.
 fn cannot_be_shadowed(current: &Plugin, next: &Plugin) -> Option<String> {
     if current.entry() != next.entry() {
         return Some("cannot be shadowed: of the two, one reconciles and the other composes".to_owned());
@@ -297,8 +297,8 @@ fn cannot_be_shadowed(current: &Plugin, next: &Plugin) -> Option<String> {
             if !agrees {
                 let name = &controller.name;
                 return Some(format!(
-                    "cannot be shadowed: it watches other objects than the current version, or otherwise ({field} of the \
-                     controller {name})"
+                    "cannot be shadowed: it watches other objects than the current version, or watches them \
+                     differently ({field} of the controller {name})"
                 ));
             }
         }
@@ -338,7 +338,7 @@ async fn promote_when_due(host: Arc<Host>, next: Arc<Plugin>, path: PathBuf, led
             Err(error) => error.to_string(),
         };
         if ledger.is_not_promoted(&problem) {
-            tracing::error!(%plugin, digest = next.short_digest(), problem, "the next version is due and cannot be promoted: the current one goes on");
+            tracing::error!(%plugin, digest = next.short_digest(), problem, "the next version is due and cannot be promoted: the current one continues");
         }
         drop(tokio::time::timeout(PROMOTE_RETRY_DELAY, changes.next()).await);
     }

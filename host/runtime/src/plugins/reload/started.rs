@@ -55,8 +55,8 @@ impl Reload {
         let phases = self.phases.of_plugin(stop.clone());
         let (serving, newest) = Serving::new(host, &self.supplies, plugin, self.reports.clone(), phases);
         let (panics, lease, serving) = (host.panics.clone(), serving.lease.clone(), serving.run());
-        // Shown as running first, because the phase from its policy overrides that. The task below needs the denials
-        // that this registers.
+        // Show the plugin as running first, because the phase from its policy overrides that. The task below needs the
+        // denials that this registers.
         runs(host, plugin);
         while self.denial_loggers.try_join_next().is_some() {}
         self.denial_loggers.spawn(prepare::log_denials(host.clone(), name.clone(), over.clone()));
@@ -71,7 +71,7 @@ impl Reload {
     /// Gives a running plugin its newer generation.
     pub(super) fn deliver(&mut self, plugin: &Arc<Plugin>) {
         let Some(handle) = self.handles.get_mut(plugin.name()) else { return };
-        // Acts first and reports then: if reporting panics, the step is not lost.
+        // Act first and report then: if reporting panics, the step is not lost.
         handle.delivered = Some(plugin.clone());
         handle.newest.send_replace(plugin.clone());
         let status = self.host.status.plugin(plugin.name());
@@ -107,9 +107,9 @@ impl Reload {
     pub(super) fn ended(&mut self, plugin: &Arc<str>, end: Option<ControllerEnd>) {
         let Some(handle) = self.handles.remove(plugin) else { return };
         handle.over.cancel();
-        // If it was told to end and panicked over that, it has ended as expected.
+        // If the plugin had to end and panicked meanwhile, it has ended as expected.
         let fell = end.is_none() && handle.why.is_none();
-        // Acts first, as in `deliver`: otherwise a replica that runs nothing could keep the lease.
+        // Act first, as in `deliver`: otherwise a replica that runs nothing could keep the lease.
         let ran_here = handle.lease.is_held();
         self.host.leadership.leave(plugin);
         if fell || self.catalog.ended(plugin) {
@@ -125,11 +125,11 @@ impl Reload {
         let Some(handle) = self.handles.get_mut(plugin) else { return };
         match swapped {
             Swapped::Runs(now) => {
-                // A newer one may have been delivered since.
+                // A newer generation may have been delivered since.
                 let _ = handle.delivered.take_if(|delivered| delivered.digest() == now.digest());
                 handle.returns = None;
                 self.catalog.took_over(plugin, &as_loaded(&now));
-                // A late report that it waits may have arrived after it was shown as running.
+                // A late report that this generation waits may have arrived after it was shown as running.
                 self.host.status.plugin(plugin).pends(None);
                 if Arc::ptr_eq(&now, &handle.runs) {
                     return;
@@ -139,7 +139,7 @@ impl Reload {
                 let _ = self.leftovers.send(now);
             }
             Swapped::Pending { digest, reason } => {
-                // A newer one may have been delivered since, or this one withdrawn.
+                // A newer generation may have been delivered since, or this one may have been withdrawn.
                 let PluginHandle { runs, returns, delivered, .. } = &*handle;
                 let mut awaited = [delivered, returns].into_iter().flatten().chain([runs]);
                 if awaited.any(|awaited| *awaited.digest() == digest) {
@@ -147,9 +147,9 @@ impl Reload {
                 }
             }
             Swapped::RolledBack { rejected, to, because } => {
-                // A newer one may have been delivered since.
+                // A newer generation may have been delivered since.
                 let _ = handle.delivered.take_if(|delivered| *delivered.digest() == rejected);
-                // It is shown once it runs again, which is reported like any other start.
+                // The returning generation is shown once it runs again, which is reported like any other start.
                 handle.returns = Some(to.clone());
                 let rejection = Rejection::new(rejected, because, Some(to.digest()));
                 announce::rolled_back(&self.host, plugin, to.digest(), &rejection);

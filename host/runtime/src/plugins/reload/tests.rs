@@ -84,7 +84,7 @@ async fn a_plugin_without_a_running_task_says_so_and_is_started_again() {
     reload.take(DirectoryNews::Files(first));
     let status = stage.host.status.plugin(&name);
     meanwhile(&mut reload, || stage.works()).await;
-    // As if it had panicked in a place that does not restart it.
+    // This simulates a panic in a place that does not restart the service.
     reload.servings.abort_all();
     while reload.servings.join_next().await.is_some() {}
     reload.ended(&name, None);

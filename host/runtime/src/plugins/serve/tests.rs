@@ -3,6 +3,7 @@
 use tokio::sync::mpsc;
 
 use super::*;
+use crate::observe::status::ControllerStatus;
 use crate::tests::stage::Stage;
 
 #[tokio::test]

@@ -42,7 +42,7 @@ async fn a_file_delivered_before_its_failure_is_not_retried_a_later_one_is() {
     stop.cancel();
 }
 
-/// It may still wait for its definitions, which would then be installed without it noticing.
+/// The version may still wait for its definitions, which would then be installed without its knowledge.
 #[tokio::test]
 async fn a_running_version_that_is_wanted_again_keeps_installing_definitions() {
     let stage = Stage::new().await;
@@ -64,14 +64,14 @@ async fn a_running_version_that_is_wanted_again_keeps_installing_definitions() {
     assert!(!current.begun.installing.is_cancelled(), "another's were installed meanwhile");
 }
 
-/// No other generation is at work, so it takes over before its definitions are installed.
+/// No other generation is at work, so this one takes over before its definitions are installed.
 #[tokio::test]
 async fn a_version_restored_by_hand_learns_of_definitions_ready_after_takeover() {
     let stage = Stage::new().await;
     let (one, other) = (stage.load(1).await, stage.load(2).await);
     let stop = stage.phases.stop.child_token();
     let (mut serving, _newest) = stage.serving(&one, mpsc::unbounded_channel().0, stop.clone());
-    // They are installed as soon as other tasks run.
+    // The definitions are installed as soon as other tasks run.
     serving.install = |_, _, _, _, stop| {
         let (sender, ready) = tokio::sync::watch::channel(false);
         let (there, stop) = (async move { sender.send_replace(true) }, stop.clone());
@@ -122,4 +122,46 @@ async fn a_stop_during_a_swap_leaves_no_generation_waiting_for_the_other() {
         polled
     });
     assert_eq!(timeout(Duration::from_mins(1), end).await, Ok(ControllerEnd::Clean));
+}
+
+/// Needs a guest whose primaries are of the kinds that its configuration names.
+#[tokio::test]
+async fn a_generation_has_a_controller_for_each_kind_of_its_configuration() {
+    let stage = Stage::new().await;
+    let by_configuration = [("CHAMELEON-MODE=good.", "CHAMELEON-MODE=kinds")];
+    let (one, other) = (stage.load_as(1, &by_configuration).await, stage.load_as(2, &by_configuration).await);
+    let configs = stage.supplies.configs.clone();
+    let following = tokio::spawn(async move { configs.follow().await });
+    let stop = stage.phases.stop.child_token();
+    let (serving, newest) = stage.serving(&one, mpsc::unbounded_channel().0, stop.clone());
+    let status = stage.host.status.plugin("chameleon");
+    stage.host.policies.register(&one, &status);
+    let mut served = pin!(serving.run());
+    let shows = |name: &str| stage.host.metrics.text().contains(&format!("controller=\"{name}\""));
+    let (config_maps, secrets) = ("{apiVersion: v1, kind: ConfigMap}", "{apiVersion: v1, kind: Secret}");
+    for (kinds, wanted, delivered) in [
+        (config_maps.to_owned(), &["chameleon.configmap"][..], &one),
+        (format!("{config_maps}, {secrets}"), &["chameleon.configmap", "chameleon.secret"], &one),
+        (format!("{secrets}, {config_maps}"), &["chameleon.configmap", "chameleon.secret"], &other),
+        (secrets.to_owned(), &["chameleon.secret"], &other),
+    ] {
+        stage.configure(&format!("{{kinds: [{kinds}]}}"));
+        newest.send_replace(delivered.clone());
+        let has_come = || {
+            let controllers = status.controllers();
+            let runs = status.generation().is_some_and(|now| now.digest() == delivered.digest());
+            runs && stage.works() && controllers.iter().map(|it| it.own_name()).eq(wanted.iter().copied())
+        };
+        tokio::select! {
+            end = &mut served => panic!("nothing stops it: {end:?}"),
+            () = until(has_come) => {}
+        }
+    }
+    tokio::select! {
+        end = &mut served => panic!("nothing stops it: {end:?}"),
+        () = until(|| !shows("chameleon.configmap") && shows("chameleon.secret")) => {}
+    }
+    stop.cancel();
+    assert_eq!(timeout(Duration::from_mins(1), served).await, Ok(ControllerEnd::Clean));
+    following.abort();
 }

@@ -42,7 +42,7 @@ fn a_pardon_is_of_one_digest_and_takes_nothing_else_away() {
     let again = combined(&[pardoned("d1", 2), rejected("d1", 3)]);
     let new = Some(rejection("d1", 3));
     assert_eq!((again.over(d1()), again.over(d2())), (new.clone(), new));
-    // All of these are published late.
+    // All of these verdicts are published late.
     let both = combined(&[pardoned("d1", 2), rejected("d2", 3), pardoned("d2", 4)]);
     assert_eq!((both.over(d1()), both.over(d2()), both.over(None)), (None, None, None));
     assert_eq!(combined(&[rejected("d2", 2), pardoned("d1", 3)]).over(d1()), Some(rejection("d2", 2)));
@@ -86,11 +86,11 @@ fn step() -> impl Strategy<Value = Step> {
 struct Replica {
     rejections: Rejections,
     unpublished: RejectionVerdicts,
-    /// The number of shared states that it has read.
+    /// The number of shared states that this replica has read.
     states_read: usize,
-    /// How far its clock is ahead.
+    /// How far this replica's clock is ahead.
     ahead: u64,
-    /// The rejections that it knew when it pardoned their digests.
+    /// The rejections that this replica knew when it pardoned their digests.
     over: BTreeSet<String>,
 }
 

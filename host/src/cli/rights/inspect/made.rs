@@ -17,7 +17,8 @@ pub(super) fn origin(contents: &FileContents) -> String {
     format!("  language {language}\n  tools    {}\n", listed(&tools(contents)))
 }
 
-/// One line for each WASI package that it imports, with the host's support for it. Empty if it imports no WASI.
+/// One line for each WASI package that the file imports, with the host's support for it. Empty if the file imports no
+/// WASI.
 pub(super) fn wasi(imports: &[String]) -> String {
     let mut text = String::new();
     let mut packages = Vec::new();

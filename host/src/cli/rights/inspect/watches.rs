@@ -7,23 +7,27 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 use windlass_core::cache::mapping::Mapping;
 use windlass_core::cache::watch::{Index, IndexSource, SelectorForm, WatchSpec};
+use windlass_core::object::ObjectKind;
 use windlass_core::object::reference::ReferencePath;
-use windlass_manifest::{Controller, Manifest, Watch};
+use windlass_manifest::{ConfiguredKinds, Controller, Manifest, Watch};
 
 /// How many namespaces of a watch are shown as text.
 const NAMESPACES_SHOWN_MAX: usize = 8;
 
-/// The watches of all controllers, a line each.
-pub(super) fn text(manifest: &Manifest) -> String {
+/// The watches of all controllers, a line each. `kinds` are those that the configuration names, if they are known.
+pub(super) fn text(manifest: &Manifest, kinds: Option<&ConfiguredKinds>) -> String {
     let mut text = "\nwatches:\n".to_owned();
     for controller in &manifest.controllers {
         for (role, watch) in roles(controller) {
-            let _ = write!(text, "  {role:<8} {}{}", spec(watch), places(&watch.namespaces));
+            let _ = write!(text, "  {role:<8} {}{}", selected(watch), places(&watch.namespaces));
             if let Some(mapping) = &watch.mapping {
                 let _ = write!(text, ", mapped by {}", of_mapping(mapping));
             }
             if manifest.controllers.len() > 1 {
                 let _ = write!(text, ", for the controller {}", controller.name);
+            }
+            if let Some(pointer) = &watch.kinds_from {
+                let _ = write!(text, "\n             now {}", named(kinds, pointer));
             }
             text.push('\n');
             for Index { name, source } in &watch.indexes {
@@ -35,15 +39,23 @@ pub(super) fn text(manifest: &Manifest) -> String {
 }
 
 /// The same for programs.
-pub(super) fn json(manifest: &Manifest) -> Value {
+pub(super) fn json(manifest: &Manifest, kinds: Option<&ConfiguredKinds>) -> Value {
     let of_watch = |(role, watch): (&str, &Watch)| {
         let index = |index: &Index| json!({"name": &*index.name, "of": of_source(&index.source)});
-        json!({
+        let mut shown = json!({
             "role": role, "name": watch.name,
             "apiVersion": watch.api_version, "kind": watch.kind, "namespaces": watch.namespaces,
-            "selects": spec(watch).to_string(), "mapping": watch.mapping.as_ref().map(of_mapping),
+            "selects": selected(watch), "mapping": watch.mapping.as_ref().map(of_mapping),
             "indexes": watch.indexes.iter().map(index).collect::<Vec<_>>(),
-        })
+        });
+        if let Some(pointer) = &watch.kinds_from {
+            let of_kind = |kind: &ObjectKind| json!({"apiVersion": &*kind.api_version, "kind": &*kind.kind});
+            (shown["apiVersion"], shown["kind"]) = (Value::Null, Value::Null);
+            shown["kindsFrom"] = json!(pointer);
+            shown["kinds"] = kinds.map(|kinds| kinds.at(pointer).iter().map(of_kind).collect::<Vec<_>>()).into();
+            shown["verbs"] = watch.verbs.iter().map(|verb| verb.as_str()).collect();
+        }
+        shown
     };
     let of_controller = |controller: &Controller| {
         let watches: Vec<_> = roles(controller).map(of_watch).collect();
@@ -58,7 +70,23 @@ fn roles(controller: &Controller) -> impl Iterator<Item = (&'static str, &Watch)
     primary.chain(owned).chain(controller.watches.iter().map(|watch| ("watches", watch)))
 }
 
-/// The objects that the watch keeps, and which parts of them, without its namespace.
+/// The same as text.
+fn selected(watch: &Watch) -> String {
+    let spec = spec(watch).to_string();
+    match watch.lacks_kind() {
+        Some(pointer) => format!("kinds that the configuration names at {pointer:?} {}", spec.trim_start()),
+        None => spec,
+    }
+}
+
+/// The kinds at `pointer` of the configuration.
+fn named(kinds: Option<&ConfiguredKinds>, pointer: &str) -> String {
+    let Some(kinds) = kinds else { return "not known".to_owned() };
+    let names: Vec<_> = kinds.at(pointer).iter().map(ToString::to_string).collect();
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+}
+
+/// The objects and the parts of them that the watch keeps, in whatever namespace.
 fn spec(watch: &Watch) -> WatchSpec {
     let first = watch.specs().into_iter().next();
     WatchSpec { namespace: None, ..first.unwrap_or_else(|| WatchSpec::all(watch.object_kind())) }
@@ -152,12 +180,36 @@ mod tests {
             index \"selects\": selector \"/metadata/annotations/sel\", as a text\n  \
             watches  v1 ConfigMap, mapped by referencedBy \"uses\"\n  \
             watches  v1 Pod, mapped by anyOwner\n";
-        assert_eq!(text(&manifest()), expected);
+        assert_eq!(text(&manifest(), None), expected);
+    }
+
+    #[test]
+    fn kinds_of_the_configuration_are_shown_with_their_place() {
+        let manifest = json!({
+            "apiVersion": "windlass.dev/v1alpha1", "kind": "PluginManifest", "name": "a", "version": "0.1.0",
+            "controllers": [{
+                "name": "a",
+                "primary": {"kindsFrom": "/kinds", "labelSelector": "a=b", "projection": {"type": "metadata"}},
+            }],
+            "config": {"schema": {}},
+        });
+        let manifest = Manifest::from_json(&manifest.to_string()).expect("valid");
+        let list = json!([{"apiVersion": "v1", "kind": "Pod"}, {"apiVersion": "apps/v1", "kind": "Deployment"}]);
+        let kinds = |list: &Value| ConfiguredKinds::read(["/kinds"], &json!({"kinds": list})).expect("kinds");
+        let line =
+            "\nwatches:\n  primary  kinds that the configuration names at \"/kinds\" with labels a=b (metadata)\n";
+        let shown = |kinds: Option<&ConfiguredKinds>| text(&manifest, kinds).replace(line, "");
+        assert_eq!(shown(Some(&kinds(&list))), "             now v1 Pod, apps/v1 Deployment\n");
+        assert_eq!(shown(Some(&kinds(&json!([])))), "             now none\n");
+        assert_eq!(shown(None), "             now not known\n");
+        let shown = &json(&manifest, Some(&kinds(&list)))[0]["watches"][0];
+        assert_eq!((&shown["kindsFrom"], &shown["kinds"], &shown["kind"]), (&json!("/kinds"), &list, &Value::Null));
+        assert_eq!(json(&manifest, None)[0]["watches"][0]["kinds"], Value::Null);
     }
 
     #[test]
     fn programs_learn_whether_a_controller_writes_status() {
-        let json = json(&manifest());
+        let json = json(&manifest(), None);
         assert_eq!(json[0]["writesStatus"], false);
         assert_eq!(
             json[0]["watches"][2],
@@ -188,8 +240,8 @@ mod tests {
                         owns     v1 ConfigMap, in b, c\n  \
                         watches  v1 Secret (metadata), in n0, n1, n2, n3, n4, n5, n6, n7 and 2 more namespaces, \
                         mapped by all\n";
-        assert_eq!(text(&manifest), expected);
-        let shown = &json(&manifest)[0]["watches"];
+        assert_eq!(text(&manifest, None), expected);
+        let shown = &json(&manifest, None)[0]["watches"];
         assert_eq!(shown[0]["selects"], r#"apps/v1 Deployment where annotation "auto" is "true""#);
         assert_eq!(shown[2]["namespaces"].as_array().map(Vec::len), Some(10));
     }

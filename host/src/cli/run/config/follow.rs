@@ -34,10 +34,7 @@ impl HostConfig {
             match self.read_again() {
                 Err(error) => {
                     is_right = false;
-                    tracing::warn!(
-                        error,
-                        "the configuration file cannot be used: the settings read before stay in force"
-                    );
+                    tracing::warn!(error, "the configuration file cannot be used: the previous settings stay in force");
                 }
                 Ok(next) => {
                     if !is_right {
@@ -78,7 +75,7 @@ impl HostConfig {
         Ok(next.file)
     }
 
-    /// The effect of `next` after the file was `now`. Flags and the environment do not change.
+    /// The effect of replacing the file `now` by `next`. Flags and the environment do not change.
     fn news(&self, now: &HostConfigFile, next: &HostConfigFile) -> ConfigNews {
         let values = |key: &ConfigKey, file| {
             let left = self.overriding.left(key, file).into_iter();
@@ -139,7 +136,7 @@ fn report_restart(file: &str, restart: &[String]) {
     if restart.is_empty() {
         tracing::info!(file, "the configuration file is again as it was when this host started");
     } else {
-        tracing::warn!(file, keys, "the configuration file has changed: a restart brings these keys into force");
+        tracing::warn!(file, keys, "the configuration file has changed: these keys take effect after a restart");
     }
 }
 

@@ -27,7 +27,7 @@ const COMMAND_LINE_ONLY: [&str; 3] = [FILE, "help", "version"];
 pub(super) struct ConfigKey {
     /// The name in the file, such as `pluginCacheLimit`.
     pub(super) name: String,
-    /// Whether it has one value, a list or a map.
+    /// Whether the key has one value, a list or a map.
     pub(super) form: KeyForm,
     /// The type of each value.
     pub(super) kind: KeyKind,
@@ -112,7 +112,7 @@ impl ConfigKey {
         }
     }
 
-    /// The environment variable that also sets it.
+    /// The environment variable that also sets the flag.
     pub(super) fn environment(&self) -> Option<String> {
         self.arg.get_env().map(|name| name.to_string_lossy().into_owned())
     }

@@ -49,7 +49,7 @@ struct GivenFlag {
 #[derive(Debug)]
 struct SettingRow<'a> {
     key: &'a ConfigKey,
-    /// The key, with the name if it is a map.
+    /// The key. For an entry of a map, the key and the entry's name.
     name: String,
     /// Null if it is not set.
     value: Value,
@@ -105,7 +105,7 @@ impl ConfigPrintArgs {
 }
 
 impl SettingRow<'_> {
-    /// As JSON, for programs. `file` is the path of the configuration file.
+    /// The setting as JSON, for programs. `file` is the path of the configuration file.
     fn document(&self, file: Option<&str>) -> Value {
         let (source, from) = match &self.origin {
             SettingOrigin::Default => ("default", self.key.default_in_words()),
@@ -116,7 +116,7 @@ impl SettingRow<'_> {
         json!({"key": self.name, "value": self.value, "source": source, "from": from})
     }
 
-    /// As cells of a table, for people.
+    /// The setting as cells of a table, for people.
     fn cells(&self, file: Option<&str>, is_wide: bool) -> Vec<String> {
         let value = match &self.value {
             Value::Null => self.key.default_in_words().map_or_else(|| "-".to_owned(), |words| format!("({words})")),

@@ -135,7 +135,8 @@ fn a_map_is_overridden_name_by_name() {
     }
 }
 
-/// The variable's map is added as a flag too: clap ignores the variable once the file has added the flag.
+/// The map of an environment variable is added as a flag too, because clap ignores the variable once the file has added
+/// the flag.
 #[test]
 fn a_map_in_the_environment_is_overridden_name_by_name_too() {
     let command = Cli::command();

@@ -78,7 +78,8 @@ fn is_doomed(carrier: &Carrier, plugin: &str, named: Option<&NamedKinds>) -> boo
     is_child && !carrier.deleting && carrier.created_by.as_deref() == Some(plugin)
 }
 
-/// Deletes the object in exactly this state. If it has changed since, it is read again first.
+/// The operation that deletes the object in exactly this state. If the object has changed, the caller reads it again
+/// and retries.
 fn deletion(carrier: &Carrier) -> Operation {
     let options = DeleteOptions {
         resource_version: Some(carrier.version.as_str().into()),

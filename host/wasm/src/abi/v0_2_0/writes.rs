@@ -1,4 +1,4 @@
-//! `writes` of 0.2.0, whose options have no `fields`: all of a written object is returned.
+//! `writes` of 0.2.0. Its options have no `fields`, so every write returns the whole object.
 
 use super::reconciler_bindings::windlass::plugin::writes as old;
 use crate::abi::v0_3_0::bindings::windlass::plugin::types::{ApiError, ObjectRef};
@@ -65,7 +65,8 @@ impl old::Host for CallState {
     }
 }
 
-/// Converts types that have the same cases or fields in both versions: one that either side lacks does not compile.
+/// Converts types that have the same cases or fields in both versions: a case or field that one version lacks does not
+/// compile.
 macro_rules! same {
     (enum $name:ident { $($case:ident),+ $(,)? }) => {
         impl From<old::$name> for new::$name {

@@ -29,7 +29,7 @@ const FAILURES_MAX: usize = 64;
 pub(super) const MESSAGE_BYTES_MAX: usize = 4 << 10;
 /// The maximum length of a Kubernetes name.
 const NAME_BYTES_MAX: usize = 253;
-/// The maximum length of UIDs and versions, which only servers create.
+/// The maximum length of UIDs and resource versions, which only servers create.
 const TOKEN_BYTES_MAX: usize = 128;
 /// The maximum length of a field manager's suffix. A field manager has at most 128 characters.
 const SUFFIX_BYTES_MAX: usize = 32;
@@ -71,7 +71,8 @@ pub(super) fn requeue(requeue: wit::Requeue) -> Requeue {
     }
 }
 
-/// Removes duplicates, because a plugin may report the same failure from every place that met it.
+/// The result of a call that reports `failures`. Duplicates are removed, because a plugin may report the same failure
+/// from every place that met it.
 pub(super) fn failed(failures: Vec<wit::Failure>) -> CallResult {
     let mut distinct = Vec::new();
     for failure in failures.into_iter().take(FAILURES_MAX).map(failure) {
@@ -107,7 +108,8 @@ fn failure(failure: wit::Failure) -> Failure {
     }
 }
 
-/// An API error that the guest passes on. It may have been made up, but only the guest's own retries depend on it.
+/// An API error that the guest passes on. The guest may have invented it, but only the guest's own retries depend on
+/// it.
 fn reported_error(error: wit::ApiError) -> ApiError {
     ApiError {
         code: error.code,
@@ -127,7 +129,7 @@ pub(crate) fn milliseconds(ms: u32) -> Duration {
 }
 
 fn known_verb(verb: &str) -> &'static str {
-    // `fetch` is how the SDKs call a request by HTTP that was denied.
+    // The SDKs report a denied HTTP request with the verb `fetch`.
     const VERBS: [&str; 12] = [
         "get",
         "list",
@@ -242,7 +244,7 @@ fn quoted(text: &str) -> String {
     format!("`{}`", single_line(text, 80))
 }
 
-/// Each pointer costs a traversal of the object that is returned.
+/// Each pointer costs a traversal of the returned object.
 pub(crate) fn check_fields(fields: Option<&[String]>) -> Result<(), Malformed> {
     let fields = fields.unwrap_or_default();
     if fields.len() > FIELDS_MAX || fields.iter().any(|pointer| pointer.len() > PARAMETER_BYTES_MAX) {
@@ -328,7 +330,7 @@ fn manager_suffix(suffix: String) -> Result<Arc<str>, Malformed> {
     if suffix.len() > SUFFIX_BYTES_MAX || !is_dns_label(&suffix) {
         let rule = "lower-case letters, digits and dashes, beginning and ending with a letter or digit";
         return Err(format!(
-            "{} cannot end a field manager: it must be up to {SUFFIX_BYTES_MAX} {rule}",
+            "{} cannot be the suffix of a field manager: it must be up to {SUFFIX_BYTES_MAX} {rule}",
             quoted(&suffix)
         ));
     }
@@ -373,7 +375,8 @@ pub(super) fn delete_options(options: writes::DeleteOptions) -> Result<DeleteOpt
 }
 
 pub(crate) fn event(event: wit::Event) -> Result<Event, Malformed> {
-    // The server refuses such an Event, and the recorder would log a warning for each, beyond the log limits of a call.
+    // The server refuses such an Event, and the recorder would log a warning for each one, beyond the log limits of a
+    // call.
     if event.reason.is_empty() {
         return Err("an event needs a reason".to_owned());
     }

@@ -44,7 +44,7 @@ pub(crate) fn query(query: live::ListQuery) -> Result<LiveQuery, Malformed> {
 pub(crate) fn log_query(query: live::LogQuery, most: u32) -> Result<LogQuery, Malformed> {
     let limit_bytes = query.limit_bytes.unwrap_or(most).min(most);
     if limit_bytes == 0 {
-        return Err("a log is read with `limit-bytes` of at least 1".to_owned());
+        return Err("a read of a log needs a `limit-bytes` of at least 1".to_owned());
     }
     let container = query.container.map(|name| path_segment("container", name)).transpose()?;
     Ok(LogQuery {

@@ -16,7 +16,8 @@ use super::convert::{self, MESSAGE_BYTES_MAX, Malformed, path_segment, short};
 use crate::request::{ChangeBatch, ObjectChange};
 use crate::text::{shortened, single_line};
 
-/// The maximum number of rules for one parent, and of names in all of them. All of them are kept.
+/// The maximum number of rules for one parent, and of names in all its rules together. The host keeps all rules in
+/// memory.
 const RULES_MAX: usize = 64;
 const NAMES_MAX: usize = 1024;
 /// The maximum number of targets of one change.
@@ -58,7 +59,7 @@ pub(crate) fn batch(batch: &ChangeBatch) -> mapper::ChangeBatch {
     }
 }
 
-/// Checks that the answer says of each of `changes` changes whether it counts.
+/// Checks that the answer says for each of `changes` changes whether it passes the predicate.
 pub(crate) fn matched(answer: Result<Vec<bool>, String>, changes: usize) -> Result<Vec<bool>, String> {
     of_each(answer, changes)
 }

@@ -1,5 +1,5 @@
 //! Determines when a guest sees that its requests have been answered. Which answers it sees at a wait is part of the
-//! call's data: a recording stores it, and a replay shows the guest the same.
+//! call's data: a recording stores it, and a replay shows the guest the same answers.
 
 use std::future::{pending, poll_fn};
 use std::time::Duration;
@@ -60,7 +60,7 @@ impl CallState {
     async fn first_answered(&mut self, requests: &[u32], patience: Option<Duration>) -> wasmtime::Result<Vec<u32>> {
         // A replay has no answers to requests that it does not show the guest.
         let alone = self.is_time_simulated();
-        // Taken out temporarily. If the call is cancelled here, so are its requests.
+        // The requests are taken out temporarily. If the call is cancelled here, so are the requests.
         let mut all = std::mem::take(&mut self.wasi().http.requests);
         let mut first = poll_fn(|context| all.poll_first(context, requests, alone));
         let at_once = at_once(&mut first);
@@ -110,7 +110,7 @@ impl CallState {
         Ok(())
     }
 
-    /// The guest's part of `answer`. The error types of `wasi:http` have no message, so it is logged.
+    /// The guest's part of `answer`. The error types of `wasi:http` have no message, so the message is logged.
     fn seen(&mut self, summary: &RequestErrorContext, answer: Answer) -> Seen {
         let bytes = answer.bytes();
         let response = windlass_core::call::http::HttpRequest::answer(answer);

@@ -1,5 +1,5 @@
-//! Functions by which lists of headers can grow. The crate limits a single list, and the number of lists is limited by
-//! that of handles. So this module counts their total size.
+//! Functions by which lists of headers can grow. The crate `wasmtime-wasi-http` limits the size of a single list, and
+//! the limit on handles bounds the number of lists. This module limits the total size of all lists.
 
 use wasmtime::component::{Linker, Resource};
 use wasmtime_wasi_http::p2::HeaderResult;

@@ -35,7 +35,8 @@ impl CallState {
         Ok(Ok(wasi.table.push(body)?))
     }
 
-    /// Sends `request`: at once if its body is complete, otherwise where the guest next waits or polls after that.
+    /// Sends `request` at once if its body is complete. Otherwise sends it at the guest's first wait or poll after the
+    /// body is complete.
     pub(super) fn handle(
         &mut self,
         request: &Resource<HostOutgoingRequest>,
@@ -140,8 +141,8 @@ fn text_of(method: Method) -> String {
     known.to_owned()
 }
 
-/// The timeout of the whole exchange, which is what the port limits. A client sets one for each part of it. If the
-/// client sets none for the first byte, the exchange has no timeout.
+/// The timeout of the whole exchange, which is what the port limits. A client sets a timeout for each part of the
+/// exchange. If the client sets none for the first byte, the exchange has no timeout.
 fn exchange_timeout(options: RequestOptions) -> Option<Duration> {
     let RequestOptions { connect_timeout, first_byte_timeout, between_bytes_timeout } = options;
     let others = connect_timeout.unwrap_or_default().saturating_add(between_bytes_timeout.unwrap_or_default());

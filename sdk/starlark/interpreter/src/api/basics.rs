@@ -7,7 +7,7 @@ use starlark::values::{Heap, Value};
 use crate::arguments::json as json_of;
 use crate::values::from_json;
 
-// These are not documentation comments, which would become part of each component.
+// These are ordinary comments, because documentation comments would become part of each component.
 #[starlark_module]
 pub(crate) fn functions(builder: &mut GlobalsBuilder) {
     fn has_fields<'v>(

@@ -17,7 +17,7 @@ fn selector(app: &WebApp) -> BTreeMap<String, String> {
     [of("app.kubernetes.io/name", "webapp".to_owned()), of("app.kubernetes.io/instance", app.name_any())].into()
 }
 
-/// Exactly the plugin's labels, so that a contender finds the objects of the previous one correct.
+/// Exactly the plugin's labels, so that a contender finds nothing to correct in the previous contender's objects.
 fn labels(app: &WebApp) -> BTreeMap<String, String> {
     let mut labels = selector(app);
     labels.insert("app.kubernetes.io/managed-by".to_owned(), "windlass".to_owned());

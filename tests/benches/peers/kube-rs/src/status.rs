@@ -44,7 +44,8 @@ fn condition(
 ) -> Condition {
     let status = if holds { "True" } else { "False" }.to_owned();
     let before = known.conditions.iter().find(|known| known.type_ == type_ && known.status == status);
-    // Rounded to seconds, like the written value. With more digits, it would never equal the value that is read.
+    // The time is rounded to seconds, like the written value. With more digits, it would never equal the value that is
+    // read.
     let now = Timestamp::from_second(Timestamp::now().as_second()).unwrap_or_default();
     let last_transition_time = before.map_or(Time(now), |known| known.last_transition_time.clone());
     Condition {

@@ -16,7 +16,7 @@ pub(super) enum Progress {
     Ignore,
     /// A new set with this name was created.
     Created(String),
-    /// The existing set with this name is the new one.
+    /// The existing set with this name is the deployment's new set.
     Found(String),
     /// The counts of pods show whether there is progress.
     Estimate,

@@ -12,7 +12,7 @@ const REVISION: &str = "deployment.kubernetes.io/revision";
 const HISTORY: &str = "deployment.kubernetes.io/revision-history";
 /// The annotation with the deployment's size at the time when the set was last scaled.
 pub(super) const DESIRED: &str = "deployment.kubernetes.io/desired-replicas";
-/// The annotation with that size plus the allowed surge.
+/// The annotation with the deployment's size plus the allowed surge.
 pub(super) const MOST: &str = "deployment.kubernetes.io/max-replicas";
 
 /// Annotations of a deployment that are not copied to its sets.
@@ -66,8 +66,8 @@ pub(super) fn annotations_of_new(rollout: &Rollout) -> Value {
     Value::Object(annotations)
 }
 
-/// The new set with the latest revision number. `None` if it has it already. After a rollback, the new set is an old
-/// one with an older number.
+/// The new set with the latest revision number. `None` if the set has this number already. After a rollback, the new
+/// set is an old one with an older number.
 pub(super) fn renewed(rollout: &Rollout, new: &Value) -> Option<Value> {
     let mut set = new.clone();
     let annotations = object::map_mut(object::map_mut_value(&mut set, "metadata"), "annotations");

@@ -80,7 +80,7 @@ pub(super) fn common(container: &Value, place: &str, pod: &Pod<'_>, report: &mut
 /// Refuses fields that ephemeral containers must not have, like `validateEphemeralContainers`.
 pub(super) fn ephemeral(container: &Value, place: &str, pod: &Pod<'_>, report: &mut Report) {
     let why = "cannot be set for an Ephemeral Container";
-    // `resources` is always present, so it is given only if it is not empty.
+    // `resources` is always present, so only a non-empty value means that the author has set it.
     let is_given = |name: &str| !container[name].is_null() && (name != "resources" || !is_empty(&container[name]));
     for name in NOT_EPHEMERAL.iter().filter(|name| is_given(name)) {
         report.forbidden(format!("{place}.{name}"), why);

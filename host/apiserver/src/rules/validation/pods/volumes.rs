@@ -23,7 +23,8 @@ const HOST_PORTS: &str = "must be a host:port pair or multiple pairs separated b
 pub(in super::super) struct Source {
     /// The field in the API.
     name: &'static str,
-    /// The source's names in errors: about its own fields, and about a volume with a second source.
+    /// The names of the source in errors: first in errors about its own fields, then in the error about a volume with a
+    /// second source.
     shown: (&'static str, &'static str),
     rules: &'static [FieldRule],
 }

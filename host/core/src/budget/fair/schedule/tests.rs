@@ -19,7 +19,8 @@ fn finish<W>(schedule: &mut Schedule<W>, id: AccountId, cpu: Option<Duration>) {
     schedule.end(id, cpu, Duration::ZERO);
 }
 
-/// Begins as many calls of a plugin as it may have, all of which wait, and queues another. Returns their number.
+/// Begins calls of a plugin, which all wait, until the plugin may have no more. Then queues another call. Returns the
+/// number of calls begun.
 fn has_all_that_it_may(schedule: &mut Schedule<()>, waits: AccountId) -> usize {
     for _ in 0..16 {
         schedule.begin(waits, ());

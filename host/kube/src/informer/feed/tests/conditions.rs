@@ -103,7 +103,7 @@ fn caches_and_subscribers_have_exactly_the_objects_that_match() {
         let before = server.wanted();
         let line = server.change();
         if round % 50 == 7 {
-            // The watch has missed this change and the next, and the cache is listed again.
+            // The watch has missed this change and the next one, so the cache is listed again.
             server.change();
             feed.replace(server.list(&mut parser)).expect("no budget");
         } else {

@@ -53,6 +53,7 @@ fn related(mapping: Mapping, primary: ObjectKind, spec: WatchSpec, store: Store)
         watch: None,
         mapping,
         predicates: [].into(),
+        code_predicate: None,
         deletions: true,
         primary: PrimaryKind { kind: primary, namespaced: true },
     };

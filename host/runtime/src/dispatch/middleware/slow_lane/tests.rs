@@ -20,7 +20,7 @@ struct Writing {
     committed: Committed,
     object: ObjectRef,
     calls: AtomicU64,
-    /// The version of the primary after its writes. `None` if it writes another object.
+    /// The state of the primary after the plugin's writes. `None` if the plugin writes another object.
     leaves: Option<Object>,
 }
 

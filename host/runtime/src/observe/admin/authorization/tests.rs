@@ -156,7 +156,7 @@ fn a_token_is_a_bearers_or_a_browsers_password() {
         assert_eq!(of(none), None, "{none:?}");
     }
     assert_eq!(of(&["Bearer a", "Bearer b"]), None, "which of the two?");
-    // `x:abc 1`, in which a TokenReview would read `abc`; and one with a line break.
+    // The third token is `x:abc 1`, in which a `TokenReview` would read `abc`. The fourth has a line break.
     for several in ["Bearer abc 1", "Bearer abc\t1", "Basic eDphYmMgMQ==", "Basic eDphYmMKMQ=="] {
         assert_eq!(of(&[several]), None, "{several}");
     }

@@ -18,7 +18,7 @@ use crate::observe::metrics::HostMetrics;
 use crate::observe::status::{ControllerStatus, KeySource, LeaseView, ResumedController};
 use crate::suspension::Suspension;
 
-/// A working controller that returns this when it is resumed for the first time.
+/// A working controller. Its first resumption returns this; later ones return nothing.
 #[derive(Default)]
 struct Stopped(Mutex<ResumedController>);
 
@@ -184,5 +184,5 @@ async fn a_suspended_plugin_fills_its_caches_again() {
     assert!(!suspension.is_in_force());
     tokio::time::advance(Duration::from_secs(10)).await;
     let (did, why) = scene.resumed().await;
-    assert!(did.is_empty() && why.is_some_and(|why| why.contains("tried again already (it caches too much)")));
+    assert!(did.is_empty() && why.is_some_and(|why| why.contains("being tried again already (it caches too much)")));
 }

@@ -31,7 +31,7 @@ pub(super) fn problem(expires: Duration, now: Duration) -> Option<ExpiryProblem>
     }
 }
 
-/// When the first certificate of `chain` expires, since the Unix epoch. `None` if unknown.
+/// The time at which the first certificate of `chain` expires, since the Unix epoch. `None` if unknown.
 pub(super) fn of_chain(chain: &[CertificateDer<'_>]) -> Option<Duration> {
     chain.iter().filter_map(of_certificate).min()
 }

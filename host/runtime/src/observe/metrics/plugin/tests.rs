@@ -120,7 +120,8 @@ fn a_plugins_histograms_fill_a_bounded_number_of_lines() {
 #[test]
 fn a_metric_cannot_take_the_name_of_another_one() {
     let all = declared("a-b", &[metric("c_total", Declared::Counter, &[])]);
-    // The same full name, spelled differently, and a name that a counter's lines have.
+    // The metric `b_c` of `a` has the same full name as `c_total` of `a-b`. The gauge `f_count` has a name that lines
+    // of the histogram `f` have.
     all.declare(&"a".into(), &[metric("b_c", Declared::Counter, &[]), metric("d", Declared::Gauge, &[])]);
     all.declare(&"e".into(), &[metric("f", Declared::Histogram, &[]), metric("f_count", Declared::Gauge, &[])]);
     assert_eq!(record(&all, "a", MetricChange::Add, "b_c", 1.0, &[]), Err(Misfit::Undeclared));
@@ -151,7 +152,7 @@ fn a_label_has_no_secret_of_the_configuration() {
     let (_, context) = crate::tests::played::call(None);
     let call = CallContext { config, ..(*context).clone() };
     all.record(&call, MetricChange::Add, "logins_total", 1.0, &[("with".to_owned(), "hunter22!".to_owned())]);
-    // Too long before redaction, although short after it: such a value is dropped without being searched.
+    // The value is too long before redaction, although it is short after it. It is dropped without being searched.
     all.record(&call, MetricChange::Add, "logins_total", 1.0, &[("with".to_owned(), too_long)]);
     let text = text(&all);
     assert!(text.contains(r#"windlass_metric_values_dropped_total{plugin="a",reason="labels"} 1"#), "{text}");

@@ -17,7 +17,7 @@ pub(crate) trait GateCaches: Send + Sync {
     /// The watch that fills the cache.
     fn watch(&self, cache: usize) -> Option<String>;
 
-    /// How long ago the API server last sent anything on that watch. `None` while it lists.
+    /// How long ago the API server last sent anything on the watch of this cache. `None` while the watch lists.
     fn silence(&self, cache: usize) -> Option<Duration>;
 }
 
@@ -47,7 +47,7 @@ impl ControllerStatus {
         self.lost.fetch_add(found as u64, Ordering::Relaxed);
     }
 
-    /// Number of such keys so far. More than zero is a bug in the host.
+    /// Number of keys so far that were found parked without a gate to wake them. More than zero is a bug in the host.
     pub(crate) fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }

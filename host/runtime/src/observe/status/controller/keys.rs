@@ -22,7 +22,7 @@ pub(crate) struct KeyListing {
     /// The name in the manifest.
     pub(crate) controller: Arc<str>,
     pub(crate) state: KeyState,
-    /// How long it has been in a call, settling, ready or held.
+    /// How long the key has been in a call, settling, ready or held.
     since: Option<Duration>,
     queued: Option<QueuedKey>,
     glance: CallsGlance,
@@ -79,8 +79,8 @@ impl ControllerStatus {
         }))
     }
 
-    /// All known keys, in no particular order. It looks at each of them, which takes some milliseconds for a hundred
-    /// thousand.
+    /// All known keys, in no particular order. Each key is looked at, which takes some milliseconds for a hundred
+    /// thousand keys.
     pub(crate) fn keys(&self) -> Vec<KeyListing> {
         let parts = self.parts();
         let mut glances = self.calls.glances();
@@ -146,7 +146,7 @@ impl KeyParts {
 }
 
 impl KeyListing {
-    /// As JSON for a list of keys.
+    /// The key as JSON, for a list of keys.
     pub(crate) fn to_json(&self) -> Value {
         let due_in = self.queued.and_then(|queued| queued.due_in);
         json!({

@@ -30,7 +30,7 @@ impl PluginHealth {
 }
 
 impl PluginStatus {
-    /// `unserved` says why no replica runs it.
+    /// The plugin's state and the reason. `unserved` says why no replica runs the plugin.
     pub(in super::super) fn health(&self, unserved: Option<&str>) -> PluginHealth {
         let current = locked(&self.current).clone();
         let controllers = self.controllers();
@@ -64,7 +64,7 @@ fn facts_of(controller: &ControllerStatus) -> ControllerFacts {
     }
 }
 
-/// Why the plugin is in a state other than running. `controller` is the one that determines the state.
+/// Why the plugin is in a state other than running. `controller` is the controller that determines the state.
 fn why(
     state: PluginState,
     current: &CurrentPluginStatus,
@@ -116,7 +116,7 @@ fn unproven(controller: &ControllerStatus) -> String {
 /// The first problem of a running plugin.
 fn flaw(current: CurrentPluginStatus, controllers: &[std::sync::Arc<ControllerStatus>]) -> Option<String> {
     let rolled_back = current.rejected.map(|it| format!("a version was rolled back: {}", it.reason));
-    let of_file = current.not_taken.map(|it| format!("its file was not taken: {}", it.reason));
+    let of_file = current.not_taken.map(|it| format!("its file was refused: {}", it.reason));
     let [given_up, slowed] =
         [controllers.iter().map(|it| it.given_up()).sum::<u64>(), controllers.iter().map(|it| it.slowed()).sum()];
     let keys = (given_up > 0).then(|| format!("{given_up} keys have used up their retries"));

@@ -1,5 +1,5 @@
-//! A summary of a plugin for the status page: what its line shows, and the counts for its graphs. `/plugins` has
-//! everything.
+//! A summary of a plugin for the status page: the content of the plugin's line, and the counts for its graphs.
+//! `/plugins` has everything.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -34,7 +34,7 @@ impl Followed {
         host
     }
 
-    /// The same, without waiting for its plugin.
+    /// As `new`, without waiting for the plugin.
     fn begin(stage: Stage) -> Self {
         let mut reload = stage.reload();
         let (sender, plugins, mut current) =
@@ -144,7 +144,7 @@ async fn a_new_file_shadows_until_it_is_promoted_if_the_policy_says_so() {
 async fn a_waiting_file_is_promoted_on_agreement_even_across_a_restart() {
     let stage = Stage::with(LeaseMode::None, GrantMode::Policy).await;
     grant(&stage, "shadow");
-    // In the state that an earlier host has left.
+    // The directory is in the state that an earlier host has left.
     let current = stage.put_as("chameleon.current.wasm", 1, &[COUNTS]);
     stage.put_as("chameleon.wasm", 2, &[COUNTS]);
     let host = Followed::new(stage).await;

@@ -179,8 +179,8 @@ proptest! {
         prop_assert!(waiting.into_iter().all(VecDeque::is_empty), "a waiter waits forever");
     }
 
-    /// This holds whatever the other plugins did before and however many calls they queue, if they left a call slot
-    /// free. Three plugins or more need not leave one.
+    /// The bound holds whatever the other plugins did before and however many calls they queue, as long as they left a
+    /// call slot free. Three or more plugins may leave no call slot free.
     #[test]
     fn a_single_key_waits_for_at_most_one_call_of_each_other_plugin(
         permits in 1..5_u32,

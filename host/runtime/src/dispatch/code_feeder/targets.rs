@@ -1,0 +1,81 @@
+//! Asks the plugin's mapper for the primaries that changes concern, and queues them.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use windlass_core::cache::mapping::{Primaries as _, Target};
+use windlass_core::cache::watch::IndexSource;
+use windlass_core::object::ObjectKey;
+use windlass_core::object::labels::Labels;
+
+use super::{CodeFeeder, MapChanges, Trouble};
+use crate::dispatch::feeder::EventSource;
+
+/// The most keys that one answer queues. Beyond that it is quicker to run every primary, and equally correct.
+const ANSWER_KEYS_MAX: usize = 10_000;
+
+impl<S: EventSource, M: MapChanges> CodeFeeder<S, M> {
+    /// Queues the keys that the mapper names for the batch in hand.
+    pub(super) async fn map_by_code(&mut self) -> Result<(), Trouble> {
+        if self.in_hand.is_empty() {
+            return Ok(());
+        }
+        let changes = self.in_hand.iter().filter_map(|taken| taken.change.clone()).collect();
+        let call = self.mapper.map(self.batch_of(changes));
+        let answer = self.answer(call).await?;
+        let (mut found, mut all) = (HashMap::new(), Vec::new());
+        let mut count = 0;
+        for targets in answer {
+            let keys = self.keys(targets, &mut found)?;
+            count += keys.len();
+            if count > ANSWER_KEYS_MAX {
+                return Err(Trouble::TooMany);
+            }
+            all.push(keys);
+            // Yields, as other tasks wait for this thread.
+            tokio::task::consume_budget().await;
+        }
+        for (taken, keys) in self.in_hand.iter().zip(all) {
+            self.queue(keys.into_iter().collect(), &taken.event);
+        }
+        Ok(())
+    }
+
+    /// The existing primaries among `targets`. A value in an index is looked up once in a batch.
+    fn keys(
+        &self,
+        targets: Vec<Target>,
+        found: &mut HashMap<(Arc<str>, String), Vec<ObjectKey>>,
+    ) -> Result<BTreeSet<ObjectKey>, Trouble> {
+        let mut keys = BTreeSet::new();
+        for target in targets {
+            match target {
+                Target::Primary(key) => keys.extend(self.sink.primaries.get(&key).map(|_| key)),
+                Target::Indexed { index, value } => {
+                    let place = (index, value);
+                    if !found.contains_key(&place) {
+                        let indexed = self.indexed(&place.0, &place.1).map_err(Trouble::Code)?;
+                        found.insert(place.clone(), indexed);
+                    }
+                    keys.extend(found[&place].iter().cloned());
+                }
+            }
+            if keys.len() > ANSWER_KEYS_MAX {
+                return Err(Trouble::TooMany);
+            }
+        }
+        Ok(keys)
+    }
+
+    fn indexed(&self, index: &Arc<str>, value: &str) -> Result<Vec<ObjectKey>, String> {
+        let Some(source) = self.sink.primaries.index(index) else {
+            return Err(format!(
+                "it names the index `{index}`, and the manifest declares no such index for the primary"
+            ));
+        };
+        if let (IndexSource::Selector { .. }, Err(error)) = (source, value.parse::<Labels>()) {
+            return Err(format!("the value for the index `{index}`, which is of selectors: {error}"));
+        }
+        Ok(self.sink.primaries.indexed(index, value))
+    }
+}

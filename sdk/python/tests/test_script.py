@@ -1,0 +1,225 @@
+"""Plugins that `windlass dev` builds: sources that an interpreter imports from its script."""
+
+from __future__ import annotations
+
+import json
+import linecache
+import logging
+import sys
+import traceback
+import unittest
+from collections.abc import Callable
+from types import ModuleType, SimpleNamespace
+from typing import Any
+from unittest import mock
+
+from windlass import _host, _script
+from windlass._errors import NotAvailable
+from windlass._runtime import _absent
+
+from .test_wit import WitTest
+
+PLUGIN = "class Reconciler: pass\n"
+
+
+def script(more: dict[str, str] | None = None, **files: str) -> str:
+    return json.dumps({file + ".py": text for file, text in files.items()} | (more or {}))
+
+
+def keep_logging(test: unittest.TestCase) -> None:
+    """Lets the standard `logging` be for the other tests what it is: in a component it is replaced."""
+    root = logging.getLogger()
+    test.enterContext(mock.patch.object(root, "handlers", root.handlers[:]))
+    test.addCleanup(root.setLevel, root.level)
+    test.enterContext(mock.patch("windlass._logging.install"))
+
+
+class ScriptTest(unittest.TestCase):
+    def setUp(self) -> None:
+        self.enterContext(mock.patch.dict(sys.modules))
+        self.enterContext(mock.patch.dict(_script._failed, clear=True))
+        self.enterContext(mock.patch.dict(linecache.cache))
+        keep_logging(self)
+        for name in ("app", "prices", "shop"):
+            sys.modules.pop(name, None)
+        self.lines: list[str] = []
+
+    def load(self, more: dict[str, str] | None = None, **files: str) -> ModuleType:
+        sys.modules.pop("app", None)
+        return _script.load(script(more, **files), lambda level, message, fields: self.lines.append(message))
+
+    def error(self, **files: str) -> str:
+        try:
+            self.load(**files)
+        except BaseException as error:
+            return _script.told(error)
+        self.fail("it was imported")
+
+    def test_modules_and_packages_are_imported_from_the_script(self) -> None:
+        app = self.load(
+            app=f"import prices, shop.till\nfrom shop.parts import deep\nSUM = prices.EURO + shop.till.CASH + deep.ONE\n{PLUGIN}",
+            prices="EURO = 1\n",
+            more={
+                "shop/__init__.py": "",
+                "shop/till.py": "from prices import EURO\nCASH = EURO\n",
+                "shop/parts/deep.py": "ONE = 1\n",  # `parts` is a namespace
+            },
+        )
+        self.assertEqual(app.SUM, 3)
+        self.assertEqual((app.__file__, app.__name__), ("/0/app.py", "app"))
+        self.assertEqual(sys.modules["shop.till"].__file__, "/0/shop/till.py")
+
+    def test_a_traceback_shows_files_lines_and_sources(self) -> None:
+        app = self.load(app=f"import prices\n{PLUGIN}def fail():\n    prices.fail()\n", prices="def fail():\n    return {}['x']\n")
+        try:
+            app.fail()
+        except KeyError as error:
+            text = "".join(traceback.format_exception(error))
+        self.assertIn('File "/0/app.py", line 4, in fail\n    prices.fail()', text)
+        self.assertIn("File \"/0/prices.py\", line 2, in fail\n    return {}['x']", text)
+
+    def test_an_error_of_the_import_is_told_with_its_place_alone(self) -> None:
+        told = self.error(app="import prices\n", prices="x = 1\nraise RuntimeError('on purpose')\n")
+        lines = told.split(" ⏎ ")
+        self.assertEqual(lines[-1], "RuntimeError: on purpose")
+        self.assertIn('  File "prices.py", line 2, in <module>', lines)
+        self.assertIn("    raise RuntimeError('on purpose')", lines)
+        self.assertEqual([line for line in lines if "/_script.py" in line or "importlib" in line], [])
+        told = self.error(app="def plugin(:\n    pass\n")
+        self.assertIn('File "app.py", line 1 ⏎     def plugin(: ⏎', told)
+        self.assertIn("SyntaxError", told)
+        self.assertIn("app.py registers no plugin", self.error(app=""))
+
+    def test_a_long_error_keeps_its_beginning_and_end(self) -> None:
+        told = self.error(app="raise RuntimeError('ü' * 4000 + ' at the end')\n")
+        self.assertLess(len(told.encode()), 2048)
+        self.assertTrue(told.startswith("Traceback") and told.endswith(" at the end"), told)
+
+    def test_a_module_that_the_base_has_not_tried_is_told_even_if_the_plugin_does_without(self) -> None:
+        missing = "try:\n    import no_such_module\nexcept ImportError:\n    pass\n"
+        self.assertEqual(self.error(app=missing + PLUGIN), "the base lacks modules: no_such_module")
+        self.assertEqual(self.error(app="import no_such_module\n"), "the base lacks modules: no_such_module")
+
+    def test_a_module_that_the_base_has_tried_is_missing_as_in_any_build(self) -> None:
+        for name in ("no_such_module", "this_fails"):
+            _script._failed[name] = {"no_such_module": "", "this_fails": "ValueError: no"}[name]
+        self.load(app=f"try:\n    import no_such_module\nexcept ModuleNotFoundError:\n    pass\n{PLUGIN}")
+        self.assertIn("ModuleNotFoundError: No module named 'no_such_module'", self.error(app="import no_such_module\n"))
+        self.assertIn("ImportError: this_fails cannot be imported: ValueError: no", self.error(app="import this_fails\n"))
+
+    def test_a_call_that_only_a_build_answers_is_told_even_if_the_plugin_does_without(self) -> None:
+        def refuse(path: str) -> None:
+            _absent._refusal("open", "a plugin has no files")(path)
+
+        with mock.patch("builtins.open", refuse):
+            told = self.error(app=f"try:\n    open('a.txt')\nexcept OSError:\n    pass\n{PLUGIN}")
+            self.assertEqual(told, "this needs a whole build: app.py calls open('a.txt') when it is imported")
+            app = self.load(app=f"{PLUGIN}def read():\n    open('a.txt')\n")
+            with self.assertRaises(NotAvailable):
+                app.read()
+        self.assertIsNone(_absent.noted)
+
+    def test_a_file_with_the_name_of_a_module_of_the_base_needs_a_whole_build(self) -> None:
+        self.assertEqual(
+            self.error(app=PLUGIN, json=""), "this needs a whole build: json is the name of a module that the base has"
+        )
+
+    def test_no_import_of_a_call_comes_from_the_script(self) -> None:
+        late = _absent.NoLateImports()
+        with mock.patch.object(sys, "meta_path", [*sys.meta_path, late]):
+            app = self.load(app=f"{PLUGIN}def late():\n    import prices\n", prices="")
+            with self.assertRaisesRegex(ModuleNotFoundError, "move the import to the top of app.py"):
+                app.late()
+
+    def test_each_instance_imports_alike(self) -> None:
+        source = f"from windlass import clock, random\nMADE = (clock.now(), random.number(), random.bytes(5))\n{PLUGIN}"
+        first = self.load(app=source).MADE
+        self.assertEqual(self.load(app=source).MADE, first)
+        self.assertIsInstance(_host.current, _host.NoHost)
+
+    def test_the_root_logger_is_as_in_a_build_while_the_plugin_is_imported(self) -> None:
+        root = logging.getLogger()
+        root.setLevel(1)
+        root.handlers[:] = [logging.NullHandler()]
+        app = self.load(app=f"import logging\nROOT = logging.getLogger()\nWAS = ROOT.level, ROOT.handlers[:]\n{PLUGIN}")
+        self.assertEqual(app.WAS, (logging.WARNING, []))
+
+
+class OutsideTest(unittest.TestCase):
+    def outside(self, more: dict[str, str] | None = None, **files: str) -> set[str]:
+        return set(_script.outside(json.loads(script(more, **files))))
+
+    def test_what_the_import_of_the_plugin_imports_is_found(self) -> None:
+        found = self.outside(
+            app="import re, xml.sax as sax\nimport shop.till\nif True:\n    try:\n        from yaml import nodes\n    except ImportError: pass\n"
+            "class Late:\n    import csv\ndef call():\n    import bisect\ncall = lambda: __import__('cmd')\n",
+            more={
+                "shop/__init__.py": "from . import till, prices\nfrom .parts.deep import One\n",
+                "shop/till.py": "import heapq\n",
+                "shop/prices.py": "from email.message import *\n",
+                "shop/parts/deep.py": "from .. import more\nfrom ..prices import EURO\nfrom string import Template\n",
+                "shop/more.py": "import base64\n",
+                "test_app.py": "import unittest\n",
+            },
+        )
+        wanted = {"re", "xml.sax", "yaml", "yaml.nodes", "csv", "heapq", "email.message", "string", "string.Template", "base64"}
+        self.assertEqual(found, wanted)
+
+    def test_a_mistake_in_the_sources_is_told_with_its_place(self) -> None:
+        with self.assertRaises(SyntaxError) as raised:
+            self.outside(app="import prices\n", prices="x = (\n")
+        self.assertEqual((raised.exception.filename, raised.exception.lineno), ("/0/prices.py", 1))
+
+
+class ExportsTest(WitTest):
+    def setUp(self) -> None:
+        super().setUp()
+        keep_logging(self)
+        self.enterContext(mock.patch.dict(_script._failed, clear=True))
+        self.enterContext(mock.patch.object(_script, "_plugin", None))
+        self.addCleanup(sys.modules.pop, "app", None)
+        sys.modules.pop("app")
+
+    def joined(self, source: str, *more: str) -> dict[str, Callable[..., Any]]:
+        """The exports of a base that is joined with a script."""
+        binding = ModuleType("script")
+        binding.__dict__["text"] = lambda: script(app=source)
+        self.enterContext(mock.patch.object(sys.modules["wit_world.imports"], "script", binding, create=True))
+        self.enterContext(mock.patch.object(_script, "_text", None, create=True))
+        classes = _script.exports(script(app=source), more)
+        return {name: object.__new__(made) for name, made in classes.items()}
+
+    def test_the_exports_are_those_of_the_plugin(self) -> None:
+        source = "import windlass\nfrom windlass.manifest import *\nM = Manifest('shop', '1.0.0', controllers=[])\nCALLS = []\n"
+        source += "windlass.log.info('imported')\n@windlass.reconciler(M)\ndef reconcile(request):\n    CALLS.append(request.name)\n"
+        exports: Any = self.joined(source)
+        self.assertEqual(json.loads(exports["Reconciler"].describe())["name"], "shop")
+        self.assertEqual(self.calls, [], "`describe` may not log")
+        asked = SimpleNamespace(
+            controller="shop", cluster=None, name="p", namespace=None, uid=None, object=None, deleting=False, attempt=0, trace_id=""
+        )
+        exports["Reconciler"].reconcile(asked)
+        exports["Reconciler"].reconcile(asked)
+        self.assertEqual(sys.modules["app"].CALLS, ["p", "p"], "an instance imports its plugin once")
+
+    def test_an_error_of_the_import_is_logged_before_the_instance_ends(self) -> None:
+        exports: Any = self.joined("raise RuntimeError('on purpose')\n")
+        with self.assertRaisesRegex(RuntimeError, "on purpose"):
+            exports["Reconciler"].describe()
+        [(_, level, line, _)] = self.calls
+        self.assertEqual(level.name, "ERROR")
+        self.assertIn('File "app.py", line 1', line)
+
+    def test_a_base_imports_what_the_plugin_takes_from_elsewhere(self) -> None:
+        source = "import colorsys, no_such_module\nfrom xml.etree import ElementTree\nfrom xml.etree.ElementTree import XML\n"
+        with mock.patch.dict(sys.modules):
+            for name in ("colorsys", "chunk"):
+                sys.modules.pop(name, None)
+            self.joined(source, "sndhdr_of_nobody")
+            self.assertIn("colorsys", sys.modules)
+            self.assertIn("xml.etree.ElementTree", sys.modules)
+        self.assertEqual(_script._failed, {"no_such_module": "", "sndhdr_of_nobody": ""})
+
+
+if __name__ == "__main__":
+    unittest.main()

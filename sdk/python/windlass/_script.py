@@ -1,0 +1,288 @@
+"""The plugin that `windlass dev` builds: an interpreter that imports the author's sources from the component's script.
+
+The build of a component takes 20 seconds, nearly all of it for what no edit changes: the interpreter, this package, and those of others.
+So `windlass dev` makes a *base* of these once, whose application is this module, and puts the sources behind it, as JSON, in the
+component's last section (`script` in wit/). An instance imports `app` from there at its first call.
+
+The plugin must behave as the one that `windlass build` makes, whose `app` is imported at the end of the build. So while it is imported
+there is no host, the time is that of the base, and random numbers are always the same. What only a build has (files, and modules that
+the base has not imported) is noted even if the plugin catches the error; then `windlass dev` makes another base, or a whole build.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import json
+import linecache
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+from . import _entry, _host
+from ._runtime import _absent, end
+from ._text import plain
+
+_APP = "app"
+#: The folder of the sources, as componentize-py names the first one.
+_ROOT = "/0/"
+_METHODS = {"Reconciler": ("describe", "reconcile"), "Mapper": ("map",), "Composer": ("describe", "compose"), "Customize": ("customize",)}
+
+# How an error in `describe` begins, and what stands for a line's end in it. `windlass dev` reads them: host/author/src/edits.rs.
+_LACKS = "the base lacks modules: "
+_WHOLE = "this needs a whole build: "
+_LINE_END = " ⏎ "
+#: The host keeps 2 KiB of an error in `describe`.
+_ERROR_BYTES = 1800
+
+#: When the base was built.
+_BUILT = divmod(time.time_ns(), 1_000_000_000)
+#: The modules whose import failed when the base was built, with the reason. It is empty if there is no such module.
+_failed: dict[str, str] = {}
+#: The component's script. Only a base has one.
+_text: Callable[[], str]
+_plugin: ModuleType | None = None
+
+
+class _Lacks(Exception):
+    """The plugin imports modules which the base has not tried to import."""
+
+
+class _NeedsWholeBuild(Exception):
+    """The plugin does something that it can only do in a build."""
+
+
+def exports(script: str, more: Iterable[str]) -> dict[str, type]:
+    """The classes that the base exports. For the end of the base's build: the modules that the plugin takes from elsewhere, and `more`, are
+    imported now, since they cannot be later."""
+    from wit_world.imports import script as binding  # type: ignore[import-not-found]
+
+    from . import _wit_exports
+
+    global _text
+    _text = binding.text
+    sys.addaudithook(_refuse_to_open)
+    for name in (*more, *outside(json.loads(script))):
+        _import_outside(name)
+    return {
+        interface: type(interface, (_entry._Export,), {method: _forward(interface, method) for method in methods})
+        for interface, methods in _METHODS.items()
+        if _wit_exports.has_export(interface)
+    }
+
+
+def _refuse_to_open(event: str, arguments: Any) -> None:
+    """The compiler looks for the file of a syntax error, with a system call that would end the instance."""
+    if event == "open" and _absent.noted is not None:
+        raise OSError(f"a plugin has no files, such as {arguments[0]!r}")
+
+
+def _import_outside(name: str) -> None:
+    parent, _, member = name.rpartition(".")
+    if parent:
+        _import_outside(parent)
+        if parent in _failed or hasattr(sys.modules.get(parent), member):  # the member of a `from … import` need not be a module
+            return
+    try:
+        importlib.import_module(name)
+    except BaseException as error:
+        is_missing = isinstance(error, ModuleNotFoundError) and error.name == name
+        _failed[name] = "" if is_missing else f"{type(error).__qualname__}: {error}"
+
+
+def outside(files: dict[str, str]) -> list[str]:
+    """The modules that are not in `files` and that `app` imports while it is imported."""
+    found: dict[str, None] = {}
+    own, seen, todo = _top_modules(files), set(), [_APP]
+    while todo:
+        module = todo.pop()
+        file, is_package = _file_of(module, files)
+        if module in seen or file is None:
+            continue
+        seen.add(module)
+        for name in _imports(ast.parse(files[file], _ROOT + file), module if is_package else module.rpartition(".")[0]):
+            parts = name.split(".")
+            if parts[0] in own:
+                todo.extend(".".join(parts[:length]) for length in range(1, len(parts) + 1))
+            else:
+                found[name] = None
+    return list(found)
+
+
+def _imports(tree: ast.AST, package: str) -> Iterator[str]:
+    """What a module's import imports. Each member of a `from … import` may be a module."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            above = package.rsplit(".", node.level - 1)[0] if node.level else ""
+            module = ".".join(part for part in (above, node.module) if part)
+            yield module
+            yield from (f"{module}.{alias.name}" for alias in node.names if alias.name != "*")
+        elif not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            yield from _imports(node, package)
+
+
+def _file_of(module: str, files: dict[str, str]) -> tuple[str | None, bool]:
+    """The file of a module, and whether it is a package."""
+    stem = module.replace(".", "/")
+    for file, is_package in ((f"{stem}/__init__.py", True), (f"{stem}.py", False)):
+        if file in files:
+            return file, is_package
+    return None, False
+
+
+def _top_modules(files: dict[str, str]) -> set[str]:
+    return {file.partition("/")[0].removesuffix(".py") for file in files}
+
+
+class Importer:
+    """Imports modules from the sources of a script."""
+
+    def __init__(self, files: dict[str, str]) -> None:
+        self._files = files
+        #: The modules that neither the script nor the base has.
+        self.missed: list[str] = []
+        for file, source in files.items():
+            # Without a modification time, the cache never looks for a file.
+            linecache.cache[_ROOT + file] = (len(source), None, source.splitlines(keepends=True), _ROOT + file)
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        file, is_package = _file_of(name, self._files)
+        folder = name.replace(".", "/")
+        if file is None and not any(other.startswith(folder + "/") for other in self._files):
+            return self._elsewhere(name)
+        if file is None:
+            spec = ModuleSpec(name, None, is_package=True)  # a namespace package
+        else:
+            spec = ModuleSpec(name, self, origin=_ROOT + file, is_package=is_package)
+            spec.has_location = True
+        if spec.submodule_search_locations is not None:
+            spec.submodule_search_locations.append(_ROOT + folder)
+        return spec
+
+    def _elsewhere(self, name: str) -> None:
+        reason = _failed.get(name)
+        if reason is None:
+            self.missed.append(name)
+        elif reason:
+            raise ImportError(f"{name} cannot be imported: {reason}", name=name)
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        return None
+
+    def exec_module(self, module: ModuleType) -> None:
+        file = module.__spec__.origin if module.__spec__ else None
+        code = compile(self.get_source(module.__name__) or "", file or module.__name__, "exec", dont_inherit=True)
+        exec(code, module.__dict__)
+
+    def get_source(self, name: str) -> str | None:
+        """For `inspect` and `linecache`."""
+        file, _ = _file_of(name, self._files)
+        return None if file is None else self._files[file]
+
+
+class _Building(_host.NoHost):
+    """What stands for the host while the plugin is imported: nothing differs from instance to instance."""
+
+    def __init__(self, log: Callable[[int, str, _host.Pairs], None] | None) -> None:
+        self._log = log
+        self._state = 0
+
+    def log(self, level: int, message: str, fields: _host.Pairs) -> None:
+        if self._log is not None:
+            self._log(level, message, fields)
+
+    def now(self) -> tuple[int, int]:
+        return _BUILT
+
+    def random_u32(self) -> int:
+        self._state = (self._state * 6364136223846793005 + 1442695040888963407) % (1 << 64)
+        return self._state >> 32
+
+    def random_bytes(self, length: int) -> bytes:
+        return b"".join(self.random_u32().to_bytes(4, "little") for _ in range((length + 3) // 4))[:length]
+
+
+def load(script: str, log: Callable[[int, str, _host.Pairs], None] | None) -> ModuleType:
+    """Imports the plugin. Lines that it writes meanwhile go to `log`, if that is not None."""
+    files = json.loads(script)
+    for name in _top_modules(files) & sys.modules.keys():
+        raise _NeedsWholeBuild(f"{name} is the name of a module that the base has")
+    importer, refused = Importer(files), []  # type: ignore[var-annotated]
+    try:
+        with _importing(importer, _Building(log), refused):
+            app = importlib.import_module(_APP)
+            if not hasattr(app, "Reconciler") and not hasattr(app, "Composer"):
+                raise RuntimeError("app.py registers no plugin: a function needs @windlass.reconciler(…) or @windlass.composer(…)")
+    finally:
+        if importer.missed:
+            raise _Lacks(" ".join(importer.missed))
+        if refused:
+            raise _NeedsWholeBuild(f"app.py calls {refused[0]} when it is imported")
+    return app
+
+
+@contextmanager
+def _importing(importer: Importer, host: _host.Host, refused: list[str]) -> Iterator[None]:
+    """Lets imports come from `importer`, and lists in `refused` what the imported modules call and a plugin does not have."""
+    finders, outer = sys.meta_path[:], _host.current
+    sys.meta_path[:] = [finder for finder in finders if not isinstance(finder, _absent.NoLateImports)]
+    sys.meta_path.append(importer)
+    _host.current, _absent.noted = host, refused
+    logging = sys.modules.get("logging")
+    if logging is not None:
+        from . import _logging
+
+        _logging.uninstall()
+    try:
+        yield
+        end()
+    finally:
+        sys.meta_path[:] = finders
+        _host.current, _absent.noted = outer, None
+        if logging is not None:
+            _logging.install(logging)
+
+
+def _forward(interface: str, method: str) -> Callable[..., Any]:
+    """A method of an export, which the plugin's own class has."""
+
+    def call(self: Any, *asked: Any) -> Any:
+        return getattr(getattr(_loaded(method != "describe"), interface), method)(self, *asked)
+
+    return call
+
+
+def _loaded(in_call: bool) -> ModuleType:
+    """The plugin. An error ends the instance, and is reported with what was logged last."""
+    global _plugin
+    if _plugin is None:
+        to_host = _entry._wit.HOST.log
+        try:
+            _plugin = load(_text(), to_host if in_call else None)  # `describe` may not log
+        except BaseException as error:
+            to_host(_host.ERROR, plain(told(error)), [])
+            raise
+    return _plugin
+
+
+def told(error: BaseException) -> str:
+    """An error on one line, for the message of the build."""
+    if isinstance(error, _Lacks):
+        return f"{_LACKS}{error}"
+    if isinstance(error, _NeedsWholeBuild):
+        return f"{_WHOLE}{error}"
+    report = traceback.TracebackException.from_exception(error)
+    own = (__file__, "<frozen importlib", getattr(importlib, "__file__", None) or __file__)
+    report.stack = traceback.StackSummary.from_list([frame for frame in report.stack if not frame.filename.startswith(own)])
+    text = "".join(report.format()).strip().replace(f'File "{_ROOT}', 'File "')
+    coded = text.encode(errors="replace")
+    if len(coded) > _ERROR_BYTES:
+        text = coded[:200].decode(errors="ignore") + "\n…\n" + coded[200 - _ERROR_BYTES :].decode(errors="ignore")
+    return text.replace("\n", _LINE_END)
