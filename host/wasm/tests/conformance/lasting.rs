@@ -81,8 +81,8 @@ fn busy_steps() -> (Value, Vec<Value>) {
     (steps, vec![json!({"ok": object}), json!({"ok": {"items": vec![object.clone(); 3]}}), json!({"error": error})])
 }
 
-/// Bytes and empty values in both directions, whose memory a language's bindings may own in a different way than that
-/// of ordinary texts.
+/// Bytes and empty values in both directions. A language's bindings may own the memory of these in another way than the
+/// memory of ordinary texts.
 fn steps_of_bytes_and_nothing() -> (Value, Vec<Value>) {
     let (headers, body) = (json!(vec![["a", ""]; 300]), json!({"bytes": vec![200; 4_000]}));
     let url = "https://api.example.com/";
@@ -126,11 +126,12 @@ fn does_not_grow(language: &Language, calls: &(Value, Vec<Value>), all: u64) -> 
     let sandbox = sandbox(limits());
     let plugin = language.plugin_in(&sandbox)?;
     let mut served = 0;
-    let warm = serve(language, &sandbox, &plugin, calls, all / 4, &mut served)?;
-    let end = serve(language, &sandbox, &plugin, calls, all - all / 4, &mut served)?;
-    println!("figures: {language}: {served} calls in one instance, {warm} bytes after a quarter, {end} at the end");
+    // The heap of the probe in Go has its final size only after up to 800 calls.
+    let warm = serve(language, &sandbox, &plugin, calls, all / 2, &mut served)?;
+    let end = serve(language, &sandbox, &plugin, calls, all - all / 2, &mut served)?;
+    println!("figures: {language}: {served} calls in one instance, {warm} bytes after half of them, {end} at the end");
     if end > warm + INSTANCE_GROWTH_MAX {
-        return Err(format!("the instance had {warm} bytes after {} calls, and {end} after {all}", all / 4));
+        return Err(format!("the instance had {warm} bytes after {} calls, and {end} after {all}", all / 2));
     }
     Ok(())
 }
@@ -177,13 +178,13 @@ fn count_and_rest(case: &Case, call: &Call, plugin: &Arc<Plugin>, instances: Ins
 }
 
 /// Makes each case's call in a new instance, and all of them in one reused instance. A call that fails reports no
-/// count, but has counted: the next call shows whether it was in the same instance.
+/// count, but its instance has counted it: the next call shows whether it was in the same instance.
 fn compare_cases(language: &Language, findings: &mut Findings) -> Result<(), String> {
     // A call in a new instance would replace a used one between two calls, so each kind has a sandbox of its own.
     let (fresh_plugin, sandbox) = (language.plugin()?, sandbox(limits()));
     let plugin = language.plugin_in(&sandbox)?;
     let (mut served, mut config) = (0_u64, None);
-    for case in every_case() {
+    for case in every_case().into_iter().filter(|case| language.has(case.since.as_deref())) {
         if config.replace(case.config.clone()).is_some_and(|before| before != case.config) {
             // An instance serves calls with only one configuration, so another instance begins here.
             served = 0;
