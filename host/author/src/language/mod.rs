@@ -56,8 +56,14 @@ fn component() -> String {
 /// The version of the interface that the SDK of a language is written against.
 pub(crate) fn interface(language: Language) -> InterfaceVersion {
     match language {
-        Language::Python | Language::JavaScript | Language::TypeScript => InterfaceVersion::V0_2_0,
-        Language::Rust | Language::Go | Language::C | Language::Starlark | Language::Other => InterfaceVersion::V0_3_0,
+        Language::Python => InterfaceVersion::V0_2_0,
+        Language::Rust
+        | Language::Go
+        | Language::JavaScript
+        | Language::TypeScript
+        | Language::C
+        | Language::Starlark
+        | Language::Other => InterfaceVersion::V0_3_0,
     }
 }
 
