@@ -78,6 +78,18 @@ class Watch(_Part):
     where: Sequence[Where] = ()
     #: True: the cache keeps `metadata.managedFields`, which are left out otherwise.
     managed_fields: bool | None = None
+    #: True: the reconciler's `matches` also decides which new objects and updates count. Deletions always count. The
+    #: watch needs a name. Only for reconcilers.
+    code_predicate: bool | None = None
+    #: A call receives only these fields of an object, as JSON pointers, and its identity: of the primary in a request,
+    #: and of a composer's parent, children and related objects. A reconciler has this only for its primary, because it
+    #: names the fields of its other objects in each read. None: all that the cache keeps. Empty: only the identity.
+    call_fields: Sequence[str] | None = None
+
+    def document(self) -> Object:
+        """The watch as JSON."""
+        # An empty list of fields differs from none.
+        return {**super().document(), **({} if self.call_fields is None else {"callFields": list(self.call_fields)})}
 
 
 @dataclass(frozen=True)
