@@ -6,12 +6,11 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
+use windlass_componentize::InterfaceVersion;
 
 use crate::bundle;
 use crate::facts::Facts;
-use crate::file::Language;
 use crate::language::PACKAGES;
-use crate::language::interface;
 use crate::sources::identity;
 
 const COMPONENT: &str = "base.wasm";
@@ -84,7 +83,7 @@ pub(crate) fn key(facts: &Facts, tool: &str) -> std::io::Result<String> {
     for part in [FORM, env!("CARGO_PKG_VERSION"), facts.kind().scripted_world(), tool] {
         add(part.as_bytes());
     }
-    for (name, text) in interface(Language::Python).files() {
+    for (name, text) in InterfaceVersion::NEWEST.files() {
         add(name.as_bytes());
         add(text.as_bytes());
     }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use windlass_componentize::InterfaceVersion;
 use windlass_wasm::{LoadError, Plugin, Sandbox};
 
 use super::edits::{self, Edited};
@@ -209,7 +210,7 @@ fn prepare(plan: &BuildPlan, file: &BuildFile, folder: &Path, work: &Path) -> st
     }
     let wit = work.join("wit");
     std::fs::create_dir_all(&wit)?;
-    for (name, text) in language::interface(file.language).files() {
+    for (name, text) in InterfaceVersion::NEWEST.files() {
         let path = wit.join(name);
         // An unchanged file is not written again, because a new modification time would trigger tools that watch it.
         if windlass_files::read_whole(&path, text.len() as u64).is_ok_and(|there| there == text.as_bytes()) {

@@ -52,6 +52,9 @@ impl InterfaceVersion {
     /// All versions, the newest last.
     pub const ALL: [Self; 2] = [Self::V0_2_0, Self::V0_3_0];
 
+    /// The newest version. Tools of languages that read WIT files get its text.
+    pub const NEWEST: Self = Self::V0_3_0;
+
     /// The version in WIT's notation.
     #[must_use]
     pub fn as_str(self) -> &'static str {

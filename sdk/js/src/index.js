@@ -1,4 +1,4 @@
-export { defineComposer, defineReconciler, requeueAfter } from './plugin.js';
+export { defineComposer, defineReconciler, requeueAfter, requeueWithBackoff } from './plugin.js';
 export { ApiError, HttpError, isApiError, Terminal, throwAll, Transient } from './errors.js';
 export { controllerOf, deepEqual, formatRef, hasFields, isControlledBy, ownerReference, refOf, selectorText, sibling } from './objects.js';
 export { parse, stringify } from './json.js';

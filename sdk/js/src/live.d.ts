@@ -40,6 +40,9 @@ export interface ServedKind {
   subresources: string[];
 }
 
+/** A kind that the API server serves, at the version that the server prefers. */
+export interface ListedKind extends ObjectKind, ServedKind {}
+
 /** Selects the objects to list. All conditions must hold. */
 export interface Query extends ObjectKind, View {
   /** Left out: all namespaces. */
@@ -77,3 +80,10 @@ export function log(pod: ObjectRef, options?: LogOptions): string;
  * the kind. It needs no right, and counts as a read.
  */
 export function served(kind: ObjectKind): ServedKind | undefined;
+
+/**
+ * Returns all kinds that the API server serves, each once, ordered by group and kind. It needs no right, and counts as a
+ * read. A kind that was just installed may be missing for some seconds, and so are the kinds of an aggregated server
+ * that does not answer.
+ */
+export function kinds(): ListedKind[];

@@ -45,6 +45,14 @@ export function log(pod, options) {
 
 export function served(of) {
   const wanted = kind(of, 'the kind');
-  const { resource, namespaced, verbs, subresources } = ask(() => host.served(wanted)) ?? {};
-  return resource === undefined ? undefined : { resource, namespaced, verbs, subresources };
+  const found = ask(() => host.served(wanted));
+  return found === undefined || found === null ? undefined : servedFrom(found);
+}
+
+export function kinds() {
+  return ask(() => host.kinds()).map(({ kind, served }) => ({ apiVersion: kind.apiVersion, kind: kind.kind, ...servedFrom(served) }));
+}
+
+function servedFrom({ resource, namespaced, verbs, subresources }) {
+  return { resource, namespaced, verbs, subresources };
 }

@@ -89,6 +89,17 @@ export interface WatchedObjects {
    * Creations, deletions, and the beginning of a deletion always run primaries.
    */
   predicates?: Predicate[];
+  /**
+   * `true`: the reconciler's `matches` also decides which new objects and updates count. Deletions always count. The
+   * watch needs a name. Only for reconcilers.
+   */
+  codePredicate?: boolean;
+  /**
+   * A call receives only these fields of an object, as JSON pointers, and its identity: of the primary in a request, and
+   * of a composer's parent, children and related objects. A reconciler has this only for its primary, because it names
+   * the fields of its other objects in each read. Left out: all that the cache keeps.
+   */
+  callFields?: string[];
   /** `false`: sends even a write that would provably change nothing, for webhooks that must run at each write. */
   noOpSkip?: boolean;
 }

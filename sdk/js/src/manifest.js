@@ -3,7 +3,7 @@
 import { stringify } from './json.js';
 import { known, list } from './wire.js';
 
-const WATCH = 'name apiVersion kind kindsFrom verbs namespaces labelSelector fieldSelector where projection managedFields indexes predicates noOpSkip';
+const WATCH = 'name apiVersion kind kindsFrom verbs namespaces labelSelector fieldSelector where projection managedFields indexes predicates noOpSkip codePredicate callFields';
 const WHERE = 'annotation field any is in notIn exists';
 const PREDICATE = 'type pointers predicate predicates';
 const REFERENCE = 'base namespace name';
@@ -49,6 +49,9 @@ function check(value, part, what, definition) {
   const fields = PARTS[part]?.split(' ');
   if (value === undefined || fields === undefined) return;
   known(value, fields, what);
+  if (value.codePredicate === true && definition.reconcile !== undefined && definition.matches === undefined) {
+    throw new TypeError(`the manifest has a codePredicate for the watch "${value.name}", and there is no function "matches" beside it`);
+  }
   const mapper = part === 'watches' ? MAPPERS[value.mapping?.type] : undefined;
   if (mapper !== undefined && definition[mapper] === undefined) {
     throw new TypeError(`the manifest maps the watch "${value.name}" by ${value.mapping.type}, and there is no function "${mapper}" beside it`);

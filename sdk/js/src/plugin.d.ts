@@ -14,7 +14,8 @@ export interface Request<T = KubernetesObject> {
   readonly uid?: string;
   /**
    * The primary as cached when the call began. Undefined: it is not in the watch's scope, usually because it was
-   * deleted. Only the CRD's schema checks that it has the type `T`.
+   * deleted. If its watch has `callFields`, only these fields of it. Only the CRD's schema checks that it has the type
+   * `T`.
    */
   readonly object: T | undefined;
   /** Whether the primary is being deleted and waits for its finalizers. */
@@ -32,10 +33,21 @@ export interface Outcome {
    * something changes.
    */
   requeueAfterMs?: number;
+  /**
+   * `true`: run again after the key's backoff, which grows with each such outcome in a row. This does not count as a
+   * failure either: no attempt is counted, and the host never gives the key up. Not together with `requeueAfterMs`.
+   */
+  requeueBackoff?: boolean;
 }
 
 /** The outcome that asks for another call after a time in milliseconds, which is limited to 24 days. */
 export function requeueAfter(milliseconds: number): Outcome;
+
+/**
+ * The outcome that asks for another call after the key's backoff, which grows with each such outcome in a row. Use it to
+ * wait for an unknown time, such as for another system.
+ */
+export function requeueWithBackoff(): Outcome;
 
 /** A change of an object of a watch. */
 export interface Change<T = KubernetesObject> {
@@ -80,6 +92,15 @@ export interface ReconcilerDefinition<T> {
    * If it throws, the error is logged, and every primary runs at low priority. It must not be `async`.
    */
   map?(watch: string, change: Change): Target[];
+  /**
+   * Returns whether a change counts. It is called for the watches with `codePredicate`; `watch` is the watch's name. The
+   * host asks about new objects, the objects of the first list and of a resync (`old` is null), and updates that pass
+   * the watch's `predicates`. Deletions always count. A change that does not count is not mapped, and runs no primary.
+   * The function may use what `map` may use.
+   *
+   * If it throws, the error is logged, and the change counts. It must not be `async`.
+   */
+  matches?(watch: string, change: Change): boolean;
 }
 
 /** The exports `reconciler` and `mapper` of a component. */
@@ -90,6 +111,8 @@ export interface ReconcilerPlugin {
   reconcile(request: never): unknown;
   /** Only the host calls this. In a test, use `TestHost`. */
   map(batch: never): unknown;
+  /** Only the host calls this. In a test, use `TestHost`. */
+  matches(batch: never): unknown;
 }
 
 /**
@@ -104,7 +127,7 @@ export function defineReconciler<T = KubernetesObject>(definition: ReconcilerDef
 
 /** The input of a composition, which must not depend on anything else. */
 export interface CompositionRequest<T = KubernetesObject, Config = Record<string, unknown>> extends Omit<Request<T>, 'object'> {
-  /** The primary as cached when the call began. */
+  /** The primary as cached when the call began. If its watch has `callFields`, only these fields of it. */
   readonly parent: T;
   /** The objects of the owned kinds whose controller is the parent. */
   readonly children: KubernetesObject[];
@@ -131,6 +154,11 @@ export interface Composition {
   events?: EventInput[];
   /** Compose again after this many milliseconds, even if nothing changes. */
   requeueAfterMs?: number | undefined;
+  /**
+   * `true`: compose again after the parent's backoff, which grows with each such response in a row. Not together with
+   * `requeueAfterMs`.
+   */
+  requeueBackoff?: boolean;
   /** Declares that having no children is intended, so that existing children may be pruned. */
   allowEmpty?: boolean;
   /** Releases a parent that is being deleted. Only with the option `finalizer`. */

@@ -9,20 +9,22 @@ import { eventOf } from './event.js';
 import { failureOf, failuresOf, messageOf, SILENT, stackOf, UNREADABLE } from './failures.js';
 import { stringify } from './json.js';
 import { manifestText } from './manifest.js';
-import { targetsOf } from './mapper.js';
+import { countsOf, targetsOf } from './mapper.js';
 import { CompositionRequest, Request } from './request.js';
 import { known, list, milliseconds, nameOf, optionalMilliseconds, refusePromise } from './wire.js';
 
 export function defineReconciler(definition) {
-  const given = known(definition, ['manifest', 'reconcile', 'map'], 'the argument of defineReconciler');
-  const { reconcile, map } = given;
+  const given = known(definition, ['manifest', 'reconcile', 'map', 'matches'], 'the argument of defineReconciler');
+  const { reconcile, map, matches } = given;
   const text = manifestText(given);
   const plugin = callable(reconcile, 'reconcile');
   if (map !== undefined) callable(map, 'map');
+  if (matches !== undefined) callable(matches, 'matches');
   return Object.freeze({
     describe: () => text,
     reconcile: (request) => run(() => outcomeOf(plugin(new Request(request)))),
     map: (batch) => run(() => targetsOf(batch, map), textOf),
+    matches: (batch) => run(() => countsOf(batch, matches), textOf),
   });
 }
 
@@ -41,6 +43,10 @@ export function defineComposer(definition) {
 
 export function requeueAfter(after) {
   return { requeueAfterMs: milliseconds(after, 'requeueAfter') };
+}
+
+export function requeueWithBackoff() {
+  return { requeueBackoff: true };
 }
 
 function callable(value, name) {
@@ -84,21 +90,29 @@ function reported(error, isFirst) {
 
 function outcomeOf(answer) {
   refusePromise(answer, 'reconcile');
-  const { requeueAfterMs } = known(answer ?? undefined, ['requeueAfterMs'], 'the result of reconcile');
-  return { requeueAfterMs: optionalMilliseconds(requeueAfterMs, 'requeueAfterMs') };
+  return { requeue: requeueOf(known(answer ?? undefined, REQUEUE, 'the result of reconcile')) };
 }
 
-const COMPOSITION = ['children', 'status', 'events', 'requeueAfterMs', 'allowEmpty', 'finalized'];
+const REQUEUE = ['requeueAfterMs', 'requeueBackoff'];
+
+function requeueOf({ requeueAfterMs, requeueBackoff }) {
+  const after = optionalMilliseconds(requeueAfterMs, 'requeueAfterMs');
+  if (requeueBackoff !== true) return after === undefined ? undefined : { tag: 'after-ms', val: after };
+  if (after !== undefined) throw new TypeError('requeueAfterMs and requeueBackoff exclude each other');
+  return { tag: 'backoff' };
+}
+
+const COMPOSITION = ['children', 'status', 'events', ...REQUEUE, 'allowEmpty', 'finalized'];
 
 function compositionOf(answer) {
   refusePromise(answer, 'compose');
   if (answer === undefined) throw new TypeError('compose returned nothing; to leave all as it is, return {children: []}');
-  const { children, status, events = [], requeueAfterMs, allowEmpty, finalized } = known(answer, COMPOSITION, 'the result of compose');
+  const { children, status, events = [], allowEmpty, finalized, ...requeue } = known(answer, COMPOSITION, 'the result of compose');
   return {
     children: list(children ?? [], 'children').map((child, place) => stringify(child, `children[${place}]`)),
     status: status === undefined || status === null ? undefined : stringify(status, 'status'),
     events: list(events, 'events').map((event, place) => eventOf(event, `events[${place}]`)),
-    requeueAfterMs: optionalMilliseconds(requeueAfterMs, 'requeueAfterMs'),
+    requeue: requeueOf(requeue),
     allowEmpty: allowEmpty === true,
     finalized: finalized === true,
   };

@@ -71,7 +71,7 @@ export interface TestCompositionRequest extends Omit<TestRequest, 'object'> {
   related?: TestObject[] | undefined;
 }
 
-/** A change that a test passes to a mapper. */
+/** A change that a test passes to `map` or `matches`. */
 export interface TestChange {
   /** The name of the watch in the manifest. */
   watch: string;
@@ -115,6 +115,14 @@ export interface CompositionResult extends Partial<Omit<Composition, 'children' 
 export interface MapResult {
   /** The targets; empty if the call failed. */
   targets: Target[];
+  /** The error's text. Left out: the call succeeded. */
+  error?: string;
+}
+
+/** The result of a predicate's call. */
+export interface MatchResult {
+  /** Whether the change counts; true if the call failed. */
+  counts: boolean;
   /** The error's text. Left out: the call succeeded. */
   error?: string;
 }
@@ -190,7 +198,10 @@ export class TestHost {
    * The logs of Pods, by `NAMESPACE/NAME`, for all their containers. For any other Pod, a read fails with `not-found`.
    */
   podLogs: Record<string, string>;
-  /** The kinds that the API server does not serve, according to `live.served`. It serves all others. */
+  /**
+   * The kinds that the API server does not serve. According to `live.served` it serves all others; `live.kinds` returns
+   * those of the host's objects and definitions.
+   */
   unserved: ObjectKind[];
   /**
    * The responses to creates of objects without a name, by kind, such as a `SubjectAccessReview`. Such objects are not
@@ -228,6 +239,8 @@ export class TestHost {
   compose(plugin: ComposerPlugin, request: TestCompositionRequest): CompositionResult;
   /** Calls a reconciler's `map` for a change. */
   map(plugin: ReconcilerPlugin, change: TestChange): MapResult;
+  /** Calls a reconciler's `matches` for a change. */
+  matches(plugin: ReconcilerPlugin, change: TestChange): MatchResult;
   /** Calls a composer's `customize` for a parent. */
   customize(plugin: ComposerPlugin, request: TestCustomizeRequest): CustomizeResult;
   /**

@@ -66,8 +66,7 @@ export class TestHost {
     const primary = object === undefined ? undefined : this.put(object);
     const asked = requestOf(rest, primary);
     return this.#during(plugin, primary, () => {
-      const { requeueAfterMs } = plugin.reconcile(asked);
-      return requeueAfterMs === undefined ? { failures: [] } : { requeueAfterMs, failures: [] };
+      return { ...requeueFrom(plugin.reconcile(asked)), failures: [] };
     });
   }
 
@@ -82,28 +81,22 @@ export class TestHost {
       config: stringify(this.config, 'the configuration'),
     };
     const composed = this.#during(plugin, parent, () => {
-      const { children, status, requeueAfterMs, ...others } = plugin.compose(asked);
-      const answer = { children: children.map(parse), ...others, failures: [] };
+      const { children, status, requeue, ...others } = plugin.compose(asked);
+      const answer = { children: children.map(parse), ...others, ...requeueFrom({ requeue }), failures: [] };
       if (status !== undefined) answer.status = parse(status);
       this.#judge(answer, parent);
-      if (requeueAfterMs !== undefined) answer.requeueAfterMs = requeueAfterMs;
       return answer;
     });
     return { children: [], ...composed };
   }
 
   map(plugin, request) {
-    const { controller = 'test', watch, ...states } = known(request, ['controller', 'watch', 'old', 'new'], 'the request');
-    const state = (object) => (object == null ? null : stringify(object, 'an object'));
-    const batch = { controller, watch, changes: [{ old: state(states.old), new: state(states.new) }] };
-    return this.#during(plugin, undefined, () => {
-      try {
-        return { targets: plugin.map(batch)[0].map(({ val }) => withoutNone(val)) };
-      } catch (error) {
-        if (typeof error !== 'string') throw error;
-        return { targets: [], error };
-      }
-    });
+    const targets = (batch) => ({ targets: plugin.map(batch)[0].map(({ val }) => withoutNone(val)) });
+    return this.#decide(plugin, request, targets, { targets: [] });
+  }
+
+  matches(plugin, request) {
+    return this.#decide(plugin, request, (batch) => ({ counts: plugin.matches(batch)[0] }), { counts: true });
   }
 
   customize(plugin, request) {
@@ -115,6 +108,21 @@ export class TestHost {
 
   run(call) {
     return this.#during(undefined, undefined, call);
+  }
+
+  /** Passes a change to the plugin. Returns the answer of `decide`, or `otherwise` with the error's text. */
+  #decide(plugin, request, decide, otherwise) {
+    const { controller = 'test', watch, ...states } = known(request, ['controller', 'watch', 'old', 'new'], 'the request');
+    const state = (object) => (object == null ? null : stringify(object, 'an object'));
+    const batch = { controller, watch, changes: [{ old: state(states.old), new: state(states.new) }] };
+    return this.#during(plugin, undefined, () => {
+      try {
+        return decide(batch);
+      } catch (error) {
+        if (typeof error !== 'string') throw error;
+        return { ...otherwise, error };
+      }
+    });
   }
 
   /** Throws if a composer's response does not fit the definitions, because the real host could not write it. */
@@ -144,6 +152,11 @@ function requestOf({ controller = 'test', deleting, attempt = 0, traceId = 'test
   const isGoing = deleting ?? primary?.metadata.deletionTimestamp !== undefined;
   const object = primary === undefined ? null : stringify(primary, 'the primary');
   return { controller, namespace, name, uid, object, deleting: isGoing, attempt, traceId };
+}
+
+function requeueFrom({ requeue }) {
+  if (requeue === undefined) return {};
+  return requeue.tag === 'backoff' ? { requeueBackoff: true } : { requeueAfterMs: requeue.val };
 }
 
 function failureFrom({ message, api, terminal, retryAfterMs }) {

@@ -64,6 +64,13 @@ export function listFrom(answer, name) {
   return list(answer, `the result of ${name}`);
 }
 
+/** Checks the decision that a function of the plugin returned. */
+export function boolFrom(answer, name) {
+  refusePromise(answer, name);
+  if (typeof answer !== 'boolean') throw new TypeError(`the result of ${name} must be true or false, not ${nameOf(answer)}`);
+  return answer;
+}
+
 export function refusePromise(answer, name) {
   if (typeof answer?.then !== 'function') return;
   throw new TypeError(

@@ -23,6 +23,11 @@ export interface WriteOptions {
    * two controllers can apply two parts of one object, and neither drops what the other has applied.
    */
   managerSuffix?: string | undefined;
+  /**
+   * Return only the object's identity and the values at these JSON pointers (RFC 6901), which keep their places. Empty:
+   * only its identity. Left out: the whole object.
+   */
+  fields?: string[] | undefined;
 }
 
 /** Selects objects of a kind. All conditions must hold. */
@@ -54,7 +59,7 @@ export type PatchType = 'merge' | 'json' | 'strategic';
 
 /** The result of a write: `const { object } = writes.apply(…)`. */
 export interface Written<T = KubernetesObject> {
-  /** The current object on the server. Use it instead of reading the object again. */
+  /** The current object on the server, or only its `fields`. Use it instead of reading the object again. */
   readonly object: T;
 }
 

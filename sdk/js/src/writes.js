@@ -5,7 +5,8 @@ import { ApiError } from './errors.js';
 import { parse, stringify } from './json.js';
 import { refOf } from './objects.js';
 import {
-  apiErrorFrom, ask, kind, known, list, oneOf, optionalMilliseconds, optionalReference, optionalText, reference, referenceFrom, text, u32,
+  apiErrorFrom, ask, kind, known, list, oneOf, optionalMilliseconds, optionalReference, optionalText, reference, referenceFrom, text, texts,
+  u32,
 } from './wire.js';
 
 // Most plugins ignore the result, and parsing it costs more than writing it. So it is parsed at its first use.
@@ -175,10 +176,10 @@ function bodyOf(object) {
   return stringify(object, 'the object to write');
 }
 
-const WRITE_OPTIONS = ['subresource', 'resourceVersion', 'owned', 'force', 'dryRun', 'fieldValidation', 'managerSuffix'];
+const WRITE_OPTIONS = ['subresource', 'resourceVersion', 'owned', 'force', 'dryRun', 'fieldValidation', 'managerSuffix', 'fields'];
 
 function writeOptions(options) {
-  const { subresource, resourceVersion, owned, force, dryRun, fieldValidation, managerSuffix } =
+  const { subresource, resourceVersion, owned, force, dryRun, fieldValidation, managerSuffix, fields } =
     known(options, WRITE_OPTIONS, 'the options of a write');
   return {
     subresource: subresourceOf(subresource),
@@ -188,6 +189,7 @@ function writeOptions(options) {
     dryRun: dryRun === true,
     fieldValidation: oneOf(fieldValidation ?? 'strict', ['strict', 'warn', 'ignore'], 'fieldValidation'),
     managerSuffix: optionalText(managerSuffix, 'managerSuffix'),
+    fields: fields === undefined || fields === null ? undefined : texts(fields, 'fields'),
   };
 }
 

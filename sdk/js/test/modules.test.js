@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import {
   cache, clock, conditions, config, defineReconciler, events, hasFields, http, live, log, metrics, owners, random, triggers, writes,
@@ -60,6 +61,24 @@ test('writes have their options, and written objects can be read', () => {
   const status = host.writes.find(({ options }) => options.subresource?.name === 'status');
   assert.deepEqual([status.op, status.options.force, status.object.status], ['apply', true, { phase: 'Running' }]);
   assert.deepEqual(host.writes.at(-2).options, { propagation: 'background', gracePeriodMs: 1500, dryRun: false });
+});
+
+test('a write returns the fields that it names, and keeps the rest', () => {
+  const host = new TestHost({ objects: [pod('a')] });
+  const target = { ...pods, namespace: 'prod', name: 'a' };
+  const { uid } = host.get(target).metadata;
+  const identity = { ...pods, metadata: { name: 'a', namespace: 'prod', uid } };
+  inCall(host, () => {
+    assert.deepEqual(writes.apply(pod('a'), { fields: ['/spec/node', '/spec/none'] }).object, { ...identity, spec: { node: 'a' } });
+    assert.deepEqual(writes.update(pod('a'), { fields: [] }).object, identity);
+    assert.deepEqual(writes.patch(target, 'merge', { spec: { image: 'x' } }, { fields: ['/spec/image'] }).object, { ...identity, spec: { image: 'x' } });
+    const [{ object }] = writes.batch([{ op: 'apply', object: pod('a'), options: { fields: [] } }]);
+    assert.deepEqual(object, identity);
+    assert.deepEqual(writes.apply(pod('a'), { fields: null }).object.spec, { node: 'a', image: 'x' });
+    assert.throws(() => writes.apply(pod('a'), { fields: '/spec' }), /fields must be an array, not string \/spec/);
+  });
+  assert.deepEqual(host.writes.map(({ options }) => options.fields), [['/spec/node', '/spec/none'], [], ['/spec/image'], [], undefined]);
+  assert.deepEqual(host.get(target).spec, { node: 'a', image: 'x' });
 });
 
 test('only a strategic patch can own, as in the host', () => {
@@ -134,6 +153,23 @@ test('the test sets logs and served kinds', () => {
     assert.equal(live.served(pods).resource, 'pods');
     host.unserved.push(pods);
     assert.equal(live.served(pods), undefined);
+  });
+});
+
+test('the kinds of the host are listed once, by group and kind', () => {
+  const node = { apiVersion: 'v1', kind: 'Node', metadata: { name: 'n' } };
+  const scaler = (version) => ({ apiVersion: `autoscaling/${version}`, kind: 'HorizontalPodAutoscaler', metadata: { name: version } });
+  const crds = readFileSync(new URL('../../cases/shop.crd.yaml', import.meta.url), 'utf8');
+  const host = new TestHost({ crds, objects: [scaler('v2'), scaler('v1'), pod('a'), pod('b'), node] });
+  host.unserved.push({ apiVersion: 'v1', kind: 'Node' });
+  inCall(host, () => {
+    const listed = live.kinds();
+    assert.deepEqual(listed.map(({ apiVersion, kind }) => [apiVersion, kind]), [
+      ['v1', 'Pod'], ['v1', 'Shop'], ['autoscaling/v1', 'HorizontalPodAutoscaler'], ['example.com/v1', 'Shop'],
+    ]);
+    assert.deepEqual(listed[0], { ...pods, ...live.served(pods) });
+    host.failNext({ call: 'live.kinds' }, { reason: 'server-error', message: 'away' });
+    assert.throws(() => live.kinds(), { reason: 'server-error', resource: '', object: undefined });
   });
 });
 

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {
-  ApiError, cache, conditions, defineComposer, defineReconciler, formatRef, HttpError, isApiError, requeueAfter, selectorText, Terminal,
-  throwAll, Transient, writes,
+  ApiError, cache, conditions, defineComposer, defineReconciler, formatRef, HttpError, isApiError, requeueAfter, requeueWithBackoff,
+  selectorText, Terminal, throwAll, Transient, writes,
 } from 'windlass';
 import { TestHost } from 'windlass/testing';
 
@@ -74,7 +74,7 @@ test('a request has its object and its key', () => {
   assert.deepEqual([seen.name, seen.object, 'namespace' in seen], ['gone', undefined, false]);
 });
 
-test('an outcome is nothing or a time', () => {
+test('an outcome is nothing, a time or a backoff', () => {
   const outcome = (answer) => new TestHost().reconcile(plugin(() => answer), { object: shop() });
   assert.deepEqual(outcome(undefined), { failures: [] });
   assert.deepEqual(outcome({}), { failures: [] });
@@ -82,6 +82,9 @@ test('an outcome is nothing or a time', () => {
   assert.deepEqual(outcome(requeueAfter(0)), { requeueAfterMs: 0, failures: [] });
   assert.deepEqual(outcome(requeueAfter(1.5)), { requeueAfterMs: 2, failures: [] });
   assert.deepEqual(outcome(requeueAfter(1e12)), { requeueAfterMs: 2 ** 31 - 1, failures: [] });
+  assert.deepEqual(outcome(requeueWithBackoff()), { requeueBackoff: true, failures: [] });
+  assert.deepEqual(outcome({ requeueBackoff: false }), { failures: [] });
+  assert.match(outcome({ requeueAfterMs: 5, requeueBackoff: true }).failures[0].transient, /requeueAfterMs and requeueBackoff exclude each other/);
   assert.match(outcome({ requeueAfter: 5 }).failures[0].transient, /did you mean "requeueAfterMs"\?/);
 });
 
@@ -403,6 +406,47 @@ test('an error of a mapper is a text, and its stack is in the log', () => {
   assert.throws(() => host.run(() => { throw 'a text of the test'; }), /a text of the test/);
 });
 
+const judged = (matches, part = {}) => {
+  const watches = [{ name: 'pods', apiVersion: 'v1', kind: 'Pod', codePredicate: true, mapping: { type: 'sameName' } }];
+  return defineReconciler({ manifest: { ...manifest, controllers: [{ name: 'shop', primary: watch, watches, ...part }] }, reconcile() {}, matches });
+};
+
+test('a predicate is called for each change, and needs no mapper', () => {
+  const plugin = judged((name, change) => name === 'pods' && change.new?.metadata.labels?.app === 'web' && change.old === null);
+  const text = (object) => JSON.stringify(object);
+  const web = text(pod({ app: 'web' }));
+  const changes = [{ old: null, new: web }, { old: web, new: web }, { old: null, new: text(pod()) }];
+  assert.deepEqual(new TestHost().run(() => plugin.matches({ controller: 'shop', watch: 'pods', changes })), [true, false, false]);
+  assert.deepEqual(new TestHost().matches(plugin, { watch: 'pods', new: pod({ app: 'web' }) }), { counts: true });
+  assert.deepEqual(new TestHost().matches(plugin, { watch: 'others', new: pod({ app: 'web' }) }), { counts: false });
+});
+
+test('without a predicate, every change counts', () => {
+  assert.deepEqual(new TestHost().matches(mapped(() => []), { watch: 'pods', new: pod() }), { counts: true });
+});
+
+test('an error of a predicate is a text, and the change counts', () => {
+  for (const [answer, says] of [
+    [undefined, 'the result of matches must be true or false, not undefined'],
+    [0, 'the result of matches must be true or false, not number 0'],
+    [[true], 'the result of matches must be true or false, not an array'],
+  ]) {
+    assert.deepEqual(new TestHost().matches(judged(() => answer), { watch: 'pods' }), { counts: true, error: `TypeError: ${says}` });
+  }
+  assert.match(new TestHost().matches(judged(async () => true), { watch: 'pods' }).error, /matches returned a promise/);
+  const host = new TestHost();
+  assert.deepEqual(host.matches(judged(() => { throw new Terminal('no'); }), { watch: 'pods' }), { counts: true, error: 'no' });
+});
+
+test('a watch with a predicate in code needs the code', () => {
+  const missing = /^TypeError: the manifest has a codePredicate for the watch "pods", and there is no function "matches" beside it$/;
+  assert.throws(() => judged(undefined), missing);
+  const pods = { name: 'pods', apiVersion: 'v1', kind: 'Pod', codePredicate: true };
+  assert.throws(() => judged(undefined, { primary: pods, watches: [] }), missing);
+  assert.throws(() => judged(undefined, { owns: [pods], watches: [] }), missing);
+  assert.throws(() => judged(true), /matches must be a function, not boolean true/);
+});
+
 test('a customizer selects related objects', () => {
   const parent = { ...shop(), spec: { settings: 'shared' } };
   const plugin = customized(({ object, deleting }) => [
@@ -438,6 +482,14 @@ test('a watch that is mapped by code needs the code', () => {
   assert.throws(() => mapped('pods'), /map must be a function, not string pods/);
   defineReconciler({ manifest: mapping('sameName'), reconcile() {} });
   assert.throws(() => defineReconciler({ manifest, reconcile() {}, mapp() {} }), /did you mean "map"\?/);
+});
+
+test('a composition may ask for another call', () => {
+  const composed = (requeue) => new TestHost().compose(defineComposer({ manifest, compose: () => ({ children: [], ...requeue }) }), { parent: shop() });
+  assert.equal(composed(requeueAfter(1500)).requeueAfterMs, 1500);
+  const { requeueBackoff, requeueAfterMs } = composed(requeueWithBackoff());
+  assert.deepEqual([requeueBackoff, requeueAfterMs], [true, undefined]);
+  assert.match(composed({ requeueAfterMs: 5, requeueBackoff: true }).failures[0].transient, /requeueAfterMs and requeueBackoff exclude each other/);
 });
 
 test('a composition with a misspelt field fails', () => {

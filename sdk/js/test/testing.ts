@@ -49,5 +49,6 @@ export const written: unknown[] = host.writes.map(({ object, target }) => object
 
 // The host also calls mappers and customizers.
 export const targets: Target[] = host.map(reconciler, { watch: 'pods', old: deployment, new: child }).targets;
+export const counts: boolean = host.matches(reconciler, { watch: 'pods', new: child }).counts;
 export const noText: string | undefined = host.map(reconciler, { watch: 'pods', new: null }).error;
 export const rules: RelatedRule[] = host.customize(composer, { parent: shop, deleting: true }).rules;

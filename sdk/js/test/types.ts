@@ -2,7 +2,7 @@
 
 import {
   cache, type Change, conditions, type CustomObject, defineComposer, defineReconciler, http, type Manifest, metrics, type ObjectRef,
-  type RelatedRule, requeueAfter, type Target, throwAll, Transient, triggers, writes,
+  type RelatedRule, requeueAfter, requeueWithBackoff, type Target, throwAll, Transient, triggers, writes,
 } from 'windlass';
 
 type Shop = CustomObject<{ message: string }, { ready: boolean }>;
@@ -19,6 +19,8 @@ const manifest: Manifest = {
       name: 'shops',
       apiVersion: 'example.com/v1',
       kind: 'Shop',
+      codePredicate: true,
+      callFields: ['/spec'],
       predicates: [{ type: 'and', predicates: [{ type: 'generation' }, { type: 'not', predicate: { type: 'labels' } }] }],
       indexes: [
         { name: 'refs', source: { type: 'reference', base: '/spec/refs/*', namespace: '/namespace', name: '/name' } },
@@ -87,6 +89,15 @@ function concerned(watch: string, change: Change<Claim>): Target[] {
 }
 
 export const mapping = defineReconciler<Shop>({ manifest, reconcile() {}, map: concerned });
+
+export const judging = defineReconciler<Shop>({
+  manifest,
+  reconcile: () => requeueWithBackoff(),
+  matches: (watch, change: Change<Claim>) => watch === 'claims' && change.new?.spec.volumeName !== '',
+});
+
+// @ts-expect-error A change counts or does not.
+export const counting = defineReconciler({ manifest, reconcile() {}, matches: () => 1 });
 
 export const customizing = defineComposer<Shop>({
   manifest,

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { test } from 'node:test';
 
-const wit = new URL('../../../host/wasm/wit/v0_2_0/', import.meta.url);
+const wit = new URL('../../../wit/', import.meta.url);
 const host = new URL('../src/host/', import.meta.url);
 // A copy of the SDK in a plugin's folder has no interface beside it.
 const skip = !existsSync(new URL('cache.wit', wit));

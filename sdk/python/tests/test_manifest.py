@@ -58,7 +58,7 @@ class ManifestTest(unittest.TestCase):
                 Predicate.generation(), Predicate.labels(), Predicate.annotations(), Predicate.fields("/a"),
                 Predicate.and_(Predicate.not_(Predicate.labels()), Predicate.fields("/a/*")),
             ],
-            name="a", no_op_skip=False, managed_fields=True, where=[
+            name="a", no_op_skip=False, managed_fields=True, code_predicate=True, call_fields=["/spec"], where=[
                 Where.any(Where.annotation("a").is_("true"), Where.annotation("b").exists()), Where.field("/c").in_(1, True),
                 Where.field("/d").not_in("e"), Where.field("/f").absent(),
             ],
@@ -94,7 +94,10 @@ class ManifestTest(unittest.TestCase):
         self.assertEqual((written["owns"][0]["deleted"], written["primary"]["noOpSkip"]), (False, False))
         alternatives = [{"annotation": "a", "is": "true"}, {"annotation": "b", "exists": True}]
         conditions = [{"field": "/c", "in": [1, True]}, {"field": "/d", "notIn": ["e"]}, {"field": "/f", "exists": False}]
-        self.assertIs(written["primary"]["managedFields"], True)
+        self.assertEqual((written["primary"]["managedFields"], written["primary"]["codePredicate"]), (True, True))
+        self.assertEqual(written["primary"]["callFields"], ["/spec"])
+        self.assertNotIn("callFields", written["watches"][0])
+        self.assertEqual(Watch("v1", "Pod", call_fields=[]).document()["callFields"], [])
         self.assertEqual(written["primary"]["where"], [{"any": alternatives}, *conditions])
         reference = {"type": "reference", "base": "/r/*", "namespace": "/ns", "name": "/n"}
         self.assertEqual(written["primary"]["indexes"][2], {"name": "r", "source": reference})
@@ -146,6 +149,18 @@ class ManifestTest(unittest.TestCase):
         windlass.reconciler(mapped_by(Mapping.mapper()), map=lambda watch, change: [])
         windlass.composer(mapped_by(Mapping.customize()), customize=lambda request: [])
         windlass.reconciler(mapped_by(Mapping.same_name()))
+
+    def test_a_watch_with_a_predicate_in_code_needs_the_code(self) -> None:
+        shop, pods = Watch("example.dev/v1", "Shop"), Watch("v1", "Pod", name="pods", code_predicate=True)
+        mapped = MappedWatch("v1", "Pod", name="pods", code_predicate=True, mapping=Mapping.same_name())
+        for controller in (Controller("a", pods), Controller("a", shop, owns=[pods]), Controller("a", shop, watches=[mapped])):
+            with self.subTest(controller):
+                told = r"a code_predicate for the watch 'pods', and the plugin has no `matches`: @windlass\.reconciler\("
+                with self.assertRaisesRegex(TypeError, told):
+                    windlass.reconciler(manifest(controllers=[controller]))
+                windlass.reconciler(manifest(controllers=[controller]), matches=lambda watch, change: True)
+        with self.assertRaisesRegex(TypeError, "matches=…\\) takes a function, and not True"):
+            windlass.reconciler(manifest(), matches=True)  # type: ignore[arg-type]
 
 
 def check(value: Any, schema: dict[str, Any], definitions: dict[str, Any]) -> None:

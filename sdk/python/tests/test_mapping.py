@@ -7,7 +7,7 @@ from typing import Any
 
 import windlass
 from windlass import Change, Indexed, Primary, RelatedRule, testing
-from windlass._mapping import rules_of, targets_of
+from windlass._mapping import counts_of, rules_of, targets_of
 
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "prod", "labels": {"app": "web"}}}
 
@@ -25,6 +25,12 @@ class AnswerTest(unittest.TestCase):
         ):
             with self.subTest(told), self.assertRaisesRegex(TypeError, told):
                 targets_of(answer)
+
+    def test_a_change_counts_or_does_not(self) -> None:
+        self.assertEqual([counts_of(True), counts_of(False)], [True, False])
+        for answer in (None, 0, "yes", [True]):
+            with self.subTest(answer), self.assertRaisesRegex(TypeError, "it returns True or False"):
+                counts_of(answer)
 
     def test_a_wrong_rule_is_named_by_its_place(self) -> None:
         text: Any = "a"
@@ -54,6 +60,17 @@ class HostTest(unittest.TestCase):
             self.assertEqual(host.map(services_of, "pods"), [])
             with self.assertRaisesRegex(TypeError, "map returned None"):
                 host.map(lambda watch, change: None, "pods")  # type: ignore[arg-type, return-value]
+
+    def test_a_predicate_receives_copies(self) -> None:
+        def labelled(watch: str, change: Change) -> bool:
+            return watch == "pods" and change.new is not None and "labels" in change.new.pop("metadata")
+
+        with testing.Host() as host:
+            for _ in range(2):
+                self.assertIs(host.matches(labelled, "pods", new=POD), True)
+            self.assertIs(host.matches(labelled, "others", new=POD), False)
+            with self.assertRaisesRegex(TypeError, "matches returned None"):
+                host.matches(lambda watch, change: None, "pods")  # type: ignore[arg-type, return-value]
 
     def test_a_customizer_receives_its_parent(self) -> None:
         def related(request: windlass.Request) -> list[RelatedRule]:

@@ -13,11 +13,12 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 from unittest import mock
 
+import windlass
 from windlass import _host, _script
 from windlass._errors import NotAvailable
 from windlass._runtime import _absent
 
-from .test_wit import WitTest
+from .test_wit import MANIFEST, WitTest
 
 PLUGIN = "class Reconciler: pass\n"
 
@@ -201,6 +202,14 @@ class ExportsTest(WitTest):
         exports["Reconciler"].reconcile(asked)
         exports["Reconciler"].reconcile(asked)
         self.assertEqual(sys.modules["app"].CALLS, ["p", "p"], "an instance imports its plugin once")
+
+    def test_a_base_forwards_all_methods_of_the_exports(self) -> None:
+        sys.modules["app"] = ModuleType("app")
+        windlass.reconciler(MANIFEST)(lambda request: None)
+        windlass.composer(MANIFEST)(lambda request: windlass.Composition())
+        exported = {name: cls for name, cls in vars(sys.modules["app"]).items() if isinstance(cls, type)}
+        methods = {name: {method for method in vars(cls) if not method.startswith("__")} for name, cls in exported.items()}
+        self.assertEqual(methods, {name: set(forwarded) for name, forwarded in _script._METHODS.items()})
 
     def test_an_error_of_the_import_is_logged_before_the_instance_ends(self) -> None:
         exports: Any = self.joined("raise RuntimeError('on purpose')\n")

@@ -6,10 +6,13 @@ import logging
 import subprocess
 import sys
 import unittest
+from pathlib import Path
 from typing import Any
 
 import windlass
 from windlass import ApiError, ObjectRef, Reason, cache, config, http, live, metrics, owners, random, testing, triggers, writes
+
+CRDS = Path(__file__).parents[2] / "cases" / "shop.crd.yaml"
 
 SHOP = {
     "apiVersion": "example.dev/v1",
@@ -152,6 +155,34 @@ class HostTest(unittest.TestCase):
         self.assertEqual(served and served.resource, "pods")
         self.host.unserved.add(("v1", "Pod"))
         self.assertIsNone(live.served("v1", "Pod"))
+
+    def test_the_kinds_of_the_host_are_listed_once_by_group_and_kind(self) -> None:
+        self.host.define(CRDS.read_text())
+        for version in ("v2", "v1"):
+            self.host.add({"apiVersion": f"autoscaling/{version}", "kind": "HorizontalPodAutoscaler", "metadata": {"name": version}})
+        self.host.add(pod("y"), pod("z"), {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}})
+        self.host.unserved.add(("v1", "Node"))
+        kinds = [(listed.api_version, listed.kind) for listed in live.kinds()]
+        self.assertEqual(kinds, [
+            ("v1", "Pod"), ("autoscaling/v1", "HorizontalPodAutoscaler"), ("example.com/v1", "Shop"), ("example.dev/v1", "Shop"),
+        ])  # fmt: skip
+        self.assertEqual(live.kinds()[0].served, live.served("v1", "Pod"))
+        self.host.fail("kinds", times=1)
+        with self.assertRaises(ApiError):
+            live.kinds()
+
+    def test_a_write_returns_the_fields_that_it_names_and_keeps_the_rest(self) -> None:
+        self.host.add(pod("w"))
+        uid = self.host.get("v1", "Pod", "w", "prod")["metadata"]["uid"]
+        identity = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "w", "namespace": "prod", "uid": uid}}
+        wanted = {**pod("w"), "spec": {"node": "a", "image": "x"}}
+        self.assertEqual(writes.apply(wanted, fields=["/spec/node", "/spec/none"]), {**identity, "spec": {"node": "a"}})
+        self.assertEqual(writes.update(wanted, fields=[]), identity)
+        [patched] = writes.batch([writes.op_patch(ref("w"), {"spec": {"node": "b"}}, fields=["/spec/node"])])
+        self.assertEqual(patched, {**identity, "spec": {"node": "b"}})
+        self.assertEqual(self.host.get("v1", "Pod", "w", "prod")["spec"], {"node": "b", "image": "x"})
+        given = [write.options.get("fields") for write in self.host.writes]
+        self.assertEqual(given, [["/spec/node", "/spec/none"], [], ["/spec/node"]])
 
     def test_a_review_is_answered_and_not_stored(self) -> None:
         self.host.answers["SubjectAccessReview"] = {"status": {"allowed": True}}

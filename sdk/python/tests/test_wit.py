@@ -12,7 +12,7 @@ from unittest import mock
 
 import windlass
 from windlass import ApiError, ObjectRef, Reason, _entry, _host, cache, events, http, live, metrics, owners, triggers, writes
-from windlass._mapping import Customize, Map
+from windlass._mapping import Customize, Map, Matches
 from windlass.manifest import Controller, Manifest, MappedWatch, Mapping, Watch
 
 MANIFEST = Manifest("shop", "0.1.0", controllers=[Controller("shop", primary=Watch("v1", "ConfigMap"))])
@@ -131,6 +131,8 @@ class OutTest(WitTest):
             ("label_selector", lambda: writes.delete_collection("v1", "Pod", label_selector=number)),
             ("the limit of a list", lambda: live.page("v1", "Pod", limit=number)),
             ("resource_version", lambda: writes.apply({}, resource_version=number)),
+            ("each of the fields", lambda: writes.apply({}, fields=[nobody])),
+            ("fields must be a list", lambda: writes.patch(POD, {}, fields="/spec")),
             ("subresource", lambda: writes.apply({}, subresource=number)),
             ("name of the parent", lambda: writes.create({}, subresource="eviction", parent=ObjectRef("v1", "Pod", nobody))),
             ("grace", lambda: writes.delete(POD, grace_period_ms=number)),
@@ -168,10 +170,40 @@ class OutTest(WitTest):
         live.log(POD, tail_lines=5)
         self.assertEqual(self.calls[0], ("log", ("LogQuery", POD, None, False, 5, None, None)))
 
-    def test_an_outcome_may_have_a_requeue_time(self) -> None:
-        for answer, ms in ((None, None), (windlass.DONE, None), (windlass.requeue_after(1.5), 1500)):
+    def test_an_outcome_and_a_composition_may_ask_for_another_call(self) -> None:
+        after, backoff = ("Requeue_AfterMs", 1500), ("Requeue_Backoff",)
+        for answer, requeue in (
+            (None, None),
+            (windlass.DONE, None),
+            (windlass.requeue_after(1.5), after),
+            (windlass.requeue_with_backoff(), backoff),
+        ):
             with self.subTest(answer):
-                self.assertEqual(self.exports.outcome(answer), ("Outcome", ms))
+                self.assertEqual(self.exports.outcome(answer), ("Outcome", requeue))
+        for composition, requeue in (
+            (windlass.Composition(), None),
+            (windlass.Composition(requeue_after=1.5), after),
+            (windlass.Composition(requeue_backoff=True), backoff),
+        ):
+            with self.subTest(composition):
+                self.assertEqual(self.exports.composition(composition)[4], requeue)
+        both = windlass.Composition(requeue_after=1.5, requeue_backoff=True)
+        with self.assertRaisesRegex(TypeError, "requeue_after and requeue_backoff of a Composition exclude each other"):
+            self.exports.composition(both)
+        with self.assertRaisesRegex(TypeError, "reconcile returned 5; .*windlass.requeue_with_backoff"):
+            self.exports.outcome(5)
+
+    def test_the_fields_of_the_answer_are_an_option_of_a_write(self) -> None:
+        sent: list[Any] = []
+        with mock.patch.dict(self.wit.writes.__dict__, batch=lambda operations: sent.extend(operations) or []):
+            writes.batch([writes.op_apply({}, fields=("/data",)), writes.op_update({}), writes.op_patch(POD, {}, fields=[])])
+        self.assertEqual([write[-1][-1] for _, write in sent], [["/data"], None, []])
+
+    def test_kinds_are_read_from_the_bindings(self) -> None:
+        served = SimpleNamespace(resource="pods", namespaced=True, verbs=["get"], subresources=["log"])
+        listed = [SimpleNamespace(kind=SimpleNamespace(api_version="v1", kind="Pod"), served=served)]
+        with mock.patch.dict(self.wit.live.__dict__, kinds=lambda: listed):
+            self.assertEqual(live.kinds(), [live.ListedKind("v1", "Pod", live.ServedKind("pods", True, ["get"], ["log"]))])
 
 
 class InTest(WitTest):
@@ -278,6 +310,13 @@ class OptionalTest(WitTest):
         batch = SimpleNamespace(controller="shop", watch="pods", changes=[SimpleNamespace(old=old, new=new) for old, new in changes])
         return export.map(object.__new__(export), batch)
 
+    def matches(self, function: Matches | None, *changes: tuple[str | None, str | None]) -> Any:
+        windlass.reconciler(MANIFEST, matches=function)(lambda request: None)
+        del sys.modules["app"].Reconciler
+        export = sys.modules["app"].__dict__.pop("Mapper")
+        batch = SimpleNamespace(controller="shop", watch="pods", changes=[SimpleNamespace(old=old, new=new) for old, new in changes])
+        return export.matches(object.__new__(export), batch)
+
     def customize(self, function: Customize, parent: str) -> Any:
         @windlass.composer(mapped_by(Mapping.customize()), customize=function)
         def compose(request: windlass.CompositionRequest) -> windlass.Composition:
@@ -324,6 +363,26 @@ class OptionalTest(WitTest):
             self.map(several, (None, "{}"))
         self.assertEqual(raised.exception.value, "both: never; both: later\\ud800")
 
+    def test_a_predicate_is_called_for_each_change_of_a_batch_and_needs_no_mapper(self) -> None:
+        def counts(watch: str, change: windlass.Change) -> bool:
+            return watch == "pods" and change.old is None and change.new == {"n": 1}
+
+        self.assertEqual(self.matches(counts, (None, '{"n":1}'), ('{"n":1}', '{"n":1}'), (None, "{}")), [True, False, False])
+
+    def test_without_a_predicate_every_change_counts(self) -> None:
+        self.assertEqual(self.matches(None, (None, "{}"), ("{}", "{}")), [True, True])
+
+    def test_an_error_of_a_predicate_is_a_text(self) -> None:
+        wrong: Any = "web"
+        for function, told in (
+            (lambda watch, change: wrong, "TypeError: matches returned 'web'; it returns True or False"),
+            (lambda watch, change: None, "TypeError: matches returned None"),
+            (lambda watch, change: change.new["none"], "KeyError: 'none'"),
+        ):
+            with self.subTest(told), self.assertRaises(Err) as raised:
+                self.matches(function, (None, "{}"))
+            self.assertIn(told, raised.exception.value)
+
     def test_an_invalid_result_of_a_mapper_is_an_error(self) -> None:
         wrong: Any = "web"
         with self.assertRaises(Err) as raised:
@@ -360,6 +419,9 @@ class OptionalTest(WitTest):
         del sys.modules["app"].Reconciler
         with self.assertRaisesRegex(RuntimeError, "has a `map`, but is being built for a world that does not export `mapper`"):
             windlass.reconciler(MANIFEST, map=lambda watch, change: [])(lambda request: None)
+        del sys.modules["app"].Reconciler
+        with self.assertRaisesRegex(RuntimeError, "has a `matches`, but is being built for a world that does not export `mapper`"):
+            windlass.reconciler(MANIFEST, matches=lambda watch, change: True)(lambda request: None)
 
 
 if __name__ == "__main__":

@@ -37,7 +37,9 @@ from ._calls import (
     Outcome,
     Request,
     RequeueAfter,
+    RequeueBackoff,
     requeue_after,
+    requeue_with_backoff,
 )
 from ._entry import composer, reconciler
 from ._errors import ApiError, Failure, Failures, NotAvailable, Reason, Terminal, Transient, failures_of
@@ -57,8 +59,8 @@ from .events import Event
 
 __all__ = [
     "DONE", "ApiError", "Change", "Composition", "CompositionRequest", "Done", "Event", "Failure", "Failures", "Indexed", "NotAvailable",
-    "Object", "ObjectKind", "ObjectRef", "Outcome", "Primary", "Reason", "RelatedRule", "Request", "RequeueAfter", "Target", "Terminal",
-    "Transient", "cache", "clock", "composer", "conditions", "config", "controller_of", "events", "failures_of", "has_fields", "http",
+    "Object", "ObjectKind", "ObjectRef", "Outcome", "Primary", "Reason", "RelatedRule", "Request", "RequeueAfter", "RequeueBackoff", "Target",
+    "Terminal", "Transient", "cache", "clock", "composer", "conditions", "config", "controller_of", "events", "failures_of", "has_fields", "http",
     "is_controlled_by", "live", "log", "manifest", "metrics", "owner_reference", "owners", "random", "reconciler", "requeue_after",
-    "selector_text", "sibling", "triggers", "writes",
+    "requeue_with_backoff", "selector_text", "sibling", "triggers", "writes",
 ]  # fmt: skip

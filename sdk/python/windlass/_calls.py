@@ -47,7 +47,8 @@ class Request:
 
     @property
     def object(self) -> Object | None:
-        """The primary as cached when the call began. None: it is not in the watch's scope, usually because it was deleted."""
+        """The primary as cached when the call began. None: it is not in the watch's scope, usually because it was
+        deleted. If its watch has `call_fields`, only these fields of it."""
         if self._object is None and self._text is not None:
             self._object = decode(self._text)
         return self._object
@@ -76,13 +77,25 @@ class RequeueAfter:
     ms: int
 
 
+@dataclass(frozen=True)
+class RequeueBackoff:
+    """Run again after the key's backoff. This does not count as a failure. Created by `requeue_with_backoff`."""
+
+
 #: What a reconcile may return. None is `DONE`.
-Outcome = Done | RequeueAfter | None
+Outcome = Done | RequeueAfter | RequeueBackoff | None
 
 
 def requeue_after(delay: float | datetime.timedelta) -> RequeueAfter:
     """Asks for another call after this many seconds, at most 24 days. This does not count as a failure."""
     return RequeueAfter(milliseconds(delay))
+
+
+def requeue_with_backoff() -> RequeueBackoff:
+    """Asks for another call after the key's backoff, which grows with each such outcome in a row. Use it to wait for an
+    unknown time, such as for another system. This does not count as a failure: no attempt is counted, and the host never
+    gives the key up."""
+    return RequeueBackoff()
 
 
 class CompositionRequest:
@@ -101,7 +114,7 @@ class CompositionRequest:
 
     @property
     def parent(self) -> Object:
-        """The parent as cached when the call began."""
+        """The parent as cached when the call began. If its watch has `call_fields`, only these fields of it."""
         if self._parent is None:
             self._parent = decode(self._texts[0])
         return self._parent
@@ -169,3 +182,14 @@ class Composition:
     allow_empty: bool = False
     #: Releases a parent that is being deleted. Only with the option `finalizer`.
     finalized: bool = False
+    #: True: call again after the parent's backoff, which grows with each such response in a row. Not together with
+    #: `requeue_after`.
+    requeue_backoff: bool = False
+
+    def requeue(self) -> RequeueAfter | RequeueBackoff | None:
+        """When to call again even if nothing changes."""
+        if self.requeue_backoff and self.requeue_after is not None:
+            raise TypeError("requeue_after and requeue_backoff of a Composition exclude each other")
+        if self.requeue_backoff:
+            return RequeueBackoff()
+        return None if self.requeue_after is None else requeue_after(self.requeue_after)

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from . import _host
 from ._calls import Composition, CompositionRequest, Outcome, Request
 from ._errors import Failure, failures_of, summary, unreported
-from ._mapping import Customize, Map
+from ._mapping import Customize, Map, Matches, counts_of
 from ._text import plain
 from .manifest import Manifest
 
@@ -34,11 +34,12 @@ Compose = TypeVar("Compose", bound=Callable[[CompositionRequest], Composition])
 _APP = "app"
 
 
-def reconciler(manifest: Manifest, *, map: Map | None = None) -> Callable[[Reconcile], Reconcile]:
+def reconciler(manifest: Manifest, *, map: Map | None = None, matches: Matches | None = None) -> Callable[[Reconcile], Reconcile]:
     """Makes the decorated function the plugin's reconciler: it brings the cluster to the state that an object
     specifies.
 
-    The host calls it with a `Request`. It returns None, or `windlass.requeue_after(…)`. The decorator returns the
+    The host calls it with a `Request`. It returns None, `windlass.requeue_after(…)` or
+    `windlass.requeue_with_backoff()`. The decorator returns the
     function unchanged, so that tests can call it. The module with the decorator must be `app.py` or imported by it.
 
     `map` is for the watches that the manifest maps by `Mapping.mapper()`. It is called with the name of the watch and a
@@ -46,14 +47,25 @@ def reconciler(manifest: Manifest, *, map: Map | None = None) -> Callable[[Recon
     use `log`, `clock`, `random` and `config`, and read `windlass.cache`. Each change is mapped only once, so also map
     the objects that it reads. After an exception, which is logged, every primary runs at low priority.
 
+    `matches` is for the watches with `code_predicate`. It is called with the name of the watch and a `Change`, and
+    returns whether the change counts. The host asks about new objects, the objects of the first list and of a resync
+    (`change.old` is None), and updates that pass the watch's `predicates`. Deletions always count. A change that does not
+    count is not mapped, and runs no primary. The function may use what `map` may use. After an exception, which is logged,
+    the change counts.
+
     """
     _check(manifest, "reconciler")
     _check_mapping(manifest, "mapper", map, "map", "reconciler")
+    _check_predicate(manifest, matches)
 
     def register(function: Reconcile) -> Reconcile:
         if _wit is not None:
             _export("Reconciler", "reconcile", manifest, lambda request: _wit_exports.outcome(function(_wit_exports.request(request))))
-            _export_optional("Mapper", "map", map is not None, _method(partial(_targets, map), raised_as_text))
+            has_code = {"map": map is not None, "matches": matches is not None}
+            _export_optional("Mapper", {
+                "map": _method(partial(_targets, map), raised_as_text),
+                "matches": _method(partial(_counts, matches), raised_as_text),
+            }, has_code)  # fmt: skip
         return function
 
     return register
@@ -80,7 +92,8 @@ def composer(manifest: Manifest, *, customize: Customize | None = None) -> Calla
                 "Composer", "compose", manifest,
                 lambda request: _wit_exports.composition(function(_wit_exports.composition_request(request))),
             )  # fmt: skip
-            _export_optional("Customize", "customize", customize is not None, _method(partial(_rules, customize), raised))
+            has_code = {"customize": customize is not None}
+            _export_optional("Customize", {"customize": _method(partial(_rules, customize), raised)}, has_code)
         return function
 
     return register
@@ -94,15 +107,31 @@ def _check(manifest: object, what: str) -> None:
 def _check_mapping(manifest: Manifest, mapping: str, function: object, name: str, decorator: str) -> None:
     """Refuses a manifest that maps a watch by a function that the plugin does not have."""
     where = f"@windlass.{decorator}(MANIFEST, {name}=…)"
-    if callable(function):
+    if _is_function(function, where):
         return
-    if function is not None:
-        raise TypeError(f"{where} takes a function, and not {function!r}")
     for controller in manifest.controllers:
         for watch in controller.watches:
             if watch.document().get("mapping") == {"type": mapping}:
                 missing = f"the manifest maps the watch {watch.name!r} by `{mapping}`, and the plugin has no `{name}`"
                 raise TypeError(f"{missing}: {where} takes it")
+
+
+def _check_predicate(manifest: Manifest, matches: object) -> None:
+    """Refuses a manifest with a `code_predicate`, for which the plugin does not have the function."""
+    where = "@windlass.reconciler(MANIFEST, matches=…)"
+    if _is_function(matches, where):
+        return
+    for controller in manifest.controllers:
+        for watch in (controller.primary, *controller.owns, *controller.watches):
+            if watch.code_predicate:
+                missing = f"the manifest has a code_predicate for the watch {watch.name!r}, and the plugin has no `matches`"
+                raise TypeError(f"{missing}: {where} takes it")
+
+
+def _is_function(function: object, where: str) -> bool:
+    if function is not None and not callable(function):
+        raise TypeError(f"{where} takes a function, and not {function!r}")
+    return function is not None
 
 
 class _Export:
@@ -132,12 +161,13 @@ def _export(interface: str, method: str, manifest: Manifest, answer: Callable[[A
     _put(interface, {"describe": lambda self: described, method: _method(answer, raised)})
 
 
-def _export_optional(interface: str, method: str, is_there: bool, call: Callable[[Any, Any], Any]) -> None:
+def _export_optional(interface: str, methods: dict[str, Callable[[Any, Any], Any]], has_code: dict[str, bool]) -> None:
     """Adds the class of an optional interface, which the bindings always export. The host only calls it if the manifest
-    uses it."""
+    uses it. `has_code` says for which of its methods the plugin has code."""
     if _wit_exports.has_export(interface):
-        _put(interface, {method: call})
-    elif is_there:
+        _put(interface, methods)
+        return
+    for method in (name for name, has in has_code.items() if has):
         raise RuntimeError(f"this plugin has a `{method}`, but is being built for a world that does not export `{interface.lower()}`")
 
 
@@ -166,6 +196,12 @@ def _targets(function: Any, batch: Any) -> list[Any]:
     return [_wit_exports.targets(function(batch.watch, _wit_exports.change(change))) for change in batch.changes]
 
 
+def _counts(function: Any, batch: Any) -> list[bool]:
+    if function is None:  # the host does not ask: no watch has a code_predicate
+        return [True for _ in batch.changes]
+    return [counts_of(function(batch.watch, _wit_exports.change(change))) for change in batch.changes]
+
+
 def _rules(function: Any, request: Any) -> list[Any]:
     return _wit_exports.rules(function(_wit_exports.request(request)))
 
@@ -177,7 +213,7 @@ def raised(error: BaseException) -> Exception:
 
 
 def raised_as_text(error: BaseException) -> Exception:
-    """Like `raised`, for a mapper, whose error is only a text."""
+    """Like `raised`, for `map` and `matches`, whose error is only a text."""
     texts = []
     for failure in _failures(error):
         _reported(failure)

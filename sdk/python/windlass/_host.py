@@ -70,6 +70,18 @@ class ServedKind:
 
 
 @dataclass(frozen=True)
+class ListedKind:
+    """A kind that the API server serves, at the version that the server prefers."""
+
+    #: Group and version, such as `apps/v1`.
+    api_version: str
+    #: The kind, such as `Deployment`.
+    kind: str
+    #: How it is served.
+    served: ServedKind
+
+
+@dataclass(frozen=True)
 class Collection:
     """Selects objects of a kind."""
 
@@ -93,6 +105,7 @@ class WriteOptions:
     dry_run: bool = False
     field_validation: str = "strict"
     manager_suffix: str | None = None
+    fields: Sequence[str] | None = None
 
 
 @dataclass(slots=True)
@@ -127,6 +140,7 @@ class Host(Protocol):
     def live_list(self, query: Query) -> tuple[list[str], str | None]: ...
     def live_log(self, query: LogQuery) -> str: ...
     def live_served(self, api_version: str, kind: str) -> ServedKind | None: ...
+    def live_kinds(self) -> list[ListedKind]: ...
     def write(self, operation: Operation) -> str | None: ...
     def delete_collection(self, collection: Collection, deletion: DeleteOptions) -> list[ObjectRef] | None: ...
     def batch(self, operations: list[Operation]) -> list[str | ApiError | None]: ...
@@ -169,6 +183,9 @@ class NoHost:
 
     def live_served(self, api_version: str, kind: str) -> ServedKind | None:
         self._lacks("windlass.live.served")
+
+    def live_kinds(self) -> list[ListedKind]:
+        self._lacks("windlass.live.kinds")
 
     def write(self, operation: Operation) -> str | None:
         self._lacks(f"windlass.writes.{operation.verb}")

@@ -1,4 +1,5 @@
-"""Mappings by a plugin's own code: which primaries a change concerns, and which objects are related to a parent.
+"""Decisions of a plugin's own code: which changes count, which primaries they concern, and which objects are related to a
+parent.
 
 This module has the records that plugins receive and return, and checks what they return. `_wit_exports` and `testing`
 use it.
@@ -75,6 +76,9 @@ class RelatedRule:
 #: Returns the primaries that a change in the watch of this name concerns.
 Map = Callable[[str, Change], Sequence[Target]]
 
+#: Returns whether a change in the watch of this name counts.
+Matches = Callable[[str, Change], bool]
+
 #: Returns the objects that are related to the parent, which is the object of the request.
 Customize = Callable[[Request], Sequence[RelatedRule]]
 
@@ -82,6 +86,13 @@ Customize = Callable[[Request], Sequence[RelatedRule]]
 def targets_of(answer: object) -> list[Target]:
     """Checks the result of a `Map`. `TypeError` names the place of the error."""
     return [_target(target, place) for place, target in enumerate(_listed(answer, "map", _TARGETS))]
+
+
+def counts_of(answer: object) -> bool:
+    """Checks the result of a `Matches`."""
+    if not isinstance(answer, bool):
+        raise TypeError(f"matches returned {answer!r}; it returns True or False")
+    return answer
 
 
 def rules_of(answer: object) -> list[RelatedRule]:

@@ -31,7 +31,12 @@ from ._text import plain
 _APP = "app"
 #: The folder of the sources, as componentize-py names the first one.
 _ROOT = "/0/"
-_METHODS = {"Reconciler": ("describe", "reconcile"), "Mapper": ("map",), "Composer": ("describe", "compose"), "Customize": ("customize",)}
+_METHODS = {
+    "Reconciler": ("describe", "reconcile"),
+    "Mapper": ("map", "matches"),
+    "Composer": ("describe", "compose"),
+    "Customize": ("customize",),
+}
 
 # How an error in `describe` begins, and what stands for a line's end in it. `windlass dev` reads them: host/author/src/edits.rs.
 _LACKS = "the base lacks modules: "

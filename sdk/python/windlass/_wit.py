@@ -19,7 +19,7 @@ from wit_world.imports import clock, config, log, random, types
 
 from . import _host
 from ._errors import ApiError, Collected, Reason
-from ._host import Collection, DeleteOptions, LogQuery, Operation, Pairs, Query, ServedKind, WriteOptions
+from ._host import Collection, DeleteOptions, ListedKind, LogQuery, Operation, Pairs, Query, ServedKind, WriteOptions
 from ._objects import ObjectRef
 from ._text import number, number_or_none, plain, text, text_or_none
 from .events import Event
@@ -143,6 +143,7 @@ def _options(options: WriteOptions | None) -> Any:
         bool(options.dry_run),
         _VALIDATIONS[options.field_validation],
         text_or_none(options.manager_suffix, "manager_suffix"),
+        _texts(options.fields),
     )
 
 
@@ -150,6 +151,10 @@ def _view(fields: Sequence[str] | None, metadata_only: bool) -> Any:
     if metadata_only:
         return live.View_Metadata()
     return live.View_Whole() if fields is None else live.View_Fields(_texts(fields))
+
+
+def _served(served: Any) -> ServedKind:
+    return ServedKind(served.resource, served.namespaced, served.verbs, served.subresources)
 
 
 def _deletion(deletion: DeleteOptions | None) -> Any:
@@ -272,7 +277,15 @@ class WitHost:
             served = live.served(_kind(api_version, kind))
         except Err as error:
             raise _error(error.value) from None
-        return None if served is None else ServedKind(served.resource, served.namespaced, served.verbs, served.subresources)
+        return None if served is None else _served(served)
+
+    def live_kinds(self) -> list[ListedKind]:
+        self._needs_reconciler(live, "live")
+        try:
+            kinds = live.kinds()
+        except Err as error:
+            raise _error(error.value) from None
+        return [ListedKind(listed.kind.api_version, listed.kind.kind, _served(listed.served)) for listed in kinds]
 
     def write(self, operation: Operation) -> str | None:
         self._needs_reconciler(writes, "writes")

@@ -10,10 +10,10 @@ from typing import Any
 from wit_world import exports
 from wit_world.imports import types
 
-from ._calls import Composition, CompositionRequest, Done, Outcome, RequeueAfter, Request
+from ._calls import Composition, CompositionRequest, Done, Outcome, RequeueAfter, RequeueBackoff, Request
 from ._errors import Failure
 from ._mapping import Change, Primary, RelatedRule, Target, rules_of, targets_of
-from ._text import decode, encode, milliseconds, number, number_or_none, plain
+from ._text import decode, encode, number, number_or_none, plain
 from ._wit import Err, error_out, event_out
 
 
@@ -72,9 +72,16 @@ def outcome(answer: Outcome) -> Any:
     """Converts the outcome of a reconcile for the host."""
     if answer is None or isinstance(answer, Done):
         return _reconciler.Outcome(None)
+    if isinstance(answer, (RequeueAfter, RequeueBackoff)):
+        return _reconciler.Outcome(_requeue(answer))
+    wanted = "it returns nothing, windlass.requeue_after(seconds) or windlass.requeue_with_backoff()"
+    raise TypeError(f"reconcile returned {answer!r}; {wanted}")
+
+
+def _requeue(answer: RequeueAfter | RequeueBackoff | None) -> Any:
     if isinstance(answer, RequeueAfter):
-        return _reconciler.Outcome(number(answer.ms, "ms of a RequeueAfter"))
-    raise TypeError(f"reconcile returned {answer!r}; it returns nothing, or windlass.requeue_after(seconds)")
+        return types.Requeue_AfterMs(number(answer.ms, "ms of a RequeueAfter"))
+    return None if answer is None else types.Requeue_Backoff()
 
 
 def composition(answer: Composition) -> Any:
@@ -85,7 +92,7 @@ def composition(answer: Composition) -> Any:
         [encode(child) for child in answer.children],
         None if answer.status is None else encode(answer.status),
         [event_out(event) for event in answer.events],
-        None if answer.requeue_after is None else milliseconds(answer.requeue_after),
+        _requeue(answer.requeue()),
         bool(answer.allow_empty),
         bool(answer.finalized),
     )

@@ -15,14 +15,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from . import _host
-from ._host import LogQuery, Query, ServedKind
+from ._host import ListedKind, LogQuery, Query, ServedKind
 from ._objects import Object, ObjectRef
 from ._pages import Page, checked
 from ._pages import page as _page
 from ._pages import pages as _pages
 from ._text import decode, number_or_none
 
-__all__ = ["Page", "ServedKind", "get", "list", "log", "page", "served"]
+__all__ = ["ListedKind", "Page", "ServedKind", "get", "kinds", "list", "log", "page", "served"]
 
 
 def get(
@@ -64,6 +64,13 @@ def served(api_version: str, kind: str) -> ServedKind | None:
     """Returns how the API server serves a kind, for plugins that adapt to the cluster. None: the server does not serve
     the kind. It needs no right, and counts as a read."""
     return _host.current.live_served(api_version, kind)
+
+
+def kinds() -> Sequence[ListedKind]:
+    """Returns all kinds that the API server serves, each once, ordered by group and kind. It needs no right, and counts as
+    a read. A kind that was just installed may be missing for some seconds, and so are the kinds of an aggregated server
+    that does not answer."""
+    return _host.current.live_kinds()
 
 
 def list(

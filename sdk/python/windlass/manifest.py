@@ -83,11 +83,23 @@ class Watch(_Part):
     kinds_from: str | None = None
     #: The rights to change objects of these kinds. Only with `kinds_from`; others are permissions of the manifest.
     verbs: Sequence[Literal["create", "update", "patch", "delete", "deletecollection"]] = ()
+    #: True: the reconciler's `matches` also decides which new objects and updates count. Deletions always count. The
+    #: watch needs a name. Only for reconcilers.
+    code_predicate: bool | None = None
+    #: A call receives only these fields of an object, as JSON pointers, and its identity: of the primary in a request,
+    #: and of a composer's parent, children and related objects. A reconciler has this only for its primary, because it
+    #: names the fields of its other objects in each read. None: all that the cache keeps. Empty: only the identity.
+    call_fields: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.kinds_from is None and (self.api_version is None or self.kind is None):
             raise TypeError("a Watch needs api_version and kind, or kinds_from")
+
+    def document(self) -> Object:
+        """The watch as JSON."""
+        # An empty list of fields differs from none.
+        return {**super().document(), **({} if self.call_fields is None else {"callFields": list(self.call_fields)})}
 
 
 @dataclass(frozen=True)

@@ -14,13 +14,15 @@ again. Some functions have these options:
   the fields;
 - `manager_suffix` uses another field manager: the plugin's, followed by `/` and this suffix of at most 32 lower-case
   letters, digits and dashes. This way two controllers can apply two parts of one object, and neither drops what the
-  other has applied.
+  other has applied;
+- `fields` returns only the object's identity and the values at these JSON pointers, which keep their places; an empty
+  list returns only its identity.
 
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from . import _host, cache
@@ -53,10 +55,11 @@ def apply(
     dry_run: bool = False,
     field_validation: FieldValidation = "strict",
     manager_suffix: str | None = None,
+    fields: Sequence[str] | None = None,
 ) -> Object:
     """Applies a set of fields, server-side and as the plugin's field manager. Include only the fields that you want;
     fields of other managers stay."""
-    options = WriteOptions(subresource, parent, resource_version, owned, force, dry_run, field_validation, manager_suffix)
+    options = WriteOptions(subresource, parent, resource_version, owned, force, dry_run, field_validation, manager_suffix, fields)
     return _written(Operation("apply", encode(obj), options=options))
 
 
@@ -71,10 +74,11 @@ def create(
     dry_run: bool = False,
     field_validation: FieldValidation = "strict",
     manager_suffix: str | None = None,
+    fields: Sequence[str] | None = None,
 ) -> Object:
     """Creates an object. `metadata.generateName` is allowed. If the kind is not stored, such as a
     `SubjectAccessReview`, the object needs no name, and the result is the server's response."""
-    options = WriteOptions(subresource, parent, resource_version, owned, force, dry_run, field_validation, manager_suffix)
+    options = WriteOptions(subresource, parent, resource_version, owned, force, dry_run, field_validation, manager_suffix, fields)
     return _written(Operation("create", encode(obj), options=options))
 
 
@@ -89,10 +93,11 @@ def update(
     dry_run: bool = False,
     field_validation: FieldValidation = "strict",
     manager_suffix: str | None = None,
+    fields: Sequence[str] | None = None,
 ) -> Object:
     """Replaces an object. Its `resourceVersion` is the optimistic lock; without one, the write overwrites the changes
     of others."""
-    options = WriteOptions(subresource, parent, resource_version, owned, force, dry_run, field_validation, manager_suffix)
+    options = WriteOptions(subresource, parent, resource_version, owned, force, dry_run, field_validation, manager_suffix, fields)
     return _written(Operation("update", encode(obj), options=options))
 
 
@@ -109,10 +114,11 @@ def patch(
     dry_run: bool = False,
     field_validation: FieldValidation = "strict",
     manager_suffix: str | None = None,
+    fields: Sequence[str] | None = None,
 ) -> Object:
     """Changes an object by a JSON merge patch (RFC 7386), a JSON patch (RFC 6902, a list of operations), or, for
     built-in kinds, a strategic merge patch."""
-    options = WriteOptions(subresource, parent, resource_version, owned, force, dry_run, field_validation, manager_suffix)
+    options = WriteOptions(subresource, parent, resource_version, owned, force, dry_run, field_validation, manager_suffix, fields)
     return _written(Operation("patch", encode(patch), target, patch_type, options))
 
 

@@ -1,7 +1,7 @@
 // The composing probe: carries out the steps in its parent. See ../README.md.
 
 import {
-  ApiError, clock, conditions, config, defineComposer, log, ownerReference, random, requeueAfter, Terminal, Transient,
+  ApiError, clock, conditions, config, defineComposer, log, ownerReference, random, requeueAfter, requeueWithBackoff, Terminal, Transient,
 } from 'windlass';
 import { languageSteps, outcome, withoutNull } from '../js/language.js';
 
@@ -13,18 +13,18 @@ const manifest = {
     primary: { apiVersion: 'conformance.windlass.dev/v1', kind: 'Composition' },
     owns: [{ apiVersion: 'v1', kind: 'ConfigMap', updateStrategy: 'recreate' }],
     watches: [
-      { apiVersion: 'v1', kind: 'Secret', mapping: { type: 'sameName' } },
+      { apiVersion: 'v1', kind: 'Secret', callFields: ['/data'], mapping: { type: 'sameName' } },
       { name: 'customized', apiVersion: 'v1', kind: 'Service', mapping: { type: 'customize' } },
     ],
   }],
 };
 
 const { calls, endings, resultOf } = languageSteps({
-  ApiError, clock, conditions, config, log, ownerReference, random, requeueAfter, Terminal, Transient,
+  ApiError, clock, conditions, config, log, ownerReference, random, requeueAfter, requeueWithBackoff, Terminal, Transient,
 });
 
 function compose(request) {
-  const { steps = [], children = [], events = [], requeueAfterMs, allowEmpty = false, finalized = false } = withoutNull(request.parent.spec ?? {});
+  const { steps = [], children = [], events = [], requeueAfterMs, requeueBackoff, allowEmpty = false, finalized = false } = withoutNull(request.parent.spec ?? {});
   const results = [];
   let ending = {};
   for (const { call, ...given } of steps) {
@@ -36,7 +36,7 @@ function compose(request) {
     results.push(outcome(() => (call === 'request' ? about(request) : calls[call](step)), resultOf));
   }
   const status = { results, children: names(request.children), related: names(request.related) };
-  return { children, status, events, requeueAfterMs, allowEmpty, finalized, ...ending };
+  return { children, status, events, requeueAfterMs, requeueBackoff, allowEmpty, finalized, ...ending };
 }
 
 function names(objects) {

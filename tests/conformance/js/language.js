@@ -1,7 +1,9 @@
 // The steps that need only a composer's imports. The caller passes the parts of the SDK, because each folder has its
 // own SDK.
 
-export function languageSteps({ ApiError, clock, conditions, config, log, ownerReference, random, requeueAfter, Terminal, Transient }) {
+export function languageSteps({
+  ApiError, clock, conditions, config, log, ownerReference, random, requeueAfter, requeueWithBackoff, Terminal, Transient,
+}) {
   let runs = 0;
 
   const calls = {
@@ -34,6 +36,7 @@ export function languageSteps({ ApiError, clock, conditions, config, log, ownerR
 
   const endings = {
     'requeue-after': ({ ms }) => requeueAfter(ms),
+    'requeue-backoff': () => requeueWithBackoff(),
     fail({ failures, message }) {
       const errors = failures.map(errorOf);
       throw errors.length === 1 ? errors[0] : new AggregateError(errors, message);

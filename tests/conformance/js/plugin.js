@@ -2,7 +2,7 @@
 
 import {
   ApiError, cache, clock, conditions, config, defineReconciler, events, http, HttpError, live, log, metrics, ownerReference, owners,
-  random, requeueAfter, Terminal, Transient, triggers, writes,
+  random, requeueAfter, requeueWithBackoff, Terminal, Transient, triggers, writes,
 } from 'windlass';
 import { languageSteps, outcome, withoutNull } from './language.js';
 
@@ -19,6 +19,7 @@ const manifest = {
     primary: {
       apiVersion: 'conformance.windlass.dev/v1',
       kind: 'Conformance',
+      callFields: ['/spec'],
       predicates: [{ type: 'generation' }, { type: 'labels' }, { type: 'fields', pointers: ['/spec/steps'] }],
       indexes: [{ name: 'secrets', source: { type: 'field', pointer: '/spec/secrets' } }],
     },
@@ -40,7 +41,7 @@ const manifest = {
       { apiVersion: 'v1', kind: 'PersistentVolumeClaim', mapping: { type: 'field', pointer: '/spec/volumeName' } },
       { apiVersion: 'v1', kind: 'ServiceAccount', mapping: { type: 'sameName' } },
       { apiVersion: 'v1', kind: 'Namespace', mapping: { type: 'all' } },
-      { name: 'mapped', apiVersion: 'v1', kind: 'Endpoints', mapping: { type: 'mapper' } },
+      { name: 'mapped', apiVersion: 'v1', kind: 'Endpoints', codePredicate: true, mapping: { type: 'mapper' } },
     ],
     options: {
       workers: 2,
@@ -63,7 +64,7 @@ const manifest = {
 };
 
 const language = languageSteps({
-  ApiError, clock, conditions, config, log, ownerReference, random, requeueAfter, Terminal, Transient,
+  ApiError, clock, conditions, config, log, ownerReference, random, requeueAfter, requeueWithBackoff, Terminal, Transient,
 });
 
 const calls = {
@@ -84,6 +85,7 @@ const calls = {
     return live.log(target, options);
   },
   'live.served': ({ kind }) => live.served(kind),
+  'live.kinds': () => live.kinds().map(({ apiVersion, kind, ...served }) => ({ kind: { apiVersion, kind }, served })),
   'writes.create': ({ object, options }) => writes.create(object, options).object,
   'writes.update': ({ object, options }) => writes.update(object, options).object,
   'writes.apply': ({ object, options }) => writes.apply(object, options).object,
@@ -162,4 +164,15 @@ function map(watch, change) {
   });
 }
 
-export const reconciler = defineReconciler({ manifest, reconcile, map });
+/** The last state of a changed object says whether the change counts. */
+function matches(watch, change) {
+  let counts = true;
+  for (const { spec } of [change.old, change.new].filter((state) => state !== null)) {
+    if (spec.failMatches !== undefined) throw new Transient(spec.failMatches);
+    if (spec.raiseMatches !== undefined) language.endings.raise({ message: spec.raiseMatches });
+    counts = spec.matches === undefined || spec.matches === watch;
+  }
+  return counts;
+}
+
+export const reconciler = defineReconciler({ manifest, reconcile, map, matches });

@@ -17,7 +17,7 @@ MANIFEST = Manifest(
             primary=Watch("conformance.windlass.dev/v1", "Composition"),
             owns=[OwnedWatch("v1", "ConfigMap", update_strategy="recreate")],
             watches=[
-                MappedWatch("v1", "Secret", mapping=Mapping.same_name()),
+                MappedWatch("v1", "Secret", call_fields=["/data"], mapping=Mapping.same_name()),
                 MappedWatch("v1", "Service", name="customized", mapping=Mapping.customize()),
             ],
         )
@@ -45,6 +45,8 @@ def compose(request: windlass.CompositionRequest) -> windlass.Composition:
     try:
         results = results_of(spec.get("steps") or [], table)
     except Ended as ended:
+        if isinstance(ended.outcome, windlass.RequeueBackoff):
+            return windlass.Composition(requeue_backoff=True)
         return windlass.Composition(requeue_after=ended.outcome.ms / 1000)
     requeue_after = spec.get("requeueAfterMs")
     return windlass.Composition(
@@ -52,6 +54,7 @@ def compose(request: windlass.CompositionRequest) -> windlass.Composition:
         status={"results": results, "children": _names(request.children), "related": _names(request.related)},
         events=[_event(event) for event in spec.get("events") or []],
         requeue_after=None if requeue_after is None else requeue_after / 1000,
+        requeue_backoff=bool(spec.get("requeueBackoff")),
         allow_empty=bool(spec.get("allowEmpty")),
         finalized=bool(spec.get("finalized")),
     )

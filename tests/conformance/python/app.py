@@ -38,6 +38,7 @@ MANIFEST = Manifest(
             primary=Watch(
                 "conformance.windlass.dev/v1",
                 "Conformance",
+                call_fields=["/spec"],
                 predicates=[Predicate.generation(), Predicate.labels(), Predicate.fields("/spec/steps")],
                 indexes=[Index.field("secrets", "/spec/secrets")],
             ),
@@ -59,7 +60,7 @@ MANIFEST = Manifest(
                 MappedWatch("v1", "PersistentVolumeClaim", mapping=Mapping.field("/spec/volumeName")),
                 MappedWatch("v1", "ServiceAccount", mapping=Mapping.same_name()),
                 MappedWatch("v1", "Namespace", mapping=Mapping.all()),
-                MappedWatch("v1", "Endpoints", name="mapped", mapping=Mapping.mapper()),
+                MappedWatch("v1", "Endpoints", name="mapped", code_predicate=True, mapping=Mapping.mapper()),
             ],
             options=Options(
                 workers=2,
@@ -107,7 +108,20 @@ def _target(target: dict[str, str]) -> windlass.Target:
     return windlass.Primary(namespace=target.get("namespace"), name=target["name"])
 
 
-@windlass.reconciler(MANIFEST, map=mapped)
+def matches(watch: str, change: windlass.Change) -> bool:
+    """The last state of a changed object says whether the change counts."""
+    counts = True
+    for state in change.states:
+        spec = state["spec"]
+        if "failMatches" in spec:
+            raise windlass.Transient(spec["failMatches"])
+        if "raiseMatches" in spec:
+            deeper(spec["raiseMatches"])
+        counts = "matches" not in spec or spec["matches"] == watch
+    return counts
+
+
+@windlass.reconciler(MANIFEST, map=mapped, matches=matches)
 def reconcile(request: windlass.Request) -> windlass.Outcome:
     primary = request.object
     if primary is None:
@@ -173,8 +187,17 @@ def live_log(step: Step) -> Any:
 
 def live_served(step: Step) -> Any:
     served = live.served(step["kind"]["apiVersion"], step["kind"]["kind"])
-    if served is None:
-        return None
+    return None if served is None else _served(served)
+
+
+def live_kinds(step: Step) -> Any:
+    return [
+        {"kind": {"apiVersion": listed.api_version, "kind": listed.kind}, "served": _served(listed.served)}
+        for listed in live.kinds()
+    ]
+
+
+def _served(served: live.ServedKind) -> dict[str, Any]:
     return {
         "resource": served.resource,
         "namespaced": served.namespaced,
@@ -219,6 +242,7 @@ def _options(step: Step) -> dict[str, Any]:
         ("dryRun", "dry_run"),
         ("fieldValidation", "field_validation"),
         ("managerSuffix", "manager_suffix"),
+        ("fields", "fields"),
     ):
         if given.get(name) is not None:
             options[ours] = given[name]
@@ -364,6 +388,7 @@ STEPS: dict[str, Carry] = {
     "live.list": live_list,
     "live.log": live_log,
     "live.served": live_served,
+    "live.kinds": live_kinds,
     "writes.create": create,
     "writes.update": update,
     "writes.apply": apply,

@@ -30,7 +30,7 @@ _state = 0
 class Ended(Exception):
     """A step that ends the call with an outcome."""
 
-    def __init__(self, outcome: windlass.RequeueAfter) -> None:
+    def __init__(self, outcome: windlass.RequeueAfter | windlass.RequeueBackoff) -> None:
         super().__init__()
         self.outcome = outcome
 
@@ -240,6 +240,10 @@ def requeue_after(step: Step) -> None:
     raise Ended(windlass.requeue_after(step["ms"] / 1000))
 
 
+def requeue_backoff(step: Step) -> None:
+    raise Ended(windlass.requeue_with_backoff())
+
+
 def fail(step: Step) -> None:
     failures = [_failure(failure) for failure in step["failures"]]
     if "message" in step:
@@ -313,6 +317,7 @@ COMMON: dict[str, Carry] = {
     "connect": connect,
     "sleep": sleep,
     "requeue-after": requeue_after,
+    "requeue-backoff": requeue_backoff,
     "fail": fail,
     "raise": raise_,
     "spin": spin,
@@ -320,4 +325,4 @@ COMMON: dict[str, Carry] = {
     "recurse": recurse,
 }
 
-ENDING = {"requeue-after", "fail", "propagate", "wrap", "raise", "spin", "grow", "recurse"}
+ENDING = {"requeue-after", "requeue-backoff", "fail", "propagate", "wrap", "raise", "spin", "grow", "recurse"}

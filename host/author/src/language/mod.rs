@@ -9,8 +9,6 @@ pub(crate) mod python;
 mod rust;
 mod starlark;
 
-use windlass_componentize::InterfaceVersion;
-
 pub(crate) use self::rust::TARGET as RUST_TARGET;
 use super::WORK;
 use super::facts::Facts;
@@ -51,14 +49,6 @@ fn core_module() -> String {
 /// The path of the component that a language's own tool writes.
 fn component() -> String {
     format!("{WORK}/component.wasm")
-}
-
-/// The version of the interface that the SDK of a language is written against.
-pub(crate) fn interface(language: Language) -> InterfaceVersion {
-    match language {
-        Language::Python | Language::JavaScript | Language::TypeScript => InterfaceVersion::V0_2_0,
-        Language::Rust | Language::Go | Language::C | Language::Starlark | Language::Other => InterfaceVersion::V0_3_0,
-    }
 }
 
 /// The directory of the WIT files, for tools that read them.

@@ -30,7 +30,7 @@ const LACKING: [(&str, &[&str]); 5] = [
 
 /// Languages whose SDK is still written against the interface 0.2.0. Their probes are checked to be of that version: a
 /// language whose SDK has moved to a newer version must leave this list.
-const ON_0_2_0: [&str; 2] = ["python", "js"];
+const ON_0_2_0: [&str; 0] = [];
 
 /// The fields of a manifest that came with the interface 0.3.0.
 const MANIFEST_FIELDS_SINCE_0_3_0: [&str; 2] = ["codePredicate", "callFields"];

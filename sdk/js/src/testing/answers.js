@@ -54,7 +54,8 @@ export function answers({ host, store, failing, manifest, primary }) {
     const about = write.target ?? identity(write.object);
     refuseIfTold(`writes.${op}`, VERBS[op], about);
     const written = answered(VERBS[op], about, () => store.write(structuredClone(write), primary, host.answers));
-    return written === undefined ? null : stringify(written, 'an object');
+    if (written === undefined) return null;
+    return stringify(options.fields === undefined ? written : projected(written, options.fields), 'an object');
   };
   const settled = (call) => {
     try {
@@ -84,8 +85,12 @@ export function answers({ host, store, failing, manifest, primary }) {
       },
       served: (kind) => {
         refuseIfTold('live.served', 'served', kind);
-        const isUnserved = host.unserved.some((other) => other.apiVersion === kind.apiVersion && other.kind === kind.kind);
-        return isUnserved ? null : { resource: `${kind.kind.toLowerCase()}s`, namespaced: true, verbs: SERVED, subresources: ['status'] };
+        return isUnserved(host, kind) ? null : servedOf(kind);
+      },
+      kinds: () => {
+        const error = failed('live.kinds', 'kinds', NO_KIND);
+        if (error !== undefined) throw refusal({ ...error, resource: '' });
+        return store.kinds().filter((kind) => !isUnserved(host, kind)).map((kind) => ({ kind, served: servedOf(kind) }));
       },
     },
     writes: {
@@ -121,6 +126,16 @@ export function answers({ host, store, failing, manifest, primary }) {
 }
 
 const SERVED = ['create', 'delete', 'deletecollection', 'get', 'list', 'patch', 'update', 'watch'];
+/** The target of a request that is about no kind. */
+const NO_KIND = { apiVersion: '', kind: '' };
+
+function servedOf({ kind }) {
+  return { resource: `${kind.toLowerCase()}s`, namespaced: true, verbs: SERVED, subresources: ['status'] };
+}
+
+function isUnserved({ unserved }, { apiVersion, kind }) {
+  return unserved.some((other) => other.apiVersion === apiVersion && other.kind === kind);
+}
 
 /** Returns the part of an object that a live read selects. */
 function viewed(object, { tag, val }) {
@@ -129,7 +144,8 @@ function viewed(object, { tag, val }) {
   return tag === 'fields' ? projected(object, val) : object;
 }
 
-function projected({ apiVersion, kind, metadata, ...rest }, pointers) {
+/** Returns the object's identity and the values at the pointers. */
+function projected({ apiVersion, kind, metadata = {}, ...rest }, pointers) {
   const { name, namespace, uid } = metadata;
   const part = { apiVersion, kind, metadata: { name, namespace, uid } };
   for (const pointer of pointers) {

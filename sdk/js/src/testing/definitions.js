@@ -20,6 +20,14 @@ export class Definitions {
     }
   }
 
+  /** The defined kinds. */
+  kinds() {
+    return [...this.#schemas.keys()].map((key) => {
+      const [apiVersion, kind] = key.split(' ');
+      return { apiVersion, kind };
+    });
+  }
+
   #schema({ apiVersion, kind }) {
     return this.#schemas.get(`${apiVersion} ${kind}`);
   }

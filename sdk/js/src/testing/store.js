@@ -75,6 +75,14 @@ export class Store {
       (index == null || indexed(object, source).includes(index.value)));
   }
 
+  /** Returns the kinds of the objects and of the definitions, each once, by group and kind. */
+  kinds() {
+    const found = [...this.#objects.values(), ...this.#definitions.kinds()].map(({ apiVersion, kind }) => ({ apiVersion, kind }));
+    // A kind with several versions is listed with the first one.
+    found.sort((one, other) => compared(groupKind(one), groupKind(other)) || compared(one.apiVersion, other.apiVersion));
+    return found.filter((kind, place) => place === 0 || groupKind(kind) !== groupKind(found[place - 1]));
+  }
+
   claim(query, primary) {
     const claimed = { adopted: [], released: [] };
     const all = this.list({ ...query, labelSelector: undefined, namespace: primary.metadata.namespace });
@@ -153,6 +161,16 @@ export class Store {
     this.remove(identity(before), { orphans: propagation === 'orphan' });
     return undefined;
   }
+}
+
+function groupKind({ apiVersion, kind }) {
+  const [group] = apiVersion.includes('/') ? apiVersion.split('/') : [''];
+  return `${group} ${kind}`;
+}
+
+function compared(one, other) {
+  if (one === other) return 0;
+  return one < other ? -1 : 1;
 }
 
 function ownedBy(primary, { metadata, ...object }) {

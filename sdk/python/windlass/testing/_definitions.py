@@ -47,6 +47,11 @@ class Definitions:
         if not found:
             raise ValueError(f"there is no CustomResourceDefinition with versions in:\n{yaml}")
 
+    @property
+    def kinds(self) -> set[tuple[str, str]]:
+        """The defined kinds, as `apiVersion` and `kind`."""
+        return set(self._schemas)
+
     def _schema(self, obj: Object) -> Object:
         return self._schemas.get((obj.get("apiVersion", ""), obj.get("kind", "")), {})
 

@@ -13,18 +13,18 @@ from typing import Any
 from .. import _host
 from .._calls import Composition, CompositionRequest, Outcome, Request
 from .._errors import ApiError, Reason
-from .._host import Collection, DeleteOptions, LogQuery, Operation, Pairs, Query, ServedKind, WriteOptions
+from .._host import Collection, DeleteOptions, ListedKind, LogQuery, Operation, Pairs, Query, ServedKind, WriteOptions
 from .._logging import Handler, Record
-from .._mapping import Change, Customize, Map, RelatedRule, Target, rules_of, targets_of
+from .._mapping import Customize, Map, Matches, RelatedRule, Target, counts_of, rules_of, targets_of
 from .._objects import Object, ObjectRef, controller_of, is_controlled_by
 from .._text import decode, encode
 from ..events import Event
 from ..http import HttpError, HttpReason, Response, failed
 from ..http import Request as HttpRequest
 from ..triggers import Trigger
-from ._forms import projection, scale, viewed
+from ._forms import listed_kinds, projection, scale, served_kind, viewed
 from ._records import Fault, LogLine, MetricValue, Write
-from ._requests import composition_request, request
+from ._requests import change, composition_request, request
 from ._store import Store, key_of
 
 _LEVELS = ("trace", "debug", "info", "warn", "error")
@@ -51,7 +51,8 @@ class Host(Store):
         self.configuration: Object = dict(config or {})
         #: The logs of Pods, by `ObjectRef`, for all their containers. For any other Pod, a read fails with `NOT_FOUND`.
         self.pod_logs: dict[ObjectRef, str] = {}
-        #: The kinds that the API server does not serve, as `apiVersion` and `kind`. It serves all others.
+        #: The kinds that the API server does not serve, as `apiVersion` and `kind`. According to `live.served` it serves
+        #: all others; `live.kinds` returns those of the host's objects and definitions.
         self.unserved: set[tuple[str, str]] = set()
         #: The responses to creates of objects without a name, by kind, such as a `SubjectAccessReview`. Such objects
         #: are not stored.
@@ -122,8 +123,8 @@ class Host(Store):
         error: ApiError | None = None,
     ) -> None:
         """Makes requests with a verb fail (`get`, `list`, `apply`, `create`, `update`, `patch`, `delete`,
-        `deletecollection`, `claim`, `served`). `kind` and `name` restrict the requests. `times` is how many of them
-        fail; without it, all do. `error` is raised unchanged, instead of an error with this reason and message."""
+        `deletecollection`, `claim`, `served`, `kinds`). `kind` and `name` restrict the requests. `times` is how many of
+        them fail; without it, all do. `error` is raised unchanged, instead of an error with this reason and message."""
         made = error or ApiError(reason, message, verb=verb)
         self._faults.append(Fault(verb, made, kind, name, times))
 
@@ -169,6 +170,7 @@ class Host(Store):
             parent, children=children, related=related, config=self.configuration, deleting=deleting, controller=controller
         )
         composition = function(asked)
+        composition.requeue()
         for child in composition.children if self._definitions else ():
             self._admitted(child, "apply", ObjectRef.of(child), WriteOptions())
         if self._definitions and composition.status is not None:
@@ -181,8 +183,14 @@ class Host(Store):
     ) -> list[Target]:
         """Calls a mapper for a change in this watch. Raises the function's exceptions, and an error for an invalid
         result."""
-        old, new = (None if state is None else copy.deepcopy(dict(state)) for state in (old, new))
-        return targets_of(function(watch, Change(old, new)))
+        return targets_of(function(watch, change(old, new)))
+
+    def matches(
+        self, function: Matches, watch: str, *, old: Mapping[str, Any] | None = None, new: Mapping[str, Any] | None = None
+    ) -> bool:
+        """Calls a predicate for a change in this watch. Raises the function's exceptions, and an error for an invalid
+        result."""
+        return counts_of(function(watch, change(old, new)))
 
     def customize(
         self, function: Customize, parent: Mapping[str, Any], *, deleting: bool | None = None, controller: str = "test"
@@ -243,8 +251,11 @@ class Host(Store):
         self._may_fail("served", kind, None, None)
         if (api_version, kind) in self.unserved:
             return None
-        verbs = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
-        return ServedKind(f"{kind.lower()}s", True, verbs, ["status"])
+        return served_kind(kind)
+
+    def live_kinds(self) -> list[ListedKind]:
+        self._may_fail("kinds", "", None, None)
+        return listed_kinds(({key[:2] for key in self.objects} | self._definitions.kinds) - self.unserved)
 
     def delete_collection(self, collection: Collection, deletion: DeleteOptions) -> list[ObjectRef] | None:
         target = ObjectRef(collection.api_version, collection.kind, "", collection.namespace)
@@ -281,7 +292,9 @@ class Host(Store):
         if operation.verb == "create" and not target.name and "subresource" not in options:
             # An object without a name is of a kind that is not stored.
             return encode(self.answers.get(target.kind, body or {}))
-        return encode(self._write(operation, target, body, known))
+        written = self._write(operation, target, body, known)
+        given = options.get("fields")
+        return encode(written if given is None else projection(written, given))
 
     def batch(self, operations: list[Operation]) -> list[str | ApiError | None]:
         return [_or_error(lambda: self.write(operation)) for operation in operations]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from .._errors import ApiError, Reason
+from .._host import ListedKind, ServedKind
 from .._objects import Object
 
 
@@ -42,8 +43,22 @@ def scale(obj: Object) -> Object:
     return {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": metadata, **replicas}
 
 
+def served_kind(kind: str) -> ServedKind:
+    verbs = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
+    return ServedKind(f"{kind.lower()}s", True, verbs, ["status"])
+
+
+def listed_kinds(kinds: Iterable[tuple[str, str]]) -> list[ListedKind]:
+    """Returns each kind once, by group and kind. A kind with several versions is listed with the first one."""
+    listed: dict[tuple[str, str], ListedKind] = {}
+    for api_version, kind in sorted(kinds):
+        listed.setdefault((api_version.rpartition("/")[0], kind), ListedKind(api_version, kind, served_kind(kind)))
+    return [listed[key] for key in sorted(listed)]
+
+
 def projection(obj: Object, pointers: Sequence[str]) -> Object:
-    metadata = {key: value for key, value in obj["metadata"].items() if key in ("name", "namespace", "uid", "resourceVersion")}
+    """Returns an object's identity and the values at the pointers."""
+    metadata = {key: value for key, value in obj["metadata"].items() if key in ("name", "namespace", "uid")}
     projected: Object = {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": metadata}
     for pointer in pointers:
         found: Any = obj

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from .._calls import CompositionRequest, Request
+from .._mapping import Change
 from .._text import encode
 
 
@@ -22,6 +24,12 @@ def request(obj: Mapping[str, Any] | None, *, controller: str = "test", deleting
         attempt,
         "0123456789abcdef0123456789abcdef",
     )
+
+
+def change(old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> Change:
+    """A change, with copies of the states."""
+    old, new = (None if state is None else copy.deepcopy(dict(state)) for state in (old, new))
+    return Change(old, new)
 
 
 def composition_request(

@@ -53,7 +53,7 @@ pub(super) fn json_patch(object: &mut Value, operation: &Value) -> Option<()> {
 pub(super) fn projected(object: &Value, fields: Option<&[String]>) -> Value {
     let Some(fields) = fields else { return object.clone() };
     let mut part = json!({"apiVersion": object["apiVersion"], "kind": object["kind"], "metadata": {}});
-    for name in ["name", "namespace", "uid", "resourceVersion"] {
+    for name in ["name", "namespace", "uid"] {
         if let Some(value) = object["metadata"].get(name) {
             part["metadata"][name] = value.clone();
         }

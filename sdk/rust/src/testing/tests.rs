@@ -295,6 +295,7 @@ fn a_write_returns_the_fields_that_it_names_and_keeps_the_rest() {
     assert_eq!(host.object(&target("m")).unwrap()["metadata"]["labels"], json!({"app": "web"}));
     let identity: Value = writes::apply(&map("m")).fields(&[]).send().unwrap().object().unwrap();
     assert_eq!((identity.get("data"), &identity["kind"]), (None, &json!("ConfigMap")));
+    assert_eq!(identity["metadata"].get("resourceVersion"), None);
     assert_eq!(host.writes()[0].fields, Some(vec!["/data/k".to_owned()]));
 }
 

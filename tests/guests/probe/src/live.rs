@@ -75,6 +75,12 @@ impl From<Log> for live::LogQuery {
     }
 }
 
+/// Which of all kinds are returned, because a long list would be shortened.
+#[derive(Deserialize)]
+struct Kinds {
+    only: Vec<String>,
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Served {
@@ -111,7 +117,9 @@ pub(crate) fn call(function: &str, arguments: Value) -> Option<Answer> {
             served.map(|kind| kind.map_or(Value::Null, shown)).map_err(|error| wire::api_error(&error))
         }
         "kinds" => {
-            live::kinds().map(|kinds| kinds.into_iter().map(listed).collect()).map_err(|error| wire::api_error(&error))
+            let only = read::<Kinds>("live.kinds", arguments).only;
+            let kinds = live::kinds().map_err(|error| wire::api_error(&error));
+            kinds.map(|kinds| kinds.into_iter().filter(|it| only.contains(&it.kind.kind)).map(listed).collect())
         }
         _ => return None,
     })

@@ -109,7 +109,7 @@ mod tests {
         };
         assert_eq!(new(15_000, 10_000, 2_000), Ok(()));
         for (times, said) in [
-            ((1_500, 1_000, 200), "whole seconds"),
+            ((1_500, 1_000, 200), "whole number of seconds"),
             ((10_000, 10_000, 2_000), "longer than the renew deadline"),
             ((15_000, 2_400, 2_000), "1.2 times the retry period"),
             ((15_000, 10_000, 0), "zero"),

@@ -1,1 +1,1 @@
-export { get, getMany, list } from 'windlass:plugin/cache@0.2.0';
+export { get, getMany, list } from 'windlass:plugin/cache@0.3.0';

@@ -1,1 +1,1 @@
-export { now } from 'windlass:plugin/clock@0.2.0';
+export { now } from 'windlass:plugin/clock@0.3.0';

@@ -1,1 +1,1 @@
-export { get } from 'windlass:plugin/config@0.2.0';
+export { get } from 'windlass:plugin/config@0.3.0';

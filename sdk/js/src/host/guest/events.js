@@ -1,1 +1,1 @@
-export { emit } from 'windlass:plugin/events@0.2.0';
+export { emit } from 'windlass:plugin/events@0.3.0';

@@ -1,1 +1,1 @@
-export { fetch } from 'windlass:plugin/http@0.2.0';
+export { fetch } from 'windlass:plugin/http@0.3.0';

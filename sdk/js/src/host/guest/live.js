@@ -1,1 +1,1 @@
-export { get, list, log, served } from 'windlass:plugin/live@0.2.0';
+export { get, list, log, served, kinds } from 'windlass:plugin/live@0.3.0';

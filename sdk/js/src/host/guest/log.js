@@ -1,1 +1,1 @@
-export { log } from 'windlass:plugin/log@0.2.0';
+export { log } from 'windlass:plugin/log@0.3.0';

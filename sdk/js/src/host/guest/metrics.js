@@ -1,1 +1,1 @@
-export { add, set, observe } from 'windlass:plugin/metrics@0.2.0';
+export { add, set, observe } from 'windlass:plugin/metrics@0.3.0';

@@ -1,1 +1,1 @@
-export { claim } from 'windlass:plugin/owners@0.2.0';
+export { claim } from 'windlass:plugin/owners@0.3.0';

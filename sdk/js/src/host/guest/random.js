@@ -1,1 +1,1 @@
-export { getU32, getBytes } from 'windlass:plugin/random@0.2.0';
+export { getU32, getBytes } from 'windlass:plugin/random@0.3.0';

@@ -1,1 +1,1 @@
-export { list } from 'windlass:plugin/triggers@0.2.0';
+export { list } from 'windlass:plugin/triggers@0.3.0';

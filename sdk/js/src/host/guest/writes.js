@@ -1,1 +1,1 @@
-export { create, update, patch, apply, delete as remove, deleteCollection, batch } from 'windlass:plugin/writes@0.2.0';
+export { create, update, patch, apply, delete as remove, deleteCollection, batch } from 'windlass:plugin/writes@0.3.0';
