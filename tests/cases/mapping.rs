@@ -1,5 +1,5 @@
-//! Mappings and predicates by a plugin's code, tested with the guest `chameleon`: which objects a change wakes, and what
-//! happens if the code fails.
+//! Mappings and predicates by a plugin's code, tested with the guest `chameleon`: which objects a change wakes, and
+//! what happens if the code fails.
 
 use anyhow::ensure;
 use serde_json::{Value, json};
@@ -138,7 +138,8 @@ struct Judged {
 }
 
 impl Judged {
-    /// With the `ConfigMaps` `led`, `other` and `wanted`, of which only the last one counts, and a Secret `led` that does.
+    /// With the `ConfigMaps` `led`, `other` and `wanted`, of which only the last one counts, and a Secret `led` that
+    /// does.
     async fn new(kind: Kind) -> anyhow::Result<Self> {
         let server = Server::start(kind).await?;
         for (name, counts) in [("led", "no"), ("other", "no"), ("wanted", "yes")] {

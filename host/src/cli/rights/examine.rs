@@ -47,8 +47,8 @@ pub(crate) struct ClusterArgs {
 /// Where an examined plugin's configuration is.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct PluginConfigArgs {
-    /// The directory of the plugin's configuration, NAME.config.yaml, which may name the kinds that it watches. Default:
-    /// the plugin's, or its author's folder.
+    /// The directory of the plugin's configuration, NAME.config.yaml, which may name the kinds that it watches.
+    /// Default: the plugin's, or its author's folder.
     #[arg(long, value_name = "DIR", env = "WINDLASS_CONFIG_DIR")]
     config_dir: Option<PathBuf>,
 }

@@ -1,12 +1,22 @@
 //! `triggers`: the reasons for the call.
 
-use crate::abi::v0_3_0::bindings::windlass::plugin::triggers::{Host, Trigger};
+use windlass_core::queue::trigger::Trigger;
+
+use crate::abi::v0_3_0::bindings::windlass::plugin::triggers::{self, Host};
 use crate::abi::v0_3_0::convert;
 use crate::state::CallState;
 
 impl Host for CallState {
-    fn list(&mut self) -> wasmtime::Result<Vec<Trigger>> {
+    fn list(&mut self) -> wasmtime::Result<Vec<triggers::Trigger>> {
         let world = self.enter("triggers.list")?;
-        Ok(world.call.triggers.iter().map(convert::trigger).collect())
+        Ok(world.call.triggers.iter().map(trigger).collect())
+    }
+}
+
+fn trigger(trigger: &Trigger) -> triggers::Trigger {
+    triggers::Trigger {
+        reason: trigger.reason.as_str().to_owned(),
+        watch: trigger.watch.as_deref().map(str::to_owned),
+        object: trigger.object.as_ref().map(convert::reference),
     }
 }

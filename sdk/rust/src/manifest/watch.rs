@@ -72,9 +72,9 @@ impl Watch {
         }
     }
 
-    /// The metadata of all objects of the kinds that the configuration names: it has a list of objects with `apiVersion`
-    /// and `kind` at this JSON pointer, such as `/kinds`. For a primary and for other watches, but not for kinds that
-    /// the controller owns, nor for composers.
+    /// The metadata of all objects of the kinds that the configuration names: it has a list of objects with
+    /// `apiVersion` and `kind` at this JSON pointer, such as `/kinds`. For a primary and for other watches, but not for
+    /// kinds that the controller owns, nor for composers.
     ///
     /// ```
     /// use windlass_sdk::manifest::{Controller, Watch, WriteVerb};

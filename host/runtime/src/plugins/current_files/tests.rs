@@ -87,7 +87,9 @@ impl Scene {
                 Content::Gone => "is gone",
                 Content::TooLarge(_) => "is too large",
                 Content::Withheld(problem) if problem.contains("cannot be kept") => "is not kept",
-                Content::Withheld(problem) if problem.contains("another version") => "was another version",
+                Content::Withheld(problem) if problem.contains("is not the version that ran last") => {
+                    "was another version"
+                }
                 Content::Withheld(_) | Content::Unreadable(_) => "cannot be read",
             };
             format!("{} {what}", path.file_name().unwrap_or_default().to_string_lossy())

@@ -11,14 +11,13 @@ use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::object::path_segment;
 use windlass_core::object::{ObjectKey, ObjectKind, ObjectRef};
 use windlass_core::queue::outcome::{CallResult, Failure, Requeue};
-use windlass_core::queue::trigger::Trigger;
 use windlass_core::write::{
     DeleteOptions, FieldValidation, Operation, PatchType, Propagation, Subresource, WriteOptions,
 };
 use windlass_manifest::is_dns_label;
 
 use super::bindings::exports::windlass::plugin::reconciler::Outcome;
-use super::bindings::windlass::plugin::{cache, triggers, types as wit, writes};
+use super::bindings::windlass::plugin::{cache, types as wit, writes};
 use crate::request::Request;
 use crate::text::{shortened, single_line};
 
@@ -391,14 +390,6 @@ pub(crate) fn event(event: wit::Event) -> Result<Event, Malformed> {
         action: shortened(event.action, EVENT_REASON_BYTES_MAX),
         note: shortened(event.note, EVENT_NOTE_BYTES_MAX),
     })
-}
-
-pub(crate) fn trigger(trigger: &Trigger) -> triggers::Trigger {
-    triggers::Trigger {
-        reason: trigger.reason.as_str().to_owned(),
-        watch: trigger.watch.as_deref().map(str::to_owned),
-        object: trigger.object.as_ref().map(reference),
-    }
 }
 
 #[cfg(test)]

@@ -175,7 +175,7 @@ mod tests {
         assert!(health(plugin).1.is_some_and(|why| why.contains("1 keys")));
         controller.forget(key);
         plugin.has_not_taken(Some(NotTaken { digest: None, reason: "it is empty".to_owned() }));
-        let stale = (PluginState::Running, Some("its file was not taken: it is empty".to_owned()), false);
+        let stale = (PluginState::Running, Some("its file was refused: it is empty".to_owned()), false);
         assert_eq!(health(plugin), stale);
     }
 
