@@ -160,7 +160,7 @@ impl ReconcileWorld {
 /// An export that only answers called an import that it may not call. This error travels through wasmtime as the cause
 /// of the trap.
 #[derive(Debug, thiserror::Error)]
-#[error("`{export}` calls `{import}`, but it must not do anything: it only answers{}", if matches!(*.export, "map" | "matches") { ", and may read caches" } else { "" })]
+#[error("`{export}` calls `{import}`, but it may only answer{}", if matches!(*.export, "map" | "matches") { ", and may read caches" } else { "" })]
 pub(crate) struct ForbiddenImport {
     pub(crate) export: &'static str,
     pub(crate) import: &'static str,
