@@ -15,8 +15,6 @@ use crate::wire;
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Case {
     pub(crate) name: String,
-    /// The version of the interface that introduced the feature of this case. `None` for the first version.
-    pub(crate) since: Option<String>,
     pub(crate) request: RequestOf,
     pub(crate) config: Option<Value>,
     pub(crate) steps: Value,

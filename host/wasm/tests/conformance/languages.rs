@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
-use serde_json::Value;
 use tokio::runtime::Runtime;
 use windlass_manifest::Manifest;
 use windlass_wasm::{AbiVersion, Limits, Plugin, Sandbox, SandboxOptions};
@@ -27,13 +26,6 @@ const LACKING: [(&str, &[&str]); 5] = [
     // Starlark prints whole lines, and has no other access to an operating system.
     ("starlark", &["stdout", "stderr", "open-file", "connect", "sleep"]),
 ];
-
-/// Languages whose SDK is still written against the interface 0.2.0. Their probes are checked to be of that version: a
-/// language whose SDK has moved to a newer version must leave this list.
-const ON_0_2_0: [&str; 0] = [];
-
-/// The fields of a manifest that came with the interface 0.3.0.
-const MANIFEST_FIELDS_SINCE_0_3_0: [&str; 2] = ["codePredicate", "callFields"];
 
 /// Languages whose scripts are frozen after they are read. Their `state` counts only within a call, and each call
 /// starts again.
@@ -142,23 +134,6 @@ impl Language {
         LACKING.iter().any(|(name, steps)| *name == self.name && steps.contains(&call))
     }
 
-    /// The version of the interface that the language's SDK is written against.
-    fn abi(&self) -> AbiVersion {
-        if ON_0_2_0.contains(&self.name) { AbiVersion::V0_2_0 } else { AbiVersion::NEWEST }
-    }
-
-    /// Whether the language supports the features that the version `since` of the interface introduced. `None` stands
-    /// for the features of the first version.
-    ///
-    /// # Panics
-    /// If there is no such version.
-    pub(crate) fn has(&self, since: Option<&str>) -> bool {
-        since.is_none_or(|since| {
-            let version = AbiVersion::ALL.into_iter().find(|version| version.as_str() == since);
-            self.abi() >= version.unwrap_or_else(|| panic!("there is no version {since} of the interface"))
-        })
-    }
-
     /// The first answer of `state` in the call number `served` of an instance.
     pub(crate) fn counts(&self, served: u64) -> u64 {
         if FROZEN.contains(&self.name) { 1 } else { served }
@@ -194,32 +169,15 @@ impl Language {
             Part::Reconciler => include_str!("../../../../tests/conformance/manifest.json"),
             Part::Composer => include_str!("../../../../tests/conformance/composer-manifest.json"),
         };
-        let mut expected: Value = serde_json::from_str(expected).expect("the suite's own manifest is JSON");
-        if !self.has(Some("0.3.0")) {
-            remove(&mut expected, &MANIFEST_FIELDS_SINCE_0_3_0);
-        }
-        let expected = Manifest::from_json(&expected.to_string());
-        let expected = expected.map_err(|error| format!("the suite's own manifest: {error}"))?;
+        let expected = Manifest::from_json(expected).map_err(|error| format!("the suite's own manifest: {error}"))?;
         let plugin = self.plugin()?;
-        if plugin.abi() != self.abi() {
-            return Err(format!("it is of the interface {}, and the suite expects {}", plugin.abi(), self.abi()));
+        if plugin.abi() != AbiVersion::NEWEST {
+            return Err(format!("it is of the interface {}, and not of {}", plugin.abi(), AbiVersion::NEWEST));
         }
         if *plugin.manifest() == expected {
             return Ok(());
         }
         Err(first_difference(&format!("{expected:#?}"), &format!("{:#?}", plugin.manifest())))
-    }
-}
-
-/// Removes these fields everywhere in a document.
-fn remove(document: &mut Value, fields: &[&str]) {
-    match document {
-        Value::Object(object) => {
-            object.retain(|name, _| !fields.contains(&name.as_str()));
-            object.values_mut().for_each(|value| remove(value, fields));
-        }
-        Value::Array(items) => items.iter_mut().for_each(|item| remove(item, fields)),
-        _ => {}
     }
 }
 

@@ -169,15 +169,6 @@ fn an_error_of_a_mapper_carries_its_message() {
     });
 }
 
-/// As [`for_each`], but only with the mappers that have predicates.
-fn for_each_predicate(case: &str, check: impl Fn(&Arc<Plugin>) -> Result<(), String>) {
-    let mut findings = Findings::default();
-    for language in selected(Part::Reconciler).into_iter().filter(|language| language.has(Some("0.3.0"))) {
-        findings.add(&language, case, language.plugin().and_then(|plugin| check(&plugin)));
-    }
-    findings.end();
-}
-
 #[test]
 fn a_predicate_says_of_each_change_whether_it_counts() {
     let matches = |watch: &str| Some(json!({"matches": watch}));
@@ -188,7 +179,7 @@ fn a_predicate_says_of_each_change_whether_it_counts() {
         (matches("mapped"), matches("other")),
         (None, Some(json!({}))),
     ];
-    for_each_predicate("matches", |plugin| {
+    for_each(Part::Reconciler, "matches", |plugin| {
         for call in [Call::about(""), Call::about("").again()] {
             let (answer, _) = matched(plugin, &call, &changes);
             let answer = answer.map_err(|error| format!("the call failed: {error}"))?;
@@ -201,7 +192,7 @@ fn a_predicate_says_of_each_change_whether_it_counts() {
 #[test]
 fn an_error_of_a_predicate_carries_its_message() {
     for (field, case) in [("failMatches", "matches that fails"), ("raiseMatches", "matches that raises")] {
-        for_each_predicate(case, |plugin| {
+        for_each(Part::Reconciler, case, |plugin| {
             let change = (None, Some(json!({field: "told to"})));
             let (answer, logged) = matched(plugin, &Call::about(""), &[change]);
             match answer {
