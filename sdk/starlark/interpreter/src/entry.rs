@@ -7,7 +7,7 @@ use windlass_sdk::bindings::windlass::plugin::log::{self, Level};
 use windlass_sdk::bindings::windlass::plugin::types::Failure;
 
 use crate::arguments::wrong;
-use crate::failures::{problems, told};
+use crate::failures::{problems, reported};
 #[cfg(feature = "reconciler")]
 use crate::kind::PREDICATE;
 use crate::kind::{KINDS, RELATION};
