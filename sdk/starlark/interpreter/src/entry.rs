@@ -57,8 +57,7 @@ mod reconciler {
         batch: &ChangeBatch,
         answer: fn(Value<'_>) -> starlark::Result<T>,
     ) -> Result<Vec<T>, String> {
-        let of_change =
-            |change| answered(called, |heap| relations::change(heap, &batch.watch, change), |value| answer(value));
+        let of_change = |change| answered(called, |heap| relations::change(heap, &batch.watch, change), answer);
         let answers: Result<Vec<_>, Vec<Failure>> = batch.changes.iter().map(of_change).collect();
         answers.map_err(|failures| {
             let texts: Vec<_> = failures.into_iter().map(text).collect();

@@ -207,7 +207,7 @@ fn an_invalid_quantity_or_error_is_reported() {
     for (text, says) in [
         ("quantity(\"1.5G i\")", "the argument of quantity: \"1.5G i\" is not a quantity"),
         ("quantity([])", "the argument of quantity is of type list"),
-        ("errors.api(message = \"no\")", "errors.api has no `code`"),
+        ("errors.api(message = \"no\")", "errors.api needs `code`"),
         ("errors.api(code = 409, reasn = \"conflict\")", "errors.api has no option `reasn`; there are: code, reason,"),
         (
             "errors.api(code = 409, reason = \"conflct\")",

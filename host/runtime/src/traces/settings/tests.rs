@@ -46,7 +46,7 @@ fn a_wrong_value_is_refused_with_its_place_and_the_remedy() {
         ("OTEL_EXPORTER_OTLP_HEADERS", "authorization", "KEY=VALUE"),
         ("OTEL_EXPORTER_OTLP_HEADERS", "a b=c", "its name is invalid"),
         ("OTEL_EXPORTER_OTLP_HEADERS", "host=c", "the host sets host itself"),
-        ("OTEL_EXPORTER_OTLP_HEADERS", "a=b%0A", "the value of a holds"),
+        ("OTEL_EXPORTER_OTLP_HEADERS", "a=b%0A", "the value of a has characters"),
         ("OTEL_TRACES_SAMPLER", "jaeger_remote", "traceidratio"),
         ("OTEL_RESOURCE_ATTRIBUTES", "=a", "KEY=VALUE"),
     ] {

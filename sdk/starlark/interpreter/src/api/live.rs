@@ -95,7 +95,7 @@ pub(crate) fn functions(builder: &mut GlobalsBuilder) {
     }
 }
 
-fn how_served<'v>(heap: Heap<'v>, served: ServedKind) -> [(&'static str, Value<'v>); 4] {
+fn how_served(heap: Heap<'_>, served: ServedKind) -> [(&'static str, Value<'_>); 4] {
     [
         ("resource", heap.alloc(served.resource)),
         ("namespaced", Value::new_bool(served.namespaced)),
