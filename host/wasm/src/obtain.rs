@@ -151,7 +151,8 @@ impl PluginFile {
         Ok(found.map(|(obtained, effort)| self.complete(obtained, effort)))
     }
 
-    /// Adds the data of the file to `obtained`: its script and size, and the bytes if the code is not the best.
+    /// Adds the data of the file to `obtained`: its script and size, and its bytes if the code was
+    /// compiled quickly, so that it can be compiled again with full effort.
     fn complete(self, obtained: Obtained, effort: CompileEffort) -> Obtained {
         if let (Some(artefacts), Some(script)) = (&self.shared.artefacts, &self.script) {
             artefacts.keep_script(&self.digests, script, self.size);

@@ -29,7 +29,7 @@ pub struct Request {
 /// The arguments of a composer; as `composer.composition-request` in WIT.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompositionRequest {
-    /// The object and the reasons for the call. Its `object` is `None`, because the object is in `parent`.
+    /// The key and the reasons for the call. `request.object` is always `None`: the object is in `parent`.
     pub request: Request,
     pub parent: Arc<str>,
     /// The objects of the owned kinds that the parent controls.

@@ -275,7 +275,8 @@ impl Shared {
                         tokio::time::sleep_until(due).await;
                     }
                     sweeping.store(false, Ordering::SeqCst);
-                    // If an instance was parked after the last check, another task is still sweeping.
+                    // An instance may have been parked before the flag was cleared. Then this task goes on, unless
+                    // another task has already begun to sweep.
                     if lot.len() == 0 || sweeping.swap(true, Ordering::SeqCst) {
                         return;
                     }

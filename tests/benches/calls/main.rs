@@ -64,8 +64,8 @@ async fn measure_traces(time: Duration) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns the cost of a no-op while two threads make one call after the other: first in the prototype, then in the
-/// host.
+/// Returns the cost of a no-op while two threads call in parallel, each without pauses: first in the prototype, then in
+/// the host.
 async fn measure(rounds: usize, calls: u32) -> anyhow::Result<(Duration, Duration)> {
     let (idle, reading, rust) = (Core::default().component(), reading(), rust()?);
     let engine = bare::engine()?;

@@ -69,7 +69,7 @@ pub struct Membership {
 /// Why no replica runs a plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unserved {
-    /// The holder of its lease cannot serve it.
+    /// The replica that holds the plugin's lease cannot run the plugin.
     ByHolder {
         holder: Arc<str>,
         /// Another replica that can serve it.
@@ -221,7 +221,7 @@ pub struct Part {
     lacks: BTreeMap<Arc<str>, usize>,
     /// Whether `me` can serve none of the lease's plugins.
     serves_none: bool,
-    /// When `lacks` last changed for a member that already lived.
+    /// When a member that was present before last changed its count in `lacks`. Joins and departures do not count.
     since: Moment,
     /// The members at the last hand-over. If no member acquires the lease, the hand-over is not repeated until the
     /// members change.

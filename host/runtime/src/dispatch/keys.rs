@@ -141,8 +141,8 @@ impl ControllerKeys {
         }
     }
 
-    /// As [`Self::start_afresh`], and queues those that have `gone`, with their UIDs: the events of the watches were
-    /// discarded until now.
+    /// Calls [`Self::start_afresh`], and queues the deleted primaries in `gone`, each with its UID: the events of the
+    /// watches were discarded until now, so no event has queued these.
     pub(crate) fn catch_up(&self, gone: impl IntoIterator<Item = (ObjectKey, Arc<str>)>, reason: TriggerReason) {
         self.queue_gone(gone);
         self.start_afresh(reason);

@@ -63,9 +63,9 @@ fn is_well(plugin: &Value) -> bool {
     plugin["health"]["well"] == true
 }
 
-/// Combines the plugins of all replicas, ordered by name, each with the field `replica`. A plugin is shown as the
-/// replica that runs it reports it. If no replica runs it, it is shown as a replica with a problem reports it. It
-/// appears twice if another replica reports a different problem.
+/// Combines the plugins of all replicas, ordered by name, each with the field `replica`. For each plugin, this uses the
+/// report of the replica that runs it, or else the report of a replica that sees a problem. A plugin has a second entry
+/// if another replica reports a different problem.
 pub(crate) fn together(views: Vec<ReplicaView>) -> Vec<Value> {
     let mut all = Vec::new();
     for ReplicaView { pod, plugins } in views {

@@ -159,8 +159,8 @@ async fn instances_go_with_their_plugin() {
 #[tokio::test]
 async fn instances_make_room_for_calls_that_need_memory() {
     let large = Core { pages: 400, ..counting() };
-    // Room for two instances, and for the memory of one more call beside the reserve; idle instances have to make room
-    // for that call.
+    // Room for two idle instances and the memory of one more call, beyond the reserve of 512 pages. Idle instances make
+    // room for further calls.
     let limits = Limits { memory_bytes: 512 << 16, guest_memory_bytes: Some((512 + 1_200) << 16), ..Limits::default() };
     let (sandbox, first) = loaded(limits, &large).await;
     let second = load(&sandbox, "guest", &large.component()).await.expect("it loads");

@@ -17,7 +17,7 @@ pub trait Surroundings: Send + Sync {
     /// Whether waits of the guest end at once because time is simulated.
     fn is_simulated(&self) -> bool;
 
-    /// With simulated time: the numbers of the HTTP requests whose answers the guest finds at its next poll. Each call
+    /// With simulated time: the indices of the HTTP requests whose answers the guest finds at its next poll. Each call
     /// counts its requests from 0. `None` if the guest polls more often than the recording did.
     fn recorded_answers(&self) -> Option<Vec<u32>>;
 

@@ -66,7 +66,7 @@ impl Expectations {
         oldest.map(|raised| now.0.saturating_sub(raised.0)).unwrap_or_default()
     }
 
-    /// Makes the keys that wait for a cache need a new proof from it now, even if one was requested before.
+    /// Requests a new proof from a cache now, for all keys that wait for it, even if a proof was requested before.
     pub(crate) fn prove_again(&mut self, token: usize, now: Moment) {
         let pending = self.keys.values_mut().flat_map(|entry| &mut entry.pending);
         for pending in pending.filter(|pending| pending.cache == token && pending.blocks && pending.due > now) {

@@ -117,7 +117,7 @@ impl AdminTls {
         if self.files.is_some() { "files" } else { "self-signed" }
     }
 
-    /// Takes over new files, and logs when a certificate expires without being renewed, for ever.
+    /// Runs forever: takes over new files, and reminds of a certificate that expires soon or has expired.
     pub(crate) async fn follow(&self) {
         let Some(files) = &self.files else { return };
         tokio::join!(self.follow_files(files), self.remind(files));

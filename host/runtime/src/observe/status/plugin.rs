@@ -65,7 +65,7 @@ pub(crate) trait ReplicasView: Send + Sync {
     /// Why no replica runs `plugin`. `None` if one does, or may.
     fn unserved(&self, plugin: &str) -> Option<String>;
 
-    /// The replicas that can serve `plugin` by their own account, each with the digest of its file.
+    /// The replicas that report that they can serve `plugin`, each with the digest of its file.
     fn digests(&self, plugin: &str) -> BTreeMap<Arc<str>, Arc<str>>;
 }
 
@@ -209,7 +209,7 @@ impl PluginStatus {
         *locked(&self.lease) = None;
     }
 
-    /// Sets the newest generation if it does not run yet; `None` if no generation waits.
+    /// Records which newer generation waits, and why. `None` if no generation waits.
     pub(crate) fn pends(&self, pending: Option<NotTaken>) {
         locked(&self.current).pending = pending;
     }

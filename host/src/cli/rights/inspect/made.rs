@@ -159,7 +159,7 @@ mod tests {
         let handler = imports("wasi:http/outgoing-handler@0.2.3");
         assert!(without_http_hosts(&handler, false).is_some_and(|text| text.contains("denied")));
         assert_eq!(without_http_hosts(&handler, true), None);
-        // The types that a toolchain imports send nothing by themselves.
+        // Importing only `wasi:http/types`, as toolchains do, sends no requests.
         assert_eq!(without_http_hosts(&imports("wasi:http/types@0.2.3"), false), None);
     }
 
