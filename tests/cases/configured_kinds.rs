@@ -10,18 +10,25 @@ use windlass_tests::server::{Kind, Server};
 use windlass_tests::wait::until;
 
 use crate::admin::{plugin, watched};
-use crate::kinds::{create, definition, says};
+use crate::kinds::{self, says};
 
 const CONFIG_MAP: &str = "{apiVersion: v1, kind: ConfigMap}";
 const SECRET: &str = "{apiVersion: v1, kind: Secret}";
 /// It is not served at first.
-const MISSING: &str = "{apiVersion: missing.windlass.dev/v1, kind: Missing}";
-const MISSING_CONTROLLER: &str = "chameleon.missing.missing.windlass.dev";
+const MISSING: &str = "{apiVersion: named.windlass.dev/v1, kind: Named}";
+const MISSING_CONTROLLER: &str = "chameleon.named.named.windlass.dev";
 /// Nothing for Secrets.
 const POLICY: &str = "apiVersion: windlass.dev/v1alpha1\nkind: PluginPolicy\nplugin: chameleon\nrules:\n\
     - {apiGroups: [\"\"], resources: [configmaps], verbs: [get, list, watch, delete]}\n\
     - {apiGroups: [\"\"], resources: [services], verbs: [get, list, watch]}\n\
-    - {apiGroups: [missing.windlass.dev], resources: [missings], verbs: [get, list, watch]}\n";
+    - {apiGroups: [named.windlass.dev], resources: [nameds], verbs: [get, list, watch]}\n";
+
+/// The definition of the kind. Its group is this test's own: a real server is shared with tests that expect theirs to be
+/// absent at first.
+fn definition() -> anyhow::Result<Value> {
+    let text = kinds::definition("Namespaced", "string").to_string();
+    Ok(serde_json::from_str(&text.replace("Missing", "Named").replace("missing", "named"))?)
+}
 
 /// The states of the plugin's controllers, with their reasons.
 async fn controllers(address: SocketAddr) -> anyhow::Result<BTreeMap<String, (String, String)>> {
@@ -68,12 +75,13 @@ async fn kinds_come_and_go_with_the_configuration(kind: Kind) -> anyhow::Result<
     add("ConfigMap", "first").await?;
     host.says("chameleon finds ConfigMap first as chameleon").await?;
     let waits = [("chameleon.configmap", "running", ""), ("chameleon.secret", "waiting", "secrets")];
-    has(address, &[waits[0], waits[1], (MISSING_CONTROLLER, "waiting", "missing.windlass.dev/v1")]).await?;
+    has(address, &[waits[0], waits[1], (MISSING_CONTROLLER, "waiting", "named.windlass.dev/v1")]).await?;
 
-    objects.apply(&definition("Namespaced", "string")).await?;
+    objects.apply(&definition()?).await?;
     says(&host, &["controller started", MISSING_CONTROLLER], 1).await?;
-    create(objects.client(), Some(objects.namespace()), "second", json!("large")).await?;
-    host.says("chameleon finds Missing second as chameleon").await?;
+    let second = json!({"apiVersion": "named.windlass.dev/v1", "kind": "Named", "metadata": {"name": "second"}});
+    until("the object is created", || async { objects.apply(&second).await }).await?;
+    host.says("chameleon finds Named second as chameleon").await?;
 
     let expired = json!({"metadata": {"annotations": {"chameleon.windlass.dev/expired": "true"}}});
     objects.merge("ConfigMap", "first", &expired).await?;
@@ -88,7 +96,7 @@ async fn kinds_come_and_go_with_the_configuration(kind: Kind) -> anyhow::Result<
     ensure!(said.contains("config/kinds"), "{said}");
     configure(&format!("{{kinds: [{MISSING}]}}"))?;
     has(address, &[(MISSING_CONTROLLER, "running", "")]).await?;
-    says(&host, &["chameleon finds Missing second"], 2).await?;
+    says(&host, &["chameleon finds Named second"], 2).await?;
     configure(&format!("{{kinds: [{MISSING}, {CONFIG_MAP}]}}"))?;
     add("ConfigMap", "third").await?;
     host.says("chameleon finds ConfigMap third as chameleon").await?;
@@ -101,9 +109,9 @@ async fn kinds_come_and_go_with_the_configuration(kind: Kind) -> anyhow::Result<
     configure(&format!("{{kinds: [{MISSING}], related: [{{apiVersion: v1, kind: Service}}]}}"))?;
     says(&host, &["controller stopped", "names other kinds", MISSING_CONTROLLER], 1).await?;
     says(&host, &["controller started", MISSING_CONTROLLER], 2).await?;
-    let seen = host.log().matches("chameleon finds Missing second").count();
+    let seen = host.log().matches("chameleon finds Named second").count();
     add("Service", "related").await?;
-    host.says_times("chameleon finds Missing second", seen + 1).await?;
+    host.says_times("chameleon finds Named second", seen + 1).await?;
 
     configure("{kinds: []}")?;
     has(address, &[("chameleon", "waiting", "names no kind at /kinds")]).await?;

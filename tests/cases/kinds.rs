@@ -32,7 +32,7 @@ pub(crate) fn definition(scope: &str, size: &str) -> Value {
 }
 
 /// Creates an object of the kind as soon as the server accepts it.
-pub(crate) async fn create(client: &Client, namespace: Option<&str>, name: &str, size: Value) -> anyhow::Result<()> {
+async fn create(client: &Client, namespace: Option<&str>, name: &str, size: Value) -> anyhow::Result<()> {
     let resource =
         ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk("missing.windlass.dev", "v1", "Missing"), "missings");
     let api: Api<DynamicObject> = match namespace {

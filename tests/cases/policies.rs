@@ -114,7 +114,7 @@ async fn a_denial_names_the_missing_rule(kind: Kind) -> anyhow::Result<()> {
     for document in windlass_tests::objects::documents(&windlass_tests::paths::example("webapp.yaml"))? {
         scene.server.objects().apply(&document).await?;
     }
-    let said = host.says("denied plugin=webapp").await?;
+    let said = host.says("what is missing plugin=webapp").await?;
     // The log's text form escapes the quotes of a field.
     let said = said.replace('\\', "");
     let (_, missing) = said.split_once("missing: rules: ").context("what is missing is said")?;
@@ -170,7 +170,7 @@ async fn a_revoked_right_is_denied_to_the_next_call_and_ends_its_watch() -> anyh
     until("what it may no longer write is denied to the call that sees the new spec", || async {
         let webapp = scene.server.objects().get("WebApp", story::NAME).await?.context("it is gone")?;
         let is_seen = webapp["status"]["observedGeneration"] == webapp["metadata"]["generation"];
-        let denied = |line: &str| line.contains("denied plugin=webapp") && line.contains("deployments");
+        let denied = |line: &str| line.contains("what is missing plugin=webapp") && line.contains("deployments");
         let log = host.log();
         anyhow::ensure!(is_seen && log.lines().any(denied), "{webapp} {log}");
         Ok(())
@@ -260,7 +260,7 @@ async fn a_policy_cannot_grant_more_than_the_ceiling() -> anyhow::Result<()> {
     for document in windlass_tests::objects::documents(&windlass_tests::paths::example("webapp.yaml"))? {
         scene.server.objects().apply(&document).await?;
     }
-    let said = host.says("denied plugin=webapp").await?;
+    let said = host.says("what is missing plugin=webapp").await?;
     assert!(said.contains("nothing in the host's ceiling"), "{said}");
     write(&ceiling, "no ceiling")?;
     host.says("the ceiling cannot be used: the former one stays in force").await?;
@@ -342,14 +342,14 @@ async fn writes_outside_granted_namespaces_are_denied_once_and_fail_no_object() 
             elsewhere.apply(&document).await?;
         }
     }
-    let denied = host.says("denied plugin=webapp").await?;
+    let denied = host.says("what is missing plugin=webapp").await?;
     assert!(denied.contains("elsewhere") && denied.contains("missing: rules"), "{denied}");
     scene.story().create().await?;
     let address = admin::address(&host).await?;
     admin::at_rest(address).await?;
     let log = host.log();
     assert!(!log.contains("tried again") && !log.contains("gave up"), "{log}");
-    assert_eq!(log.matches("is denied plugin=webapp").count(), 2, "once for each kind: {log}");
+    assert_eq!(log.matches("what is missing plugin=webapp").count(), 2, "once for each kind: {log}");
     // The objects are not touched.
     scene.grant("", &[WEBAPPS, DEPLOYMENTS, SERVICES])?;
     for name in ["one", "other"] {

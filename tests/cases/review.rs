@@ -212,13 +212,13 @@ async fn inspect_explains_what_a_non_plugin_file_is_and_what_to_do() -> anyhow::
     let newer = r#"(component
         (component $empty)
         (instance $reconciler (instantiate $empty))
-        (export "windlass:plugin/reconciler@0.3.0" (instance $reconciler)))"#;
+        (export "windlass:plugin/reconciler@0.4.0" (instance $reconciler)))"#;
     let newer = inspect(newer, true).await?;
     assert_eq!(newer.code, Some(2));
     let json: Value = serde_json::from_str(&newer.printed)?;
-    assert_eq!(json["abi"], serde_json::json!(["0.3.0"]));
+    assert_eq!(json["abi"], serde_json::json!(["0.4.0"]));
     for said in [&newer.said, json["problem"].as_str().unwrap_or_default()] {
-        assert!(said.contains("reconciler@0.3.0") && said.contains("newer windlass"), "{said}");
+        assert!(said.contains("reconciler@0.4.0") && said.contains("newer windlass"), "{said}");
     }
     Ok(())
 }

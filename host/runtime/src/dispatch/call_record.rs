@@ -68,8 +68,7 @@ impl CallRecord {
             ProbationVerdict::Failed => {
                 let last = failure.map_or("the failures before", |(_, text)| text);
                 Some(Judged::Failed(format!(
-                    "{} of its first {} calls failed, and {} of the last {} calls of the version before it; the last \
-                     failure: {last}",
+                    "{} of its first {} calls failed, and {} of the last {} before it; the last failure: {last}",
                     record.failures, record.calls, former.failures, former.calls
                 )))
             }
