@@ -79,8 +79,7 @@ async fn kinds_come_and_go_with_the_configuration(kind: Kind) -> anyhow::Result<
 
     objects.apply(&definition()?).await?;
     says(&host, &["controller started", MISSING_CONTROLLER], 1).await?;
-    let second = json!({"apiVersion": "named.windlass.dev/v1", "kind": "Named", "metadata": {"name": "second"}});
-    until("the object is created", || async { objects.apply(&second).await }).await?;
+    kinds::create_of(objects.client(), "Named", Some(objects.namespace()), "second", json!("large")).await?;
     host.says("chameleon finds Named second as chameleon").await?;
 
     let expired = json!({"metadata": {"annotations": {"chameleon.windlass.dev/expired": "true"}}});

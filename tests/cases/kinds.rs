@@ -31,16 +31,28 @@ pub(crate) fn definition(scope: &str, size: &str) -> Value {
     })
 }
 
-/// Creates an object of the kind as soon as the server accepts it.
 async fn create(client: &Client, namespace: Option<&str>, name: &str, size: Value) -> anyhow::Result<()> {
+    create_of(client, "Missing", namespace, name, size).await
+}
+
+/// Creates an object of `kind`, whose definition is as [`definition`], as soon as the server accepts it.
+pub(crate) async fn create_of(
+    client: &Client,
+    kind: &str,
+    namespace: Option<&str>,
+    name: &str,
+    size: Value,
+) -> anyhow::Result<()> {
+    let singular = kind.to_lowercase();
+    let group = format!("{singular}.windlass.dev");
     let resource =
-        ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk("missing.windlass.dev", "v1", "Missing"), "missings");
+        ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(&group, "v1", kind), &format!("{singular}s"));
     let api: Api<DynamicObject> = match namespace {
         Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
         None => Api::all_with(client.clone(), &resource),
     };
     let object: DynamicObject = serde_json::from_value(json!({
-        "apiVersion": "missing.windlass.dev/v1", "kind": "Missing",
+        "apiVersion": format!("{group}/v1"), "kind": kind,
         "metadata": {"name": name, "labels": {"chameleon": "true"}}, "spec": {"size": size},
     }))?;
     until(&format!("{name} is created"), || async { api.create(&PostParams::default(), &object).await }).await?;
