@@ -23,8 +23,8 @@ const POLICY: &str = "apiVersion: windlass.dev/v1alpha1\nkind: PluginPolicy\nplu
     - {apiGroups: [\"\"], resources: [services], verbs: [get, list, watch]}\n\
     - {apiGroups: [named.windlass.dev], resources: [nameds], verbs: [get, list, watch]}\n";
 
-/// The definition of the kind. Its group is this test's own: a real server is shared with tests that expect theirs to be
-/// absent at first.
+/// The definition of the kind. Its group is this test's own: a real server is shared with tests that expect theirs to
+/// be absent at first.
 fn definition() -> anyhow::Result<Value> {
     let text = kinds::definition("Namespaced", "string").to_string();
     Ok(serde_json::from_str(&text.replace("Missing", "Named").replace("missing", "named"))?)

@@ -98,50 +98,69 @@ impl PointerTree {
     pub fn select(&self, text: &str) -> Result<String, serde_json::Error> {
         let mut kept = String::new();
         let mut deserializer = serde_json::Deserializer::from_str(text);
-        if !(Selection { tree: self, kept: &mut kept }).deserialize(&mut deserializer)? {
+        let nodes = Nodes { first: self, others: Vec::new() };
+        if !(Selection { nodes, kept: &mut kept }).deserialize(&mut deserializer)? {
             kept.push_str("{}");
         }
         deserializer.end()?;
         Ok(kept)
     }
+}
 
-    /// The subtree for the list element at `index`.
-    fn item(&self, index: usize) -> Option<Cow<'_, Self>> {
-        let each = self.below.get(EACH);
-        let has_places = self.below.len() > usize::from(each.is_some());
-        let at = if has_places { self.below.get(&index.to_string()) } else { None };
-        match (each, at) {
-            (Some(each), Some(at)) => Some(Cow::Owned(each.merged(at))),
-            (each, at) => each.or(at).map(Cow::Borrowed),
-        }
+/// The nodes of a tree that select parts of one value: in a list, both `*` and the index of an element can lead to it.
+/// Never more than the tree has pointers, because each pointer leads to one node at most.
+struct Nodes<'t> {
+    first: &'t PointerTree,
+    others: Vec<&'t PointerTree>,
+}
+
+impl<'t> Nodes<'t> {
+    /// `None` if there is no node. A single node allocates nothing.
+    fn of(mut nodes: impl Iterator<Item = &'t PointerTree>) -> Option<Self> {
+        Some(Self { first: nodes.next()?, others: nodes.collect() })
     }
 
-    fn merged(&self, other: &Self) -> Self {
-        let mut merged = self.clone();
-        merged.whole |= other.whole;
-        for (token, tree) in &other.below {
-            let below = merged.below.entry(token.clone()).or_default();
-            *below = below.merged(tree);
-        }
-        merged
+    fn all(&self) -> impl Iterator<Item = &'t PointerTree> {
+        std::iter::once(self.first).chain(self.others.iter().copied())
+    }
+
+    /// Whether the value is kept whole.
+    fn is_whole(&self) -> bool {
+        self.all().any(|node| node.whole)
+    }
+
+    /// The nodes for the field `name` of an object.
+    fn field(&self, name: &str) -> Option<Self> {
+        Self::of(self.all().filter_map(|node| node.below.get(name)))
+    }
+
+    /// The nodes for the element of a list at `index`.
+    fn item(&self, index: usize) -> Option<Self> {
+        let has_places = |node: &PointerTree| node.below.len() > usize::from(node.below.contains_key(EACH));
+        let place = self.all().any(has_places).then(|| index.to_string());
+        let below = |node: &'t PointerTree| {
+            let at = place.as_ref().and_then(|place| node.below.get(place));
+            node.below.get(EACH).into_iter().chain(at)
+        };
+        Self::of(self.all().flat_map(below))
     }
 }
 
 /// Appends the selected parts of a value to `kept`. Deserializing returns whether there were any.
-struct Selection<'t> {
-    tree: &'t PointerTree,
-    kept: &'t mut String,
+struct Selection<'t, 'k> {
+    nodes: Nodes<'t>,
+    kept: &'k mut String,
 }
 
 /// Borrows from the text if it has no escapes.
 #[derive(Deserialize)]
 struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 
-impl<'de> DeserializeSeed<'de> for Selection<'_> {
+impl<'de> DeserializeSeed<'de> for Selection<'_, '_> {
     type Value = bool;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<bool, D::Error> {
-        if self.tree.whole {
+        if self.nodes.is_whole() {
             self.kept.push_str(<&RawValue>::deserialize(deserializer)?.get());
             return Ok(true);
         }
@@ -149,7 +168,7 @@ impl<'de> DeserializeSeed<'de> for Selection<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Selection<'_> {
+impl<'de> Visitor<'de> for Selection<'_, '_> {
     type Value = bool;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -157,10 +176,10 @@ impl<'de> Visitor<'de> for Selection<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<bool, A::Error> {
-        let Self { tree, kept } = self;
+        let Self { nodes, kept } = self;
         let start = kept.len();
         while let Some(Name(name)) = fields.next_key()? {
-            let Some(tree) = tree.below.get(&*name) else {
+            let Some(nodes) = nodes.field(&name) else {
                 fields.next_value::<IgnoredAny>()?;
                 continue;
             };
@@ -168,7 +187,7 @@ impl<'de> Visitor<'de> for Selection<'_> {
             kept.push(if before == start { '{' } else { ',' });
             kept.push_str(&serde_json::to_string(&*name).map_err(A::Error::custom)?);
             kept.push(':');
-            if !fields.next_value_seed(Selection { tree, kept: &mut *kept })? {
+            if !fields.next_value_seed(Selection { nodes, kept: &mut *kept })? {
                 kept.truncate(before);
             }
         }
@@ -181,13 +200,13 @@ impl<'de> Visitor<'de> for Selection<'_> {
 
     /// Items before a selected one become null, so that the selected item keeps its index.
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<bool, A::Error> {
-        let Self { tree, kept } = self;
+        let Self { nodes, kept } = self;
         let start = kept.len();
         // The end of the last selected item.
         let mut end = start;
         let mut written = 0;
         for index in 0.. {
-            let Some(tree) = tree.item(index) else {
+            let Some(nodes) = nodes.item(index) else {
                 if items.next_element::<IgnoredAny>()?.is_none() {
                     break;
                 }
@@ -200,7 +219,7 @@ impl<'de> Visitor<'de> for Selection<'_> {
                 }
             }
             // Superfluous nulls are removed only at the end: rewriting them for each item would take quadratic time.
-            match items.next_element_seed(Selection { tree: &tree, kept: &mut *kept })? {
+            match items.next_element_seed(Selection { nodes, kept: &mut *kept })? {
                 Some(true) => end = kept.len(),
                 Some(false) => kept.push_str("null"),
                 None => break,
@@ -322,6 +341,17 @@ mod tests {
     #[test]
     fn the_empty_pointer_is_everything() {
         assert_eq!(project(&[""])["spec"]["other"], true);
+    }
+
+    /// If the trees below `*` and `0` were merged for each list, this would copy gigabytes.
+    #[test]
+    fn a_star_beside_an_index_costs_no_copy_of_the_pointers() {
+        let fields = (0..60).map(|it| format!("/a/*/*/{}{it}", "x".repeat(4_000)));
+        let pointers: Vec<_> = fields.chain(["/a/*/0/y".to_owned()]).collect();
+        let lists = vec![r#"[{"y":1,"z":2}]"#; 50_000].join(",");
+        let tree = PointerTree::new(pointers.iter().map(String::as_str)).expect("pointers");
+        let selected = tree.select(&format!(r#"{{"a":[{lists}]}}"#)).expect("valid");
+        assert_eq!(selected.matches(r#"[{"y":1}]"#).count(), 50_000);
     }
 
     /// With quadratic work, this would take hours.
