@@ -304,7 +304,7 @@ fn wrong_predicates_are_refused_with_their_place() {
     read(&secrets(&json!({"predicates": [nested(8)]}))).expect("eight deep");
     let message = error(&secrets(&json!({"predicates": [nested(9)]})));
     assert!(message.contains("watches[0].predicates[0].predicate.predicate"), "{message}");
-    assert!(message.contains("nested only 8 deep"), "{message}");
+    assert!(message.contains("nested only 8 levels deep"), "{message}");
     for (predicate, wanted) in [
         (json!({"type": "and", "predicates": []}), "predicates[0].predicates: needs at least one predicate"),
         (json!({"type": "not", "predicate": {"type": "fields", "pointers": ["x"]}}), "predicate.pointers: `x` is not"),
