@@ -19,7 +19,7 @@ use crate::webapp::plugin_directory;
 
 /// The number of objects that change all the time.
 const CHANGING_WEBAPPS: usize = 120;
-/// The number of writes that the plugin makes before the host is told to stop. It is then far from done.
+/// The number of writes that the plugin makes before the test stops the host. The plugin is then far from done.
 const WRITES_BEFORE_STOP: u64 = 40;
 /// A host that stops within this time has not waited for anything, even on a busy machine: waiting for a call or the
 /// server takes longer.

@@ -1,4 +1,4 @@
-//! Watches whose kinds the configuration names: what is read, what is refused, and what controllers they become.
+//! Tests `kindsFrom`: how kinds are read from the configuration, which are refused, and which controllers follow.
 
 use serde_json::{Value, json};
 use windlass_manifest::{ConfiguredKinds, EntryPoint, Manifest, OptionalExports};

@@ -219,7 +219,7 @@ pub struct Part {
     is_sticky: bool,
     /// How many of the lease's plugins each member cannot serve.
     lacks: BTreeMap<Arc<str>, usize>,
-    /// Whether `me` can serve none of the lease's plugins.
+    /// Whether `me` can serve no plugin of the lease.
     serves_none: bool,
     /// When a member that was present before last changed its count in `lacks`. Joins and departures do not count.
     since: Moment,
