@@ -15,8 +15,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 pub use derive::{HostRights, RightsError, RightsOptions, RightsSource, asked, derive};
 
-/// The maximum number of rules that are compared with each other. No policy written by hand has that many. If an untrusted
-/// manifest multiplies out to more, its rights are not simplified.
+/// The maximum number of rules that are compared with each other. No policy written by hand has that many. If an
+/// untrusted manifest multiplies out to more, its rights are not simplified.
 const COMPARED_RULES_MAX: usize = 4_096;
 
 /// The scope in which a right holds.
