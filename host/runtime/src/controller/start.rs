@@ -153,14 +153,15 @@ impl Controller {
         if !options.finalizer {
             finalize::warn_of_left_behind(&running.dispatch.keys.primaries, self.parts.plugin.name());
         }
-        for _ in 0..workers {
-            running.work();
-        }
         self.handover.reporter.show(&self.report, |status| status.works_with(workers));
         self.report_state(ControllerState::Running, None);
+        // Logged before the workers start, because the first call may log at once.
         tracing::info!(
             plugin = %self.parts.plugin.name(), controller = %running.dispatch.callee.controller,
             primary = %running.dispatch.keys.primary.kind, workers, "controller started"
         );
+        for _ in 0..workers {
+            running.work();
+        }
     }
 }
