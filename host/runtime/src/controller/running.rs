@@ -109,7 +109,7 @@ impl Running {
             let keys: Vec<_> = queue.processing().iter().map(ToString::to_string).collect();
             tracing::error!(
                 %plugin, %controller, keys = keys.join(" "),
-                "these calls or their writes are cut: the replica that runs the plugin next runs their keys again"
+                "these calls or their writes did not end in time and were stopped: the replica that runs the plugin next runs their keys again"
             );
         }
         end

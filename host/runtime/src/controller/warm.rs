@@ -136,7 +136,7 @@ impl Controller {
                 let (plugin, controller) = (self.parts.plugin.name(), self.name());
                 tracing::warn!(
                     %plugin, controller, error = %excess,
-                    "the caches of a plugin that another replica runs are not kept for now: they are too large"
+                    "this replica keeps no caches for now of a plugin that another replica runs: they are too large"
                 );
                 continue;
             }

@@ -110,7 +110,7 @@ impl Controller {
             self.handover.is_replaced();
             tracing::info!(
                 plugin = %self.parts.plugin.name(), controller = self.name(),
-                "its primaries are others from now on: it starts anew"
+                "the controller has other primaries from now on: it starts again"
             );
         }
         if inherited.is_some() {
