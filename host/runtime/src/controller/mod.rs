@@ -362,7 +362,7 @@ impl Controller {
         match loss {
             Some(loss) => self.lose(running, loss, phases).await,
             None if self.term.ends.is_cancelled() => RoundEnd::Ended(running.end().await),
-            // The other generation starts afresh: the queued keys are dropped, and the running calls end.
+            // The other generation starts with a queue of its own, and gets the keys that this round leaves.
             None => RoundEnd::Ended(phases.until_cut(running.abandon()).await),
         }
     }

@@ -1,8 +1,9 @@
 //! The keys that a round has left with work to do. The next round queues them.
 //!
-//! Usually every primary runs when a round begins, so none is missed. But if the plugin's own code decides which primaries
-//! count, only those run that the code lets pass as they are then. It has let the keys that a round has left pass before,
-//! so it is not asked about them again: otherwise requeues, retries, and runs that a user has requested would be lost.
+//! Usually every existing primary runs when a round begins, so only deleted primaries could be missed. But if the
+//! plugin's own code decides which primaries count, only those run that the code lets pass as they are then. The keys
+//! that a round has left counted before, so the code is not asked about them again. Otherwise requeues, retries, and
+//! runs that a user has requested would be lost.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -76,8 +77,8 @@ impl LeftKeys {
         }
     }
 
-    /// Takes the keys of existing primaries, and of those that the host has seen go. Of the others it is unknown whether
-    /// they were deleted, or are not the controller's any more.
+    /// Takes the keys of existing primaries, and of those that the host has seen go. Other primaries may have been
+    /// deleted, or may not be the controller's any more, so their keys are dropped.
     pub(crate) fn take(&self, primary: &PrimaryKind, primaries: &Stores) -> Vec<(ObjectKey, LeftKey)> {
         let keys = std::mem::take(&mut self.of(primary).keys);
         keys.into_iter().filter(|(key, left)| left.gone.is_some() || primaries.get(key).is_some()).collect()
