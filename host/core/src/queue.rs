@@ -265,6 +265,12 @@ impl<K: Key> Queue<K> {
         self.shared.state.with(|state| state.metrics(now))
     }
 
+    /// Whether the queue refuses further keys.
+    #[must_use]
+    pub fn is_shutting_down(&self) -> bool {
+        self.shared.state.with(|state| state.is_shutting_down())
+    }
+
     /// Refuses further keys and drops delayed and parked ones. Workers get the ready keys, then `None`.
     pub fn shut_down(&self) {
         self.change(QueueState::shut_down);

@@ -6,6 +6,7 @@ mod assemble;
 mod callee;
 mod handover;
 pub(crate) mod kinds;
+mod muted;
 mod prepared;
 mod reporter;
 mod resync;
@@ -28,6 +29,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 use windlass_core::budget::fair::CpuShare;
+use windlass_core::queue::trigger::TriggerReason;
 use windlass_kube::{Budget, LiveReader};
 use windlass_manifest::Controller as Declared;
 use windlass_wasm::Plugin;
@@ -36,6 +38,7 @@ pub(crate) use self::handover::kept::Handover;
 use self::handover::kept::{ActiveRound, InheritedRound};
 use self::handover::takeover::Takeover;
 use self::kinds::ControllerIdentity;
+use self::muted::MutedChanges;
 use self::reporter::GenerationReport;
 use self::watching::{KindLoss, Watching};
 use crate::admission::Admitted;
@@ -212,6 +215,9 @@ impl Controller {
                 RoundEnd::Lost(KindLoss::NotServed(kind) | KindLoss::Redefined(kind)) => kind,
                 RoundEnd::Lost(KindLoss::OverBudget(_) | KindLoss::Revoked(_) | KindLoss::OtherKinds) => continue,
             };
+            if kind == self.with_kinds().primary.object_kind() {
+                self.handover.left.forget_gone();
+            }
             // The server's discovery takes a moment to drop a kind that has gone.
             stop.run_until_cancelled(tokio::time::sleep(jittered(RESOLVE_BACKOFF_MIN))).await;
             self.parts.host.discovery.invalidate(kind.group());
@@ -258,14 +264,17 @@ impl Controller {
         phases: &Phases,
     ) -> Result<StartedRound, RoundEnd> {
         let (inherited, beginning) = self.await_takeover(takeover, &mut watching, gone, &phases.stop).await?;
-        // If the previous generation has passed on its queue, it has handled the deletions that happened while this one
+        // If the previous generation has passed on its queue, it has handled the changes that happened while this one
         // got ready.
-        let gone = watching.take_gone().filter(|_| inherited.is_none()).unwrap_or_default();
-        let (running, active) = self.start(watching, inherited.as_ref().map(InheritedRound::active), phases);
+        let MutedChanges { gone, waiting, keys } =
+            watching.take_muted().filter(|_| inherited.is_none()).unwrap_or_default();
+        self.handover.left.add(&watching.primary, keys.into_iter().map(|key| (key, None)));
+        let (running, active) = self.start(watching, waiting, inherited.as_ref().map(InheritedRound::active), phases);
         // Map changes by the plugin's code before every primary is queued, so that no change is missed in between.
         running.dispatch.has_caches();
         // The caches already show what has happened so far; later changes arrive as events.
         running.dispatch.keys.take_over(gone);
+        running.dispatch.queue_left(TriggerReason::Swap);
         if let Some(inherited) = inherited {
             running
                 .dispatch
@@ -300,8 +309,11 @@ impl Controller {
         };
         let fresh = self.showing_waits(&watching, self.fresh(&watching));
         // Keys can wait until every first list has arrived. Events cannot, as they would pile up.
-        let muted = watching.take_gone();
-        let (running, active) = self.start(watching, None, phases);
+        let muted = watching.take_muted();
+        let was_muted = muted.is_some();
+        let MutedChanges { gone: deleted, waiting, keys } = muted.unwrap_or_default();
+        self.handover.left.add(&watching.primary, keys.into_iter().map(|key| (key, None)));
+        let (running, active) = self.start(watching, waiting, None, phases);
         let end = tokio::select! {
             biased;
             () = stop.cancelled() => {
@@ -311,10 +323,13 @@ impl Controller {
             loss = gone => self.lose(running, loss, phases).await,
             () = fresh => {
                 running.dispatch.has_caches();
-                running.dispatch.keys.begin(muted);
+                running.dispatch.keys.begin(was_muted.then_some(deleted));
+                running.dispatch.queue_left(TriggerReason::Start);
                 return Ok(StartedRound { running, active, beginning });
             }
         };
+        let deleted = deleted.into_iter().map(|(key, uid)| (key, Some(uid)));
+        self.handover.left.add(&active.keys.primary, deleted);
         self.rests(stop);
         Err(end)
     }
@@ -347,7 +362,7 @@ impl Controller {
         match loss {
             Some(loss) => self.lose(running, loss, phases).await,
             None if self.term.ends.is_cancelled() => RoundEnd::Ended(running.end().await),
-            // The other generation starts afresh: the queued keys are dropped, and the running calls end.
+            // The other generation starts with a queue of its own, and gets the keys that this round leaves.
             None => RoundEnd::Ended(phases.until_cut(running.abandon()).await),
         }
     }

@@ -1,6 +1,5 @@
 //! The watches of a controller, and the losses that end a round.
 
-use std::collections::HashMap;
 use std::convert::Infallible;
 use std::fmt;
 use std::future::pending;
@@ -11,15 +10,16 @@ use futures::FutureExt;
 use futures::future::{BoxFuture, join_all, select_all};
 use tokio::sync::{Notify, oneshot};
 use windlass_core::cache::mapping::{Mapping, PrimaryKind};
-use windlass_core::cache::watch::{Tombstone, WatchEvent, WatchSpec};
+use windlass_core::cache::watch::{WatchEvent, WatchSpec};
+use windlass_core::object::ObjectKind;
 use windlass_core::object::progress::Stamp;
-use windlass_core::object::{ObjectKey, ObjectKind};
 use windlass_core::rights::grants::{Grants, LiveGrants};
 use windlass_core::rights::principal::ServiceAccount;
 use windlass_kube::{Budget, Excess, Informers, Readable, SubscribeOptions, Subscription};
 use windlass_manifest::Controller as Declared;
 
 use super::Controller;
+use super::muted::MutedChanges;
 use crate::admission::kinds::Definitions;
 use crate::admission::resolve::Resolved;
 use crate::admission::{Revoked, Terms};
@@ -38,8 +38,8 @@ pub(super) struct Watching {
     pub(super) subscriptions: Vec<(Subscription, Route)>,
     /// A time before the controller's first subscription.
     pub(super) since: Stamp,
-    /// The primaries that were deleted while the events were discarded, with their UIDs. `None` if none were discarded.
-    gone: Mutex<Option<HashMap<ObjectKey, Arc<str>>>>,
+    /// What is known of the discarded events. `None` if none were discarded.
+    muted: Mutex<Option<MutedChanges>>,
     /// The kinds that a definition may bring, each with the definition's name.
     pub(super) defined: Vec<(ObjectKind, Arc<str>)>,
     pub(super) finalizer_grants: Grants,
@@ -137,7 +137,7 @@ impl Controller {
             declared,
             subscriptions,
             since,
-            gone: Mutex::default(),
+            muted: Mutex::default(),
             defined,
             finalizer_grants,
             live,
@@ -252,16 +252,23 @@ impl Watching {
         self.declared.iter().take(1).flat_map(|(_, readable)| readable).map(|readable| &readable.spec)
     }
 
-    /// Discards the events of the watches so that they do not pile up, as no worker can handle them yet. Remembers
-    /// which primaries are deleted, because the caches will not know them later. Cancel-safe.
+    /// Whether the plugin's own code decides which primaries count.
+    pub(super) fn filters_primaries(&self) -> bool {
+        self.declared.first().is_some_and(|(primary, _)| primary.code_predicate.is_some())
+    }
+
+    /// Discards the events of the watches so that they do not pile up, as no worker can handle them yet. Records what
+    /// the caches will not show later. Cancel-safe.
     pub(super) fn muted(&mut self) -> impl Future<Output = Infallible> {
-        let (gone, primaries) = (&self.gone, &self.primaries);
-        gone.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default();
-        let muted = self.subscriptions.iter_mut().map(async |(subscription, route)| {
+        let filters_primaries = self.filters_primaries();
+        let (changes, primaries) = (&self.muted, &self.primaries);
+        changes.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default();
+        let muted = self.subscriptions.iter_mut().enumerate().map(|(at, (subscription, route))| async move {
             while let Some(event) = subscription.next().await {
-                if let (WatchEvent::Deleted(Tombstone { last, .. }), Mapping::Itself) = (&event, &route.mapping) {
-                    let keys = route.keys(&event, primaries).into_iter().map(|key| (key, last.header.uid.text()));
-                    gone.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default().extend(keys);
+                let is_deleted_primary = matches!(event, WatchEvent::Deleted(_)) && route.mapping == Mapping::Itself;
+                if filters_primaries || is_deleted_primary {
+                    let mut changes = changes.lock().unwrap_or_else(PoisonError::into_inner);
+                    changes.get_or_insert_default().record(at, event, route, primaries);
                 }
             }
         });
@@ -273,9 +280,9 @@ impl Watching {
         }
     }
 
-    /// The primaries that were deleted while the events were discarded, with their UIDs. `None` if none were discarded.
-    pub(super) fn take_gone(&mut self) -> Option<HashMap<ObjectKey, Arc<str>>> {
-        std::mem::take(&mut self.gone).into_inner().unwrap_or_else(PoisonError::into_inner)
+    /// What is known of the discarded events. `None` if none were discarded.
+    pub(super) fn take_muted(&mut self) -> Option<MutedChanges> {
+        std::mem::take(&mut self.muted).into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Completes when every first list is in its store: a plugin must not decide on half a cache.
