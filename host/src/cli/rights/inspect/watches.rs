@@ -199,7 +199,8 @@ mod tests {
         });
         let manifest = Manifest::from_json(&manifest.to_string()).expect("valid");
         let list = json!([{"apiVersion": "v1", "kind": "Pod"}, {"apiVersion": "apps/v1", "kind": "Deployment"}]);
-        let kinds = |list: &Value| ConfiguredKinds::read(["/kinds"], &json!({"kinds": list})).expect("kinds");
+        let kinds =
+            |list: &Value| ConfiguredKinds::read(&manifest.controllers, &json!({"kinds": list})).expect("kinds");
         let line =
             "\nwatches:\n  primary  kinds that the configuration names at \"/kinds\" with labels a=b (metadata)\n";
         let shown = |kinds: Option<&ConfiguredKinds>| text(&manifest, kinds).replace(line, "");
