@@ -218,11 +218,12 @@ impl Controller {
         }
     }
 
-    /// Handles the end of a round and its calls. The keys of the round are kept, unless another generation has taken
-    /// over their unseen writes.
-    fn rests(&self, stop: &CancellationToken) {
-        if !self.is_superseded(stop) {
-            self.handover.prior.rest();
+    /// Handles the end of a round and its calls. Keeps the keys whose writes the caches have not shown, and drops the
+    /// round's gate, which would keep its caches in memory. If another generation has the round's queue, it may use the
+    /// gate as well.
+    fn rests(&self, active: &ActiveRound) {
+        if let Some(gate) = active.gate.as_ref().filter(|_| !active.retired.is_cancelled()) {
+            self.handover.prior.rest(gate);
         }
     }
 
@@ -243,8 +244,9 @@ impl Controller {
             Ok(started) => started,
             Err(end) => return end,
         };
+        let active = started.active.clone();
         let end = self.at_work(started, gone, phases).await;
-        self.rests(&phases.stop);
+        self.rests(&active);
         end
     }
 
@@ -315,7 +317,7 @@ impl Controller {
                 return Ok(StartedRound { running, active, beginning });
             }
         };
-        self.rests(stop);
+        self.rests(&active);
         Err(end)
     }
 
@@ -327,6 +329,7 @@ impl Controller {
         phases: &Phases,
     ) -> RoundEnd {
         let shown_active = self.handover.activate(&active);
+        self.parts.host.earlier_rounds.note(self.parts.plugin.name(), self.name());
         self.work(&running);
         drop(beginning);
         if let Some(takeover) = &self.takeover {
