@@ -4,6 +4,7 @@
 mod admit;
 mod assemble;
 mod callee;
+mod gained;
 mod handover;
 pub(crate) mod kinds;
 mod prepared;
@@ -100,6 +101,8 @@ struct StartedRound {
     active: Arc<ActiveRound>,
     /// See [`Handover::begins`].
     beginning: TaskTrackerToken,
+    /// Why it does not watch all configured kinds. `None` if it does.
+    left_out: Option<String>,
 }
 
 /// How a round ends.
@@ -210,7 +213,9 @@ impl Controller {
             let kind = match round {
                 RoundEnd::Ended(end) => return end,
                 RoundEnd::Lost(KindLoss::NotServed(kind) | KindLoss::Redefined(kind)) => kind,
-                RoundEnd::Lost(KindLoss::OverBudget(_) | KindLoss::Revoked(_) | KindLoss::OtherKinds) => continue,
+                RoundEnd::Lost(
+                    KindLoss::OverBudget(_) | KindLoss::Revoked(_) | KindLoss::OtherKinds | KindLoss::Gained(_),
+                ) => continue,
             };
             // The server's discovery takes a moment to drop a kind that has gone.
             stop.run_until_cancelled(tokio::time::sleep(jittered(RESOLVE_BACKOFF_MIN))).await;
@@ -263,6 +268,7 @@ impl Controller {
         // If the previous generation has passed on its queue, it has handled the deletions that happened while this one
         // got ready.
         let gone = watching.take_gone().filter(|_| inherited.is_none()).unwrap_or_default();
+        let left_out = watching.left_out.reason();
         let (running, active) = self.start(watching, inherited.as_ref().map(InheritedRound::active), phases);
         // Map changes by the plugin's code before every primary is queued, so that no change is missed in between.
         running.dispatch.has_caches();
@@ -275,7 +281,7 @@ impl Controller {
                 .doubt_missing(inherited.active().primaries_missing_from(&running.dispatch.keys.primaries));
             inherited.has_begun();
         }
-        Ok(StartedRound { running, active, beginning })
+        Ok(StartedRound { running, active, beginning, left_out })
     }
 
     /// Starts without another generation's queue, once the first lists are in and all calls of other generations and
@@ -302,7 +308,7 @@ impl Controller {
         };
         let fresh = self.showing_waits(&watching, self.fresh(&watching));
         // Keys can wait until every first list has arrived. Events cannot, as they would pile up.
-        let muted = watching.take_gone();
+        let (muted, left_out) = (watching.take_gone(), watching.left_out.reason());
         let (running, active) = self.start(watching, None, phases);
         let end = tokio::select! {
             biased;
@@ -314,7 +320,7 @@ impl Controller {
             () = fresh => {
                 running.dispatch.has_caches();
                 running.dispatch.keys.begin(muted);
-                return Ok(StartedRound { running, active, beginning });
+                return Ok(StartedRound { running, active, beginning, left_out });
             }
         };
         self.rests(&active);
@@ -324,13 +330,13 @@ impl Controller {
     /// Works until `stop` or until a kind is lost.
     async fn at_work(
         &self,
-        StartedRound { running, active, beginning }: StartedRound,
+        StartedRound { running, active, beginning, left_out }: StartedRound,
         gone: BoxFuture<'static, KindLoss>,
         phases: &Phases,
     ) -> RoundEnd {
         let shown_active = self.handover.activate(&active);
         self.parts.host.earlier_rounds.note(self.parts.plugin.name(), self.name());
-        self.work(&running);
+        self.work(&running, left_out);
         drop(beginning);
         if let Some(takeover) = &self.takeover {
             takeover.has_begun();
