@@ -19,6 +19,7 @@ use futures::future::BoxFuture;
 use tokio::time::Instant;
 use windlass_core::cache::mapping::{Mapping, Target};
 use windlass_core::cache::watch::WatchEvent;
+use windlass_core::defect::Defect;
 use windlass_core::object::ObjectKey;
 use windlass_core::retry::{Retries, RetryPolicy};
 use windlass_wasm::{ChangeBatch, ObjectChange};
@@ -215,6 +216,7 @@ impl<S: EventSource, M: MapChanges> CodeFeeder<S, M> {
             // Every primary runs when a controller begins, or the cache is rescanned.
             WatchEvent::Applied { initial: true, .. } => true,
             WatchEvent::Applied { initial: false, .. } => !self.mapper.may_begin(),
+            WatchEvent::Deleted(_) if Defect::JudgedDeletionIsLost.is_seeded() && self.sink.route.asks_code() => true,
             WatchEvent::Deleted(_) => self.is_mapped_by_code() && !self.mapper.may_begin(),
         };
         !is_handled_later && !self.hides(event) && self.sink.route.counts(event)
