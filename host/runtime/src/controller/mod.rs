@@ -4,6 +4,7 @@
 mod admit;
 mod assemble;
 mod callee;
+mod gained;
 mod handover;
 pub(crate) mod kinds;
 mod muted;
@@ -103,6 +104,8 @@ struct StartedRound {
     active: Arc<ActiveRound>,
     /// See [`Handover::begins`].
     beginning: TaskTrackerToken,
+    /// Why it does not watch all configured kinds. `None` if it does.
+    left_out: Option<String>,
 }
 
 /// How a round ends.
@@ -213,7 +216,9 @@ impl Controller {
             let kind = match round {
                 RoundEnd::Ended(end) => return end,
                 RoundEnd::Lost(KindLoss::NotServed(kind) | KindLoss::Redefined(kind)) => kind,
-                RoundEnd::Lost(KindLoss::OverBudget(_) | KindLoss::Revoked(_) | KindLoss::OtherKinds) => continue,
+                RoundEnd::Lost(
+                    KindLoss::OverBudget(_) | KindLoss::Revoked(_) | KindLoss::OtherKinds | KindLoss::Gained(_),
+                ) => continue,
             };
             if kind == self.with_kinds().primary.object_kind() {
                 self.handover.left.forget_gone();
@@ -224,11 +229,12 @@ impl Controller {
         }
     }
 
-    /// Handles the end of a round and its calls. The keys of the round are kept, unless another generation has taken
-    /// over their unseen writes.
-    fn rests(&self, stop: &CancellationToken) {
-        if !self.is_superseded(stop) {
-            self.handover.prior.rest();
+    /// Handles the end of a round and its calls. Keeps the keys whose writes the caches have not shown, and drops the
+    /// round's gate, which would keep its caches in memory. If another generation has the round's queue, it may use the
+    /// gate as well.
+    fn rests(&self, active: &ActiveRound) {
+        if let Some(gate) = active.gate.as_ref().filter(|_| !active.retired.is_cancelled()) {
+            self.handover.prior.rest(gate);
         }
     }
 
@@ -249,8 +255,9 @@ impl Controller {
             Ok(started) => started,
             Err(end) => return end,
         };
+        let active = started.active.clone();
         let end = self.at_work(started, gone, phases).await;
-        self.rests(&phases.stop);
+        self.rests(&active);
         end
     }
 
@@ -266,6 +273,7 @@ impl Controller {
         let (inherited, beginning) = self.await_takeover(takeover, &mut watching, gone, &phases.stop).await?;
         // If the previous generation has passed on its queue, it has handled the changes that happened while this one
         // got ready.
+        let left_out = watching.left_out.reason();
         let MutedChanges { gone, waiting, keys } =
             watching.take_muted().filter(|_| inherited.is_none()).unwrap_or_default();
         self.handover.left.add(&watching.primary, keys.into_iter().map(|key| (key, None)));
@@ -282,7 +290,7 @@ impl Controller {
                 .doubt_missing(inherited.active().primaries_missing_from(&running.dispatch.keys.primaries));
             inherited.has_begun();
         }
-        Ok(StartedRound { running, active, beginning })
+        Ok(StartedRound { running, active, beginning, left_out })
     }
 
     /// Starts without another generation's queue, once the first lists are in and all calls of other generations and
@@ -309,7 +317,7 @@ impl Controller {
         };
         let fresh = self.showing_waits(&watching, self.fresh(&watching));
         // Keys can wait until every first list has arrived. Events cannot, as they would pile up.
-        let muted = watching.take_muted();
+        let (muted, left_out) = (watching.take_muted(), watching.left_out.reason());
         let was_muted = muted.is_some();
         let MutedChanges { gone: deleted, waiting, keys } = muted.unwrap_or_default();
         self.handover.left.add(&watching.primary, keys.into_iter().map(|key| (key, None)));
@@ -325,24 +333,25 @@ impl Controller {
                 running.dispatch.has_caches();
                 running.dispatch.keys.begin(was_muted.then_some(deleted));
                 running.dispatch.queue_left(TriggerReason::Start);
-                return Ok(StartedRound { running, active, beginning });
+                return Ok(StartedRound { running, active, beginning, left_out });
             }
         };
         let deleted = deleted.into_iter().map(|(key, uid)| (key, Some(uid)));
         self.handover.left.add(&active.keys.primary, deleted);
-        self.rests(stop);
+        self.rests(&active);
         Err(end)
     }
 
     /// Works until `stop` or until a kind is lost.
     async fn at_work(
         &self,
-        StartedRound { running, active, beginning }: StartedRound,
+        StartedRound { running, active, beginning, left_out }: StartedRound,
         gone: BoxFuture<'static, KindLoss>,
         phases: &Phases,
     ) -> RoundEnd {
         let shown_active = self.handover.activate(&active);
-        self.work(&running);
+        self.parts.host.earlier_rounds.note(self.parts.plugin.name(), self.name());
+        self.work(&running, left_out);
         drop(beginning);
         if let Some(takeover) = &self.takeover {
             takeover.has_begun();

@@ -158,15 +158,19 @@ impl Controller {
         });
     }
 
-    /// Starts the workers.
-    pub(super) fn work(&self, running: &Running) {
+    /// Starts the workers. `left_out` says why the controller does not watch all configured kinds, if that is so.
+    pub(super) fn work(&self, running: &Running, left_out: Option<String>) {
         let options = &self.declared().options;
         let workers = options.workers;
         if !options.finalizer {
             finalize::warn_of_left_behind(&running.dispatch.keys.primaries, self.parts.plugin.name());
         }
         self.handover.reporter.show(&self.report, |status| status.works_with(workers));
-        self.report_state(ControllerState::Running, None);
+        if let Some(why) = &left_out {
+            let (plugin, controller) = (self.parts.plugin.name(), self.name());
+            tracing::warn!(%plugin, controller, error = why, "the controller runs without some kinds: it starts again when they can be watched");
+        }
+        self.report_state(ControllerState::Running, left_out);
         // Logged before the workers start, because the first call may log at once.
         tracing::info!(
             plugin = %self.parts.plugin.name(), controller = %running.dispatch.callee.controller,

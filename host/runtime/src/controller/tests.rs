@@ -9,7 +9,9 @@ use futures::FutureExt;
 use tokio::sync::mpsc;
 use windlass_core::cache::watch::WatchSpec;
 use windlass_core::object::{ObjectKey, ObjectKind};
+use windlass_core::queue::{ItemExponential, Queue};
 use windlass_core::write::expectations::{Effect, Shown};
+use windlass_core::write::gate::Gate;
 use windlass_kube::{BudgetScope, Excess};
 
 use super::*;
@@ -415,6 +417,30 @@ async fn a_suspended_plugin_that_is_tried_again_runs_if_its_caches_fit() {
     assert_eq!((scene.shown().0, plugin.reason()), (ControllerState::Running, None));
     of_one.stop.cancel();
     assert_eq!(soon(run).await, ControllerEnd::Clean);
+}
+
+/// A configuration that no longer names a kind stops its controller, while the term goes on.
+#[tokio::test]
+async fn a_controller_that_stops_within_its_term_keeps_only_unseen_keys() {
+    let scene = Scene::new().await;
+    let of_one = scene.generation();
+    let mut one = scene.one.run(&of_one).boxed();
+    meanwhile(&mut one, || scene.one.handover.is_at_work()).await;
+    let gate = scene.one.handover.active_round().and_then(|active| active.gate.clone()).expect("it has one");
+    let (key, child) = (ObjectKey::namespaced("default", "shop"), ObjectKey::namespaced("default", "child"));
+    let interest = gate.open(&key, &child, [0]).expect("there is a cache");
+    let version = "999999999".into();
+    interest.ended(&Effect::Left { uid: "u".into(), version, is_new: true, shown: vec![Shown::Yes] });
+    let remaining = Arc::downgrade(&gate);
+    drop(gate);
+    of_one.stop.cancel();
+    assert_eq!(soon(one).await, ControllerEnd::Clean);
+    // A gate keeps its caches in memory.
+    until(|| remaining.strong_count() == 0).await;
+
+    let (handover, limiter) = (scene.one.handover(), ItemExponential::default());
+    let next = Gate::new(vec![], Queue::new(handover.clock.clone(), limiter), handover.clock.clone());
+    assert_eq!(handover.prior.follow(next).len(), 1, "the next round still has to see its write");
 }
 
 /// The sender of `ready` is dropped when another generation is about to replace this one.

@@ -21,6 +21,7 @@ use windlass_manifest::Controller as Declared;
 use super::Controller;
 use super::muted::MutedChanges;
 use crate::admission::kinds::Definitions;
+use crate::admission::left_out::LeftOut;
 use crate::admission::resolve::Resolved;
 use crate::admission::{Revoked, Terms};
 use crate::dispatch::route::{Route, Stores};
@@ -42,6 +43,8 @@ pub(super) struct Watching {
     muted: Mutex<Option<MutedChanges>>,
     /// The kinds that a definition may bring, each with the definition's name.
     pub(super) defined: Vec<(ObjectKind, Arc<str>)>,
+    /// The configured kinds that it does not watch for now.
+    pub(super) left_out: LeftOut,
     pub(super) finalizer_grants: Grants,
     pub(super) live: LiveGrants,
     pub(super) impersonate: Option<ServiceAccount>,
@@ -62,6 +65,8 @@ pub(super) enum KindLoss {
     Revoked(Revoked),
     /// The configuration names other kinds.
     OtherKinds,
+    /// A configured kind that was left out is served now, or the account that the plugin acts as may watch it now.
+    Gained(ObjectKind),
 }
 
 impl fmt::Display for KindLoss {
@@ -72,6 +77,7 @@ impl fmt::Display for KindLoss {
             Self::OverBudget(excess) => excess.fmt(f),
             Self::Revoked(_) => f.write_str("what it watches is not granted any more"),
             Self::OtherKinds => f.write_str("its configuration names other kinds"),
+            Self::Gained(kind) => write!(f, "it can watch {kind} now"),
         }
     }
 }
@@ -127,7 +133,7 @@ impl Controller {
             declared.push((watched.route, readable[first..].to_vec()));
         }
         let primaries = Stores::new(primaries).found_by(indexes_of_primaries);
-        let Resolved { declared: controller, primary, finalizer_grants, .. } = resolved;
+        let Resolved { declared: controller, primary, left_out, finalizer_grants, .. } = resolved;
         let (impersonate, regranted) = (terms.impersonate.clone(), terms.regranted.clone());
         Watching {
             controller,
@@ -139,6 +145,7 @@ impl Controller {
             since,
             muted: Mutex::default(),
             defined,
+            left_out,
             finalizer_grants,
             live,
             impersonate,
@@ -167,8 +174,8 @@ impl Controller {
     }
 
     /// Completes when a watched kind has gone or differs from what it was in `definitions`, when the configuration
-    /// names other kinds, when the plugin's caches have outgrown their limits more than `excesses` times, or when the
-    /// terms are broken.
+    /// names other kinds, when one that was left out can be watched, when the plugin's caches have outgrown their
+    /// limits more than `excesses` times, or when the terms are broken.
     pub(super) fn gone(
         &self,
         watching: &Watching,
@@ -180,7 +187,9 @@ impl Controller {
         let excess = async move { KindLoss::OverBudget(budget.exceeded(excesses).await) };
         // The policies come first: a revocation must not wait for anything.
         let others = self.watches_others(watching.controller.clone()).map(|()| KindLoss::OtherKinds);
-        let mut losses: Vec<BoxFuture<'static, KindLoss>> = vec![revoked.boxed(), excess.boxed(), others.boxed()];
+        let gained = self.gained(&watching.left_out, watching.impersonate.as_ref()).map(KindLoss::Gained);
+        let mut losses: Vec<BoxFuture<'static, KindLoss>> =
+            vec![revoked.boxed(), excess.boxed(), others.boxed(), gained.boxed()];
         for (Readable { spec, .. }, (subscription, _)) in watching.readable.iter().zip(&watching.subscriptions) {
             let kind = spec.kind.clone();
             losses.push(not_served(subscription).map(|()| KindLoss::NotServed(kind)).boxed());
@@ -199,7 +208,7 @@ impl Controller {
         match loss {
             KindLoss::OverBudget(excess) => return self.suspend(excess),
             KindLoss::Revoked(_) => self.report_state(ControllerState::Waiting, Some("for its grants".to_owned())),
-            KindLoss::NotServed(_) | KindLoss::Redefined(_) | KindLoss::OtherKinds => {
+            KindLoss::NotServed(_) | KindLoss::Redefined(_) | KindLoss::OtherKinds | KindLoss::Gained(_) => {
                 self.report_state(ControllerState::Starting, None);
             }
         }
@@ -215,6 +224,9 @@ impl Controller {
             KindLoss::OtherKinds => tracing::info!(
                 %plugin, controller, "controller stopped: its configuration names other kinds to watch now"
             ),
+            KindLoss::Gained(kind) => tracing::info!(
+                %plugin, controller, %kind, "controller stopped: it starts again, and also watches this kind"
+            ),
             KindLoss::Revoked(Revoked::All) => tracing::warn!(
                 %plugin, controller, "controller stopped: no policy grants the plugin anything any more"
             ),
@@ -225,7 +237,7 @@ impl Controller {
                 %plugin, controller, error = %refusal, "controller stopped: the service account that it uses may not make one of its watches"
             ),
             KindLoss::Revoked(Revoked::Scope) => tracing::info!(
-                %plugin, controller, "controller stopped: its watches are granted in other namespaces now"
+                %plugin, controller, "controller stopped: the policies grant other watches now, in other namespaces or of other kinds"
             ),
             KindLoss::Revoked(Revoked::Account) => tracing::info!(
                 %plugin, controller, "controller stopped: its policy names another service account"

@@ -20,6 +20,7 @@ use futures::future::BoxFuture;
 use tokio::time::Instant;
 use windlass_core::cache::mapping::Mapping;
 use windlass_core::cache::watch::WatchEvent;
+use windlass_core::defect::Defect;
 use windlass_core::object::ObjectKey;
 use windlass_core::retry::{Retries, RetryPolicy};
 use windlass_wasm::{ChangeBatch, ObjectChange};
@@ -201,6 +202,7 @@ impl<S: EventSource, M: MapChanges> CodeFeeder<S, M> {
         // Every primary runs when a controller begins, or the cache is rescanned.
         let is_handled_later = match event {
             WatchEvent::Applied { initial: true, .. } => true,
+            WatchEvent::Deleted(_) if Defect::JudgedDeletionIsLost.is_seeded() && self.sink.route.asks_code() => true,
             _ if self.mapper.may_begin() => false,
             _ => self.rescan.is_none() || !self.sink.route.is_missed_by_rescan(event, &self.sink.primaries),
         };

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 use windlass_core::cache::watch::WatchEvent;
+use windlass_core::defect::Defect;
 use windlass_core::object::{Object, ObjectKey};
 use windlass_core::queue::trigger::{Trigger, TriggerReason};
 use windlass_kube::Store;
@@ -91,7 +92,7 @@ impl Rescan {
         }
         // Before the question: a later request, which is made when it may begin, is then not taken for this one.
         let reason = *self.requests.borrow_and_update();
-        if may_begin() {
+        if may_begin() && !Defect::RescanIsLost.is_seeded() {
             self.trigger = Arc::new(reason.into());
             self.begin_again();
         }
