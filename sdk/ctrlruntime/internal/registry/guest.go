@@ -1,0 +1,34 @@
+//go:build wasip1
+
+package registry
+
+import (
+	"os"
+	_ "unsafe" // For go:linkname.
+)
+
+const isGuest = true
+
+// programMain is the program's main, which a c-shared library has but does not run.
+//
+//go:linkname programMain main.main
+func programMain()
+
+// runMain runs main in a goroutine, until it starts the manager or ends. The goroutine then waits for good.
+func runMain() {
+	if len(os.Args) == 0 {
+		// Package flag reads the name of the program.
+		os.Args = []string{"manager"}
+	}
+	startedMain = make(chan struct{})
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		programMain()
+	}()
+	select {
+	case <-startedMain:
+	case <-ended:
+		panic("main ended before mgr.Start: see its messages above")
+	}
+}

@@ -1,0 +1,33 @@
+// Package windlass has what a plugin says beyond controller-runtime's calls. It is part of Windlass, and has no
+// counterpart in controller-runtime.
+package windlass
+
+import (
+	"context"
+
+	"sigs.k8s.io/controller-runtime/internal/registry"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	sdk "windlass.dev/sdk"
+	"windlass.dev/sdk/manifest"
+)
+
+// Describe sets the manifest's name, version, permissions, definitions, finalizers and the like: everything but
+// Controllers, which follow from the calls of package builder. Call it from an init function of package main.
+//
+// Without a name, the plugin has that of the main module. Without Finalizers, it may set and remove any. A kind that a
+// permission allows to list and watch is read from a cache even if no controller watches it.
+func Describe(description manifest.Manifest) {
+	description.Controllers = nil
+	registry.Describe(description)
+}
+
+// Reads adds kinds that the plugin reads from caches, and no controller watches. Call it during the set-up.
+func Reads(objects ...client.Object) { registry.Read(objects...) }
+
+// Manifest returns the manifest, after the manager's Start. It is for tests.
+func Manifest() manifest.Manifest { return registry.Setup() }
+
+// Reconcile answers a call of the host. It is for tests, with package windlasstest.
+func Reconcile(ctx context.Context, request sdk.Request) (sdk.Outcome, error) {
+	return registry.Reconcile(ctx, request)
+}
