@@ -14,7 +14,7 @@ import (
 const unusedLabel = "windlass.dev/only-read"
 
 // addReads adds watches to the controllers, for kinds that they only read: those that another controller watches, those
-// that windlass.Reads names, and those that the permissions allow to watch, as informers do.
+// that windlass.Reads names, or, if it was not called, those that the permissions allow to watch, as informers do.
 func addReads(controllers []manifest.Controller) error {
 	read, err := readKinds()
 	if err != nil {
@@ -53,7 +53,7 @@ func allOf(controller *manifest.Controller) []manifest.Watch {
 	return append(append([]manifest.Watch{controller.Primary}, controller.Owns...), controller.Watches...)
 }
 
-// readKinds returns the kinds of windlass.Reads, and those of the scheme that the permissions allow to list and watch.
+// readKinds returns the kinds of windlass.Reads, or those of the scheme that the permissions allow to list and watch.
 func readKinds() (read []schema.GroupVersionKind, err error) {
 	scheme := current.controllers[0].Scheme
 	for _, object := range current.reads {
@@ -63,7 +63,7 @@ func readKinds() (read []schema.GroupVersionKind, err error) {
 		}
 		read = append(read, kind)
 	}
-	if len(current.description.Permissions) == 0 {
+	if current.isReadsGiven {
 		return read, nil
 	}
 	for kind := range scheme.AllKnownTypes() {

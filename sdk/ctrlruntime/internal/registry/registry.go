@@ -60,6 +60,8 @@ type state struct {
 	description manifest.Manifest
 	isDescribed bool
 	reads       []client.Object
+	// isReadsGiven is true if the author lists the kinds that are only read, so that permissions need not say it.
+	isReadsGiven bool
 	// scopes are the restrictions of kinds; that of the empty kind is for all others.
 	scopes map[schema.GroupKind]Scope
 	// resync is how often every primary runs again; zero: the host's default.
@@ -89,8 +91,10 @@ func Describe(description manifest.Manifest) {
 	current.description, current.isDescribed = description, true
 }
 
-// Read adds kinds that the plugin reads from caches without watching them.
-func Read(objects ...client.Object) { current.reads = append(current.reads, objects...) }
+// Read adds kinds that the plugin reads from caches without watching them. After it, permissions add none.
+func Read(objects ...client.Object) {
+	current.reads, current.isReadsGiven = append(current.reads, objects...), true
+}
 
 // Resync sets how often every primary runs again without a change; nil: the host's default.
 func Resync(period *time.Duration) {

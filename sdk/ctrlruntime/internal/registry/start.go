@@ -1,6 +1,10 @@
 package registry
 
-import "context"
+import (
+	"context"
+
+	"sigs.k8s.io/controller-runtime/internal/setup"
+)
 
 // startedMain is closed when main has started the manager. It is nil unless main runs in a goroutine of Setup.
 var startedMain chan struct{}
@@ -12,6 +16,7 @@ func Start(ctx context.Context) {
 		return
 	}
 	current.started = true
+	setup.End()
 	if startedMain != nil {
 		close(startedMain)
 		select {}

@@ -6,6 +6,7 @@ import (
 	"context"
 
 	"github.com/go-logr/logr"
+	"sigs.k8s.io/controller-runtime/internal/setup"
 	sdk "windlass.dev/sdk/log"
 )
 
@@ -72,10 +73,26 @@ func (s *sink) Error(err error, message string, keysAndValues ...any) {
 
 func (s *sink) write(level sdk.Level, message string, keysAndValues []any) {
 	fields := appended(s.fields, keysAndValues)
+	if setup.IsRunning() {
+		report(level, message, fields)
+		return
+	}
 	if s.name != "" {
 		fields = append(fields, sdk.Field{Name: "logger", Value: s.name})
 	}
 	sdk.Write(level, message, fields...)
+}
+
+// report discards what the set-up logs, since it runs in each instance. After an error a main gives up, so it ends the
+// instance: a build then shows the error.
+func report(level sdk.Level, message string, fields []sdk.Field) {
+	if level < sdk.Error {
+		return
+	}
+	for _, field := range fields {
+		message += ", " + field.Name + ": " + field.Value
+	}
+	panic("the set-up has logged an error: " + message)
 }
 
 func (s *sink) WithValues(keysAndValues ...any) logr.LogSink {

@@ -3,6 +3,7 @@ package log
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
 
 	"github.com/go-logr/logr"
 	sdk "windlass.dev/sdk/log"
@@ -38,8 +39,6 @@ func text(value any) (shown string) {
 		value = marshaler.MarshalLog()
 	}
 	switch value := value.(type) {
-	case string:
-		return value
 	case error:
 		return value.Error()
 	case object:
@@ -50,7 +49,9 @@ func text(value any) (shown string) {
 		return value.GetNamespace() + "/" + value.GetName()
 	case fmt.Stringer:
 		return value.String()
-	case bool, int, int8, int16, int32, int64, uint, uint8, uint16, uint32, uint64, float32, float64, nil:
+	}
+	if kind := reflect.ValueOf(value).Kind(); kind <= reflect.Float64 || kind == reflect.String {
+		// Nil, or a scalar.
 		return fmt.Sprint(value)
 	}
 	if document, err := json.Marshal(value); err == nil {

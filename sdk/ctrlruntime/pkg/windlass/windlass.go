@@ -14,14 +14,17 @@ import (
 // Describe sets the manifest's name, version, permissions, definitions, finalizers and the like: everything but
 // Controllers, which follow from the calls of package builder. Call it from an init function of package main.
 //
-// Without a name, the plugin has that of the main module. Without Finalizers, it may set and remove any. A kind that a
-// permission allows to list and watch is read from a cache even if no controller watches it.
+// Without a name, the plugin has that of the main module. Without Finalizers, it may set and remove any.
 func Describe(description manifest.Manifest) {
 	description.Controllers = nil
 	registry.Describe(description)
 }
 
-// Reads adds kinds that the plugin reads from caches, and no controller watches. Call it during the set-up.
+// Reads adds kinds that the plugin reads from caches, and no controller watches. Call it during the set-up. Reads of all
+// other kinds are live, and need a permission.
+//
+// Without any call of Reads, every kind of the scheme that a permission allows to list and watch is cached, since the
+// cache of controller-runtime needs these rights. This may fill caches that the plugin never reads.
 func Reads(objects ...client.Object) { registry.Read(objects...) }
 
 // Manifest returns the manifest, after the manager's Start. It is for tests.
