@@ -9,8 +9,11 @@ import (
 	"windlass.dev/sdk/manifest"
 )
 
-// module is the prefix of this module's packages.
-const module = "sigs.k8s.io/controller-runtime/pkg/"
+// The packages whose types may speak for themselves.
+const (
+	predicates = "sigs.k8s.io/controller-runtime/pkg/predicate"
+	handlers   = "sigs.k8s.io/controller-runtime/pkg/handler"
+)
 
 // Updates are the predicates of a manifest's watch. One alternative is enough, and all predicates of an alternative
 // must accept the update.
@@ -55,7 +58,7 @@ func (updates *Updates) Watch() (predicates []manifest.Predicate) {
 // OfPredicate returns what a predicate says about itself: the updates that it accepts, if it accepts all creations and
 // deletions. It returns nil for a predicate that only code can evaluate.
 func OfPredicate(predicate any) *Updates {
-	if says, is := own(predicate).(interface{ DeclaredUpdates() *Updates }); is {
+	if says, is := own(predicate, predicates).(interface{ DeclaredUpdates() *Updates }); is {
 		return says.DeclaredUpdates()
 	}
 	return nil
@@ -73,23 +76,20 @@ type Mapping struct {
 
 // OfHandler returns what a handler says about itself, or nil if only its code can map objects.
 func OfHandler(handler any) *Mapping {
-	if says, is := own(handler).(interface{ DeclaredMapping() *Mapping }); is {
+	if says, is := own(handler, handlers).(interface{ DeclaredMapping() *Mapping }); is {
 		return says.DeclaredMapping()
 	}
 	return nil
 }
 
-// own returns the value if its type is one of this module's, and otherwise nil. A type that only embeds one of this
-// module's may have other methods of its own, and so must not speak for itself.
-func own(value any) any {
+// own returns the value if its type is one of the package, and otherwise nil. A type that only embeds one of the package
+// may have other methods of its own, and so must not speak for itself.
+func own(value any, of string) any {
 	kind := reflect.TypeOf(value)
-	if kind == nil {
-		return nil
-	}
-	if kind.Kind() == reflect.Pointer {
+	if kind != nil && kind.Kind() == reflect.Pointer {
 		kind = kind.Elem()
 	}
-	if path := kind.PkgPath(); len(path) < len(module) || path[:len(module)] != module {
+	if kind == nil || kind.PkgPath() != of {
 		return nil
 	}
 	return value

@@ -88,20 +88,20 @@ func LabelSelectorPredicate(s metav1.LabelSelector) (Predicate, error) {
 	return NewPredicateFuncs(func(object client.Object) bool { return selector.Matches(labels.Set(object.GetLabels())) }), nil
 }
 
-// passing accepts every event. The predicates for updates embed it.
-type passing[object any] struct{}
-
-func (passing[object]) Create(event.TypedCreateEvent[object]) bool   { return true }
-func (passing[object]) Delete(event.TypedDeleteEvent[object]) bool   { return true }
-func (passing[object]) Update(event.TypedUpdateEvent[object]) bool   { return true }
-func (passing[object]) Generic(event.TypedGenericEvent[object]) bool { return true }
+// updates returns what a predicate for updates says about itself, unless the author has set functions for other events.
+func (p TypedFuncs[object]) updates(accepted ...manifest.Predicate) *declared.Updates {
+	if p.CreateFunc != nil {
+		return nil
+	}
+	return declared.Predicates(accepted...)
+}
 
 // ResourceVersionChangedPredicate is a TypedResourceVersionChangedPredicate of any object.
 type ResourceVersionChangedPredicate = TypedResourceVersionChangedPredicate[client.Object]
 
 // TypedResourceVersionChangedPredicate accepts updates with another resourceVersion. The host has no others.
 type TypedResourceVersionChangedPredicate[T metav1.Object] struct {
-	passing[T]
+	TypedFuncs[T]
 }
 
 func (TypedResourceVersionChangedPredicate[T]) Update(e event.TypedUpdateEvent[T]) bool {
@@ -109,8 +109,8 @@ func (TypedResourceVersionChangedPredicate[T]) Update(e event.TypedUpdateEvent[T
 }
 
 // DeclaredUpdates is for the manifest.
-func (TypedResourceVersionChangedPredicate[T]) DeclaredUpdates() *declared.Updates {
-	return declared.Predicates()
+func (p TypedResourceVersionChangedPredicate[T]) DeclaredUpdates() *declared.Updates {
+	return p.updates()
 }
 
 // GenerationChangedPredicate is a TypedGenerationChangedPredicate of any object.
@@ -118,7 +118,7 @@ type GenerationChangedPredicate = TypedGenerationChangedPredicate[client.Object]
 
 // TypedGenerationChangedPredicate accepts updates of the desired state.
 type TypedGenerationChangedPredicate[object metav1.Object] struct {
-	passing[object]
+	TypedFuncs[object]
 }
 
 func (TypedGenerationChangedPredicate[object]) Update(e event.TypedUpdateEvent[object]) bool {
@@ -126,8 +126,8 @@ func (TypedGenerationChangedPredicate[object]) Update(e event.TypedUpdateEvent[o
 }
 
 // DeclaredUpdates is for the manifest.
-func (TypedGenerationChangedPredicate[object]) DeclaredUpdates() *declared.Updates {
-	return declared.Predicates(manifest.GenerationChanged)
+func (p TypedGenerationChangedPredicate[object]) DeclaredUpdates() *declared.Updates {
+	return p.updates(manifest.GenerationChanged)
 }
 
 // AnnotationChangedPredicate is a TypedAnnotationChangedPredicate of any object.
@@ -135,7 +135,7 @@ type AnnotationChangedPredicate = TypedAnnotationChangedPredicate[client.Object]
 
 // TypedAnnotationChangedPredicate accepts updates of annotations.
 type TypedAnnotationChangedPredicate[object metav1.Object] struct {
-	passing[object]
+	TypedFuncs[object]
 }
 
 func (TypedAnnotationChangedPredicate[object]) Update(e event.TypedUpdateEvent[object]) bool {
@@ -143,8 +143,8 @@ func (TypedAnnotationChangedPredicate[object]) Update(e event.TypedUpdateEvent[o
 }
 
 // DeclaredUpdates is for the manifest.
-func (TypedAnnotationChangedPredicate[object]) DeclaredUpdates() *declared.Updates {
-	return declared.Predicates(manifest.AnnotationsChanged)
+func (p TypedAnnotationChangedPredicate[object]) DeclaredUpdates() *declared.Updates {
+	return p.updates(manifest.AnnotationsChanged)
 }
 
 // LabelChangedPredicate is a TypedLabelChangedPredicate of any object.
@@ -152,7 +152,7 @@ type LabelChangedPredicate = TypedLabelChangedPredicate[client.Object]
 
 // TypedLabelChangedPredicate accepts updates of labels.
 type TypedLabelChangedPredicate[object metav1.Object] struct {
-	passing[object]
+	TypedFuncs[object]
 }
 
 func (TypedLabelChangedPredicate[object]) Update(e event.TypedUpdateEvent[object]) bool {
@@ -160,6 +160,6 @@ func (TypedLabelChangedPredicate[object]) Update(e event.TypedUpdateEvent[object
 }
 
 // DeclaredUpdates is for the manifest.
-func (TypedLabelChangedPredicate[object]) DeclaredUpdates() *declared.Updates {
-	return declared.Predicates(manifest.LabelsChanged)
+func (p TypedLabelChangedPredicate[object]) DeclaredUpdates() *declared.Updates {
+	return p.updates(manifest.LabelsChanged)
 }
