@@ -14,7 +14,7 @@ import (
 )
 
 func init() {
-	reconciler.RegisterSetup(Setup, Reconcile, reconciler.Mapper(mapped), reconciler.Predicate(counts))
+	reconciler.RegisterSetup(Setup, Reconcile, reconciler.Mapper(Mapped), reconciler.Predicate(Counts))
 }
 
 // Setup runs the program's main, unless the manager has been started already, and returns the manifest. It panics if
@@ -82,8 +82,8 @@ func states(change windlass.Change) (watch *coded, before, now client.Object, er
 // targetsMax is how many primaries the host accepts for a change. If there are more, the error makes every primary run.
 const targetsMax = 1024
 
-// mapped runs the handler of a watch.
-func mapped(ctx context.Context, change windlass.Change) ([]windlass.Target, error) {
+// Mapped runs the handler of a watch.
+func Mapped(ctx context.Context, change windlass.Change) ([]windlass.Target, error) {
 	watch, before, now, err := states(change)
 	if err != nil {
 		return nil, err
@@ -99,8 +99,8 @@ func mapped(ctx context.Context, change windlass.Change) ([]windlass.Target, err
 	return targets, nil
 }
 
-// counts evaluates the predicates of a watch that the manifest cannot have.
-func counts(_ context.Context, change windlass.Change) (bool, error) {
+// Counts evaluates the predicates of a watch that the manifest cannot have.
+func Counts(_ context.Context, change windlass.Change) (bool, error) {
 	watch, before, now, err := states(change)
 	if err != nil || now == nil || watch.Judge == nil {
 		return true, err

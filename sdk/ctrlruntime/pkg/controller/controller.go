@@ -121,7 +121,7 @@ func (c *controller[request]) Reconcile(ctx context.Context, req request) (recon
 func (c *controller[request]) Watch(src source.TypedSource[request]) error {
 	described, is := src.(interface{ DeclaredWatch() *watching.Watch })
 	if !is || described.DeclaredWatch() == nil {
-		return refused.Call(fmt.Sprintf("a watch of a %T", src), "nothing of a plugin runs between the calls, so only objects of the "+
+		return refused.Call("a source that is no kind, such as source.Channel", "nothing of a plugin runs between the calls, so only objects of the "+
 			"cluster can cause a call", "watch a kind (source.Kind), or return a Result with RequeueAfter and look again")
 	}
 	c.registered.Watches = append(c.registered.Watches, described.DeclaredWatch())

@@ -35,9 +35,6 @@ func text(value any) (shown string) {
 			shown = fmt.Sprint("(panic: ", cause, ")")
 		}
 	}()
-	if marshaler, is := value.(logr.Marshaler); is {
-		value = marshaler.MarshalLog()
-	}
 	switch value := value.(type) {
 	case error:
 		return value.Error()
@@ -49,6 +46,8 @@ func text(value any) (shown string) {
 		return value.GetNamespace() + "/" + value.GetName()
 	case fmt.Stringer:
 		return value.String()
+	case logr.Marshaler:
+		return text(value.MarshalLog())
 	}
 	if kind := reflect.ValueOf(value).Kind(); kind <= reflect.Float64 || kind == reflect.String {
 		// Nil, or a scalar.
