@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/internal/call"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -39,7 +40,7 @@ func Reconcile(ctx context.Context, request windlass.Request) (windlass.Outcome,
 	if controller == nil {
 		return windlass.Done, fmt.Errorf("there is no controller %s", request.Controller)
 	}
-	ctx = log.IntoContext(ctx, log.Log)
+	ctx = log.IntoContext(call.Begin(ctx), log.Log)
 	ctx = context.WithValue(ctx, ReconcileID{}, types.UID(request.TraceID))
 	key := types.NamespacedName{Namespace: request.Namespace, Name: request.Name}
 	result, err := controller.Reconciler.Reconcile(ctx, reconcile.Request{NamespacedName: key})

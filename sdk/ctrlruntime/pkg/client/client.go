@@ -15,11 +15,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/internal/call"
 	"sigs.k8s.io/controller-runtime/internal/codec"
 	"sigs.k8s.io/controller-runtime/internal/kinds"
 	"sigs.k8s.io/controller-runtime/internal/mapper"
 	"sigs.k8s.io/controller-runtime/internal/status"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	windlass "windlass.dev/sdk"
 	"windlass.dev/sdk/writes"
 )
 
@@ -132,32 +134,34 @@ func (c *hostClient) SubResource(subResource string) SubResourceClient {
 	return &subResourceClient{c, subResource}
 }
 
-func (c *hostClient) Create(_ context.Context, obj Object, opts ...CreateOption) error {
+func (c *hostClient) Create(ctx context.Context, obj Object, opts ...CreateOption) error {
 	options := (&CreateOptions{}).ApplyOptions(opts)
 	kind, body, err := c.encoded(obj)
 	if err != nil {
 		return err
 	}
 	written, err := writes.Create(body, writeOptions(options.DryRun, options.FieldManager, options.FieldValidation)...)
-	return c.returned(obj, kind, written, err)
+	return c.returned(ctx, obj, kind, written, err)
 }
 
-func (c *hostClient) Update(_ context.Context, obj Object, opts ...UpdateOption) error {
+func (c *hostClient) Update(ctx context.Context, obj Object, opts ...UpdateOption) error {
 	options := (&UpdateOptions{}).ApplyOptions(opts)
 	kind, body, err := c.encoded(obj)
 	if err != nil {
 		return err
 	}
 	written, err := writes.Update(body, writeOptions(options.DryRun, options.FieldManager, options.FieldValidation)...)
-	return c.returned(obj, kind, written, err)
+	return c.returned(ctx, obj, kind, written, err)
 }
 
-func (c *hostClient) Patch(_ context.Context, obj Object, patch Patch, opts ...PatchOption) error {
-	return c.patch(obj, obj, patch, (&PatchOptions{}).ApplyOptions(opts))
+func (c *hostClient) Patch(ctx context.Context, obj Object, patch Patch, opts ...PatchOption) error {
+	return c.patch(ctx, obj, obj, patch, (&PatchOptions{}).ApplyOptions(opts))
 }
 
 // patch patches an object. The state that the server returns replaces result.
-func (c *hostClient) patch(obj, result Object, patch Patch, options *PatchOptions, further ...writes.Option) error {
+func (c *hostClient) patch(
+	ctx context.Context, obj, result Object, patch Patch, options *PatchOptions, further ...writes.Option,
+) error {
 	kind, err := c.GroupVersionKindFor(obj)
 	if err != nil {
 		return err
@@ -191,7 +195,7 @@ func (c *hostClient) patch(obj, result Object, patch Patch, options *PatchOption
 	default:
 		return fmt.Errorf("patches of the type %q are unknown", patch.Type())
 	}
-	return c.returned(result, kind, written, err)
+	return c.returned(ctx, result, kind, written, err)
 }
 
 // headed returns the fields of an apply with the kind and the name of the object, and without managedFields.
@@ -273,9 +277,15 @@ func (c *hostClient) encoded(obj Object) (kind schema.GroupVersionKind, body jso
 	return kind, body, err
 }
 
-// returned replaces an object by the state that a write has returned.
-func (c *hostClient) returned(obj Object, kind schema.GroupVersionKind, written json.RawMessage, err error) error {
+// returned replaces an object by the state that a write has returned. If the server has refused the write because of an
+// old state, the next read of the object in this call is live.
+func (c *hostClient) returned(
+	ctx context.Context, obj Object, kind schema.GroupVersionKind, written json.RawMessage, err error,
+) error {
 	if err != nil {
+		if windlass.IsConflict(err) || windlass.IsAlreadyExists(err) {
+			call.Outdated(ctx, codec.Ref(obj, kind))
+		}
 		return status.Of(err)
 	}
 	if err := codec.Decode(written, obj); err != nil {

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/selection"
+	"sigs.k8s.io/controller-runtime/internal/call"
 	"sigs.k8s.io/controller-runtime/internal/codec"
 	"sigs.k8s.io/controller-runtime/internal/kinds"
 	"sigs.k8s.io/controller-runtime/internal/status"
@@ -25,7 +26,7 @@ import (
 	"windlass.dev/sdk/writes"
 )
 
-func (c *hostClient) Get(_ context.Context, key ObjectKey, obj Object, _ ...GetOption) error {
+func (c *hostClient) Get(ctx context.Context, key ObjectKey, obj Object, _ ...GetOption) error {
 	kind, err := c.GroupVersionKindFor(obj)
 	if err != nil {
 		return err
@@ -34,7 +35,7 @@ func (c *hostClient) Get(_ context.Context, key ObjectKey, obj Object, _ ...GetO
 		APIVersion: kind.GroupVersion().String(), Kind: kind.Kind, Namespace: key.Namespace, Name: key.Name,
 	}
 	_, isMetadata := obj.(*metav1.PartialObjectMetadata)
-	document, err := c.get(kind, target, isMetadata)
+	document, err := c.get(ctx, kind, target, isMetadata)
 	switch {
 	case err != nil:
 		return status.Of(err)
@@ -47,12 +48,14 @@ func (c *hostClient) Get(_ context.Context, key ObjectKey, obj Object, _ ...GetO
 // metadataFields are the fields that a read of partial objects needs.
 var metadataFields = []string{"/metadata"}
 
-func (c *hostClient) get(kind schema.GroupVersionKind, target windlass.Ref, isMetadata bool) (*json.RawMessage, error) {
+func (c *hostClient) get(
+	ctx context.Context, kind schema.GroupVersionKind, target windlass.Ref, isMetadata bool,
+) (*json.RawMessage, error) {
 	amount, fields := kinds.Whole, []string(nil)
 	if isMetadata {
 		amount, fields = kinds.Metadata, metadataFields
 	}
-	if !c.live && kinds.IsCached(kind, amount) {
+	if c.isCached(ctx, kind, target, amount) {
 		document, err := cache.Get[json.RawMessage](target, fields...)
 		if !windlass.Is(err, windlass.NotWatched) {
 			return document, err
@@ -63,6 +66,13 @@ func (c *hostClient) get(kind schema.GroupVersionKind, target windlass.Ref, isMe
 		return live.GetMetadata[json.RawMessage](target)
 	}
 	return live.Get[json.RawMessage](target)
+}
+
+// isCached reports whether a read of an object comes from the cache.
+func (c *hostClient) isCached(
+	ctx context.Context, kind schema.GroupVersionKind, target windlass.Ref, amount kinds.Cached,
+) bool {
+	return !c.live && kinds.IsCached(kind, amount) && !call.IsOutdated(ctx, target)
 }
 
 func (c *hostClient) List(_ context.Context, list ObjectList, opts ...ListOption) error {

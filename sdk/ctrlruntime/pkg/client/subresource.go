@@ -33,7 +33,7 @@ func (c *subResourceClient) Get(_ context.Context, obj, subResource Object, _ ..
 	return codec.Decode(*document, subResource)
 }
 
-func (c *subResourceClient) Create(_ context.Context, obj, subResource Object, opts ...SubResourceCreateOption) error {
+func (c *subResourceClient) Create(ctx context.Context, obj, subResource Object, opts ...SubResourceCreateOption) error {
 	options := (&SubResourceCreateOptions{}).ApplyOptions(opts)
 	parent, err := c.client.GroupVersionKindFor(obj)
 	if err != nil {
@@ -46,10 +46,10 @@ func (c *subResourceClient) Create(_ context.Context, obj, subResource Object, o
 	how := writeOptions(options.DryRun, options.FieldManager, options.FieldValidation)
 	how = append(how, writes.Subresource(c.name), writes.Of(codec.Ref(obj, parent)))
 	written, err := writes.Create(body, how...)
-	return c.client.returned(subResource, kind, written, err)
+	return c.client.returned(ctx, subResource, kind, written, err)
 }
 
-func (c *subResourceClient) Update(_ context.Context, obj Object, opts ...SubResourceUpdateOption) error {
+func (c *subResourceClient) Update(ctx context.Context, obj Object, opts ...SubResourceUpdateOption) error {
 	options := (&SubResourceUpdateOptions{}).ApplyOptions(opts)
 	how := writeOptions(options.DryRun, options.FieldManager, options.FieldValidation)
 	how = append(how, writes.Subresource(c.name))
@@ -66,16 +66,16 @@ func (c *subResourceClient) Update(_ context.Context, obj Object, opts ...SubRes
 		return err
 	}
 	written, err := writes.Update(body, how...)
-	return c.client.returned(result, kind, written, err)
+	return c.client.returned(ctx, result, kind, written, err)
 }
 
-func (c *subResourceClient) Patch(_ context.Context, obj Object, patch Patch, opts ...SubResourcePatchOption) error {
+func (c *subResourceClient) Patch(ctx context.Context, obj Object, patch Patch, opts ...SubResourcePatchOption) error {
 	options := (&SubResourcePatchOptions{}).ApplyOptions(opts)
 	result := obj
 	if options.SubResourceBody != nil {
 		result = options.SubResourceBody
 	}
-	return c.client.patch(obj, result, patch, &options.PatchOptions, writes.Subresource(c.name))
+	return c.client.patch(ctx, obj, result, patch, &options.PatchOptions, writes.Subresource(c.name))
 }
 
 func (c *subResourceClient) Apply(_ context.Context, obj runtime.ApplyConfiguration, opts ...SubResourceApplyOption) error {
