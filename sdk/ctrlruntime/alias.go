@@ -2,8 +2,8 @@
 // compiles unchanged, and the host runs it as a WebAssembly component. The interfaces are controller-runtime's, as far
 // as reconcilers use them; the words and the code are not.
 //
-// What cannot work in a plugin fails when it is built, or else at the first call. The error says where, why, and what to
-// do instead.
+// What cannot work in a plugin fails when it is built, or else at the first call. The error says where, why, and what
+// to do instead.
 package controllerruntime
 
 import (

@@ -1,5 +1,5 @@
-// Package call remembers, during a call, which objects the caches show in an old state. controller-runtime's caches catch
-// up while a reconciler retries (retry.RetryOnConflict). The host's stay as they are until the call ends.
+// Package call remembers, during a call, which objects the caches show in an old state. controller-runtime's caches
+// catch up while a reconciler retries (retry.RetryOnConflict). The host's stay as they are until the call ends.
 package call
 
 import (

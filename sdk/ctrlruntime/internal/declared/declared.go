@@ -82,8 +82,8 @@ func OfHandler(handler any) *Mapping {
 	return nil
 }
 
-// own returns the value if its type is one of the package, and otherwise nil. A type that only embeds one of the package
-// may have other methods of its own, and so must not speak for itself.
+// own returns the value if its type is one of the package, and otherwise nil. A type that only embeds one of the
+// package may have other methods of its own, and so must not speak for itself.
 func own(value any, of string) any {
 	kind := reflect.TypeOf(value)
 	if kind != nil && kind.Kind() == reflect.Pointer {

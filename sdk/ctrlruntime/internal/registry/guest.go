@@ -5,6 +5,8 @@ package registry
 import (
 	"os"
 	_ "unsafe" // For go:linkname.
+
+	"sigs.k8s.io/controller-runtime/internal/setup"
 )
 
 const isGuest = true
@@ -29,6 +31,6 @@ func runMain() {
 	select {
 	case <-startedMain:
 	case <-ended:
-		panic("main ended before mgr.Start: see its messages above")
+		setup.Fail("main ended before mgr.Start, which ends the set-up of a plugin")
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/internal/call"
+	"sigs.k8s.io/controller-runtime/internal/setup"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -26,7 +27,7 @@ func Setup() manifest.Manifest {
 	}
 	made, err := complete()
 	if err != nil {
-		panic(err.Error())
+		setup.Fail(err.Error())
 	}
 	return made
 }

@@ -3,3 +3,6 @@
 package setup
 
 const isGuest = false
+
+// Fail panics: natively it is for tests.
+func Fail(text string) { panic(text) }

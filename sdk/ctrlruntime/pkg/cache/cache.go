@@ -60,8 +60,8 @@ type Options struct {
 	// SyncPeriod is how often every primary runs again without a change.
 	SyncPeriod                  *time.Duration
 	ReaderFailOnMissingInformer bool
-	// DefaultNamespaces are the namespaces of the kinds that are not in ByObject. A configuration may have selectors only if
-	// there is one namespace.
+	// DefaultNamespaces are the namespaces of the kinds that are not in ByObject. A configuration may have selectors
+	// only if there is one namespace.
 	DefaultNamespaces map[string]Config
 	// DefaultLabelSelector is for the kinds that are not in ByObject.
 	DefaultLabelSelector labels.Selector

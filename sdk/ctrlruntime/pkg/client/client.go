@@ -54,8 +54,8 @@ type CacheOptions struct {
 // NewClientFunc creates a client.
 type NewClientFunc func(config *rest.Config, options Options) (Client, error)
 
-// New returns a client of the host. The configuration is ignored. Like the client that controller-runtime's New returns,
-// it reads live: the manager's client reads from caches.
+// New returns a client of the host. The configuration is ignored. Like the client that controller-runtime's New
+// returns, it reads live: the manager's client reads from caches.
 func New(config *rest.Config, options Options) (Client, error) {
 	made, err := newClient(options)
 	if err != nil {

@@ -1,4 +1,5 @@
-// Package client reads and writes objects, with the interface of controller-runtime's client, through the Windlass host.
+// Package client reads and writes objects, with the interface of controller-runtime's client, through the Windlass
+// host.
 //
 // Reads of watched kinds come from the host's cache, all others from the API server. Writes are the host's: it resolves
 // the outcome of each, and calls the reconciler again only when the caches show it.
@@ -60,7 +61,8 @@ type Writer interface {
 	Create(ctx context.Context, obj Object, opts ...CreateOption) error
 	// Delete deletes an object.
 	Delete(ctx context.Context, obj Object, opts ...DeleteOption) error
-	// Update replaces an object. If it has a resourceVersion, the update fails with Conflict unless the version is current.
+	// Update replaces an object. If it has a resourceVersion, the update fails with Conflict unless the version is
+	// current.
 	Update(ctx context.Context, obj Object, opts ...UpdateOption) error
 	// Patch changes an object.
 	Patch(ctx context.Context, obj Object, patch Patch, opts ...PatchOption) error

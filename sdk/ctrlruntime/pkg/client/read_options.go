@@ -35,7 +35,8 @@ func (o *GetOptions) AsGetOptions() *metav1.GetOptions { return &metav1.GetOptio
 // ListOptions are the options of a List. All conditions must hold.
 type ListOptions struct {
 	LabelSelector labels.Selector
-	// FieldSelector selects by fields that IndexField has added, or, in a live list, by fields that the API server knows.
+	// FieldSelector selects by fields that IndexField has added, or, in a live list, by fields that the API server
+	// knows.
 	FieldSelector fields.Selector
 	// Namespace is empty for all namespaces.
 	Namespace string

@@ -32,8 +32,8 @@ type TypedOptions[request comparable] struct {
 	NeedLeaderElection      *bool
 	// Reconciler serves the controller's calls.
 	Reconciler reconcile.TypedReconciler[request]
-	// RateLimiter sets the backoff: the host uses the delays that it gives for the first failure, and for the 64th, as the
-	// least and the greatest.
+	// RateLimiter sets the backoff: the host uses the delays that it gives for the first failure, and for the 64th, as
+	// the least and the greatest.
 	RateLimiter workqueue.TypedRateLimiter[request]
 	NewQueue    func(
 		controllerName string, rateLimiter workqueue.TypedRateLimiter[request],

@@ -34,8 +34,8 @@ func EnqueueRequestForOwner(
 	return TypedEnqueueRequestForOwner[client.Object](scheme, mapper, ownerType, opts...)
 }
 
-// TypedEnqueueRequestForOwner runs the owners of an object that have the kind of ownerType. It panics if the scheme does
-// not know that type.
+// TypedEnqueueRequestForOwner runs the owners of an object that have the kind of ownerType. It panics if the scheme
+// does not know that type.
 func TypedEnqueueRequestForOwner[object client.Object](
 	scheme *runtime.Scheme, mapper meta.RESTMapper, ownerType client.Object, opts ...OwnerOption,
 ) TypedEventHandler[object, reconcile.Request] {

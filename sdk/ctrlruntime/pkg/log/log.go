@@ -92,7 +92,7 @@ func report(level sdk.Level, message string, fields []sdk.Field) {
 	for _, field := range fields {
 		message += ", " + field.Name + ": " + field.Value
 	}
-	panic("the set-up has logged an error: " + message)
+	setup.Fail("the set-up has logged an error: " + message)
 }
 
 func (s *sink) WithValues(keysAndValues ...any) logr.LogSink {

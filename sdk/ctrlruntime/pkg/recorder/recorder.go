@@ -12,6 +12,7 @@ type Provider interface {
 	//
 	// Deprecated: use GetEventRecorder.
 	GetEventRecorderFor(name string) record.EventRecorder
-	// GetEventRecorder returns a recorder. The name has no effect: the host names the plugin as the source of its events.
+	// GetEventRecorder returns a recorder. The name has no effect: the host names the plugin as the source of its
+	// events.
 	GetEventRecorder(name string) events.EventRecorder
 }

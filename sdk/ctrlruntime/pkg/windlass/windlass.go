@@ -20,8 +20,8 @@ func Describe(description manifest.Manifest) {
 	registry.Describe(description)
 }
 
-// Reads adds kinds that the plugin reads from caches, and no controller watches. Call it during the set-up. Reads of all
-// other kinds are live, and need a permission.
+// Reads adds kinds that the plugin reads from caches, and no controller watches. Call it during the set-up. Reads of
+// all other kinds are live, and need a permission.
 //
 // Without any call of Reads, every kind of the scheme that a permission allows to list and watch is cached, since the
 // cache of controller-runtime needs these rights. This may fill caches that the plugin never reads.

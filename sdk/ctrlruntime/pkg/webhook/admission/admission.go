@@ -1,5 +1,5 @@
-// Package admission has the interfaces of admission webhooks, so that packages with webhooks compile. The host serves no
-// webhooks.
+// Package admission has the interfaces of admission webhooks, so that packages with webhooks compile. The host serves
+// no webhooks.
 package admission
 
 import (
