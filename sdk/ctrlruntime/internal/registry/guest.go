@@ -3,7 +3,6 @@
 package registry
 
 import (
-	"os"
 	_ "unsafe" // For go:linkname.
 
 	"sigs.k8s.io/controller-runtime/internal/setup"
@@ -18,10 +17,6 @@ func programMain()
 
 // runMain runs main in a goroutine, until it starts the manager or ends. The goroutine then waits for good.
 func runMain() {
-	if len(os.Args) == 0 {
-		// Package flag reads the name of the program.
-		os.Args = []string{"manager"}
-	}
 	startedMain = make(chan struct{})
 	ended := make(chan struct{})
 	go func() {

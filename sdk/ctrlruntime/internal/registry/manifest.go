@@ -30,6 +30,9 @@ func complete() (manifest.Manifest, error) {
 	if made.Version == "" {
 		made.Version = "0.1.0"
 	}
+	if made.Config == nil {
+		made.Config = current.settings.schema()
+	}
 	if made.Finalizers == nil {
 		// Which finalizers the reconcilers add and remove, only their code says.
 		made.Finalizers = []string{"*"}

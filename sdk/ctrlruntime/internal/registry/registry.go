@@ -63,7 +63,8 @@ type state struct {
 	// isReadsGiven is true if the author lists the kinds that are only read, so that permissions need not say it.
 	isReadsGiven bool
 	// scopes are the restrictions of kinds; that of the empty kind is for all others.
-	scopes map[schema.GroupKind]Scope
+	scopes   map[schema.GroupKind]Scope
+	settings settings
 	// resync is how often every primary runs again; zero: the host's default.
 	resync time.Duration
 	// started is true after the manager's Start.

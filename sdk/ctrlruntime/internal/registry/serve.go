@@ -23,6 +23,9 @@ func init() {
 // there is none, with the reason: this is how a build reports it.
 func Setup() manifest.Manifest {
 	if !current.started {
+		if err := current.settings.apply(); err != nil {
+			setup.Fail(err.Error())
+		}
 		runMain()
 	}
 	made, err := complete()

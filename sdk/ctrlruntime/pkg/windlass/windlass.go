@@ -27,6 +27,16 @@ func Describe(description manifest.Manifest) {
 // cache of controller-runtime needs these rights. This may fill caches that the plugin never reads.
 func Reads(objects ...client.Object) { registry.Read(objects...) }
 
+// Environment names environment variables that the operator's configuration may set, in its field env. They are set
+// before main. A plugin has no other environment variables. Call it from an init function of package main. If Describe
+// sets Config, its schema must have the field.
+func Environment(names ...string) { registry.Environment(names...) }
+
+// Flags names flags that the operator's configuration may set, in its field flags, for package flag in main. A plugin
+// has no other arguments. Call it from an init function of package main. If Describe sets Config, its schema must have
+// the field.
+func Flags(names ...string) { registry.Flags(names...) }
+
 // Manifest returns the manifest, after the manager's Start. It is for tests.
 func Manifest() manifest.Manifest { return registry.Setup() }
 
