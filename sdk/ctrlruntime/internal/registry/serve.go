@@ -16,6 +16,9 @@ import (
 )
 
 func init() {
+	if isGuest {
+		setup.Begin()
+	}
 	reconciler.RegisterSetup(Setup, Reconcile, reconciler.Mapper(Mapped), reconciler.Predicate(Counts))
 }
 

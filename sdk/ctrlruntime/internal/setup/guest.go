@@ -4,8 +4,6 @@ package setup
 
 import "os"
 
-const isGuest = true
-
 // Fail ends the instance. A build shows the text, which a panic would bury in a stack.
 func Fail(text string) {
 	_, _ = os.Stderr.WriteString(text + "\n")

@@ -2,7 +2,5 @@
 
 package setup
 
-const isGuest = false
-
 // Fail panics: natively it is for tests.
 func Fail(text string) { panic(text) }

@@ -3,10 +3,13 @@
 package setup
 
 // running is true in a plugin until the manager's Start.
-var running = isGuest
+var running bool
 
-// IsRunning reports whether the set-up is running. Natively it never is.
+// IsRunning reports whether the set-up is running. Natively, outside tests of this module, it never is.
 func IsRunning() bool { return running }
+
+// Begin begins the set-up.
+func Begin() { running = true }
 
 // End ends the set-up.
 func End() { running = false }

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/internal/kinds"
 	"sigs.k8s.io/controller-runtime/internal/refused"
 	"sigs.k8s.io/controller-runtime/internal/registry"
+	"sigs.k8s.io/controller-runtime/internal/setup"
 	"sigs.k8s.io/controller-runtime/internal/shop"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -261,6 +262,11 @@ func TestWhatCannotWorkSaysWhereAndWhatToDo(t *testing.T) {
 			return ctrl.NewControllerManagedBy(mgr).For(&shop.Shop{}).WatchesRawSource(channel).Complete(nothing)
 		},
 		"a webhook": func(mgr manager.Manager) error { return ctrl.NewWebhookManagedBy(mgr, &shop.Shop{}).Complete() },
+		"reading or writing": func(mgr manager.Manager) error {
+			setup.Begin()
+			defer setup.End()
+			return mgr.GetAPIReader().Get(context.Background(), client.ObjectKey{Name: "a"}, &shop.Shop{})
+		},
 		"the RESTMapper": func(mgr manager.Manager) error {
 			_, err := mgr.GetRESTMapper().RESTMapping(shop.GroupVersion.WithKind("Shop").GroupKind())
 			return err

@@ -19,6 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/internal/codec"
 	"sigs.k8s.io/controller-runtime/internal/kinds"
 	"sigs.k8s.io/controller-runtime/internal/mapper"
+	"sigs.k8s.io/controller-runtime/internal/refused"
+	"sigs.k8s.io/controller-runtime/internal/setup"
 	"sigs.k8s.io/controller-runtime/internal/status"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	windlass "windlass.dev/sdk"
@@ -124,6 +126,22 @@ func (c *hostClient) GroupVersionKindFor(obj runtime.Object) (schema.GroupVersio
 	return apiutil.GVKForObject(obj, c.scheme)
 }
 
+// kindFor returns the kind of an object for a request, which the set-up may not send.
+func (c *hostClient) kindFor(obj runtime.Object) (schema.GroupVersionKind, error) {
+	if err := closed(); err != nil {
+		return schema.GroupVersionKind{}, err
+	}
+	return c.GroupVersionKindFor(obj)
+}
+
+func closed() error {
+	if !setup.IsRunning() {
+		return nil
+	}
+	return refused.Call("reading or writing objects during the set-up", "the set-up runs in each instance, and when the plugin is built",
+		"read and write in a reconciler")
+}
+
 func (c *hostClient) IsObjectNamespaced(obj runtime.Object) (bool, error) {
 	return apiutil.IsObjectNamespaced(obj, c.scheme, c.mapper)
 }
@@ -162,7 +180,7 @@ func (c *hostClient) Patch(ctx context.Context, obj Object, patch Patch, opts ..
 func (c *hostClient) patch(
 	ctx context.Context, obj, result Object, patch Patch, options *PatchOptions, further ...writes.Option,
 ) error {
-	kind, err := c.GroupVersionKindFor(obj)
+	kind, err := c.kindFor(obj)
 	if err != nil {
 		return err
 	}
@@ -219,6 +237,9 @@ func (c *hostClient) Apply(_ context.Context, obj runtime.ApplyConfiguration, op
 
 // apply applies the fields of obj. The state that the server returns replaces result.
 func (c *hostClient) apply(obj, result runtime.ApplyConfiguration, options *ApplyOptions, further ...writes.Option) error {
+	if err := closed(); err != nil {
+		return err
+	}
 	body, err := json.Marshal(obj)
 	if err != nil {
 		return err
@@ -239,7 +260,7 @@ func (c *hostClient) apply(obj, result runtime.ApplyConfiguration, options *Appl
 
 func (c *hostClient) Delete(_ context.Context, obj Object, opts ...DeleteOption) error {
 	options := (&DeleteOptions{}).ApplyOptions(opts)
-	kind, err := c.GroupVersionKindFor(obj)
+	kind, err := c.kindFor(obj)
 	if err != nil {
 		return err
 	}
@@ -253,7 +274,7 @@ func (c *hostClient) Delete(_ context.Context, obj Object, opts ...DeleteOption)
 
 func (c *hostClient) DeleteAllOf(_ context.Context, obj Object, opts ...DeleteAllOfOption) error {
 	options := (&DeleteAllOfOptions{}).ApplyOptions(opts)
-	kind, err := c.GroupVersionKindFor(obj)
+	kind, err := c.kindFor(obj)
 	if err != nil {
 		return err
 	}
@@ -271,7 +292,7 @@ func (c *hostClient) DeleteAllOf(_ context.Context, obj Object, opts ...DeleteAl
 }
 
 func (c *hostClient) encoded(obj Object) (kind schema.GroupVersionKind, body json.RawMessage, err error) {
-	if kind, err = c.GroupVersionKindFor(obj); err == nil {
+	if kind, err = c.kindFor(obj); err == nil {
 		body, err = codec.Encode(obj, kind)
 	}
 	return kind, body, err

@@ -27,7 +27,7 @@ import (
 )
 
 func (c *hostClient) Get(ctx context.Context, key ObjectKey, obj Object, _ ...GetOption) error {
-	kind, err := c.GroupVersionKindFor(obj)
+	kind, err := c.kindFor(obj)
 	if err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func (c *hostClient) isCached(
 
 func (c *hostClient) List(_ context.Context, list ObjectList, opts ...ListOption) error {
 	options := (&ListOptions{}).ApplyOptions(opts)
-	listKind, err := c.GroupVersionKindFor(list)
+	listKind, err := c.kindFor(list)
 	if err != nil {
 		return err
 	}

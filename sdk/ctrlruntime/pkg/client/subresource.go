@@ -18,7 +18,7 @@ type subResourceClient struct {
 }
 
 func (c *subResourceClient) Get(_ context.Context, obj, subResource Object, _ ...SubResourceGetOption) error {
-	kind, err := c.client.GroupVersionKindFor(obj)
+	kind, err := c.client.kindFor(obj)
 	if err != nil {
 		return err
 	}
@@ -35,7 +35,7 @@ func (c *subResourceClient) Get(_ context.Context, obj, subResource Object, _ ..
 
 func (c *subResourceClient) Create(ctx context.Context, obj, subResource Object, opts ...SubResourceCreateOption) error {
 	options := (&SubResourceCreateOptions{}).ApplyOptions(opts)
-	parent, err := c.client.GroupVersionKindFor(obj)
+	parent, err := c.client.kindFor(obj)
 	if err != nil {
 		return err
 	}
@@ -55,7 +55,7 @@ func (c *subResourceClient) Update(ctx context.Context, obj Object, opts ...SubR
 	how = append(how, writes.Subresource(c.name))
 	result := obj
 	if options.SubResourceBody != nil {
-		parent, err := c.client.GroupVersionKindFor(obj)
+		parent, err := c.client.kindFor(obj)
 		if err != nil {
 			return err
 		}
