@@ -1,7 +1,7 @@
 package registry
 
 import (
-	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -16,28 +16,32 @@ const unusedLabel = "windlass.dev/only-read"
 // addReads adds watches to the controllers, for kinds that they only read: those that another controller watches, those
 // that windlass.Reads names, or, if it was not called, those that the permissions allow to watch, as informers do.
 func addReads(controllers []manifest.Controller) error {
-	read, err := readKinds()
+	kinds, err := readKinds()
 	if err != nil {
 		return err
 	}
 	for place := range controllers {
 		for _, watch := range allOf(&controllers[place]) {
 			if watch.Projection == nil {
-				read = append(read, schema.FromAPIVersionAndKind(watch.APIVersion, watch.Kind))
+				kinds = append(kinds, schema.FromAPIVersionAndKind(watch.APIVersion, watch.Kind))
 			}
 		}
 	}
-	slices.SortFunc(read, func(a, b schema.GroupVersionKind) int { return cmp.Compare(a.String(), b.String()) })
-	read = slices.Compact(read)
+	read := map[string]schema.GroupVersionKind{}
+	for _, kind := range kinds {
+		read[kind.String()] = kind
+	}
 	for place := range controllers {
 		addReadsTo(&controllers[place], read)
 	}
 	return nil
 }
 
-func addReadsTo(controller *manifest.Controller, read []schema.GroupVersionKind) {
+func addReadsTo(controller *manifest.Controller, read map[string]schema.GroupVersionKind) {
 	watched := allOf(controller)
-	for _, kind := range read {
+	// Sorting the texts makes a smaller component than sorting the kinds.
+	for _, name := range slices.Sorted(maps.Keys(read)) {
+		kind := read[name]
 		isWatched := slices.ContainsFunc(watched, func(watch manifest.Watch) bool {
 			return watch.Projection == nil && watch.Kind == kind.Kind && watch.APIVersion == kind.GroupVersion().String()
 		})
@@ -67,8 +71,8 @@ func readKinds() (read []schema.GroupVersionKind, err error) {
 		return read, nil
 	}
 	for kind := range scheme.AllKnownTypes() {
-		if isPreferred(scheme.PrioritizedVersionsForGroup(kind.Group), kind, scheme.Recognizes) && permitted(kind, "", "list") &&
-			permitted(kind, "", "watch") {
+		if permitted(kind, "", "list") && permitted(kind, "", "watch") &&
+			isPreferred(scheme.PrioritizedVersionsForGroup(kind.Group), kind, scheme.Recognizes) {
 			read = append(read, kind)
 		}
 	}
@@ -90,10 +94,12 @@ func isPreferred(versions []schema.GroupVersion, kind schema.GroupVersionKind, k
 
 // permitted reports whether a permission has a verb for a kind, or for a subresource such as "/status", of all names.
 func permitted(kind schema.GroupVersionKind, subresource, verb string) bool {
-	plural, _ := meta.UnsafeGuessKindToResource(kind)
 	for _, rule := range current.description.Permissions {
-		if slices.Contains(rule.APIGroups, kind.Group) && slices.Contains(rule.Resources, plural.Resource+subresource) &&
-			(slices.Contains(rule.Verbs, verb) || slices.Contains(rule.Verbs, "*")) && len(rule.Names) == 0 {
+		if len(rule.Names) > 0 || !slices.Contains(rule.APIGroups, kind.Group) ||
+			!slices.Contains(rule.Verbs, verb) && !slices.Contains(rule.Verbs, "*") {
+			continue
+		}
+		if plural, _ := meta.UnsafeGuessKindToResource(kind); slices.Contains(rule.Resources, plural.Resource+subresource) {
 			return true
 		}
 	}
