@@ -61,6 +61,7 @@ func matched(changes []windlass.Change) (counts []bool, failed string) {
 
 // each calls a function for each change. It returns all results, or the first error.
 func each[T any](changes []windlass.Change, function func(context.Context, windlass.Change) (T, error)) (all []T, failed string) {
+	ready()
 	failures := entry.Run(func(ctx context.Context) error {
 		all = make([]T, len(changes))
 		for place, change := range changes {
@@ -86,7 +87,7 @@ func isJudged(watch *manifest.Watch) bool { return watch.CodePredicate }
 
 // describe returns the manifest, after checking that the plugin has what the manifest needs.
 func describe() string {
-	needed()
+	ready()
 	if watch := entry.Find(&plugin, isMapped); watch != nil && mapper == nil {
 		panic(unmapped(watch.Name))
 	}

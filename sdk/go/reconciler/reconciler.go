@@ -42,7 +42,7 @@ func needed() {
 
 // run runs one call of the plugin's function.
 func run(request windlass.Request) (outcome windlass.Outcome, failures []host.Failure) {
-	needed()
+	ready()
 	failures = entry.Run(func(ctx context.Context) (err error) {
 		outcome, err = reconcile(ctx, request)
 		return err

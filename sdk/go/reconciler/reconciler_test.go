@@ -120,3 +120,26 @@ func TestAPluginRegistersOnce(t *testing.T) {
 		}()
 	}
 }
+
+func TestASetupRunsOnceBeforeTheFirstCall(t *testing.T) {
+	windlasstest.New(t)
+	forget := func() { reconcile, prepare = nil, nil }
+	forget()
+	t.Cleanup(forget)
+	setups := 0
+	RegisterSetup(func() manifest.Manifest {
+		setups++
+		return manifest.Manifest{Name: "shops"}
+	}, func(context.Context, windlass.Request) (windlass.Outcome, error) { return windlass.RequeueAfter(time.Second), nil })
+	if setups != 0 {
+		t.Error("the set-up runs before the first call")
+	}
+	for range 2 {
+		if outcome, failures := run(windlass.Request{}); outcome.After() != time.Second || failures != nil {
+			t.Error(outcome, failures)
+		}
+		if document := describe(); setups != 1 || !strings.Contains(document, `"name":"shops"`) {
+			t.Error(setups, document)
+		}
+	}
+}

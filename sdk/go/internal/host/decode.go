@@ -34,6 +34,11 @@ func Decode(document string, into any) error {
 // Expect decodes a document that should fit a type. If it does not fit, the error is terminal, because only a change of
 // the document can help.
 func Expect(what, document string, into any) error {
+	if raw, is := into.(*json.RawMessage); is && document != "" {
+		// The host's documents are valid JSON, so a copy need not be parsed.
+		*raw = append((*raw)[:0], document...)
+		return nil
+	}
 	if err := Decode(document, into); err != nil {
 		return &Marked{Cause: fmt.Errorf("%s is not as the plugin expects: %w", what, err), Terminal: true}
 	}

@@ -1,0 +1,42 @@
+// Package call remembers, during a call, which objects the caches show in an old state. controller-runtime's caches
+// catch up while a reconciler retries (retry.RetryOnConflict). The host's stay as they are until the call ends.
+package call
+
+import (
+	"context"
+	"sync"
+
+	windlass "windlass.dev/sdk"
+)
+
+type key struct{}
+
+type stale struct {
+	mutex   sync.Mutex
+	objects map[windlass.Ref]bool
+}
+
+// Begin returns the context of a call.
+func Begin(ctx context.Context) context.Context {
+	return context.WithValue(ctx, key{}, &stale{objects: map[windlass.Ref]bool{}})
+}
+
+// Outdated records that the server has another state of an object than the caches. It does nothing outside a call.
+func Outdated(ctx context.Context, object windlass.Ref) {
+	if known, is := ctx.Value(key{}).(*stale); is {
+		known.mutex.Lock()
+		defer known.mutex.Unlock()
+		known.objects[object] = true
+	}
+}
+
+// IsOutdated reports whether the caches show an old state of an object.
+func IsOutdated(ctx context.Context, object windlass.Ref) bool {
+	known, is := ctx.Value(key{}).(*stale)
+	if !is {
+		return false
+	}
+	known.mutex.Lock()
+	defer known.mutex.Unlock()
+	return known.objects[object]
+}

@@ -1,0 +1,68 @@
+// Package kinds holds what the plugin's set-up says about kinds: which are cached, and which have indexes.
+package kinds
+
+import (
+	"reflect"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Cached is how much of a kind's objects the plugin's caches have.
+type Cached int
+
+// The amounts.
+const (
+	// Nothing is cached: reads are live.
+	Nothing Cached = iota
+	// Metadata is cached, and nothing else.
+	Metadata
+	// Whole objects are cached.
+	Whole
+)
+
+// index names an index. Indexes of typed, unstructured and partial objects of one kind are different ones, because
+// their functions expect objects of that Go type.
+type index struct {
+	kind   schema.GroupVersionKind
+	goType reflect.Type
+	field  string
+}
+
+var (
+	cached  = map[schema.GroupVersionKind]Cached{}
+	live    = map[schema.GroupKind]bool{}
+	indexes = map[index]func(object any) []string{}
+)
+
+// Cache records that a watch shows objects of a kind.
+func Cache(kind schema.GroupVersionKind, amount Cached) { cached[kind] = max(cached[kind], amount) }
+
+// DisableCache makes all reads of a kind live.
+func DisableCache(kind schema.GroupKind) { live[kind] = true }
+
+// IsCached reports whether a read that needs this much of an object can come from a cache.
+func IsCached(kind schema.GroupVersionKind, amount Cached) bool {
+	return cached[kind] >= amount && !live[kind.GroupKind()]
+}
+
+// Index adds an index over objects of a kind and a Go type. It returns false if there is one with this name.
+func Index(kind schema.GroupVersionKind, goType reflect.Type, field string, values func(object any) []string) bool {
+	name := index{kind, goType, field}
+	if indexes[name] != nil {
+		return false
+	}
+	indexes[name] = values
+	return true
+}
+
+// Indexed returns the function of an index, or nil.
+func Indexed(kind schema.GroupVersionKind, goType reflect.Type, field string) func(object any) []string {
+	return indexes[index{kind, goType, field}]
+}
+
+// Reset forgets everything, for tests.
+func Reset() {
+	clear(cached)
+	clear(live)
+	clear(indexes)
+}

@@ -1,0 +1,1 @@
+// With this file the package may have a function without a body.

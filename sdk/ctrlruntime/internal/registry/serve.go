@@ -1,0 +1,117 @@
+package registry
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/internal/call"
+	"sigs.k8s.io/controller-runtime/internal/setup"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	windlass "windlass.dev/sdk"
+	"windlass.dev/sdk/manifest"
+	"windlass.dev/sdk/reconciler"
+)
+
+func init() {
+	if isGuest {
+		setup.Begin()
+	}
+	reconciler.RegisterSetup(Setup, Reconcile, reconciler.Mapper(Mapped), reconciler.Predicate(Counts))
+}
+
+// Setup runs the program's main, unless the manager has been started already, and returns the manifest. It panics if
+// there is none, with the reason: this is how a build reports it.
+func Setup() manifest.Manifest {
+	if !current.started {
+		if err := current.settings.apply(); err != nil {
+			setup.Fail(err.Error())
+		}
+		runMain()
+	}
+	made, err := complete()
+	if err != nil {
+		setup.Fail(err.Error())
+	}
+	return made
+}
+
+// ReconcileID is the key of a call's id in its context.
+type ReconcileID struct{}
+
+// Reconcile calls the reconciler of a controller.
+func Reconcile(ctx context.Context, request windlass.Request) (windlass.Outcome, error) {
+	controller := controllerOf(request.Controller)
+	if controller == nil {
+		return windlass.Done, fmt.Errorf("there is no controller %s", request.Controller)
+	}
+	ctx = log.IntoContext(call.Begin(ctx), log.Log)
+	ctx = context.WithValue(ctx, ReconcileID{}, types.UID(request.TraceID))
+	key := types.NamespacedName{Namespace: request.Namespace, Name: request.Name}
+	result, err := controller.Reconciler.Reconcile(ctx, reconcile.Request{NamespacedName: key})
+	switch {
+	case err != nil:
+		return windlass.Done, err
+	case result.RequeueAfter > 0:
+		return windlass.RequeueAfter(result.RequeueAfter), nil
+	case result.Requeue:
+		return windlass.RequeueWithBackoff(), nil
+	}
+	return windlass.Done, nil
+}
+
+// controllerOf returns the controller with this name in the manifest, or the only controller.
+func controllerOf(label string) *Controller {
+	for _, controller := range current.controllers {
+		if controller.label == label || len(current.controllers) == 1 {
+			return controller
+		}
+	}
+	return nil
+}
+
+// states decodes the states of a changed object.
+func states(change windlass.Change) (watch *coded, before, now client.Object, err error) {
+	if controller := controllerOf(change.Controller); controller != nil {
+		watch = controller.coded[change.Watch]
+	}
+	if watch == nil {
+		return nil, nil, nil, fmt.Errorf("there is no watch %s of a controller %s", change.Watch, change.Controller)
+	}
+	if before, err = watch.Decode(change.RawOld, watch.kind); err != nil {
+		return nil, nil, nil, err
+	}
+	now, err = watch.Decode(change.RawNew, watch.kind)
+	return watch, before, now, err
+}
+
+// targetsMax is how many primaries the host accepts for a change. If there are more, the error makes every primary run.
+const targetsMax = 1024
+
+// Mapped runs the handler of a watch.
+func Mapped(ctx context.Context, change windlass.Change) ([]windlass.Target, error) {
+	watch, before, now, err := states(change)
+	if err != nil {
+		return nil, err
+	}
+	requests := watch.Map(log.IntoContext(ctx, log.Log), before, now)
+	if len(requests) > targetsMax {
+		return nil, fmt.Errorf("the handler found %d requests, and a change can have at most %d", len(requests), targetsMax)
+	}
+	targets := make([]windlass.Target, len(requests))
+	for place, request := range requests {
+		targets[place] = windlass.Primary(request.Namespace, request.Name)
+	}
+	return targets, nil
+}
+
+// Counts evaluates the predicates of a watch that the manifest cannot have.
+func Counts(_ context.Context, change windlass.Change) (bool, error) {
+	watch, before, now, err := states(change)
+	if err != nil || now == nil || watch.Judge == nil {
+		return true, err
+	}
+	return watch.Judge(before, now), nil
+}

@@ -1,0 +1,364 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/internal/call"
+	"sigs.k8s.io/controller-runtime/internal/codec"
+	"sigs.k8s.io/controller-runtime/internal/kinds"
+	"sigs.k8s.io/controller-runtime/internal/mapper"
+	"sigs.k8s.io/controller-runtime/internal/refused"
+	"sigs.k8s.io/controller-runtime/internal/setup"
+	"sigs.k8s.io/controller-runtime/internal/status"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	windlass "windlass.dev/sdk"
+	"windlass.dev/sdk/writes"
+)
+
+// Options are the options of New.
+type Options struct {
+	// Scheme knows the types of objects; nil: client-go's scheme.Scheme.
+	Scheme *runtime.Scheme
+	// Mapper is for RESTMapper; nil: one that asks the API server.
+	Mapper meta.RESTMapper
+	// Cache says which reads are not to come from caches.
+	Cache *CacheOptions
+	// DryRun makes all writes dry runs.
+	DryRun *bool
+	// FieldOwner is the field manager of writes that name none.
+	FieldOwner string
+	// FieldValidation is how the server treats unknown fields in writes that do not say it.
+	FieldValidation string
+}
+
+// CacheOptions say which reads are not to come from caches.
+type CacheOptions struct {
+	// Reader is ignored: the host has the caches.
+	Reader Reader
+	// DisableFor are objects of kinds whose reads are live.
+	DisableFor []Object
+	// Unstructured is ignored: unstructured objects come from caches too, if their kind is watched.
+	Unstructured bool
+}
+
+// NewClientFunc creates a client.
+type NewClientFunc func(config *rest.Config, options Options) (Client, error)
+
+// New returns a client of the host. The configuration is ignored. Like the client that controller-runtime's New
+// returns, it reads live: the manager's client reads from caches.
+func New(config *rest.Config, options Options) (Client, error) {
+	made, err := newClient(options)
+	if err != nil {
+		return nil, err
+	}
+	made.live = options.Cache == nil
+	return made.withDefaults(options), nil
+}
+
+// NewCached returns a client that reads watched kinds from the host's caches. The manager calls it.
+func NewCached(options Options) (Client, error) {
+	made, err := newClient(options)
+	if err != nil {
+		return nil, err
+	}
+	if options.Cache != nil {
+		for _, object := range options.Cache.DisableFor {
+			kind, err := apiutil.GVKForObject(object, made.scheme)
+			if err != nil {
+				return nil, err
+			}
+			kinds.DisableCache(kind.GroupKind())
+		}
+	}
+	return made.withDefaults(options), nil
+}
+
+func newClient(options Options) (*hostClient, error) {
+	made := &hostClient{scheme: options.Scheme, mapper: options.Mapper}
+	if made.scheme == nil {
+		made.scheme = scheme.Scheme
+	}
+	if made.mapper == nil {
+		made.mapper = &mapper.Mapper{}
+	}
+	return made, nil
+}
+
+func (c *hostClient) withDefaults(options Options) (client Client) {
+	client = c
+	if options.FieldValidation != "" {
+		client = WithFieldValidation(client, FieldValidation(options.FieldValidation))
+	}
+	if options.FieldOwner != "" {
+		client = WithFieldOwner(client, options.FieldOwner)
+	}
+	if options.DryRun != nil && *options.DryRun {
+		client = NewDryRunClient(client)
+	}
+	return client
+}
+
+// hostClient is the client of the host.
+type hostClient struct {
+	scheme *runtime.Scheme
+	mapper meta.RESTMapper
+	// live makes all reads live.
+	live bool
+}
+
+func (c *hostClient) Scheme() *runtime.Scheme { return c.scheme }
+
+func (c *hostClient) RESTMapper() meta.RESTMapper { return c.mapper }
+
+func (c *hostClient) GroupVersionKindFor(obj runtime.Object) (schema.GroupVersionKind, error) {
+	return apiutil.GVKForObject(obj, c.scheme)
+}
+
+// kindFor returns the kind of an object for a request, which the set-up may not send.
+func (c *hostClient) kindFor(obj runtime.Object) (schema.GroupVersionKind, error) {
+	if err := closed(); err != nil {
+		return schema.GroupVersionKind{}, err
+	}
+	return c.GroupVersionKindFor(obj)
+}
+
+func closed() error {
+	if !setup.IsRunning() {
+		return nil
+	}
+	return refused.Call("reading or writing objects during the set-up", "the set-up runs in each instance, and when the plugin is built",
+		"read and write in a reconciler")
+}
+
+func (c *hostClient) IsObjectNamespaced(obj runtime.Object) (bool, error) {
+	return apiutil.IsObjectNamespaced(obj, c.scheme, c.mapper)
+}
+
+func (c *hostClient) Status() SubResourceWriter { return c.SubResource("status") }
+
+func (c *hostClient) SubResource(subResource string) SubResourceClient {
+	return &subResourceClient{c, subResource}
+}
+
+func (c *hostClient) Create(ctx context.Context, obj Object, opts ...CreateOption) error {
+	options := (&CreateOptions{}).ApplyOptions(opts)
+	kind, body, err := c.encoded(obj)
+	if err != nil {
+		return err
+	}
+	written, err := writes.Create(body, writeOptions(options.DryRun, options.FieldManager, options.FieldValidation)...)
+	return c.returned(ctx, obj, kind, written, err)
+}
+
+func (c *hostClient) Update(ctx context.Context, obj Object, opts ...UpdateOption) error {
+	options := (&UpdateOptions{}).ApplyOptions(opts)
+	kind, body, err := c.encoded(obj)
+	if err != nil {
+		return err
+	}
+	written, err := writes.Update(body, writeOptions(options.DryRun, options.FieldManager, options.FieldValidation)...)
+	return c.returned(ctx, obj, kind, written, err)
+}
+
+func (c *hostClient) Patch(ctx context.Context, obj Object, patch Patch, opts ...PatchOption) error {
+	return c.patch(ctx, obj, obj, patch, (&PatchOptions{}).ApplyOptions(opts))
+}
+
+// patch patches an object. The state that the server returns replaces result.
+func (c *hostClient) patch(
+	ctx context.Context, obj, result Object, patch Patch, options *PatchOptions, further ...writes.Option,
+) error {
+	kind, err := c.kindFor(obj)
+	if err != nil {
+		return err
+	}
+	data, err := patch.Data(result)
+	if err != nil {
+		return err
+	}
+	how := append(writeOptions(options.DryRun, options.FieldManager, options.FieldValidation), further...)
+	target, document := codec.Ref(obj, kind), json.RawMessage(data)
+	var written json.RawMessage
+	switch patch.Type() {
+	case types.MergePatchType:
+		written, err = writes.MergePatch[json.RawMessage](target, document, how...)
+	case types.StrategicMergePatchType:
+		written, err = writes.StrategicPatch[json.RawMessage](target, document, how...)
+	case types.JSONPatchType:
+		var steps []writes.Step
+		if err := json.Unmarshal(data, &steps); err != nil {
+			return fmt.Errorf("the JSON patch cannot be read: %w", err)
+		}
+		written, err = writes.JSONPatch[json.RawMessage](target, steps, how...)
+	case types.ApplyPatchType:
+		if document, err = headed(data, obj, kind); err != nil {
+			return err
+		}
+		if options.Force != nil && *options.Force {
+			how = append(how, writes.Force())
+		}
+		written, err = writes.Apply(document, how...)
+	default:
+		return fmt.Errorf("patches of the type %q are unknown", patch.Type())
+	}
+	return c.returned(ctx, result, kind, written, err)
+}
+
+// headed returns the fields of an apply with the kind and the name of the object, and without managedFields.
+func headed(data []byte, obj Object, kind schema.GroupVersionKind) (json.RawMessage, error) {
+	fields := &unstructured.Unstructured{}
+	if err := codec.Decode(data, fields); err != nil {
+		return nil, err
+	}
+	fields.SetGroupVersionKind(kind)
+	fields.SetName(obj.GetName())
+	if obj.GetNamespace() != "" {
+		fields.SetNamespace(obj.GetNamespace())
+	}
+	fields.SetManagedFields(nil)
+	return json.Marshal(fields.Object)
+}
+
+func (c *hostClient) Apply(_ context.Context, obj runtime.ApplyConfiguration, opts ...ApplyOption) error {
+	return c.apply(obj, obj, (&ApplyOptions{}).ApplyOptions(opts))
+}
+
+// apply applies the fields of obj. The state that the server returns replaces result.
+func (c *hostClient) apply(obj, result runtime.ApplyConfiguration, options *ApplyOptions, further ...writes.Option) error {
+	if err := closed(); err != nil {
+		return err
+	}
+	body, err := json.Marshal(obj)
+	if err != nil {
+		return err
+	}
+	how := append(writeOptions(options.DryRun, options.FieldManager, ""), further...)
+	if options.Force != nil && *options.Force {
+		how = append(how, writes.Force())
+	}
+	written, err := writes.Apply(json.RawMessage(body), how...)
+	if err != nil {
+		return status.Of(err)
+	}
+	if untyped, is := result.(*unstructuredConfiguration); is {
+		return codec.Decode(written, untyped.Unstructured)
+	}
+	return codec.Decode(written, result)
+}
+
+func (c *hostClient) Delete(_ context.Context, obj Object, opts ...DeleteOption) error {
+	options := (&DeleteOptions{}).ApplyOptions(opts)
+	kind, err := c.kindFor(obj)
+	if err != nil {
+		return err
+	}
+	target := codec.Ref(obj, kind)
+	if options.Preconditions != nil && options.Preconditions.UID != nil {
+		target.UID = string(*options.Preconditions.UID)
+	}
+	_, err = writes.Delete(target, deleteOptions(options)...)
+	return status.Of(err)
+}
+
+func (c *hostClient) DeleteAllOf(_ context.Context, obj Object, opts ...DeleteAllOfOption) error {
+	options := (&DeleteAllOfOptions{}).ApplyOptions(opts)
+	kind, err := c.kindFor(obj)
+	if err != nil {
+		return err
+	}
+	labelText, any := labelText(options.LabelSelector)
+	if !any {
+		return nil
+	}
+	collection := writes.Collection{Kind: codec.Kind(kind), Namespace: options.Namespace, LabelSelector: labelText}
+	if options.FieldSelector != nil {
+		collection.FieldSelector = options.FieldSelector.String()
+	}
+	collection.All = collection.LabelSelector == "" && collection.FieldSelector == ""
+	_, err = writes.DeleteCollection(collection, deleteOptions(&options.DeleteOptions)...)
+	return status.Of(err)
+}
+
+func (c *hostClient) encoded(obj Object) (kind schema.GroupVersionKind, body json.RawMessage, err error) {
+	if kind, err = c.kindFor(obj); err == nil {
+		body, err = codec.Encode(obj, kind)
+	}
+	return kind, body, err
+}
+
+// returned replaces an object by the state that a write has returned. If the server has refused the write because of an
+// old state, the next read of the object in this call is live.
+func (c *hostClient) returned(
+	ctx context.Context, obj Object, kind schema.GroupVersionKind, written json.RawMessage, err error,
+) error {
+	if err != nil {
+		if windlass.IsConflict(err) || windlass.IsAlreadyExists(err) {
+			call.Outdated(ctx, codec.Ref(obj, kind))
+		}
+		return status.Of(err)
+	}
+	if err := codec.Decode(written, obj); err != nil {
+		return fmt.Errorf("the %s was written, but the server's answer cannot be used: %w", kind.Kind, err)
+	}
+	return nil
+}
+
+func writeOptions(dry []string, manager, validation string) []writes.Option {
+	options := []writes.Option{}
+	if len(dry) > 0 {
+		options = append(options, writes.DryRun())
+	}
+	if manager != "" {
+		options = append(options, writes.ManagerSuffix(suffix(manager)))
+	}
+	switch validation {
+	case metav1.FieldValidationStrict:
+		// The host's default.
+	case metav1.FieldValidationIgnore:
+		options = append(options, writes.Ignore)
+	default:
+		// The API server's default.
+		options = append(options, writes.Warn)
+	}
+	return options
+}
+
+func isPartial(goType reflect.Type) bool {
+	return goType == reflect.TypeFor[metav1.PartialObjectMetadata]()
+}
+
+// isAllowed reports whether a letter may be in the suffix of a field manager.
+func isAllowed(letter rune) bool {
+	return letter >= 'a' && letter <= 'z' || letter >= '0' && letter <= '9'
+}
+
+// suffixMax is the host's limit for the suffix of a field manager.
+const suffixMax = 32
+
+// suffix makes a field manager's name a DNS label, as the host requires. Long names keep their beginning and a hash.
+func suffix(manager string) string {
+	label := strings.Map(func(letter rune) rune {
+		if !isAllowed(letter) {
+			return '-'
+		}
+		return letter
+	}, strings.ToLower(manager))
+	label = strings.Trim(label, "-")
+	if len(label) > suffixMax {
+		hash := fmt.Sprintf("-%08x", hashOf(manager))
+		label = strings.TrimRight(label[:suffixMax-len(hash)], "-") + hash
+	}
+	return label
+}

@@ -1,0 +1,242 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/internal/kinds"
+	"sigs.k8s.io/controller-runtime/internal/shop"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	windlass "windlass.dev/sdk"
+	"windlass.dev/sdk/windlasstest"
+)
+
+var (
+	ctx       = context.Background()
+	shopKind  = shop.GroupVersion.WithKind("Shop")
+	shopOfA   = windlass.Ref{APIVersion: "example.com/v1", Kind: "Shop", Namespace: "prod", Name: "a"}
+	keyOfShop = client.ObjectKey{Namespace: "prod", Name: "a"}
+)
+
+// newClient returns a host with the shops a, b and c of two namespaces, and a client whose reads of shops are cached.
+func newClient(t *testing.T) (*windlasstest.Host, client.Client) {
+	t.Helper()
+	kinds.Reset()
+	t.Cleanup(kinds.Reset)
+	kinds.Cache(shopKind, kinds.Whole)
+	scheme := runtime.NewScheme()
+	if err := shop.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	made, err := client.NewCached(client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	host := windlasstest.New(t)
+	for place, name := range []string{"a", "b", "c"} {
+		namespace := []string{"prod", "prod", "test"}[place]
+		host.Put(windlass.Object{
+			"apiVersion": "example.com/v1", "kind": "Shop", "spec": windlass.Object{"items": place + 1, "city": "Vienna"},
+			"metadata": windlass.Object{"name": name, "namespace": namespace, "labels": windlass.Object{"name": name, "app": "web"}},
+		})
+	}
+	return host, made
+}
+
+func TestGetReplacesTheObject(t *testing.T) {
+	_, c := newClient(t)
+	found := shop.Shop{Spec: shop.ShopSpec{Doors: []string{"stays?"}}}
+	if err := c.Get(ctx, keyOfShop, &found); err != nil || found.Spec.Items != 1 || found.Spec.Doors != nil || found.Kind != "Shop" {
+		t.Errorf("%+v, %v", found, err)
+	}
+	untyped := &unstructured.Unstructured{}
+	untyped.SetGroupVersionKind(shopKind)
+	if err := c.Get(ctx, keyOfShop, untyped); err != nil || untyped.GetLabels()["app"] != "web" {
+		t.Errorf("%+v, %v", untyped, err)
+	}
+	items, _, _ := unstructured.NestedInt64(untyped.Object, "spec", "items")
+	if items != 1 {
+		t.Errorf("the items of an unstructured object: %v", items)
+	}
+	partial := &metav1.PartialObjectMetadata{}
+	partial.SetGroupVersionKind(shopKind)
+	if err := c.Get(ctx, keyOfShop, partial); err != nil || partial.Labels["app"] != "web" {
+		t.Errorf("%+v, %v", partial, err)
+	}
+}
+
+func TestAMissingObjectIsNotFoundAndLeavesTheVariable(t *testing.T) {
+	_, c := newClient(t)
+	found := shop.Shop{ObjectMeta: metav1.ObjectMeta{Name: "z"}}
+	err := c.Get(ctx, client.ObjectKey{Namespace: "prod", Name: "z"}, &found)
+	if !apierrors.IsNotFound(err) || client.IgnoreNotFound(err) != nil || found.Name != "z" {
+		t.Errorf("%+v, %v", found, err)
+	}
+	if !windlass.IsNotFound(fmt.Errorf("so: %w", err)) {
+		t.Error("the host does not know the class")
+	}
+}
+
+func TestErrorsHaveTheStatusOfTheAPI(t *testing.T) {
+	host, c := newClient(t)
+	for reason, is := range map[windlass.Reason]func(error) bool{
+		windlass.NotFound: apierrors.IsNotFound, windlass.AlreadyExists: apierrors.IsAlreadyExists,
+		windlass.Conflict: apierrors.IsConflict, windlass.Invalid: apierrors.IsInvalid, windlass.Forbidden: apierrors.IsForbidden,
+		windlass.TooManyRequests: apierrors.IsTooManyRequests, windlass.Timeout: apierrors.IsTimeout,
+		windlass.NotGranted: apierrors.IsForbidden, windlass.ServerError: apierrors.IsInternalError,
+		windlass.Expired: apierrors.IsResourceExpired, windlass.LeaseLost: apierrors.IsServiceUnavailable,
+	} {
+		status := metav1.StatusReason("")
+		if reason == windlass.ServerError {
+			status = metav1.StatusReasonInternalError
+		}
+		host.FailWith("create", "Shop", 1, &windlass.APIError{Reason: reason, StatusReason: string(status), Resource: "shops.example.com"})
+		err := c.Create(ctx, &shop.Shop{ObjectMeta: metav1.ObjectMeta{Name: "new", Namespace: "prod"}})
+		var status2 *apierrors.StatusError
+		if !is(err) || !windlass.Is(err, reason) || !errors.As(err, &status2) || status2.Status().Details.Kind != "shops" {
+			t.Errorf("%s: %v", reason, err)
+		}
+	}
+}
+
+func TestAMissingRightSaysTheLineToAdd(t *testing.T) {
+	host, c := newClient(t)
+	host.FailWith("get", "City", 1, &windlass.APIError{Reason: windlass.NotGranted, Resource: "cities.example.com/status", Verb: "get"})
+	err := c.Get(ctx, client.ObjectKey{Name: "vienna"}, &shop.City{})
+	wanted := `{APIGroups: []string{"example.com"}, Resources: []string{"cities/status"}, Verbs: []string{"get"}}`
+	if err == nil || !strings.Contains(err.Error(), wanted) {
+		t.Error(err)
+	}
+}
+
+// names are the names of the shops of a list.
+func names(t *testing.T, c client.Reader, opts ...client.ListOption) string {
+	t.Helper()
+	var list shop.ShopList
+	if err := c.List(ctx, &list, opts...); err != nil {
+		t.Error(err)
+	}
+	var all []string
+	for _, one := range list.Items {
+		all = append(all, one.Name)
+	}
+	return strings.Join(all, "")
+}
+
+func TestListsSelect(t *testing.T) {
+	_, c := newClient(t)
+	index := func(object any) []string { return []string{fmt.Sprint(object.(*shop.Shop).Spec.Items), "any"} }
+	kinds.Index(shopKind, typeOf(&shop.Shop{}), "spec.items", index)
+	for wanted, opts := range map[string][]client.ListOption{
+		"abc": nil,
+		"ab":  {client.InNamespace("prod")},
+		"b":   {client.MatchingLabels{"app": "web", "name": "b"}},
+		"c":   {client.InNamespace("test"), client.HasLabels{"app"}},
+		"a":   {client.Limit(1)},
+		"":    {client.MatchingLabelsSelector{Selector: labels.Nothing()}},
+	} {
+		if found := names(t, c, opts...); found != wanted {
+			t.Errorf("%v: %s instead of %s", opts, found, wanted)
+		}
+	}
+	byFields := client.MatchingFields{"spec.items": "2", "metadata.namespace": "prod"}
+	if one, all := names(t, c, byFields), names(t, c, client.MatchingFields{"spec.items": "any"}); one != "b" || all != "abc" {
+		t.Error(one, all)
+	}
+	if err := c.List(ctx, &shop.ShopList{}, client.MatchingFields{"spec.city": "Vienna"}); err == nil || !strings.Contains(err.Error(), "IndexField") {
+		t.Error(err)
+	}
+}
+
+func TestListsHaveAnyForm(t *testing.T) {
+	host, c := newClient(t)
+	untyped := &unstructured.UnstructuredList{}
+	untyped.SetGroupVersionKind(shop.GroupVersion.WithKind("ShopList"))
+	if err := c.List(ctx, untyped); err != nil || len(untyped.Items) != 3 || untyped.Items[2].GetName() != "c" {
+		t.Error(untyped, err)
+	}
+	partial := &metav1.PartialObjectMetadataList{}
+	partial.SetGroupVersionKind(shop.GroupVersion.WithKind("ShopList"))
+	if err := c.List(ctx, partial); err != nil || len(partial.Items) != 3 || partial.Items[0].Labels["app"] != "web" {
+		t.Error(partial, err)
+	}
+	host.Put(windlass.Object{"apiVersion": "example.com/v1", "kind": "Item", "metadata": windlass.Object{"name": "i"}, "price": 7})
+	var items shop.ItemList
+	if err := c.List(ctx, &items); err != nil || len(items.Items) != 1 || items.Items[0].Price != 7 {
+		t.Error(items, err)
+	}
+	var cities shop.CityList
+	if err := c.List(ctx, &cities); err != nil || cities.Items == nil || meta.LenList(&cities) != 0 {
+		t.Error(cities, err)
+	}
+}
+
+func TestWritesReturnTheNewState(t *testing.T) {
+	host, c := newClient(t)
+	created := &shop.Shop{ObjectMeta: metav1.ObjectMeta{Name: "new", Namespace: "prod"}, Spec: shop.ShopSpec{Items: 1}}
+	if err := c.Create(ctx, created, client.FieldOwner("My_Shop")); err != nil || created.UID == "" || created.ResourceVersion == "" {
+		t.Fatal(created, err)
+	}
+	if write := host.Writes()[0]; write.Options.ManagerSuffix != "my-shop" || write.Target.Kind != "Shop" {
+		t.Errorf("%+v", write)
+	}
+	created.Spec.Items = 2
+	if err := c.Update(ctx, created, client.DryRunAll); err != nil || created.Spec.Items != 2 {
+		t.Fatal(created, err)
+	}
+	if write := host.Writes()[1]; !write.Options.DryRun || write.Options.Subresource != "" {
+		t.Errorf("%+v", write)
+	}
+	created.Status.Items = 2
+	if err := c.Status().Update(ctx, created); err != nil || created.Status.Items != 2 {
+		t.Fatal(created, err)
+	}
+	if write := host.Writes()[2]; write.Options.Subresource != "status" || write.Verb != "update" {
+		t.Errorf("%+v", write)
+	}
+}
+
+func TestDeletionsHavePreconditions(t *testing.T) {
+	host, c := newClient(t)
+	gone := &shop.Shop{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "prod"}}
+	uid, version := types.UID("other"), "7"
+	err := c.Delete(ctx, gone, client.Preconditions{UID: &uid, ResourceVersion: &version}, client.GracePeriodSeconds(2),
+		client.PropagationPolicy(metav1.DeletePropagationForeground))
+	write := host.Writes()[0]
+	if err == nil || write.Target.UID != "other" || write.Deletion.ResourceVersion != "7" || write.Deletion.GracePeriod != 2*time.Second {
+		t.Errorf("%+v, %v", write, err)
+	}
+	if err := c.Delete(ctx, gone); err != nil || host.Object(shopOfA) != nil {
+		t.Error(err)
+	}
+	if err := c.Delete(ctx, gone); !apierrors.IsNotFound(err) {
+		t.Error(err)
+	}
+	if err := c.DeleteAllOf(ctx, &shop.Shop{}, client.InNamespace("test"), client.MatchingLabels{"app": "web"}); err != nil || names(t, c) != "b" {
+		t.Error(err, names(t, c))
+	}
+}
+
+func TestWrappersAddOptionsBeforeTheCallers(t *testing.T) {
+	host, c := newClient(t)
+	c = client.WithFieldOwner(client.NewDryRunClient(client.WithFieldValidation(c, "Strict")), "owner")
+	made := func() *shop.Shop { return &shop.Shop{ObjectMeta: metav1.ObjectMeta{Name: "new", Namespace: "prod"}} }
+	if err := errors.Join(c.Create(ctx, made()), c.Create(ctx, made(), client.FieldOwner("mine"))); err != nil {
+		t.Fatal(err)
+	}
+	one, other := host.Writes()[0].Options, host.Writes()[1].Options
+	if !one.DryRun || one.ManagerSuffix != "owner" || one.FieldValidation != 0 || other.ManagerSuffix != "mine" {
+		t.Errorf("%+v, %+v", one, other)
+	}
+}

@@ -1,0 +1,281 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"iter"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/selection"
+	"sigs.k8s.io/controller-runtime/internal/call"
+	"sigs.k8s.io/controller-runtime/internal/codec"
+	"sigs.k8s.io/controller-runtime/internal/kinds"
+	"sigs.k8s.io/controller-runtime/internal/status"
+	windlass "windlass.dev/sdk"
+	"windlass.dev/sdk/cache"
+	"windlass.dev/sdk/live"
+	"windlass.dev/sdk/writes"
+)
+
+func (c *hostClient) Get(ctx context.Context, key ObjectKey, obj Object, _ ...GetOption) error {
+	kind, err := c.kindFor(obj)
+	if err != nil {
+		return err
+	}
+	target := windlass.Ref{
+		APIVersion: kind.GroupVersion().String(), Kind: kind.Kind, Namespace: key.Namespace, Name: key.Name,
+	}
+	_, isMetadata := obj.(*metav1.PartialObjectMetadata)
+	document, err := c.get(ctx, kind, target, isMetadata)
+	switch {
+	case err != nil:
+		return status.Of(err)
+	case document == nil:
+		return status.NotFound(kind, target)
+	}
+	return codec.Decode(*document, obj)
+}
+
+// metadataFields are the fields that a read of partial objects needs.
+var metadataFields = []string{"/metadata"}
+
+func (c *hostClient) get(
+	ctx context.Context, kind schema.GroupVersionKind, target windlass.Ref, isMetadata bool,
+) (*json.RawMessage, error) {
+	amount, fields := kinds.Whole, []string(nil)
+	if isMetadata {
+		amount, fields = kinds.Metadata, metadataFields
+	}
+	if c.isCached(ctx, kind, target, amount) {
+		document, err := cache.Get[json.RawMessage](target, fields...)
+		if !windlass.Is(err, windlass.NotWatched) {
+			return document, err
+		}
+		// The watch covers other namespaces only.
+	}
+	if isMetadata {
+		return live.GetMetadata[json.RawMessage](target)
+	}
+	return live.Get[json.RawMessage](target)
+}
+
+// isCached reports whether a read of an object comes from the cache.
+func (c *hostClient) isCached(
+	ctx context.Context, kind schema.GroupVersionKind, target windlass.Ref, amount kinds.Cached,
+) bool {
+	return !c.live && kinds.IsCached(kind, amount) && !call.IsOutdated(ctx, target)
+}
+
+func (c *hostClient) List(_ context.Context, list ObjectList, opts ...ListOption) error {
+	options := (&ListOptions{}).ApplyOptions(opts)
+	listKind, err := c.kindFor(list)
+	if err != nil {
+		return err
+	}
+	kind := listKind
+	kind.Kind = strings.TrimSuffix(kind.Kind, "List")
+	into, err := itemsOf(list)
+	if err != nil {
+		return err
+	}
+	labelText, any := labelText(options.LabelSelector)
+	if any {
+		if err := c.fill(into, kind, labelText, options, list); err != nil {
+			return status.Of(err)
+		}
+	}
+	into.store()
+	list.GetObjectKind().SetGroupVersionKind(listKind)
+	return nil
+}
+
+// fill reads the objects of a list, from the cache if there is one.
+func (c *hostClient) fill(into *items, kind schema.GroupVersionKind, labelText string, options *ListOptions, list ObjectList) error {
+	amount := kinds.Whole
+	if into.isMetadata {
+		amount = kinds.Metadata
+	}
+	if !c.live && options.Continue == "" && kinds.IsCached(kind, amount) {
+		query := cache.Query{Kind: codec.Kind(kind), Namespace: options.Namespace, LabelSelector: labelText}
+		if into.isMetadata {
+			query.Fields = metadataFields
+		}
+		matches, err := fieldMatch(kind, into.element, options)
+		if err != nil {
+			return err
+		}
+		if matches == nil && options.Limit > 0 {
+			query.PageSize = int(min(options.Limit, pageMax))
+		}
+		err = into.read(cache.List[json.RawMessage](query), matches, options.Limit)
+		if !windlass.Is(err, windlass.NotWatched) {
+			return err
+		}
+	}
+	query := live.Query{
+		Kind: codec.Kind(kind), Namespace: options.Namespace, LabelSelector: labelText, Metadata: into.isMetadata,
+		PageToken: options.Continue, PageSize: int(min(options.Limit, pageMax)),
+	}
+	if options.FieldSelector != nil {
+		query.FieldSelector = options.FieldSelector.String()
+	}
+	if options.Limit == 0 {
+		return into.read(live.List[json.RawMessage](query), nil, 0)
+	}
+	page, next, err := live.Page[json.RawMessage](query)
+	if err != nil {
+		return err
+	}
+	list.SetContinue(next)
+	for _, document := range page {
+		if err := into.add(*document, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pageMax is the host's limit for the objects of a page.
+const pageMax = 1000
+
+// fieldMatch returns a function that tests an object by the selector of fields, or nil if there is no selector.
+func fieldMatch(kind schema.GroupVersionKind, element reflect.Type, options *ListOptions) (func(Object) bool, error) {
+	if options.FieldSelector == nil || options.FieldSelector.Empty() {
+		return nil, nil
+	}
+	var tests []func(Object) bool
+	for _, requirement := range options.FieldSelector.Requirements() {
+		values := kinds.Indexed(kind, reflect.PointerTo(element), requirement.Field)
+		switch {
+		case requirement.Field == "metadata.name":
+			values = func(object any) []string { return []string{object.(Object).GetName()} }
+		case requirement.Field == "metadata.namespace":
+			values = func(object any) []string { return []string{object.(Object).GetNamespace()} }
+		case values == nil:
+			return nil, windlass.Terminal(fmt.Errorf("there is no index %q over %s as %s: add it by "+
+				"mgr.GetFieldIndexer().IndexField, or read live by mgr.GetAPIReader()", requirement.Field, kind.Kind, element))
+		}
+		isWanted := requirement.Operator != selection.NotEquals
+		tests = append(tests, func(object Object) bool {
+			return slices.Contains(values(object), requirement.Value) == isWanted
+		})
+	}
+	return func(object Object) bool {
+		for _, test := range tests {
+			if !test(object) {
+				return false
+			}
+		}
+		return true
+	}, nil
+}
+
+// labelText returns a selector in Kubernetes' syntax, and false if it selects nothing.
+func labelText(selector labels.Selector) (text string, any bool) {
+	if selector == nil {
+		return "", true
+	}
+	if _, any = selector.Requirements(); !any {
+		return "", false
+	}
+	return selector.String(), true
+}
+
+// items are the objects of a list while it is read.
+type items struct {
+	// field is the list's field Items.
+	field reflect.Value
+	// element is the struct of an object. The list has pointers to it if isPointer.
+	element    reflect.Type
+	isPointer  bool
+	isMetadata bool
+	objects    reflect.Value
+}
+
+func itemsOf(list ObjectList) (*items, error) {
+	pointer, err := meta.GetItemsPtr(list)
+	if err != nil {
+		return nil, windlass.Terminal(err)
+	}
+	field := reflect.ValueOf(pointer).Elem()
+	made := &items{field: field, element: field.Type().Elem(), objects: reflect.MakeSlice(field.Type(), 0, 0)}
+	if made.isPointer = made.element.Kind() == reflect.Pointer; made.isPointer {
+		made.element = made.element.Elem()
+	}
+	if _, is := reflect.New(made.element).Interface().(Object); !is {
+		return nil, windlass.Terminal(fmt.Errorf("the items of a %T are no objects", list))
+	}
+	made.isMetadata = isPartial(made.element)
+	return made, nil
+}
+
+// read adds the objects that match, up to the limit; a limit of zero is none.
+func (items *items) read(documents iter.Seq2[*json.RawMessage, error], matches func(Object) bool, limit int64) error {
+	for document, err := range documents {
+		if err != nil {
+			return err
+		}
+		if err := items.add(*document, matches); err != nil {
+			return err
+		}
+		if limit > 0 && int64(items.objects.Len()) >= limit {
+			return nil
+		}
+	}
+	return nil
+}
+
+func (items *items) add(document json.RawMessage, matches func(Object) bool) error {
+	object := reflect.New(items.element)
+	if err := codec.Decode(document, object.Interface()); err != nil {
+		return err
+	}
+	if matches != nil && !matches(object.Interface().(Object)) {
+		return nil
+	}
+	if !items.isPointer {
+		object = object.Elem()
+	}
+	items.objects = reflect.Append(items.objects, object)
+	return nil
+}
+
+// store makes the objects the list's.
+func (items *items) store() { items.field.Set(items.objects) }
+
+func hashOf(text string) uint32 {
+	hash := fnv.New32a()
+	hash.Write([]byte(text))
+	return hash.Sum32()
+}
+
+func deleteOptions(options *DeleteOptions) []writes.Option {
+	var how []writes.Option
+	if len(options.DryRun) > 0 {
+		how = append(how, writes.DryRun())
+	}
+	if options.GracePeriodSeconds != nil {
+		how = append(how, writes.GracePeriod(time.Duration(*options.GracePeriodSeconds)*time.Second))
+	}
+	if options.Preconditions != nil && options.Preconditions.ResourceVersion != nil {
+		how = append(how, writes.IfVersion(*options.Preconditions.ResourceVersion))
+	}
+	if options.PropagationPolicy != nil {
+		switch *options.PropagationPolicy {
+		case metav1.DeletePropagationForeground:
+			how = append(how, writes.Foreground)
+		case metav1.DeletePropagationOrphan:
+			how = append(how, writes.Orphan)
+		}
+	}
+	return how
+}
