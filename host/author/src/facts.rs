@@ -5,6 +5,9 @@ use std::path::{Path, PathBuf};
 
 use super::file::{BuildFile, PluginKind};
 
+/// The maximum size of a go.mod.
+const GO_MOD_BYTES_MAX: u64 = 16 << 20;
+
 /// A folder, and the relevant facts about its contents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Facts {
@@ -14,6 +17,8 @@ pub(crate) struct Facts {
     pub c_sources: Vec<String>,
     /// Whether there are Python packages beside the sources.
     pub has_packages: bool,
+    /// Whether the folder's go.mod names the SDK. Otherwise, a build provides it.
+    pub names_go_sdk: bool,
     /// Whether TypeScript is installed, so that types can be checked.
     pub has_typescript: bool,
 }
@@ -28,6 +33,7 @@ impl Facts {
         Ok(Self {
             c_sources,
             has_packages: folder.join(super::language::PACKAGES).is_dir(),
+            names_go_sdk: names_go_sdk(folder),
             has_typescript: has_typescript(folder),
             folder: folder.to_owned(),
             file,
@@ -70,6 +76,12 @@ fn is_test(path: &Path) -> bool {
 /// The directories named `name` in `folder` and its parents, nearest first. npm and Python search the parents too.
 pub(crate) fn upwards(folder: &Path, name: &str) -> Vec<PathBuf> {
     folder.ancestors().map(|above| above.join(name)).filter(|path| path.is_dir()).collect()
+}
+
+/// Whether the go.mod of `folder` names the SDK. A missing go.mod should name it.
+fn names_go_sdk(folder: &Path) -> bool {
+    let text = windlass_files::read_text(&folder.join("go.mod"), GO_MOD_BYTES_MAX);
+    text.map_or(true, |text| text.contains("windlass.dev/sdk"))
 }
 
 /// Whether the TypeScript compiler is installed for `folder`.
