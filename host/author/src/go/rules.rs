@@ -127,6 +127,9 @@ impl GuestModule {
         let edited = match (self.path, path) {
             (_, _) if name == "generated.pb.go" => Some(source::protobuf(source)),
             ("k8s.io/apimachinery", "pkg/util/net/http.go") => Some(include_str!("utilnet.go").to_owned()),
+            ("k8s.io/apimachinery", "pkg/runtime/serializer/cbor/direct/direct.go") => {
+                Some(include_str!("cbordirect.go").to_owned())
+            }
             ("k8s.io/apimachinery", _) => source::without_net_http(source),
             _ => None,
         };
@@ -165,8 +168,12 @@ impl GuestModule {
             hash.update((part.len() as u64).to_le_bytes());
             hash.update(part);
         };
-        for rules in [include_bytes!("rules.rs").as_slice(), include_bytes!("source.rs"), include_bytes!("utilnet.go")]
-        {
+        for rules in [
+            include_bytes!("rules.rs").as_slice(),
+            include_bytes!("source.rs"),
+            include_bytes!("utilnet.go"),
+            include_bytes!("cbordirect.go"),
+        ] {
             add(rules);
         }
         add(sum.as_bytes());
@@ -239,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn apimachinery_is_copied_without_http() {
+    fn apimachinery_is_copied_without_http_and_cbor() {
         let module = module("k8s.io/apimachinery");
         let text = |path, text: &str| {
             let copied = module.copied(path, text.as_bytes()).expect("it is copied");
@@ -250,6 +257,8 @@ mod tests {
         let transport = "import (\n\t\"net/http\"\n)\n\nvar T http.Transport\n";
         assert_eq!(text("pkg/util/proxy/transport.go", transport), transport);
         assert!(!text("pkg/util/net/http.go", transport).contains("Transport"));
+        let direct = "package direct\n\nimport \"k8s.io/apimachinery/pkg/runtime/serializer/cbor/internal/modes\"\n";
+        assert!(!text("pkg/runtime/serializer/cbor/direct/direct.go", direct).contains("modes"));
         assert!(module.added().iter().any(|(path, _)| path.ends_with("windlasshttp/constants.go")));
     }
 
