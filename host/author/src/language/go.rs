@@ -22,7 +22,7 @@ static GO: Tool = Tool {
 };
 
 pub(super) fn plan(facts: &Facts, traceable: bool) -> BuildPlan {
-    let mut needs = if facts.names_go_sdk { paths(facts, &["go.mod"]) } else { vec![source("go.mod")] };
+    let mut needs = if facts.places_go_sdk { paths(facts, &["go.mod"]) } else { vec![source("go.mod")] };
     needs.push(BuildNeed::Tool(&GO));
     let mut step = BuildStep::of(
         &GO,
