@@ -109,7 +109,7 @@ async fn a_go_plugin_with_kubernetes_types_is_small_and_runs() -> anyhow::Result
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_import_that_cannot_work_in_a_plugin_is_refused_with_its_line() -> anyhow::Result<()> {
+async fn an_import_that_needs_a_connection_is_refused_with_its_line() -> anyhow::Result<()> {
     let _turn = busy::turn().await?;
     let folder = Folder::new()?;
     let retry = "\t\"k8s.io/client-go/util/retry\"\n";

@@ -83,7 +83,7 @@ impl Copies<'_> {
         let folder = self.folder(module, version, sum);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let unfinished = self.directory.join(format!("{UNFINISHED}{}-{count}", std::process::id()));
-        let made = self.fill(module, original, &unfinished).and_then(|()| self.publish(module, &unfinished, &folder));
+        let made = self.fill(module, original, &unfinished).and_then(|()| publish(module, &unfinished, &folder));
         // If it has got its name, nothing is left here.
         let removed = remove_folder(&unfinished);
         made.and(removed).map_err(|source| CopyError { module: module.path, path: folder.clone(), source })?;
@@ -132,27 +132,6 @@ impl Copies<'_> {
         Ok(())
     }
 
-    /// Gives a complete copy its name.
-    fn publish(&self, module: &GuestModule, unfinished: &Path, folder: &Path) -> io::Result<()> {
-        let publish = || std::fs::rename(unfinished, folder);
-        let is_taken =
-            |error: &io::Error| matches!(error.kind(), ErrorKind::DirectoryNotEmpty | ErrorKind::AlreadyExists);
-        match publish() {
-            Err(error) if is_taken(&error) => {}
-            other => return other,
-        }
-        // Another build may have made the same copy meanwhile. Otherwise, the existing copy is damaged.
-        if Contents::of(folder)? == Contents::of(unfinished)? {
-            return Ok(());
-        }
-        tracing::warn!(folder = %folder.display(), module = module.path, "replacing a damaged copy of a Go module");
-        remove_folder(folder)?;
-        match publish() {
-            Err(error) if is_taken(&error) => Ok(()),
-            other => other,
-        }
-    }
-
     /// Deletes other copies of `module` that no build has used for long, and copies that crashed builds left.
     fn delete_unused(&self, module: &GuestModule) {
         let prefix = format!("{}@", module.path.replace('/', "+"));
@@ -171,6 +150,26 @@ impl Copies<'_> {
                 let _ = remove_folder(&path);
             }
         }
+    }
+}
+
+/// Gives a complete copy its name.
+fn publish(module: &GuestModule, unfinished: &Path, folder: &Path) -> io::Result<()> {
+    let publish = || std::fs::rename(unfinished, folder);
+    let is_taken = |error: &io::Error| matches!(error.kind(), ErrorKind::DirectoryNotEmpty | ErrorKind::AlreadyExists);
+    match publish() {
+        Err(error) if is_taken(&error) => {}
+        other => return other,
+    }
+    // Another build may have made the same copy meanwhile. Otherwise, the existing copy is damaged.
+    if Contents::of(folder)? == Contents::of(unfinished)? {
+        return Ok(());
+    }
+    tracing::warn!(folder = %folder.display(), module = module.path, "replacing a damaged copy of a Go module");
+    remove_folder(folder)?;
+    match publish() {
+        Err(error) if is_taken(&error) => Ok(()),
+        other => other,
     }
 }
 

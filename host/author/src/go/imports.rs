@@ -166,7 +166,7 @@ const CONTROLLER_RUNTIME_REASON: &str = "the stand-in for controller-runtime has
 
 /// The reason why a plugin cannot import a package that does not exist. `None` if only go knows.
 fn reason(import_path: &str) -> Option<&'static str> {
-    let within = |path: &'_ str| import_path.strip_prefix(path).and_then(|rest| rest.strip_prefix('/'));
+    let within = |path: &str| import_path.strip_prefix(path).and_then(|rest| rest.strip_prefix('/'));
     let (package, reasons, otherwise) = match (within(CLIENT_GO), within(CONTROLLER_RUNTIME)) {
         (Some(package), _) => (package, CLIENT_GO_REASONS, CLIENT_GO_REASON),
         (None, Some(package)) => (package, CONTROLLER_RUNTIME_REASONS, CONTROLLER_RUNTIME_REASON),
@@ -174,7 +174,7 @@ fn reason(import_path: &str) -> Option<&'static str> {
     };
     let is_of =
         |prefix: &&str| package.strip_prefix(*prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-    let fitting = reasons.iter().find(|(prefixes, _)| prefixes.iter().any(|prefix| is_of(&prefix)));
+    let fitting = reasons.iter().find(|(prefixes, _)| prefixes.iter().any(is_of));
     Some(fitting.map_or(otherwise, |(_, reason)| reason))
 }
 
@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     fn graph(packages: &[serde_json::Value]) -> PackageGraph {
-        let output: String = packages.iter().map(|package| format!("{package}\n")).collect();
+        let output: String = packages.iter().map(ToString::to_string).collect();
         PackageGraph::read(output.as_bytes()).expect("it is read")
     }
 
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn an_import_that_cannot_work_is_refused_with_its_line_and_the_way_that_there_is() {
+    fn an_import_that_cannot_work_is_refused_with_line_and_alternative() {
         for (path, says) in [
             ("k8s.io/client-go/informers/core/v1", "windlass.Reads"),
             ("k8s.io/client-go/kubernetes", "mgr.GetClient()"),

@@ -181,7 +181,7 @@ k8s.io/client-go v0.36.3 h1:client=
     }
 
     #[test]
-    fn replaced_modules_and_modules_without_a_checksum_are_left_to_the_author_and_to_go() {
+    fn modules_that_are_replaced_or_lack_a_checksum_are_left_alone() {
         let requires = [("k8s.io/api", false), ("k8s.io/apimachinery", false), ("k8s.io/client-go", false)];
         assert_eq!(
             paths(&file(&requires, &["k8s.io/api"], "1.26").chosen(SUMS)),

@@ -6,6 +6,7 @@ use std::path::Path;
 use sha2::{Digest as _, Sha256};
 
 use super::source;
+use crate::base::hexadecimal;
 use crate::new;
 
 /// A Go module of which plugins get a copy.
@@ -85,6 +86,7 @@ pub(super) type CopiedFile<'t> = (Cow<'t, Path>, Cow<'t, [u8]>);
 
 impl GuestModule {
     /// The module with this path.
+    #[cfg(test)]
     pub(super) fn named(path: &str) -> Option<&'static Self> {
         GUEST_MODULES.iter().find(|module| module.path == path)
     }
@@ -112,15 +114,16 @@ impl GuestModule {
 
     /// Whether the walk through the module must enter this folder.
     pub(super) fn leads_to_folder(&self, folder: &str) -> bool {
-        let is_above = |package: &&str| folder.is_empty() || package.starts_with(&format!("{folder}/"));
-        self.has_folder(folder) || self.packages.iter().any(|package| is_above(&package))
+        let is_above = |package: &str| folder.is_empty() || package.starts_with(&format!("{folder}/"));
+        self.has_folder(folder) || self.packages.iter().any(|package| is_above(package))
     }
 
     /// The content that a file of the module has in the copy. `None` if the copy lacks the file.
     pub(super) fn copied<'t>(&self, path: &str, text: &'t [u8]) -> Option<Cow<'t, [u8]>> {
         let name = path.rsplit('/').next().unwrap_or(path);
-        let is_code = (name.ends_with(".go") || name.ends_with(".s")) && !name.ends_with("_test.go");
-        if !(is_code || name == "go.mod" || name == "LICENSE") || name == "types_swagger_doc_generated.go" {
+        if !((is_code(name) && !name.ends_with("_test.go")) || name == "go.mod" || name == "LICENSE")
+            || name == "types_swagger_doc_generated.go"
+        {
             return None;
         }
         let Ok(source) = std::str::from_utf8(text) else { return Some(text.into()) };
@@ -144,8 +147,7 @@ impl GuestModule {
             added.push((path.into(), include_bytes!("constants.go").as_slice().into()));
         }
         for (path, content) in self.embedded.and_then(new::embedded_files).unwrap_or_default() {
-            let is_code = path.ends_with(".go") || path.ends_with(".s");
-            if is_code {
+            if is_code(path) {
                 added.push((Path::new(path).into(), (*content).into()));
             }
         }
@@ -181,8 +183,13 @@ impl GuestModule {
             add(path.as_os_str().as_encoded_bytes());
             add(&content);
         }
-        hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+        hexadecimal(hash)[..16].to_owned()
     }
+}
+
+/// Whether the go command compiles the file.
+fn is_code(path: &str) -> bool {
+    Path::new(path).extension().is_some_and(|extension| extension == "go" || extension == "s")
 }
 
 /// The `go` line of modules that this binary embeds, and the least one of a plugin.

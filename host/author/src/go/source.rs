@@ -197,7 +197,7 @@ func (this *Shop) String() string {
 "#;
 
     #[test]
-    fn generated_protobuf_code_keeps_its_functions_without_printing_and_registering() {
+    fn generated_code_keeps_functions_but_prints_and_registers_nothing() {
         let edited = protobuf(GENERATED);
         for kept in
             ["func (m *Shop) Reset()", "func (*Shop) ProtoMessage()", "func (m *Shop) Marshal()", "var _ = fmt."]

@@ -90,13 +90,13 @@ fn a_full_disk_is_reported_and_leaves_nothing() {
 fn a_damaged_copy_is_made_again() {
     let (original, directory) = (original(), tempfile::tempdir().expect("a directory"));
     let copies = Copies { directory: directory.path(), write };
-    let make = || copies.make(api(), "v1.0.0", "h1:a", Some(original.path())).expect("it is made");
-    let made = make();
+    let copy = || copies.make(api(), "v1.0.0", "h1:a", Some(original.path())).expect("it is made");
+    let made = copy();
     let types = made.join("shop/v1/types.go");
     for damage in [|path: &Path| std::fs::write(path, ""), |path: &Path| std::fs::remove_file(path)] {
         damage(&types).expect("it is damaged");
         assert_eq!(copies.existing(api(), "v1.0.0", "h1:a"), None);
-        assert_eq!(make(), made);
+        assert_eq!(copy(), made);
         assert_eq!(std::fs::read(&types).expect("it is there"), b"package v1\n");
         assert_eq!(copies.existing(api(), "v1.0.0", "h1:a").as_ref(), Some(&made));
     }
