@@ -6,7 +6,7 @@
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use super::rules::GuestModule;
 
@@ -17,7 +17,7 @@ const UNFINISHED: &str = ".unfinished-";
 /// The maximum size of a source file.
 const SOURCE_BYTES_MAX: u64 = 64 << 20;
 /// The maximum size of a record.
-const RECORD_BYTES_MAX: u64 = 64;
+const COPY_RECORD_BYTES_MAX: u64 = 64;
 /// Copies that no build has used for this time are deleted.
 const COPY_UNUSED_MAX: Duration = Duration::from_hours(30 * 24);
 /// A copy that is still unfinished after this time was left by a build that crashed.
@@ -61,13 +61,13 @@ impl Copies<'_> {
     /// The folder of an existing copy of the module with the checksum `sum`. A damaged copy does not count.
     pub(super) fn existing(&self, module: &GuestModule, version: &str, sum: &str) -> Option<PathBuf> {
         let folder = self.folder(module, version, sum);
-        let record = windlass_files::read_text(&folder.join(RECORD), RECORD_BYTES_MAX).ok()?;
+        let record = windlass_files::read_text(&folder.join(RECORD), COPY_RECORD_BYTES_MAX).ok()?;
         let contents = Contents::of(&folder).ok()?;
         if record != contents.record() {
             return None;
         }
-        // Without the time of this use, the copy may be deleted and made again later, which does no harm.
-        let _ = std::fs::File::open(folder.join(RECORD)).and_then(|file| file.set_modified(SystemTime::now()));
+        // This sets the time of the last use. Without it, the copy may be deleted and made again, which does no harm.
+        let _ = windlass_files::replace(&folder.join(RECORD), record.as_bytes());
         Some(folder)
     }
 
@@ -87,7 +87,7 @@ impl Copies<'_> {
         // If it has got its name, nothing is left here.
         let removed = remove_folder(&unfinished);
         made.and(removed).map_err(|source| CopyError { module: module.path, path: folder.clone(), source })?;
-        self.delete_unused(module);
+        self.delete_unused(module, &folder);
         Ok(folder)
     }
 
@@ -132,10 +132,12 @@ impl Copies<'_> {
         Ok(())
     }
 
-    /// Deletes other copies of `module` that no build has used for long, and copies that crashed builds left.
-    fn delete_unused(&self, module: &GuestModule) {
+    /// Deletes copies of `module` that no build has used for long before `made`, which is new, and copies that crashed
+    /// builds left.
+    fn delete_unused(&self, module: &GuestModule, made: &Path) {
         let prefix = format!("{}@", module.path.replace('/', "+"));
-        let Ok(entries) = std::fs::read_dir(self.directory) else { return };
+        let modified = |path: &Path| std::fs::metadata(path).and_then(|it| it.modified());
+        let (Ok(now), Ok(entries)) = (modified(&made.join(RECORD)), std::fs::read_dir(self.directory)) else { return };
         for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             let (of, most) = match () {
@@ -143,8 +145,7 @@ impl Copies<'_> {
                 () if name.starts_with(&prefix) => (path.join(RECORD), COPY_UNUSED_MAX),
                 () => continue,
             };
-            let used = std::fs::metadata(of).and_then(|it| it.modified());
-            let age = used.ok().and_then(|used| SystemTime::now().duration_since(used).ok());
+            let age = modified(&of).ok().and_then(|used| now.duration_since(used).ok());
             if age.is_some_and(|age| age > most) {
                 // A later build tries again.
                 let _ = remove_folder(&path);
@@ -165,7 +166,7 @@ fn publish(module: &GuestModule, unfinished: &Path, folder: &Path) -> io::Result
     if Contents::of(folder)? == Contents::of(unfinished)? {
         return Ok(());
     }
-    tracing::warn!(folder = %folder.display(), module = module.path, "replacing a damaged copy of a Go module");
+    tracing::warn!(folder = %folder.display(), module = module.path, "a copy of a Go module is damaged, so it is made again");
     remove_folder(folder)?;
     match publish() {
         Err(error) if is_taken(&error) => Ok(()),
@@ -196,7 +197,7 @@ impl Contents {
                 let entry = entry?;
                 if entry.file_type()?.is_dir() {
                     folders.push(entry.path());
-                } else if entry.file_name() != RECORD {
+                } else if !entry.file_name().to_string_lossy().contains(RECORD) {
                     contents.files += 1;
                     contents.bytes += entry.metadata()?.len();
                 }

@@ -76,7 +76,7 @@ impl GoModulesError {
     }
 }
 
-/// What a build needs to make copies.
+/// A build that may need copies.
 pub(crate) struct GoBuild<'b> {
     pub(crate) tools: &'b Toolbox,
     /// The plugin's folder, which has the go.mod.

@@ -1,6 +1,7 @@
 //! Tests the copies of Go modules with a small module in the place of Kubernetes' own.
 
 use std::sync::Barrier;
+use std::time::SystemTime;
 
 use super::*;
 
