@@ -36,6 +36,8 @@ pub(super) enum IndirectNeed {
 pub(super) const CONTROLLER_RUNTIME: &str = "sigs.k8s.io/controller-runtime";
 pub(super) const SDK: &str = "windlass.dev/sdk";
 
+const STRUCTURED_MERGE_DIFF: &str = "sigs.k8s.io/structured-merge-diff/v6";
+
 /// The packages of client-go that need no connection.
 const CLIENT_GO_PACKAGES: &[&str] = &[
     "applyconfigurations",
@@ -57,9 +59,10 @@ const CLIENT_GO_PACKAGES: &[&str] = &[
     "util/workqueue",
 ];
 
-pub(super) static GUEST_MODULES: [GuestModule; 6] = [
+pub(super) static GUEST_MODULES: [GuestModule; 7] = [
     GuestModule { path: "k8s.io/api", packages: &[""], embedded: None, indirect: IndirectNeed::Always },
     GuestModule { path: "k8s.io/apimachinery", packages: &[""], embedded: None, indirect: IndirectNeed::Always },
+    GuestModule { path: STRUCTURED_MERGE_DIFF, packages: &[""], embedded: None, indirect: IndirectNeed::Always },
     GuestModule {
         path: "k8s.io/apiextensions-apiserver",
         packages: &[""],
@@ -128,6 +131,7 @@ impl GuestModule {
         }
         let Ok(source) = std::str::from_utf8(text) else { return Some(text.into()) };
         let edited = match (self.path, path) {
+            (STRUCTURED_MERGE_DIFF, "value/value.go") => source::json_values(source),
             (_, _) if name == "generated.pb.go" => Some(source::protobuf(source)),
             ("k8s.io/apimachinery", "pkg/util/net/http.go") => Some(include_str!("utilnet.go").to_owned()),
             ("k8s.io/apimachinery", "pkg/runtime/serializer/cbor/direct/direct.go") => {

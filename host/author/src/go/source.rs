@@ -100,6 +100,45 @@ pub(super) fn without_net_http(text: &str) -> Option<String> {
     are_constants.then(|| text.replacen(IMPORT, &format!("\thttp \"{CONSTANTS_PACKAGE}\"\n"), 1))
 }
 
+/// The edit of the file of structured-merge-diff that reads and writes JSON. It uses encoding/json, which each plugin
+/// has, instead of json-iterator, which takes half a megabyte. `None` if the file has another form.
+pub(super) fn json_values(text: &str) -> Option<String> {
+    const READ: &str = "\tvar v interface{}
+\tif err := windlassjson.Unmarshal(input, &v); err != nil {
+\t\treturn nil, err
+\t}
+\treturn NewValueInterface(v), nil
+}";
+    const WRITE: &str = "\treturn windlassjson.Marshal(v.Unstructured())\n}";
+    const EDITS: [(&str, Option<&str>); 5] = [
+        ("func FromJSONFast(input []byte) (Value, error) {\n", Some(READ)),
+        ("func ToJSON(v Value) ([]byte, error) {\n", Some(WRITE)),
+        ("func readJSONIter(", None),
+        ("func writeJSONStream(", None),
+        ("var (\n\treadPool ", None),
+    ];
+    let mut edited = text.to_owned();
+    for (start, body) in EDITS {
+        let at = edited.find(&format!("\n{start}"))? + 1;
+        let (head, end) = (edited[..at].to_owned(), if start.starts_with("var") { "\n)\n" } else { "\n}\n" });
+        let after = edited[at..].split_once(end)?.1;
+        let replaced = body.map_or_else(String::new, |body| format!("{start}{body}\n"));
+        edited = format!("{head}{replaced}{after}");
+    }
+    let edited = edited.replacen("import (\n", "import (\n\twindlassjson \"encoding/json\"\n", 1);
+    let edited = without_unused_imports(&edited);
+    (!edited.contains("json-iterator")).then_some(edited)
+}
+
+/// The name of a package that is imported without an alias.
+fn name_in_path(path: &str) -> &str {
+    let is_version =
+        |text: &str| text.strip_prefix('v').is_some_and(|rest| rest.starts_with(|it: char| it.is_ascii_digit()));
+    let mut parts = path.rsplit('/').filter(|part| !is_version(part));
+    let name = parts.next().unwrap_or(path);
+    name.split_once('.').filter(|(_, version)| is_version(version)).map_or(name, |(name, _)| name)
+}
+
 /// Deletes imports that nothing uses, which Go refuses.
 fn without_unused_imports(text: &str) -> String {
     let Some((before, rest)) = text.split_once("import (\n") else { return text.to_owned() };
@@ -108,7 +147,7 @@ fn without_unused_imports(text: &str) -> String {
     let is_used = |line: &&str| {
         let Some((alias, path)) = line.trim().trim_end_matches('"').split_once('"') else { return true };
         let alias = alias.trim();
-        let name = if alias.is_empty() { path.rsplit('/').next().unwrap_or(path) } else { alias };
+        let name = if alias.is_empty() { name_in_path(path) } else { alias };
         name == "_" || !names_of(name, &code).is_empty()
     };
     let imports: Vec<_> = imports.lines().filter(is_used).collect();
@@ -230,6 +269,75 @@ func (this *Shop) String() string {
         );
         assert_eq!(without_net_http(&text("http.StatusOK + http.DefaultClient")), None);
         assert_eq!(without_net_http("import \"fmt\"\n"), None);
+    }
+
+    const VALUES: &str = r#"package value
+
+import (
+	"bytes"
+
+	jsoniter "github.com/json-iterator/go"
+
+	"go.yaml.in/yaml/v2"
+)
+
+var (
+	readPool  = jsoniter.NewIterator(jsoniter.ConfigCompatibleWithStandardLibrary).Pool()
+)
+
+// FromJSONFast is a helper.
+func FromJSONFast(input []byte) (Value, error) {
+	return readJSONIter(readPool.BorrowIterator(input))
+}
+
+func ToJSON(v Value) ([]byte, error) {
+	buf := bytes.Buffer{}
+	return buf.Bytes(), nil
+}
+
+func readJSONIter(iter *jsoniter.Iterator) (Value, error) {
+	return nil, nil
+}
+
+func writeJSONStream(v Value, stream *jsoniter.Stream) {
+	stream.WriteVal(v)
+}
+
+func ToYAML(v Value) ([]byte, error) {
+	return yaml.Marshal(v)
+}
+"#;
+
+    #[test]
+    fn values_are_read_and_written_by_encoding_json() {
+        let edited = json_values(VALUES).expect("it has the known form");
+        for kept in [
+            "windlassjson.Unmarshal(input, &v)",
+            "windlassjson.Marshal(v.Unst",
+            "yaml/v2\"",
+            "return yaml.Marshal(v)\n}\n",
+        ] {
+            assert!(edited.contains(kept), "{kept} is missing:\n{edited}");
+        }
+        for dropped in ["jsoniter", "readPool", "JSONIter", "JSONStream", "bytes"] {
+            assert!(!edited.contains(dropped), "{dropped} is left:\n{edited}");
+        }
+        for other in [VALUES.replace("readPool ", "pool "), format!("{VALUES}\nvar p = jsoniter.X\n")] {
+            assert_eq!(json_values(&other), None);
+        }
+    }
+
+    #[test]
+    fn packages_are_named_by_the_end_of_their_path() {
+        for (path, name) in [
+            ("net/http", "http"),
+            ("k8s.io/klog/v2", "klog"),
+            ("gopkg.in/yaml.v2", "yaml"),
+            ("gopkg.in/inf.v0", "inf"),
+            ("io", "io"),
+        ] {
+            assert_eq!(name_in_path(path), name);
+        }
     }
 
     #[test]
