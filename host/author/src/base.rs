@@ -137,7 +137,7 @@ fn digest(bytes: &[u8]) -> String {
     hexadecimal(Sha256::new_with_prefix(bytes))
 }
 
-fn hexadecimal(hash: Sha256) -> String {
+pub(crate) fn hexadecimal(hash: Sha256) -> String {
     hash.finalize().iter().fold(String::new(), |mut text, byte| {
         // Writing to a `String` cannot fail.
         let _ = write!(text, "{byte:02x}");

@@ -5,6 +5,8 @@
 //! `BuildPlan` with tools and commands) → `tools` (are they installed?) → `run` (the compiler) → `finish` (checks the
 //! component and moves it to its destination).
 //!
+//! For Go, [`go`] changes the plan, so that the plugin compiles smaller forms of the Kubernetes modules.
+//!
 //! `windlass dev` builds Python plugins in another way, `edits`: it joins a kept component with the sources.
 
 mod base;
@@ -16,6 +18,7 @@ mod facts;
 pub mod file;
 mod finish;
 pub mod follow;
+pub mod go;
 mod hints;
 mod language;
 mod lock;

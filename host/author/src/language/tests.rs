@@ -11,6 +11,7 @@ fn facts(text: &str) -> Facts {
         file: file::parse(Path::new(file::NAME), text.as_bytes()).expect("a build file"),
         c_sources: vec!["plugin.c".into(), "sdk/windlass.c".into()],
         has_packages: false,
+        places_go_sdk: true,
         has_typescript: false,
     }
 }

@@ -19,6 +19,8 @@ include!(concat!(env!("OUT_DIR"), "/sdks.rs"));
 
 /// An SDK as it was when this binary was built. Each file has its path and its content.
 pub struct Sdk {
+    /// The folder below `sdk/`.
+    name: &'static str,
     files: &'static [(&'static str, &'static [u8])],
     /// The files of all templates, in a folder for each language and kind of plugin, such as `go-reconciler`.
     templates: &'static [(&'static str, &'static [u8])],
@@ -99,6 +101,11 @@ fn ignore_what_is_made(files: &mut [TemplateFile]) {
             ignored.content = format!("{text}{end}/{made}\n").into_bytes();
         }
     }
+}
+
+/// The files of the SDK or the Go module in the folder `name` below `sdk/`. `None` if this binary does not have it.
+pub(crate) fn embedded_files(name: &str) -> Option<&'static [(&'static str, &'static [u8])]> {
+    SDKS.iter().find(|sdk| sdk.name == name).map(|sdk| sdk.files)
 }
 
 /// The SDK with the template, and the template's folder.
