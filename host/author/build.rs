@@ -83,8 +83,8 @@ fn main() -> io::Result<()> {
         push_sdk(&mut code, name, &files, &templates);
     }
     // A Go module without a folder is not used.
-    for (name, folder) in GO_MODULES.iter().map(|name| (name, sources.join(name))).filter(|(_, folder)| folder.is_dir())
-    {
+    for name in GO_MODULES {
+        let folder = sources.join(name);
         look_at(&folder);
         push_sdk(&mut code, name, &embedded(&folder, &wanted_of_sdk)?, &[]);
     }
