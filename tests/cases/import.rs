@@ -31,6 +31,10 @@ const GREETER: &[(&str, &str)] = &[
     ("internal/controller/greeting.go", GREETER_CONTROLLER),
     ("test/e2e/run.go", "package e2e\n\nimport \"os/exec\"\n\nvar _ = exec.Command(\"kubectl\")\n"),
     ("config/crd/bases/greetings.yaml", GREETER_CRD),
+    (
+        "config/manager/manager.yaml",
+        "kind: Deployment\nspec: {template: {spec: {containers: [{name: manager, env: [{name: GREETING_IMAGE, value: \"hello:1\"}]}]}}}\n",
+    ),
     ("config/samples/kustomization.yaml", "resources: [greeting.yaml]\n"),
     (
         "config/samples/greeting.yaml",
@@ -279,7 +283,11 @@ async fn an_imported_project_has_all_that_a_plugin_needs() -> anyhow::Result<()>
     ensure!(read(&made, "go.sum")? == read(at.path(), "go.sum")?, "the sums differ");
     ensure_all(
         &read(&made, "main.go")?,
-        &["hellov1.AddToScheme(scheme)", "(&controller.GreetingReconciler{\n\t\tClient: mgr.GetClient(),"],
+        &[
+            "hellov1.AddToScheme(scheme)",
+            "os.Setenv(\"GREETING_IMAGE\", \"hello:1\")",
+            "(&controller.GreetingReconciler{\n\t\tClient: mgr.GetClient(),",
+        ],
     )?;
     ensure_all(
         &read(&made, "windlass_plugin.go")?,

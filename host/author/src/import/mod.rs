@@ -7,6 +7,7 @@
 //! The plugin is a Go module of its own inside the project, so that the project builds as before (ADR 41).
 
 mod controllers;
+mod environment;
 mod folder;
 mod gomod;
 mod kinds;
@@ -33,6 +34,7 @@ use windlass_policy::asks::{ClusterNames, asks};
 use windlass_policy::draft::draft;
 
 use self::controllers::{ControllersError, ImportedController};
+use self::environment::Environment;
 use self::folder::{FolderError, LeftOut, ProjectFolder};
 use self::gomod::{GoMod, GoModError};
 use self::kinds::Kinds;
@@ -118,6 +120,7 @@ pub async fn import(request: &ImportRequest) -> Result<Imported, ImportError> {
     let project = ProjectFile::of(project.first().unwrap_or(&Value::Null));
     let mut objects = Objects::read(&mut folder)?;
     let role = if folder.has("config/rbac/role.yaml") { folder.documents("config/rbac/role.yaml")? } else { vec![] };
+    let environment = Environment::read(&folder)?;
     let sources = folder.go_files()?;
     let facts = scan::scan(&go_mod.module, &unserved::reported_imports(), &sources).await?;
 
@@ -136,7 +139,7 @@ pub async fn import(request: &ImportRequest) -> Result<Imported, ImportError> {
     let manifest = manifest(&name, &controllers, &rights.rules, &finalizers)?;
     let running = running(&facts, &controllers, &main, &go_mod.module);
     let report = Report {
-        notes: notes::notes(&facts, &controllers, &main, &go_mod, &objects),
+        notes: notes::notes(&facts, &controllers, &main, &go_mod, &objects, &environment),
         findings: found(&facts, &running),
         left_behind: unserved::findings(&facts, &|folder| main.old.iter().any(|old| old == folder)),
         definitions: objects.definitions.iter().map(|file| file.path.clone()).collect(),
@@ -146,6 +149,7 @@ pub async fn import(request: &ImportRequest) -> Result<Imported, ImportError> {
         folder: request.folder.clone(),
         controllers,
         main,
+        environment: environment.values,
         rights,
         left_out: std::mem::take(&mut folder.left_out),
     };
@@ -246,7 +250,7 @@ fn files(
     let mut files = vec![
         ("go.mod".to_owned(), go_mod.nested(&report.folder).text()),
         ("go.sum".to_owned(), go_sum),
-        ("main.go".to_owned(), sources::main_go(name, &report.main)),
+        ("main.go".to_owned(), sources::main_go(name, &report.main, &report.environment)),
         ("windlass_plugin.go".to_owned(), sources::plugin_go(name, &report.rights.rules, finalizers)),
         (crate::file::NAME.to_owned(), build_file(name, running)),
         (format!("{name}.policy.yaml"), policy),

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::controllers::ImportedController;
+use super::environment::Environment;
 use super::gomod::GoMod;
 use super::samples::Objects;
 use super::scan::Facts;
@@ -17,6 +18,7 @@ pub(super) fn notes(
     main: &MainCalls,
     go_mod: &GoMod,
     objects: &Objects,
+    environment: &Environment,
 ) -> Vec<String> {
     let mut notes: Vec<String> = old_modules(go_mod).into_iter().collect();
     notes.extend(of_controllers(controllers));
@@ -27,6 +29,12 @@ pub(super) fn notes(
         notes.push(format!(
             "the finalizer at {} is not a constant: the manifest asks for all. Name it in windlass_plugin.go",
             it.place
+        ));
+    }
+    if !environment.from_elsewhere.is_empty() {
+        let names = environment.from_elsewhere.join(", ");
+        notes.push(format!(
+            "config/manager takes these variables from other objects, and main.go does not set them: {names}"
         ));
     }
     let empty = objects.empty_samples();

@@ -24,6 +24,8 @@ pub(super) struct Report {
     pub folder: String,
     pub controllers: Vec<ImportedController>,
     pub main: MainCalls,
+    /// The variables that main.go sets.
+    pub environment: Vec<(String, String)>,
     pub rights: Rights,
     /// The findings in the code that the plugin runs.
     pub findings: Vec<Finding>,
@@ -136,6 +138,14 @@ impl Report {
                 let _ = writeln!(text, "- The call of {}: {}.", code(&call.place.to_string()), escaped(&call.open));
             }
             text.push('\n');
+        }
+        if !self.environment.is_empty() {
+            let names: Vec<_> = self.environment.iter().map(|(name, _)| code(name)).collect();
+            let _ = write!(
+                text,
+                "## Environment\n\nmain.go sets these variables as config/manager does: {}.\n\n",
+                names.join(", ")
+            );
         }
         let dropped: Vec<_> = self.main.calls.iter().flat_map(|call| &call.dropped).collect();
         if !dropped.is_empty() {

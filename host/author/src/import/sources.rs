@@ -19,7 +19,7 @@ const IMPORTS: [(&str, &str); 5] = [
 ];
 
 /// The text of main.go.
-pub(super) fn main_go(plugin: &str, main: &MainCalls) -> String {
+pub(super) fn main_go(plugin: &str, main: &MainCalls, environment: &[(String, String)]) -> String {
     let shown = |folder: &String| if folder == "." { "main.go".to_owned() } else { comment(folder) };
     let old = main.old.iter().map(shown).collect::<Vec<_>>().join(", ");
     let origin = if old.is_empty() {
@@ -30,8 +30,15 @@ pub(super) fn main_go(plugin: &str, main: &MainCalls) -> String {
     let mut text = format!(
         "// The main package of the plugin {plugin}, which `windlass import` wrote.\n// {origin}\npackage main\n\n"
     );
-    push_imports(&mut text, &main.imports, !main.schemes.is_empty());
+    push_imports(&mut text, &main.imports, !main.schemes.is_empty() || !environment.is_empty());
     text.push_str("var scheme = runtime.NewScheme()\n\n");
+    if !environment.is_empty() {
+        text.push_str("// The environment of config/manager. A plugin has no other.\nfunc init() {\n");
+        for (name, value) in environment {
+            let _ = writeln!(text, "\tutilruntime.Must(os.Setenv({}, {}))", quoted(name), quoted(value));
+        }
+        text.push_str("}\n\n");
+    }
     if !main.schemes.is_empty() {
         text.push_str("func init() {\n");
         for call in &main.schemes {
@@ -54,8 +61,8 @@ pub(super) fn main_go(plugin: &str, main: &MainCalls) -> String {
     text
 }
 
-fn push_imports(text: &mut String, needed: &BTreeSet<Import>, has_schemes: bool) {
-    let own = IMPORTS.into_iter().filter(|(name, _)| has_schemes || *name != "utilruntime");
+fn push_imports(text: &mut String, needed: &BTreeSet<Import>, needs_must: bool) {
+    let own = IMPORTS.into_iter().filter(|(name, _)| needs_must || *name != "utilruntime");
     let mut imports: BTreeSet<(String, String)> = own.map(|(name, path)| (path.to_owned(), name.to_owned())).collect();
     for Import { name, path } in needed {
         // The scanner gives each path one name, and knows those of this file.

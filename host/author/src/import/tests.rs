@@ -106,7 +106,7 @@ fn main_sets_up_what_the_old_main_did() {
     let facts = Facts { setups: vec![setup("ShopReconciler", source, "")], ..facts() };
     let main = setups::main_calls(&facts, &controllers, "example.com/shop");
     assert_eq!((&*main.unused, &*main.old), (&["cart".to_owned()][..], &["cmd".to_owned()][..]));
-    let text = sources::main_go("shop", &main);
+    let text = sources::main_go("shop", &main, &[("IMAGE".into(), "a\"b".into())]);
     let expected = "\
 import (
 \t\"fmt\"
@@ -120,6 +120,11 @@ import (
 )
 
 var scheme = runtime.NewScheme()
+
+// The environment of config/manager. A plugin has no other.
+func init() {
+\tutilruntime.Must(os.Setenv(\"IMAGE\", \"a\\\"b\"))
+}
 
 func init() {
 \tutilruntime.Must(shopv1.AddToScheme(scheme))
@@ -143,7 +148,7 @@ func main() {
 fn a_call_that_needs_more_stays_a_comment() {
     let facts = Facts { setups: vec![setup("ShopReconciler", "", "flags,\n image")], ..facts() };
     let main = setups::main_calls(&facts, &[controller("shop", "ShopReconciler")], "example.com/shop");
-    let text = sources::main_go("shop", &main);
+    let text = sources::main_go("shop", &main, &[]);
     assert!(text.contains("\t// Complete this call of cmd/main.go:40: it needs flags, image.\n"), "{text}");
     // Each line of the source is within the comment.
     assert!(text.contains("\t//\tcontroller.OriginalShopReconciler(mgr, `\n\t//\t    */ }`)\n"), "{text}");
@@ -199,6 +204,7 @@ fn the_report_cannot_be_broken_by_the_project() {
         folder: FOLDER.into(),
         controllers: vec![controller("shop", "R")],
         main: MainCalls::default(),
+        environment: vec![],
         rights: Rights::default(),
         findings: vec![finding],
         left_behind: vec![],

@@ -72,6 +72,9 @@ const SOCKETS: &str = "Plugins have no sockets. Speak HTTP with `windlass.dev/sd
 const CONFIGURATION: &str = "Give the value in NAME.config.yaml, and read it with `windlass.dev/sdk/config`. A value of \
                              a Secret can stand there too.";
 
+const ENVIRONMENT: &str = "A plugin has none of its own. main.go sets those of config/manager that have a plain value. \
+                           Give others in NAME.config.yaml, and read them with `windlass.dev/sdk/config`.";
+
 /// The rules. The first one that fits a use counts.
 pub(super) static RULES: &[UseRule] = &[
     unserved(
@@ -157,12 +160,7 @@ pub(super) static RULES: &[UseRule] = &[
         "packages of client-go beside types",
         "A plugin has no connection of its own to the API server. Use `mgr.GetClient()`, and `client.SubResource` for subresources. Logs of Pods, `exec` and port forwarding are not served.",
     ),
-    different(
-        "os",
-        &["Getenv", "LookupEnv", "Environ", "ExpandEnv"],
-        "environment variables, which are empty",
-        CONFIGURATION,
-    ),
+    different("os", &["Getenv", "LookupEnv", "Environ", "ExpandEnv"], "environment variables", ENVIRONMENT),
     unserved(
         "os",
         FILES,
