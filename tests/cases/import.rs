@@ -134,7 +134,7 @@ spec:
     subresources: {status: {}}
 ";
 
-/// A project with two controllers in one package, webhooks, and more that a plugin cannot do. It has main.go at its top.
+/// A project with two controllers in one package and much that a plugin cannot do. Its main.go is at the top.
 const FLEET: &[(&str, &str)] = &[
     (
         "go.mod",
@@ -307,7 +307,7 @@ async fn an_imported_project_has_all_that_a_plugin_needs() -> anyhow::Result<()>
     gofmt_is_content(&made).await
 }
 
-/// What is written looks as gofmt would write it.
+/// Checks that the Go files look as gofmt would write them.
 async fn gofmt_is_content(folder: &Path) -> anyhow::Result<()> {
     let mut gofmt = Command::new("gofmt");
     let output = gofmt.env("PATH", paths::languages()?).arg("-d").arg(folder).output().await?;

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use windlass_core::object::ObjectKind;
 use windlass_manifest::is_dns_label;
 
-use super::kinds::Kinds;
-use super::scan::{GoController, Place};
+use super::kinds::GoKinds;
+use super::scan::{GoController, SourcePlace};
 
 /// The reason why the controllers cannot be taken over.
 #[derive(Debug, thiserror::Error)]
@@ -30,7 +30,7 @@ pub(super) struct ImportedController {
     pub name: String,
     /// The name in the sources, if it differs.
     pub other_name: Option<String>,
-    pub place: Place,
+    pub place: SourcePlace,
     /// The folder of its package, and the type of which the function is a method.
     pub folder: String,
     pub receiver: String,
@@ -41,11 +41,14 @@ pub(super) struct ImportedController {
     /// Whether the sources compute the name, so that another one is used.
     pub is_name_guessed: bool,
     /// Watches whose kind could not be found: the place and the source text.
-    pub unknown: Vec<(Place, String)>,
+    pub unknown: Vec<(SourcePlace, String)>,
 }
 
 /// The controllers, in the order of the sources.
-pub(super) fn imported(found: &[GoController], kinds: &Kinds<'_>) -> Result<Vec<ImportedController>, ControllersError> {
+pub(super) fn imported(
+    found: &[GoController],
+    kinds: &GoKinds<'_>,
+) -> Result<Vec<ImportedController>, ControllersError> {
     let controllers: Vec<_> = found.iter().map(|it| controller(it, kinds)).collect::<Result<_, _>>()?;
     let mut names: BTreeMap<&str, &ImportedController> = BTreeMap::new();
     for controller in &controllers {
@@ -58,9 +61,9 @@ pub(super) fn imported(found: &[GoController], kinds: &Kinds<'_>) -> Result<Vec<
     if controllers.is_empty() { Err(ControllersError::None) } else { Ok(controllers) }
 }
 
-fn controller(found: &GoController, kinds: &Kinds<'_>) -> Result<ImportedController, ControllersError> {
+fn controller(found: &GoController, kinds: &GoKinds<'_>) -> Result<ImportedController, ControllersError> {
     let primary = found.watches.iter().find(|watch| watch.role == "For");
-    let no_primary = |text: &str, place: &Place| ControllersError::NoPrimary {
+    let no_primary = |text: &str, place: &SourcePlace| ControllersError::NoPrimary {
         text: text.chars().filter(|letter| !letter.is_control()).take(80).collect(),
         place: place.to_string(),
     };
@@ -126,7 +129,7 @@ mod tests {
     use crate::import::scan::GoWatch;
 
     fn found(name: &str, line: u32, watches: &[(&str, &str, &str)]) -> GoController {
-        let place = Place { file: "a.go".into(), line };
+        let place = SourcePlace { file: "a.go".into(), line };
         let watches = watches.iter().map(|(role, import, go_type)| GoWatch {
             place: place.clone(),
             role: (*role).into(),
@@ -146,7 +149,7 @@ mod tests {
 
     fn all(found: &[GoController]) -> Result<Vec<ImportedController>, String> {
         let project = ProjectFile::default();
-        let kinds = Kinds { module: "example.com/shop", packages: &[], project: &project, definitions: &[] };
+        let kinds = GoKinds { module: "example.com/shop", packages: &[], project: &project, definitions: &[] };
         imported(found, &kinds).map_err(|error| error.to_string())
     }
 

@@ -10,9 +10,9 @@ use windlass_files::read_text;
 use crate::documents::{self, DocumentsError};
 
 /// The maximum number of files in a project, not counting those in skipped folders.
-const FILES_MAX: usize = 20_000;
+const PROJECT_FILES_MAX: usize = 20_000;
 /// The maximum depth of folders.
-const DEPTH_MAX: usize = 24;
+const PROJECT_DEPTH_MAX: usize = 24;
 /// The maximum size of one Go file. Generated ones are the largest.
 const GO_FILE_BYTES_MAX: u64 = 4 << 20;
 /// The maximum size of all Go files.
@@ -30,7 +30,7 @@ pub enum FolderError {
     #[error("{}: cannot be read: {source}", path.display())]
     Unreadable { path: PathBuf, source: std::io::Error },
     #[error(
-        "{} has more than {FILES_MAX} files: name the folder of one project, which has its go.mod",
+        "{} has more than {PROJECT_FILES_MAX} files: name the folder of one project, which has its go.mod",
         .0.display()
     )]
     TooManyFiles(PathBuf),
@@ -98,7 +98,7 @@ impl ProjectFolder {
                 self.enter(&path, name, depth)?;
             } else if kind.is_file() {
                 self.files.insert(path);
-                if self.files.len() > FILES_MAX {
+                if self.files.len() > PROJECT_FILES_MAX {
                     return Err(FolderError::TooManyFiles(self.root.clone()));
                 }
             }
@@ -117,7 +117,7 @@ impl ProjectFolder {
             }
             return Ok(());
         }
-        if depth >= DEPTH_MAX {
+        if depth >= PROJECT_DEPTH_MAX {
             self.leave_out(path, "it is nested too deeply");
             return Ok(());
         }

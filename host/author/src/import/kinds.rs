@@ -32,14 +32,14 @@ const BUILT_IN_PACKAGES: [(&str, &str); 2] = [
 ];
 
 /// The sources of the knowledge about kinds.
-pub(super) struct Kinds<'a> {
+pub(super) struct GoKinds<'a> {
     pub module: &'a str,
     pub packages: &'a [Package],
     pub project: &'a ProjectFile,
     pub definitions: &'a [Value],
 }
 
-impl Kinds<'_> {
+impl GoKinds<'_> {
     /// The kind of the type `name` in the package `import`. `None` if nothing says it.
     pub(super) fn of(&self, import: &str, name: &str) -> Option<ObjectKind> {
         if import.is_empty() || matches!(name, "Unstructured" | "PartialObjectMetadata") {
@@ -116,7 +116,7 @@ mod tests {
             definition("b.example.org", "Till"),
         ];
         let kinds =
-            Kinds { module: "example.com/shop", packages: &packages, project: &project, definitions: &definitions };
+            GoKinds { module: "example.com/shop", packages: &packages, project: &project, definitions: &definitions };
         for (import, name, expected) in [
             ("example.com/shop/api/v1", "Shop", Some("shops.example.com/v1 Shop")),
             ("example.com/shop/api/v2beta1", "Shop", Some("shops.example.com/v2beta1 Shop")),

@@ -37,12 +37,12 @@ use self::controllers::{ControllersError, ImportedController};
 use self::environment::Environment;
 use self::folder::{FolderError, LeftOut, ProjectFolder};
 use self::gomod::{GoMod, GoModError};
-use self::kinds::Kinds;
+use self::kinds::GoKinds;
 use self::project_file::ProjectFile;
 use self::report::Report;
 use self::rights::Rights;
 use self::samples::Objects;
-use self::scan::{Facts, ScanError};
+use self::scan::{ScanError, SourceFacts};
 use self::setups::MainCalls;
 pub use self::write::{ImportWriteError, write};
 use crate::new::TemplateFile;
@@ -71,7 +71,7 @@ pub struct Imported {
     /// The plugin's folder.
     pub folder: PathBuf,
     pub files: Vec<TemplateFile>,
-    /// What was found, in a few lines.
+    /// The summary of what was found, in a few lines.
     pub summary: String,
 }
 
@@ -127,7 +127,7 @@ pub async fn import(request: &ImportRequest) -> Result<Imported, ImportError> {
     let name = plugin_name(request, &project, &go_mod)?;
     let definitions = objects.crds();
     let kinds =
-        Kinds { module: &go_mod.module, packages: &facts.packages, project: &project, definitions: &definitions };
+        GoKinds { module: &go_mod.module, packages: &facts.packages, project: &project, definitions: &definitions };
     let mut controllers = controllers::imported(&facts.controllers, &kinds)?;
     let main = setups::main_calls(&facts, &controllers, &go_mod.module);
     controllers.retain(|it| !main.unused.contains(&it.name));
@@ -140,8 +140,8 @@ pub async fn import(request: &ImportRequest) -> Result<Imported, ImportError> {
     let running = running(&facts, &controllers, &main, &go_mod.module);
     let report = Report {
         notes: notes::notes(&facts, &controllers, &main, &go_mod, &objects, &environment),
-        findings: found(&facts, &running),
-        left_behind: unserved::findings(&facts, &|folder| main.old.iter().any(|old| old == folder)),
+        limitations: found(&facts, &running),
+        left_behind: unserved::limitations(&facts, &|folder| main.old.iter().any(|old| old == folder)),
         definitions: objects.definitions.iter().map(|file| file.path.clone()).collect(),
         samples: objects.samples.iter().map(|file| file.path.clone()).collect(),
         name,
@@ -170,7 +170,7 @@ fn plugin_name(request: &ImportRequest, project: &ProjectFile, go_mod: &GoMod) -
 }
 
 /// The finalizers of the manifest.
-fn finalizers(facts: &Facts) -> Vec<String> {
+fn finalizers(facts: &SourceFacts) -> Vec<String> {
     if facts.finalizers.iter().any(|it| it.name.is_empty()) {
         return vec![ANY_FINALIZER.to_owned()];
     }
@@ -202,7 +202,12 @@ fn manifest(
 }
 
 /// The folders of the packages that the plugin runs: those of its controllers, and all that they import.
-fn running(facts: &Facts, controllers: &[ImportedController], main: &MainCalls, module: &str) -> BTreeSet<String> {
+fn running(
+    facts: &SourceFacts,
+    controllers: &[ImportedController],
+    main: &MainCalls,
+    module: &str,
+) -> BTreeSet<String> {
     let mut open: Vec<&str> = controllers.iter().map(|it| &*it.folder).collect();
     open.extend(main.imports.iter().filter_map(|it| folder_of(module, &it.path)));
     let mut found = BTreeSet::new();
@@ -221,9 +226,9 @@ fn folder_of<'a>(module: &str, import: &'a str) -> Option<&'a str> {
     if import == module { Some(".") } else { import.strip_prefix(module)?.strip_prefix('/') }
 }
 
-/// The findings in the code that the plugin runs, and the webhooks, which may be elsewhere.
-fn found(facts: &Facts, running: &BTreeSet<String>) -> Vec<unserved::Finding> {
-    let mut found = unserved::findings(facts, &|folder| running.contains(folder));
+/// The limitations in the code that the plugin runs, and the webhooks, which may be elsewhere.
+fn found(facts: &SourceFacts, running: &BTreeSet<String>) -> Vec<unserved::Limitation> {
+    let mut found = unserved::limitations(facts, &|folder| running.contains(folder));
     if let Some(webhooks) = unserved::webhooks(facts) {
         match found.iter_mut().find(|it| it.what == webhooks.what) {
             Some(other) => other.places.extend(webhooks.places),
@@ -244,6 +249,8 @@ fn files(
 ) -> Vec<TemplateFile> {
     let name = &report.name;
     let primaries: Vec<&ObjectKind> = report.controllers.iter().map(|it| &it.primary).collect();
+    let is_job = |kind: &ObjectKind| (&*kind.api_version, &*kind.kind) == ("batch/v1", "Job");
+    let has_jobs = report.controllers.iter().any(|it| it.owns.iter().any(is_job));
     let names = ClusterNames::default().with_definitions(objects.crds());
     let origin = "as `windlass import` derived it from the project";
     let policy = draft(manifest, origin, &asks(manifest, &names), true, Instances::Reuse);
@@ -260,7 +267,7 @@ fn files(
     let optional = [
         ("crd.yaml", objects.crd_yaml()),
         ("sample.yaml", objects.sample_yaml()),
-        ("scenarios/samples.yaml", objects.scenario(&primaries)),
+        ("scenarios/samples.yaml", objects.scenario(&primaries, has_jobs)),
     ];
     files.extend(optional.into_iter().filter_map(|(path, text)| Some((path.to_owned(), text?))));
     files.sort();

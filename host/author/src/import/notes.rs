@@ -1,4 +1,4 @@
-//! What an author should know beside the findings, one thing a note.
+//! Notes for the author beside the limitations.
 
 use serde_json::Value;
 
@@ -6,14 +6,14 @@ use super::controllers::ImportedController;
 use super::environment::Environment;
 use super::gomod::GoMod;
 use super::samples::Objects;
-use super::scan::Facts;
+use super::scan::SourceFacts;
 use super::setups::MainCalls;
 
 /// The lowest version of Kubernetes' Go modules that the library in place of controller-runtime can be built with.
 const KUBERNETES_LEAST: &str = "v0.34.0";
 
 pub(super) fn notes(
-    facts: &Facts,
+    facts: &SourceFacts,
     controllers: &[ImportedController],
     main: &MainCalls,
     go_mod: &GoMod,

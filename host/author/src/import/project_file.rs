@@ -8,11 +8,11 @@ pub(super) struct ProjectFile {
     /// Empty if the file does not say it.
     pub name: String,
     domain: String,
-    resources: Vec<Resource>,
+    resources: Vec<ProjectResource>,
 }
 
 #[derive(Debug)]
-struct Resource {
+struct ProjectResource {
     group: String,
     domain: String,
     kind: String,
@@ -26,7 +26,7 @@ impl ProjectFile {
     /// Takes what it finds. Others write the file, so an unexpected field is no error.
     pub(super) fn of(document: &Value) -> Self {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let resources = document["resources"].as_array().into_iter().flatten().map(|it| Resource {
+        let resources = document["resources"].as_array().into_iter().flatten().map(|it| ProjectResource {
             group: text(&it["group"]),
             domain: text(&it["domain"]),
             kind: text(&it["kind"]),

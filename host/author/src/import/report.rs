@@ -1,4 +1,4 @@
-//! Reports what was found in a project, and what the plugin cannot do: in full as IMPORT.md, and in short for a terminal.
+//! Reports what was found in a project, and what the plugin cannot do: IMPORT.md in full, and a summary for a terminal.
 
 use std::fmt::Write as _;
 
@@ -6,9 +6,9 @@ use super::controllers::ImportedController;
 use super::folder::LeftOut;
 use super::rights::Rights;
 use super::setups::MainCalls;
-use super::unserved::{Finding, Severity};
+use super::unserved::{Limitation, Severity};
 
-/// The maximum number of places that the report lists for a finding.
+/// The maximum number of places that the report lists for a limitation.
 const SHOWN_PLACES_MAX: usize = 20;
 /// The maximum number of left-out files that the report lists.
 const SHOWN_LEFT_OUT_MAX: usize = 50;
@@ -27,10 +27,10 @@ pub(super) struct Report {
     /// The variables that main.go sets.
     pub environment: Vec<(String, String)>,
     pub rights: Rights,
-    /// The findings in the code that the plugin runs.
-    pub findings: Vec<Finding>,
-    /// The findings in the old main package.
-    pub left_behind: Vec<Finding>,
+    /// The limitations in the code that the plugin runs.
+    pub limitations: Vec<Limitation>,
+    /// The limitations in the old main package.
+    pub left_behind: Vec<Limitation>,
     pub definitions: Vec<String>,
     pub samples: Vec<String>,
     /// Other things that an author should know, one each.
@@ -64,11 +64,12 @@ impl Report {
             files(&self.definitions, "none: run `make manifests`, and import again")
         );
         let _ = writeln!(text, "  samples      {}", files(&self.samples, "none"));
-        for finding in &self.findings {
-            let (place, used) = &finding.places[0];
-            let more = finding.places.len() - 1;
+        for limitation in &self.limitations {
+            let (place, used) = &limitation.places[0];
+            let more = limitation.places.len() - 1;
             let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-            let _ = writeln!(text, "  {} {}: {place} {}{more}", title(finding.severity), finding.what, shown(used));
+            let _ =
+                writeln!(text, "  {} {}: {place} {}{more}", title(limitation.severity), limitation.what, shown(used));
         }
         for call in self.main.calls.iter().filter(|call| !call.open.is_empty()) {
             let _ = writeln!(text, "  to complete  main.go, for {}: {}", call.place, shown(&call.open));
@@ -88,17 +89,17 @@ impl Report {
             self.name, self.module
         );
         self.push_controllers(&mut text);
-        push_findings(
+        push_limitations(
             &mut text,
             "What the plugin cannot do",
             "The build fails, or the call that gets there. Change these before you run the plugin.",
-            self.findings.iter().filter(|it| it.severity == Severity::Unserved),
+            self.limitations.iter().filter(|it| it.severity == Severity::Unserved),
         );
-        push_findings(
+        push_limitations(
             &mut text,
             "What works differently",
             "The code builds and runs. Read it once with the difference in mind.",
-            self.findings.iter().filter(|it| it.severity == Severity::Different),
+            self.limitations.iter().filter(|it| it.severity == Severity::Different),
         );
         self.push_main(&mut text);
         self.push_rights(&mut text);
@@ -155,7 +156,7 @@ impl Report {
             }
             text.push('\n');
         }
-        push_findings(
+        push_limitations(
             text,
             "What the old main does beside this",
             "The plugin's main.go does not do it. The host does what an operator needs of it: leader election, health checks,\nmetrics, logs.",
@@ -204,13 +205,18 @@ fn title(severity: Severity) -> &'static str {
     }
 }
 
-fn push_findings<'a>(text: &mut String, heading: &str, lead: &str, findings: impl Iterator<Item = &'a Finding>) {
-    let mut findings = findings.peekable();
-    if findings.peek().is_none() {
+fn push_limitations<'a>(
+    text: &mut String,
+    heading: &str,
+    lead: &str,
+    limitations: impl Iterator<Item = &'a Limitation>,
+) {
+    let mut limitations = limitations.peekable();
+    if limitations.peek().is_none() {
         return;
     }
     let _ = write!(text, "## {heading}\n\n{lead}\n\n");
-    for Finding { what, way, places, .. } in findings {
+    for Limitation { what, way, places, .. } in limitations {
         let _ = writeln!(text, "- **{what}.** {way}");
         for (place, used) in places.iter().take(SHOWN_PLACES_MAX) {
             let _ = writeln!(text, "  - {}: {}", code(&place.to_string()), code(used));

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use windlass_core::rights::grants::Rule;
 
-use super::scan::{Marker, Place};
+use super::scan::{Marker, SourcePlace};
 
 /// The beginning of a marker.
 const MARKER: &str = "+kubebuilder:rbac:";
@@ -45,7 +45,7 @@ impl Rights {
     /// Reads the markers, and adds what only the role has.
     pub(super) fn of(markers: &[Marker], role: &[Value]) -> Self {
         let mut rights = Self::default();
-        for Marker { place: Place { file, line }, text } in markers {
+        for Marker { place: SourcePlace { file, line }, text } in markers {
             let Some(fields) = text.strip_prefix(MARKER) else { continue };
             rights.take(marked(fields), &RuleSource(format!("{file}:{line}")));
         }
@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     fn marker(line: u32, text: &str) -> Marker {
-        Marker { place: Place { file: "a.go".into(), line }, text: format!("{MARKER}{text}") }
+        Marker { place: SourcePlace { file: "a.go".into(), line }, text: format!("{MARKER}{text}") }
     }
 
     fn in_short(rule: &Rule) -> String {

@@ -138,10 +138,13 @@ impl Objects {
     }
 
     /// A scenario for `windlass check` with the samples of the primaries. `None` if there are none.
-    pub(super) fn scenario(&self, primaries: &[&ObjectKind]) -> Option<String> {
+    ///
+    /// The usual stand-ins make workloads ready and never finish a Job, so a plugin with Jobs of its own gets all.
+    pub(super) fn scenario(&self, primaries: &[&ObjectKind], has_jobs: bool) -> Option<String> {
         let samples = self.samples_of(primaries);
         let first = samples.first()?;
         let load = if self.definitions.is_empty() { json!([]) } else { json!(["../crd.yaml"]) };
+        let stand_ins = if has_jobs { "all" } else { "default" };
         let mut text = format!(
             "# What happens while the plugin is at work. `windlass check` runs it, and then again and again with a fault each\n\
              # time: crashes, errors, lost answers, missed events, other people's edits. The end must always be the same.\n\
@@ -150,6 +153,7 @@ impl Objects {
              kind: Scenario\n\
              name: samples\n\
              load: {load}\n\
+             standIns: {stand_ins}\n\
              steps:\n\
              - apply: ../sample.yaml\n"
         );
@@ -166,7 +170,7 @@ impl Objects {
         Some(text)
     }
 
-    /// A number in the spec of a sample that may change: its field, its value, and another value that the schema allows.
+    /// A number in the spec of a sample that may change: its field, its value, and another one that the schema allows.
     fn change(&self, sample: &Value) -> Option<(String, i64, i64)> {
         let schema = self.spec_schema(sample)?;
         sample["spec"].as_object()?.iter().find_map(|(field, value)| {
@@ -288,7 +292,8 @@ mod tests {
         ]);
         let objects = objects.expect("they are read");
         let kind = ObjectKind { api_version: "example.com/v1".into(), kind: "Shop".into() };
-        let scenario = objects.scenario(&[&kind]).expect("there is a sample");
+        let scenario = objects.scenario(&[&kind], true).expect("there is a sample");
+        assert!(scenario.contains("standIns: all\n"), "{scenario}");
         let steps: Vec<_> = scenario.lines().skip_while(|line| *line != "steps:").skip(1).collect();
         let name = r#"{"apiVersion":"example.com/v1","kind":"Shop","name":"a","namespace":"prod"}"#;
         let patch = |size: u32| format!(r#"- patch: {{"merge":{{"spec":{{"size":{size}}}}},"object":{name}}}"#);
@@ -299,7 +304,7 @@ mod tests {
         assert!(sample.contains("kind: ConfigMap") && sample.contains("# config/samples/a.yaml\n---\n"), "{sample}");
         assert!(objects.crd_yaml().expect("there is one").contains(CRD));
         let other = ObjectKind { api_version: "v1".into(), kind: "Pod".into() };
-        assert_eq!(objects.scenario(&[&other]), None);
+        assert_eq!(objects.scenario(&[&other], true), None);
     }
 
     #[test]

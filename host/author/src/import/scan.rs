@@ -48,12 +48,12 @@ pub enum ScanError {
 
 /// A line of a source.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-pub(super) struct Place {
+pub(super) struct SourcePlace {
     pub file: String,
     pub line: u32,
 }
 
-impl std::fmt::Display for Place {
+impl std::fmt::Display for SourcePlace {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}:{}", self.file, self.line)
     }
@@ -62,7 +62,7 @@ impl std::fmt::Display for Place {
 #[derive(Debug, Deserialize)]
 pub(super) struct Broken {
     #[serde(flatten)]
-    place: Place,
+    place: SourcePlace,
     message: String,
 }
 
@@ -84,7 +84,7 @@ pub(super) struct Package {
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Marker {
     #[serde(flatten)]
-    pub place: Place,
+    pub place: SourcePlace,
     pub text: String,
 }
 
@@ -93,7 +93,7 @@ pub(super) struct Marker {
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Use {
     #[serde(flatten)]
-    pub place: Place,
+    pub place: SourcePlace,
     pub folder: String,
     pub import: String,
     pub name: String,
@@ -106,7 +106,7 @@ pub(super) struct Use {
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct GoWatch {
     #[serde(flatten)]
-    pub place: Place,
+    pub place: SourcePlace,
     /// `For`, `Owns` or `Watches`.
     pub role: String,
     /// Empty if the type could not be found. Then `type` is the source text.
@@ -119,7 +119,7 @@ pub(super) struct GoWatch {
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct GoController {
     #[serde(flatten)]
-    pub place: Place,
+    pub place: SourcePlace,
     pub folder: String,
     pub receiver: String,
     pub function: String,
@@ -140,7 +140,7 @@ pub(super) struct Import {
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Dropped {
     #[serde(flatten)]
-    pub place: Place,
+    pub place: SourcePlace,
     pub field: String,
     pub text: String,
 }
@@ -149,7 +149,7 @@ pub(super) struct Dropped {
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Setup {
     #[serde(flatten)]
-    pub place: Place,
+    pub place: SourcePlace,
     pub folder: String,
     /// Empty if the call needs names that main.go does not have. `reason` has these names then.
     pub source: String,
@@ -188,13 +188,13 @@ pub(super) struct GoStruct {
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Finalizer {
     #[serde(flatten)]
-    pub place: Place,
+    pub place: SourcePlace,
     pub name: String,
 }
 
 /// The facts about a project's sources.
 #[derive(Debug, Default, Deserialize)]
-pub(super) struct Facts {
+pub(super) struct SourceFacts {
     #[serde(deserialize_with = "list")]
     pub broken: Vec<Broken>,
     #[serde(deserialize_with = "list")]
@@ -228,7 +228,7 @@ struct Sources<'a> {
 }
 
 /// Scans the sources of `module`. Uses of `imports` are reported.
-pub(super) async fn scan(module: &str, imports: &[&str], files: &[GoFile]) -> Result<Facts, ScanError> {
+pub(super) async fn scan(module: &str, imports: &[&str], files: &[GoFile]) -> Result<SourceFacts, ScanError> {
     let at = tempfile::tempdir().map_err(ScanError::Run)?;
     for (name, text) in PROGRAM {
         std::fs::write(at.path().join(name), text).map_err(ScanError::Run)?;
@@ -240,7 +240,7 @@ pub(super) async fn scan(module: &str, imports: &[&str], files: &[GoFile]) -> Re
     let sources = sources.map_err(|error| ScanError::Run(error.into()))?;
     let scanned = run(tools.command(&GO).0, at.path().to_owned(), sources);
     let output = timeout(SCAN_TIMEOUT, scanned).await.map_err(|_| ScanError::Timeout)??;
-    let facts: Facts = serde_json::from_slice(&output).map_err(|error| ScanError::Failed(error.to_string()))?;
+    let facts: SourceFacts = serde_json::from_slice(&output).map_err(|error| ScanError::Failed(error.to_string()))?;
     if facts.broken.is_empty() { Ok(facts) } else { Err(ScanError::Broken(shown(&facts.broken))) }
 }
 

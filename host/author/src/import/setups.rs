@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::controllers::ImportedController;
-use super::scan::{Facts, GoStruct, Import, Package, Place, Setup};
+use super::scan::{GoStruct, Import, Package, Setup, SourceFacts, SourcePlace};
 
 /// The fields of a reconciler that a manager can fill, with Go's expressions.
 const KNOWN_FIELDS: [(&str, &str); 4] = [
@@ -17,13 +17,13 @@ const KNOWN_FIELDS: [(&str, &str); 4] = [
 /// A call in the new main.go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct MainCall {
-    pub place: Place,
+    pub place: SourcePlace,
     /// Go source. If `open` is not empty, it is only a comment.
     pub source: String,
-    /// What main.go lacks for this call. Empty if the call is complete.
+    /// The things that main.go lacks for this call. Empty if the call is complete.
     pub open: String,
     /// Fields of the old main.go that are not set: the field, its value, and the place.
-    pub dropped: Vec<(String, String, Place)>,
+    pub dropped: Vec<(String, String, SourcePlace)>,
     pub returns_error: bool,
 }
 
@@ -41,7 +41,7 @@ pub(super) struct MainCalls {
 }
 
 /// Chooses the calls.
-pub(super) fn main_calls(facts: &Facts, controllers: &[ImportedController], module: &str) -> MainCalls {
+pub(super) fn main_calls(facts: &SourceFacts, controllers: &[ImportedController], module: &str) -> MainCalls {
     let mut main = MainCalls::default();
     let mains: Vec<&Package> = facts.packages.iter().filter(|package| package.name == "main").collect();
     let in_main = |folder: &str| mains.iter().any(|package| package.folder == folder);
@@ -101,7 +101,7 @@ impl MainCalls {
 
     /// Adds calls for the controllers that no call sets up, if there is no call at all. Otherwise, main leaves them out
     /// on purpose.
-    fn suggest(&mut self, facts: &Facts, controllers: &[ImportedController], module: &str, setups: &[&Setup]) {
+    fn suggest(&mut self, facts: &SourceFacts, controllers: &[ImportedController], module: &str, setups: &[&Setup]) {
         let import_of = |folder: &str| if folder == "." { module.to_owned() } else { format!("{module}/{folder}") };
         let is_set_up = |it: &ImportedController| {
             let import = import_of(&it.folder);

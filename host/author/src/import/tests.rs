@@ -1,11 +1,11 @@
 //! The decisions that need no Go: names, finalizers, the new main.go and the report. The story tests import whole
 //! projects (`tests/cases/import.rs`).
 
-use super::scan::{Finalizer, Import, Package, Place, SchemeCall, Setup};
+use super::scan::{Finalizer, Import, Package, SchemeCall, Setup, SourcePlace};
 use super::*;
 
-fn place(file: &str, line: u32) -> Place {
-    Place { file: file.into(), line }
+fn place(file: &str, line: u32) -> SourcePlace {
+    SourcePlace { file: file.into(), line }
 }
 
 fn package(folder: &str, name: &str, imports: &[&str]) -> Package {
@@ -46,8 +46,8 @@ fn setup(go_type: &str, source: &str, reason: &str) -> Setup {
     }
 }
 
-fn facts() -> Facts {
-    Facts {
+fn facts() -> SourceFacts {
+    SourceFacts {
         packages: vec![
             package("cmd", "main", &[CONTROLLERS, "flag"]),
             package("internal/controller", "controller", &["example.com/shop/api/v1", "os"]),
@@ -59,7 +59,7 @@ fn facts() -> Facts {
             import: Import { name: "shopv1".into(), path: "example.com/shop/api/v1".into() },
             call: "AddToScheme".into(),
         }],
-        ..Facts::default()
+        ..SourceFacts::default()
     }
 }
 
@@ -84,7 +84,10 @@ fn the_name_is_the_wish_the_projects_or_the_modules() {
 fn a_finalizer_that_is_no_constant_asks_for_all() {
     let finalizer = |name: &str| Finalizer { place: place("a.go", 1), name: name.into() };
     let of = |names: &[&str]| {
-        finalizers(&Facts { finalizers: names.iter().map(|it| finalizer(it)).collect(), ..Facts::default() })
+        finalizers(&SourceFacts {
+            finalizers: names.iter().map(|it| finalizer(it)).collect(),
+            ..SourceFacts::default()
+        })
     };
     assert_eq!(of(&["b/x", "a/x", "b/x"]), ["a/x", "b/x"]);
     assert_eq!(of(&["b/x", ""]), ["*"]);
@@ -103,7 +106,7 @@ fn only_the_packages_that_the_plugin_runs_are_judged() {
 fn main_sets_up_what_the_old_main_did() {
     let controllers = [controller("shop", "ShopReconciler"), controller("cart", "CartReconciler")];
     let source = "(&controller.ShopReconciler{\n\tClient: mgr.GetClient(),\n}).SetupWithManager(mgr)";
-    let facts = Facts { setups: vec![setup("ShopReconciler", source, "")], ..facts() };
+    let facts = SourceFacts { setups: vec![setup("ShopReconciler", source, "")], ..facts() };
     let main = setups::main_calls(&facts, &controllers, "example.com/shop");
     assert_eq!((&*main.unused, &*main.old), (&["cart".to_owned()][..], &["cmd".to_owned()][..]));
     let text = sources::main_go("shop", &main, &[("IMAGE".into(), "a\"b".into())]);
@@ -146,7 +149,7 @@ func main() {
 
 #[test]
 fn a_call_that_needs_more_stays_a_comment() {
-    let facts = Facts { setups: vec![setup("ShopReconciler", "", "flags,\n image")], ..facts() };
+    let facts = SourceFacts { setups: vec![setup("ShopReconciler", "", "flags,\n image")], ..facts() };
     let main = setups::main_calls(&facts, &[controller("shop", "ShopReconciler")], "example.com/shop");
     let text = sources::main_go("shop", &main, &[]);
     assert!(text.contains("\t// Complete this call of cmd/main.go:40: it needs flags, image.\n"), "{text}");
@@ -164,7 +167,7 @@ fn without_a_main_the_fields_of_a_reconciler_are_enough() {
     };
     let controllers = [controller("shop", "ShopReconciler")];
     let main = |fields: &[&str]| {
-        let facts = Facts { structs: vec![structure(fields)], ..Facts::default() };
+        let facts = SourceFacts { structs: vec![structure(fields)], ..SourceFacts::default() };
         setups::main_calls(&facts, &controllers, "example.com/shop")
     };
     let call = &main(&["Client", "Scheme"]).calls[0];
@@ -192,7 +195,7 @@ fn rights_are_written_as_go_and_stay_in_their_quotes() {
 
 #[test]
 fn the_report_cannot_be_broken_by_the_project() {
-    let finding = unserved::Finding {
+    let limitation = unserved::Limitation {
         severity: unserved::Severity::Unserved,
         what: "files",
         way: "A way.",
@@ -206,7 +209,7 @@ fn the_report_cannot_be_broken_by_the_project() {
         main: MainCalls::default(),
         environment: vec![],
         rights: Rights::default(),
-        findings: vec![finding],
+        limitations: vec![limitation],
         left_behind: vec![],
         definitions: vec![],
         samples: vec![],

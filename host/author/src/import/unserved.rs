@@ -1,8 +1,8 @@
 //! Finds what a plugin cannot do, or does differently, in the sources of a project.
 
-use super::scan::{Facts, Place, Use};
+use super::scan::{SourceFacts, SourcePlace, Use};
 
-/// How much a finding matters.
+/// How much a limitation matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Severity {
     /// The build, or the call that gets there, fails.
@@ -21,7 +21,7 @@ pub(super) struct UseRule {
     names: &'static [&'static str],
     pub severity: Severity,
     pub what: &'static str,
-    /// What an author can do instead.
+    /// A way that an author can go instead.
     pub way: &'static str,
 }
 
@@ -266,41 +266,41 @@ impl UseRule {
 
 /// Something that the plugin cannot do, or does differently, and where.
 #[derive(Clone, Debug)]
-pub(super) struct Finding {
+pub(super) struct Limitation {
     pub severity: Severity,
     pub what: &'static str,
     pub way: &'static str,
     /// Each place, with what is used there.
-    pub places: Vec<(Place, String)>,
+    pub places: Vec<(SourcePlace, String)>,
 }
 
-/// The findings among the uses in `folders`, the worst first.
-pub(super) fn findings(facts: &Facts, in_folder: &dyn Fn(&str) -> bool) -> Vec<Finding> {
-    let mut found: Vec<Finding> = Vec::new();
+/// The limitations among the uses in `folders`, the worst first.
+pub(super) fn limitations(facts: &SourceFacts, in_folder: &dyn Fn(&str) -> bool) -> Vec<Limitation> {
+    let mut found: Vec<Limitation> = Vec::new();
     for it in facts.uses.iter().filter(|it| in_folder(&it.folder) && !is_served(it)) {
         let Some(rule) = RULES.iter().find(|rule| rule.fits(it)) else { continue };
         let place = (it.place.clone(), used(it));
-        match found.iter_mut().find(|finding| finding.what == rule.what && finding.way == rule.way) {
-            Some(finding) => finding.places.push(place),
+        match found.iter_mut().find(|limitation| limitation.what == rule.what && limitation.way == rule.way) {
+            Some(limitation) => limitation.places.push(place),
             None => {
-                found.push(Finding { severity: rule.severity, what: rule.what, way: rule.way, places: vec![place] });
+                found.push(Limitation { severity: rule.severity, what: rule.what, way: rule.way, places: vec![place] });
             }
         }
     }
-    for finding in &mut found {
-        finding.places.sort();
-        finding.places.dedup();
+    for limitation in &mut found {
+        limitation.places.sort();
+        limitation.places.dedup();
     }
-    found.sort_by_key(|finding| finding.severity);
+    found.sort_by_key(|limitation| limitation.severity);
     found
 }
 
-/// The finding about webhooks that markers declare, wherever they are.
-pub(super) fn webhooks(facts: &Facts) -> Option<Finding> {
+/// The limitation about webhooks that markers declare, wherever they are.
+pub(super) fn webhooks(facts: &SourceFacts) -> Option<Limitation> {
     let markers = facts.markers.iter().filter(|marker| marker.text.starts_with("+kubebuilder:webhook:"));
     let places: Vec<_> = markers.map(|marker| (marker.place.clone(), webhook_name(&marker.text))).collect();
     let is_some = !places.is_empty();
-    is_some.then_some(Finding { severity: Severity::Unserved, what: "webhooks", way: WEBHOOKS, places })
+    is_some.then_some(Limitation { severity: Severity::Unserved, what: "webhooks", way: WEBHOOKS, places })
 }
 
 fn webhook_name(marker: &str) -> String {
@@ -334,12 +334,12 @@ mod tests {
     use super::*;
 
     fn a_use(folder: &str, import: &str, name: &str, text: &str) -> Use {
-        let place = Place { file: format!("{folder}/a.go"), line: 7 };
+        let place = SourcePlace { file: format!("{folder}/a.go"), line: 7 };
         Use { place, folder: folder.into(), import: import.into(), name: name.into(), text: text.into() }
     }
 
     #[test]
-    fn findings_name_the_place_and_a_way() {
+    fn limitations_name_the_place_and_a_way() {
         let uses = vec![
             a_use("ctl", "os", "Getenv", "IMAGE"),
             a_use("ctl", "manager", "Add", ""),
@@ -351,8 +351,8 @@ mod tests {
             a_use("ctl", "time", "Second", ""),
             a_use("test", "os/exec", "Command", "kubectl"),
         ];
-        let facts = Facts { uses, ..Facts::default() };
-        let found = findings(&facts, &|folder| folder == "ctl");
+        let facts = SourceFacts { uses, ..SourceFacts::default() };
+        let found = limitations(&facts, &|folder| folder == "ctl");
         let short: Vec<_> = found.iter().map(|it| (it.severity, it.places[0].1.as_str())).collect();
         let expected = [
             (Severity::Unserved, "mgr.Add"),
@@ -369,8 +369,8 @@ mod tests {
             // Another rule may have the parent of a prefix.
             let import = rule.import.strip_suffix('/').map_or(rule.import.to_owned(), |parent| format!("{parent}/x"));
             let it = a_use("a", &import, rule.names.first().unwrap_or(&"Name"), "");
-            let facts = Facts { uses: vec![it], ..Facts::default() };
-            let found = findings(&facts, &|_| true);
+            let facts = SourceFacts { uses: vec![it], ..SourceFacts::default() };
+            let found = limitations(&facts, &|_| true);
             assert_eq!(found.iter().map(|it| it.what).collect::<Vec<_>>(), [rule.what], "{}", rule.import);
         }
         assert!(reported_imports().contains(&"k8s.io/client-go/") && !reported_imports().contains(&"manager"));

@@ -19,27 +19,21 @@ const PRINTED_BYTES_MAX: usize = 64 << 10;
 
 /// Make a plugin of a kubebuilder project.
 ///
-/// Reads the project in DIR (go.mod, PROJECT, the Go sources, config/crd, config/rbac and config/samples), and writes
-/// the folder DIR/windlass with what a plugin needs:
+/// Reads the project in DIR (go.mod, PROJECT, the Go sources, and of config/ the definitions, the
+/// role, the samples and the environment), and writes the folder DIR/windlass:
 ///
-/// - main.go, which sets up the reconcilers of the old main.go;
+/// - `main.go` sets up the reconcilers of the old main.go;
+/// - `windlass_plugin.go` has the rights of the markers `+kubebuilder:rbac`;
+/// - `windlass.yaml` and `go.mod` are for `windlass build`;
+/// - `crd.yaml`, `sample.yaml` and a scenario are for `windlass dev` and `windlass check`;
+/// - `NAME.policy.yaml` grants what the plugin asks for;
+/// - `IMPORT.md` has all that a plugin cannot do or does differently, with file and line.
 ///
-/// - windlass_plugin.go, with the rights of the markers `+kubebuilder:rbac`;
+/// No file of the project changes, and it builds as before: the folder is a Go module of its own.
+/// The reconcilers run unchanged, on a library that stands in for controller-runtime. Go 1.26 is
+/// needed, as for `windlass build`. Nothing of the project is built or run.
 ///
-/// - windlass.yaml and go.mod, for `windlass build`;
-///
-/// - crd.yaml, sample.yaml and a scenario, for `windlass dev` and `windlass check`;
-///
-/// - NAME.policy.yaml, which grants what the plugin asks for;
-///
-/// - IMPORT.md, with all that a plugin cannot do or does differently: the file and line, the reason, and the way that
-///   there is.
-///
-/// No file of the project changes, and it builds as before: the folder is a Go module of its own. The reconcilers run
-/// unchanged, on a library that stands in for controller-runtime. Go 1.26 is needed, as for `windlass build`. The project
-/// is only read: nothing of it is built or run.
-///
-/// Exit codes: 0, written; 1, the project does not make a plugin; 2, the import could not be tried or written.
+/// Exit codes: 0, written; 1, the project does not make a plugin; 2, the import could not be tried.
 #[derive(Debug, Args)]
 #[command(disable_version_flag = true, verbatim_doc_comment)]
 #[command(
