@@ -64,11 +64,6 @@ impl OutsidePattern {
         let base = parts[..literal].iter().fold(root, |base, part| base.join(part));
         (rest != pattern).then_some(Self { base, pattern: glob::Pattern::new(&whole).ok()?, depth })
     }
-
-    fn matches(&self, path: &Path) -> bool {
-        let options = glob::MatchOptions { require_literal_separator: true, ..glob::MatchOptions::default() };
-        self.pattern.matches_path_with(path, options)
-    }
 }
 
 /// Values of a file that change when it is written or replaced.
@@ -144,7 +139,7 @@ impl SourceWatcher {
             found.gather(&self.sdk, &|_| true, 0);
         }
         for outside in &self.outside {
-            found.gather(&outside.base, &|path| outside.matches(path), outside.depth);
+            found.gather(&outside.base, &|path| outside.pattern.matches_path(path), outside.depth);
         }
         found
     }
