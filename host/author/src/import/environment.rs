@@ -1,5 +1,7 @@
 //! Takes the environment of the project's Deployment, which the plugin's main.go sets, because plugins have none.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::folder::{FolderError, ProjectFolder};
@@ -28,6 +30,14 @@ impl Environment {
             }
         }
         Ok(found)
+    }
+
+    /// All names that the code in a plugin may look up: those of the project's Deployment, and `others`.
+    pub(super) fn names<'a>(&'a self, others: impl Iterator<Item = &'a str>) -> Vec<String> {
+        let of_deployment =
+            self.values.iter().map(|(name, _)| &**name).chain(self.from_elsewhere.iter().map(|it| &**it));
+        let names: BTreeSet<&str> = of_deployment.chain(others).filter(|name| is_name(name)).collect();
+        names.into_iter().map(str::to_owned).collect()
     }
 
     fn take(&mut self, variable: &Value) {
@@ -70,6 +80,8 @@ mod tests {
             found.take(&variable);
         }
         let values = [("IMAGE".to_owned(), "a:1".to_owned()), ("EMPTY".to_owned(), String::new())];
+        let names = found.names(["IMAGE", "MORE", ""].into_iter());
+        assert_eq!(names, ["EMPTY", "IMAGE", "MORE", "PASSWORD"]);
         assert_eq!((&*found.values, &*found.from_elsewhere), (&values[..], &["PASSWORD".to_owned()][..]));
     }
 }

@@ -13,6 +13,7 @@ mod gomod;
 mod kinds;
 mod notes;
 mod project_file;
+mod reads;
 mod report;
 mod rights;
 mod samples;
@@ -44,6 +45,7 @@ use self::rights::Rights;
 use self::samples::Objects;
 use self::scan::{ScanError, SourceFacts};
 use self::setups::MainCalls;
+use self::sources::PluginFile;
 pub use self::write::{ImportWriteError, write};
 use crate::new::TemplateFile;
 
@@ -138,6 +140,16 @@ pub async fn import(request: &ImportRequest) -> Result<Imported, ImportError> {
     let finalizers = finalizers(&facts);
     let manifest = manifest(&name, &controllers, &rights.rules, &finalizers)?;
     let running = running(&facts, &controllers, &main, &go_mod.module);
+    let looked_up = facts.uses.iter().filter(|it| running.contains(&it.folder) && it.import == "os");
+    let looked_up = looked_up.filter(|it| matches!(&*it.name, "Getenv" | "LookupEnv")).map(|it| &*it.text);
+    let plugin_file = PluginFile {
+        name: &name,
+        rules: &rights.rules,
+        finalizers: &finalizers,
+        reads: &reads::reads(&facts, &running, &controllers, &rights.rules, &kinds),
+        environment: &environment.names(looked_up),
+    };
+    let plugin_go = plugin_file.text();
     let report = Report {
         notes: notes::notes(&facts, &controllers, &main, &go_mod, &objects, &environment),
         limitations: found(&facts, &running),
@@ -153,7 +165,7 @@ pub async fn import(request: &ImportRequest) -> Result<Imported, ImportError> {
         rights,
         left_out: std::mem::take(&mut folder.left_out),
     };
-    let files = files(&report, &manifest, &finalizers, &objects, (&go_mod, go_sum), &running);
+    let files = files(&report, &manifest, plugin_go, &objects, (&go_mod, go_sum), &running);
     let summary = report.summary();
     let Report { name, module, .. } = report;
     Ok(Imported { name, module, folder: folder.root.join(&request.folder), files, summary })
@@ -242,7 +254,7 @@ fn found(facts: &SourceFacts, running: &BTreeSet<String>) -> Vec<unserved::Limit
 fn files(
     report: &Report,
     manifest: &Manifest,
-    finalizers: &[String],
+    plugin_go: String,
     objects: &Objects,
     (go_mod, go_sum): (&GoMod, String),
     running: &BTreeSet<String>,
@@ -258,7 +270,7 @@ fn files(
         ("go.mod".to_owned(), go_mod.nested(&report.folder).text()),
         ("go.sum".to_owned(), go_sum),
         ("main.go".to_owned(), sources::main_go(name, &report.main, &report.environment)),
-        ("windlass_plugin.go".to_owned(), sources::plugin_go(name, &report.rights.rules, finalizers)),
+        ("windlass_plugin.go".to_owned(), plugin_go),
         (crate::file::NAME.to_owned(), build_file(name, running)),
         (format!("{name}.policy.yaml"), policy),
         ("IMPORT.md".to_owned(), report.markdown()),

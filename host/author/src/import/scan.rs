@@ -184,6 +184,14 @@ pub(super) struct GoStruct {
     pub fields: Vec<String>,
 }
 
+/// A type of another package that a literal or a variable names.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct TypeUse {
+    pub folder: String,
+    pub import: String,
+    pub name: String,
+}
+
 /// A finalizer that the project adds or removes. The name is empty if it is not a constant.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Finalizer {
@@ -213,6 +221,8 @@ pub(super) struct SourceFacts {
     pub structs: Vec<GoStruct>,
     #[serde(deserialize_with = "list")]
     pub finalizers: Vec<Finalizer>,
+    #[serde(rename = "typeUses", deserialize_with = "list")]
+    pub type_uses: Vec<TypeUse>,
 }
 
 /// Go writes an empty list as null.

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use windlass_core::rights::grants::Rule;
 use windlass_policy::draft::quoted;
 
+use super::reads::ReadType;
 use super::scan::Import;
 use super::setups::{MainCall, MainCalls};
 
@@ -109,21 +110,75 @@ fn comment(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").chars().filter(|it| !it.is_control()).take(120).collect()
 }
 
-/// The text of the file with the manifest's head.
-pub(super) fn plugin_go(plugin: &str, rules: &[Rule], finalizers: &[String]) -> String {
-    let mut text = format!(
-        "// The name and the rights of the plugin, for its manifest. The controllers are those that main.go sets up.\n\
-         package main\n\n\
-         import (\n\t\"sigs.k8s.io/controller-runtime/pkg/windlass\"\n\t\"windlass.dev/sdk/manifest\"\n)\n\n\
-         func init() {{\n\
-         \twindlass.Describe(manifest.Manifest{{\n\
-         \t\tName:    {},\n\
-         \t\tVersion: \"0.1.0\",\n\n\
-         \t\t// The rights of the markers `+kubebuilder:rbac`. For, Owns and Watches imply some of them.\n\
-         \t\tPermissions: []manifest.Permission{{{}",
-        quoted(plugin),
-        if rules.is_empty() { "" } else { "\n" }
-    );
+/// The contents of the file with the manifest's head.
+pub(super) struct PluginFile<'a> {
+    pub name: &'a str,
+    pub rules: &'a [Rule],
+    pub finalizers: &'a [String],
+    /// The types of kinds that the plugin reads and no controller watches.
+    pub reads: &'a [ReadType],
+    /// The environment variables that the configuration may set.
+    pub environment: &'a [String],
+}
+
+impl PluginFile<'_> {
+    /// The text of the file.
+    pub(super) fn text(&self) -> String {
+        let Self { name, rules, finalizers, reads, environment } = self;
+        let mut text =
+            "// The name and the rights of the plugin, for its manifest. The controllers are those that main.go sets up.\n\
+             package main\n\nimport (\n"
+                .to_owned();
+        let packages: BTreeSet<&str> = reads.iter().map(|(import, _)| &**import).collect();
+        let packages: Vec<&str> = packages.into_iter().collect();
+        let mut imports: Vec<(&str, String)> =
+            packages.iter().enumerate().map(|(index, path)| (*path, format!("kinds{} ", index + 1))).collect();
+        imports.push(("sigs.k8s.io/controller-runtime/pkg/windlass", String::new()));
+        imports.push(("windlass.dev/sdk/manifest", String::new()));
+        imports.sort();
+        for (path, alias) in imports {
+            let _ = writeln!(text, "\t{alias}{}", quoted(path));
+        }
+        let _ = write!(
+            text,
+            ")\n\nfunc init() {{\n\twindlass.Describe(manifest.Manifest{{\n\t\tName:    {},\n\t\tVersion: \"0.1.0\",\n\n\
+             \t\t// The rights of the markers `+kubebuilder:rbac`. For, Owns and Watches imply some of them.\n",
+            quoted(name)
+        );
+        push_permissions(&mut text, rules);
+        let _ = write!(
+            text,
+            "\n\t\t// The finalizers that the code adds and removes.\n\t\tFinalizers: {},\n\t}})\n",
+            strings(finalizers)
+        );
+        let types = reads.iter().map(|(import, name)| {
+            let index = packages.iter().position(|path| path == import).unwrap_or_default();
+            format!("&kinds{}.{name}{{}}", index + 1)
+        });
+        let types: Vec<_> = types.collect();
+        let _ = write!(
+            text,
+            "\t// The kinds that the code reads and no controller watches: the host caches them, too.\n\twindlass.Reads({})\n",
+            types.join(", ")
+        );
+        if !environment.is_empty() {
+            let names: Vec<_> = environment.iter().map(|it| quoted(it)).collect();
+            let _ = write!(
+                text,
+                "\t// The variables that the configuration may set, in its field env.\n\twindlass.Environment({})\n",
+                names.join(", ")
+            );
+        }
+        text.push_str("}\n");
+        text
+    }
+}
+
+fn push_permissions(text: &mut String, rules: &[Rule]) {
+    if rules.is_empty() {
+        return text.push_str("\t\tPermissions: []manifest.Permission{},\n");
+    }
+    text.push_str("\t\tPermissions: []manifest.Permission{\n");
     for rule in rules {
         let fields = [
             ("APIGroups", &rule.groups),
@@ -136,13 +191,7 @@ pub(super) fn plugin_go(plugin: &str, rules: &[Rule], finalizers: &[String]) -> 
         let fields: Vec<_> = fields.map(|(name, list)| format!("{name}: {}", strings(list))).collect();
         let _ = writeln!(text, "\t\t\t{{{}}},", fields.join(", "));
     }
-    let _ = write!(
-        text,
-        "{}}},\n\n\t\t// The finalizers that the code adds and removes.\n\t\tFinalizers: {},\n\t}})\n}}\n",
-        if rules.is_empty() { "" } else { "\t\t" },
-        strings(finalizers)
-    );
-    text
+    text.push_str("\t\t},\n");
 }
 
 fn strings(list: &[String]) -> String {

@@ -186,11 +186,23 @@ fn rights_are_written_as_go_and_stay_in_their_quotes() {
         names: vec!["a".into()],
         ..Rule::default()
     };
-    let text = sources::plugin_go("shop", &[rule], &["example.com/f".into()]);
+    let read = |import: &str, name: &str| (import.to_owned(), name.to_owned());
+    let reads = [read("k8s.io/api/core/v1", "Pod"), read("k8s.io/api/core/v1", "Secret")];
+    let file = PluginFile {
+        name: "shop",
+        rules: &[rule],
+        finalizers: &["example.com/f".into()],
+        reads: &reads,
+        environment: &["IMAGE".into()],
+    };
+    let text = file.text();
+    assert!(text.contains("\tkinds1 \"k8s.io/api/core/v1\"\n\t\"sigs.k8s.io/"), "{text}");
+    assert!(text.contains("\twindlass.Reads(&kinds1.Pod{}, &kinds1.Secret{})\n"), "{text}");
+    assert!(text.contains("\twindlass.Environment(\"IMAGE\")\n"), "{text}");
     let expected = "\t\t\t{APIGroups: []string{\"apps\"}, Resources: []string{\"deploy\\\"}\\U0000000a\"}, Verbs: []string{\"get\"}, Names: []string{\"a\"}},\n";
     assert!(text.contains(expected) && text.contains("Finalizers: []string{\"example.com/f\"},"), "{text}");
-    let none = sources::plugin_go("shop", &[], &[]);
-    assert!(none.contains("\t\tPermissions: []manifest.Permission{},\n\n"), "{none}");
+    let none = PluginFile { rules: &[], finalizers: &[], reads: &[], environment: &[], ..file }.text();
+    assert!(none.contains("\t\tPermissions: []manifest.Permission{},\n\n") && none.contains("Reads()"), "{none}");
 }
 
 #[test]

@@ -72,8 +72,8 @@ const SOCKETS: &str = "Plugins have no sockets. Speak HTTP with `windlass.dev/sd
 const CONFIGURATION: &str = "Give the value in NAME.config.yaml, and read it with `windlass.dev/sdk/config`. A value of \
                              a Secret can stand there too.";
 
-const ENVIRONMENT: &str = "A plugin has none of its own. main.go sets those of config/manager that have a plain value. \
-                           Give others in NAME.config.yaml, and read them with `windlass.dev/sdk/config`.";
+const ENVIRONMENT: &str = "A plugin has none of its own. main.go sets those of config/manager that have a plain value, \
+                           and the field env of NAME.config.yaml sets those that windlass_plugin.go names.";
 
 /// The rules. The first one that fits a use counts.
 pub(super) static RULES: &[UseRule] = &[

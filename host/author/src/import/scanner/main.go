@@ -128,6 +128,13 @@ type Scheme struct {
 	Call string `json:"call"`
 }
 
+// TypeUse is a type of another package that a literal or a variable names.
+type TypeUse struct {
+	Folder string `json:"folder"`
+	Import string `json:"import"`
+	Name   string `json:"name"`
+}
+
 // Struct is a struct type. A reconciler is set up by its fields if no main package does it.
 type Struct struct {
 	Folder string   `json:"folder"`
@@ -152,6 +159,7 @@ type output struct {
 	Schemes     []Scheme     `json:"schemes"`
 	Structs     []Struct     `json:"structs"`
 	Finalizers  []Finalizer  `json:"finalizers"`
+	TypeUses    []TypeUse    `json:"typeUses"`
 }
 
 const (
@@ -172,6 +180,8 @@ type project struct {
 	names map[string]string
 	// results has the results of all functions.
 	results map[functionName]*ast.FieldList
+	// typeUses has the type uses that were found before.
+	typeUses map[TypeUse]bool
 	// aliases has the names of imports in the new main.go, by import path.
 	aliases map[string]string
 }
@@ -212,6 +222,7 @@ func (all *project) parse() {
 	all.constants = map[string]map[string]ast.Expr{}
 	all.names = map[string]string{}
 	all.results = map[functionName]*ast.FieldList{}
+	all.typeUses = map[TypeUse]bool{}
 	all.aliases = map[string]string{
 		controllerRuntime: "ctrl", "fmt": "fmt", "os": "os",
 		"k8s.io/apimachinery/pkg/runtime":      "runtime",

@@ -192,6 +192,9 @@ func (r *ShopReconciler) Reconcile(ctx context.Context, mgr ctrl.Manager) {
 	mgr.Add(nil)
 	controllerutil.AddFinalizer(nil, shopv1.Name)
 	controllerutil.RemoveFinalizer(nil, name())
+	_ = &corev1.Secret{}
+	_ = &corev1.Secret{}
+	var pods corev1.PodList
 }
 `})
 	var uses []string
@@ -204,6 +207,9 @@ func (r *ShopReconciler) Reconcile(ctx context.Context, mgr ctrl.Manager) {
 	}
 	if found := facts.Finalizers; len(found) != 2 || found[0].Name != "a/b" || found[1].Name != "" {
 		t.Errorf("%+v", found)
+	}
+	if want := []TypeUse{{".", "k8s.io/api/core/v1", "Secret"}, {".", "k8s.io/api/core/v1", "PodList"}}; !slices.Equal(facts.TypeUses, want) {
+		t.Errorf("%+v", facts.TypeUses)
 	}
 	if len(facts.Markers) != 1 {
 		t.Errorf("%+v", facts.Markers)

@@ -27,6 +27,10 @@ func (file *source) readUses() {
 				file.use(node, "go", "go", "")
 			case *ast.CallExpr:
 				file.readCall(node)
+			case *ast.CompositeLit:
+				file.typeUse(node.Type)
+			case *ast.ValueSpec:
+				file.typeUse(node.Type)
 			case *ast.SelectorExpr:
 				if imported, name := file.named(node); file.isReported(imported) {
 					file.use(node, imported, name, "")
@@ -34,6 +38,16 @@ func (file *source) readUses() {
 			}
 			return true
 		})
+	}
+}
+
+// typeUse keeps the use of a type of another package.
+func (file *source) typeUse(of ast.Expr) {
+	imported, name := file.named(of)
+	found := TypeUse{file.folder, imported, name}
+	if name != "" && imported != file.importOf(file.folder) && !file.typeUses[found] {
+		file.typeUses[found] = true
+		file.TypeUses = append(file.TypeUses, found)
 	}
 }
 
