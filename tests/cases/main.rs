@@ -30,6 +30,7 @@ mod guard;
 mod host_config;
 mod hostile;
 mod image;
+mod import;
 mod imports;
 mod kinds;
 mod kubectl;

@@ -12,7 +12,7 @@ use super::file;
 /// The file that defines the plugin's kind.
 pub(crate) const CRD: &str = "crd.yaml";
 /// The maximum size of a file. Files that people write are far smaller.
-const DOCUMENTS_BYTES_MAX: u64 = 4 << 20;
+pub(crate) const DOCUMENTS_BYTES_MAX: u64 = 4 << 20;
 
 /// The reason why the objects of a file cannot be read.
 #[derive(Debug, thiserror::Error)]

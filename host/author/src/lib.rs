@@ -1,5 +1,6 @@
-//! For authors of plugins: creates a plugin's folder ([`new`]), and builds its plugin ([`build`]). The commands `new`,
-//! `build` and `dev` use this crate; the code that runs plugins does not.
+//! For authors of plugins: creates a plugin's folder ([`new`]), or one for a kubebuilder project ([`import`]), and
+//! builds its plugin ([`build`]). The commands `new`, `import`, `build` and `dev` use this crate; the code that runs
+//! plugins does not.
 //!
 //! A build proceeds as follows: `file` (the author's description) → `facts` (about the folder) → `language` (a
 //! `BuildPlan` with tools and commands) → `tools` (are they installed?) → `run` (the compiler) → `finish` (checks the
@@ -20,6 +21,7 @@ mod finish;
 pub mod follow;
 pub mod go;
 mod hints;
+pub mod import;
 mod language;
 mod lock;
 pub mod new;

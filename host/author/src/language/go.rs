@@ -4,7 +4,7 @@ use super::{core_module, paths, source};
 use crate::facts::Facts;
 use crate::plan::{BuildNeed, BuildOutput, BuildPlan, BuildStep, Tool, VersionQuery};
 
-static GO: Tool = Tool {
+pub(crate) static GO: Tool = Tool {
     name: "go",
     ways: &[&["go"]],
     version: VersionQuery::Argument("version"),
