@@ -7,14 +7,13 @@ use std::fmt::Write as _;
 
 use serde::Deserialize;
 
-use super::rules::CONTROLLER_RUNTIME;
+use super::rules::{CLIENT_GO, CONTROLLER_RUNTIME};
 
 /// The fields of a package that [`PackageGraph::read`] needs, for `go list -json`.
 pub(super) const FIELDS: &str = "ImportPath,GoFiles,Imports,Error";
 /// The package whose scheme has the API groups that the plugin imports.
 const SCHEME: &str = "k8s.io/client-go/kubernetes/scheme";
 const API: &str = "k8s.io/api/";
-const CLIENT_GO: &str = "k8s.io/client-go";
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]

@@ -25,6 +25,8 @@ pub use self::copy::CopyError;
 pub use self::imports::RefusedImport;
 use self::imports::{FIELDS, PackageGraph};
 use self::project::{ChosenModule, ModFile, sums_with_sdk};
+use self::rules::CLIENT_GO;
+pub(crate) use self::rules::serves_client_go;
 use super::WORK;
 use super::plan::{BuildPlan, BuildStep, Program};
 use super::run::{self, RunError};
@@ -128,7 +130,7 @@ pub(crate) async fn with_copies(mut plan: BuildPlan, build: &GoBuild<'_>) -> Res
     if !refused.is_empty() {
         return Err(GoModulesError::Imports(RefusedImports(refused)));
     }
-    let client_go = chosen.iter().zip(&copies).find(|(chosen, _)| chosen.module.path == "k8s.io/client-go");
+    let client_go = chosen.iter().zip(&copies).find(|(chosen, _)| chosen.module.path == CLIENT_GO);
     if let (Some((_, client_go)), Some(groups)) = (client_go, packages.groups()) {
         build.write(GROUPS, &groups)?;
         let replaced = client_go.join(GROUPS_IN_CLIENT_GO).display().to_string();

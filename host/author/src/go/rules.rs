@@ -38,6 +38,8 @@ pub(super) const SDK: &str = "windlass.dev/sdk";
 
 const STRUCTURED_MERGE_DIFF: &str = "sigs.k8s.io/structured-merge-diff/v6";
 
+pub(super) const CLIENT_GO: &str = "k8s.io/client-go";
+
 /// The packages of client-go that need no connection.
 const CLIENT_GO_PACKAGES: &[&str] = &[
     "applyconfigurations",
@@ -70,7 +72,7 @@ pub(super) static GUEST_MODULES: [GuestModule; 7] = [
         indirect: IndirectNeed::Never,
     },
     GuestModule {
-        path: "k8s.io/client-go",
+        path: CLIENT_GO,
         packages: CLIENT_GO_PACKAGES,
         embedded: Some("clientgo"),
         indirect: IndirectNeed::ByFacade,
@@ -83,6 +85,14 @@ pub(super) static GUEST_MODULES: [GuestModule; 7] = [
     },
     GuestModule { path: SDK, packages: &[], embedded: Some("go"), indirect: IndirectNeed::ByFacade },
 ];
+
+/// Whether plugins can import this package of client-go, such as `util/retry`: copies contain it, or there is a stand-in.
+pub(crate) fn serves_client_go(package: &str) -> bool {
+    let folder = Some(Path::new(package));
+    let serves =
+        |module: &GuestModule| module.has_folder(package) || module.embedded().any(|path| path.parent() == folder);
+    GUEST_MODULES.iter().any(|module| module.path == CLIENT_GO && serves(module))
+}
 
 /// A file of a copy: its path in the module, and its content.
 pub(super) type CopiedFile<'t> = (Cow<'t, Path>, Cow<'t, [u8]>);

@@ -1,6 +1,7 @@
 //! Finds what a plugin cannot do, or does differently, in the sources of a project.
 
 use super::scan::{SourceFacts, SourcePlace, Use};
+use crate::go::serves_client_go;
 
 /// How much a limitation matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,23 +25,6 @@ pub(super) struct UseRule {
     /// A way that an author can go instead.
     pub way: &'static str,
 }
-
-/// Packages of client-go that a plugin has, with all below them.
-const SERVED_OF_CLIENT_GO: &[&str] = &[
-    "applyconfigurations",
-    "kubernetes/scheme",
-    "rest",
-    "tools/events",
-    "tools/pager",
-    "tools/record",
-    "tools/reference",
-    "util/apply",
-    "util/flowcontrol",
-    "util/jsonpath",
-    "util/keyutil",
-    "util/retry",
-    "util/workqueue",
-];
 
 const FILES: &[&str] = &[
     "Chdir",
@@ -310,10 +294,7 @@ fn webhook_name(marker: &str) -> String {
 }
 
 fn is_served(it: &Use) -> bool {
-    let package = it.import.strip_prefix("k8s.io/client-go/").unwrap_or_default();
-    let is_in =
-        |served: &str| package.strip_prefix(served).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-    SERVED_OF_CLIENT_GO.iter().any(|served| is_in(served))
+    it.import.strip_prefix("k8s.io/client-go/").is_some_and(serves_client_go)
 }
 
 /// A use as an author reads it.
