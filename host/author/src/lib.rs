@@ -1,5 +1,5 @@
-//! For authors of plugins: creates a plugin's folder ([`new`]), and builds its plugin ([`build`]). The commands `new`,
-//! `build` and `dev` use this crate; the code that runs plugins does not.
+//! For authors of plugins: creates a plugin's folder ([`new`]), generates types ([`types`]), and builds its plugin
+//! ([`build`]). The commands `new`, `types`, `build` and `dev` use this crate; the code that runs plugins does not.
 //!
 //! A build proceeds as follows: `file` (the author's description) → `facts` (about the folder) → `language` (a
 //! `BuildPlan` with tools and commands) → `tools` (are they installed?) → `run` (the compiler) → `finish` (checks the
@@ -26,6 +26,7 @@ mod run;
 mod sources;
 mod starlark;
 mod tools;
+pub mod types;
 mod versions;
 
 /// The working directory of a build, below the author's folder.

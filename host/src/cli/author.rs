@@ -10,3 +10,4 @@ pub(crate) mod embedded;
 pub(crate) mod new;
 pub(crate) mod replay;
 pub(crate) mod replay_report;
+pub(crate) mod types;

@@ -56,6 +56,7 @@ enum Command {
     #[command(name = "apiserver")]
     ApiServer(author::apiserver::ApiServerArgs),
     New(author::new::NewArgs),
+    Types(author::types::TypesArgs),
     Build(author::build::BuildArgs),
     Check(author::check::CheckArgs),
     Replay(author::replay::ReplayArgs),
@@ -134,6 +135,7 @@ impl Cli {
                 Command::Features(args) => args.run().map(|()| ExitCode::SUCCESS),
                 Command::Finalizers(args) => args.run().await.map(|()| ExitCode::SUCCESS),
                 Command::New(args) => args.run(),
+                Command::Types(args) => args.run().await,
                 Command::Build(args) => args.run().await,
                 Command::Check(args) => args.run().await,
                 Command::Rollout(args) => args.run().await,
