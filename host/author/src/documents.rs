@@ -10,7 +10,7 @@ use windlass_files::read_whole;
 use super::file;
 
 /// The file that defines the plugin's kind.
-pub(crate) const CRD: &str = "crd.yaml";
+pub const CRD: &str = "crd.yaml";
 /// The maximum size of a file. Files that people write are far smaller.
 const DOCUMENTS_BYTES_MAX: u64 = 4 << 20;
 

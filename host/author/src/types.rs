@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use http::Request;
-use serde_json::Value;
+use serde_json::{Value, json};
 use windlass_kube::client::Connection;
 use windlass_types::{Model, ReadError, Schemas, Wanted, read};
 
@@ -30,6 +30,14 @@ impl fmt::Display for KindName {
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a kind is written as GROUP/VERSION/KIND, such as apps/v1/Deployment, or as VERSION/KIND for the core group")]
 pub struct KindNameError;
+
+impl KindName {
+    /// The version.
+    #[must_use]
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+}
 
 impl FromStr for KindName {
     type Err = KindNameError;
@@ -67,6 +75,9 @@ pub enum TypesError {
     /// The server publishes no document for the version.
     #[error("{server} does not serve {group_version}: {message}")]
     NotServed { server: String, group_version: String, message: String },
+    /// The cluster has no definition of the kind.
+    #[error("{place} has no CustomResourceDefinition of {kind}{}", because(message.as_deref()))]
+    NotDefined { place: String, kind: KindName, message: Option<String> },
     /// The server publishes the version, but not the kind.
     #[error("{server} has {source}")]
     NoKind { server: String, source: ReadError },
@@ -131,6 +142,42 @@ pub async fn of_kinds(server: &Connection, place: &str, kinds: &[KindName]) -> R
     model(server, place, &source, &wanted).await
 }
 
+/// The definition of a kind in a cluster, without the fields that the server adds.
+pub async fn definition_of(cluster: &Connection, place: &str, kind: &KindName) -> Result<Value, TypesError> {
+    let absent = |message| TypesError::NotDefined { place: place.to_owned(), kind: kind.clone(), message };
+    let request = Request::get(DEFINITIONS).body(vec![]).map_err(|error| absent(Some(error.to_string())))?;
+    let list: Result<Value, _> = cluster.client.request(request).await;
+    let list = list.map_err(|error| absent(Some(message_of(&error))))?;
+    let is_it = |spec: &Value| spec["group"] == *kind.group && spec["names"]["kind"] == *kind.kind;
+    let found =
+        list["items"].as_array().into_iter().flatten().find(|it| is_it(&it["spec"])).ok_or_else(|| absent(None))?;
+    Ok(json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": found["metadata"]["name"]}, "spec": found["spec"],
+    }))
+}
+
+/// The message by which the server refuses to create the object, which has the resource `plural`. `None` if it accepts
+/// the object.
+pub async fn refusal(embedded: &Connection, plural: &str, object: &Value) -> Option<String> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let namespace = match text(&object["metadata"]["namespace"]) {
+        namespace if namespace.is_empty() => String::new(),
+        namespace => format!("namespaces/{namespace}/"),
+    };
+    let path = format!("/apis/{}/{namespace}{plural}", text(&object["apiVersion"]));
+    let request = Request::post(path).header("Content-Type", "application/json").body(object.to_string().into_bytes());
+    let answer: Result<Value, _> = match request {
+        Ok(request) => embedded.client.request(request).await,
+        Err(error) => return Some(error.to_string()),
+    };
+    answer.err().map(|error| message_of(&error))
+}
+
+fn because(message: Option<&str>) -> String {
+    message.map(|message| format!(": {message}")).unwrap_or_default()
+}
+
 async fn define(embedded: &Connection, file: &str, definition: &Value) -> Result<(), TypesError> {
     let refused = |message: String| TypesError::Definition {
         file: file.to_owned(),
@@ -171,7 +218,6 @@ fn group_version(wanted: &Wanted) -> String {
 #[cfg(test)]
 mod tests {
     use http::Uri;
-    use serde_json::json;
     use windlass_apiserver::{ApiServer, Config};
 
     use super::*;

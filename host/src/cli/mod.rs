@@ -134,7 +134,7 @@ impl Cli {
                 Command::Config(args) => args.run(self.config.as_ref()),
                 Command::Features(args) => args.run().map(|()| ExitCode::SUCCESS),
                 Command::Finalizers(args) => args.run().await.map(|()| ExitCode::SUCCESS),
-                Command::New(args) => args.run(),
+                Command::New(args) => args.run().await,
                 Command::Types(args) => args.run().await,
                 Command::Build(args) => args.run().await,
                 Command::Check(args) => args.run().await,

@@ -14,10 +14,12 @@ mod names;
 mod python;
 mod read;
 mod rust;
+mod sample;
 mod typescript;
 
 pub use model::{Body, Declaration, Field, Model, Shape, Struct};
 pub use read::{ReadError, Schemas, Wanted, read};
+pub use sample::sample;
 use serde_json::Value;
 use windlass_core::deceptive;
 

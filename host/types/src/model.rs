@@ -7,6 +7,8 @@ use serde_json::Value;
 pub struct Model {
     /// The place that the schemas come from, for the header of the file.
     pub source: String,
+    /// The names of the types of the wanted kinds, in the order in which they were wanted.
+    pub kinds: Vec<String>,
     /// The types of the wanted kinds come first, and shared types such as `ObjectMeta` last.
     pub declarations: Vec<Declaration>,
 }
@@ -21,6 +23,14 @@ impl Model {
     /// The shapes of all fields, with all shapes inside them.
     pub(crate) fn shapes(&self) -> impl Iterator<Item = &Shape> {
         self.structs().flat_map(|it| &it.fields).flat_map(|field| field.shape.within())
+    }
+
+    /// The struct with this name.
+    pub(crate) fn structure(&self, name: &str) -> Option<&Struct> {
+        match &self.declaration(name)?.body {
+            Body::Struct(it) => Some(it),
+            Body::Enumeration(_) => None,
+        }
     }
 
     pub(crate) fn structs(&self) -> impl Iterator<Item = &Struct> {

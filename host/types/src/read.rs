@@ -120,6 +120,7 @@ pub fn read(source: &str, schemas: &Schemas, wanted: &[Wanted]) -> Result<Model,
         reader.shared.insert(component.to_owned(), name.clone());
         roots.push((component, schema, name));
     }
+    let kinds = roots.iter().map(|(_, _, name)| name.clone()).collect();
     for (component, schema, name) in roots {
         reader.component(component, schema, &name, true);
     }
@@ -129,7 +130,7 @@ pub fn read(source: &str, schemas: &Schemas, wanted: &[Wanted]) -> Result<Model,
         };
         reader.component(&component, schema, &name, false);
     }
-    Ok(Model { source: source.to_owned(), declarations: reader.declarations })
+    Ok(Model { source: source.to_owned(), kinds, declarations: reader.declarations })
 }
 
 struct Reader<'a> {

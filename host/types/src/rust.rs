@@ -1,4 +1,5 @@
-//! Writes types in Rust, for `serde` and `serde_json`. The text is formatted as rustfmt does by default.
+//! Writes types in Rust, for `serde` and `serde_json`. The text is formatted as rustfmt does by default,
+//! except where names alone fill a line.
 
 use std::fmt::Write as _;
 

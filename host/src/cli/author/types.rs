@@ -19,9 +19,6 @@ const OUTDATED: u8 = 1;
 /// Exit code: there are no types to generate.
 const FAILED: u8 = 2;
 
-/// The definition in an author's folder.
-const CRD: &str = "crd.yaml";
-
 /// Generate the types of a kind in Rust, Go, TypeScript or Python.
 ///
 /// Reads the definitions in crd.yaml, or the schema of a kind from a cluster or from Kubernetes itself. The generated
@@ -125,7 +122,7 @@ impl TypesArgs {
         if !self.built_in.is_empty() {
             return Ok(types::of_kinds(&embedded, "Kubernetes", &self.built_in).await?);
         }
-        let file = self.crd.as_deref().unwrap_or(Path::new(CRD));
+        let file = self.crd.as_deref().unwrap_or(Path::new(documents::CRD));
         let definitions = documents::definitions_in(file)?;
         // The folder of the file must not matter, or --check would depend on it.
         let name = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy();

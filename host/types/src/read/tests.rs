@@ -77,6 +77,7 @@ fn types_are_named_by_their_paths() {
         "ports": {"type": "array", "items": port}, "byName": {"type": "object", "additionalProperties": port},
     }});
     let model = model(json!({"spec": spec}));
+    assert_eq!(model.kinds, ["Shop"]);
     let names: Vec<&str> = model.declarations.iter().map(|it| it.name.as_str()).collect();
     let expected = [
         "Shop",

@@ -11,7 +11,7 @@ use crate::dice::{Dice, are_equal};
 use crate::generated::{self, IntOrString};
 use crate::kinds::{self, Tested};
 
-const GENERATED: &str = "tests/it/generated.rs";
+const GENERATED: &str = "tests/types/generated.rs";
 
 #[test]
 fn the_generated_types_are_up_to_date() {
