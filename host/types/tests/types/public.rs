@@ -9,8 +9,8 @@ use windlass_types::{Language, generate};
 use crate::kinds::{Tested, of_definitions};
 use crate::languages::{check_in_python, check_in_typescript, run, through_go, write};
 
-/// The size of the definitions, in bytes of JSON, whose types are in one file, unless a single definition is larger. The
-/// Rust compiler needs about 1 MiB of memory for each type.
+/// The size of the definitions, in bytes of JSON, whose types are in one file. A larger definition has a file of its
+/// own. The Rust compiler needs about 1 MiB of memory for each type.
 const FILE_DEFINITION_BYTES_MAX: usize = 1 << 20;
 /// The least number of definitions.
 const DEFINITIONS_MIN: usize = 200;
