@@ -73,8 +73,11 @@ pub enum TypesError {
     #[error("{file}: {name}: {message}")]
     Definition { file: String, name: String, message: String },
     /// The server publishes no document for the version.
-    #[error("{server} does not serve {group_version}: {message}")]
-    NotServed { server: String, group_version: String, message: String },
+    #[error("{server} does not serve {group_version}")]
+    NotServed { server: String, group_version: String },
+    /// The server did not answer with the document.
+    #[error("{server} does not show the schemas of {group_version}: {message}")]
+    NoDocument { server: String, group_version: String, message: String },
     /// The cluster has no definition of the kind.
     #[error("{place} has no CustomResourceDefinition of {kind}{}", because(message.as_deref()))]
     NotDefined { place: String, kind: KindName, message: Option<String> },
@@ -197,15 +200,18 @@ async fn model(connection: &Connection, server: &str, source: &str, wanted: &[Wa
     let mut schemas = Schemas::default();
     for group_version in versions {
         let root = if group_version.contains('/') { "apis" } else { "api" };
-        let not_served = |message: String| TypesError::NotServed {
-            server: server.to_owned(),
-            group_version: group_version.clone(),
-            message,
-        };
+        let (server, gv) = (server.to_owned(), group_version.clone());
+        let failed =
+            |message: String| TypesError::NoDocument { server: server.clone(), group_version: gv.clone(), message };
         let request = Request::get(format!("/openapi/v3/{root}/{group_version}")).body(vec![]);
-        let request = request.map_err(|error| not_served(error.to_string()))?;
+        let request = request.map_err(|error| failed(error.to_string()))?;
         let document: Result<Value, _> = connection.client.request(request).await;
-        schemas.add(&document.map_err(|error| not_served(message_of(&error)))?);
+        schemas.add(&document.map_err(|error| match error {
+            kube::Error::Api(status) if status.code == 404 => {
+                TypesError::NotServed { server: server.clone(), group_version: gv.clone() }
+            }
+            error => failed(message_of(&error)),
+        })?);
     }
     read(source, &schemas, wanted).map_err(|source| TypesError::NoKind { server: server.to_owned(), source })
 }
@@ -294,7 +300,7 @@ mod tests {
         let error = of_kinds(&embedded, "Kubernetes", &[parsed("apps/v1/Deploy")]).await.expect_err("no such kind");
         assert_eq!(error.to_string(), "Kubernetes has no schema for Deploy of apps/v1");
         let error = of_kinds(&embedded, "Kubernetes", &[parsed("apps/v9/Deployment")]).await.expect_err("no version");
-        assert!(error.to_string().starts_with("Kubernetes does not serve apps/v9: "), "{error}");
+        assert_eq!(error.to_string(), "Kubernetes does not serve apps/v9");
     }
 
     #[test]
