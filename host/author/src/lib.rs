@@ -1,6 +1,6 @@
-//! For authors of plugins: creates a plugin's folder ([`new`]), or one for a kubebuilder project ([`import`]), and
-//! builds its plugin ([`build`]). The commands `new`, `import`, `build` and `dev` use this crate; the code that runs
-//! plugins does not.
+//! For authors of plugins: creates a plugin's folder ([`new`]), or one for a kubebuilder project ([`import`]),
+//! generates types ([`types`]), and builds the plugin ([`build`]). The commands `new`, `import`, `types`, `build` and
+//! `dev` use this crate; the code that runs plugins does not.
 //!
 //! A build proceeds as follows: `file` (the author's description) → `facts` (about the folder) → `language` (a
 //! `BuildPlan` with tools and commands) → `tools` (are they installed?) → `run` (the compiler) → `finish` (checks the
@@ -31,6 +31,7 @@ mod run;
 mod sources;
 mod starlark;
 mod tools;
+pub mod types;
 mod versions;
 
 /// The working directory of a build, below the author's folder.

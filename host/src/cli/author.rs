@@ -11,3 +11,4 @@ pub(crate) mod import;
 pub(crate) mod new;
 pub(crate) mod replay;
 pub(crate) mod replay_report;
+pub(crate) mod types;
