@@ -99,8 +99,8 @@ pub(crate) const RAY: Operator = Operator {
     environment: &[("RAYCLUSTER_DEFAULT_REQUEUE_SECONDS_ENV", "10")],
 };
 
-/// The number of specs that use no fake of a running Ray. A plugin cannot call the fakes, because they are in the process
-/// of the suite.
+/// The number of specs that use no fake of a running Ray. The fakes are in the process of the suite, where a plugin
+/// cannot call them.
 const RAY_CLUSTER_SPECS: usize = 33;
 
 /// No ports, so that several programs can run at once.
