@@ -94,9 +94,8 @@ pub(crate) fn refusal(error: &LoadError, name: &str, path: &Path) -> String {
     }
 }
 
-/// Extracts the problem from the host's message. The interpreter logs the problem and its position before it ends. If
-/// the host stops the interpreter, nothing is logged. In both cases the host's message ends with functions of the
-/// interpreter, which the author does not know.
+/// The problem as the plugin's author should see it: as the interpreter logged it, with its position. If the host has
+/// stopped the interpreter, nothing was logged; then the host's message, without the stack trace of the interpreter.
 fn described(message: &str) -> String {
     if let Some(logged) = finish::logged(message) {
         return logged.to_owned();

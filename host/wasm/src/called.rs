@@ -44,9 +44,10 @@ pub struct Composed {
     pub answer: Result<Composition, CallResult>,
     /// The processor time that the call used on the guest's thread.
     pub cpu: Duration,
-    /// The remaining wall time, for the consequences of the answer.
+    /// The wall time that remains of the call's deadline, to carry out the answer.
     pub left: Duration,
-    /// The memory of all guests that the answer takes while it is used. `None` if there is no answer.
+    /// The answer's share of the memory that all guests have together, held while the answer is used. `None` if there is
+    /// no answer.
     pub held: Option<Held>,
 }
 
@@ -75,6 +76,6 @@ pub struct Customized {
     pub answer: Result<Vec<RelatedRule>, CallResult>,
     /// The processor time that the call used on the guest's thread.
     pub cpu: Duration,
-    /// The remaining wall time, for the consequences of the answer.
+    /// The wall time that remains of the call's deadline, to carry out the answer.
     pub left: Duration,
 }

@@ -68,7 +68,7 @@ type applyArguments struct {
 	managerSuffix        optionalText
 }
 
-// apiError is an error of the API, which a failure passes on unchanged.
+// apiError is an API error in the raw layout of the ABI. The plugin never looks inside, and copies it into its failure.
 type apiError [27]uint32
 
 type applied struct {

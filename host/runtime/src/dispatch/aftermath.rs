@@ -115,7 +115,10 @@ impl Dispatch {
             Decision::ForgetAndReport(message) => {
                 self.keys.queue.forget(key);
                 self.status.failed_for_good(key);
-                tracing::warn!(error = message, "failed for good: the key runs again when one of its objects changes");
+                tracing::warn!(
+                    error = message,
+                    "failed for good and is not retried: the key runs again only when one of its objects changes"
+                );
                 self.callee.ports.events.warn(context, "ReconcileFailed", message);
                 CallEnd::FailedForGood
             }

@@ -57,7 +57,7 @@ pub(crate) struct CodeFeeder<S, M> {
     waiting: WaitingChanges,
     /// The number of events that were taken.
     taken: usize,
-    /// `None` if the objects of the cache lead to no key that is not queued anyway when every primary runs.
+    /// `None` if no rescan is needed, because running every primary queues every key that the cached objects lead to.
     rescan: Option<Rescan>,
     /// The number of changes in the next call. It is smaller after a failed call, in order to find the change that
     /// fails.

@@ -107,7 +107,7 @@ pub(super) async fn offers(host: Arc<Host>, stop: CancellationToken) {
     stop.run_until_cancelled(supervise("offers", &host.panics, &stop, follow)).await;
 }
 
-/// Looks once for what each started plugin has left behind, until `stop`.
+/// Looks for objects that a plugin left behind, once for each plugin that starts. Runs until `stop`.
 pub(super) async fn leftovers(
     host: Arc<Host>,
     mut started: mpsc::UnboundedReceiver<Arc<Plugin>>,

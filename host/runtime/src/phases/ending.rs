@@ -59,7 +59,9 @@ impl Phases {
         self.stop.cancel();
         if timeout(NOTICE_TIMEOUT, self.feeding.wait()).await.is_err() {
             // Keys that this task still adds are lost, because a queue that shuts down accepts none.
-            tracing::warn!("a task that turns changes into keys does not end; the keys that it adds are dropped");
+            tracing::warn!(
+                "while stopping: a task that turns changes into keys is still running; keys that it adds now are dropped"
+            );
         }
         tracing::info!(
             phase = "intake",

@@ -128,8 +128,9 @@ pub(super) fn stopping(host: &Host, plugin: &Arc<str>, why: &StopReason) {
 
 /// Reports that a plugin no longer runs because of a panic of the host, which was logged.
 pub(super) fn fell(host: &Host, plugin: &Arc<str>, pause: Duration) {
-    let reason =
-        format!("the host's own task that runs it has panicked, see the log: it is started again in {pause:.0?}");
+    let reason = format!(
+        "the host's task that runs this plugin panicked (see the log): the plugin is started again in {pause:.0?}"
+    );
     host.status.plugin(plugin).set(PluginPhase::NotLoaded, Some(reason.clone()));
     tracing::error!(%plugin, "the plugin does not run: {reason}");
 }

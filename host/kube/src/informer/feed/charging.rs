@@ -43,8 +43,8 @@ impl Feed {
         if state.subscribers.is_empty() { Err(OverBudget) } else { Ok(()) }
     }
 
-    /// Stops charging the budgets whose indexes make the cache exceed its own limit, and returns these budgets. The
-    /// cache continues for the other subscribers.
+    /// Finds the subscribers whose indexes push the cache over the cache's own limit, stops charging their budgets, and
+    /// returns these budgets. The cache continues for the other subscribers.
     fn refuse_large_indexes(
         &self,
         charges: &mut Charges,
