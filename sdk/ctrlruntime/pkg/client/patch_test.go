@@ -47,6 +47,38 @@ func TestAMergePatchHasOnlyTheDifferences(t *testing.T) {
 	}
 }
 
+func TestAStrategicPatchThatChangesAListHasALock(t *testing.T) {
+	without := &shop.Shop{ObjectMeta: metav1.ObjectMeta{Name: "a", ResourceVersion: "7"}, Spec: shop.ShopSpec{City: "Vienna"}}
+	with := without.DeepCopy()
+	with.Finalizers, with.Spec.Doors = []string{"example.com/a"}, []string{"front"}
+	for wanted, states := range map[string][2]*shop.Shop{
+		`{"metadata":{"finalizers":["example.com/a"],"resourceVersion":"7"},"spec":{"doors":["front"]}}`: {without, with},
+		`{"metadata":{"finalizers":null,"resourceVersion":"7"},"spec":{"doors":null}}`:                   {with, without},
+	} {
+		if data, err := client.StrategicMergeFrom(states[0]).Data(states[1]); err != nil || string(data) != wanted {
+			t.Errorf("%s, %v", data, err)
+		}
+		unread := states[0].DeepCopy()
+		unread.ResourceVersion = ""
+		if data, err := client.StrategicMergeFrom(unread).Data(states[1]); err == nil {
+			t.Errorf("a patch of a list without a lock: %s", data)
+		}
+	}
+	after := without.DeepCopy()
+	after.Spec.City = "Graz"
+	if data, err := client.StrategicMergeFrom(without).Data(after); err != nil || string(data) != `{"spec":{"city":"Graz"}}` {
+		t.Errorf("%s, %v", data, err)
+	}
+	nested := func(content map[string]any) *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "a", "resourceVersion": "7"}, "spec": content}}
+	}
+	doors := map[string]any{"house": map[string]any{"doors": []any{"front"}}}
+	wanted := `{"metadata":{"resourceVersion":"7"},"spec":{"house":{"doors":["front"]}}}`
+	if data, err := client.StrategicMergeFrom(nested(map[string]any{})).Data(nested(doors)); err != nil || string(data) != wanted {
+		t.Errorf("%s, %v", data, err)
+	}
+}
+
 func TestPatchesOfEachTypeAreSent(t *testing.T) {
 	host, c := newClient(t)
 	object := &shop.Shop{}
