@@ -154,6 +154,9 @@ func (c *hostClient) SubResource(subResource string) SubResourceClient {
 
 func (c *hostClient) Create(ctx context.Context, obj Object, opts ...CreateOption) error {
 	options := (&CreateOptions{}).ApplyOptions(opts)
+	if err := refusePartial("create", obj); err != nil {
+		return err
+	}
 	kind, body, err := c.encoded(obj)
 	if err != nil {
 		return err
@@ -164,6 +167,9 @@ func (c *hostClient) Create(ctx context.Context, obj Object, opts ...CreateOptio
 
 func (c *hostClient) Update(ctx context.Context, obj Object, opts ...UpdateOption) error {
 	options := (&UpdateOptions{}).ApplyOptions(opts)
+	if err := refusePartial("update", obj); err != nil {
+		return err
+	}
 	kind, body, err := c.encoded(obj)
 	if err != nil {
 		return err
@@ -279,7 +285,7 @@ func (c *hostClient) DeleteAllOf(_ context.Context, obj Object, opts ...DeleteAl
 		return err
 	}
 	labelText, any := labelText(options.LabelSelector)
-	if !any {
+	if !any || !selectsAny(options.FieldSelector) {
 		return nil
 	}
 	collection := writes.Collection{Kind: codec.Kind(kind), Namespace: options.Namespace, LabelSelector: labelText}
@@ -289,6 +295,17 @@ func (c *hostClient) DeleteAllOf(_ context.Context, obj Object, opts ...DeleteAl
 	collection.All = collection.LabelSelector == "" && collection.FieldSelector == ""
 	_, err = writes.DeleteCollection(collection, deleteOptions(&options.DeleteOptions)...)
 	return status.Of(err)
+}
+
+// refusePartial refuses a request that would replace whole objects by their metadata.
+func refusePartial(verb string, objects ...Object) error {
+	for _, object := range objects {
+		if _, is := object.(*metav1.PartialObjectMetadata); is {
+			return windlass.Terminal(fmt.Errorf("cannot %s %s by its metadata alone, as this would remove all other fields: patch it, or use its "+
+				"own type", verb, object.GetName()))
+		}
+	}
+	return nil
 }
 
 func (c *hostClient) encoded(obj Object) (kind schema.GroupVersionKind, body json.RawMessage, err error) {

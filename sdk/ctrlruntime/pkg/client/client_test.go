@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -144,7 +145,6 @@ func TestListsSelect(t *testing.T) {
 		"b":   {client.MatchingLabels{"app": "web", "name": "b"}},
 		"c":   {client.InNamespace("test"), client.HasLabels{"app"}},
 		"a":   {client.Limit(1)},
-		"":    {client.MatchingLabelsSelector{Selector: labels.Nothing()}},
 	} {
 		if found := names(t, c, opts...); found != wanted {
 			t.Errorf("%v: %s instead of %s", opts, found, wanted)
@@ -156,6 +156,28 @@ func TestListsSelect(t *testing.T) {
 	}
 	if err := c.List(ctx, &shop.ShopList{}, client.MatchingFields{"spec.city": "Vienna"}); err == nil || !strings.Contains(err.Error(), "IndexField") {
 		t.Error(err)
+	}
+}
+
+func TestASelectorOfNothingSelectsNothing(t *testing.T) {
+	host, c := newClient(t)
+	live, err := client.New(nil, client.Options{Scheme: c.Scheme()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, nothing := range []interface {
+		client.ListOption
+		client.DeleteAllOfOption
+	}{
+		client.MatchingLabelsSelector{Selector: labels.Nothing()}, client.MatchingLabelsSelector{},
+		client.MatchingFieldsSelector{Selector: fields.Nothing()}, client.MatchingFieldsSelector{},
+	} {
+		if cached, read := names(t, c, nothing), names(t, live, nothing); cached != "" || read != "" {
+			t.Errorf("%#v: %s, %s", nothing, cached, read)
+		}
+		if err := c.DeleteAllOf(ctx, &shop.Shop{}, client.InNamespace("prod"), nothing); err != nil || len(host.Writes()) > 0 {
+			t.Errorf("%#v: %v, %+v", nothing, err, host.Writes())
+		}
 	}
 }
 
@@ -204,6 +226,31 @@ func TestWritesReturnTheNewState(t *testing.T) {
 	}
 	if write := host.Writes()[2]; write.Options.Subresource != "status" || write.Verb != "update" {
 		t.Errorf("%+v", write)
+	}
+}
+
+func TestMetadataAloneIsNotWritten(t *testing.T) {
+	host, c := newClient(t)
+	partial := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "prod"}}
+	partial.SetGroupVersionKind(shopKind)
+	whole := &shop.Shop{ObjectMeta: partial.ObjectMeta}
+	for name, err := range map[string]error{
+		"create": c.Create(ctx, partial), "update": c.Update(ctx, partial), "status": c.Status().Update(ctx, partial),
+		"subresource": c.SubResource("eviction").Create(ctx, whole, partial),
+		"body":        c.Status().Update(ctx, whole, client.WithSubResourceBody(partial)),
+		"get":         c.SubResource("scale").Get(ctx, partial, whole),
+	} {
+		if err == nil || !strings.Contains(err.Error(), "metadata alone") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if len(host.Writes()) > 0 {
+		t.Errorf("%+v", host.Writes())
+	}
+	before := partial.DeepCopy()
+	partial.Labels = map[string]string{"new": "1"}
+	if err := c.Patch(ctx, partial, client.MergeFrom(before)); err != nil || partial.Labels["app"] != "web" {
+		t.Errorf("a patch of metadata: %+v, %v", partial, err)
 	}
 }
 

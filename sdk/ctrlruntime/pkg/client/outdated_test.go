@@ -4,8 +4,9 @@ import (
 	"context"
 	"testing"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/internal/call"
 	"sigs.k8s.io/controller-runtime/internal/kinds"
 	windlass "windlass.dev/sdk"
@@ -14,8 +15,10 @@ import (
 
 func TestAReadAfterAConflictIsLive(t *testing.T) {
 	t.Cleanup(kinds.Reset)
-	object := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "prod", Name: "a"}}
-	object.APIVersion, object.Kind = "example.com/v1", "Shop"
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Shop"})
+	object.SetNamespace("prod")
+	object.SetName("a")
 	kind := object.GroupVersionKind()
 	kinds.Cache(kind, kinds.Whole)
 	client, err := newClient(Options{Scheme: runtime.NewScheme()})

@@ -13,6 +13,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/selection"
@@ -51,12 +52,12 @@ var metadataFields = []string{"/metadata"}
 func (c *hostClient) get(
 	ctx context.Context, kind schema.GroupVersionKind, target windlass.Ref, isMetadata bool,
 ) (*json.RawMessage, error) {
-	amount, fields := kinds.Whole, []string(nil)
+	amount, wanted := kinds.Whole, []string(nil)
 	if isMetadata {
-		amount, fields = kinds.Metadata, metadataFields
+		amount, wanted = kinds.Metadata, metadataFields
 	}
 	if c.isCached(ctx, kind, target, amount) {
-		document, err := cache.Get[json.RawMessage](target, fields...)
+		document, err := cache.Get[json.RawMessage](target, wanted...)
 		if !windlass.Is(err, windlass.NotWatched) {
 			return document, err
 		}
@@ -88,7 +89,7 @@ func (c *hostClient) List(_ context.Context, list ObjectList, opts ...ListOption
 		return err
 	}
 	labelText, any := labelText(options.LabelSelector)
-	if any {
+	if any && selectsAny(options.FieldSelector) {
 		if err := c.fill(into, kind, labelText, options, list); err != nil {
 			return status.Of(err)
 		}
@@ -188,6 +189,11 @@ func labelText(selector labels.Selector) (text string, any bool) {
 		return "", false
 	}
 	return selector.String(), true
+}
+
+// selectsAny returns false for fields.Nothing, whose text is the same as that of fields.Everything.
+func selectsAny(selector fields.Selector) bool {
+	return selector == nil || selector.Empty() || len(selector.Requirements()) > 0
 }
 
 // items are the objects of a list while it is read.

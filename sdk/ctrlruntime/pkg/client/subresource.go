@@ -18,6 +18,9 @@ type subResourceClient struct {
 }
 
 func (c *subResourceClient) Get(_ context.Context, obj, subResource Object, _ ...SubResourceGetOption) error {
+	if err := refusePartial("read a subresource of", obj, subResource); err != nil {
+		return err
+	}
 	kind, err := c.client.kindFor(obj)
 	if err != nil {
 		return err
@@ -35,6 +38,9 @@ func (c *subResourceClient) Get(_ context.Context, obj, subResource Object, _ ..
 
 func (c *subResourceClient) Create(ctx context.Context, obj, subResource Object, opts ...SubResourceCreateOption) error {
 	options := (&SubResourceCreateOptions{}).ApplyOptions(opts)
+	if err := refusePartial("create a subresource of", obj, subResource); err != nil {
+		return err
+	}
 	parent, err := c.client.kindFor(obj)
 	if err != nil {
 		return err
@@ -51,6 +57,9 @@ func (c *subResourceClient) Create(ctx context.Context, obj, subResource Object,
 
 func (c *subResourceClient) Update(ctx context.Context, obj Object, opts ...SubResourceUpdateOption) error {
 	options := (&SubResourceUpdateOptions{}).ApplyOptions(opts)
+	if err := refusePartial("update a subresource of", obj, options.SubResourceBody); err != nil {
+		return err
+	}
 	how := writeOptions(options.DryRun, options.FieldManager, options.FieldValidation)
 	how = append(how, writes.Subresource(c.name))
 	result := obj
