@@ -18,8 +18,8 @@ func (host *Host) SetLog(pod windlass.Ref, log string) {
 	host.logs[key(pod)] = log
 }
 
-// Unserve removes a kind from the API server. live.Served reports all other kinds as served; live.Kinds returns those of
-// the objects and definitions in the host.
+// Unserve removes a kind from the API server. live.Served reports all other kinds as served, and with namespaces
+// unless Define says otherwise; live.Kinds returns those of the objects and definitions in the host.
 func (host *Host) Unserve(kind windlass.Kind) {
 	host.mutex.Lock()
 	defer host.mutex.Unlock()
@@ -107,12 +107,12 @@ func (memory *memory) LiveServed(kind host.Kind) (*host.Served, *host.APIError) 
 	if memory.unserved[kind] {
 		return nil, nil
 	}
-	return new(served(kind)), nil
+	return new(memory.served(kind)), nil
 }
 
-func served(kind windlass.Kind) host.Served {
+func (memory *memory) served(kind windlass.Kind) host.Served {
 	return host.Served{
-		Resource: strings.ToLower(kind.Kind) + "s", Namespaced: true,
+		Resource: strings.ToLower(kind.Kind) + "s", Namespaced: !memory.clusterScoped[kind],
 		Verbs:        []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"},
 		Subresources: []string{"status"},
 	}
@@ -141,7 +141,7 @@ func (memory *memory) LiveKinds() ([]host.Listed, *host.APIError) {
 	})
 	listed := make([]host.Listed, len(kinds))
 	for place, kind := range kinds {
-		listed[place] = host.Listed{Kind: kind, Served: served(kind)}
+		listed[place] = host.Listed{Kind: kind, Served: memory.served(kind)}
 	}
 	return listed, nil
 }

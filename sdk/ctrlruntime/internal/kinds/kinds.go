@@ -32,6 +32,7 @@ var (
 	cached  = map[schema.GroupVersionKind]Cached{}
 	live    = map[schema.GroupKind]bool{}
 	indexes = map[index]func(object any) []string{}
+	scopes  = map[schema.GroupVersionKind]bool{}
 )
 
 // Cache records that a watch shows objects of a kind.
@@ -44,6 +45,16 @@ func DisableCache(kind schema.GroupKind) { live[kind] = true }
 func IsCached(kind schema.GroupVersionKind, amount Cached) bool {
 	return cached[kind] >= amount && !live[kind.GroupKind()]
 }
+
+// IsNamespaced reports whether objects of a kind have a namespace, as SetNamespaced has said. The second result is false
+// if nothing is known.
+func IsNamespaced(kind schema.GroupVersionKind) (isNamespaced, isKnown bool) {
+	isNamespaced, isKnown = scopes[kind]
+	return isNamespaced, isKnown
+}
+
+// SetNamespaced records whether objects of a kind have a namespace. This cannot change while the kind is served.
+func SetNamespaced(kind schema.GroupVersionKind, isNamespaced bool) { scopes[kind] = isNamespaced }
 
 // Index adds an index over objects of a kind and a Go type. It returns false if there is one with this name.
 func Index(kind schema.GroupVersionKind, goType reflect.Type, field string, values func(object any) []string) bool {
@@ -65,4 +76,5 @@ func Reset() {
 	clear(cached)
 	clear(live)
 	clear(indexes)
+	clear(scopes)
 }

@@ -105,6 +105,33 @@ func missing(api *windlass.APIError) string {
 		"{APIGroups: []string{%q}, Resources: []string{%q}, Verbs: []string{%q}}", group, name, api.Verb)
 }
 
+// NotServed is the error of a request about a kind that the API server does not serve. meta.IsNoMatchError recognises it.
+func NotServed(kind schema.GroupVersionKind, cause error) error {
+	return &notServed{
+		meta.NoKindMatchError{GroupKind: kind.GroupKind(), SearchedVersions: []string{kind.Version}}, cause,
+	}
+}
+
+type notServed struct {
+	meta.NoKindMatchError
+	cause error
+}
+
+// Error has the texts of both errors.
+func (err *notServed) Error() string { return err.NoKindMatchError.Error() + ": " + err.cause.Error() }
+
+// Unwrap returns the host's error, which has the class for retries.
+func (err *notServed) Unwrap() error { return err.cause }
+
+// As supports code that looks for a NoKindMatchError.
+func (err *notServed) As(target any) bool {
+	if wanted, is := target.(**meta.NoKindMatchError); is {
+		*wanted = &err.NoKindMatchError
+		return true
+	}
+	return false
+}
+
 // NotFound is the error of a read that found no object.
 func NotFound(kind schema.GroupVersionKind, target windlass.Ref) error {
 	resource, _ := meta.UnsafeGuessKindToResource(kind)

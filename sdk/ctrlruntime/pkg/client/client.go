@@ -21,7 +21,6 @@ import (
 	"sigs.k8s.io/controller-runtime/internal/mapper"
 	"sigs.k8s.io/controller-runtime/internal/refused"
 	"sigs.k8s.io/controller-runtime/internal/setup"
-	"sigs.k8s.io/controller-runtime/internal/status"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	windlass "windlass.dev/sdk"
 	"windlass.dev/sdk/writes"
@@ -250,13 +249,17 @@ func (c *hostClient) apply(obj, result runtime.ApplyConfiguration, options *Appl
 	if err != nil {
 		return err
 	}
+	target, err := refOf(body)
+	if err != nil {
+		return err
+	}
 	how := append(writeOptions(options.DryRun, options.FieldManager, ""), further...)
 	if options.Force != nil && *options.Force {
 		how = append(how, writes.Force())
 	}
 	written, err := writes.Apply(json.RawMessage(body), how...)
 	if err != nil {
-		return status.Of(err)
+		return failure(schema.FromAPIVersionAndKind(target.APIVersion, target.Kind), err)
 	}
 	if untyped, is := result.(*unstructuredConfiguration); is {
 		return codec.Decode(written, untyped.Unstructured)
@@ -275,7 +278,7 @@ func (c *hostClient) Delete(_ context.Context, obj Object, opts ...DeleteOption)
 		target.UID = string(*options.Preconditions.UID)
 	}
 	_, err = writes.Delete(target, deleteOptions(options)...)
-	return status.Of(err)
+	return failure(kind, err)
 }
 
 func (c *hostClient) DeleteAllOf(_ context.Context, obj Object, opts ...DeleteAllOfOption) error {
@@ -294,7 +297,7 @@ func (c *hostClient) DeleteAllOf(_ context.Context, obj Object, opts ...DeleteAl
 	}
 	collection.All = collection.LabelSelector == "" && collection.FieldSelector == ""
 	_, err = writes.DeleteCollection(collection, deleteOptions(&options.DeleteOptions)...)
-	return status.Of(err)
+	return failure(kind, err)
 }
 
 // refusePartial refuses a request that would replace whole objects by their metadata.
@@ -324,7 +327,7 @@ func (c *hostClient) returned(
 		if windlass.IsConflict(err) || windlass.IsAlreadyExists(err) {
 			call.Outdated(ctx, codec.Ref(obj, kind))
 		}
-		return status.Of(err)
+		return failure(kind, err)
 	}
 	if err := codec.Decode(written, obj); err != nil {
 		return fmt.Errorf("the %s was written, but the server's answer cannot be used: %w", kind.Kind, err)

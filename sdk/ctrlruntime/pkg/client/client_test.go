@@ -89,6 +89,51 @@ func TestAMissingObjectIsNotFoundAndLeavesTheVariable(t *testing.T) {
 	}
 }
 
+func TestAKindThatIsNotServedDoesNotMatch(t *testing.T) {
+	host, c := newClient(t)
+	city := &shop.City{ObjectMeta: metav1.ObjectMeta{Name: "vienna"}}
+	requests := map[string]func() error{
+		"list":   func() error { return c.List(ctx, &shop.CityList{}) },
+		"get":    func() error { return c.SubResource("other").Get(ctx, city, city) },
+		"delete": func() error { return c.DeleteAllOf(ctx, city) },
+	}
+	host.Put(windlass.Object{"apiVersion": "example.com/v1", "kind": "City", "metadata": windlass.Object{"name": "vienna"}})
+	for _, isServed := range []bool{true, false} {
+		for name, request := range requests {
+			for _, verb := range []string{"list", "deletecollection"} {
+				host.FailWith(verb, "City", 1, &windlass.APIError{Reason: windlass.NotFound})
+			}
+			err := request()
+			var noMatch *meta.NoKindMatchError
+			isNoMatch := meta.IsNoMatchError(err) && errors.As(err, &noMatch) && noMatch.GroupKind.Kind == "City"
+			if isNoMatch == isServed || apierrors.IsNotFound(err) != isServed || !windlass.IsNotFound(err) {
+				t.Errorf("served %v, %s: %v", isServed, name, err)
+			}
+		}
+		host.Unserve(windlass.Kind{APIVersion: "example.com/v1", Kind: "City"})
+	}
+}
+
+func TestTheNamespaceOfAClusterScopedKindDoesNotMatter(t *testing.T) {
+	host, c := newClient(t)
+	host.Define("spec:\n  group: example.com\n  scope: Cluster\n  names: {kind: City}\n  versions: [{name: v1}]\n")
+	host.Put(windlass.Object{"apiVersion": "example.com/v1", "kind": "City", "metadata": windlass.Object{"name": "vienna"}})
+	for _, isCached := range []bool{false, true} {
+		var city shop.City
+		if err := c.Get(ctx, client.ObjectKey{Namespace: "prod", Name: "vienna"}, &city); err != nil || city.Name != "vienna" {
+			t.Errorf("cached %v: %v", isCached, err)
+		}
+		var cities shop.CityList
+		if err := c.List(ctx, &cities, client.InNamespace("prod")); err != nil || len(cities.Items) != 1 {
+			t.Errorf("cached %v: %v, %v", isCached, cities.Items, err)
+		}
+		kinds.Cache(shop.GroupVersion.WithKind("City"), kinds.Whole)
+	}
+	if err := c.Get(ctx, client.ObjectKey{Namespace: "prod", Name: "vienna"}, &shop.Shop{}); !apierrors.IsNotFound(err) {
+		t.Error(err)
+	}
+}
+
 func TestErrorsHaveTheStatusOfTheAPI(t *testing.T) {
 	host, c := newClient(t)
 	for reason, is := range map[windlass.Reason]func(error) bool{

@@ -37,9 +37,13 @@ func (c *hostClient) Get(ctx context.Context, key ObjectKey, obj Object, _ ...Ge
 	}
 	_, isMetadata := obj.(*metav1.PartialObjectMetadata)
 	document, err := c.get(ctx, kind, target, isMetadata)
+	if hasNeedlessNamespace(kind, target.Namespace, document == nil, err) {
+		target.Namespace = ""
+		document, err = c.get(ctx, kind, target, isMetadata)
+	}
 	switch {
 	case err != nil:
-		return status.Of(err)
+		return failure(kind, err)
 	case document == nil:
 		return status.NotFound(kind, target)
 	}
@@ -90,8 +94,13 @@ func (c *hostClient) List(_ context.Context, list ObjectList, opts ...ListOption
 	}
 	labelText, any := labelText(options.LabelSelector)
 	if any && selectsAny(options.FieldSelector) {
-		if err := c.fill(into, kind, labelText, options, list); err != nil {
-			return status.Of(err)
+		err := c.fill(into, kind, labelText, options, list)
+		if hasNeedlessNamespace(kind, options.Namespace, into.objects.Len() == 0, err) {
+			options.Namespace = ""
+			err = c.fill(into, kind, labelText, options, list)
+		}
+		if err != nil {
+			return failure(kind, err)
 		}
 	}
 	into.store()

@@ -29,7 +29,7 @@ func (c *subResourceClient) Get(_ context.Context, obj, subResource Object, _ ..
 	document, err := live.GetSubresource[json.RawMessage](target, c.name)
 	switch {
 	case err != nil:
-		return status.Of(err)
+		return failure(kind, err)
 	case document == nil:
 		return status.NotFound(kind, target)
 	}
@@ -93,7 +93,11 @@ func (c *subResourceClient) Apply(_ context.Context, obj runtime.ApplyConfigurat
 		return c.client.apply(obj, obj, &options.ApplyOptions, writes.Subresource(c.name))
 	}
 	// The body has another kind than the object, whose name and kind are in obj.
-	parent, err := refOf(obj)
+	document, err := json.Marshal(obj)
+	if err != nil {
+		return err
+	}
+	parent, err := refOf(document)
 	if err != nil {
 		return err
 	}
