@@ -30,6 +30,22 @@ func Outdated(ctx context.Context, object windlass.Ref) {
 	}
 }
 
+// IsAnyOutdated reports whether the caches show an old state of an object of a kind.
+func IsAnyOutdated(ctx context.Context, kind windlass.Kind) bool {
+	known, is := ctx.Value(key{}).(*stale)
+	if !is {
+		return false
+	}
+	known.mutex.Lock()
+	defer known.mutex.Unlock()
+	for object := range known.objects {
+		if object.APIVersion == kind.APIVersion && object.Kind == kind.Kind {
+			return true
+		}
+	}
+	return false
+}
+
 // IsOutdated reports whether the caches show an old state of an object.
 func IsOutdated(ctx context.Context, object windlass.Ref) bool {
 	known, is := ctx.Value(key{}).(*stale)

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -52,6 +53,9 @@ func Reconcile(ctx context.Context, request windlass.Request) (windlass.Outcome,
 	key := types.NamespacedName{Namespace: request.Namespace, Name: request.Name}
 	result, err := controller.Reconciler.Reconcile(ctx, reconcile.Request{NamespacedName: key})
 	switch {
+	case errors.Is(err, reconcile.TerminalError(nil)):
+		// One terminal error makes a join of errors terminal, as in controller-runtime.
+		return windlass.Done, windlass.Terminal(err)
 	case err != nil:
 		return windlass.Done, err
 	case result.RequeueAfter > 0:
@@ -96,7 +100,10 @@ func Mapped(ctx context.Context, change windlass.Change) ([]windlass.Target, err
 	if err != nil {
 		return nil, err
 	}
-	requests := watch.Map(log.IntoContext(ctx, log.Log), before, now)
+	var requests []reconcile.Request
+	if err := call.FailedRead(func() { requests = watch.Map(log.IntoContext(ctx, log.Log), before, now) }); err != nil {
+		return nil, fmt.Errorf("a read in the handler failed: %w", err)
+	}
 	if len(requests) > targetsMax {
 		return nil, fmt.Errorf("the handler found %d requests, and a change can have at most %d", len(requests), targetsMax)
 	}
@@ -113,5 +120,9 @@ func Counts(_ context.Context, change windlass.Change) (bool, error) {
 	if err != nil || now == nil || watch.Judge == nil {
 		return true, err
 	}
-	return watch.Judge(before, now), nil
+	var counts bool
+	if err := call.FailedRead(func() { counts = watch.Judge(before, now) }); err != nil {
+		return true, fmt.Errorf("a read in the predicate failed: %w", err)
+	}
+	return counts, nil
 }

@@ -236,12 +236,14 @@ func headed(data []byte, obj Object, kind schema.GroupVersionKind) (json.RawMess
 	return json.Marshal(fields.Object)
 }
 
-func (c *hostClient) Apply(_ context.Context, obj runtime.ApplyConfiguration, opts ...ApplyOption) error {
-	return c.apply(obj, obj, (&ApplyOptions{}).ApplyOptions(opts))
+func (c *hostClient) Apply(ctx context.Context, obj runtime.ApplyConfiguration, opts ...ApplyOption) error {
+	return c.apply(ctx, obj, obj, (&ApplyOptions{}).ApplyOptions(opts))
 }
 
 // apply applies the fields of obj. The state that the server returns replaces result.
-func (c *hostClient) apply(obj, result runtime.ApplyConfiguration, options *ApplyOptions, further ...writes.Option) error {
+func (c *hostClient) apply(
+	ctx context.Context, obj, result runtime.ApplyConfiguration, options *ApplyOptions, further ...writes.Option,
+) error {
 	if err := closed(); err != nil {
 		return err
 	}
@@ -259,7 +261,7 @@ func (c *hostClient) apply(obj, result runtime.ApplyConfiguration, options *Appl
 	}
 	written, err := writes.Apply(json.RawMessage(body), how...)
 	if err != nil {
-		return failure(schema.FromAPIVersionAndKind(target.APIVersion, target.Kind), err)
+		return outdated(ctx, target, err)
 	}
 	if untyped, is := result.(*unstructuredConfiguration); is {
 		return codec.Decode(written, untyped.Unstructured)
@@ -267,7 +269,7 @@ func (c *hostClient) apply(obj, result runtime.ApplyConfiguration, options *Appl
 	return codec.Decode(written, result)
 }
 
-func (c *hostClient) Delete(_ context.Context, obj Object, opts ...DeleteOption) error {
+func (c *hostClient) Delete(ctx context.Context, obj Object, opts ...DeleteOption) error {
 	options := (&DeleteOptions{}).ApplyOptions(opts)
 	kind, err := c.kindFor(obj)
 	if err != nil {
@@ -277,8 +279,10 @@ func (c *hostClient) Delete(_ context.Context, obj Object, opts ...DeleteOption)
 	if options.Preconditions != nil && options.Preconditions.UID != nil {
 		target.UID = string(*options.Preconditions.UID)
 	}
-	_, err = writes.Delete(target, deleteOptions(options)...)
-	return failure(kind, err)
+	if _, err = writes.Delete(target, deleteOptions(options)...); err != nil {
+		return outdated(ctx, target, err)
+	}
+	return nil
 }
 
 func (c *hostClient) DeleteAllOf(_ context.Context, obj Object, opts ...DeleteAllOfOption) error {
@@ -318,16 +322,22 @@ func (c *hostClient) encoded(obj Object) (kind schema.GroupVersionKind, body jso
 	return kind, body, err
 }
 
-// returned replaces an object by the state that a write has returned. If the server has refused the write because of an
-// old state, the next read of the object in this call is live.
+// outdated converts the error of a write. If the server has refused the write because of an old state, the next read of the
+// object in this call is live.
+func outdated(ctx context.Context, target windlass.Ref, err error) error {
+	if windlass.IsConflict(err) || windlass.IsAlreadyExists(err) {
+		target.UID = ""
+		call.Outdated(ctx, target)
+	}
+	return failure(schema.FromAPIVersionAndKind(target.APIVersion, target.Kind), err)
+}
+
+// returned replaces an object by the state that a write has returned.
 func (c *hostClient) returned(
 	ctx context.Context, obj Object, kind schema.GroupVersionKind, written json.RawMessage, err error,
 ) error {
 	if err != nil {
-		if windlass.IsConflict(err) || windlass.IsAlreadyExists(err) {
-			call.Outdated(ctx, codec.Ref(obj, kind))
-		}
-		return failure(kind, err)
+		return outdated(ctx, codec.Ref(obj, kind), err)
 	}
 	if err := codec.Decode(written, obj); err != nil {
 		return fmt.Errorf("the %s was written, but the server's answer cannot be used: %w", kind.Kind, err)

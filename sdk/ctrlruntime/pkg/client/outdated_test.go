@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/internal/call"
 	"sigs.k8s.io/controller-runtime/internal/kinds"
 	windlass "windlass.dev/sdk"
@@ -28,18 +29,26 @@ func TestAReadAfterAConflictIsLive(t *testing.T) {
 	a := windlass.Ref{APIVersion: "example.com/v1", Kind: "Shop", Namespace: "prod", Name: "a"}
 	b := a
 	b.Name = "b"
-	for verb, reason := range map[string]windlass.Reason{"update": windlass.Conflict, "create": windlass.AlreadyExists} {
+	writes := map[string]func(context.Context) error{
+		"update": func(ctx context.Context) error { return client.Status().Update(ctx, object) },
+		"create": func(ctx context.Context) error { return client.Create(ctx, object) },
+		"delete": func(ctx context.Context) error {
+			return client.Delete(ctx, object, Preconditions{UID: new(types.UID("u"))})
+		},
+		"apply": func(ctx context.Context) error { return client.Apply(ctx, ApplyConfigurationFromUnstructured(object)) },
+	}
+	for verb, write := range writes {
 		host, ctx := windlasstest.New(t), call.Begin(context.Background())
-		host.Fail(verb, "Shop", reason)
-		if verb == "update" {
-			err = client.Status().Update(ctx, object)
-		} else {
-			err = client.Create(ctx, object)
+		reason := windlass.Conflict
+		if verb == "create" {
+			reason = windlass.AlreadyExists
 		}
-		if err == nil || client.isCached(ctx, kind, a, kinds.Whole) || !client.isCached(ctx, kind, b, kinds.Whole) {
+		host.Fail(verb, "Shop", reason)
+		err := write(ctx)
+		if err == nil || client.isListCached(ctx, kind, kinds.Whole) || client.isCached(ctx, kind, a, kinds.Whole) || !client.isCached(ctx, kind, b, kinds.Whole) {
 			t.Errorf("%s: the next read is from the cache (%v)", verb, err)
 		}
-		if !client.isCached(call.Begin(context.Background()), kind, a, kinds.Whole) {
+		if next := call.Begin(context.Background()); !client.isCached(next, kind, a, kinds.Whole) || !client.isListCached(next, kind, kinds.Whole) {
 			t.Errorf("%s: a read of the next call is live", verb)
 		}
 	}

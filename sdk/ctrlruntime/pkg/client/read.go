@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -28,6 +29,15 @@ import (
 )
 
 func (c *hostClient) Get(ctx context.Context, key ObjectKey, obj Object, _ ...GetOption) error {
+	err := c.read(ctx, key, obj)
+	if !apierrors.IsNotFound(err) {
+		call.ReadFailed(err)
+	}
+	return err
+}
+
+// read reads an object into obj.
+func (c *hostClient) read(ctx context.Context, key ObjectKey, obj Object) error {
 	kind, err := c.kindFor(obj)
 	if err != nil {
 		return err
@@ -80,8 +90,19 @@ func (c *hostClient) isCached(
 	return !c.live && kinds.IsCached(kind, amount) && !call.IsOutdated(ctx, target)
 }
 
-func (c *hostClient) List(_ context.Context, list ObjectList, opts ...ListOption) error {
-	options := (&ListOptions{}).ApplyOptions(opts)
+// isListCached reports whether a list comes from the cache.
+func (c *hostClient) isListCached(ctx context.Context, kind schema.GroupVersionKind, amount kinds.Cached) bool {
+	return !c.live && kinds.IsCached(kind, amount) && !call.IsAnyOutdated(ctx, codec.Kind(kind))
+}
+
+func (c *hostClient) List(ctx context.Context, list ObjectList, opts ...ListOption) error {
+	err := c.list(ctx, list, (&ListOptions{}).ApplyOptions(opts))
+	call.ReadFailed(err)
+	return err
+}
+
+// list reads the objects of a list.
+func (c *hostClient) list(ctx context.Context, list ObjectList, options *ListOptions) error {
 	listKind, err := c.kindFor(list)
 	if err != nil {
 		return err
@@ -94,10 +115,10 @@ func (c *hostClient) List(_ context.Context, list ObjectList, opts ...ListOption
 	}
 	labelText, any := labelText(options.LabelSelector)
 	if any && selectsAny(options.FieldSelector) {
-		err := c.fill(into, kind, labelText, options, list)
+		err := c.fill(ctx, into, kind, labelText, options, list)
 		if hasNeedlessNamespace(kind, options.Namespace, into.objects.Len() == 0, err) {
 			options.Namespace = ""
-			err = c.fill(into, kind, labelText, options, list)
+			err = c.fill(ctx, into, kind, labelText, options, list)
 		}
 		if err != nil {
 			return failure(kind, err)
@@ -109,12 +130,14 @@ func (c *hostClient) List(_ context.Context, list ObjectList, opts ...ListOption
 }
 
 // fill reads the objects of a list, from the cache if there is one.
-func (c *hostClient) fill(into *items, kind schema.GroupVersionKind, labelText string, options *ListOptions, list ObjectList) error {
+func (c *hostClient) fill(
+	ctx context.Context, into *items, kind schema.GroupVersionKind, labelText string, options *ListOptions, list ObjectList,
+) error {
 	amount := kinds.Whole
 	if into.isMetadata {
 		amount = kinds.Metadata
 	}
-	if !c.live && options.Continue == "" && kinds.IsCached(kind, amount) {
+	if options.Continue == "" && c.isListCached(ctx, kind, amount) {
 		query := cache.Query{Kind: codec.Kind(kind), Namespace: options.Namespace, LabelSelector: labelText}
 		if into.isMetadata {
 			query.Fields = metadataFields

@@ -87,10 +87,10 @@ func (c *subResourceClient) Patch(ctx context.Context, obj Object, patch Patch, 
 	return c.client.patch(ctx, obj, result, patch, &options.PatchOptions, writes.Subresource(c.name))
 }
 
-func (c *subResourceClient) Apply(_ context.Context, obj runtime.ApplyConfiguration, opts ...SubResourceApplyOption) error {
+func (c *subResourceClient) Apply(ctx context.Context, obj runtime.ApplyConfiguration, opts ...SubResourceApplyOption) error {
 	options := (&SubResourceApplyOptions{}).ApplyOpts(opts)
 	if options.SubResourceBody == nil {
-		return c.client.apply(obj, obj, &options.ApplyOptions, writes.Subresource(c.name))
+		return c.client.apply(ctx, obj, obj, &options.ApplyOptions, writes.Subresource(c.name))
 	}
 	// The body has another kind than the object, whose name and kind are in obj.
 	document, err := json.Marshal(obj)
@@ -102,6 +102,6 @@ func (c *subResourceClient) Apply(_ context.Context, obj runtime.ApplyConfigurat
 		return err
 	}
 	return c.client.apply(
-		options.SubResourceBody, options.SubResourceBody, &options.ApplyOptions, writes.Subresource(c.name), writes.Of(parent),
+		ctx, options.SubResourceBody, options.SubResourceBody, &options.ApplyOptions, writes.Subresource(c.name), writes.Of(parent),
 	)
 }
