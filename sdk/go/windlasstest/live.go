@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -69,11 +70,27 @@ func (memory *memory) LiveList(query host.LiveQuery) (host.Page, *host.APIError)
 		panic("windlasstest: lists by a field selector are not supported: test the function that uses the objects directly")
 	}
 	page, failed := memory.list(query.Kind, query.Namespace, query.LabelSelector, false, nil)
+	// The token is how many objects earlier pages have had.
+	start := 0
+	if query.PageToken != "" {
+		var err error
+		if start, err = strconv.Atoi(query.PageToken); err != nil {
+			panic("windlasstest: " + query.PageToken + " is no token of this host")
+		}
+	}
+	start = min(start, len(page.Items))
+	if end := start + min(int(query.Limit), livePageMax); end < len(page.Items) {
+		page.Items, page.Next = page.Items[:end], strconv.Itoa(end)
+	}
+	page.Items = page.Items[start:]
 	for place, item := range page.Items {
 		page.Items[place] = text(viewed(parsed(item).(windlass.Object), query.View))
 	}
 	return page, failed
 }
+
+// livePageMax is the host's limit for the objects of a page.
+const livePageMax = 500
 
 func (memory *memory) LiveLog(query host.LogQuery) (string, *host.APIError) {
 	memory.mutex.Lock()

@@ -62,6 +62,10 @@ func Of(err error) error {
 	if api.Reason == windlass.NamespaceTerminating {
 		status.Details.Causes = []metav1.StatusCause{{Type: "NamespaceTerminating", Message: api.Message}}
 	}
+	if api.Reason == windlass.Conflict && strings.Contains(api.Message, "conflict with ") {
+		// The text of a refused server-side apply. The host passes on no causes.
+		status.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeFieldManagerConflict, Message: api.Message}}
+	}
 	if api.Reason == windlass.NotGranted || api.Reason == windlass.NotWatched {
 		err = fmt.Errorf("%w: %s", err, missing(api))
 	}

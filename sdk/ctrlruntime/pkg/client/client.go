@@ -202,11 +202,12 @@ func (c *hostClient) patch(
 	case types.StrategicMergePatchType:
 		written, err = writes.StrategicPatch[json.RawMessage](target, document, how...)
 	case types.JSONPatchType:
-		var steps []writes.Step
-		if err := json.Unmarshal(data, &steps); err != nil {
-			return fmt.Errorf("the JSON patch cannot be read: %w", err)
+		steps, err := stepsOf(data)
+		if err != nil {
+			return err
 		}
 		written, err = writes.JSONPatch[json.RawMessage](target, steps, how...)
+		return c.returned(ctx, result, kind, written, err)
 	case types.ApplyPatchType:
 		if document, err = headed(data, obj, kind); err != nil {
 			return err
@@ -219,6 +220,25 @@ func (c *hostClient) patch(
 		return fmt.Errorf("patches of the type %q are unknown", patch.Type())
 	}
 	return c.returned(ctx, result, kind, written, err)
+}
+
+// stepsOf returns the steps of a JSON patch. Their values stay as they are: a null, and numbers of any size.
+func stepsOf(data []byte) ([]writes.Step, error) {
+	var raw []struct {
+		writes.Step
+		Value json.RawMessage `json:"value"`
+	}
+	if err := json.Unmarshal(data, &raw); err != nil {
+		return nil, fmt.Errorf("the JSON patch cannot be read: %w", err)
+	}
+	steps := make([]writes.Step, len(raw))
+	for place, step := range raw {
+		steps[place] = step.Step
+		if step.Value != nil {
+			steps[place].Value = step.Value
+		}
+	}
+	return steps, nil
 }
 
 // headed returns the fields of an apply with the kind and the name of the object, and without managedFields.
@@ -279,7 +299,7 @@ func (c *hostClient) Delete(ctx context.Context, obj Object, opts ...DeleteOptio
 	if options.Preconditions != nil && options.Preconditions.UID != nil {
 		target.UID = string(*options.Preconditions.UID)
 	}
-	if _, err = writes.Delete(target, deleteOptions(options)...); err != nil {
+	if _, err = writes.Delete(target, deleteOptions(kind, options)...); err != nil {
 		return outdated(ctx, target, err)
 	}
 	return nil
@@ -300,7 +320,7 @@ func (c *hostClient) DeleteAllOf(_ context.Context, obj Object, opts ...DeleteAl
 		collection.FieldSelector = options.FieldSelector.String()
 	}
 	collection.All = collection.LabelSelector == "" && collection.FieldSelector == ""
-	_, err = writes.DeleteCollection(collection, deleteOptions(&options.DeleteOptions)...)
+	_, err = writes.DeleteCollection(collection, deleteOptions(kind, &options.DeleteOptions)...)
 	return failure(kind, err)
 }
 
@@ -377,7 +397,8 @@ func isAllowed(letter rune) bool {
 // suffixMax is the host's limit for the suffix of a field manager.
 const suffixMax = 32
 
-// suffix makes a field manager's name a DNS label, as the host requires. Long names keep their beginning and a hash.
+// suffix makes a field manager's name a DNS label, as the host requires. A name that is none keeps what it can, and gets a
+// hash, so that no two names have one suffix.
 func suffix(manager string) string {
 	label := strings.Map(func(letter rune) rune {
 		if !isAllowed(letter) {
@@ -386,9 +407,10 @@ func suffix(manager string) string {
 		return letter
 	}, strings.ToLower(manager))
 	label = strings.Trim(label, "-")
-	if len(label) > suffixMax {
-		hash := fmt.Sprintf("-%08x", hashOf(manager))
-		label = strings.TrimRight(label[:suffixMax-len(hash)], "-") + hash
+	if label == manager && len(label) <= suffixMax {
+		return label
 	}
-	return label
+	hash := fmt.Sprintf("%08x", hashOf(manager))
+	label = strings.TrimRight(label[:min(len(label), suffixMax-len(hash)-1)], "-")
+	return strings.TrimLeft(label+"-"+hash, "-")
 }

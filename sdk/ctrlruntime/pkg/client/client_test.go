@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/internal/kinds"
 	"sigs.k8s.io/controller-runtime/internal/shop"
@@ -111,6 +112,91 @@ func TestAKindThatIsNotServedDoesNotMatch(t *testing.T) {
 			}
 		}
 		host.Unserve(windlass.Kind{APIVersion: "example.com/v1", Kind: "City"})
+	}
+}
+
+func TestARefusedApplyHasItsCause(t *testing.T) {
+	host, c := newClient(t)
+	fields := &unstructured.Unstructured{}
+	fields.SetGroupVersionKind(shopKind)
+	fields.SetName("a")
+	for text, has := range map[string]bool{
+		"Apply failed with 1 conflict: conflict with \"other\": .spec.items": true,
+		"the object has been modified":                                       false,
+	} {
+		host.FailWith("apply", "Shop", 1, &windlass.APIError{Reason: windlass.Conflict, Message: text})
+		err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(fields))
+		if !apierrors.IsConflict(err) || apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict) != has {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+func TestALiveListHasAsManyObjectsAsItsLimit(t *testing.T) {
+	host, c := newClient(t)
+	for number := range 1202 {
+		host.Put(windlass.Object{"apiVersion": "example.com/v1", "kind": "City", "metadata": windlass.Object{"name": fmt.Sprint("city-", number)}})
+	}
+	seen := map[string]bool{}
+	var cities shop.CityList
+	for _, wanted := range []int{1201, 1} {
+		if err := c.List(ctx, &cities, client.Limit(1201), client.Continue(cities.Continue)); err != nil || len(cities.Items) != wanted {
+			t.Error(len(cities.Items), err)
+		}
+		for _, city := range cities.Items {
+			seen[city.Name] = true
+		}
+	}
+	if cities.Continue != "" || len(seen) != 1202 {
+		t.Error(cities.Continue, len(seen))
+	}
+}
+
+func TestFieldOwnersStayDifferent(t *testing.T) {
+	host, c := newClient(t)
+	suffixes := map[string]string{}
+	long := strings.Repeat("long", 8)
+	for _, owner := range []string{"shop-a", "Shop-a", "shop_a", "---", "__", "-shop-a", long, long + "r"} {
+		object := &shop.Shop{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "prod"}}
+		if err := c.Patch(ctx, object, client.MergeFrom(object.DeepCopy()), client.FieldOwner(owner)); err != nil {
+			t.Fatal(err)
+		}
+		suffix := host.Writes()[0].Options.ManagerSuffix
+		host.Forget()
+		if other, is := suffixes[suffix]; is || suffix == "" || len(suffix) > 32 || strings.Trim(suffix, "-") != suffix {
+			t.Errorf("%q and %q have the suffix %q", owner, other, suffix)
+		}
+		suffixes[suffix] = owner
+	}
+	if suffixes["shop-a"] != "shop-a" || suffixes[long] != long {
+		t.Error(suffixes)
+	}
+}
+
+func TestADeletionKeepsTheDependentsThatTheAPIServerKeeps(t *testing.T) {
+	host, c := newClient(t)
+	for kind, orphans := range map[schema.GroupVersionKind]bool{
+		{Group: "batch", Version: "v1", Kind: "Job"}: true, {Version: "v1", Kind: "ReplicationController"}: true,
+		{Group: "batch", Version: "v1", Kind: "CronJob"}: false,
+	} {
+		object := &unstructured.Unstructured{}
+		object.SetGroupVersionKind(kind)
+		object.SetNamespace("prod")
+		object.SetName("a")
+		errs := []error{
+			client.IgnoreNotFound(c.Delete(ctx, object)), c.DeleteAllOf(ctx, object, client.InNamespace("prod")),
+			client.IgnoreNotFound(c.Delete(ctx, object, client.PropagationPolicy(metav1.DeletePropagationBackground))),
+		}
+		writes := host.Writes()
+		host.Forget()
+		if errors.Join(errs...) != nil {
+			t.Fatal(errs)
+		}
+		// The value without any option is the host's default: Background.
+		background := writes[2].Deletion.Propagation
+		if (writes[0].Deletion.Propagation != background) != orphans || (writes[1].Deletion.Propagation != background) != orphans {
+			t.Errorf("%v: %+v", kind, writes)
+		}
 	}
 }
 
@@ -252,7 +338,7 @@ func TestListsHaveAnyForm(t *testing.T) {
 func TestWritesReturnTheNewState(t *testing.T) {
 	host, c := newClient(t)
 	created := &shop.Shop{ObjectMeta: metav1.ObjectMeta{Name: "new", Namespace: "prod"}, Spec: shop.ShopSpec{Items: 1}}
-	if err := c.Create(ctx, created, client.FieldOwner("My_Shop")); err != nil || created.UID == "" || created.ResourceVersion == "" {
+	if err := c.Create(ctx, created, client.FieldOwner("my-shop")); err != nil || created.UID == "" || created.ResourceVersion == "" {
 		t.Fatal(created, err)
 	}
 	if write := host.Writes()[0]; write.Options.ManagerSuffix != "my-shop" || write.Target.Kind != "Shop" {

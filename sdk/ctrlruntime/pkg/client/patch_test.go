@@ -115,6 +115,35 @@ func TestPatchesOfEachTypeAreSent(t *testing.T) {
 	}
 }
 
+func TestAJSONPatchIsSentAsItIs(t *testing.T) {
+	host, c := newClient(t)
+	object := &shop.Shop{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "prod"}}
+	for _, text := range []string{
+		`[{"op":"add","path":"/spec/items","value":9007199254740993}]`, `[{"op":"add","path":"/spec/city","value":null}]`,
+		`[{"op":"remove","path":"/spec/city"}]`, `[{"op":"copy","path":"/spec/items","from":"/metadata/generation"}]`,
+	} {
+		if err := c.Patch(ctx, object, client.RawPatch(types.JSONPatchType, []byte(text))); err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		sent, err := json.Marshal(host.Writes()[0].Body)
+		if host.Forget(); err != nil || !sameJSON(string(sent), text) {
+			t.Errorf("%s instead of %s (%v)", sent, text, err)
+		}
+	}
+}
+
+// sameJSON compares JSON with all digits of its numbers.
+func sameJSON(one, other string) bool {
+	var values [2]any
+	for place, text := range []string{one, other} {
+		if err := windlass.Decode([]byte(text), &values[place]); err != nil {
+			return false
+		}
+	}
+	return reflect.DeepEqual(values[0], values[1])
+}
+
 func TestAnApplySendsTheFieldsAsTheyAre(t *testing.T) {
 	host, c := newClient(t)
 	fields := &unstructured.Unstructured{Object: map[string]any{

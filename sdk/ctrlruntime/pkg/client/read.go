@@ -156,7 +156,7 @@ func (c *hostClient) fill(
 	}
 	query := live.Query{
 		Kind: codec.Kind(kind), Namespace: options.Namespace, LabelSelector: labelText, Metadata: into.isMetadata,
-		PageToken: options.Continue, PageSize: int(min(options.Limit, pageMax)),
+		PageToken: options.Continue,
 	}
 	if options.FieldSelector != nil {
 		query.FieldSelector = options.FieldSelector.String()
@@ -164,21 +164,30 @@ func (c *hostClient) fill(
 	if options.Limit == 0 {
 		return into.read(live.List[json.RawMessage](query), nil, 0)
 	}
-	page, next, err := live.Page[json.RawMessage](query)
-	if err != nil {
-		return err
-	}
-	list.SetContinue(next)
-	for _, document := range page {
-		if err := into.add(*document, nil); err != nil {
+	for left := options.Limit; left > 0; left = options.Limit - int64(into.objects.Len()) {
+		query.PageSize = int(min(left, livePageMax))
+		page, next, err := live.Page[json.RawMessage](query)
+		if err != nil {
 			return err
+		}
+		for _, document := range page {
+			if err := into.add(*document, nil); err != nil {
+				return err
+			}
+		}
+		list.SetContinue(next)
+		if query.PageToken = next; next == "" {
+			break
 		}
 	}
 	return nil
 }
 
-// pageMax is the host's limit for the objects of a page.
+// pageMax is the host's limit for the objects of a page from a cache.
 const pageMax = 1000
+
+// livePageMax is the host's limit for the objects of a page from the API server.
+const livePageMax = 500
 
 // fieldMatch returns a function that tests an object by the selector of fields, or nil if there is no selector.
 func fieldMatch(kind schema.GroupVersionKind, element reflect.Type, options *ListOptions) (func(Object) bool, error) {
@@ -296,7 +305,13 @@ func hashOf(text string) uint32 {
 	return hash.Sum32()
 }
 
-func deleteOptions(options *DeleteOptions) []writes.Option {
+// orphaning are the kinds whose dependents the API server keeps if a deletion does not say otherwise. The host always says
+// it, and by default deletes them.
+var orphaning = map[schema.GroupVersionKind]bool{
+	{Group: "batch", Version: "v1", Kind: "Job"}: true, {Version: "v1", Kind: "ReplicationController"}: true,
+}
+
+func deleteOptions(kind schema.GroupVersionKind, options *DeleteOptions) []writes.Option {
 	var how []writes.Option
 	if len(options.DryRun) > 0 {
 		how = append(how, writes.DryRun())
@@ -307,7 +322,10 @@ func deleteOptions(options *DeleteOptions) []writes.Option {
 	if options.Preconditions != nil && options.Preconditions.ResourceVersion != nil {
 		how = append(how, writes.IfVersion(*options.Preconditions.ResourceVersion))
 	}
-	if options.PropagationPolicy != nil {
+	switch {
+	case options.PropagationPolicy == nil && orphaning[kind]:
+		how = append(how, writes.Orphan)
+	case options.PropagationPolicy != nil:
 		switch *options.PropagationPolicy {
 		case metav1.DeletePropagationForeground:
 			how = append(how, writes.Foreground)
