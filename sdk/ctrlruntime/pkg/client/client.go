@@ -17,7 +17,6 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/internal/call"
 	"sigs.k8s.io/controller-runtime/internal/codec"
-	"sigs.k8s.io/controller-runtime/internal/kinds"
 	"sigs.k8s.io/controller-runtime/internal/mapper"
 	"sigs.k8s.io/controller-runtime/internal/refused"
 	"sigs.k8s.io/controller-runtime/internal/setup"
@@ -32,7 +31,7 @@ type Options struct {
 	Scheme *runtime.Scheme
 	// Mapper is for RESTMapper; nil: one that asks the API server.
 	Mapper meta.RESTMapper
-	// Cache says which reads are not to come from caches.
+	// Cache says which reads come from caches; nil: none.
 	Cache *CacheOptions
 	// DryRun makes all writes dry runs.
 	DryRun *bool
@@ -42,13 +41,13 @@ type Options struct {
 	FieldValidation string
 }
 
-// CacheOptions say which reads are not to come from caches.
+// CacheOptions say which reads come from caches.
 type CacheOptions struct {
-	// Reader is ignored: the host has the caches.
+	// Reader must be set, or all reads are live. The manager sets it. Reads do not go through it: they are the host's.
 	Reader Reader
 	// DisableFor are objects of kinds whose reads are live.
 	DisableFor []Object
-	// Unstructured is ignored: unstructured objects come from caches too, if their kind is watched.
+	// Unstructured makes reads of unstructured objects come from caches too.
 	Unstructured bool
 }
 
@@ -56,41 +55,42 @@ type CacheOptions struct {
 type NewClientFunc func(config *rest.Config, options Options) (Client, error)
 
 // New returns a client of the host. The configuration is ignored. Like the client that controller-runtime's New
-// returns, it reads live: the manager's client reads from caches.
+// returns, it reads live unless options.Cache has a Reader, as the options have that a manager passes to its NewClient.
 func New(config *rest.Config, options Options) (Client, error) {
 	made, err := newClient(options)
 	if err != nil {
 		return nil, err
 	}
-	made.live = options.Cache == nil
 	return made.withDefaults(options), nil
 }
 
-// NewCached returns a client that reads watched kinds from the host's caches. The manager calls it.
+// NewCached returns a client that reads all watched kinds from the host's caches, as a manager's cache does.
 func NewCached(options Options) (Client, error) {
-	made, err := newClient(options)
-	if err != nil {
-		return nil, err
-	}
-	if options.Cache != nil {
-		for _, object := range options.Cache.DisableFor {
-			kind, err := apiutil.GVKForObject(object, made.scheme)
-			if err != nil {
-				return nil, err
-			}
-			kinds.DisableCache(kind.GroupKind())
-		}
-	}
-	return made.withDefaults(options), nil
+	options.Cache = &CacheOptions{Reader: &hostClient{}, Unstructured: true}
+	return New(nil, options)
 }
 
 func newClient(options Options) (*hostClient, error) {
-	made := &hostClient{scheme: options.Scheme, mapper: options.Mapper}
+	made := &hostClient{
+		scheme: options.Scheme, mapper: options.Mapper, live: options.Cache == nil || options.Cache.Reader == nil,
+		uncached: map[schema.GroupVersionKind]bool{},
+	}
 	if made.scheme == nil {
 		made.scheme = scheme.Scheme
 	}
 	if made.mapper == nil {
 		made.mapper = &mapper.Mapper{}
+	}
+	if made.live {
+		return made, nil
+	}
+	made.unstructured = options.Cache.Unstructured
+	for _, object := range options.Cache.DisableFor {
+		kind, err := apiutil.GVKForObject(object, made.scheme)
+		if err != nil {
+			return nil, err
+		}
+		made.uncached[kind] = true
 	}
 	return made, nil
 }
@@ -115,6 +115,10 @@ type hostClient struct {
 	mapper meta.RESTMapper
 	// live makes all reads live.
 	live bool
+	// uncached are the kinds whose reads are live.
+	uncached map[schema.GroupVersionKind]bool
+	// unstructured makes reads of unstructured objects come from caches too.
+	unstructured bool
 }
 
 func (c *hostClient) Scheme() *runtime.Scheme { return c.scheme }

@@ -22,7 +22,7 @@ func TestAReadAfterAConflictIsLive(t *testing.T) {
 	object.SetName("a")
 	kind := object.GroupVersionKind()
 	kinds.Cache(kind, kinds.Whole)
-	client, err := newClient(Options{Scheme: runtime.NewScheme()})
+	client, err := newClient(Options{Scheme: runtime.NewScheme(), Cache: &CacheOptions{Reader: &hostClient{}, Unstructured: true}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,6 +37,7 @@ func TestAReadAfterAConflictIsLive(t *testing.T) {
 		},
 		"apply": func(ctx context.Context) error { return client.Apply(ctx, ApplyConfigurationFromUnstructured(object)) },
 	}
+	list := &unstructured.UnstructuredList{}
 	for verb, write := range writes {
 		host, ctx := windlasstest.New(t), call.Begin(context.Background())
 		reason := windlass.Conflict
@@ -45,10 +46,10 @@ func TestAReadAfterAConflictIsLive(t *testing.T) {
 		}
 		host.Fail(verb, "Shop", reason)
 		err := write(ctx)
-		if err == nil || client.isListCached(ctx, kind, kinds.Whole) || client.isCached(ctx, kind, a, kinds.Whole) || !client.isCached(ctx, kind, b, kinds.Whole) {
+		if err == nil || client.listIsCached(ctx, list, kind) || client.getIsCached(ctx, object, kind, a) || !client.getIsCached(ctx, object, kind, b) {
 			t.Errorf("%s: the next read is from the cache (%v)", verb, err)
 		}
-		if next := call.Begin(context.Background()); !client.isCached(next, kind, a, kinds.Whole) || !client.isListCached(next, kind, kinds.Whole) {
+		if next := call.Begin(context.Background()); !client.getIsCached(next, object, kind, a) || !client.listIsCached(next, list, kind) {
 			t.Errorf("%s: a read of the next call is live", verb)
 		}
 	}

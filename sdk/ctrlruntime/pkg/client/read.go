@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/selection"
 	"sigs.k8s.io/controller-runtime/internal/call"
@@ -46,10 +47,11 @@ func (c *hostClient) read(ctx context.Context, key ObjectKey, obj Object) error 
 		APIVersion: kind.GroupVersion().String(), Kind: kind.Kind, Namespace: key.Namespace, Name: key.Name,
 	}
 	_, isMetadata := obj.(*metav1.PartialObjectMetadata)
-	document, err := c.get(ctx, kind, target, isMetadata)
+	isCached := c.getIsCached(ctx, obj, kind, target)
+	document, err := get(target, isCached, isMetadata)
 	if hasNeedlessNamespace(kind, target.Namespace, document == nil, err) {
 		target.Namespace = ""
-		document, err = c.get(ctx, kind, target, isMetadata)
+		document, err = get(target, isCached, isMetadata)
 	}
 	switch {
 	case err != nil:
@@ -60,17 +62,36 @@ func (c *hostClient) read(ctx context.Context, key ObjectKey, obj Object) error 
 	return codec.Decode(*document, obj)
 }
 
+// getIsCached reports whether a Get comes from the cache.
+func (c *hostClient) getIsCached(ctx context.Context, obj Object, kind schema.GroupVersionKind, target windlass.Ref) bool {
+	return c.isCached(obj, kind) && !call.IsOutdated(ctx, target)
+}
+
+// listIsCached reports whether a List comes from the cache.
+func (c *hostClient) listIsCached(ctx context.Context, list ObjectList, kind schema.GroupVersionKind) bool {
+	return c.isCached(list, kind) && !call.IsAnyOutdated(ctx, codec.Kind(kind))
+}
+
+// isCached reports whether the cache may serve reads of a kind into an object or a list.
+func (c *hostClient) isCached(into runtime.Object, kind schema.GroupVersionKind) bool {
+	amount := kinds.Whole
+	switch into.(type) {
+	case *metav1.PartialObjectMetadata, *metav1.PartialObjectMetadataList:
+		amount = kinds.Metadata
+	}
+	_, isUnstructured := into.(runtime.Unstructured)
+	return !c.live && !c.uncached[kind] && (c.unstructured || !isUnstructured) && kinds.IsCached(kind, amount)
+}
+
 // metadataFields are the fields that a read of partial objects needs.
 var metadataFields = []string{"/metadata"}
 
-func (c *hostClient) get(
-	ctx context.Context, kind schema.GroupVersionKind, target windlass.Ref, isMetadata bool,
-) (*json.RawMessage, error) {
-	amount, wanted := kinds.Whole, []string(nil)
+func get(target windlass.Ref, isCached, isMetadata bool) (*json.RawMessage, error) {
+	var wanted []string
 	if isMetadata {
-		amount, wanted = kinds.Metadata, metadataFields
+		wanted = metadataFields
 	}
-	if c.isCached(ctx, kind, target, amount) {
+	if isCached {
 		document, err := cache.Get[json.RawMessage](target, wanted...)
 		if !windlass.Is(err, windlass.NotWatched) {
 			return document, err
@@ -81,18 +102,6 @@ func (c *hostClient) get(
 		return live.GetMetadata[json.RawMessage](target)
 	}
 	return live.Get[json.RawMessage](target)
-}
-
-// isCached reports whether a read of an object comes from the cache.
-func (c *hostClient) isCached(
-	ctx context.Context, kind schema.GroupVersionKind, target windlass.Ref, amount kinds.Cached,
-) bool {
-	return !c.live && kinds.IsCached(kind, amount) && !call.IsOutdated(ctx, target)
-}
-
-// isListCached reports whether a list comes from the cache.
-func (c *hostClient) isListCached(ctx context.Context, kind schema.GroupVersionKind, amount kinds.Cached) bool {
-	return !c.live && kinds.IsCached(kind, amount) && !call.IsAnyOutdated(ctx, codec.Kind(kind))
 }
 
 func (c *hostClient) List(ctx context.Context, list ObjectList, opts ...ListOption) error {
@@ -133,11 +142,7 @@ func (c *hostClient) list(ctx context.Context, list ObjectList, options *ListOpt
 func (c *hostClient) fill(
 	ctx context.Context, into *items, kind schema.GroupVersionKind, labelText string, options *ListOptions, list ObjectList,
 ) error {
-	amount := kinds.Whole
-	if into.isMetadata {
-		amount = kinds.Metadata
-	}
-	if options.Continue == "" && c.isListCached(ctx, kind, amount) {
+	if options.Continue == "" && c.listIsCached(ctx, list, kind) {
 		query := cache.Query{Kind: codec.Kind(kind), Namespace: options.Namespace, LabelSelector: labelText}
 		if into.isMetadata {
 			query.Fields = metadataFields

@@ -39,11 +39,23 @@ func New(configuration *rest.Config, options Options) (Manager, error) {
 	if options.Client.Mapper == nil {
 		options.Client.Mapper = restMapper
 	}
+	cached, err := client.NewCached(client.Options{Scheme: options.Scheme, Mapper: restMapper})
+	if err != nil {
+		return nil, err
+	}
+	cacheOptions := client.CacheOptions{}
+	if options.Client.Cache != nil {
+		cacheOptions = *options.Client.Cache
+	}
+	if cacheOptions.Reader == nil {
+		cacheOptions.Reader = &hostCache{cached}
+	}
+	options.Client.Cache = &cacheOptions
 	newClient := options.NewClient
 	if newClient == nil {
-		newClient = func(_ *rest.Config, options client.Options) (client.Client, error) { return client.NewCached(options) }
+		newClient = client.New
 	}
-	reader, err := newClient(configuration, options.Client)
+	made, err := newClient(configuration, options.Client)
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +66,7 @@ func New(configuration *rest.Config, options Options) (Manager, error) {
 	if err := restrict(options.Scheme, options.Cache); err != nil {
 		return nil, err
 	}
-	return &manager{options: options, client: reader, live: live, mapper: restMapper}, nil
+	return &manager{options: options, client: made, cached: cached, live: live, mapper: restMapper}, nil
 }
 
 // closed is the error of the mapper during the set-up.
@@ -135,8 +147,10 @@ func fieldText(selector fields.Selector) string {
 type manager struct {
 	options Options
 	client  client.Client
-	live    client.Client
-	mapper  meta.RESTMapper
+	// cached is the client of the cache.
+	cached client.Client
+	live   client.Client
+	mapper meta.RESTMapper
 }
 
 func (m *manager) Add(Runnable) error { return refuseAdd() }
@@ -179,7 +193,7 @@ func (m *manager) GetRESTMapper() meta.RESTMapper { return m.mapper }
 
 func (m *manager) GetFieldIndexer() client.FieldIndexer { return m.GetCache() }
 
-func (m *manager) GetCache() cache.Cache { return &hostCache{m.client} }
+func (m *manager) GetCache() cache.Cache { return &hostCache{m.cached} }
 
 func (m *manager) GetEventRecorderFor(string) record.EventRecorder {
 	return &oldRecorder{recorder{m.options.Scheme}}
