@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -318,6 +319,13 @@ func (c *hostClient) DeleteAllOf(_ context.Context, obj Object, opts ...DeleteAl
 	labelText, any := labelText(options.LabelSelector)
 	if !any || !selectsAny(options.FieldSelector) {
 		return nil
+	}
+	if options.Namespace == "" {
+		// The host would take the primary's namespace.
+		if isNamespaced, isKnown := isNamespaced(kind); isKnown && isNamespaced {
+			resource, _ := meta.UnsafeGuessKindToResource(kind)
+			return apierrors.NewMethodNotSupported(resource.GroupResource(), "deletecollection in all namespaces")
+		}
 	}
 	collection := writes.Collection{Kind: codec.Kind(kind), Namespace: options.Namespace, LabelSelector: labelText}
 	if options.FieldSelector != nil {

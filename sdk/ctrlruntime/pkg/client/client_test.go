@@ -96,7 +96,7 @@ func TestAKindThatIsNotServedDoesNotMatch(t *testing.T) {
 	requests := map[string]func() error{
 		"list":   func() error { return c.List(ctx, &shop.CityList{}) },
 		"get":    func() error { return c.SubResource("other").Get(ctx, city, city) },
-		"delete": func() error { return c.DeleteAllOf(ctx, city) },
+		"delete": func() error { return c.DeleteAllOf(ctx, city, client.InNamespace("prod")) },
 	}
 	host.Put(windlass.Object{"apiVersion": "example.com/v1", "kind": "City", "metadata": windlass.Object{"name": "vienna"}})
 	for _, isServed := range []bool{true, false} {
@@ -197,6 +197,18 @@ func TestADeletionKeepsTheDependentsThatTheAPIServerKeeps(t *testing.T) {
 		if (writes[0].Deletion.Propagation != background) != orphans || (writes[1].Deletion.Propagation != background) != orphans {
 			t.Errorf("%v: %+v", kind, writes)
 		}
+	}
+}
+
+func TestACollectionOfAllNamespacesIsNotDeleted(t *testing.T) {
+	host, c := newClient(t)
+	host.Primary = shopOfA
+	host.Define("spec:\n  group: example.com\n  scope: Cluster\n  names: {kind: City}\n  versions: [{name: v1}]\n")
+	if err := c.DeleteAllOf(ctx, &shop.Shop{}, client.MatchingLabels{"app": "web"}); !apierrors.IsMethodNotSupported(err) || len(host.Writes()) > 0 {
+		t.Error(err, host.Writes())
+	}
+	if err := c.DeleteAllOf(ctx, &shop.City{}); err != nil || len(host.Writes()) != 1 {
+		t.Error(err, host.Writes())
 	}
 }
 
