@@ -1,4 +1,5 @@
-// Package call remembers, during a call, which objects the caches show in an old state. controller-runtime's caches
+// Package call knows what a call is about, whether its reads have failed, and which objects the caches show in an old
+// state. controller-runtime's caches
 // catch up while a reconciler retries (retry.RetryOnConflict). The host's stay as they are until the call ends.
 package call
 
@@ -16,8 +17,15 @@ type stale struct {
 	objects map[windlass.Ref]bool
 }
 
-// Begin returns the context of a call.
-func Begin(ctx context.Context) context.Context {
+// namespace is that of the latest call's primary. An instance serves one call at a time.
+var namespace string
+
+// Namespace returns the namespace of the primary; empty if it has none, or outside a call.
+func Namespace() string { return namespace }
+
+// Begin returns the context of a call about a primary in this namespace.
+func Begin(ctx context.Context, ofPrimary string) context.Context {
+	namespace = ofPrimary
 	return context.WithValue(ctx, key{}, &stale{objects: map[windlass.Ref]bool{}})
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -90,7 +91,31 @@ func TestAFailedReadInAMapFunctionOrAPredicateFailsIt(t *testing.T) {
 	}
 }
 
+func TestAWaitIsWarnedOf(t *testing.T) {
+	t.Cleanup(func() { now = time.Now })
+	for _, test := range []struct {
+		plugin, host time.Duration
+		isWarned     bool
+	}{{2 * time.Minute, 0, true}, {time.Millisecond, 0, false}, {time.Minute, time.Minute, false}} {
+		host := windlasstest.New(t)
+		ofPlugin := time.Unix(0, 0)
+		now = func() time.Time { return ofPlugin }
+		added(t, reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) {
+			ofPlugin, host.Time = ofPlugin.Add(test.plugin), host.Time.Add(test.host)
+			return reconcile.Result{}, nil
+		}), nil, nil)
+		if _, err := Reconcile(context.Background(), windlass.Request{Controller: "shop", Name: "a"}); err != nil {
+			t.Fatal(err)
+		}
+		lines := host.Lines()
+		if is := len(lines) == 1 && lines[0].Level == "warn" && lines[0].Fields["waited"] == "2m0s"; is != test.isWarned {
+			t.Errorf("%+v: %+v", test, lines)
+		}
+	}
+}
+
 func TestATerminalPartMakesErrorsTerminal(t *testing.T) {
+	windlasstest.New(t)
 	stop, other := reconcile.TerminalError(errors.New("stop")), errors.New("other")
 	for _, isTerminal := range []bool{true, false} {
 		if !isTerminal {

@@ -39,7 +39,7 @@ func TestAReadAfterAConflictIsLive(t *testing.T) {
 	}
 	list := &unstructured.UnstructuredList{}
 	for verb, write := range writes {
-		host, ctx := windlasstest.New(t), call.Begin(context.Background())
+		host, ctx := windlasstest.New(t), call.Begin(context.Background(), "prod")
 		reason := windlass.Conflict
 		if verb == "create" {
 			reason = windlass.AlreadyExists
@@ -49,7 +49,7 @@ func TestAReadAfterAConflictIsLive(t *testing.T) {
 		if err == nil || client.listIsCached(ctx, list, kind) || client.getIsCached(ctx, object, kind, a) || !client.getIsCached(ctx, object, kind, b) {
 			t.Errorf("%s: the next read is from the cache (%v)", verb, err)
 		}
-		if next := call.Begin(context.Background()); !client.getIsCached(next, object, kind, a) || !client.listIsCached(next, list, kind) {
+		if next := call.Begin(context.Background(), "prod"); !client.getIsCached(next, object, kind, a) || !client.listIsCached(next, list, kind) {
 			t.Errorf("%s: a read of the next call is live", verb)
 		}
 	}
