@@ -12,6 +12,9 @@ use std::{env, fs, io};
 /// languages.
 const SDKS: &[&str] = &["c", "go", "js", "python", "rust", "starlark"];
 
+/// Go modules below `sdk/` that a build puts in the place of other modules. Authors get no copy of them.
+const GO_MODULES: &[&str] = &["clientgo", "ctrlruntime"];
+
 /// Entries of an SDK's top folder that authors do not need.
 const NOT_OF_THE_SDK: &[&str] = &[
     "templates",
@@ -77,13 +80,23 @@ fn main() -> io::Result<()> {
         } else {
             Vec::new()
         };
-        let _ = writeln!(code, "Sdk {{\n  files: {},", list(&files));
-        let _ = writeln!(code, "  templates: {},\n}},", list(&templates));
+        push_sdk(&mut code, name, &files, &templates);
+    }
+    // A Go module without a folder is not used.
+    for name in GO_MODULES {
+        let folder = sources.join(name);
+        look_at(&folder);
+        push_sdk(&mut code, name, &embedded(&folder, &wanted_of_sdk)?, &[]);
     }
     code.push_str("];\n");
     println!("cargo::rerun-if-changed=build.rs");
     fs::write(made.join("sdks.rs"), code)?;
     bring_interpreters(&repository, &made)
+}
+
+fn push_sdk(code: &mut String, name: &str, files: &[Embedded], templates: &[Embedded]) {
+    let _ = writeln!(code, "Sdk {{\n  name: {name:?},\n  files: {},", list(files));
+    let _ = writeln!(code, "  templates: {},\n}},", list(templates));
 }
 
 /// Embeds the Starlark interpreters that have been built. A binary without an interpreter reports this when an author

@@ -118,6 +118,29 @@ async fn a_new_composing_plugin_in_rust_is_tested_runs_and_changes() -> anyhow::
     folder.runs_and_changes().await
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plugin_for_an_existing_kind_has_its_types() -> anyhow::Result<()> {
+    let definition = paths::root().join("examples/webapp/crd.yaml");
+    for (language, types) in
+        [(&GO, "types.go"), (&PYTHON, "kinds.py"), (&TYPESCRIPT, "types.ts"), (&RUST, "src/types.rs")]
+    {
+        let arguments = format!("--from-crd {}", definition.display());
+        let folder = Folder::made(language, false, &arguments).await?;
+        folder.is_tested().await?;
+        let check = format!("exec $WINDLASS types {} --out {types} --check", language.name);
+        let checked = folder.shell(&check).await?;
+        ensure!(checked.status.success(), "{:?}", texts(&checked));
+
+        edit(&folder.at.path().join("crd.yaml"), "replicas:", "copies:")?;
+        let checked = folder.shell(&check).await?;
+        let errors = texts(&checked).1;
+        ensure!(checked.status.code() == Some(1) && errors.contains("is out of date: line "), "{errors}");
+        let written = folder.shell(&format!("$WINDLASS types {} --out {types} && {check}", language.name)).await?;
+        ensure!(written.status.success(), "{:?}", texts(&written));
+    }
+    Ok(())
+}
+
 async fn both(language: &'static Language) -> anyhow::Result<()> {
     for composes in [false, true] {
         let folder = Folder::new(language, composes).await?;
@@ -138,6 +161,11 @@ struct Folder {
 
 impl Folder {
     async fn new(language: &'static Language, composes: bool) -> anyhow::Result<Self> {
+        Self::made(language, composes, if composes { "--composite" } else { "" }).await
+    }
+
+    /// A folder that `windlass new` makes with these arguments.
+    async fn made(language: &'static Language, composes: bool, arguments: &str) -> anyhow::Result<Self> {
         let mut environment = for_cargo()?;
         environment.push(("PATH", paths::languages()?.into()));
         // All packages are fetched already.
@@ -146,8 +174,7 @@ impl Folder {
         environment.push(("WINDLASS", paths::windlass()?));
         let mut folder = Self { language, composes, environment, at: tempfile::tempdir()? };
         let (windlass, name) = (paths::windlass()?, folder.name());
-        let composite = if composes { "--composite" } else { "" };
-        let made = format!("{} new {} {name} --dir . {composite}", windlass.display(), language.name);
+        let made = format!("{} new {} {name} --dir . {arguments}", windlass.display(), language.name);
         let made = folder.shell(&made).await?;
         ensure!(made.status.success(), "{:?}", texts(&made));
         folder.installed()?;
@@ -233,6 +260,13 @@ impl Folder {
         message(&objects, "Hello, world").await.with_context(|| host.log())?;
         let runs = if self.language.name == PYTHON.name { Some(self.compiler_runs()?) } else { None };
 
+        if runs.is_some() {
+            // A module that is missing in a package of the plugin needs no other base.
+            std::fs::create_dir(self.at.path().join("parts"))?;
+            std::fs::write(self.at.path().join("parts/__init__.py"), "")?;
+            let tried = "import windlass\n\ntry:\n    from parts import fast\nexcept ImportError:\n    fast = None\n";
+            edit(&self.source(), "import windlass\n", tried)?;
+        }
         let (from, to) = self.language.edit[usize::from(self.composes)];
         edit(&self.source(), from, to)?;
         host.says_within(BUILD_TIMEOUT, &["a new generation has taken over"]).await?;

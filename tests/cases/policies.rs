@@ -317,7 +317,7 @@ async fn a_plugin_that_watches_everything_sees_only_the_granted_namespaces() -> 
     scene.story().create().await?;
     assert_eq!(elsewhere.get("Deployment", story::NAME).await?, None);
     grant(&format!("{}, elsewhere", objects.namespace()))?;
-    host.says("granted in other namespaces now").await?;
+    host.says("the policies grant other watches now").await?;
     Story::new(&elsewhere).create().await?;
     assert!(host.terminate().await?.success());
     Ok(())

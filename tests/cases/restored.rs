@@ -79,7 +79,8 @@ async fn after_a_restore_of_etcd_nothing_is_written_before_all_caches_show_it() 
     let (_, after) = log.split_once("as when its etcd is restored from a backup").context("it has been said")?;
     let shown = |kind: &str| {
         let mut lines = after.lines().enumerate();
-        let line = lines.find(|(_, line)| line.contains("listed after the server was restored") && line.contains(kind));
+        let line = lines
+            .find(|(_, line)| line.contains("listed again after the API server was restored") && line.contains(kind));
         line.map(|(at, _)| at).with_context(|| format!("{kind} was not listed:\n{after}"))
     };
     let all_shown = shown("WebApp")?.max(shown("Deployment")?).max(shown("Service")?);

@@ -206,9 +206,10 @@ async fn a_call_that_hangs_is_cut_in_the_end_and_the_exit_code_says_so() -> anyh
     let (log, took) = (host.log(), began.elapsed());
     assert_eq!(status.code(), Some(1), "{log}");
     assert!(took >= Duration::from_secs(24) && took < Duration::from_secs(40), "{took:?}: {log}");
-    let cut = log.lines().find(|line| line.contains("are cut") && line.contains("keys=")).context("whose calls")?;
+    let cut =
+        log.lines().find(|line| line.contains("were stopped") && line.contains("keys=")).context("whose calls")?;
     assert!(cut.contains("/shop"), "{cut}");
-    assert!(log.contains("have not ended within 20s and are cut") && log.contains("stopped clean=false"), "{log}");
+    assert!(log.contains("have not ended within 20s and are stopped") && log.contains("stopped clean=false"), "{log}");
     Ok(())
 }
 

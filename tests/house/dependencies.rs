@@ -10,8 +10,9 @@ use spdx::{Expression, Licensee, ParseMode};
 use toml_edit::{DocumentMut, Item};
 
 /// The lower crates of the host. Each has the list of our own crates that it may depend on, directly or not.
-const FOUNDATIONS: [(&str, &[&str]); 6] = [
+const FOUNDATIONS: [(&str, &[&str]); 7] = [
     ("windlass-core", &[]),
+    ("windlass-types", &["windlass-core"]),
     ("windlass-manifest", &["windlass-core"]),
     ("windlass-policy", &["windlass-core", "windlass-manifest"]),
     ("windlass-kube", &["windlass-core", "windlass-files", "windlass-world"]),

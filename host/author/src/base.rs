@@ -1,6 +1,10 @@
 //! The base of a Python plugin: a component with the interpreter, the SDK and the packages, which a script completes.
 //! Making one takes long, so a folder's latest base is kept in its working directory.
+//!
+//! A base imports exactly the modules that the sources import from elsewhere, as a whole build does. Otherwise a call
+//! could import a module that it cannot import after `windlass build`, or the other way round.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -20,12 +24,36 @@ const BASE_BYTES_MAX: u64 = 1 << 30;
 /// The maximum size of the record beside it, which contains names of modules.
 const RECORD_BYTES_MAX: u64 = 1 << 20;
 /// The form of bases and scripts.
-const FORM: &str = "1";
+const FORM: &str = "2";
 
 pub(crate) struct Base {
     pub component: Vec<u8>,
-    /// The modules that it imports beside those that the sources named when it was made.
-    pub modules: Vec<String>,
+    pub imports: Imports,
+}
+
+/// How the imports of a base differ from those that the statements in the sources suggest. Names of modules.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Imports {
+    /// Modules that the sources import without a statement at the top level.
+    pub more: BTreeSet<String>,
+    /// Modules whose import statement is never reached.
+    pub without: BTreeSet<String>,
+}
+
+impl Imports {
+    /// Changes the imports such that the next base is not [`Unusable`] for the same reason. `why` is about a base with
+    /// these imports.
+    pub(crate) fn adjust(&mut self, why: &Unusable) {
+        let (names, to, from) = match why {
+            Unusable::Lacks(names) => (names, &mut self.more, &mut self.without),
+            Unusable::Unused(names) => (names, &mut self.without, &mut self.more),
+            Unusable::Absent | Unusable::Outdated | Unusable::Damaged => return,
+        };
+        for name in names.split(' ') {
+            from.remove(name);
+            to.insert(name.to_owned());
+        }
+    }
 }
 
 /// The record that is kept beside a base.
@@ -34,7 +62,7 @@ struct BaseRecord {
     key: String,
     /// The SHA-256 of the component.
     digest: String,
-    modules: Vec<String>,
+    imports: Imports,
 }
 
 /// A kept base cannot be used.
@@ -48,6 +76,8 @@ pub(crate) enum Unusable {
     Damaged,
     #[error("the sources now import {}", .0.replace(' ', ", "))]
     Lacks(String),
+    #[error("the sources do not import {}", .0.replace(' ', ", "))]
+    Unused(String),
 }
 
 /// The base that is kept in `work`, if it has this `key`.
@@ -62,12 +92,12 @@ pub(crate) fn kept(work: &Path, key: &str) -> Result<Base, Unusable> {
     if digest(&component) != record.digest {
         return Err(Unusable::Damaged);
     }
-    Ok(Base { component, modules: record.modules })
+    Ok(Base { component, imports: record.imports })
 }
 
 /// Keeps `base` in `work` in place of an earlier one.
 pub(crate) fn keep(work: &Path, key: &str, base: &Base) -> std::io::Result<()> {
-    let record = BaseRecord { key: key.to_owned(), digest: digest(&base.component), modules: base.modules.clone() };
+    let record = BaseRecord { key: key.to_owned(), digest: digest(&base.component), imports: base.imports.clone() };
     windlass_files::replace(&work.join(COMPONENT), &base.component)?;
     windlass_files::replace(&work.join(RECORD), &serde_json::to_vec(&record)?)
 }
@@ -89,13 +119,13 @@ pub(crate) fn key(facts: &Facts, tool: &str) -> std::io::Result<String> {
     }
     let is_cache = |_: &Path, name: &str| name == "__pycache__";
     let sdk = facts.folder.join(&facts.file.sdk).join("windlass");
-    for path in bundle::files(&sdk, &is_cache)?.into_keys() {
+    for path in bundle::files(&sdk, &is_cache)?.files.into_keys() {
         add(path.as_os_str().as_encoded_bytes());
         add(&windlass_files::read_whole(&sdk.join(path), BASE_BYTES_MAX)?);
     }
     if facts.has_packages {
         // They may be large, and only a tool writes them.
-        for (path, it) in bundle::files(&facts.folder.join(PACKAGES), &is_cache)? {
+        for (path, it) in bundle::files(&facts.folder.join(PACKAGES), &is_cache)?.files {
             add(path.as_os_str().as_encoded_bytes());
             add(format!("{:?}", identity(&it)).as_bytes());
         }
@@ -107,7 +137,7 @@ fn digest(bytes: &[u8]) -> String {
     hexadecimal(Sha256::new_with_prefix(bytes))
 }
 
-fn hexadecimal(hash: Sha256) -> String {
+pub(crate) fn hexadecimal(hash: Sha256) -> String {
     hash.finalize().iter().fold(String::new(), |mut text, byte| {
         // Writing to a `String` cannot fail.
         let _ = write!(text, "{byte:02x}");
@@ -121,7 +151,8 @@ mod tests {
     use crate::file;
 
     fn base(component: &[u8]) -> Base {
-        Base { component: component.to_vec(), modules: vec!["yaml".into()] }
+        let imports = Imports { more: ["yaml".to_owned()].into(), without: ["pdb".to_owned()].into() };
+        Base { component: component.to_vec(), imports }
     }
 
     fn reason(work: &Path, key: &str) -> Unusable {
@@ -134,12 +165,24 @@ mod tests {
         assert_eq!(reason(work.path(), "a"), Unusable::Absent);
         keep(work.path(), "a", &base(b"one")).expect("it is written");
         let there = kept(work.path(), "a").unwrap_or_else(|why| panic!("{why}"));
-        assert_eq!((&*there.component, there.modules), (&b"one"[..], vec!["yaml".to_owned()]));
+        assert_eq!((&*there.component, there.imports), (&b"one"[..], base(b"one").imports));
         assert_eq!(reason(work.path(), "b"), Unusable::Outdated);
         keep(work.path(), "b", &base(b"two")).expect("it is written");
         assert_eq!(reason(work.path(), "a"), Unusable::Outdated);
         let files = std::fs::read_dir(work.path()).expect("it is there").count();
         assert_eq!(files, 2, "an earlier base takes no room");
+    }
+
+    #[test]
+    fn imports_follow_what_was_lacking_and_unused() {
+        let mut imports = base(b"one").imports;
+        imports.adjust(&Unusable::Unused("yaml csv".into()));
+        imports.adjust(&Unusable::Lacks("pdb".into()));
+        let without = ["csv".to_owned(), "yaml".to_owned()].into();
+        assert_eq!(imports, Imports { more: ["pdb".to_owned()].into(), without });
+        let before = imports.clone();
+        imports.adjust(&Unusable::Outdated);
+        assert_eq!(imports, before);
     }
 
     #[test]

@@ -9,8 +9,9 @@ use windlass_wasm::{LoadError, Plugin, Sandbox};
 
 use super::edits::{self, Edited};
 use super::facts::Facts;
-use super::file::{self, BuildFile, FileError};
+use super::file::{self, BuildFile, FileError, Language};
 use super::finish::{self, FinishError, Finished};
+use super::go::{self, GoBuild, GoModulesError};
 use super::lock::BuildLock;
 use super::plan::{BuildOutput, BuildPlan};
 use super::run::{self, RunError};
@@ -69,6 +70,9 @@ pub enum BuildError {
         /// Advice that often helps.
         hint: Option<&'static str>,
     },
+    /// The copies of Go modules cannot be made, or the plugin imports packages that they lack.
+    #[error(transparent)]
+    GoModules(GoModulesError),
     /// Cargo created no file that could be a plugin.
     #[error("cargo built no plugin: Cargo.toml needs `[lib]` with `crate-type = [\"cdylib\"]`")]
     NoPluginOfCargo,
@@ -90,6 +94,7 @@ impl BuildError {
     pub fn is_of_the_sources(&self) -> bool {
         match self {
             Self::Run { source: RunError::Failed { .. }, .. } | Self::NoPluginOfCargo => true,
+            Self::GoModules(error) => error.is_of_the_sources(),
             Self::Starlark(error) => error.is_of_the_script(),
             Self::Finish(error) => !matches!(error, FinishError::Write { .. }),
             _ => false,
@@ -160,6 +165,7 @@ impl BuildSite<'_> {
         let Self { folder, facts, .. } = self;
         let tools = self.gather(plan).await?;
         prepare(plan, &facts.file, folder, self.work).map_err(|error| self.at_work(error))?;
+        let plan = &self.with_copies(plan, &tools).await?;
         let output = run::run(plan, &tools, folder, self.wish.verbose).await;
         let output = output.map_err(|source| failed(source, &facts.file))?;
         let component = match &plan.output {
@@ -175,6 +181,20 @@ impl BuildSite<'_> {
         Ok(match facts.file.language.title() {
             Some(title) if !is_script => windlass_componentize::labelled(component, title),
             _ => component,
+        })
+    }
+
+    /// For Go, the plan with copies of the Kubernetes modules.
+    async fn with_copies(&self, plan: &BuildPlan, tools: &Toolbox) -> Result<BuildPlan, BuildError> {
+        let plan = plan.clone();
+        if self.facts.file.language != Language::Go || self.facts.file.own.is_some() {
+            return Ok(plan);
+        }
+        let cache = self.sandbox.cache_dir().unwrap_or(self.work);
+        let build = GoBuild { tools, folder: self.folder, cache, verbose: self.wish.verbose };
+        go::with_copies(plan, &build).await.map_err(|error| match error {
+            GoModulesError::Run(source) => failed(source, &self.facts.file),
+            other => BuildError::GoModules(other),
         })
     }
 

@@ -1,4 +1,5 @@
-//! The sources of a Python plugin as a script: a JSON object with the text of each file by its path.
+//! The sources of a Python plugin as a script: a JSON object with the text of each file by its path. A folder whose
+//! files are left out has null instead of a text: only a whole build can import modules from there.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -34,7 +35,8 @@ pub(crate) fn script(folder: &Path, sdk: &Path) -> Result<String, BundleError> {
             || sdk.is_some() && path.canonicalize().ok() == sdk
     };
     let (mut texts, mut left) = (BTreeMap::new(), SCRIPT_BYTES_MAX as u64);
-    for (path, it) in files(folder, &is_skipped).map_err(unreadable(folder))? {
+    let FolderFiles { files, left_out } = files(folder, &is_skipped).map_err(unreadable(folder))?;
+    for (path, it) in files {
         if path.extension() != Some(OsStr::new("py")) {
             continue;
         }
@@ -43,20 +45,25 @@ pub(crate) fn script(folder: &Path, sdk: &Path) -> Result<String, BundleError> {
             windlass_files::read_whole(&folder.join(&path), SCRIPT_BYTES_MAX as u64).map_err(unreadable(&path))?;
         let text = String::from_utf8(text).map_err(|_| BundleError::NotText { path: path.clone() })?;
         let text = text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text);
-        texts.insert(path.to_string_lossy().into_owned(), text);
+        texts.insert(path.to_string_lossy().into_owned(), Some(text));
     }
+    texts.extend(left_out.iter().map(|path| (path.to_string_lossy().into_owned(), None)));
     let script = serde_json::json!(texts).to_string();
     // JSON escapes quotes and line ends.
     if script.len() > SCRIPT_BYTES_MAX { Err(BundleError::TooLarge) } else { Ok(script) }
 }
 
-/// The files below `folder` with relative paths. Hidden ones, and folders for which `is_skipped` returns true, are left
-/// out.
-pub(crate) fn files(
-    folder: &Path,
-    is_skipped: &dyn Fn(&Path, &str) -> bool,
-) -> std::io::Result<BTreeMap<PathBuf, Metadata>> {
-    let mut found = BTreeMap::new();
+/// The files in a folder, with relative paths.
+#[derive(Default)]
+pub(crate) struct FolderFiles {
+    pub files: BTreeMap<PathBuf, Metadata>,
+    /// The folders that were not read.
+    pub left_out: Vec<PathBuf>,
+}
+
+/// The files below `folder`, without hidden ones. Folders for which `is_skipped` returns true are left out.
+pub(crate) fn files(folder: &Path, is_skipped: &dyn Fn(&Path, &str) -> bool) -> std::io::Result<FolderFiles> {
+    let mut found = FolderFiles::default();
     let mut folders = vec![(PathBuf::new(), 0)];
     while let Some((below, depth)) = folders.pop() {
         for entry in std::fs::read_dir(folder.join(&below))? {
@@ -68,9 +75,11 @@ pub(crate) fn files(
                 continue;
             }
             if !it.is_dir() {
-                found.insert(path, it);
+                found.files.insert(path, it);
             } else if depth < SOURCES_DEPTH_MAX && !is_skipped(&folder.join(&path), &name) {
                 folders.push((path, depth + 1));
+            } else {
+                found.left_out.push(path);
             }
         }
     }
@@ -95,6 +104,7 @@ mod tests {
             ("shop/prices.py", "\u{feff}EURO = \"€\"\n"),
             ("sdk/windlass/__init__.py", ""),
             ("packages/yaml.py", ""),
+            ("shop/build/x.py", ""),
             ("venv/pyvenv.cfg", ""),
             ("venv/lib/site.py", ""),
             (".venv/lib/site.py", ""),
@@ -104,7 +114,13 @@ mod tests {
             put(at.path(), path, text);
         }
         let script = script(at.path(), Path::new("sdk")).expect("a script");
-        assert_eq!(script, r#"{"app.py":"import shop.prices\n","shop/prices.py":"EURO = \"€\"\n"}"#);
+        let script: serde_json::Value = serde_json::from_str(&script).expect("JSON");
+        let left_out = ["__pycache__", "packages", "sdk", "shop/build", "venv"];
+        let mut expected = serde_json::json!({"app.py": "import shop.prices\n", "shop/prices.py": "EURO = \"€\"\n"});
+        for folder in left_out {
+            expected[folder] = serde_json::Value::Null;
+        }
+        assert_eq!(script, expected);
     }
 
     #[test]

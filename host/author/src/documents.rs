@@ -10,9 +10,9 @@ use windlass_files::read_whole;
 use super::file;
 
 /// The file that defines the plugin's kind.
-pub(crate) const CRD: &str = "crd.yaml";
+pub const CRD: &str = "crd.yaml";
 /// The maximum size of a file. Files that people write are far smaller.
-const DOCUMENTS_BYTES_MAX: u64 = 4 << 20;
+pub(crate) const DOCUMENTS_BYTES_MAX: u64 = 4 << 20;
 
 /// The reason why the objects of a file cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -46,9 +46,18 @@ pub(crate) fn read(file: &Path) -> Result<Vec<Value>, DocumentsError> {
 
 /// The CRDs in the `crd.yaml` of `folder`. Empty if there is no such file.
 pub fn definitions(folder: &Path) -> Result<Vec<Value>, DocumentsError> {
-    let mut objects = read(&folder.join(CRD))?;
+    read(&folder.join(CRD)).map(only_definitions)
+}
+
+/// The CRDs in `file`, which must exist.
+pub fn definitions_in(file: &Path) -> Result<Vec<Value>, DocumentsError> {
+    std::fs::metadata(file).map_err(|source| DocumentsError::Unreadable { path: file.to_owned(), source })?;
+    read(file).map(only_definitions)
+}
+
+fn only_definitions(mut objects: Vec<Value>) -> Vec<Value> {
     objects.retain(|object| object["kind"] == "CustomResourceDefinition");
-    Ok(objects)
+    objects
 }
 
 /// The CRDs beside the file `plugin`. If the plugin is in its author's `build/` folder, the CRDs of the author's

@@ -7,7 +7,7 @@
 
 use windlass_wasm::{LoadError, LoadProblem};
 
-use crate::base::{self, Base, Unusable};
+use crate::base::{self, Base, Imports, Unusable};
 use crate::build::{BuildError, BuildSite};
 use crate::bundle;
 use crate::facts::Facts;
@@ -17,11 +17,12 @@ use crate::hints;
 use crate::language::python;
 use crate::plan::BuildOutput;
 
-/// The number of bases that are made for one edit. Another is made if the sources turn out to import more modules.
+/// The number of bases that are tried for one edit. Another is made if the sources turn out to import other modules.
 const BASES_MAX: usize = 3;
 
 // How an error of a script begins, and what stands for a line's end in it: `_script.py`.
 const LACKS: &str = "the base lacks modules: ";
+const UNUSED: &str = "the base has unused modules: ";
 const WHOLE: &str = "this needs a whole build: ";
 const LINE_END: &str = " ⏎ ";
 
@@ -50,34 +51,33 @@ pub(crate) async fn build(site: &BuildSite<'_>) -> Result<Edited, BuildError> {
     // If there is no compiler, the whole build or that of the base will say so.
     let tool = site.tool_paths().identity(&python::COMPONENTIZE_PY).unwrap_or_default();
     let key = base::key(site.facts, &tool).map_err(|error| site.at_work(error))?;
-    let (mut modules, mut kept) = (Vec::new(), base::kept(site.work, &key));
-    let mut lacked = String::new();
+    let (mut imports, mut kept) = (Imports::default(), base::kept(site.work, &key));
     for _ in 0..BASES_MAX {
         let base = match kept {
             Ok(base) => base,
-            Err(why) => made(site, &key, &script, modules, &why).await?,
+            Err(why) => made(site, &key, &script, imports, &why).await?,
         };
         match joined(site, &base, &script).await? {
             Outcome::Finished(finished) => return Ok(Edited::Finished(finished)),
             Outcome::Refused(text) => return Err(FinishError::Refused(text).into()),
             Outcome::NeedsWholeBuild(why) => return Ok(Edited::NeedsWholeBuild(why)),
-            Outcome::Lacks(names) => {
-                modules = base.modules;
-                modules.extend(names.split(' ').map(str::to_owned));
-                kept = Err(Unusable::Lacks(names.clone()));
-                lacked = names;
+            Outcome::OtherImports(why) => {
+                imports = base.imports;
+                imports.adjust(&why);
+                kept = Err(why);
             }
         }
     }
-    Ok(Edited::NeedsWholeBuild(format!("the sources import {lacked} in a way that a base cannot foresee")))
+    let why = kept.err().map(|why| why.to_string()).unwrap_or_default();
+    Ok(Edited::NeedsWholeBuild(format!("no base has the modules that the sources import: with the last one, {why}")))
 }
 
-/// Makes and keeps a base that imports what the sources import now, and `modules`.
+/// Makes and keeps a base that imports what the sources import now, corrected by `imports`.
 async fn made(
     site: &BuildSite<'_>,
     key: &str,
     script: &str,
-    modules: Vec<String>,
+    imports: Imports,
     why: &Unusable,
 ) -> Result<Base, BuildError> {
     match why {
@@ -90,11 +90,13 @@ async fn made(
     }
     let folder = site.facts.folder.join(python::base_folder());
     let written = std::fs::create_dir_all(&folder).and_then(|()| {
-        python::base_files(script, &modules).iter().try_for_each(|(name, text)| std::fs::write(folder.join(name), text))
+        python::base_files(script, &imports.more, &imports.without)
+            .iter()
+            .try_for_each(|(name, text)| std::fs::write(folder.join(name), text))
     });
     written.map_err(|error| site.at_work(error))?;
     let plan = python::base_plan(site.facts);
-    let base = Base { component: site.component(&plan).await?, modules };
+    let base = Base { component: site.component(&plan).await?, imports };
     let kept = base::keep(site.work, key, &base).and_then(|()| match &plan.output {
         BuildOutput::File(output) => std::fs::remove_file(site.facts.folder.join(output)),
         BuildOutput::ReportedByCargo | BuildOutput::Joined(_) => Ok(()),
@@ -108,8 +110,8 @@ async fn made(
 enum Outcome {
     Finished(Finished),
     Refused(String),
-    /// It imports modules that the base has not tried to import.
-    Lacks(String),
+    /// It imports modules that the base has not tried to import, or fewer modules.
+    OtherImports(Unusable),
     NeedsWholeBuild(String),
 }
 
@@ -135,7 +137,10 @@ fn outcome(error: &LoadError, name: &str) -> Outcome {
     };
     let Some(told) = told else { return Outcome::Refused(finish::refusal(error, name)) };
     if let Some(names) = told.strip_prefix(LACKS) {
-        return Outcome::Lacks(names.to_owned());
+        return Outcome::OtherImports(Unusable::Lacks(names.to_owned()));
+    }
+    if let Some(names) = told.strip_prefix(UNUSED) {
+        return Outcome::OtherImports(Unusable::Unused(names.to_owned()));
     }
     if let Some(why) = told.strip_prefix(WHOLE) {
         return Outcome::NeedsWholeBuild(why.to_owned());
@@ -178,7 +183,12 @@ mod tests {
 
     #[test]
     fn what_a_script_cannot_be_is_no_error_of_the_sources() {
-        assert!(matches!(outcome_of("the base lacks modules: yaml csv"), Outcome::Lacks(names) if names == "yaml csv"));
+        let other = |logged| match outcome_of(logged) {
+            Outcome::OtherImports(why) => why,
+            outcome => panic!("{outcome:?}"),
+        };
+        assert_eq!(other("the base lacks modules: yaml csv"), Unusable::Lacks("yaml csv".into()));
+        assert_eq!(other("the base has unused modules: pdb"), Unusable::Unused("pdb".into()));
         let why = "this needs a whole build: app.py calls open('/0/a.txt') when it is imported";
         let is_whole = |why: &str| why == "app.py calls open('/0/a.txt') when it is imported";
         assert!(matches!(outcome_of(why), Outcome::NeedsWholeBuild(why) if is_whole(&why)));
@@ -187,7 +197,7 @@ mod tests {
     #[test]
     fn the_sdk_reports_as_it_is_read_here() {
         let sdk = include_str!("../../../sdk/python/windlass/_script.py");
-        for (name, text) in [("_LACKS", LACKS), ("_WHOLE", WHOLE), ("_LINE_END", LINE_END)] {
+        for (name, text) in [("_LACKS", LACKS), ("_UNUSED", UNUSED), ("_WHOLE", WHOLE), ("_LINE_END", LINE_END)] {
             assert!(sdk.contains(&format!("\n{name} = \"{text}\"\n")), "{name}");
         }
     }

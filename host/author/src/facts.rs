@@ -5,6 +5,9 @@ use std::path::{Path, PathBuf};
 
 use super::file::{BuildFile, PluginKind};
 
+/// The maximum size of a go.mod.
+const GO_MOD_BYTES_MAX: u64 = 16 << 20;
+
 /// A folder, and the relevant facts about its contents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Facts {
@@ -14,6 +17,8 @@ pub(crate) struct Facts {
     pub c_sources: Vec<String>,
     /// Whether there are Python packages beside the sources.
     pub has_packages: bool,
+    /// Whether the folder's go.mod names a place of the SDK. Otherwise, a build provides the SDK.
+    pub places_go_sdk: bool,
     /// Whether TypeScript is installed, so that types can be checked.
     pub has_typescript: bool,
 }
@@ -28,6 +33,7 @@ impl Facts {
         Ok(Self {
             c_sources,
             has_packages: folder.join(super::language::PACKAGES).is_dir(),
+            places_go_sdk: places_go_sdk(folder),
             has_typescript: has_typescript(folder),
             folder: folder.to_owned(),
             file,
@@ -72,6 +78,13 @@ pub(crate) fn upwards(folder: &Path, name: &str) -> Vec<PathBuf> {
     folder.ancestors().map(|above| above.join(name)).filter(|path| path.is_dir()).collect()
 }
 
+/// Whether the go.mod of `folder` replaces the SDK by a folder. A missing go.mod should do so.
+fn places_go_sdk(folder: &Path) -> bool {
+    let text = windlass_files::read_text(&folder.join("go.mod"), GO_MOD_BYTES_MAX);
+    let replaces = |line: &str| line.contains("windlass.dev/sdk") && line.contains("=>");
+    text.map_or(true, |text| text.lines().any(replaces))
+}
+
 /// Whether the TypeScript compiler is installed for `folder`.
 fn has_typescript(folder: &Path) -> bool {
     upwards(folder, "node_modules/.bin").iter().any(|bin| bin.join("tsc").exists())
@@ -80,6 +93,20 @@ fn has_typescript(folder: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_go_mod_may_leave_the_place_of_the_sdk_to_the_build() {
+        let folder = tempfile::tempdir().expect("a directory");
+        assert!(places_go_sdk(folder.path()), "there is no go.mod yet");
+        for (text, expected) in [
+            ("module x\n\nrequire windlass.dev/sdk v0.0.0\n", false),
+            ("module x\n\nreplace windlass.dev/sdk => ./sdk\n", true),
+            ("module x\n\nreplace (\n\twindlass.dev/sdk v0.0.0 => ../sdk\n)\n", true),
+        ] {
+            std::fs::write(folder.path().join("go.mod"), text).expect("it is written");
+            assert_eq!(places_go_sdk(folder.path()), expected, "{text}");
+        }
+    }
 
     #[test]
     fn c_sources_include_those_of_the_sdk_for_the_kind_of_plugin() {

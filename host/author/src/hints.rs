@@ -35,6 +35,15 @@ const GO: &[Hint] = &[
         "a package has no code for GOOS=wasip1: it needs an operating system or C. A plugin has neither files nor sockets; use what the \
          SDK has in its place, or a package of pure Go",
     ),
+    (
+        &["undefined: cache.New"],
+        "a plugin has no informers, because the host has them and their caches: declare the kind with Owns or Watches of the controller, \
+         and read it with the manager's client (mgr.GetClient())",
+    ),
+    (
+        &["undefined: record.New"],
+        "the host sends the events of a plugin: take the recorder from the manager (mgr.GetEventRecorderFor(NAME))",
+    ),
     (&["missing go.sum entry"], "go.sum does not know a package yet: go mod tidy"),
     (&["no required module provides package"], "a package is not in go.mod yet: go mod tidy"),
     (
@@ -104,6 +113,8 @@ mod tests {
     #[test]
     fn a_dependency_that_cannot_be_compiled_is_explained() {
         for (language, output, hints) in [
+            (Language::Go, "./main.go:9:8: undefined: cache.NewSharedIndexInformer", "mgr.GetClient()"),
+            (Language::Go, "./main.go:9:9: undefined: record.NewBroadcaster", "GetEventRecorderFor"),
             (Language::Go, "imports x: build constraints exclude all Go files in /go/x", "pure Go"),
             (
                 Language::Rust,

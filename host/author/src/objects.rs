@@ -22,7 +22,7 @@ const SERVED_TIMEOUT: Duration = Duration::from_secs(10);
 /// The interval between checks whether the kind is served.
 const SERVED_POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// The path of the CRDs.
-const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+pub(crate) const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
 /// The reason why an object was not applied.
 #[derive(Debug, thiserror::Error)]
@@ -76,7 +76,7 @@ async fn one(connection: &Connection, discovery: &Discovery, object: &Value) -> 
 }
 
 /// The server's message, without the text that the client puts before it.
-fn message_of(error: &kube::Error) -> String {
+pub(crate) fn message_of(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
         other => other.to_string(),

@@ -43,7 +43,14 @@ pub(crate) async fn run(plan: &BuildPlan, tools: &Toolbox, folder: &Path, verbos
     Ok(output)
 }
 
-async fn one(step: &BuildStep, keep: bool, tools: &Toolbox, folder: &Path, verbose: bool) -> Result<Vec<u8>, RunError> {
+/// Runs a step. If its output is not to `keep`, it is passed through, and only its end is returned.
+pub(crate) async fn one(
+    step: &BuildStep,
+    keep: bool,
+    tools: &Toolbox,
+    folder: &Path,
+    verbose: bool,
+) -> Result<Vec<u8>, RunError> {
     let (program, first): (PathBuf, &[&str]) = match &step.program {
         Program::Tool(tool) => tools.command(tool),
         Program::Shell => ("/bin/sh".into(), &["-c"]),

@@ -32,8 +32,38 @@ pub struct SourceWatcher {
     /// The SDK's folder. It is watched even if it is outside the author's folder.
     sdk: PathBuf,
     patterns: Vec<glob::Pattern>,
+    /// The patterns that begin with `../`.
+    outside: Vec<OutsidePattern>,
     watcher: DirectoryWatcher,
     seen: BTreeMap<PathBuf, Identity>,
+}
+
+/// A pattern of sources outside the author's folder.
+struct OutsidePattern {
+    /// The folder above which no file matches.
+    base: PathBuf,
+    /// The pattern with the whole path.
+    pattern: glob::Pattern,
+    /// The depth at which the search begins, so that it goes no deeper than the pattern.
+    depth: usize,
+}
+
+impl OutsidePattern {
+    /// `None` if the pattern is about the folder itself.
+    fn of(folder: &Path, pattern: &str) -> Option<Self> {
+        let (mut root, mut rest) = (folder.to_owned(), pattern);
+        while let Some(above) = rest.strip_prefix("../") {
+            root.pop();
+            rest = above;
+        }
+        let whole = format!("{}/{rest}", glob::Pattern::escape(&root.display().to_string()));
+        let parts: Vec<&str> = rest.split('/').collect();
+        let is_literal = |part: &&&str| !part.contains(['*', '?', '[']);
+        let literal = parts[..parts.len() - 1].iter().take_while(is_literal).count();
+        let depth = if rest.contains("**") { 0 } else { SOURCES_DEPTH_MAX.saturating_sub(parts.len() - 1 - literal) };
+        let base = parts[..literal].iter().fold(root, |base, part| base.join(part));
+        (rest != pattern).then_some(Self { base, pattern: glob::Pattern::new(&whole).ok()?, depth })
+    }
 }
 
 /// Values of a file that change when it is written or replaced.
@@ -52,13 +82,16 @@ fn own_output() -> Vec<(u64, u64)> {
 
 impl SourceWatcher {
     /// Watches the sources of `folder`, beginning with their current state. Without patterns, all files are watched.
-    /// The build file, the objects and the policy are always watched.
+    /// The build file, the objects and the policy are always watched. A pattern that begins with `../` adds files
+    /// outside the folder.
     pub fn follow(folder: &Path, sdk: &Path, patterns: &[String]) -> Self {
+        let (outside, inside): (Vec<_>, Vec<_>) = patterns.iter().partition(|pattern| pattern.starts_with("../"));
         let mut sources = Self {
             folder: folder.to_owned(),
             sdk: folder.join(sdk),
             // Reading the build file has refused invalid patterns.
-            patterns: patterns.iter().filter_map(|pattern| glob::Pattern::new(pattern).ok()).collect(),
+            patterns: inside.into_iter().filter_map(|pattern| glob::Pattern::new(pattern).ok()).collect(),
+            outside: outside.into_iter().filter_map(|pattern| OutsidePattern::of(folder, pattern)).collect(),
             watcher: DirectoryWatcher::new(SOURCES_QUIET_TIME, SOURCES_POLL_INTERVAL),
             seen: BTreeMap::new(),
         };
@@ -104,6 +137,9 @@ impl SourceWatcher {
         found.gather(&self.folder, &|path| self.is_source(path), 0);
         if !self.sdk.starts_with(&self.folder) || self.sdk.components().any(|part| part.as_os_str() == "..") {
             found.gather(&self.sdk, &|_| true, 0);
+        }
+        for outside in &self.outside {
+            found.gather(&outside.base, &|path| outside.pattern.matches_path(path), outside.depth);
         }
         found
     }
@@ -200,6 +236,23 @@ mod tests {
             put(at.path(), path, "new");
         }
         assert_eq!(names(at.path(), &sources.look()), ["crd.yaml", "sdk/x.zig", "src/a/main.zig"]);
+    }
+
+    #[test]
+    fn patterns_may_add_files_outside_the_folder() {
+        let at = tempfile::tempdir().expect("a directory");
+        let folder = at.path().join("windlass");
+        put(&folder, "main.go", "1");
+        let patterns = ["**/*.go", "../*.go", "../api/**/*.go", "../a/*/b.go"].map(str::to_owned);
+        let mut sources = SourceWatcher::follow(&folder, Path::new("sdk"), &patterns);
+        for path in
+            ["go.mod", "shop.go", "deep/shop.go", "api/v1/shop.go", "api/v1/shop.yaml", "a/x/b.go", "a/x/y/b.go"]
+        {
+            put(at.path(), path, "new");
+        }
+        put(&folder, "main.go", "changed");
+        let expected = ["a/x/b.go", "api/v1/shop.go", "shop.go", "windlass/main.go"];
+        assert_eq!(names(at.path(), &sources.look()), expected);
     }
 
     #[tokio::test]

@@ -64,6 +64,19 @@ fn every_part_of_a_scenario_is_read_and_fits_the_schema() {
 }
 
 #[test]
+fn the_scenarios_of_the_documentation_can_be_read() {
+    let page = include_str!("../../../docs/checking.md");
+    let blocks = page.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let names: Vec<_> = blocks
+        .map(|block| {
+            let block = block.replace("../crd.yaml", "objects.yaml").replace("../sample.yaml", "objects.yaml");
+            written(&block).unwrap_or_else(|error| panic!("{error}\n{block}")).name
+        })
+        .collect();
+    assert_eq!(names, ["hello", "nightly", "copies"]);
+}
+
+#[test]
 fn mistakes_in_a_scenario_are_reported_with_their_place() {
     let cases = [
         ("kind: Scenario", "kind: Scene", "it is a Scene of windlass.dev/v1alpha1"),

@@ -45,6 +45,10 @@ pub enum Defect {
     NothingIsPruned,
     /// Adopted children are pruned when they are no longer composed.
     AdoptedIsPruned,
+    /// Where the plugin's own code decides which primaries count, the objects that exist at a start are not rescanned.
+    RescanIsLost,
+    /// Where the plugin's own code decides which objects count, deletions do not count.
+    JudgedDeletionIsLost,
 }
 
 /// While this is held, the engine has the defect on this thread.
@@ -55,7 +59,7 @@ pub struct SeededDefect {
 }
 
 impl Defect {
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 17] = [
         Self::AddWhileRunningIsLost,
         Self::FailureIsForgotten,
         Self::ConflictIsForgotten,
@@ -71,6 +75,8 @@ impl Defect {
         Self::FinalizerIsLeftOn,
         Self::NothingIsPruned,
         Self::AdoptedIsPruned,
+        Self::RescanIsLost,
+        Self::JudgedDeletionIsLost,
     ];
 
     /// Whether the defect is seeded on this thread.

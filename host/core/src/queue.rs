@@ -105,12 +105,20 @@ impl<K: Key> Queue<K> {
         self.change(|state| state.add_after(hash, key, delay, now));
     }
 
-    /// Queues `key` as [`Queue::add_after`] does, after the backoff for its failures so far, or after `at_least` if
-    /// that is longer, and records a failure. Returns the delay.
+    /// Queues `key` as [`Queue::add_after`] does, after `delay`, or after `at_least` if that is longer. `at_least` is
+    /// what a server asked for with `Retry-After`, so an earlier delay of the key that would end sooner is postponed. A
+    /// change still queues the key at once.
+    pub fn add_after_at_least(&self, key: K, delay: Duration, at_least: Option<Duration>) {
+        let (hash, now) = (self.hash(&key), self.shared.clock.now());
+        self.change(|state| state.add_after_at_least(hash, key, delay, at_least.unwrap_or_default(), now));
+    }
+
+    /// Queues `key` as [`Queue::add_after_at_least`] does, after the backoff for its failures so far, and records a
+    /// failure. Returns the delay.
     ///
-    /// A failure while the key [backs off](Queue::backs_off) is not recorded: the key is queued when that backoff
-    /// ends, or sooner, after a backoff of the same length. client-go counts such failures too, so that ten events
-    /// during an outage use up ten retries (kubernetes/kubernetes#132805).
+    /// A failure while the key [backs off](Queue::backs_off) is not recorded: the key is queued when that backoff ends,
+    /// or sooner, after a backoff of the same length, but not before `at_least` has passed. client-go counts such
+    /// failures too, so that ten events during an outage use up ten retries (kubernetes/kubernetes#132805).
     pub fn add_rate_limited(&self, key: K, retry: Retry, at_least: Option<Duration>) -> Duration {
         let (hash, now) = (self.hash(&key), self.shared.clock.now());
         let cause = BackoffCause::Failure(retry);
@@ -263,6 +271,12 @@ impl<K: Key> Queue<K> {
     pub fn metrics(&self) -> QueueMetrics {
         let now = self.now();
         self.shared.state.with(|state| state.metrics(now))
+    }
+
+    /// Whether the queue refuses further keys.
+    #[must_use]
+    pub fn is_shutting_down(&self) -> bool {
+        self.shared.state.with(|state| state.is_shutting_down())
     }
 
     /// Refuses further keys and drops delayed and parked ones. Workers get the ready keys, then `None`.

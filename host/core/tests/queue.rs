@@ -114,23 +114,24 @@ fn an_uncounted_failure_lengthens_the_backoff_only() {
 #[test]
 fn failures_during_a_backoff_are_not_counted_and_do_not_lengthen_it() {
     let (queue, clock) = manual();
-    let minute = Duration::from_mins(1);
-    assert_eq!(queue.add_rate_limited(1, Retry::Counted, Some(minute)), minute);
-    for second in 1..60 {
+    let backoffs: Vec<_> = (0..14).map(|_| fail_when_due(&queue, &clock, Retry::Counted)).collect();
+    assert_eq!(backoffs.last(), Some(&40_960));
+    for second in 1..=40 {
         clock.advance(Duration::from_secs(1));
         queue.add(1);
         assert_eq!(poll(&queue), Poll::Ready(Some(1)));
         assert!(queue.backs_off(&1));
-        assert_eq!(queue.add_rate_limited(1, Retry::Counted, Some(minute)), Duration::from_secs(60 - second));
+        let rest = Duration::from_millis(40_960 - 1000 * second);
+        assert_eq!(queue.add_rate_limited(1, Retry::Counted, None), rest);
         queue.done(&1);
     }
     let known = queue.look(&1).expect("it waits");
-    assert_eq!((known.failures, known.counted, known.due_in), (1, 1, Some(Duration::from_secs(1))));
-    clock.advance(Duration::from_secs(1));
+    assert_eq!((known.failures, known.counted, known.due_in), (14, 14, Some(Duration::from_millis(960))));
+    clock.advance(Duration::from_millis(960));
     assert_eq!(poll(&queue), Poll::Ready(Some(1)), "the retry comes when it was to come");
     assert!(!queue.backs_off(&1));
-    assert_eq!(queue.add_rate_limited(1, Retry::Counted, None), Duration::from_millis(10));
-    assert_eq!(queue.num_requeues(&1), 2);
+    assert_eq!(queue.add_rate_limited(1, Retry::Counted, None), Duration::from_millis(81_920));
+    assert_eq!(queue.num_requeues(&1), 15);
 }
 
 #[test]
@@ -152,14 +153,15 @@ fn a_failure_in_a_long_backoff_may_be_retried_sooner_and_then_counts() {
 #[test]
 fn a_key_that_another_delay_runs_during_its_backoff_still_runs_at_its_end() {
     let (queue, clock) = manual();
+    let backoffs: Vec<_> = (0..14).map(|_| fail_when_due(&queue, &clock, Retry::Counted)).collect();
+    assert_eq!(backoffs.last(), Some(&40_960));
     queue.add_after(1, Duration::from_secs(10));
-    queue.add_rate_limited(1, Retry::Counted, Some(Duration::from_mins(1)));
     clock.advance(Duration::from_secs(10));
     assert_eq!(poll(&queue), Poll::Ready(Some(1)));
-    assert_eq!(queue.add_rate_limited(1, Retry::Counted, Some(Duration::from_mins(1))), Duration::from_secs(50));
+    assert_eq!(queue.add_rate_limited(1, Retry::Counted, None), Duration::from_millis(30_960));
     queue.done(&1);
-    assert_eq!(queue.num_requeues(&1), 1);
-    clock.advance(Duration::from_secs(50));
+    assert_eq!(queue.num_requeues(&1), 14);
+    clock.advance(Duration::from_millis(30_960));
     assert_eq!(poll(&queue), Poll::Ready(Some(1)));
 }
 
@@ -168,6 +170,62 @@ fn the_delay_that_the_server_requests_is_a_minimum() {
     let (queue, _) = manual();
     let asked = Duration::from_secs(3);
     assert_eq!(queue.add_rate_limited(1, Retry::Uncounted, Some(asked)), asked);
+}
+
+/// The delay that the server asks for.
+const REQUESTED_DELAY: Duration = Duration::from_mins(1);
+
+/// Lets a change run key 1, whose call then fails. The server asks for a delay. Returns when the key is due.
+fn fail_with_a_requested_delay(queue: &Queue<u8>) -> Option<Duration> {
+    queue.add(1);
+    assert_eq!(poll(queue), Poll::Ready(Some(1)));
+    assert_eq!(queue.add_rate_limited(1, Retry::Uncounted, Some(REQUESTED_DELAY)), REQUESTED_DELAY);
+    queue.done(&1);
+    queue.look(&1).and_then(|known| known.due_in)
+}
+
+#[test]
+fn a_requested_delay_postpones_the_end_of_earlier_delays() {
+    let (queue, clock) = manual();
+    for _ in 0..14 {
+        work_when_due(&queue, &clock);
+        queue.requeue_rate_limited(1);
+    }
+    assert_eq!(queue.look(&1).and_then(|known| known.due_in), Some(Duration::from_millis(40_960)));
+    assert_eq!(fail_with_a_requested_delay(&queue), Some(REQUESTED_DELAY), "the backoff of a requeue");
+    clock.advance(Duration::from_secs(30));
+    assert_eq!(fail_with_a_requested_delay(&queue), Some(REQUESTED_DELAY), "the backoff of a failure");
+    clock.advance(Duration::from_secs(59));
+    assert!(poll(&queue).is_pending());
+    clock.advance(Duration::from_secs(1));
+    assert_eq!(poll(&queue), Poll::Ready(Some(1)));
+
+    let (queue, _) = manual();
+    queue.add_after(1, Duration::from_secs(1));
+    assert_eq!(fail_with_a_requested_delay(&queue), Some(REQUESTED_DELAY), "a delay that the plugin set");
+    queue.add_after_at_least(1, Duration::from_secs(1), Some(2 * REQUESTED_DELAY));
+    assert_eq!(queue.look(&1).and_then(|known| known.due_in), Some(2 * REQUESTED_DELAY));
+    queue.add_after_at_least(1, 9 * REQUESTED_DELAY, Some(REQUESTED_DELAY));
+    assert_eq!(queue.look(&1).and_then(|known| known.due_in), Some(2 * REQUESTED_DELAY), "this is late enough");
+}
+
+#[test]
+fn a_requested_delay_outlasts_one_that_ended_during_the_call() {
+    let (queue, clock) = manual();
+    let fail = |meanwhile: &dyn Fn()| {
+        queue.add_after(1, Duration::from_secs(1));
+        queue.add(1);
+        assert_eq!(poll(&queue), Poll::Ready(Some(1)));
+        clock.advance(Duration::from_secs(2));
+        assert!(poll(&queue).is_pending(), "another worker looks for keys that are due");
+        meanwhile();
+        queue.add_rate_limited(1, Retry::Uncounted, Some(REQUESTED_DELAY));
+        queue.done(&1);
+        poll(&queue)
+    };
+    assert_eq!(fail(&|| {}), Poll::Pending);
+    queue.forget(&1);
+    assert_eq!(fail(&|| queue.add(1)), Poll::Ready(Some(1)), "a change runs the key at once");
 }
 
 #[tokio::test(start_paused = true)]

@@ -18,6 +18,7 @@ use support::{ManualClock, manual, poll};
 enum Step {
     Add(u8, i32),
     AddAfter(u8, u64),
+    AddAfterAtLeast(u8, u64, u64),
     AddRateLimited(u8, Retry, u64),
     RequeueRateLimited(u8),
     Forget(u8),
@@ -41,6 +42,8 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         12 => (key(), prop_oneof![Just(0), Just(-100), Just(-3)]).prop_map(|(key, priority)| Step::Add(key, priority)),
         8 => (key(), 0..10_000_u64).prop_map(|(key, delay)| Step::AddAfter(key, delay)),
+        2 => (key(), 0..10_000_u64, at_least.clone())
+            .prop_map(|(key, delay, at_least)| Step::AddAfterAtLeast(key, delay, at_least)),
         6 => (key(), retry, at_least).prop_map(|(key, retry, at_least)| Step::AddRateLimited(key, retry, at_least)),
         6 => key().prop_map(Step::RequeueRateLimited),
         3 => key().prop_map(Step::Forget),
@@ -57,12 +60,14 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// An addition in the model: its priority, its time in milliseconds, and its number.
+/// An addition in the model: its priority, its time in milliseconds, its number, and whether only ended delays added
+/// the key.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     priority: i32,
     since: u64,
     order: u64,
+    is_delayed: bool,
 }
 
 /// A key's backoffs of one cause in the model: all of them, the counted ones, and when the last one ends.
@@ -99,14 +104,15 @@ impl Model {
         self.order
     }
 
-    fn add(&mut self, key: u8, priority: i32, since: u64) {
+    fn add(&mut self, key: u8, priority: i32, since: u64, is_delayed: bool) {
         if self.shut_down {
             return;
         }
-        let new = Waiting { priority, since, order: self.next_order() };
+        let new = Waiting { priority, since, order: self.next_order(), is_delayed };
         if let Some((_, _, again, _)) = self.processing.iter_mut().find(|it| it.0 == key) {
             let again = again.get_or_insert(new);
             again.priority = again.priority.max(priority);
+            again.is_delayed &= is_delayed;
         } else if let Some(parked) = self.parked.get_mut(&key) {
             parked.priority = parked.priority.max(priority);
         } else if let Some(ready) = self.ready.get_mut(&key) {
@@ -146,7 +152,7 @@ impl Model {
 
     fn add_after(&mut self, key: u8, delay: u64) {
         if delay == 0 {
-            return self.add(key, self.priority(key), self.now);
+            return self.add(key, self.priority(key), self.now, true);
         }
         if !self.shut_down {
             let new = (self.now + delay, self.next_order());
@@ -155,6 +161,20 @@ impl Model {
                 *due = new;
             }
         }
+    }
+
+    /// Nothing that waits for a time runs the key before `at_least` has passed.
+    fn add_after_at_least(&mut self, key: u8, delay: u64, at_least: u64) {
+        if at_least > 0 && !self.shut_down {
+            self.delayed
+                .remove(&key)
+                .filter(|due| due.0 >= self.now + at_least)
+                .map(|due| self.delayed.insert(key, due));
+            if let Some((_, _, again, _)) = self.processing.iter_mut().find(|it| it.0 == key) {
+                again.take_if(|again| again.is_delayed);
+            }
+        }
+        self.add_after(key, delay.max(at_least));
     }
 
     /// `failure` is `None` for a requeue, which is not a failure.
@@ -174,8 +194,8 @@ impl Model {
             backoffs.all += 1;
             backoffs.counted += u32::from(failure == Some(Retry::Counted));
         }
-        let delay = backoffs.backoff_ends - self.now;
-        self.add_after(key, delay);
+        let delay = (backoffs.backoff_ends - self.now).max(at_least);
+        self.add_after_at_least(key, delay, at_least);
         delay
     }
 
@@ -185,7 +205,7 @@ impl Model {
         for ((at, _), key) in due {
             if at <= self.now {
                 self.delayed.remove(&key);
-                self.add(key, self.priority(key), at);
+                self.add(key, self.priority(key), at, true);
             }
         }
         let place = |it: &Waiting| (i128::from(it.since) - i128::from(it.priority) * 100, it.order);
@@ -274,11 +294,15 @@ fn take(step: Step, queue: &Queue<u8>, clock: &ManualClock, model: &mut Model) -
     match step {
         Step::Add(key, priority) => {
             queue.add_with(key, Priority(priority));
-            model.add(key, priority, model.now);
+            model.add(key, priority, model.now, false);
         }
         Step::AddAfter(key, delay) => {
             queue.add_after(key, Duration::from_millis(delay));
             model.add_after(key, delay);
+        }
+        Step::AddAfterAtLeast(key, delay, at_least) => {
+            queue.add_after_at_least(key, Duration::from_millis(delay), Some(Duration::from_millis(at_least)));
+            model.add_after_at_least(key, delay, at_least);
         }
         Step::AddRateLimited(key, retry, at_least) => {
             let delay = queue.add_rate_limited(key, retry, Some(Duration::from_millis(at_least)));
@@ -333,6 +357,11 @@ fn take(step: Step, queue: &Queue<u8>, clock: &ManualClock, model: &mut Model) -
         }
         Step::Drop => prop_assert_eq!(queue.drop_ready(), model.drop_waiting()),
     }
+    compare(queue, model)
+}
+
+/// Compares what the queue and the model say of all keys.
+fn compare(queue: &Queue<u8>, model: &Model) -> Result<(), TestCaseError> {
     prop_assert_eq!(queue.len(), model.ready.len());
     prop_assert_eq!(queue.metrics().parked, model.parked.len());
     for key in 0..6 {
@@ -354,6 +383,51 @@ proptest! {
         let mut model = Model::default();
         for step in steps {
             take(step, &queue, &clock, &mut model)?;
+        }
+    }
+
+    /// Without changes, only delays queue keys.
+    #[test]
+    fn no_delay_ends_before_the_server_allows_it(steps in proptest::collection::vec(step(), 1..160)) {
+        let (queue, clock) = manual();
+        let mut not_before = BTreeMap::<u8, Duration>::new();
+        let mut now = Duration::ZERO;
+        for step in steps {
+            match step {
+                Step::AddRateLimited(index, retry, at_least) => {
+                    let held = queue.processing();
+                    let Some(key) = held.get(usize::from(index) % held.len().max(1)) else { continue };
+                    let at_least = Duration::from_millis(at_least);
+                    queue.add_rate_limited(*key, retry, Some(at_least));
+                    // The last answer of the server counts.
+                    not_before.insert(*key, now + at_least);
+                }
+                Step::AddAfter(key, delay) => {
+                    queue.add_after(key, Duration::from_millis(delay));
+                    not_before.remove(&key);
+                }
+                Step::RequeueRateLimited(key) => {
+                    queue.requeue_rate_limited(key);
+                    not_before.remove(&key);
+                }
+                Step::Advance(millis) => {
+                    clock.advance(Duration::from_millis(millis));
+                    now += Duration::from_millis(millis);
+                }
+                Step::Get => {
+                    if let Poll::Ready(Some(key)) = poll(&queue) {
+                        let earliest = not_before.get(&key).copied().unwrap_or_default();
+                        prop_assert!(now >= earliest, "{} runs at {:?}, before {:?}", key, now, earliest);
+                    }
+                }
+                Step::Done(index) => {
+                    let held = queue.processing();
+                    if !held.is_empty() {
+                        queue.done(&held[index % held.len()]);
+                    }
+                }
+                _ => {}
+            }
         }
     }
 }

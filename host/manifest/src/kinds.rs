@@ -9,10 +9,14 @@ use serde::Deserialize;
 use serde_json::Value;
 use windlass_core::object::ObjectKind;
 
+use super::validate::WATCHES_MAX;
 use super::{Controller, Manifest, Watch};
 
 /// The most kinds that a configuration may name for one watch. Each is listed and watched.
-pub(crate) const CONFIGURED_KINDS_MAX: usize = 64;
+const CONFIGURED_KINDS_MAX: usize = 64;
+/// The most workers that the controllers of configured kinds may have together: 64 kinds with 16 workers each, which is
+/// the default number of workers.
+const CONFIGURED_WORKERS_MAX: usize = 1024;
 
 /// A verb with which a plugin changes objects of kinds that its configuration names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -44,18 +48,39 @@ impl WriteVerb {
 pub struct ConfiguredKinds(BTreeMap<String, Vec<ObjectKind>>);
 
 impl ConfiguredKinds {
-    /// Reads the lists of kinds at `pointers` of the document `config`. A list that is missing is empty. An error lists
-    /// one problem for each pointer, and quotes no values, which may be secret.
-    pub fn read<P: Into<String>>(pointers: impl IntoIterator<Item = P>, config: &Value) -> Result<Self, Vec<String>> {
+    /// Reads the lists of kinds that the document `config` has for `controllers`. A list that is missing is empty. An
+    /// error lists all problems: lists that are wrong, or more watches or workers than a plugin may have. It quotes no
+    /// values, which may be secret.
+    pub fn read(controllers: &[Controller], config: &Value) -> Result<Self, Vec<String>> {
         let (mut kinds, mut problems) = (BTreeMap::new(), Vec::new());
-        for pointer in pointers {
-            let pointer = pointer.into();
-            match kinds_at(config.pointer(&pointer)) {
-                Ok(found) => drop(kinds.insert(pointer, found)),
+        for pointer in pointers(controllers) {
+            match kinds_at(config.pointer(pointer)) {
+                Ok(found) => drop(kinds.insert(pointer.to_owned(), found)),
                 Err((below, problem)) => problems.push(format!("config{pointer}{below}: {problem}")),
             }
         }
-        if problems.is_empty() { Ok(Self(kinds)) } else { Err(problems) }
+        let kinds = Self(kinds);
+        if problems.is_empty() {
+            problems = kinds.excesses(controllers);
+        }
+        if problems.is_empty() { Ok(kinds) } else { Err(problems) }
+    }
+
+    /// The limits that `controllers` would exceed with these kinds.
+    fn excesses(&self, controllers: &[Controller]) -> Vec<String> {
+        let lists = pointers(controllers).into_iter().collect::<Vec<_>>().join(", ");
+        let watches: usize = controllers.iter().map(|controller| controller.watch_count(self)).sum();
+        let workers: usize = controllers.iter().filter_map(|controller| controller.worker_count(self)).sum();
+        let excess = |count: usize, most: usize, what: &str| {
+            (count > most).then(|| {
+                format!(
+                    "config: the kinds at {lists} make {count} {what}, but at most {most} are allowed: name fewer kinds"
+                )
+            })
+        };
+        let per = "watches, counted for each controller and namespace";
+        let watches = excess(watches, WATCHES_MAX, per).filter(|_| !lists.is_empty());
+        watches.into_iter().chain(excess(workers, CONFIGURED_WORKERS_MAX, "workers")).collect()
     }
 
     /// The kinds at a pointer, in the configuration's order.
@@ -63,6 +88,12 @@ impl ConfiguredKinds {
     pub fn at(&self, pointer: &str) -> &[ObjectKind] {
         self.0.get(pointer).map_or(&[], Vec::as_slice)
     }
+}
+
+/// The JSON pointers to where the configuration names kinds for `controllers`.
+fn pointers(controllers: &[Controller]) -> BTreeSet<&str> {
+    let watches = controllers.iter().flat_map(Controller::all_watches);
+    watches.filter_map(|watch| watch.kinds_from.as_deref()).collect()
 }
 
 /// The kinds in `list`. An error has the place below it, and what is wrong there.
@@ -106,8 +137,7 @@ impl Manifest {
     /// The JSON pointers to where the configuration names kinds. Empty if the manifest itself names all of them.
     #[must_use]
     pub fn kind_pointers(&self) -> BTreeSet<&str> {
-        let watches = self.controllers.iter().flat_map(Controller::all_watches);
-        watches.filter_map(|watch| watch.kinds_from.as_deref()).collect()
+        pointers(&self.controllers)
     }
 
     /// The same manifest with the kinds that the configuration names filled in. A controller that is left without
@@ -140,6 +170,23 @@ impl Controller {
         let primary = primary.map_or_else(|| self.primary.clone(), |kind| self.primary.of_kind(kind));
         let watches = self.watches.iter().flat_map(|watch| watch.with_kinds(kinds)).collect();
         Self { primary, watches, ..self.clone() }
+    }
+
+    /// The number of watches that this controller needs with these `kinds`, for each controller that it becomes and
+    /// each namespace.
+    fn watch_count(&self, kinds: &ConfiguredKinds) -> usize {
+        let kinds_of = |watch: &Watch| watch.lacks_kind().map_or(1, |pointer| kinds.at(pointer).len());
+        let of = |watch: &Watch| kinds_of(watch) * watch.namespaces.len().max(1);
+        let primary = self.primary.namespaces.len().max(1);
+        let others: usize = self.owns.iter().chain(&self.watches).map(of).sum();
+        kinds_of(&self.primary) * (primary + others)
+    }
+
+    /// The number of workers of the controllers that this one becomes with these `kinds`. `None` if the manifest names
+    /// the kind of its primaries.
+    fn worker_count(&self, kinds: &ConfiguredKinds) -> Option<usize> {
+        let workers = usize::try_from(self.options.workers).unwrap_or(usize::MAX);
+        Some(self.configured_primaries(kinds)?.len().saturating_mul(workers))
     }
 
     /// The controllers that this one becomes, with names of their own.

@@ -10,15 +10,15 @@ use windlass_core::deceptive::single_line;
 use windlass_core::object::pointer::{SEGMENTS_MAX, segment_count};
 use windlass_core::rights::egress;
 
-use super::kinds::CONFIGURED_KINDS_MAX;
 use super::{Controller, HttpHost, Manifest, Metric, MetricType, Permission, Watch};
 
 /// The most entries that a list may have: more than any plugin needs, and few enough to do no harm.
 const ENTRIES_MAX: usize = 256;
 /// The length of the longest qualified name: a domain, a slash, and a name.
 const FINALIZER_BYTES_MAX: usize = 253 + 1 + 63;
-/// The most informers that one plugin may ask for. A watch of several namespaces has one informer for each of them.
-const WATCHES_MAX: usize = 1000;
+/// The most watches that the controllers of one plugin may have together. A watch of several namespaces counts once for
+/// each of them. `kinds` counts what a configuration adds.
+pub(super) const WATCHES_MAX: usize = 1000;
 /// How many problems a message lists at most.
 const PROBLEMS_MAX: usize = 20;
 
@@ -44,19 +44,10 @@ impl Manifest {
             controller.check(&format!("controllers[{index}]"), problems);
         }
         let watches = self.controllers.iter().flat_map(Controller::all_watches);
-        let of_watch = |watch: &Watch| {
-            let kinds = if watch.kinds_from.is_some() { CONFIGURED_KINDS_MAX } else { 1 };
-            kinds * watch.namespaces.len().max(1)
-        };
-        let informers: usize = watches.map(of_watch).sum();
+        let informers: usize = watches.map(|watch| watch.namespaces.len().max(1)).sum();
         if informers > WATCHES_MAX {
-            problems.add(
-                "controllers",
-                format!(
-                    "{informers} watches, counted per namespace, and {CONFIGURED_KINDS_MAX} for each `kindsFrom`, exceed \
-                     the limit of {WATCHES_MAX}"
-                ),
-            );
+            let what = format!("{informers} watches, counted per namespace, exceed the limit of {WATCHES_MAX}");
+            problems.add("controllers", what);
         }
         if self.config.is_none() && !self.kind_pointers().is_empty() {
             let what = "is missing, but `kindsFrom` takes kinds from the configuration: describe it here";

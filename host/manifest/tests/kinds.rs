@@ -28,8 +28,18 @@ fn related() -> Value {
     json!([{"kindsFrom": "/related", "projection": {"type": "metadata"}, "mapping": {"type": "all"}}])
 }
 
+/// Reads the kinds at `/kinds` and `/related`.
 fn read(config: &Value) -> Result<ConfiguredKinds, String> {
-    ConfiguredKinds::read(["/kinds", "/related"], config).map_err(|problems| problems.join("; "))
+    read_for(&janitor(&json!({"watches": related()})).expect("valid"), config)
+}
+
+fn read_for(manifest: &Manifest, config: &Value) -> Result<ConfiguredKinds, String> {
+    ConfiguredKinds::read(&manifest.controllers, config).map_err(|problems| problems.join("; "))
+}
+
+/// A list of so many kinds.
+fn kinds(count: usize) -> Vec<Value> {
+    (0..count).map(|at| kind("v1", &format!("K{at}"))).collect()
 }
 
 fn kind(api_version: &str, kind: &str) -> Value {
@@ -94,7 +104,6 @@ fn a_configured_kind_implies_reading_its_verbs_and_no_status() {
 
 #[test]
 fn what_is_no_list_of_kinds_is_refused_without_its_values() {
-    let many: Vec<_> = (0..65).map(|at| kind("v1", &format!("K{at}"))).collect();
     for (kinds, problem) in [
         (json!("hunter2"), "config/kinds: is not a list of kinds"),
         (json!({"apiVersion": "v1", "kind": "Pod"}), "config/kinds: is not a list of kinds"),
@@ -106,7 +115,7 @@ fn what_is_no_list_of_kinds_is_refused_without_its_values() {
             json!([kind("apps/v1", "Deployment"), kind("apps/v2", "Deployment")]),
             "config/kinds/1: is the kind of an earlier",
         ),
-        (json!(many), "config/kinds: names 65 kinds, of at most 64"),
+        (json!(kinds(65)), "config/kinds: names 65 kinds, of at most 64"),
     ] {
         let error = read(&json!({"kinds": kinds})).expect_err("refused");
         assert!(error.starts_with(problem) && !error.contains("hunter2"), "{error}");
@@ -166,11 +175,48 @@ fn kinds_need_a_schema_of_the_configuration() {
     assert!(Manifest::from_json(&manifest.to_string()).is_ok());
 }
 
+/// All primaries' controllers also watch the other kinds.
 #[test]
-fn each_list_of_kinds_counts_as_many_watches() {
-    let namespaces: Vec<_> = (0..15).map(|at| format!("n{at}")).collect();
-    let primary = |namespaces: &[String]| json!({"primary": {"kindsFrom": "/kinds", "projection": {"type": "metadata"}, "namespaces": namespaces}});
-    assert!(janitor(&primary(&namespaces)).is_ok());
-    let many = [namespaces, vec!["more".to_owned()]].concat();
-    assert!(error(&primary(&many)).contains("1025 watches"));
+fn kinds_that_make_too_many_watches_are_refused() {
+    let manifest = janitor(&json!({"watches": related()})).expect("valid");
+    let read = |count, related| read_for(&manifest, &json!({"kinds": kinds(count), "related": kinds(related)}));
+    // Each of the controllers has one watch of its primaries and the related ones. The plain controller has one watch.
+    assert!(read(37, 26).is_ok(), "37 × 27 + 1 = 1000");
+    assert_eq!(
+        read(38, 26).expect_err("38 × 27 + 1"),
+        "config: the kinds at /kinds, /related make 1027 watches, counted for each controller and namespace, but at most \
+         1000 are allowed: name fewer kinds"
+    );
+    let namespaces: Vec<_> = (0..16).map(|at| format!("n{at}")).collect();
+    let primary = json!({"kindsFrom": "/kinds", "projection": {"type": "metadata"}, "namespaces": namespaces});
+    let manifest = janitor(&json!({"primary": primary})).expect("it depends on the configuration");
+    assert!(read_for(&manifest, &json!({"kinds": kinds(62)})).is_ok());
+    let error = read_for(&manifest, &json!({"kinds": kinds(63)})).expect_err("63 × 16 + 1");
+    assert!(error.contains("1009 watches"), "{error}");
+}
+
+#[test]
+fn kinds_that_make_too_many_workers_are_refused() {
+    let read = |workers, count| {
+        let manifest = janitor(&json!({"options": {"workers": workers}})).expect("valid");
+        read_for(&manifest, &json!({"kinds": kinds(count)}))
+    };
+    assert!(read(16, 64).is_ok());
+    assert!(read(64, 16).is_ok());
+    assert_eq!(
+        read(64, 17).expect_err("17 × 64"),
+        "config: the kinds at /kinds make 1088 workers, but at most 1024 are allowed: name fewer kinds"
+    );
+}
+
+#[test]
+fn a_manifest_without_configured_kinds_has_no_limit_of_workers() {
+    let controller =
+        |at: usize| json!({"name": format!("c{at}"), "primary": kind("v1", "Pod"), "options": {"workers": 64}});
+    let manifest = json!({
+        "apiVersion": "windlass.dev/v1alpha1", "kind": "PluginManifest", "name": "a", "version": "0.1.0",
+        "controllers": (0..20).map(controller).collect::<Vec<_>>(),
+    });
+    let manifest = Manifest::from_json(&manifest.to_string()).expect("valid");
+    assert!(read_for(&manifest, &json!({})).is_ok());
 }

@@ -293,7 +293,7 @@ mod tests {
             r#"kinds that its configuration names at "/kinds" (get, list, watch, delete)"#
         );
         let config = serde_json::json!({"kinds": [{"apiVersion": "apps/v1", "kind": "Deployment"}]});
-        let kinds = ConfiguredKinds::read(manifest.kind_pointers(), &config).expect("kinds");
+        let kinds = ConfiguredKinds::read(&manifest.controllers, &config).expect("kinds");
         let asks = asks(&manifest.with_kinds(&kinds), &ClusterNames::default());
         let [Ask { rule, why, guessed: false }] = &*asks else { panic!("one rule: {asks:?}") };
         assert_eq!(

@@ -21,12 +21,12 @@ pub const REUSE: &str = "\
     instances: reuse\n";
 
 /// A policy that grants all of `asks` and everything else that the manifest asks for. Unless it is `in_force`, it
-/// pauses the plugin, because the host may read the policy before a person has reviewed it. `digest` identifies the
-/// plugin file for the reader; `instances` is the setting that suits the plugin's language.
+/// pauses the plugin, because the host may read the policy before a person has reviewed it. `origin` tells the reader
+/// where the policy is from; `instances` is the setting that suits the plugin's language.
 #[must_use]
-pub fn draft(manifest: &Manifest, digest: &str, asks: &[Ask], in_force: bool, instances: Instances) -> String {
+pub fn draft(manifest: &Manifest, origin: &str, asks: &[Ask], in_force: bool, instances: Instances) -> String {
     let mut text = format!(
-        "# What the plugin {name} asks for, as `windlass grant` wrote it for review: version {version}, sha256 {digest}.\n\
+        "# What the plugin {name} asks for, {origin}.\n\
          # It may do only what is listed here. If you remove a right, its requests are denied, and the log shows the missing rule.\n\
          # Check lines marked SENSITIVE with care. Narrow rules with `namespaces: [...]` and `names: [...]`.\n\
          apiVersion: {API_VERSION}\n\
@@ -41,7 +41,6 @@ pub fn draft(manifest: &Manifest, digest: &str, asks: &[Ask], in_force: bool, in
         },
         reuse = if instances == Instances::Reuse { REUSE } else { "" },
         name = manifest.name,
-        version = manifest.version,
     );
     text.push_str(if asks.is_empty() { "rules: []\n" } else { "rules:\n" });
     for ask in asks {
@@ -135,8 +134,9 @@ fn flow(list: &[String]) -> String {
     format!("[{}]", list.iter().map(|item| quoted(item)).collect::<Vec<_>>().join(", "))
 }
 
-/// A YAML string in double quotes, which can hold any text.
-pub(crate) fn quoted(text: &str) -> String {
+/// A string in double quotes that can hold any text, for YAML, and for Go.
+#[must_use]
+pub fn quoted(text: &str) -> String {
     let mut quoted = String::from('"');
     for letter in text.chars() {
         match letter {
@@ -167,7 +167,7 @@ mod tests {
         });
         let manifest = Manifest::from_json(&manifest.to_string()).expect("valid");
         let asks = asks(&manifest, &ClusterNames::default());
-        draft(&manifest, "0", &asks, false, instances)
+        draft(&manifest, "for a test", &asks, false, instances)
     }
 
     #[test]
@@ -197,7 +197,7 @@ mod tests {
                 ],
             });
             let manifest = Manifest::from_json(&manifest.to_string()).expect("valid");
-            draft(&manifest, "0", &asks(&manifest, &ClusterNames::default()), false, Instances::Fresh)
+            draft(&manifest, "for a test", &asks(&manifest, &ClusterNames::default()), false, Instances::Fresh)
         };
         assert!(drafted(&serde_json::json!({})).contains("deployments/status"));
         let without = drafted(&serde_json::json!({"status": false}));

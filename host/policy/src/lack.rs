@@ -194,11 +194,11 @@ pub(crate) fn of_names<'a>(asked: &'a [String], allowed: &[String]) -> Vec<&'a S
     asked.iter().filter(|name| !allowed.iter().any(|it| it == "*" || it == *name)).collect()
 }
 
-/// The part of `asked` that no rule of `allowed` covers: the rule with the methods that are missing. If its host is an
-/// address, the rules that cover a method must allow that address, too. The host decides about requests in the same
-/// way.
-pub(crate) fn of_http(asked: &HttpRule, allowed: &[HttpRule]) -> Option<HttpRule> {
-    let lacks = |method: &&String| !allows_http(asked, method, allowed);
+/// The part of `asked` that some layer does not cover: the rule with the methods that are missing. If its host is an
+/// address, the rules of each layer that cover a method must allow that address, too. The host decides about requests
+/// in the same way.
+pub(crate) fn of_http(asked: &HttpRule, layers: &[&[HttpRule]]) -> Option<HttpRule> {
+    let lacks = |method: &&String| !layers.iter().all(|layer| allows_http(asked, method, layer));
     let methods: Vec<_> = asked.methods.iter().filter(lacks).cloned().collect();
     (!methods.is_empty()).then(|| HttpRule { methods, ..asked.clone() })
 }
@@ -346,9 +346,12 @@ mod tests {
             addresses: vec![],
         };
         let asked = rule("api.example.com", &["GET", "POST"]);
-        assert_eq!(of_http(&asked, &[rule("*.example.com", &["*"])]), None);
-        assert_eq!(of_http(&asked, &[rule("api.example.com", &["GET"])]), Some(rule("api.example.com", &["POST"])));
-        assert_eq!(of_http(&rule("*.example.com", &["GET"]), &[asked]).map(|lack| lack.methods), Some(list(&["GET"])));
+        assert_eq!(of_http(&asked, &[&[rule("*.example.com", &["*"])]]), None);
+        assert_eq!(of_http(&asked, &[&[rule("api.example.com", &["GET"])]]), Some(rule("api.example.com", &["POST"])));
+        assert_eq!(
+            of_http(&rule("*.example.com", &["GET"]), &[&[asked]]).map(|lack| lack.methods),
+            Some(list(&["GET"]))
+        );
     }
 
     /// Whether the host would send a GET to `host` if `rule` was all that the operator granted.
@@ -401,7 +404,7 @@ mod tests {
             for host in hosts {
                 let granted = rule(pattern, addresses);
                 let asked = HttpRule { addresses: needed_addresses(&rule(host, &[])), ..rule(host, &[]) };
-                let is_granted = of_http(&asked, std::slice::from_ref(&granted)).is_none();
+                let is_granted = of_http(&asked, &[std::slice::from_ref(&granted)]).is_none();
                 assert_eq!(is_granted, is_sent(host, &granted), "{host} by {pattern} at {addresses:?}");
                 sent += usize::from(is_granted);
             }
@@ -419,16 +422,16 @@ mod tests {
             addresses: list(addresses),
         };
         let asked = rule(&["10.0.0.1/32"]);
-        assert_eq!(of_http(&asked, &[rule(&[])]), Some(asked.clone()));
-        assert_eq!(of_http(&asked, &[rule(&["10.0.0.0/8"])]), None);
+        assert_eq!(of_http(&asked, &[&[rule(&[])]]), Some(asked.clone()));
+        assert_eq!(of_http(&asked, &[&[rule(&["10.0.0.0/8"])]]), None);
         let metadata = |addresses: &[&str]| HttpRule { host: "169.254.169.254".to_owned(), ..rule(addresses) };
         let asked = metadata(&["169.254.169.254/32"]);
         assert_eq!(
-            of_http(&asked, &[metadata(&["169.254.0.0/16"])]),
+            of_http(&asked, &[&[metadata(&["169.254.0.0/16"])]]),
             Some(asked.clone()),
             "it must be named by itself"
         );
-        assert_eq!(of_http(&asked, &[metadata(&["169.254.169.254"])]), None);
+        assert_eq!(of_http(&asked, &[&[metadata(&["169.254.169.254"])]]), None);
     }
 
     #[test]

@@ -1,8 +1,6 @@
 //! Compares a plugin's requests with its grants. `windlass inspect` shows the result.
 
-use std::sync::Arc;
-
-use windlass_core::rights::grants::{Allowance, Grants, HttpRule, Layer, Rule};
+use windlass_core::rights::grants::{Allowance, HttpRule, Rule};
 use windlass_manifest::Manifest;
 
 use super::asks::Ask;
@@ -59,22 +57,14 @@ pub fn review(manifest: &Manifest, asks: Vec<Ask>, layers: &[&Allowance]) -> Pol
     let lacks_name = |name: &String, of: fn(&Allowance) -> &[String]| {
         layers.iter().any(|layer| !lack::of_names(std::slice::from_ref(name), of(layer)).is_empty())
     };
-    let granted = granted_http(&rest, layers);
+    let http_layers: Vec<_> = layers.iter().map(|layer| layer.http.as_slice()).collect();
     let others_finalizer = |name: &String| sensitive::of_finalizer(name, &own).into_iter().collect();
     PolicyReview {
         rules: each(asks, |ask| lacking_rules(&ask.rule, layers), |ask| sensitive::of_rule(&ask.rule)),
-        http: each(http::asked(manifest), |asked| lack::of_http(asked, &granted), sensitive::of_http),
+        http: each(http::asked(manifest), |asked| lack::of_http(asked, &http_layers), sensitive::of_http),
         crds: each(rest.crds, |name| lacks_name(name, |layer| &layer.crds), |_| vec![sensitive::CRDS]),
         finalizers: each(rest.finalizers, |name| lacks_name(name, |layer| &layer.finalizers), others_finalizer),
     }
-}
-
-/// The HTTP requests that the host would allow with these layers.
-fn granted_http(asked: &Allowance, layers: &[&Allowance]) -> Vec<HttpRule> {
-    let of_http = |layer: &Allowance| Allowance { http: layer.http.clone(), ..Allowance::default() };
-    // The name of a layer matters only in a denial.
-    let bounded = |grants: Grants, layer: &&Allowance| grants.bounded(Layer::Policy, Arc::new(of_http(layer)));
-    layers.iter().fold(Grants::asked(of_http(asked)), bounded).http().to_vec()
 }
 
 fn each<T, L>(

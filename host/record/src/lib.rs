@@ -1,4 +1,6 @@
-//! Recordings of calls: each call's request, its imports with their answers, and its result.
+//! Recordings of calls of `reconcile` and `compose`: each call's request, its imports with their answers, and its
+//! result. Calls of `map`, `matches` (predicates by code) and `customize` are not recorded. They decide which calls are
+//! made, and a replay makes the recorded calls.
 //!
 //! To record, [`Recordings`] decides which calls are sampled, `capture` listens to a call's ports, and one thread
 //! (`writing`) redacts the data and writes it to files of bounded size (`segments`). To replay, [`read()`] parses the

@@ -72,8 +72,8 @@ fn version(text: &str) -> Option<String> {
 /// The result of a call, as text.
 #[must_use]
 pub fn ended(result: &Value) -> String {
-    if let Some(after) = result["requeueAfterMs"].as_u64() {
-        return format!("done, and again after {}", time(after.saturating_mul(1_000)));
+    if let Some(again) = again(result) {
+        return format!("done, and {again}");
     }
     if let Some(trapped) = result.get("trapped") {
         let text = |field: &str| trapped[field].as_str().unwrap_or_default();
@@ -89,12 +89,18 @@ pub fn ended(result: &Value) -> String {
     if let Some(composed) = result.get("composed") {
         let children = composed["children"].as_array().map_or(0, Vec::len);
         let status = if composed.get("status").is_some() { " and a status" } else { "" };
-        let again = composed["requeueAfterMs"]
-            .as_u64()
-            .map(|it| format!(", and again after {}", time(it.saturating_mul(1_000))));
-        return format!("composed {children} children{status}{}", again.unwrap_or_default());
+        let again = again(composed).map(|again| format!(", and {again}")).unwrap_or_default();
+        return format!("composed {children} children{status}{again}");
     }
     if result["done"] == true { "done".to_owned() } else { cut(&result.to_string()) }
+}
+
+/// When the key runs again, as the plugin answered. `None` if it did not ask for that.
+fn again(answer: &Value) -> Option<String> {
+    if answer["requeueBackoff"] == true {
+        return Some("again after a backoff".to_owned());
+    }
+    answer["requeueAfterMs"].as_u64().map(|after| format!("again after {}", time(after.saturating_mul(1_000))))
 }
 
 #[must_use]
@@ -216,9 +222,18 @@ mod tests {
         for (result, expected) in [
             (json!({"done": true}), "done"),
             (json!({"requeueAfterMs": 1500}), "done, and again after 1.5s"),
+            (json!({"requeueBackoff": true}), "done, and again after a backoff"),
             (json!({"failed": [{"transient": "a"}, {"api": {"message": "b"}}]}), "failed: a; b"),
             (json!({"trapped": {"reason": "memory", "message": "too much"}}), "stopped (memory): too much"),
             (json!({"composed": {"children": ["{}", "{}"], "status": "{}"}}), "composed 2 children and a status"),
+            (
+                json!({"composed": {"children": [], "requeueAfterMs": 1500, "requeueBackoff": null}}),
+                "composed 0 children, and again after 1.5s",
+            ),
+            (
+                json!({"composed": {"children": ["{}"], "requeueAfterMs": null, "requeueBackoff": true}}),
+                "composed 1 children, and again after a backoff",
+            ),
         ] {
             assert_eq!(ended(&result), expected);
         }

@@ -12,6 +12,7 @@ use crate::admission::reviews::ServerReviews;
 use crate::dispatch::guards::Guards;
 use crate::dispatch::outage::Outages;
 use crate::dispatch::shadow::Shadows;
+use crate::earlier_rounds::EarlierRounds;
 use crate::egress::tls::Trust;
 use crate::egress::{ApiServer, Egress, HttpLimits, SystemResolver};
 use crate::leadership::Leadership;
@@ -49,6 +50,7 @@ pub(crate) struct Host {
     pub(crate) features: Features,
     /// The next versions of plugins, which are called as shadows.
     pub(crate) shadows: Shadows,
+    pub(crate) earlier_rounds: EarlierRounds,
     /// The guards of each plugin, over all its calls.
     pub(crate) guards: Guards,
     /// The CPU seconds that a call slot held for one second costs other plugins.
@@ -129,6 +131,7 @@ impl Host {
             features: settings.features.clone(),
             namespace: settings.namespace.clone(),
             shadows: Shadows::default(),
+            earlier_rounds: EarlierRounds::default(),
             guards,
             slot_worth: f64::from(processors()) / f64::from(settings.call_slots),
             recordings: settings.record.clone(),

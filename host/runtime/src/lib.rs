@@ -9,6 +9,7 @@ mod admission;
 mod clock;
 mod controller;
 mod dispatch;
+mod earlier_rounds;
 mod egress;
 pub mod files;
 mod host;

@@ -149,7 +149,7 @@ impl Settings {
             tracing::warn!(
                 calls = sandbox.concurrent_calls(),
                 wanted = self.call_slots,
-                "the address space is limited (`ulimit -v`): fewer calls can be in progress at once, so plugins that wait delay others sooner"
+                "the address space is limited (`ulimit -v`): fewer calls can run at once, so plugins wait for each other sooner"
             );
         }
         Ok(sandbox)

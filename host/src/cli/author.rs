@@ -7,6 +7,8 @@ pub(crate) mod check_recorded;
 pub(crate) mod check_report;
 pub(crate) mod dev;
 pub(crate) mod embedded;
+pub(crate) mod import;
 pub(crate) mod new;
 pub(crate) mod replay;
 pub(crate) mod replay_report;
+pub(crate) mod types;

@@ -60,10 +60,10 @@ impl Write for AuditLog {
         match news {
             None => {}
             Some(News::Fails(error)) => tracing::error!(
-                %file, %error, "the audit log cannot be written: its lines are lost until it can be written again; is the disk full?"
+                %file, %error, "the audit log cannot be written: lines are lost until that works again; is the disk full?"
             ),
             Some(News::Goes { lost }) => {
-                tracing::warn!(%file, lost, "the audit log can be written again: some lines are missing");
+                tracing::warn!(%file, lost, "the audit log works again, but some lines are missing");
             }
         }
         Ok(line.len())

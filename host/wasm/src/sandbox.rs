@@ -184,6 +184,12 @@ impl Sandbox {
     pub fn limits(&self) -> &Limits {
         &self.shared.limits
     }
+
+    /// The cache directory, which only this user may write to. `None` if there is none.
+    #[must_use]
+    pub fn cache_dir(&self) -> Option<&Path> {
+        self.shared.artefacts.as_ref().map(|artefacts| artefacts.path())
+    }
 }
 
 /// The cache in `path`. `None` if it cannot be used, which is logged; plugins work without it.

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import colorsys
 import json
 import linecache
 import logging
 import sys
 import traceback
 import unittest
+import xml.sax
 from collections.abc import Callable
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -23,7 +25,7 @@ from .test_wit import MANIFEST, WitTest
 PLUGIN = "class Reconciler: pass\n"
 
 
-def script(more: dict[str, str] | None = None, **files: str) -> str:
+def script(more: dict[str, str | None] | None = None, **files: str) -> str:
     return json.dumps({file + ".py": text for file, text in files.items()} | (more or {}))
 
 
@@ -38,20 +40,21 @@ def keep_logging(test: unittest.TestCase) -> None:
 class ScriptTest(unittest.TestCase):
     def setUp(self) -> None:
         self.enterContext(mock.patch.dict(sys.modules))
-        self.enterContext(mock.patch.dict(_script._failed, clear=True))
+        # No package has a module with the names of these folders.
+        self.enterContext(mock.patch.dict(_script._failed, {"shop": None}, clear=True))
+        self.enterContext(mock.patch.dict(_script._imported, clear=True))
         self.enterContext(mock.patch.dict(linecache.cache))
         keep_logging(self)
-        for name in ("app", "prices", "shop"):
-            sys.modules.pop(name, None)
         self.lines: list[str] = []
 
-    def load(self, more: dict[str, str] | None = None, **files: str) -> ModuleType:
-        sys.modules.pop("app", None)
+    def load(self, more: dict[str, str | None] | None = None, **files: str) -> ModuleType:
+        for name in ("app", "prices", "shop"):
+            sys.modules.pop(name, None)
         return _script.load(script(more, **files), lambda level, message, fields: self.lines.append(message))
 
-    def error(self, **files: str) -> str:
+    def error(self, more: dict[str, str | None] | None = None, **files: str) -> str:
         try:
-            self.load(**files)
+            self.load(more, **files)
         except BaseException as error:
             return _script.told(error)
         self.fail("it was imported")
@@ -102,11 +105,56 @@ class ScriptTest(unittest.TestCase):
         self.assertEqual(self.error(app="import no_such_module\n"), "the base lacks modules: no_such_module")
 
     def test_a_module_that_the_base_has_tried_is_missing_as_in_any_build(self) -> None:
-        for name in ("no_such_module", "this_fails"):
-            _script._failed[name] = {"no_such_module": "", "this_fails": "ValueError: no"}[name]
+        _script._failed.update(no_such_module=None, this_fails=ValueError("no"))
         self.load(app=f"try:\n    import no_such_module\nexcept ModuleNotFoundError:\n    pass\n{PLUGIN}")
         self.assertIn("ModuleNotFoundError: No module named 'no_such_module'", self.error(app="import no_such_module\n"))
-        self.assertIn("ImportError: this_fails cannot be imported: ValueError: no", self.error(app="import this_fails\n"))
+        self.load(app=f"try:\n    import this_fails\nexcept ValueError:\n    pass\n{PLUGIN}")
+        told = self.error(app=f"try:\n    import this_fails\nexcept ImportError:\n    pass\n{PLUGIN}")
+        self.assertTrue(told.endswith("ValueError: no"), told)
+
+    def test_a_module_missing_in_an_own_package_is_missing_without_another_base(self) -> None:
+        tried = "".join(f"try:\n    {statement}\nexcept ImportError:\n    pass\n" for statement in ("import shop.fast", "from shop import fast"))
+        tried += PLUGIN
+        for file in ("shop/__init__.py", "shop/till.py"):
+            self.load(app=tried, more={file: ""})
+            self.assertIn("No module named 'shop.fast'", self.error(app="import shop.fast\n", more={file: ""}))
+
+    def test_a_base_has_looked_for_a_folder_without_init(self) -> None:
+        for failed in ({}, {"shop": ImportError("of a package")}):
+            with mock.patch.dict(_script._failed, failed, clear=True):
+                told = self.error(app=f"import shop.till\n{PLUGIN}", more={"shop/till.py": ""})
+            self.assertTrue(told.endswith("ImportError: of a package" if failed else "the base lacks modules: shop"), told)
+
+    def test_an_import_from_a_folder_that_is_left_out_needs_a_whole_build(self) -> None:
+        more = {"target": None, "shop/__init__.py": "", "shop/build": None}
+        self.load(more, app=PLUGIN)
+        for module in ("target.prices", "shop.build"):
+            told = self.error(more, app=f"try:\n    import {module}\nexcept ImportError:\n    pass\n{PLUGIN}")
+            folder = module.removesuffix(".prices")
+            self.assertEqual(told, f"this needs a whole build: app.py imports {folder} from a folder that `windlass dev` does not follow")
+
+    def test_a_look_for_a_module_needs_a_whole_build(self) -> None:
+        look = f"import importlib.util\nHAS_IT = importlib.util.find_spec('no_such_module') is not None\n{PLUGIN}"
+        whole = "this needs a whole build: app.py looks for no_such_module and does not import it"
+        self.assertEqual(self.error(app=look), whole)
+        _script._failed["no_such_module"] = None
+        self.assertFalse(self.load(app=look).HAS_IT)
+
+    def test_a_module_of_the_base_that_the_plugin_no_longer_imports_is_told(self) -> None:
+        late = f"{PLUGIN}def call():\n    import colorsys\n"
+        self.load(app=late)
+        self.assertLessEqual({colorsys.__name__, xml.sax.__name__}, sys.modules.keys())
+        _script._imported.update({"colorsys": {"colorsys"}, "colorsys.none": set(), "xml.sax": {"xml.sax", "xml.sax.handler"}})
+        _script._imported["xml.sax.handler"] = set()
+        self.assertEqual(self.error(app=late), "the base has unused modules: colorsys xml.sax xml.sax.handler")
+        self.assertEqual(self.error(app=f"import xml.sax\n{late}"), "the base has unused modules: colorsys")
+        self.load(app=f"from xml import sax\nimport colorsys\n{late}")
+        self.load(app=f"from importlib import import_module\nimport_module('xml.sax')\n__import__('colorsys')\n{late}")
+        self.assertIn("ZeroDivisionError", self.error(app="1 / 0\n"), "the imports after a mistake are unknown")
+
+    def test_names_that_loaded_nothing_may_be_unused(self) -> None:
+        _script._imported.update({"json": set(), "typing.Any": set()})
+        self.load(app=PLUGIN)
 
     def test_a_call_that_only_a_build_answers_is_told_even_if_the_plugin_does_without(self) -> None:
         def refuse(path: str) -> None:
@@ -147,7 +195,7 @@ class ScriptTest(unittest.TestCase):
 
 
 class OutsideTest(unittest.TestCase):
-    def outside(self, more: dict[str, str] | None = None, **files: str) -> set[str]:
+    def outside(self, more: dict[str, str | None] | None = None, **files: str) -> set[str]:
         return set(_script.outside(json.loads(script(more, **files))))
 
     def test_what_the_import_of_the_plugin_imports_is_found(self) -> None:
@@ -166,6 +214,16 @@ class OutsideTest(unittest.TestCase):
         wanted = {"re", "xml.sax", "yaml", "yaml.nodes", "csv", "heapq", "email.message", "string", "string.Template", "base64"}
         self.assertEqual(found, wanted)
 
+    def test_imports_for_type_checkers_are_left_out(self) -> None:
+        source = "import typing\nif typing.TYPE_CHECKING:\n    import csv\nelse:\n    import cmd\n"
+        self.assertEqual(self.outside(app=source), {"typing", "cmd"})
+        self.assertEqual(self.outside(app="if TYPE_CHECKING:\n    import csv\nelif x:\n    import cmd\n"), {"cmd"})
+
+    def test_a_folder_without_init_may_be_elsewhere_too(self) -> None:
+        app = "import shop.till, own.till\n"
+        found = self.outside(app=app, more={"shop/till.py": "import csv\n", "own/__init__.py": "", "own/till.py": ""})
+        self.assertEqual(found, {"shop", "csv"})
+
     def test_a_mistake_in_the_sources_is_told_with_its_place(self) -> None:
         with self.assertRaises(SyntaxError) as raised:
             self.outside(app="import prices\n", prices="x = (\n")
@@ -177,17 +235,18 @@ class ExportsTest(WitTest):
         super().setUp()
         keep_logging(self)
         self.enterContext(mock.patch.dict(_script._failed, clear=True))
+        self.enterContext(mock.patch.dict(_script._imported, clear=True))
         self.enterContext(mock.patch.object(_script, "_plugin", None))
         self.addCleanup(sys.modules.pop, "app", None)
         sys.modules.pop("app")
 
-    def joined(self, source: str, *more: str) -> dict[str, Callable[..., Any]]:
+    def joined(self, source: str, more: list[str] | None = None, without: list[str] | None = None) -> dict[str, Callable[..., Any]]:
         """The exports of a base that is joined with a script."""
         binding = ModuleType("script")
         binding.__dict__["text"] = lambda: script(app=source)
         self.enterContext(mock.patch.object(sys.modules["wit_world.imports"], "script", binding, create=True))
         self.enterContext(mock.patch.object(_script, "_text", None, create=True))
-        classes = _script.exports(script(app=source), more)
+        classes = _script.exports(script(app=source), more or [], without or [])
         return {name: object.__new__(made) for name, made in classes.items()}
 
     def test_the_exports_are_those_of_the_plugin(self) -> None:
@@ -220,14 +279,17 @@ class ExportsTest(WitTest):
         self.assertIn('File "app.py", line 1', line)
 
     def test_a_base_imports_what_the_plugin_takes_from_elsewhere(self) -> None:
-        source = "import colorsys, no_such_module\nfrom xml.etree import ElementTree\nfrom xml.etree.ElementTree import XML\n"
+        source = "import colorsys, no_such_module\nfrom xml.etree import ElementTree\nfrom xml.etree.ElementTree import XML\nif {}:\n    import cmd\n"
         with mock.patch.dict(sys.modules):
-            for name in ("colorsys", "chunk"):
+            for name in ("colorsys", "cmd", "xml.etree.ElementTree"):
                 sys.modules.pop(name, None)
-            self.joined(source, "sndhdr_of_nobody")
+            self.joined(source, more=["sndhdr_of_nobody"], without=["cmd"])
             self.assertIn("colorsys", sys.modules)
             self.assertIn("xml.etree.ElementTree", sys.modules)
-        self.assertEqual(_script._failed, {"no_such_module": "", "sndhdr_of_nobody": ""})
+            self.assertNotIn("cmd", sys.modules)
+        self.assertEqual(_script._failed, {"no_such_module": None, "sndhdr_of_nobody": None})
+        self.assertEqual(_script._imported["colorsys"], {"colorsys"})
+        self.assertEqual(_script._imported["xml.etree.ElementTree.XML"], set())
 
 
 if __name__ == "__main__":

@@ -7,11 +7,16 @@ component's last section (`script` in wit/). An instance imports `app` from ther
 The plugin must behave as the one that `windlass build` makes, whose `app` is imported at the end of the build. So while it is imported
 there is no host, the time is that of the base, and random numbers are always the same. What only a build has (files, and modules that
 the base has not imported) is noted even if the plugin catches the error; then `windlass dev` makes another base, or a whole build.
+
+A component keeps the modules that were imported during its build, and a call can import no others. So a base fits only sources that import
+the same modules from elsewhere. With a module less, the plugin would fail. With a module more, a call could import what it cannot import
+after `windlass build`. In both cases `windlass dev` makes another base.
 """
 
 from __future__ import annotations
 
 import ast
+import builtins
 import importlib
 import json
 import linecache
@@ -40,15 +45,20 @@ _METHODS = {
 
 # How an error in `describe` begins, and what stands for a line's end in it. `windlass dev` reads them: host/author/src/edits.rs.
 _LACKS = "the base lacks modules: "
+_UNUSED = "the base has unused modules: "
 _WHOLE = "this needs a whole build: "
 _LINE_END = " ⏎ "
+#: Conditions that only hold for a type checker.
+_FOR_TYPES = ("TYPE_CHECKING", "typing.TYPE_CHECKING")
 #: The host keeps 2 KiB of an error in `describe`.
 _ERROR_BYTES = 1800
 
 #: When the base was built.
 _BUILT = divmod(time.time_ns(), 1_000_000_000)
-#: The modules whose import failed when the base was built, with the reason. It is empty if there is no such module.
-_failed: dict[str, str] = {}
+#: The modules whose import failed when the base was built, with the error, or None if there is no such module.
+_failed: dict[str, BaseException | None] = {}
+#: The names that the base has imported for the plugin, each with the modules that became loaded by that.
+_imported: dict[str, set[str]] = {}
 #: The component's script. Only a base has one.
 _text: Callable[[], str]
 _plugin: ModuleType | None = None
@@ -58,13 +68,17 @@ class _Lacks(Exception):
     """The plugin imports modules which the base has not tried to import."""
 
 
+class _Unused(Exception):
+    """The base has imported modules which the plugin does not import."""
+
+
 class _NeedsWholeBuild(Exception):
     """The plugin does something that it can only do in a build."""
 
 
-def exports(script: str, more: Iterable[str]) -> dict[str, type]:
+def exports(script: str, more: Iterable[str], without: Iterable[str]) -> dict[str, type]:
     """The classes that the base exports. For the end of the base's build: the modules that the plugin takes from elsewhere, and `more`, are
-    imported now, since they cannot be later."""
+    imported now, since they cannot be later. Modules in `without` are left out: the sources name them, but do not import them."""
     from wit_world.imports import script as binding  # type: ignore[import-not-found]
 
     from . import _wit_exports
@@ -72,8 +86,11 @@ def exports(script: str, more: Iterable[str]) -> dict[str, type]:
     global _text
     _text = binding.text
     sys.addaudithook(_refuse_to_open)
-    for name in (*more, *outside(json.loads(script))):
+    files, _ = _contents(script)
+    for name in dict.fromkeys((*more, *(name for name in outside(files) if name not in without))):
+        before = set(sys.modules)
         _import_outside(name)
+        _imported[name] = sys.modules.keys() - before
     return {
         interface: type(interface, (_entry._Export,), {method: _forward(interface, method) for method in methods})
         for interface, methods in _METHODS.items()
@@ -97,23 +114,36 @@ def _import_outside(name: str) -> None:
         importlib.import_module(name)
     except BaseException as error:
         is_missing = isinstance(error, ModuleNotFoundError) and error.name == name
-        _failed[name] = "" if is_missing else f"{type(error).__qualname__}: {error}"
+        _failed[name] = None if is_missing else error.with_traceback(None)
+
+
+def _contents(script: str) -> tuple[dict[str, str], set[str]]:
+    """The source of each file, and the folders whose files are not in the script."""
+    contents = json.loads(script)
+    files = {path: source for path, source in contents.items() if source is not None}
+    return files, contents.keys() - files.keys()
 
 
 def outside(files: dict[str, str]) -> list[str]:
-    """The modules that are not in `files` and that `app` imports while it is imported."""
+    """The modules that are not in `files` and that `app` imports while it is imported.
+
+    A top-level folder without `__init__.py` is among them, because a package may have modules for the same namespace.
+    """
     found: dict[str, None] = {}
     own, seen, todo = _top_modules(files), set(), [_APP]
     while todo:
         module = todo.pop()
         file, is_package = _file_of(module, files)
-        if module in seen or file is None:
+        if module in seen:
             continue
         seen.add(module)
+        if file is None:
+            if module in own:
+                found[module] = None
+            continue
         for name in _imports(ast.parse(files[file], _ROOT + file), module if is_package else module.rpartition(".")[0]):
-            parts = name.split(".")
-            if parts[0] in own:
-                todo.extend(".".join(parts[:length]) for length in range(1, len(parts) + 1))
+            if name.partition(".")[0] in own:
+                todo.extend(_with_parents(name))
             else:
                 found[name] = None
     return list(found)
@@ -121,16 +151,22 @@ def outside(files: dict[str, str]) -> list[str]:
 
 def _imports(tree: ast.AST, package: str) -> Iterator[str]:
     """What a module's import imports. Each member of a `from … import` may be a module."""
-    for node in ast.iter_child_nodes(tree):
+    is_for_types = isinstance(tree, ast.If) and isinstance(tree.test, ast.Name | ast.Attribute) and ast.unparse(tree.test) in _FOR_TYPES
+    for node in tree.orelse if is_for_types else ast.iter_child_nodes(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            above = package.rsplit(".", node.level - 1)[0] if node.level else ""
-            module = ".".join(part for part in (above, node.module) if part)
+            module = _absolute(node.module or "", package, node.level)
             yield module
             yield from (f"{module}.{alias.name}" for alias in node.names if alias.name != "*")
         elif not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
             yield from _imports(node, package)
+
+
+def _absolute(module: str, package: str, level: int) -> str:
+    """The name of a module that `package` imports with `level` dots in front."""
+    above = package.rsplit(".", level - 1)[0] if level else ""
+    return ".".join(part for part in (above, module) if part)
 
 
 def _file_of(module: str, files: dict[str, str]) -> tuple[str | None, bool]:
@@ -149,34 +185,77 @@ def _top_modules(files: dict[str, str]) -> set[str]:
 class Importer:
     """Imports modules from the sources of a script."""
 
-    def __init__(self, files: dict[str, str]) -> None:
+    def __init__(self, files: dict[str, str], left_out: Iterable[str] = ()) -> None:
         self._files = files
+        self._left_out = left_out
+        self._own = _top_modules(files)
+        #: All names in imports so far, also if the module was imported before.
+        self.asked: set[str] = set()
         #: The modules that neither the script nor the base has.
         self.missed: list[str] = []
+        #: Why only a whole build can decide whether there is a module.
+        self.undecided: list[str] = []
         for file, source in files.items():
             # Without a modification time, the cache never looks for a file.
             linecache.cache[_ROOT + file] = (len(source), None, source.splitlines(keepends=True), _ROOT + file)
 
+    @contextmanager
+    def noting(self) -> Iterator[None]:
+        """Fills `asked`: Python asks no finder for a module that is in `sys.modules`."""
+        bootstrap: Any = importlib._bootstrap  # type: ignore[attr-defined]
+        statement, function = builtins.__import__, bootstrap._gcd_import
+
+        def note(name: str, package: str | None, level: int, members: Iterable[str] | None) -> None:
+            module = _absolute(name, package or "", level)
+            self.asked.update(_with_parents(module))
+            self.asked.update(f"{module}.{member}" for member in members or ())
+
+        def by_statement(name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
+            note(name, (globals or {}).get("__package__"), level, fromlist)
+            return statement(name, globals, locals, fromlist, level)
+
+        def by_function(name: str, package: Any = None, level: int = 0) -> Any:
+            note(name, package, level, None)
+            return function(name, package, level)
+
+        builtins.__import__, bootstrap._gcd_import = by_statement, by_function
+        try:
+            yield
+        finally:
+            builtins.__import__, bootstrap._gcd_import = statement, function
+
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         file, is_package = _file_of(name, self._files)
         folder = name.replace(".", "/")
-        if file is None and not any(other.startswith(folder + "/") for other in self._files):
-            return self._elsewhere(name)
-        if file is None:
-            spec = ModuleSpec(name, None, is_package=True)  # a namespace package
-        else:
+        if file is not None:
             spec = ModuleSpec(name, self, origin=_ROOT + file, is_package=is_package)
             spec.has_location = True
+        elif any(other.startswith(folder + "/") for other in self._files) and not self._is_elsewhere(name):
+            spec = ModuleSpec(name, None, is_package=True)  # a namespace package
+        elif folder in self._left_out:
+            self.undecided.append(f"app.py imports {name} from a folder that `windlass dev` does not follow")
+            return None
+        else:
+            return self._elsewhere(name)
         if spec.submodule_search_locations is not None:
             spec.submodule_search_locations.append(_ROOT + folder)
         return spec
 
+    def _is_elsewhere(self, name: str) -> bool:
+        """Whether a package may have a module with the name of a top-level folder. A folder without `__init__.py` comes after it."""
+        return name in self._own and _failed.get(name, name) is not None
+
     def _elsewhere(self, name: str) -> None:
-        reason = _failed.get(name)
-        if reason is None:
-            self.missed.append(name)
-        elif reason:
-            raise ImportError(f"{name} cannot be imported: {reason}", name=name)
+        top = name.partition(".")[0]
+        if top != name and top in self._own:
+            return  # All modules of an own package are in the script.
+        if name not in _failed:
+            if name in self.asked:
+                self.missed.append(name)
+            else:
+                self.undecided.append(f"app.py looks for {name} and does not import it")
+        elif (error := _failed[name]) is not None:
+            raise error
 
     def create_module(self, spec: ModuleSpec) -> None:
         return None
@@ -214,22 +293,39 @@ class _Building(_host.NoHost):
         return b"".join(self.random_u32().to_bytes(4, "little") for _ in range((length + 3) // 4))[:length]
 
 
+def _with_parents(module: str) -> list[str]:
+    parts = module.split(".")
+    return [".".join(parts[:length]) for length in range(1, len(parts) + 1)]
+
+
+def _unused(asked: set[str]) -> list[str]:
+    """What the base has imported, and no import in `asked` names. Names that loaded no module are left out."""
+    unused = [name for name in _imported if name not in asked]
+    # The next base must not load these modules by another of the names.
+    loaded = {module for name in unused for module in _imported[name]}
+    return [name for name in unused if _imported[name] or name in loaded]
+
+
 def load(script: str, log: Callable[[int, str, _host.Pairs], None] | None) -> ModuleType:
     """Imports the plugin. Lines that it writes meanwhile go to `log`, if that is not None."""
-    files = json.loads(script)
+    files, left_out = _contents(script)
     for name in _top_modules(files) & sys.modules.keys():
         raise _NeedsWholeBuild(f"{name} is the name of a module that the base has")
-    importer, refused = Importer(files), []  # type: ignore[var-annotated]
+    importer, refused = Importer(files, left_out), []  # type: ignore[var-annotated]
     try:
-        with _importing(importer, _Building(log), refused):
+        with _importing(importer, _Building(log), refused), importer.noting():
             app = importlib.import_module(_APP)
             if not hasattr(app, "Reconciler") and not hasattr(app, "Composer"):
                 raise RuntimeError("app.py registers no plugin: a function needs @windlass.reconciler(…) or @windlass.composer(…)")
     finally:
+        if importer.undecided:
+            raise _NeedsWholeBuild(importer.undecided[0])
         if importer.missed:
             raise _Lacks(" ".join(importer.missed))
         if refused:
             raise _NeedsWholeBuild(f"app.py calls {refused[0]} when it is imported")
+    if unused := _unused(importer.asked):
+        raise _Unused(" ".join(unused))
     return app
 
 
@@ -281,6 +377,8 @@ def told(error: BaseException) -> str:
     """An error on one line, for the message of the build."""
     if isinstance(error, _Lacks):
         return f"{_LACKS}{error}"
+    if isinstance(error, _Unused):
+        return f"{_UNUSED}{error}"
     if isinstance(error, _NeedsWholeBuild):
         return f"{_WHOLE}{error}"
     report = traceback.TracebackException.from_exception(error)

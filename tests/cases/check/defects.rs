@@ -9,7 +9,7 @@ use windlass_check::RunRule;
 use windlass_core::defect::Defect;
 use windlass_tests::{marker, paths};
 
-use self::Guest::{Composer, ReplicaSet, WebApp};
+use self::Guest::{Composer, ReplicaSet, Selective, WebApp};
 use super::simulated::{self, Trial, findings_of};
 use crate::composite::OWNS;
 
@@ -20,6 +20,8 @@ enum Guest {
     ReplicaSet,
     /// The guest `composer`; the host keeps a finalizer on its parents.
     Composer,
+    /// The operator `selective`, whose own code decides which objects count.
+    Selective,
 }
 
 /// A test case: a defect; the plugin, the scenario and the classes of faults that reveal it; a seed whose first faults
@@ -27,7 +29,7 @@ enum Guest {
 type Case = (Defect, Guest, &'static str, &'static [&'static str], u64, usize, RunRule);
 
 /// A case without classes of faults reveals its defect in the first run.
-const CASES: [Case; 15] = [
+const CASES: [Case; 17] = [
     (Defect::AddWhileRunningIsLost, WebApp, "webapp", &["delay"], 1, 5, RunRule::Converges),
     (Defect::FailureIsForgotten, WebApp, "webapp", &["error-500"], 1, 8, RunRule::Fails),
     (Defect::ConflictIsForgotten, WebApp, "webapp", &["error-409"], 1, 8, RunRule::Converges),
@@ -43,6 +45,8 @@ const CASES: [Case; 15] = [
     (Defect::AdoptedIsPruned, Composer, "composer", &[], 1, 2, RunRule::Expectation),
     (Defect::FinalizerGoesFirst, Composer, "composer", &[], 1, 2, RunRule::Steps),
     (Defect::FinalizerIsLeftOn, Composer, "composer", &["error-500"], 2, 12, RunRule::Stuck),
+    (Defect::RescanIsLost, Selective, "operators/selective", &["crash"], 1, 8, RunRule::History),
+    (Defect::JudgedDeletionIsLost, Selective, "operators/selective", &[], 1, 2, RunRule::Expectation),
 ];
 
 impl Guest {
@@ -54,6 +58,11 @@ impl Guest {
             Composer => {
                 let file = folder.join("composer.wasm");
                 marker::write("composer", OWNS, "ends", &file)?;
+                file
+            }
+            Selective => {
+                let file = folder.join("selective.wasm");
+                marker::write("operators", (b"OPERATOR=", 15), "selective", &file)?;
                 file
             }
         })
@@ -100,6 +109,11 @@ fn the_defects_that_a_replicaset_shows_are_found() -> anyhow::Result<()> {
 #[test]
 fn the_defects_that_a_composer_shows_are_found() -> anyhow::Result<()> {
     Composer.shows_its_defects()
+}
+
+#[test]
+fn the_defects_that_a_predicate_by_code_shows_are_found() -> anyhow::Result<()> {
+    Selective.shows_its_defects()
 }
 
 #[test]

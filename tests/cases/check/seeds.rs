@@ -17,8 +17,15 @@ const OPERATOR_SEEDS_MAX: u64 = 200;
 
 /// The operators of tests/guests/operators, and the number of runs without a fault for each seed: one with a different
 /// seed, and two for each patch of the scenario.
-const OPERATORS: [(&str, usize); 6] =
-    [("reloader", 8), ("replicator", 6), ("janitor", 6), ("cron", 2), ("jobs", 4), ("downscaler", 4)];
+const OPERATORS: [(&str, usize); 7] = [
+    ("reloader", 8),
+    ("replicator", 6),
+    ("janitor", 6),
+    ("cron", 2),
+    ("jobs", 4),
+    ("downscaler", 4),
+    ("selective", 10),
+];
 
 /// The number of seeds to try.
 fn seeds() -> anyhow::Result<u64> {
@@ -58,7 +65,8 @@ fn correct_plugins_give_no_finding_whatever_the_seed() -> anyhow::Result<()> {
     checks.into_iter().try_for_each(|check| check.join().expect("no panic"))
 }
 
-/// These operators change objects of other owners, or act by time. They are correct.
+/// These operators change objects of other owners, act by time, or decide by their own code which objects count. They
+/// are correct.
 #[test]
 fn typical_operators_give_no_finding_whatever_the_seed() -> anyhow::Result<()> {
     let seeds = seeds()?.min(OPERATOR_SEEDS_MAX);

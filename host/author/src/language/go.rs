@@ -1,10 +1,10 @@
 //! Go, built by its own compiler.
 
-use super::{core_module, paths};
+use super::{core_module, paths, source};
 use crate::facts::Facts;
 use crate::plan::{BuildNeed, BuildOutput, BuildPlan, BuildStep, Tool, VersionQuery};
 
-static GO: Tool = Tool {
+pub(crate) static GO: Tool = Tool {
     name: "go",
     ways: &[&["go"]],
     version: VersionQuery::Argument("version"),
@@ -22,7 +22,7 @@ static GO: Tool = Tool {
 };
 
 pub(super) fn plan(facts: &Facts, traceable: bool) -> BuildPlan {
-    let mut needs = paths(facts, &["go.mod"]);
+    let mut needs = if facts.places_go_sdk { paths(facts, &["go.mod"]) } else { vec![source("go.mod")] };
     needs.push(BuildNeed::Tool(&GO));
     let mut step = BuildStep::of(
         &GO,

@@ -9,6 +9,7 @@ pub(crate) mod python;
 mod rust;
 mod starlark;
 
+pub(crate) use self::go::GO;
 pub(crate) use self::rust::TARGET as RUST_TARGET;
 use super::WORK;
 use super::facts::Facts;

@@ -3,6 +3,8 @@
 //!
 //! A base is the same without the plugin, which it imports from its script (`sdk/python/windlass/_script.py`).
 
+use std::collections::BTreeSet;
+
 use super::{PACKAGES, component, paths, wit};
 use crate::WORK;
 use crate::facts::Facts;
@@ -40,16 +42,18 @@ pub(crate) fn base_folder() -> String {
 }
 
 /// The files of a base, by name. While it is built, the base imports what the sources in `script` import from
-/// elsewhere, and `modules`.
-pub(crate) fn base_files(script: &str, modules: &[String]) -> [(String, String); 2] {
+/// elsewhere, and `more`, but not the modules in `without`.
+pub(crate) fn base_files(script: &str, more: &BTreeSet<String>, without: &BTreeSet<String>) -> [(String, String); 2] {
     const SCRIPT: &str = "script.json";
     // A list of names in JSON is one in Python, too.
-    let modules = serde_json::json!(modules);
+    let [more, without] = [more, without].map(|names| serde_json::json!(names));
+    // The base must not import modules, such as pathlib, that a whole build does not import: a call could import them.
     let app = format!(
-        "from pathlib import Path\n\nfrom windlass import _script\n\n\
-         script = Path(__file__).with_name(\"{SCRIPT}\").read_text(encoding=\"utf-8\")\n\
-         globals().update(_script.exports(script, {modules}))\n\
-         del script\n"
+        "from windlass import _script\n\n\
+         with open(__file__.removesuffix(\"{BASE_APP}.py\") + \"{SCRIPT}\", encoding=\"utf-8\") as file:\n    \
+         script = file.read()\n\
+         globals().update(_script.exports(script, {more}, {without}))\n\
+         del script, file\n"
     );
     [(format!("{BASE_APP}.py"), app), (SCRIPT.to_owned(), script.to_owned())]
 }

@@ -11,6 +11,7 @@ fn facts(text: &str) -> Facts {
         file: file::parse(Path::new(file::NAME), text.as_bytes()).expect("a build file"),
         c_sources: vec!["plugin.c".into(), "sdk/windlass.c".into()],
         has_packages: false,
+        places_go_sdk: true,
         has_typescript: false,
     }
 }
@@ -146,9 +147,15 @@ fn a_base_in_python_is_built_for_scripts_without_the_plugin() {
 
 #[test]
 fn the_module_of_a_base_reads_its_script_and_imports_further_modules() {
-    let [(name, app), (file, script)] = python::base_files("{}", &["yaml".into(), "csv".into()]);
+    let (more, without) = (["yaml".to_owned(), "csv".to_owned()].into(), ["pdb".to_owned()].into());
+    let [(name, app), (file, script)] = python::base_files("{}", &more, &without);
     assert_eq!((&*name, &*file, &*script), ("windlass_base.py", "script.json", "{}"));
-    assert!(app.contains("with_name(\"script.json\")") && app.contains("exports(script, [\"yaml\",\"csv\"])"), "{app}");
+    assert!(
+        app.contains("+ \"script.json\"") && app.contains("exports(script, [\"csv\",\"yaml\"], [\"pdb\"])"),
+        "{app}"
+    );
+    let imports: Vec<_> = app.lines().filter(|line| line.contains("import ")).collect();
+    assert_eq!(imports, ["from windlass import _script"], "a call could import these modules only in `windlass dev`");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! Sources, tests and READMEs come from the SDK's `sdk/*/templates`; files that are the same in all languages are in
 //! `common`. The SDK is copied into the folder too, so that the folder always fits the binary that created it.
 
+mod definition;
 mod names;
 mod write;
 
@@ -11,6 +12,7 @@ use std::path::{Path, PathBuf};
 use windlass_core::life::instances::Instances;
 use windlass_policy::draft;
 
+pub use self::definition::{ExistingKind, files_for, languages_with_types};
 pub use self::names::{ApiWish, NameError, Names};
 pub use self::write::{WriteError, write};
 use super::file::{Language, PluginKind};
@@ -19,6 +21,8 @@ include!(concat!(env!("OUT_DIR"), "/sdks.rs"));
 
 /// An SDK as it was when this binary was built. Each file has its path and its content.
 pub struct Sdk {
+    /// The folder below `sdk/`.
+    name: &'static str,
     files: &'static [(&'static str, &'static [u8])],
     /// The files of all templates, in a folder for each language and kind of plugin, such as `go-reconciler`.
     templates: &'static [(&'static str, &'static [u8])],
@@ -53,15 +57,27 @@ pub fn languages() -> Vec<&'static str> {
 /// All files of a new plugin. `None` if there is no template for it.
 #[must_use]
 pub fn files(language: &str, kind: PluginKind, names: &Names) -> Option<Vec<TemplateFile>> {
-    let (sdk, prefix) = template(language, kind)?;
+    assembled(language, kind.as_str(), kind.as_str(), &COMMON, &|text| names.fill(text))
+}
+
+/// The files of the template in the folder `LANGUAGE-TEMPLATE`, the SDK, and the files in `common`. `fill` replaces the
+/// placeholders in a text. `plugin` is the kind of plugin.
+fn assembled(
+    language: &str,
+    template: &str,
+    plugin: &str,
+    common: &[(&str, &str)],
+    fill: &dyn Fn(&str) -> String,
+) -> Option<Vec<TemplateFile>> {
+    let (sdk, prefix) = template_in(language, template)?;
     let filled = |path: &str, text: &[u8]| {
         let text = String::from_utf8_lossy(text);
-        TemplateFile { path: names.fill(path).into(), content: names.fill(&text).into_bytes() }
+        TemplateFile { path: fill(path).into(), content: fill(&text).into_bytes() }
     };
     let mut files = Vec::new();
     let instances = instances(language);
-    for (path, text) in COMMON {
-        let text = text.replace("{{language}}", language).replace("{{plugin}}", kind.as_str());
+    for (path, text) in common {
+        let text = text.replace("{{language}}", language).replace("{{plugin}}", plugin);
         let text = text.replace("{{instances}}", instances);
         files.push(filled(path, text.as_bytes()));
     }
@@ -101,9 +117,19 @@ fn ignore_what_is_made(files: &mut [TemplateFile]) {
     }
 }
 
-/// The SDK with the template, and the template's folder.
+/// The files of the SDK or the Go module in the folder `name` below `sdk/`. `None` if this binary does not have it.
+pub(crate) fn embedded_files(name: &str) -> Option<&'static [(&'static str, &'static [u8])]> {
+    SDKS.iter().find(|sdk| sdk.name == name).map(|sdk| sdk.files)
+}
+
+/// The SDK with the template for a kind of plugin, and the template's folder.
 fn template(language: &str, kind: PluginKind) -> Option<(&'static Sdk, String)> {
-    let prefix = format!("{language}-{}/", kind.as_str());
+    template_in(language, kind.as_str())
+}
+
+/// The SDK with the template in the folder `LANGUAGE-TEMPLATE`, and this folder.
+fn template_in(language: &str, template: &str) -> Option<(&'static Sdk, String)> {
+    let prefix = format!("{language}-{template}/");
     let sdk = SDKS.iter().find(|sdk| sdk.templates.iter().any(|(path, _)| path.starts_with(&prefix)))?;
     Some((sdk, prefix))
 }

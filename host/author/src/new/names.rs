@@ -143,15 +143,7 @@ pub struct Names {
 impl Names {
     /// The names for the plugin `name`. `wish` is the API of its objects.
     pub fn of(name: &str, wish: &ApiWish) -> Result<Self, NameError> {
-        let is_form = is_dns_label(name)
-            && name.len() <= PLURAL_BYTES_MAX
-            && name.starts_with(|first: char| first.is_ascii_lowercase());
-        if !is_form {
-            return Err(NameError::Form(name.to_owned()));
-        }
-        if TAKEN.contains(&name) {
-            return Err(NameError::Taken(name.to_owned()));
-        }
+        check_name(name)?;
         let kind = match &wish.kind {
             Some(kind) => {
                 check_kind(kind)?;
@@ -191,6 +183,17 @@ impl Names {
         ];
         places.into_iter().fold(text.to_owned(), |text, (place, name)| text.replace(place, name))
     }
+}
+
+/// Checks the name of a plugin.
+pub(super) fn check_name(name: &str) -> Result<(), NameError> {
+    let is_form = is_dns_label(name)
+        && name.len() <= PLURAL_BYTES_MAX
+        && name.starts_with(|first: char| first.is_ascii_lowercase());
+    if !is_form {
+        return Err(NameError::Form(name.to_owned()));
+    }
+    if TAKEN.contains(&name) { Err(NameError::Taken(name.to_owned())) } else { Ok(()) }
 }
 
 fn check_kind(kind: &str) -> Result<(), NameError> {

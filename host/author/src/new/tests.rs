@@ -202,3 +202,61 @@ fn the_next_steps_get_what_a_language_needs() {
     assert!(needs("ts").contains("npm install"));
     assert!(!needs("rust").contains("install"));
 }
+
+/// A kind with a name that Rust's templates use themselves, and with a type that is named after it.
+async fn existing() -> ExistingKind {
+    let spec = serde_json::json!({"type": "object", "required": ["size"], "properties": {"size": {"type": "integer"}}});
+    let definition = serde_json::json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "options.example.dev"},
+        "spec": {
+            "group": "example.dev", "scope": "Namespaced", "names": {"kind": "Option", "plural": "options"},
+            "versions": [{
+                "name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}},
+            }],
+        },
+    });
+    let server = windlass_apiserver::ApiServer::in_process(&windlass_apiserver::Config::default());
+    let url = http::Uri::from_static("http://localhost");
+    let embedded = windlass_kube::client::Connection::in_process(server.service(), &url);
+    let definitions = std::slice::from_ref(&definition);
+    let model = crate::types::of_definitions(&embedded, "crd.yaml", definitions, None).await.expect("it is valid");
+    let names = ExistingKind::names("my-policy", &definition, "v1").expect("a name");
+    let existing = ExistingKind { names, definition: definition.to_string(), is_namespaced: true, model };
+    let refusal = crate::types::refusal(&embedded, "options", &existing.sample()).await;
+    assert_eq!((refusal, &existing.sample()["spec"]["size"]), (None, &serde_json::json!(1)));
+    let invalid =
+        crate::types::refusal(&embedded, "options", &serde_json::json!({"apiVersion": "example.dev/v1"})).await;
+    assert!(invalid.is_some());
+    existing
+}
+
+#[tokio::test]
+async fn a_folder_for_an_existing_kind_has_its_definition_and_types() {
+    let existing = existing().await;
+    assert_eq!(languages_with_types(), ["rust", "go", "ts", "python"]);
+    for (language, types, source) in [
+        ("rust", "src/types.rs", "src/lib.rs"),
+        ("go", "types.go", "main.go"),
+        ("ts", "types.ts", "plugin.ts"),
+        ("python", "kinds.py", "app.py"),
+    ] {
+        let files = files_for(language, &existing).expect("a template");
+        assert_eq!(text(&files, "crd.yaml"), existing.definition);
+        assert!(text(&files, types).contains("Option2"), "{language}");
+        assert!(text(&files, source).contains("Option2"), "{language}");
+        let sample: serde_json::Value = serde_saphyr::from_str(&text(&files, "sample.yaml")).expect("YAML");
+        assert_eq!(sample, existing.sample());
+        let policy = text(&files, "my-policy.policy.yaml");
+        let policy = document::policy(Path::new("p"), policy.as_bytes(), "my-policy").expect("a policy");
+        assert!(policy.allowance.rules.iter().any(|rule| rule.resources == ["options"]));
+        file::parse(Path::new("windlass.yaml"), text(&files, "windlass.yaml").as_bytes()).expect("a build file");
+        for TemplateFile { path, content } in files.iter().filter(|file| !file.path.starts_with("sdk")) {
+            let text = String::from_utf8_lossy(content);
+            let has_place = text.split("{{").skip(1).any(|rest| rest.starts_with(|it: char| it.is_ascii_alphabetic()));
+            assert!(!has_place, "{language}: {}", path.display());
+        }
+    }
+    assert!(files_for("c", &existing).is_none());
+}

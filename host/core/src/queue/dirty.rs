@@ -36,6 +36,8 @@ pub(super) struct Addition {
     pub(super) priority: Priority,
     /// When the key was added, in nanoseconds of the clock.
     pub(super) since: u64,
+    /// Whether nothing but the end of a delay or a backoff added the key.
+    pub(super) is_delayed: bool,
 }
 
 /// The records about a key that a worker has.
@@ -89,7 +91,7 @@ pub(super) struct DirtyItem<K> {
 
 impl<K> DirtyItem<K> {
     /// Merges an addition into the pending one. A key that waits for its retry keeps its priority.
-    pub(super) fn set(&mut self, Addition { priority, since }: Addition) {
+    pub(super) fn set(&mut self, Addition { priority, since, .. }: Addition) {
         let waited = if self.due == NEVER_DUE { priority } else { self.priority };
         (self.priority, self.since) = (priority.max(waited), since);
     }

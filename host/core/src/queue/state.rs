@@ -1,6 +1,7 @@
 //! The whole state of a queue. Each operation is one step, taken under one lock. Times are passed in, as nanoseconds of
 //! the clock.
 
+mod backoff;
 mod parking;
 mod questions;
 
@@ -9,7 +10,7 @@ use std::time::Duration;
 
 use super::Key;
 use super::delay::{Delayed, nanoseconds};
-use super::dirty::{Addition, BackoffCause, DirtyStage, Items, KeyHash, NEVER_DUE, Working};
+use super::dirty::{Addition, DirtyStage, Items, KeyHash, NEVER_DUE, Working};
 use super::limiter::Limiter;
 use super::metrics::QueueMetrics;
 use super::priority::{Priority, Ready, ReadyEntry};
@@ -80,7 +81,7 @@ impl<K: Key> QueueState<K> {
         let item = self.items.get(slot);
         if item.stage != DirtyStage::Ready || priority > item.priority {
             let since = self.pass(now());
-            self.add_slot(slot, Addition { priority, since });
+            self.add_slot(slot, Addition { priority, since, is_delayed: false });
         }
     }
 
@@ -104,6 +105,7 @@ impl<K: Key> QueueState<K> {
                 let Some(working) = self.working.iter_mut().find(|working| working.slot == slot) else { return };
                 if let Some(before) = &mut working.again {
                     before.priority = before.priority.max(addition.priority);
+                    before.is_delayed &= addition.is_delayed;
                 } else if !Defect::AddWhileRunningIsLost.is_seeded() {
                     working.again = Some(addition);
                     self.metrics.adds += 1;
@@ -139,7 +141,7 @@ impl<K: Key> QueueState<K> {
         let item = self.items.get(slot);
         item.was_due = true;
         let priority = item.priority;
-        self.add_slot(slot, Addition { priority, since });
+        self.add_slot(slot, Addition { priority, since, is_delayed: true });
     }
 
     /// Delays a key until `at`, unless it is due earlier already.
@@ -148,9 +150,14 @@ impl<K: Key> QueueState<K> {
             return;
         }
         let slot = self.items.enter(hash, key);
+        self.delay(slot, at, 0);
+    }
+
+    /// Delays a key until `at`. A delay that ends earlier stays as it is, unless it ends before `floor`.
+    fn delay(&mut self, slot: u32, at: u64, floor: u64) {
         let turn = self.items.next_turn();
         let item = self.items.get(slot);
-        if at < item.due {
+        if at < item.due || item.due < floor {
             (item.due, item.due_turn) = (at, turn);
             self.delayed.insert(ReadyEntry { turn, slot }, at);
             if self.delayed.is_mostly_stale(self.items.len()) {
@@ -158,45 +165,6 @@ impl<K: Key> QueueState<K> {
                 delayed.retain(|entry| items.due(entry).is_some());
             }
         }
-    }
-
-    /// Records a backoff, and adds the key after the delay for the key's earlier backoffs with the same kind of cause,
-    /// or after `at_least` if that is longer. Returns the delay. A failure or a requeue before the last backoff has
-    /// ended belongs to that backoff: it is not counted and does not lengthen the backoff, and the key runs when it was
-    /// due anyway, or earlier. A queue that shuts down records nothing, because no later call would forget the backoff.
-    pub(super) fn back_off(
-        &mut self,
-        hash: KeyHash,
-        key: K,
-        cause: BackoffCause,
-        at_least: Duration,
-        now: Moment,
-    ) -> Duration {
-        if self.phase != Phase::Open {
-            return at_least;
-        }
-        self.metrics.retries += 1;
-        let slot = self.items.enter(hash, key.clone());
-        let item = self.items.get(slot);
-        item.continue_with(cause);
-        let is_early = item.backs_off(nanoseconds(now));
-        let backoffs_before = if is_early { item.backoffs - 1 } else { item.backoffs };
-        if !is_early {
-            item.back_off(cause);
-        }
-        let delay = self.limiter.delay(u32::from(backoffs_before), now).max(at_least);
-        let ends = nanoseconds(now + delay);
-        item.backoff_ends = if is_early { item.backoff_ends.min(ends) } else { ends };
-        let delay = Duration::from_nanos(item.backoff_ends.saturating_sub(nanoseconds(now)));
-        self.add_after(hash, key, delay, now);
-        delay
-    }
-
-    pub(super) fn forget(&mut self, hash: KeyHash, key: &K) {
-        let Some(slot) = self.items.find(hash, key) else { return };
-        let item = self.items.get(slot);
-        (item.backoffs, item.counted, item.is_requeued) = (0, 0, false);
-        self.items.tidy(hash, slot);
     }
 
     /// Returns what a worker should do next. A worker that has waited before passes its `ticket`. `waker` wakes the

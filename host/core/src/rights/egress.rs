@@ -16,18 +16,19 @@ use crate::rights::grants::{Cause, Cidr, Denial, HttpRule, Layer, LiveGrants};
 pub use self::address::{AddressClass, canonical};
 pub use self::target::{HttpTarget, TargetError, UrlHost, is_host_pattern, is_hosts_header, is_method};
 
-/// The non-public addresses that rules allow.
+/// The non-public addresses that a request may reach: those that each layer lists. A layer that lists a whole network
+/// and another that lists one address of it do not together list that address by itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AddressReach {
-    ranges: Vec<Cidr>,
+    /// The ranges that each of the operator's layers lists. If empty, only public addresses may be reached.
+    layers: Vec<Vec<Cidr>>,
 }
 
 /// Finds the rules that cover `method` on `target`, and the addresses that they allow. Counts a denial.
 pub fn allow(grants: &LiveGrants, method: &str, target: &HttpTarget) -> Result<AddressReach, Denial> {
     let current = grants.current();
-    let mut covering = current.http().iter().filter(|rule| covers(rule, method, target)).peekable();
-    if covering.peek().is_some() {
-        return Ok(AddressReach::of(covering));
+    if let Some(layers) = current.ranges(|rule| covers(rule, method, target)) {
+        return Ok(AddressReach { layers });
     }
     let lacking = current.lacking_http(|rule| covers(rule, method, target));
     let denial = Denial {
@@ -117,14 +118,14 @@ pub fn check_address(socket: SocketAddr, reach: &AddressReach, around: NetworkFa
 }
 
 impl AddressReach {
-    /// The addresses that any of `rules` allows. A range that cannot be parsed contains no address.
+    /// The addresses that any of `rules` allows, as if they were the only layer.
     pub fn of<'a>(rules: impl IntoIterator<Item = &'a HttpRule>) -> Self {
-        let ranges = rules.into_iter().flat_map(|rule| &rule.addresses).filter_map(|range| range.parse().ok());
-        Self { ranges: ranges.collect() }
+        Self { layers: vec![rules.into_iter().flat_map(HttpRule::ranges).collect()] }
     }
 
     fn names(&self, address: IpAddr, class: AddressClass) -> bool {
-        self.ranges.iter().any(|range| range.contains(address) && (!class.needs_exact() || range.is_single()))
+        let lists = |range: &Cidr| range.contains(address) && (!class.needs_exact() || range.is_single());
+        !self.layers.is_empty() && self.layers.iter().all(|ranges| ranges.iter().any(lists))
     }
 }
 

@@ -21,7 +21,6 @@ pub use rule::{Access, Rule, resource_name};
 
 use denial::missing_rule;
 pub(crate) use http::address;
-use http::common_addresses;
 use rule::holds;
 
 /// The rules of one layer. Anything that no rule covers is denied.
@@ -65,8 +64,6 @@ pub struct Grants {
     asked: Allowance,
     /// The layers that limit what the manifest asks for.
     bounds: Vec<(Layer, Arc<Allowance>)>,
-    /// The HTTP rules that all layers allow.
-    http: Vec<HttpRule>,
     /// The only namespace that may be accessed. `None` if there is no such limit.
     only: Option<String>,
     forbidden: Forbidden,
@@ -79,25 +76,15 @@ impl Grants {
         Self::asked(Allowance { rules, ..Allowance::default() })
     }
 
-    /// The grants that a manifest asks for, without limits. Addresses in the manifest are ignored, because only a
-    /// ceiling or a policy can allow non-public addresses.
+    /// The grants that a manifest asks for, without limits.
     #[must_use]
     pub fn asked(asked: Allowance) -> Self {
-        let plain = asked.http.iter().map(|rule| HttpRule { addresses: vec![], ..rule.clone() });
-        Self { http: plain.collect(), asked, ..Self::default() }
+        Self { asked, ..Self::default() }
     }
 
     /// Limits the grants to requests that `allowance` allows as well.
     #[must_use]
     pub fn bounded(mut self, layer: Layer, allowance: Arc<Allowance>) -> Self {
-        let first = self.bounds.is_empty();
-        let pairs = self.http.iter().flat_map(|mine| allowance.http.iter().map(move |its| (mine, its)));
-        let both = pairs.filter_map(|(mine, its)| {
-            // Only an operator can allow non-public addresses, and each of the operator's layers must do so.
-            let lifted = if first { its.addresses.clone() } else { common_addresses(&mine.addresses, &its.addresses) };
-            mine.and(its, lifted)
-        });
-        self.http = both.collect();
         self.bounds.push((layer, allowance));
         self
     }
@@ -162,10 +149,17 @@ impl Grants {
         self.check_name(|allowance| &allowance.finalizers, name, "finalizers", "add or remove the finalizer")
     }
 
-    /// The HTTP requests that all layers allow.
-    #[must_use]
-    pub fn http(&self) -> &[HttpRule] {
-        &self.http
+    /// The ranges of non-public addresses that each of the operator's layers lists in rules for which `covers` holds.
+    /// `None` if the manifest or a layer has no such rule.
+    pub(crate) fn ranges(&self, covers: impl Fn(&HttpRule) -> bool) -> Option<Vec<Vec<Cidr>>> {
+        let ranges = |allowance: &Allowance| {
+            let mut covering = allowance.http.iter().filter(|rule| covers(rule)).peekable();
+            covering.peek().is_some().then(|| covering.flat_map(HttpRule::ranges).collect())
+        };
+        let of_manifest: Option<Vec<Cidr>> = ranges(&self.asked);
+        // The addresses of the manifest do not count: only the operator allows non-public ones.
+        of_manifest?;
+        self.bounds.iter().map(|(_, bound)| ranges(bound)).collect()
     }
 
     /// The layers without an HTTP rule for which `covers` holds.

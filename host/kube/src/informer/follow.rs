@@ -205,7 +205,7 @@ impl Follower {
         self.feed.hears();
         self.feed.replace(listed).map_err(InformerError::OverBudget)?;
         if is_restored {
-            tracing::info!(watch = %self.spec, %version, "listed after the server was restored: the cache shows its new state");
+            tracing::info!(watch = %self.spec, %version, "the cache was listed again after the API server was restored");
         }
         self.spoilt = false;
         self.listed_at = Some(Instant::now());

@@ -237,7 +237,7 @@ async fn follow(shared: &InformersInner, spec: &WatchSpec, feed: &Arc<Feed>) {
                 if let Err(panic) = catch_unwind(AssertUnwindSafe(|| feed.recover())) {
                     tracing::error!(
                         watch = %spec, cause = cause(&*panic),
-                        "the store of an informer that panicked cannot be repaired; its next list fills it again"
+                        "an informer panicked and left its cache unusable; the next list fills the cache again"
                     );
                 }
                 sleep(backoff.next(Instant::now())).await;

@@ -4,6 +4,7 @@
 //! a controller with a watch that is not granted does not start, and a controller whose watch is revoked stops.
 
 pub(crate) mod kinds;
+pub(crate) mod left_out;
 pub(crate) mod resolve;
 pub(crate) mod reviews;
 
@@ -54,6 +55,11 @@ impl Needed {
         self.key.as_ref()?.namespace.as_deref()
     }
 
+    /// Whether both are the same list and watch.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        (&self.resource.kind, &self.key) == (&other.resource.kind, &other.key)
+    }
+
     pub(crate) fn resource_name(&self) -> String {
         resource_name(self.resource.group(), &self.resource.plural, "")
     }
@@ -76,18 +82,28 @@ impl Needed {
 
 /// The watches that `resolved` needs.
 pub(crate) fn needed(resolved: &Resolved) -> Vec<Needed> {
-    let of =
-        |watched: &Watched| watched.specs.iter().map(|spec| Needed::of(&watched.resource, spec)).collect::<Vec<_>>();
-    resolved.watches.iter().flat_map(of).collect()
+    resolved.watches.iter().flat_map(Watched::needed).collect()
 }
 
 /// A watch as the manifest declares it.
-pub(crate) type DeclaredWatch = (Arc<Resource>, WatchSpec);
+#[derive(Clone, Debug)]
+pub(crate) struct DeclaredWatch {
+    pub(crate) resource: Arc<Resource>,
+    pub(crate) spec: WatchSpec,
+    /// True if the controller works without it if it is not granted.
+    is_optional: bool,
+}
 
 /// The watches that the manifest declares.
 pub(crate) fn wanted(resolved: &Resolved) -> Vec<DeclaredWatch> {
     let of = |watched: &Watched| {
-        watched.specs.iter().map(|spec| (watched.resource.clone(), spec.clone())).collect::<Vec<_>>()
+        let Watched { specs, resource, is_optional, .. } = watched;
+        let of = |spec: &WatchSpec| DeclaredWatch {
+            resource: resource.clone(),
+            spec: spec.clone(),
+            is_optional: *is_optional,
+        };
+        specs.iter().map(of).collect::<Vec<_>>()
     };
     resolved.watches.iter().flat_map(of).collect()
 }
@@ -151,8 +167,10 @@ pub(crate) struct Terms {
     pub(crate) changes: Changes,
     pub(crate) asked: Allowance,
     pub(crate) wanted: Vec<DeclaredWatch>,
-    /// The watches that `wanted` expands to.
+    /// The watches that `wanted` expands to, without those that are left out.
     pub(crate) needed: Vec<Needed>,
+    /// The watches that the account may not have, and that the controller works without.
+    pub(crate) refused: Vec<Needed>,
     pub(crate) impersonate: Option<ServiceAccount>,
     pub(crate) only: Option<String>,
     /// Notified each time the grants change.
@@ -166,7 +184,8 @@ pub(crate) enum Revoked {
     All,
     /// A watch is no longer granted.
     Watch(DeniedWatches),
-    /// The watches are now granted in other namespaces.
+    /// Other watches are granted now: in other namespaces, or of configured kinds that were left out or are to be left
+    /// out.
     Scope,
     /// The policy names another account.
     Account,
@@ -234,11 +253,14 @@ impl Terms {
             return (self.nothing(), Some(Revoked::Account));
         }
         let grants = bounds.grants(self.asked.clone(), self.only.as_deref());
-        let of = |(resource, spec): &DeclaredWatch| {
-            narrow(&grants, resource, spec).iter().map(|spec| Needed::of(resource, spec)).collect::<Vec<_>>()
+        let is_left_out =
+            |needed: &Needed| !needed.is_granted(&grants) || self.refused.iter().any(|it| it.is_same(needed));
+        let of = |DeclaredWatch { resource, spec, is_optional }: &DeclaredWatch| {
+            let needed = narrow(&grants, resource, spec).into_iter().map(|spec| Needed::of(resource, &spec));
+            needed.filter(|needed| !is_optional || !is_left_out(needed)).collect::<Vec<_>>()
         };
         let needed: Vec<_> = self.wanted.iter().flat_map(of).collect();
-        let is_same = needed.iter().map(|it| &it.key).eq(self.needed.iter().map(|it| &it.key));
+        let is_same = needed.len() == self.needed.len() && needed.iter().zip(&self.needed).all(|(a, b)| a.is_same(b));
         let revoked = denied(&grants, &needed).map(Revoked::Watch).or((!is_same).then_some(Revoked::Scope));
         (grants, revoked)
     }
@@ -317,8 +339,9 @@ mod tests {
         Terms {
             changes: policies.changes(),
             asked: Allowance { rules: vec![asked], ..Allowance::default() },
-            wanted: vec![(resource, spec)],
+            wanted: vec![DeclaredWatch { resource, spec, is_optional: false }],
             needed,
+            refused: vec![],
             impersonate: None,
             only: None,
             regranted: Arc::default(),

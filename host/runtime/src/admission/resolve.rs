@@ -11,7 +11,8 @@ use windlass_core::rights::principal::Role;
 use windlass_kube::{Discovery, DiscoveryError, Resource};
 use windlass_manifest::{Controller, Manifest, Watch};
 
-use crate::admission::kinds;
+use crate::admission::left_out::LeftOut;
+use crate::admission::{Needed, kinds};
 use crate::dispatch::route::Route;
 
 /// Why a controller cannot start yet, or at all.
@@ -44,15 +45,26 @@ pub(crate) struct Watched {
     pub(crate) definition: Option<Arc<str>>,
     /// True if its objects are the controller's primaries.
     pub(crate) is_primary: bool,
+    /// True if the configuration names its kind, and its objects are not primaries. The controller works without it if
+    /// it has to.
+    pub(crate) is_optional: bool,
 }
 
-/// A controller whose kinds are all served.
+impl Watched {
+    /// The lists and watches that it needs.
+    pub(super) fn needed(&self) -> impl Iterator<Item = Needed> {
+        self.specs.iter().map(|spec| Needed::of(&self.resource, spec))
+    }
+}
+
+/// A controller whose kinds are served, except for those that it works without.
 #[derive(Debug)]
 pub(crate) struct Resolved {
     /// The controller as the manifest declares it, with the kinds that the configuration names.
     pub(crate) declared: Arc<Controller>,
     pub(crate) primary: PrimaryKind,
     pub(crate) watches: Vec<Watched>,
+    pub(crate) left_out: LeftOut,
     /// The rights that the manifest asks for in this controller's calls.
     pub(crate) asked: Allowance,
     /// The host's own rights to keep a finalizer on the primaries.
@@ -76,16 +88,23 @@ pub(crate) async fn resolve(
     let mapped = controller.owns.iter().map(|watch| (watch, Mapping::Owner));
     let by_mapping = controller.watches.iter().filter_map(|watch| Some((watch, watch.mapping.clone()?)));
     let mapped = mapped.chain(by_mapping);
+    let mut left_out = LeftOut::default();
     for (watch, mapping) in mapped {
-        let resource = discovery.resolve(&watch.object_kind()).await?;
+        let resource = match discovery.resolve(&watch.object_kind()).await {
+            Err(DiscoveryError::NotServed { kind }) if watch.kinds_from.is_some() => {
+                left_out.add_unserved(kind.clone(), &DiscoveryError::NotServed { kind });
+                continue;
+            }
+            resource => resource?,
+        };
         watches.push(watched(watch, &resource, mapping, &primary, &finalizer, only)?);
     }
     watches[0].is_primary = true;
     if controller.options.finalizer {
         keep_deleted(&mut watches[0].specs, &finalizer);
     }
-    let asked = asked(discovery, manifest, controller, only).await?;
-    Ok(Resolved { declared: controller.clone(), primary, watches, asked, finalizer_grants })
+    let asked = asked(discovery, manifest, controller, &left_out, only).await?;
+    Ok(Resolved { declared: controller.clone(), primary, watches, left_out, asked, finalizer_grants })
 }
 
 /// Makes the caches keep primaries that are being deleted and carry `finalizer`, even if the watch's conditions exclude
@@ -112,6 +131,7 @@ fn watched(
     let specs = namespaces.into_iter().filter_map(place).collect();
     let (kind, predicates) = (watch.object_kind(), watch.predicates.as_slice().into());
     let (watch_name, deletions) = (watch.name.as_deref().map(Arc::from), watch.deleted);
+    let is_optional = watch.kinds_from.is_some() && mapping != Mapping::Itself;
     let code_predicate = watch.code_predicate.then(|| CodePredicate {
         finalizer: finalizer.clone(),
         is_primary: mapping == Mapping::Itself,
@@ -121,7 +141,7 @@ fn watched(
         Route { kind, watch: watch_name, mapping, predicates, code_predicate, deletions, primary: primary.clone() };
     let definition = kinds::definition_of(resource);
     let resource = resource.clone();
-    Ok(Watched { specs, resource, indexes: watch.indexes.clone(), route, definition, is_primary: false })
+    Ok(Watched { specs, resource, indexes: watch.indexes.clone(), route, definition, is_primary: false, is_optional })
 }
 
 /// The namespaces in which a kind is watched. A single `None` stands for all namespaces, and for a cluster-scoped kind.
@@ -151,10 +171,11 @@ async fn asked(
     discovery: &Discovery,
     manifest: &Manifest,
     controller: &Controller,
+    left_out: &LeftOut,
     only: Option<&str>,
 ) -> Result<Allowance, ResolveError> {
     let mut rules = Vec::new();
-    for access in controller.implied_access() {
+    for access in controller.implied_access().into_iter().filter(|it| !left_out.unserved.contains(&it.kind)) {
         let resource = discovery.resolve(&access.kind).await?;
         let namespaces = namespaces(&access.kind, resource.namespaced, &access.namespaces, only)?;
         rules.push(Rule {

@@ -10,13 +10,13 @@ use windlass_manifest::Controller as Declared;
 
 use super::Controller;
 use crate::admission::reviews;
-use crate::admission::{self, Admitted, Needed, Terms};
+use crate::admission::{self, Admitted, DeclaredWatch, Needed, Terms, left_out};
 use crate::observe::status::ControllerState;
 use crate::policies::{Bounds, Standing};
 
 impl Controller {
-    /// Waits until the operator's policies allow everything that the controller watches, and all kinds are served.
-    /// `None` if that will never happen.
+    /// Waits until the operator's policies allow everything that the controller watches, and all kinds are served,
+    /// except for those that it works without. `None` if that will never happen.
     pub(super) async fn admitted(&self) -> Option<Admitted> {
         loop {
             let declared = Arc::new(self.with_kinds());
@@ -45,6 +45,11 @@ impl Controller {
             let grants = bounds.grants(resolved.asked.clone(), only);
             let wanted = admission::wanted(&resolved);
             let resolved = admission::narrowed(&grants, resolved);
+            self.log_narrowed(&wanted, &admission::needed(&resolved));
+            let mut resolved = left_out::without_denied(&grants, resolved);
+            if let Some(account) = &bounds.impersonate {
+                resolved = left_out::without_refused(&self.parts.host.reviews, account, resolved).await;
+            }
             let needed = admission::needed(&resolved);
             // A changed policy wakes this controller, but the cluster changes what it allows without notice.
             let (why, again) = if let Some(denial) = admission::denied(&grants, &needed) {
@@ -55,15 +60,9 @@ impl Controller {
                 let asked = resolved.asked.clone();
                 let (impersonate, only) = (bounds.impersonate, only.map(str::to_owned));
                 let live = LiveGrants::counting(grants, policies.denials(plugin));
-                if wanted.len() != needed.len()
-                    || wanted.iter().zip(&needed).any(|(it, is)| it.1.namespace.as_deref() != is.namespace())
-                {
-                    let namespaces: BTreeSet<_> = needed.iter().filter_map(Needed::namespace).collect();
-                    let namespaces = namespaces.into_iter().collect::<Vec<_>>().join(", ");
-                    let controller = self.name();
-                    tracing::info!(%plugin, controller, namespaces, "its watches of all namespaces are narrowed to what is granted");
-                }
-                let terms = Terms { changes, asked, wanted, needed, impersonate, only, regranted: Arc::default() };
+                let refused = resolved.left_out.refused.clone();
+                let regranted = Arc::default();
+                let terms = Terms { changes, asked, wanted, needed, refused, impersonate, only, regranted };
                 return Some(Admitted { resolved, live, terms });
             };
             // Reported even if it is not new, because another state may have been shown meanwhile.
@@ -78,6 +77,18 @@ impl Controller {
                 // It does not matter whether the pause is over or a policy has changed.
                 Some(pause) => drop(tokio::time::timeout(pause, changes.next()).await),
             }
+        }
+    }
+
+    /// Logs in which namespaces the controller watches, if it wants to watch all.
+    fn log_narrowed(&self, wanted: &[DeclaredWatch], needed: &[Needed]) {
+        let is_as_wanted =
+            |(wanted, needed): (&DeclaredWatch, &Needed)| wanted.spec.namespace.as_deref() == needed.namespace();
+        if wanted.len() != needed.len() || !wanted.iter().zip(needed).all(is_as_wanted) {
+            let namespaces: BTreeSet<_> = needed.iter().filter_map(Needed::namespace).collect();
+            let namespaces = namespaces.into_iter().collect::<Vec<_>>().join(", ");
+            let (plugin, controller) = (self.parts.plugin.name(), self.name());
+            tracing::info!(%plugin, controller, namespaces, "its watches of all namespaces are narrowed to what is granted");
         }
     }
 

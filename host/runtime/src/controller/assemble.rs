@@ -22,6 +22,7 @@ use crate::dispatch::call_gate::CallGate;
 use crate::dispatch::circuit::Circuit;
 use crate::dispatch::in_hand::Workers;
 use crate::dispatch::keys::ControllerKeys;
+use crate::dispatch::left_keys::RoundKeys;
 use crate::dispatch::middleware::slow_lane::SlowLaneKeys;
 use crate::dispatch::middleware::{KeptFinalizer, Middleware};
 use crate::dispatch::ports::layered;
@@ -41,6 +42,7 @@ impl Controller {
         phases: &Phases,
         backlog: Arc<Backlog>,
     ) -> Dispatch {
+        let filters_primaries = watching.filters_primaries();
         let Watching {
             controller, primary, primaries, readable, declared, finalizer_grants, live, impersonate, ..
         } = watching;
@@ -67,7 +69,7 @@ impl Controller {
             grants: finalizer_grants,
             spec: primary.spec.clone(),
         });
-        let rescans = Rescans::new(declared.first().is_some_and(|(primary, _)| primary.code_predicate.is_some()));
+        let rescans = Rescans::new(filters_primaries);
         let middleware = Middleware {
             instances: self.parts.host.policies.instances(self.parts.plugin.name()),
             circuit: circuit.clone(),
@@ -89,7 +91,7 @@ impl Controller {
                 primaries,
                 queue,
                 gate,
-                memory: inherited.map(|active| active.memory.clone()).unwrap_or_default(),
+                memory: inherited.map(|active| active.keys.memory.clone()).unwrap_or_default(),
                 rescans,
                 status: self.handover.status().clone(),
             },
@@ -109,7 +111,7 @@ impl Controller {
             status: self.handover.status().clone(),
             panics: self.parts.host.panics.clone(),
             tracer: self.parts.host.tracer.clone(),
-            caches_filled: false.into(),
+            caches_filled: CancellationToken::new(),
         }
     }
 
@@ -130,12 +132,13 @@ impl Controller {
             retired: CancellationToken::new(),
             workers: Workers::new(self.workers.clone(), self.handover.workers.clone()),
             dropped: phases.dropping(),
+            left: self.handover.left.clone(),
         }
     }
 
     /// The queue of the previous generation with all that it knows of each key, or a new one.
     fn queue(&self, limiter: MaxOf, inherited: Option<&ActiveRound>) -> Queue<ObjectKey> {
-        if let Some(ActiveRound { queue, .. }) = inherited {
+        if let Some(ActiveRound { keys: RoundKeys { queue, .. }, .. }) = inherited {
             queue.limit_by(limiter);
             return queue.clone();
         }

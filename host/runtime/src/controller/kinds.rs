@@ -115,7 +115,7 @@ mod tests {
     fn names(kinds: Option<&serde_json::Value>) -> Vec<String> {
         let manifest = manifest();
         let kinds = kinds.map(|kinds| {
-            ConfiguredKinds::read(manifest.kind_pointers(), &json!({"kinds": kinds})).expect("a list of kinds")
+            ConfiguredKinds::read(&manifest.controllers, &json!({"kinds": kinds})).expect("a list of kinds")
         });
         identities(&manifest, kinds.as_ref()).iter().map(|it| format!("{} {}", it.index, it.name)).collect()
     }

@@ -4,8 +4,10 @@
 mod admit;
 mod assemble;
 mod callee;
+mod gained;
 mod handover;
 pub(crate) mod kinds;
+mod muted;
 mod prepared;
 mod reporter;
 mod resync;
@@ -28,6 +30,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 use windlass_core::budget::fair::CpuShare;
+use windlass_core::queue::trigger::TriggerReason;
 use windlass_kube::{Budget, LiveReader};
 use windlass_manifest::Controller as Declared;
 use windlass_wasm::Plugin;
@@ -36,6 +39,7 @@ pub(crate) use self::handover::kept::Handover;
 use self::handover::kept::{ActiveRound, InheritedRound};
 use self::handover::takeover::Takeover;
 use self::kinds::ControllerIdentity;
+use self::muted::MutedChanges;
 use self::reporter::GenerationReport;
 use self::watching::{KindLoss, Watching};
 use crate::admission::Admitted;
@@ -100,6 +104,8 @@ struct StartedRound {
     active: Arc<ActiveRound>,
     /// See [`Handover::begins`].
     beginning: TaskTrackerToken,
+    /// Why it does not watch all configured kinds. `None` if it does.
+    left_out: Option<String>,
 }
 
 /// How a round ends.
@@ -210,19 +216,25 @@ impl Controller {
             let kind = match round {
                 RoundEnd::Ended(end) => return end,
                 RoundEnd::Lost(KindLoss::NotServed(kind) | KindLoss::Redefined(kind)) => kind,
-                RoundEnd::Lost(KindLoss::OverBudget(_) | KindLoss::Revoked(_) | KindLoss::OtherKinds) => continue,
+                RoundEnd::Lost(
+                    KindLoss::OverBudget(_) | KindLoss::Revoked(_) | KindLoss::OtherKinds | KindLoss::Gained(_),
+                ) => continue,
             };
+            if kind == self.with_kinds().primary.object_kind() {
+                self.handover.left.forget_gone();
+            }
             // The server's discovery takes a moment to drop a kind that has gone.
             stop.run_until_cancelled(tokio::time::sleep(jittered(RESOLVE_BACKOFF_MIN))).await;
             self.parts.host.discovery.invalidate(kind.group());
         }
     }
 
-    /// Handles the end of a round and its calls. The keys of the round are kept, unless another generation has taken
-    /// over their unseen writes.
-    fn rests(&self, stop: &CancellationToken) {
-        if !self.is_superseded(stop) {
-            self.handover.prior.rest();
+    /// Handles the end of a round and its calls. Keeps the keys whose writes the caches have not shown, and drops the
+    /// round's gate, which would keep its caches in memory. If another generation has the round's queue, it may use the
+    /// gate as well.
+    fn rests(&self, active: &ActiveRound) {
+        if let Some(gate) = active.gate.as_ref().filter(|_| !active.retired.is_cancelled()) {
+            self.handover.prior.rest(gate);
         }
     }
 
@@ -243,8 +255,9 @@ impl Controller {
             Ok(started) => started,
             Err(end) => return end,
         };
+        let active = started.active.clone();
         let end = self.at_work(started, gone, phases).await;
-        self.rests(&phases.stop);
+        self.rests(&active);
         end
     }
 
@@ -258,14 +271,18 @@ impl Controller {
         phases: &Phases,
     ) -> Result<StartedRound, RoundEnd> {
         let (inherited, beginning) = self.await_takeover(takeover, &mut watching, gone, &phases.stop).await?;
-        // If the previous generation has passed on its queue, it has handled the deletions that happened while this one
+        // If the previous generation has passed on its queue, it has handled the changes that happened while this one
         // got ready.
-        let gone = watching.take_gone().filter(|_| inherited.is_none()).unwrap_or_default();
-        let (running, active) = self.start(watching, inherited.as_ref().map(InheritedRound::active), phases);
+        let left_out = watching.left_out.reason();
+        let MutedChanges { gone, waiting, keys } =
+            watching.take_muted().filter(|_| inherited.is_none()).unwrap_or_default();
+        self.handover.left.add(&watching.primary, keys.into_iter().map(|key| (key, None)));
+        let (running, active) = self.start(watching, waiting, inherited.as_ref().map(InheritedRound::active), phases);
         // Map changes by the plugin's code before every primary is queued, so that no change is missed in between.
         running.dispatch.has_caches();
         // The caches already show what has happened so far; later changes arrive as events.
         running.dispatch.keys.take_over(gone);
+        running.dispatch.queue_left(TriggerReason::Swap);
         if let Some(inherited) = inherited {
             running
                 .dispatch
@@ -273,7 +290,7 @@ impl Controller {
                 .doubt_missing(inherited.active().primaries_missing_from(&running.dispatch.keys.primaries));
             inherited.has_begun();
         }
-        Ok(StartedRound { running, active, beginning })
+        Ok(StartedRound { running, active, beginning, left_out })
     }
 
     /// Starts without another generation's queue, once the first lists are in and all calls of other generations and
@@ -300,8 +317,11 @@ impl Controller {
         };
         let fresh = self.showing_waits(&watching, self.fresh(&watching));
         // Keys can wait until every first list has arrived. Events cannot, as they would pile up.
-        let muted = watching.take_gone();
-        let (running, active) = self.start(watching, None, phases);
+        let (muted, left_out) = (watching.take_muted(), watching.left_out.reason());
+        let was_muted = muted.is_some();
+        let MutedChanges { gone: deleted, waiting, keys } = muted.unwrap_or_default();
+        self.handover.left.add(&watching.primary, keys.into_iter().map(|key| (key, None)));
+        let (running, active) = self.start(watching, waiting, None, phases);
         let end = tokio::select! {
             biased;
             () = stop.cancelled() => {
@@ -311,23 +331,27 @@ impl Controller {
             loss = gone => self.lose(running, loss, phases).await,
             () = fresh => {
                 running.dispatch.has_caches();
-                running.dispatch.keys.begin(muted);
-                return Ok(StartedRound { running, active, beginning });
+                running.dispatch.keys.begin(was_muted.then_some(deleted));
+                running.dispatch.queue_left(TriggerReason::Start);
+                return Ok(StartedRound { running, active, beginning, left_out });
             }
         };
-        self.rests(stop);
+        let deleted = deleted.into_iter().map(|(key, uid)| (key, Some(uid)));
+        self.handover.left.add(&active.keys.primary, deleted);
+        self.rests(&active);
         Err(end)
     }
 
     /// Works until `stop` or until a kind is lost.
     async fn at_work(
         &self,
-        StartedRound { running, active, beginning }: StartedRound,
+        StartedRound { running, active, beginning, left_out }: StartedRound,
         gone: BoxFuture<'static, KindLoss>,
         phases: &Phases,
     ) -> RoundEnd {
         let shown_active = self.handover.activate(&active);
-        self.work(&running);
+        self.parts.host.earlier_rounds.note(self.parts.plugin.name(), self.name());
+        self.work(&running, left_out);
         drop(beginning);
         if let Some(takeover) = &self.takeover {
             takeover.has_begun();
@@ -347,7 +371,7 @@ impl Controller {
         match loss {
             Some(loss) => self.lose(running, loss, phases).await,
             None if self.term.ends.is_cancelled() => RoundEnd::Ended(running.end().await),
-            // The other generation starts afresh: the queued keys are dropped, and the running calls end.
+            // The other generation starts with a queue of its own, and gets the keys that this round leaves.
             None => RoundEnd::Ended(phases.until_cut(running.abandon()).await),
         }
     }

@@ -109,20 +109,25 @@ impl Running {
             let keys: Vec<_> = queue.processing().iter().map(ToString::to_string).collect();
             tracing::error!(
                 %plugin, %controller, keys = keys.join(" "),
-                "these calls or their writes are cut: the replica that runs the plugin next runs their keys again"
+                "these calls or their writes did not end in time and were stopped: the replica that runs the plugin next runs their keys again"
             );
         }
         end
     }
 
-    /// Ends the controller while the host goes on, because a kind is gone. The queued keys are dropped.
+    /// Ends the controller while the host goes on, for example because a kind is gone. The keys are left to the next
+    /// round.
     pub(crate) async fn abandon(mut self) {
+        // Before workers drop the keys that wait for a permit.
+        self.leave_keys();
         self.dispatch.shutdown.last_call.cancel();
         self.no_more_keys().await;
+        let mut kept = self.going_on();
+        finish_feeding(&mut kept);
+        self.leave_keys();
         // These keys also count as dropped in a shutdown that begins while calls run.
         self.dispatch.shutdown.dropped.drop_keys(&self.dispatch.keys.queue);
         self.at_work.drained();
-        let kept = self.going_on();
         tokio::select! {
             biased;
             () = self.dispatch.shutdown.workers.wait() => {}
@@ -137,23 +142,30 @@ impl Running {
         self.no_more_keys().await;
         self.at_work.drained();
         relieved.cancelled().await;
-        let kept = self.going_on();
+        let mut kept = self.going_on();
+        // Turns what has changed meanwhile into keys, even if no call runs any more.
+        finish_feeding(&mut kept);
         tokio::select! {
-            // The first poll turns what has changed meanwhile into keys, even if no call runs any more.
             biased;
-            never = kept => match never {},
             () = self.dispatch.shutdown.workers.wait() => {}
+            never = kept => match never {},
         }
     }
 
     /// Polls the futures that are kept for calls.
-    fn going_on(&mut self) -> impl Future<Output = Infallible> + use<> {
+    fn going_on(&mut self) -> BoxFuture<'static, Infallible> {
         let kept = join_all(std::mem::take(&mut self.kept));
         async move {
             // Kept futures never complete, but `kept` may be empty.
             kept.await;
             pending().await
         }
+        .boxed()
+    }
+
+    /// Leaves the keys that are to run to the next round.
+    fn leave_keys(&self) {
+        self.dispatch.shutdown.left.leave(&self.dispatch.keys.of_round());
     }
 
     async fn no_more_keys(&mut self) {
@@ -162,9 +174,18 @@ impl Running {
     }
 }
 
+/// Polls the `kept` futures for the first time, which turns what feeders still hold into keys.
+fn finish_feeding(kept: &mut BoxFuture<'static, Infallible>) {
+    // Without tokio's cooperative budget, which would end after some of many feeders.
+    let _ = tokio::task::unconstrained(kept).now_or_never();
+}
+
 impl Drop for Running {
     fn drop(&mut self) {
         // After an orderly end this has been done already; after a panic it has not.
+        if !self.dispatch.shutdown.retired.is_cancelled() {
+            self.leave_keys();
+        }
         self.dispatch.shutdown.stop.cancel();
         self.dispatch.shutdown.last_call.cancel();
         if !self.dispatch.shutdown.retired.is_cancelled() {

@@ -15,10 +15,11 @@ use crate::observe::status::ControllerState;
 use crate::supervise::jittered_policy;
 
 /// Backoff between attempts to resolve. Discovery asks the server for a group at most every 10 s anyway.
-const RESOLVE_BACKOFF: RetryPolicy = jittered_policy(RESOLVE_BACKOFF_MIN, Duration::from_secs(10));
+pub(super) const RESOLVE_BACKOFF: RetryPolicy = jittered_policy(RESOLVE_BACKOFF_MIN, Duration::from_secs(10));
 
 impl Controller {
-    /// Waits until all kinds of `declared` are served. `None` if that will never happen.
+    /// Waits until all kinds of `declared` are served, except for those that the controller works without. `None` if
+    /// that will never happen.
     pub(super) async fn resolve(&self, declared: &Arc<Declared>) -> Option<Resolved> {
         let (plugin, controller) = (self.parts.plugin.name(), self.name());
         let mut retries = RESOLVE_BACKOFF.begin();
@@ -53,7 +54,7 @@ impl Controller {
 
     /// Waits before the next attempt to resolve, or until a definition in the missing kind's group has changed since
     /// `mark`.
-    async fn wait(&self, missing: Option<&ObjectKind>, retries: &mut Retries, mark: u64) {
+    pub(super) async fn wait(&self, missing: Option<&ObjectKind>, retries: &mut Retries, mark: u64) {
         let Host { kinds, discovery, .. } = &*self.parts.host;
         let is_soon = !retries.are_longest();
         let pause = tokio::time::sleep(retries.pause(windlass_world::random()));

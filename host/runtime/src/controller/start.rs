@@ -15,7 +15,7 @@ use super::watching::Watching;
 use super::{Controller, admit};
 use crate::controller::resync::resync;
 use crate::controller::running::Running;
-use crate::dispatch::code_feeder::CodeFeeder;
+use crate::dispatch::code_feeder::{CodeFeeder, WaitingChanges};
 use crate::dispatch::configured::requeue_on_change;
 use crate::dispatch::feeder::{Feeder, QueueFeeder};
 use crate::dispatch::keys::ControllerKeys;
@@ -29,11 +29,13 @@ use crate::phases::Phases;
 use crate::supervise::caught;
 
 impl Controller {
-    /// Starts all tasks except the workers, with the `inherited` queue if there is one. Returns what the next
-    /// generation would take over.
+    /// Starts all tasks except the workers, with the `inherited` queue if there is one. The feeders begin with the
+    /// changes in `waiting`, one element for each of the first watches. Returns what the next generation would take
+    /// over.
     pub(super) fn start(
         &self,
         mut watching: Watching,
+        waiting: Vec<WaitingChanges>,
         inherited: Option<&ActiveRound>,
         phases: &Phases,
     ) -> (Running, Arc<ActiveRound>) {
@@ -45,11 +47,11 @@ impl Controller {
         let dispatch = Arc::new(self.dispatch(watching, &subscriptions, inherited, phases, backlog));
         let source = Arc::downgrade(&dispatch);
         self.handover.reporter.show(&self.report, |status| status.dispatched_by(source));
-        let (primaries, queue) = (dispatch.keys.primaries.clone(), dispatch.keys.queue.clone());
+        let primaries = dispatch.keys.primaries.clone();
         let active = Arc::new(ActiveRound {
-            queue: queue.clone(),
+            keys: dispatch.keys.of_round(),
+            left: self.handover.left.clone(),
             gate: dispatch.keys.gate.clone(),
-            memory: dispatch.keys.memory.clone(),
             watches: watches.clone(),
             scope,
             primaries: primaries.clone(),
@@ -59,8 +61,9 @@ impl Controller {
         });
         let mut running = Running::new(dispatch.clone(), phases);
         let mapper = PluginMapper::new(self.parts.plugin.clone(), dispatch.clone());
+        let mut waiting = waiting.into_iter();
         for (subscription, route) in subscriptions {
-            self.feed_from(&mut running, subscription, route, &mapper);
+            self.feed_from(&mut running, subscription, route, &mapper, waiting.next().unwrap_or_default());
         }
         let (mut configured, of_configuration) = (self.parts.configured.clone(), dispatch.clone());
         // The first calls already get the current configuration.
@@ -94,8 +97,15 @@ impl Controller {
         (running, active)
     }
 
-    /// Feeds the queue from one watch. `mapper` is the plugin's code.
-    fn feed_from(&self, running: &mut Running, subscription: Subscription, route: Route, mapper: &PluginMapper) {
+    /// Feeds the queue from one watch, beginning with the changes that wait. `mapper` is the plugin's code.
+    fn feed_from(
+        &self,
+        running: &mut Running,
+        subscription: Subscription,
+        route: Route,
+        mapper: &PluginMapper,
+        waiting: WaitingChanges,
+    ) {
         let ControllerKeys { queue, primaries, memory, rescans, .. } = &running.dispatch.keys;
         let (asks_code, is_mapped_by_code) = (route.asks_code(), route.mapping == Mapping::Mapper);
         let sink = KeySink::new(route, queue.clone(), primaries.clone(), memory.clone());
@@ -107,18 +117,20 @@ impl Controller {
         let is_rescanned = rescans.filters_primaries() || !is_mapped_by_code;
         let rescan = is_rescanned.then(|| rescans.of(subscription.store().clone()));
         let controller = running.dispatch.callee.controller.clone();
-        self.keep_feeding(running, CodeFeeder::new(subscription, sink, mapper.clone(), controller, rescan));
+        let feeder = CodeFeeder::new(subscription, sink, mapper.clone(), controller, rescan);
+        self.keep_feeding(running, feeder.beginning_with(waiting));
     }
 
     /// Feeds the queue until no more keys are wanted, and then only drains the events.
     fn keep_feeding(&self, running: &mut Running, feeder: impl QueueFeeder) {
         let feeder = Arc::new(tokio::sync::Mutex::new(feeder));
-        let (rest, retired) = (feeder.clone(), running.dispatch.shutdown.retired.clone());
+        let (rest, queue) = (feeder.clone(), running.dispatch.keys.queue.clone());
         let panics = self.parts.host.panics.clone();
         // The last calls still read the indexes of this subscription.
         running.keep(async move {
             let mut feeder = rest.lock().await;
-            if retired.is_cancelled() {
+            if !queue.is_shutting_down() {
+                // Another generation has the queue, or the next round gets the keys.
                 caught("feeder", &panics, async { feeder.finish() }).await;
             }
             feeder.discard().await
@@ -146,15 +158,19 @@ impl Controller {
         });
     }
 
-    /// Starts the workers.
-    pub(super) fn work(&self, running: &Running) {
+    /// Starts the workers. `left_out` says why the controller does not watch all configured kinds, if that is so.
+    pub(super) fn work(&self, running: &Running, left_out: Option<String>) {
         let options = &self.declared().options;
         let workers = options.workers;
         if !options.finalizer {
             finalize::warn_of_left_behind(&running.dispatch.keys.primaries, self.parts.plugin.name());
         }
         self.handover.reporter.show(&self.report, |status| status.works_with(workers));
-        self.report_state(ControllerState::Running, None);
+        if let Some(why) = &left_out {
+            let (plugin, controller) = (self.parts.plugin.name(), self.name());
+            tracing::warn!(%plugin, controller, error = why, "the controller runs without some kinds: it starts again when they can be watched");
+        }
+        self.report_state(ControllerState::Running, left_out);
         // Logged before the workers start, because the first call may log at once.
         tracing::info!(
             plugin = %self.parts.plugin.name(), controller = %running.dispatch.callee.controller,

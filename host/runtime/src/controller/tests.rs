@@ -9,7 +9,9 @@ use futures::FutureExt;
 use tokio::sync::mpsc;
 use windlass_core::cache::watch::WatchSpec;
 use windlass_core::object::{ObjectKey, ObjectKind};
+use windlass_core::queue::{ItemExponential, Queue};
 use windlass_core::write::expectations::{Effect, Shown};
+use windlass_core::write::gate::Gate;
 use windlass_kube::{BudgetScope, Excess};
 
 use super::*;
@@ -47,8 +49,13 @@ impl Scene {
 
     /// A scene whose next generation has another guest: each text in `replaced` is replaced by one of the same length.
     async fn of(grants: GrantMode, replaced: &[(&str, &str)]) -> Self {
+        Self::of_both(grants, [&[], replaced]).await
+    }
+
+    /// As [`Self::of`], with texts for both generations.
+    async fn of_both(grants: GrantMode, [one, next]: [&[(&str, &str)]; 2]) -> Self {
         let stage = Stage::with(LeaseMode::None, grants).await;
-        let (one, next) = (stage.load(1).await, stage.load_as(2, replaced).await);
+        let (one, next) = (stage.load_as(1, one).await, stage.load_as(2, next).await);
         let (serving, _) = stage.serving(&one, mpsc::unbounded_channel().0, stage.phases.stop.child_token());
         stage.host.policies.register(&one, &stage.host.status.plugin("chameleon"));
         let term = PluginTerm::unshared(&serving.phases.stop);
@@ -116,6 +123,15 @@ async fn soon<T>(future: impl Future<Output = T>) -> T {
 /// The next generation watches one more kind, and caches less of its primaries, so it has its own gate and informers.
 const OTHER_WATCHES: (&str, &str) = ("CHAMELEON-MODE=good", "CHAMELEON-MODE=slim");
 
+/// The plugin's own code decides which primaries count. It refuses those of the tests.
+const JUDGING: (&str, &str) = ("CHAMELEON-MODE=good.....", "CHAMELEON-MODE=judging-1");
+
+/// The calls about the `ConfigMap` of this name.
+fn calls(scene: &Scene, name: &str) -> usize {
+    let key = scene.one.handover().status().key(&ObjectKey::namespaced("default", name));
+    key.and_then(|key| key["calls"].as_array().map(Vec::len)).unwrap_or_default()
+}
+
 /// Swaps to the next generation, and polls it until `condition` holds.
 async fn swap(scene: &Scene, one: Run<'_>, next: &mut Run<'_>, of_one: &Phases, condition: impl Fn() -> bool) {
     scene.next.take_over();
@@ -133,7 +149,7 @@ async fn a_key_parked_before_a_swap_to_other_watches_runs_after_it() {
     scene.stage.create_config_map("shop").await;
     let key = ObjectKey::namespaced("default", "shop");
     let active = scene.one.handover.active_round().expect("it is at work");
-    let (queue, gate) = (active.queue.clone(), active.gate.clone().expect("it has one"));
+    let (queue, gate) = (active.keys.queue.clone(), active.gate.clone().expect("it has one"));
     meanwhile(&mut one, || queue.metrics().adds > 0 && queue.look(&key).is_none()).await;
     // The key has a write that the caches will never show.
     let interest = gate.open(&key, &ObjectKey::namespaced("default", "child"), [0]).expect("there is a cache");
@@ -275,10 +291,57 @@ async fn changes_while_former_calls_run_are_neither_buffered_nor_lost() {
     meanwhile(&mut one, || cached() == 1).await;
     drop(former);
     meanwhile(&mut one, || handover.is_at_work()).await;
-    let queue = handover.active_round().expect("it is at work").queue.clone();
+    let queue = handover.active_round().expect("it is at work").keys.queue.clone();
     // One key for the object that exists and one for the deleted one. An event that was not consumed yet may add one of
     // them again.
     meanwhile(&mut one, || queue.metrics().adds >= 2).await;
+    of_one.stop.cancel();
+    assert_eq!(soon(one).await, ControllerEnd::Clean);
+}
+
+#[tokio::test]
+async fn a_child_deleted_while_former_calls_run_runs_its_refused_parent() {
+    let scene = Scene::of_both(GrantMode::Manifest, [&[JUDGING], &[]]).await;
+    let (of_one, handover) = (scene.generation(), scene.one.handover());
+    let former = handover.workers.token();
+    let secrets = "/api/v1/namespaces/default/secrets";
+    for name in ["deleted", "kept"] {
+        scene.stage.create_config_map(name).await;
+        let secret = format!(r#"{{"apiVersion":"v1","kind":"Secret","metadata":{{"name":"{name}"}}}}"#);
+        let answer = scene.stage.send("POST", secrets, secret).await;
+        assert!(answer.starts_with("HTTP/1.1 201 "), "{answer}");
+    }
+    let mut one = scene.one.run(&of_one).boxed();
+    let cached = || scene.stage.host.informers.figures().iter().map(|cache| cache.objects).sum::<usize>();
+    meanwhile(&mut one, || cached() == 4).await;
+    scene.stage.send("DELETE", &format!("{secrets}/deleted"), "{}".to_owned()).await;
+    meanwhile(&mut one, || cached() == 3).await;
+    drop(former);
+    meanwhile(&mut one, || calls(&scene, "deleted") > 0).await;
+    assert_eq!(calls(&scene, "kept"), 0, "the code refuses it");
+    of_one.stop.cancel();
+    assert_eq!(soon(one).await, ControllerEnd::Clean);
+}
+
+#[tokio::test]
+async fn a_refused_primary_that_waits_for_its_next_run_is_not_lost_with_its_round() {
+    let scene = Scene::of_both(GrantMode::Manifest, [&[JUDGING], &[]]).await;
+    let (of_one, handover, host) = (scene.generation(), scene.one.handover(), scene.stage.host.clone());
+    for name in ["waits", "refused"] {
+        scene.stage.create_config_map(name).await;
+    }
+    let plugin = host.status.plugin("chameleon");
+    plugin.suspended_by(scene.one.suspension());
+    let mut one = scene.one.run(&of_one).boxed();
+    meanwhile(&mut one, || handover.is_at_work()).await;
+    let queue = handover.active_round().expect("it is at work").keys.queue.clone();
+    queue.add_after(ObjectKey::namespaced("default", "waits"), Duration::from_hours(1));
+    let watch = WatchSpec::all(ObjectKind::new("v1", "ConfigMap"));
+    scene.one.parts.budget.exceed(Excess { watch, needed: 2, total: 2, limit: 1, scope: BudgetScope::Plugin });
+    meanwhile(&mut one, || plugin.phase() == PluginPhase::Suspended && !handover.is_at_work()).await;
+    assert!(plugin.retry_suspended());
+    meanwhile(&mut one, || calls(&scene, "waits") > 0).await;
+    assert_eq!(calls(&scene, "refused"), 0);
     of_one.stop.cancel();
     assert_eq!(soon(one).await, ControllerEnd::Clean);
 }
@@ -288,7 +351,7 @@ async fn a_stop_after_a_kind_was_removed_leaves_running_calls_their_tasks() {
     let scene = Scene::new().await;
     let (one, phases) = (&scene.one, scene.generation());
     let Admitted { resolved, live, terms } = soon(one.admitted()).await.expect("it may run");
-    let (mut running, _) = one.start(one.subscribe(resolved, live, &terms), None, &phases);
+    let (mut running, _) = one.start(one.subscribe(resolved, live, &terms), vec![], None, &phases);
     let needed = Arc::new(());
     let kept = needed.clone();
     running.keep(async move {
@@ -354,6 +417,30 @@ async fn a_suspended_plugin_that_is_tried_again_runs_if_its_caches_fit() {
     assert_eq!((scene.shown().0, plugin.reason()), (ControllerState::Running, None));
     of_one.stop.cancel();
     assert_eq!(soon(run).await, ControllerEnd::Clean);
+}
+
+/// A configuration that no longer names a kind stops its controller, while the term goes on.
+#[tokio::test]
+async fn a_controller_that_stops_within_its_term_keeps_only_unseen_keys() {
+    let scene = Scene::new().await;
+    let of_one = scene.generation();
+    let mut one = scene.one.run(&of_one).boxed();
+    meanwhile(&mut one, || scene.one.handover.is_at_work()).await;
+    let gate = scene.one.handover.active_round().and_then(|active| active.gate.clone()).expect("it has one");
+    let (key, child) = (ObjectKey::namespaced("default", "shop"), ObjectKey::namespaced("default", "child"));
+    let interest = gate.open(&key, &child, [0]).expect("there is a cache");
+    let version = "999999999".into();
+    interest.ended(&Effect::Left { uid: "u".into(), version, is_new: true, shown: vec![Shown::Yes] });
+    let remaining = Arc::downgrade(&gate);
+    drop(gate);
+    of_one.stop.cancel();
+    assert_eq!(soon(one).await, ControllerEnd::Clean);
+    // A gate keeps its caches in memory.
+    until(|| remaining.strong_count() == 0).await;
+
+    let (handover, limiter) = (scene.one.handover(), ItemExponential::default());
+    let next = Gate::new(vec![], Queue::new(handover.clock.clone(), limiter), handover.clock.clone());
+    assert_eq!(handover.prior.follow(next).len(), 1, "the next round still has to see its write");
 }
 
 /// The sender of `ready` is dropped when another generation is about to replace this one.

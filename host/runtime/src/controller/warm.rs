@@ -68,7 +68,7 @@ impl Controller {
     }
 
     /// Completes when the caches hold their first lists, and are proven to have all that the lease's last holder wrote,
-    /// and all that the calls of an earlier round have seen in other caches. Caches that were listed after the
+    /// and all that the calls of an earlier round wrote or have seen in other caches. Caches that were listed after the
     /// controller subscribed need no proof.
     pub(super) fn fresh(&self, watching: &Watching) -> BoxFuture<'static, ()> {
         let (synced, informers): (BoxFuture<'static, ()>, _) =
@@ -76,7 +76,7 @@ impl Controller {
         let (readable, since) = (watching.readable.clone(), watching.since);
         // The calls of the working round read these caches, so they need no proof.
         let read = self.handover.active_round().map(|active| active.watches.clone()).unwrap_or_default();
-        let is_first = !self.term.is_shared && !self.handover.prior.has_run();
+        let is_first = !self.term.is_shared && !self.has_worked();
         let needs_no_proof = is_first || !self.parts.host.features.enabled(Feature::FreshnessProof);
         async move {
             synced.await;
@@ -91,6 +91,11 @@ impl Controller {
             }
         }
         .boxed()
+    }
+
+    /// Whether the controller has been at work in this process, even if it was removed in the meantime.
+    fn has_worked(&self) -> bool {
+        self.parts.host.earlier_rounds.has(self.parts.plugin.name(), self.name())
     }
 
     /// Shows that another replica runs the plugin, and that this replica does not keep its caches because they are too
@@ -136,7 +141,7 @@ impl Controller {
                 let (plugin, controller) = (self.parts.plugin.name(), self.name());
                 tracing::warn!(
                     %plugin, controller, error = %excess,
-                    "the caches of a plugin that another replica runs are not kept for now: they are too large"
+                    "this replica keeps no caches for now of a plugin that another replica runs: they are too large"
                 );
                 continue;
             }

@@ -1,6 +1,5 @@
 //! The watches of a controller, and the losses that end a round.
 
-use std::collections::HashMap;
 use std::convert::Infallible;
 use std::fmt;
 use std::future::pending;
@@ -11,16 +10,18 @@ use futures::FutureExt;
 use futures::future::{BoxFuture, join_all, select_all};
 use tokio::sync::{Notify, oneshot};
 use windlass_core::cache::mapping::{Mapping, PrimaryKind};
-use windlass_core::cache::watch::{Tombstone, WatchEvent, WatchSpec};
+use windlass_core::cache::watch::{WatchEvent, WatchSpec};
+use windlass_core::object::ObjectKind;
 use windlass_core::object::progress::Stamp;
-use windlass_core::object::{ObjectKey, ObjectKind};
 use windlass_core::rights::grants::{Grants, LiveGrants};
 use windlass_core::rights::principal::ServiceAccount;
 use windlass_kube::{Budget, Excess, Informers, Readable, SubscribeOptions, Subscription};
 use windlass_manifest::Controller as Declared;
 
 use super::Controller;
+use super::muted::MutedChanges;
 use crate::admission::kinds::Definitions;
+use crate::admission::left_out::LeftOut;
 use crate::admission::resolve::Resolved;
 use crate::admission::{Revoked, Terms};
 use crate::dispatch::route::{Route, Stores};
@@ -38,10 +39,12 @@ pub(super) struct Watching {
     pub(super) subscriptions: Vec<(Subscription, Route)>,
     /// A time before the controller's first subscription.
     pub(super) since: Stamp,
-    /// The primaries that were deleted while the events were discarded, with their UIDs. `None` if none were discarded.
-    gone: Mutex<Option<HashMap<ObjectKey, Arc<str>>>>,
+    /// What is known of the discarded events. `None` if none were discarded.
+    muted: Mutex<Option<MutedChanges>>,
     /// The kinds that a definition may bring, each with the definition's name.
     pub(super) defined: Vec<(ObjectKind, Arc<str>)>,
+    /// The configured kinds that it does not watch for now.
+    pub(super) left_out: LeftOut,
     pub(super) finalizer_grants: Grants,
     pub(super) live: LiveGrants,
     pub(super) impersonate: Option<ServiceAccount>,
@@ -62,6 +65,8 @@ pub(super) enum KindLoss {
     Revoked(Revoked),
     /// The configuration names other kinds.
     OtherKinds,
+    /// A configured kind that was left out is served now, or the account that the plugin acts as may watch it now.
+    Gained(ObjectKind),
 }
 
 impl fmt::Display for KindLoss {
@@ -72,6 +77,7 @@ impl fmt::Display for KindLoss {
             Self::OverBudget(excess) => excess.fmt(f),
             Self::Revoked(_) => f.write_str("what it watches is not granted any more"),
             Self::OtherKinds => f.write_str("its configuration names other kinds"),
+            Self::Gained(kind) => write!(f, "it can watch {kind} now"),
         }
     }
 }
@@ -127,7 +133,7 @@ impl Controller {
             declared.push((watched.route, readable[first..].to_vec()));
         }
         let primaries = Stores::new(primaries).found_by(indexes_of_primaries);
-        let Resolved { declared: controller, primary, finalizer_grants, .. } = resolved;
+        let Resolved { declared: controller, primary, left_out, finalizer_grants, .. } = resolved;
         let (impersonate, regranted) = (terms.impersonate.clone(), terms.regranted.clone());
         Watching {
             controller,
@@ -137,8 +143,9 @@ impl Controller {
             declared,
             subscriptions,
             since,
-            gone: Mutex::default(),
+            muted: Mutex::default(),
             defined,
+            left_out,
             finalizer_grants,
             live,
             impersonate,
@@ -167,8 +174,8 @@ impl Controller {
     }
 
     /// Completes when a watched kind has gone or differs from what it was in `definitions`, when the configuration
-    /// names other kinds, when the plugin's caches have outgrown their limits more than `excesses` times, or when the
-    /// terms are broken.
+    /// names other kinds, when one that was left out can be watched, when the plugin's caches have outgrown their
+    /// limits more than `excesses` times, or when the terms are broken.
     pub(super) fn gone(
         &self,
         watching: &Watching,
@@ -180,7 +187,9 @@ impl Controller {
         let excess = async move { KindLoss::OverBudget(budget.exceeded(excesses).await) };
         // The policies come first: a revocation must not wait for anything.
         let others = self.watches_others(watching.controller.clone()).map(|()| KindLoss::OtherKinds);
-        let mut losses: Vec<BoxFuture<'static, KindLoss>> = vec![revoked.boxed(), excess.boxed(), others.boxed()];
+        let gained = self.gained(&watching.left_out, watching.impersonate.as_ref()).map(KindLoss::Gained);
+        let mut losses: Vec<BoxFuture<'static, KindLoss>> =
+            vec![revoked.boxed(), excess.boxed(), others.boxed(), gained.boxed()];
         for (Readable { spec, .. }, (subscription, _)) in watching.readable.iter().zip(&watching.subscriptions) {
             let kind = spec.kind.clone();
             losses.push(not_served(subscription).map(|()| KindLoss::NotServed(kind)).boxed());
@@ -199,7 +208,7 @@ impl Controller {
         match loss {
             KindLoss::OverBudget(excess) => return self.suspend(excess),
             KindLoss::Revoked(_) => self.report_state(ControllerState::Waiting, Some("for its grants".to_owned())),
-            KindLoss::NotServed(_) | KindLoss::Redefined(_) | KindLoss::OtherKinds => {
+            KindLoss::NotServed(_) | KindLoss::Redefined(_) | KindLoss::OtherKinds | KindLoss::Gained(_) => {
                 self.report_state(ControllerState::Starting, None);
             }
         }
@@ -215,6 +224,9 @@ impl Controller {
             KindLoss::OtherKinds => tracing::info!(
                 %plugin, controller, "controller stopped: its configuration names other kinds to watch now"
             ),
+            KindLoss::Gained(kind) => tracing::info!(
+                %plugin, controller, %kind, "controller stopped: it starts again, and also watches this kind"
+            ),
             KindLoss::Revoked(Revoked::All) => tracing::warn!(
                 %plugin, controller, "controller stopped: no policy grants the plugin anything any more"
             ),
@@ -225,7 +237,7 @@ impl Controller {
                 %plugin, controller, error = %refusal, "controller stopped: the service account that it uses may not make one of its watches"
             ),
             KindLoss::Revoked(Revoked::Scope) => tracing::info!(
-                %plugin, controller, "controller stopped: its watches are granted in other namespaces now"
+                %plugin, controller, "controller stopped: the policies grant other watches now, in other namespaces or of other kinds"
             ),
             KindLoss::Revoked(Revoked::Account) => tracing::info!(
                 %plugin, controller, "controller stopped: its policy names another service account"
@@ -252,16 +264,23 @@ impl Watching {
         self.declared.iter().take(1).flat_map(|(_, readable)| readable).map(|readable| &readable.spec)
     }
 
-    /// Discards the events of the watches so that they do not pile up, as no worker can handle them yet. Remembers
-    /// which primaries are deleted, because the caches will not know them later. Cancel-safe.
+    /// Whether the plugin's own code decides which primaries count.
+    pub(super) fn filters_primaries(&self) -> bool {
+        self.declared.first().is_some_and(|(primary, _)| primary.code_predicate.is_some())
+    }
+
+    /// Discards the events of the watches so that they do not pile up, as no worker can handle them yet. Records what
+    /// the caches will not show later. Cancel-safe.
     pub(super) fn muted(&mut self) -> impl Future<Output = Infallible> {
-        let (gone, primaries) = (&self.gone, &self.primaries);
-        gone.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default();
-        let muted = self.subscriptions.iter_mut().map(async |(subscription, route)| {
+        let filters_primaries = self.filters_primaries();
+        let (changes, primaries) = (&self.muted, &self.primaries);
+        changes.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default();
+        let muted = self.subscriptions.iter_mut().enumerate().map(|(at, (subscription, route))| async move {
             while let Some(event) = subscription.next().await {
-                if let (WatchEvent::Deleted(Tombstone { last, .. }), Mapping::Itself) = (&event, &route.mapping) {
-                    let keys = route.keys(&event, primaries).into_iter().map(|key| (key, last.header.uid.text()));
-                    gone.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default().extend(keys);
+                let is_deleted_primary = matches!(event, WatchEvent::Deleted(_)) && route.mapping == Mapping::Itself;
+                if filters_primaries || is_deleted_primary {
+                    let mut changes = changes.lock().unwrap_or_else(PoisonError::into_inner);
+                    changes.get_or_insert_default().record(at, event, route, primaries);
                 }
             }
         });
@@ -273,9 +292,9 @@ impl Watching {
         }
     }
 
-    /// The primaries that were deleted while the events were discarded, with their UIDs. `None` if none were discarded.
-    pub(super) fn take_gone(&mut self) -> Option<HashMap<ObjectKey, Arc<str>>> {
-        std::mem::take(&mut self.gone).into_inner().unwrap_or_else(PoisonError::into_inner)
+    /// What is known of the discarded events. `None` if none were discarded.
+    pub(super) fn take_muted(&mut self) -> Option<MutedChanges> {
+        std::mem::take(&mut self.muted).into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Completes when every first list is in its store: a plugin must not decide on half a cache.

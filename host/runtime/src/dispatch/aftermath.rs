@@ -155,7 +155,7 @@ impl Dispatch {
                 CallEnd::Failed
             }
             RetryPace::GivenUp => {
-                self.keys.queue.add_after(key.clone(), GIVEN_UP_INTERVAL.max(at_least.unwrap_or_default()));
+                self.keys.queue.add_after_at_least(key.clone(), GIVEN_UP_INTERVAL, at_least);
                 self.status.gave_up(key, error);
                 tracing::error!(error, attempt, retry_in = ?GIVEN_UP_INTERVAL, "gave up: the key is tried only rarely from now on");
                 self.callee.ports.events.warn(context, "GaveUp", format!("gave up after {attempt} retries: {error}"));

@@ -6,10 +6,11 @@
 //! meanwhile are buffered, up to a limit. Whatever cannot be asked counts. If it is unknown which primaries are
 //! affected, every primary runs, at the lowest priority.
 
+mod asked_code;
 mod judge;
 mod targets;
+mod waiting;
 
-use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::future::pending;
 use std::sync::Arc;
@@ -17,13 +18,18 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use tokio::time::Instant;
-use windlass_core::cache::mapping::{Mapping, Target};
+use windlass_core::cache::mapping::Mapping;
 use windlass_core::cache::watch::WatchEvent;
+use windlass_core::defect::Defect;
 use windlass_core::object::ObjectKey;
 use windlass_core::retry::{Retries, RetryPolicy};
 use windlass_wasm::{ChangeBatch, ObjectChange};
 
+pub(crate) use self::asked_code::{CodeFailure, MapChanges};
 use self::judge::AskingPause;
+#[cfg(test)]
+pub(crate) use self::waiting::WAITING_EVENTS_MAX;
+pub(crate) use self::waiting::WaitingChanges;
 use crate::dispatch::feeder::{EventSource, QueueFeeder, discard, event_now};
 use crate::dispatch::rescan::Rescan;
 use crate::dispatch::sink::KeySink;
@@ -33,31 +39,13 @@ use crate::supervise::jittered_policy;
 const CODE_CALL_CHANGES_MAX: usize = 256;
 /// The most bytes of text in one call, unless a single change is larger.
 const CODE_CALL_BYTES_MAX: usize = 1 << 20;
-/// The maximum number of events that wait. Each is kept with the previous state of its object.
-const WAITING_EVENTS_MAX: usize = 1_024;
+/// Of this many events that are taken, one is of the rescan, even if changes wait. Otherwise a flood of changes would
+/// hold up the rescan for ever.
+const EVENTS_PER_RESCANNED: usize = 8;
 /// The pauses between two runs of every primary.
 const REQUEUE_ALL_BACKOFF: RetryPolicy = jittered_policy(Duration::from_millis(100), Duration::from_secs(15));
 /// After this long without a run of every primary, the pauses start from the shortest.
 const REQUEUE_ALL_BACKOFF_RESET: Duration = Duration::from_mins(1);
-
-/// The plugin's own code for watches.
-pub(crate) trait MapChanges: Send + Sync + 'static {
-    /// Whether each change counts. The error says why that is unknown, for people.
-    fn matches(&self, batch: ChangeBatch) -> BoxFuture<'static, Result<Vec<bool>, String>>;
-
-    /// The targets of each change. The error says why there are none, for people.
-    fn map(&self, batch: ChangeBatch) -> BoxFuture<'static, Result<Vec<Vec<Target>>, String>>;
-
-    /// Reports that the code has filtered out this many changes.
-    fn filtered(&self, changes: usize);
-
-    /// Whether the policy hides the object with this key from the plugin.
-    fn hides(&self, key: &ObjectKey) -> bool;
-
-    /// Whether the caches that the code reads are filled. Changes before that need not be handled: every primary is yet
-    /// to run, or a rescan is yet to begin.
-    fn may_begin(&self) -> bool;
-}
 
 /// Feeds a queue with the keys of changes that the plugin's own code lets pass or maps.
 pub(crate) struct CodeFeeder<S, M> {
@@ -66,7 +54,9 @@ pub(crate) struct CodeFeeder<S, M> {
     mapper: M,
     controller: Arc<str>,
     /// The changes that wait for a call.
-    waiting: VecDeque<WatchEvent>,
+    waiting: WaitingChanges,
+    /// The number of events that were taken.
+    taken: usize,
     /// `None` if the objects of the cache lead to no key that is not queued anyway when every primary runs.
     rescan: Option<Rescan>,
     /// The number of changes in the next call. It is smaller after a failed call, in order to find the change that
@@ -76,8 +66,6 @@ pub(crate) struct CodeFeeder<S, M> {
     in_hand: Vec<TakenChange>,
     /// While it lasts, the code is not asked which changes count.
     asking_pause: AskingPause,
-    /// True if every primary must run, because some change could not be mapped.
-    missed: bool,
     /// The earliest time at which every primary may run again.
     not_before: Instant,
     /// The last time at which every primary was queued.
@@ -112,16 +100,23 @@ impl<S: EventSource, M: MapChanges> CodeFeeder<S, M> {
             sink,
             mapper,
             controller,
-            waiting: VecDeque::new(),
+            waiting: WaitingChanges::default(),
+            taken: 0,
             rescan,
             batch: CODE_CALL_CHANGES_MAX,
             in_hand: Vec::new(),
             asking_pause: AskingPause::default(),
-            missed: false,
             not_before: Instant::now(),
             made_up: None,
             retries: REQUEUE_ALL_BACKOFF.begin(),
         }
+    }
+
+    /// The same feeder, which begins with the changes that happened before it existed.
+    pub(crate) fn beginning_with(mut self, mut waiting: WaitingChanges) -> Self {
+        waiting.retain(|event| !self.hides(event));
+        self.waiting = waiting;
+        self
     }
 
     /// Queues every primary, which makes up for all unmapped changes until now. Sets the earliest time of the next.
@@ -131,7 +126,7 @@ impl<S: EventSource, M: MapChanges> CodeFeeder<S, M> {
             self.waiting.clear();
             self.rescan.iter_mut().for_each(Rescan::stop);
         }
-        self.missed = false;
+        self.waiting.missed = false;
         let now = Instant::now();
         if self.made_up.is_none_or(|last| now >= last + REQUEUE_ALL_BACKOFF_RESET) {
             self.retries.reset();
@@ -144,26 +139,28 @@ impl<S: EventSource, M: MapChanges> CodeFeeder<S, M> {
     async fn wait(&mut self) -> bool {
         loop {
             self.begin_rescan();
-            if !self.waiting.is_empty() || self.is_due() || self.is_rescanning() {
+            let may_begin = self.mapper.may_begin();
+            if may_begin && (!self.waiting.is_empty() || self.is_due() || self.is_rescanning()) {
                 return true;
             }
-            let (missed, not_before) = (self.missed, self.not_before);
+            let (missed, not_before) = (self.waiting.missed, self.not_before);
             let due = async { if missed { tokio::time::sleep_until(not_before).await } else { pending().await } };
-            let rescan = self.rescan.as_mut();
+            let (rescan, mapper) = (self.rescan.as_mut(), &self.mapper);
             let requested =
                 async { if let Some(rescan) = rescan { rescan.requested().await } else { pending().await } };
             tokio::select! {
                 biased;
                 event = self.source.next() => match event {
                     Some(event) => self.hold(event),
-                    None if self.missed => {
+                    None if self.waiting.missed => {
                         tokio::time::sleep_until(not_before).await;
                         return true;
                     }
                     None => return false,
                 },
                 () = requested => {}
-                () = due => {}
+                () = due, if may_begin => {}
+                () = async { mapper.begins().await }, if !may_begin => {}
             }
         }
     }
@@ -175,7 +172,7 @@ impl<S: EventSource, M: MapChanges> CodeFeeder<S, M> {
     }
 
     fn is_due(&self) -> bool {
-        self.missed && Instant::now() >= self.not_before
+        self.waiting.missed && Instant::now() >= self.not_before
     }
 
     fn is_rescanning(&self) -> bool {
@@ -196,35 +193,30 @@ impl<S: EventSource, M: MapChanges> CodeFeeder<S, M> {
         if !self.may_count(&event) {
             return;
         }
-        if self.waiting.len() < WAITING_EVENTS_MAX {
-            self.waiting.push_back(event);
-        } else if self.is_mapped_by_code() {
-            // Every primary will run, and will see everything up to now.
-            self.waiting.clear();
-            self.missed = true;
-        } else {
-            self.waiting.push_back(event);
-            if let Some(oldest) = self.waiting.pop_front() {
-                self.feed(&oldest);
-            }
+        if let Some(oldest) = self.waiting.hold(event, self.is_mapped_by_code()) {
+            self.feed(&oldest);
         }
     }
 
     fn may_count(&self, event: &WatchEvent) -> bool {
+        // Every primary runs when a controller begins, or the cache is rescanned.
         let is_handled_later = match event {
-            // Every primary runs when a controller begins, or the cache is rescanned.
             WatchEvent::Applied { initial: true, .. } => true,
-            WatchEvent::Applied { initial: false, .. } => !self.mapper.may_begin(),
-            WatchEvent::Deleted(_) => self.is_mapped_by_code() && !self.mapper.may_begin(),
+            WatchEvent::Deleted(_) if Defect::JudgedDeletionIsLost.is_seeded() && self.sink.route.asks_code() => true,
+            _ if self.mapper.may_begin() => false,
+            _ => self.rescan.is_none() || !self.sink.route.is_missed_by_rescan(event, &self.sink.primaries),
         };
         !is_handled_later && !self.hides(event) && self.sink.route.counts(event)
     }
 
     /// The next event: of the changes, or else of the rescan.
     fn next_event(&mut self) -> Option<WatchEvent> {
-        if let Some(event) = self.waiting.pop_front() {
-            return Some(event);
-        }
+        self.taken = self.taken.wrapping_add(1);
+        let rescanned = if self.taken.is_multiple_of(EVENTS_PER_RESCANNED) { self.next_of_rescan() } else { None };
+        rescanned.or_else(|| self.waiting.next()).or_else(|| self.next_of_rescan())
+    }
+
+    fn next_of_rescan(&mut self) -> Option<WatchEvent> {
         loop {
             let event = self.rescan.as_mut()?.next()?;
             if !self.hides(&event) {
@@ -236,7 +228,7 @@ impl<S: EventSource, M: MapChanges> CodeFeeder<S, M> {
     fn put_back(&mut self, event: WatchEvent) {
         match &mut self.rescan {
             Some(rescan) if is_of_rescan(&event) => rescan.put_back(&event),
-            _ => self.waiting.push_front(event),
+            _ => self.waiting.put_back(event),
         }
     }
 
@@ -263,12 +255,12 @@ impl<S: EventSource, M: MapChanges> CodeFeeder<S, M> {
     }
 
     /// Waits for the answer of the code, and buffers the events that come meanwhile.
-    async fn answer<T>(&mut self, mut call: BoxFuture<'static, Result<T, String>>) -> Result<T, Trouble> {
+    async fn answer<T>(&mut self, mut call: BoxFuture<'static, T>) -> T {
         let mut has_more = true;
         loop {
             tokio::select! {
                 biased;
-                answer = &mut call => return answer.map_err(Trouble::Code),
+                answer = &mut call => return answer,
                 event = self.source.next(), if has_more => match event {
                     Some(event) => self.hold(event),
                     None => has_more = false,
@@ -281,12 +273,12 @@ impl<S: EventSource, M: MapChanges> CodeFeeder<S, M> {
     /// makes the host panic once more, it is given up, and every primary runs.
     fn recover(&mut self) {
         let is_unmapped = self.is_mapped_by_code() && !self.in_hand.is_empty();
-        let missed = self.missed || is_unmapped;
-        self.missed |= !self.in_hand.is_empty();
+        let missed = self.waiting.missed || is_unmapped;
+        self.waiting.missed |= !self.in_hand.is_empty();
         while let Some(taken) = self.in_hand.pop() {
             self.feed(&taken.event);
         }
-        self.missed = missed;
+        self.waiting.missed = missed;
     }
 
     /// Queues the keys that `event` concerns by the declared mapping, so none if the code maps.
@@ -331,9 +323,9 @@ impl<S: EventSource, M: MapChanges> CodeFeeder<S, M> {
                 self.batch = taken.len() / 2;
                 taken.into_iter().rev().for_each(|taken| self.put_back(taken.event));
             }
-            Err(Trouble::TooMany) => self.missed = true,
+            Err(Trouble::TooMany) => self.waiting.missed = true,
             Err(Trouble::Code(error)) => {
-                self.missed = true;
+                self.waiting.missed = true;
                 tracing::warn!(
                     controller = &*self.controller,
                     watch = self.sink.route.watch.as_deref(),
@@ -369,9 +361,8 @@ impl<S: EventSource + 'static, M: MapChanges> QueueFeeder for CodeFeeder<S, M> {
             self.hold(event);
         }
         let taken = std::mem::take(&mut self.in_hand).into_iter().map(|taken| taken.event);
-        let left: Vec<_> =
-            taken.chain(std::mem::take(&mut self.waiting)).filter(|event| !is_of_rescan(event)).collect();
-        if self.missed || (self.is_mapped_by_code() && !left.is_empty()) {
+        let left: Vec<_> = taken.chain(self.waiting.take()).filter(|event| !is_of_rescan(event)).collect();
+        if self.waiting.missed || (self.is_mapped_by_code() && !left.is_empty()) {
             self.make_up();
         }
         for event in &left {

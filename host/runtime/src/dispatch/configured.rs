@@ -10,13 +10,12 @@ pub(crate) type Configured = watch::Receiver<Option<Confidential>>;
 /// The kinds that the configuration names for `manifest` now. `None` while there is no valid configuration and the
 /// manifest needs one to name its kinds.
 pub(crate) fn kinds(manifest: &Manifest, configured: &Configured) -> Option<ConfiguredKinds> {
-    let pointers = manifest.kind_pointers();
-    if pointers.is_empty() {
+    if manifest.kind_pointers().is_empty() {
         return Some(ConfiguredKinds::default());
     }
     let config = configured.borrow().clone()?;
     // Its follower has checked both.
-    ConfiguredKinds::read(pointers, &serde_json::from_str(&config).ok()?).ok()
+    ConfiguredKinds::read(&manifest.controllers, &serde_json::from_str(&config).ok()?).ok()
 }
 
 /// Calls `requeue` each time the configuration differs from what `configured` has seen. The caller marks the

@@ -12,6 +12,7 @@ use windlass_core::queue::{Priority, Queue};
 use windlass_core::write::expectations::DoubtfulKey;
 use windlass_core::write::gate::Gate;
 
+use super::left_keys::{LeftKey, RoundKeys};
 use super::memory::KeyMemory;
 use super::rescan::Rescans;
 use super::route::Stores;
@@ -41,6 +42,16 @@ impl ControllerKeys {
 
     pub(super) fn memory(&self) -> MutexGuard<'_, KeyMemory> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The keys, for the round that comes after this one.
+    pub(crate) fn of_round(&self) -> RoundKeys {
+        RoundKeys {
+            primary: self.primary.clone(),
+            queue: self.queue.clone(),
+            memory: self.memory.clone(),
+            filters_primaries: self.rescans.filters_primaries(),
+        }
     }
 
     /// Forgets the failures of `key`, because something has changed that may have fixed them.
@@ -155,6 +166,21 @@ impl ControllerKeys {
             gate.doubt(missing.iter().map(|(key, _)| DoubtfulKey::new(key.clone())));
         }
         self.queue_gone(missing);
+    }
+
+    /// Queues the keys that an earlier round has `left`, without asking the plugin's code.
+    pub(crate) fn queue_left(&self, left: Vec<(ObjectKey, LeftKey)>, reason: TriggerReason) {
+        let trigger = Arc::new(reason.into());
+        for (key, LeftKey { triggers, gone }) in left {
+            let mut memory = self.memory();
+            memory.keep_triggers(&key, &triggers);
+            memory.note(&key, &trigger);
+            if let Some(uid) = gone {
+                memory.goes(key.clone(), uid);
+            }
+            drop(memory);
+            self.queue.add_with(key, Priority::BACKGROUND);
+        }
     }
 
     fn queue_gone(&self, gone: impl IntoIterator<Item = (ObjectKey, Arc<str>)>) {

@@ -1,7 +1,6 @@
 //! Calls the plugin's own code for watches under the plugin's CPU share, as workers call the plugin.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -15,7 +14,7 @@ use windlass_core::object::ObjectKey;
 use windlass_core::write::settle;
 use windlass_wasm::{CallLimits, ChangeBatch, Mapped, Matched, Plugin};
 
-use crate::dispatch::code_feeder::MapChanges;
+use crate::dispatch::code_feeder::{CodeFailure, MapChanges};
 use crate::dispatch::{Dispatch, trace_id};
 
 /// The mapper of a plugin, for all watches of one controller. Of all clones, only one makes a call at a time.
@@ -38,7 +37,7 @@ struct CallParts {
 type MeteredAnswer<T> = (Result<T, String>, Duration);
 
 impl MapChanges for PluginMapper {
-    fn matches(&self, batch: ChangeBatch) -> BoxFuture<'static, Result<Vec<bool>, String>> {
+    fn matches(&self, batch: ChangeBatch) -> BoxFuture<'static, Result<Vec<bool>, CodeFailure>> {
         let batch = self.as_requested(batch);
         let (mapper, plugin, changes) = (self.clone(), self.plugin.clone(), batch.changes.len());
         let call = |parts: CallParts| {
@@ -61,7 +60,7 @@ impl MapChanges for PluginMapper {
             }
             .boxed()
         };
-        async move { mapper.call("mapper", changes, call).await }.boxed()
+        async move { mapper.call("mapper", changes, call).await.map_err(|failure| failure.error) }.boxed()
     }
 
     fn filtered(&self, changes: usize) {
@@ -73,7 +72,11 @@ impl MapChanges for PluginMapper {
     }
 
     fn may_begin(&self) -> bool {
-        self.dispatch.caches_filled.load(Ordering::Acquire)
+        self.dispatch.caches_filled.is_cancelled()
+    }
+
+    fn begins(&self) -> BoxFuture<'static, ()> {
+        self.dispatch.caches_filled.clone().cancelled_owned().boxed()
     }
 }
 
@@ -94,7 +97,7 @@ impl PluginMapper {
         part: &'static str,
         changes: usize,
         call: impl FnOnce(CallParts) -> BoxFuture<'static, MeteredAnswer<T>>,
-    ) -> Result<T, String> {
+    ) -> Result<T, CodeFailure> {
         let dispatch = &self.dispatch;
         let _turn = self.turn.lock().await;
         let permit = self.permit().await;
@@ -105,15 +108,16 @@ impl PluginMapper {
         let (config, reads) = (context.config.clone(), dispatch.callee.ports.reads.clone());
         let parts = CallParts { reads, context: Arc::new(context), limits: dispatch.callee.limits.clone() };
         let (answer, cpu) = call(parts).await;
-        let answer = answer.map_err(|error| config.redact(&error).into_owned());
+        let took = started.elapsed();
+        let answer = answer.map_err(|error| CodeFailure { error: config.redact(&error).into_owned(), took });
         dispatch.status.used(cpu);
-        dispatch.permits.finish(permit, cpu, started.elapsed());
+        dispatch.permits.finish(permit, cpu, took);
         if answer.is_err() {
             dispatch.status.trapped(part);
         }
         tracing::debug!(
             target: super::LOG, plugin = %dispatch.callee.principal.plugin, controller = %dispatch.callee.controller, part,
-            changes, elapsed = ?started.elapsed(), ?cpu, failed = answer.is_err(), "asked about changes"
+            changes, elapsed = ?took, ?cpu, failed = answer.is_err(), "asked about changes"
         );
         answer
     }

@@ -66,7 +66,7 @@ impl KeyMemory {
     }
 
     /// Records that the primary of `key`, with this `uid`, was deleted.
-    pub(super) fn goes(&mut self, key: ObjectKey, uid: Arc<str>) {
+    pub(crate) fn goes(&mut self, key: ObjectKey, uid: Arc<str>) {
         self.gone.insert(key, uid);
     }
 

@@ -15,6 +15,7 @@ pub(crate) mod feeder;
 pub(crate) mod guards;
 pub(crate) mod in_hand;
 pub(crate) mod keys;
+pub(crate) mod left_keys;
 pub(crate) mod map_calls;
 pub(crate) mod memory;
 pub(crate) mod middleware;
@@ -34,7 +35,6 @@ mod spans;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -49,7 +49,7 @@ use windlass_core::call::trace::CallTrace;
 use windlass_core::object::{Object, ObjectKey};
 use windlass_core::queue::hot_loop::SlowMark;
 use windlass_core::queue::outcome::Retry;
-use windlass_core::queue::trigger::Triggers;
+use windlass_core::queue::trigger::{TriggerReason, Triggers};
 use windlass_core::rights::principal::Principal;
 use windlass_core::write::settle::{self, Hold};
 use windlass_wasm::{CallLimits, Request};
@@ -60,6 +60,7 @@ use crate::dispatch::circuit::Pass;
 use crate::dispatch::configured::Configured;
 use crate::dispatch::in_hand::{InHand, KeyEnd, Workers};
 use crate::dispatch::keys::ControllerKeys;
+use crate::dispatch::left_keys::LeftKeys;
 use crate::dispatch::reconcile::{Call, Reconcile};
 use crate::dispatch::spans::KeySpans;
 use crate::observe::status::ControllerStatus;
@@ -69,6 +70,10 @@ use crate::traces::{Tracer, trace_text};
 
 /// The log target of calls, which `--log-level windlass::dispatch=debug` names.
 const LOG: &str = "windlass::dispatch";
+
+/// When a key runs again whose primary cannot be looked up because the cache was emptied. By then its controller has
+/// usually ended.
+const EMPTY_CACHE_RETRY: Duration = Duration::from_secs(1);
 
 /// A controller's workers, and what they use.
 pub(crate) struct Dispatch {
@@ -84,9 +89,9 @@ pub(crate) struct Dispatch {
     pub(crate) panics: Panics,
     /// Samples calls and collects their spans. `None` if tracing is off.
     pub(crate) tracer: Option<Tracer>,
-    /// Whether each cache has its first list. After this is set, every primary runs, or the caches are
+    /// Cancelled once each cache has its first list. After that, every primary runs, or the caches are
     /// [rescanned](rescan), so the plugin's code is not asked about changes before it.
-    pub(crate) caches_filled: AtomicBool,
+    pub(crate) caches_filled: CancellationToken,
 }
 
 /// The plugin of a controller, and what each of its calls gets.
@@ -127,6 +132,8 @@ pub(crate) struct Shutdown {
     pub(crate) workers: Workers,
     /// Counts the dropped keys, whether dropped by workers or with an abandoned round.
     pub(crate) dropped: Dropped,
+    /// Gets the keys that an abandoned round has left.
+    pub(crate) left: Arc<LeftKeys>,
 }
 
 impl CallPermits {
@@ -170,7 +177,13 @@ impl Dispatch {
 
     /// Records that each cache has its first list. Called before the first worker begins.
     pub(crate) fn has_caches(&self) {
-        self.caches_filled.store(true, Ordering::Release);
+        self.caches_filled.cancel();
+    }
+
+    /// Queues the keys that the controller's earlier rounds have left. Call this once the caches are filled.
+    pub(crate) fn queue_left(&self, reason: TriggerReason) {
+        let left = self.shutdown.left.take(&self.keys.primary, &self.keys.primaries);
+        self.keys.queue_left(left, reason);
     }
 
     /// Queues the keys that the outage since `began` has set back.
@@ -280,8 +293,9 @@ impl Dispatch {
         let overlay = Overlay::default();
         let Ok(primary) = self.keys.primaries.find(key) else {
             // The cache was emptied, for example because it grew too large, so its controller is about to end. A call
-            // would tell the plugin that the primary was deleted.
+            // would tell the plugin that the primary was deleted. The next round gets the key.
             permit.unused();
+            self.keys.queue.add_after(key.clone(), EMPTY_CACHE_RETRY);
             return KeyEnd::Done;
         };
         let (triggers, is_other) = {

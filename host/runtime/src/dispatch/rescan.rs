@@ -5,11 +5,12 @@
 //! and those that other watched objects lead to. So all caches are rescanned, as an informer's resync in client-go
 //! passes its objects to the event handlers again.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use tokio::sync::watch;
 use windlass_core::cache::watch::WatchEvent;
+use windlass_core::defect::Defect;
 use windlass_core::object::{Object, ObjectKey};
 use windlass_core::queue::trigger::{Trigger, TriggerReason};
 use windlass_kube::Store;
@@ -33,7 +34,8 @@ impl Rescans {
         self.filters_primaries
     }
 
-    /// Requests a rescan for this `reason`. It replaces one that has not ended.
+    /// Requests a rescan for this `reason`. If another one has not ended, both go on as one, which begins with the
+    /// objects that are left.
     pub(crate) fn request(&self, reason: TriggerReason) {
         self.requests.send_replace(reason);
     }
@@ -90,10 +92,18 @@ impl Rescan {
         }
         // Before the question: a later request, which is made when it may begin, is then not taken for this one.
         let reason = *self.requests.borrow_and_update();
-        if may_begin() {
+        if may_begin() && !Defect::RescanIsLost.is_seeded() {
             self.trigger = Arc::new(reason.into());
-            self.left = self.cache.keys().into();
+            self.begin_again();
         }
+    }
+
+    /// Begins with the objects that are left of the last rescan. Otherwise, if rescans are requested faster than they
+    /// end, the last objects would never be handled.
+    fn begin_again(&mut self) {
+        let left: HashSet<_> = self.left.iter().cloned().collect();
+        let others = self.cache.keys().into_iter().filter(|key| !left.contains(key));
+        self.left.extend(others);
     }
 
     /// Ends the current rescan.
@@ -124,5 +134,77 @@ impl Rescan {
     /// Puts an object back whose event was not handled.
     pub(crate) fn put_back(&mut self, event: &WatchEvent) {
         self.left.push_front(event.key().clone());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use windlass_core::object::Header;
+    use windlass_core::object::conditions::Conditions;
+
+    use super::*;
+
+    /// A cache with objects of these names.
+    #[derive(Clone, Default)]
+    struct Names(Arc<Mutex<Vec<&'static str>>>);
+
+    impl ScannedCache for Names {
+        fn keys(&self) -> Vec<ObjectKey> {
+            self.0.lock().expect("no panic").iter().map(|name| ObjectKey::namespaced("prod", *name)).collect()
+        }
+
+        fn get(&self, key: &ObjectKey) -> Option<Object> {
+            let header = Header {
+                key: key.clone(),
+                uid: "u".into(),
+                version: "1".into(),
+                generation: 1,
+                labels: [].into(),
+                owners: [].into(),
+                own_fields: None,
+                conditions: Conditions::default(),
+                deleting: false,
+            };
+            self.keys().contains(key).then(|| Object::new(header, "{}"))
+        }
+    }
+
+    fn scene(names: &[&'static str]) -> (Names, Rescans, Rescan) {
+        let (cache, rescans) = (Names(Arc::new(Mutex::new(names.to_vec()))), Rescans::new(true));
+        let rescan = rescans.of(cache.clone());
+        (cache, rescans, rescan)
+    }
+
+    /// The names of the next `count` objects.
+    fn handled(rescan: &mut Rescan, count: usize) -> Vec<String> {
+        (0..count).map_while(|_| rescan.next()).map(|event| event.key().name.to_string()).collect()
+    }
+
+    #[test]
+    fn a_rescan_that_replaces_another_begins_with_the_objects_that_are_left() {
+        let (cache, rescans, mut rescan) = scene(&["a", "b", "c", "d", "e"]);
+        rescans.request(TriggerReason::Resync);
+        rescan.begin_requested(|| true);
+        assert_eq!(handled(&mut rescan, 2), ["a", "b"]);
+        cache.0.lock().expect("no panic").retain(|name| *name != "d");
+        cache.0.lock().expect("no panic").insert(0, "0");
+        rescans.request(TriggerReason::Configuration);
+        rescan.begin_requested(|| true);
+        assert_eq!(rescan.trigger().to_string(), "Configuration");
+        assert_eq!(handled(&mut rescan, 9), ["c", "e", "0", "a", "b"], "each object once");
+    }
+
+    #[test]
+    fn rescans_requested_faster_than_they_end_still_reach_every_object() {
+        let (_, rescans, mut rescan) = scene(&["a", "b", "c", "d", "e"]);
+        let mut reached = Vec::new();
+        for _ in 0..3 {
+            rescans.request(TriggerReason::Resync);
+            rescan.begin_requested(|| true);
+            reached.extend(handled(&mut rescan, 2));
+        }
+        assert_eq!(reached, ["a", "b", "c", "d", "e", "a"]);
     }
 }

@@ -199,6 +199,27 @@ impl Route {
         }
     }
 
+    /// Whether `event` counts and a later [rescan](super::rescan) may not lead to all its primaries. A rescan sees only
+    /// the objects that exist then, and asks the plugin's code about each as about a new one.
+    pub(crate) fn is_missed_by_rescan(&self, event: &WatchEvent, primaries: &Stores) -> bool {
+        if !self.counts(event) || self.is_decided_by_code(event) {
+            return false;
+        }
+        match event {
+            WatchEvent::Deleted(_) => true,
+            WatchEvent::Applied { old: None, .. } => false,
+            // For example, a user has requested a run.
+            WatchEvent::Applied { .. } if self.mapping == Mapping::Itself => true,
+            WatchEvent::Applied { old: Some(old), new, .. } if self.mapping.is_code() => {
+                self.deletions && old.header.uid != new.header.uid
+            }
+            WatchEvent::Applied { new, .. } => {
+                let found = self.keys_of(new, primaries);
+                self.keys(event, primaries).iter().any(|key| !found.contains(key))
+            }
+        }
+    }
+
     /// The change for the plugin's own code that `event` describes; `event` must count.
     pub(crate) fn change(&self, event: &WatchEvent) -> ObjectChange {
         let (old, new) = match event {
@@ -362,6 +383,35 @@ mod tests {
         assert!(route(&[]).misses_nothing());
         let route = Route { code_predicate: Some(code), ..route(&[]) };
         assert!(!route.misses_nothing(), "a write that the code would not let pass must not be skipped");
+    }
+
+    #[test]
+    fn a_rescan_misses_deletions_moves_and_requests() {
+        let changed = |old: &Object, new: &Object| WatchEvent::Applied {
+            old: Some(old.clone()),
+            new: new.clone(),
+            initial: false,
+        };
+        let misses = |route: &Route, event: &WatchEvent| route.is_missed_by_rescan(event, &Stores::default());
+        let (a, b) = (labelled("a", 1), labelled("b", 1));
+        let gone = WatchEvent::Deleted(Tombstone { last: a.clone(), final_state_unknown: false });
+        let new = WatchEvent::Applied { old: None, new: a.clone(), initial: false };
+        let route = route(&[]);
+        assert!(misses(&route, &gone) && misses(&route, &changed(&a, &b)), "the primary `a` does not show any more");
+        assert!(!misses(&route, &changed(&a, &a)) && !misses(&route, &new));
+        assert!(!misses(&Route { deletions: false, ..route.clone() }, &gone));
+
+        let mapper = Route { mapping: Mapping::Mapper, ..route.clone() };
+        let other = Object::new(Header { uid: "c-2".into(), ..a.header.clone() }, "{}");
+        assert!(misses(&mapper, &gone) && misses(&mapper, &changed(&a, &other)));
+        assert!(!misses(&mapper, &changed(&a, &b)), "the mapper is asked about the new state");
+
+        let code = CodePredicate { finalizer: "windlass.dev/a".into(), is_primary: true, deletions: true };
+        let itself = Route { mapping: Mapping::Itself, code_predicate: Some(code), ..route };
+        let requested = r#"{"metadata":{"annotations":{"windlass.dev/run-requested-at":"now"}}}"#;
+        let requested = Object::new(a.header.clone(), requested);
+        assert!(misses(&itself, &changed(&a, &requested)) && misses(&itself, &changed(&a, &other)));
+        assert!(!misses(&itself, &changed(&a, &b)) && !misses(&itself, &new), "the code decides about them");
     }
 
     #[test]

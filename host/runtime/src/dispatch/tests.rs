@@ -3,6 +3,7 @@
 mod circuit;
 pub(super) mod filled;
 mod held;
+mod left;
 mod outcomes;
 mod remembered;
 mod restored;
@@ -15,7 +16,7 @@ mod waiting;
 
 use std::convert::Infallible;
 use std::num::NonZeroU32;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures::future::BoxFuture;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -196,13 +197,14 @@ impl Stage {
                 retired: CancellationToken::new(),
                 workers: Workers::new(tracker(), tracker()),
                 dropped: phases.dropping(),
+                left: Arc::default(),
             },
             max_retries: 15,
             record: CallRecord::new(),
             status,
             panics: Panics::default(),
             tracer: None,
-            caches_filled: true.into(),
+            caches_filled: CancellationToken::new(),
         });
         for _ in 0..workers {
             let dispatch = dispatch.clone();
@@ -572,6 +574,8 @@ async fn an_emptied_cache_does_not_report_a_primary_as_deleted() {
     stage.dispatch.keys.queue.add(key("a"));
     assert!(stage.is_quiet().await);
     assert!(stage.dispatch.keys.queue.is_empty(), "a worker took it");
+    let queued = stage.dispatch.keys.queue.look(&key("a")).expect("the next round would get it");
+    assert_eq!(queued.due_in.map(|due| due.as_millis().div_ceil(1_000)), Some(1));
     assert!(stage.other.acquire().now_or_never().is_some(), "the permit is free again");
 }
 

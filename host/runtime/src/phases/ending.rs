@@ -112,7 +112,7 @@ impl Phases {
                 phase = "calls",
                 took_ms,
                 controllers = cut,
-                "calls or their writes have not ended within {CALLS_TIMEOUT:?} and are cut: the lines above name their objects"
+                "calls or their writes have not ended within {CALLS_TIMEOUT:?} and are stopped: the lines above name their objects"
             );
         }
         cut == 0

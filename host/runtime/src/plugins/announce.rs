@@ -100,7 +100,7 @@ pub(super) fn agreed(host: &Host, plugin: &Arc<str>) {
 /// Reports that the generation that was to replace the running one was withdrawn.
 pub(super) fn withdrawn(host: &Host, plugin: &Arc<str>, digest: &str) {
     host.status.plugin(plugin).pends(None);
-    tracing::warn!(%plugin, digest, "the generation that was to take over must not run any more: the running one continues");
+    tracing::warn!(%plugin, digest, "the new generation may not run any more: the running one continues");
 }
 
 /// Reports that the running generation must end.

@@ -21,7 +21,7 @@ use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
 use windlass_core::secret::confidential::Confidential;
 use windlass_kube::SecretError;
-use windlass_manifest::{ConfiguredKinds, Manifest};
+use windlass_manifest::{ConfiguredKinds, Controller, Manifest};
 
 use windlass_files::read_whole;
 
@@ -136,8 +136,7 @@ pub async fn named_secrets(directory: &Path, plugin: &str) -> Result<BTreeSet<(S
 /// The kinds that the configuration in `directory` names for the plugin with this `manifest`. `None` if the manifest
 /// takes kinds from a configuration, and there is none. The error says what is wrong with its file.
 pub fn configured_kinds(directory: &Path, manifest: &Manifest) -> Result<Option<ConfiguredKinds>, String> {
-    let pointers = manifest.kind_pointers();
-    if pointers.is_empty() {
+    if manifest.kind_pointers().is_empty() {
         return Ok(Some(ConfiguredKinds::default()));
     }
     let path = path_in(directory, &manifest.name);
@@ -145,7 +144,7 @@ pub fn configured_kinds(directory: &Path, manifest: &Manifest) -> Result<Option<
     let Some(file) = parsed(path.clone(), &manifest.name, read).map_err(|error| error.to_string())? else {
         return Ok(None);
     };
-    match ConfiguredKinds::read(pointers, &Value::Object(file.config)) {
+    match ConfiguredKinds::read(&manifest.controllers, &Value::Object(file.config)) {
         Ok(kinds) => Ok(Some(kinds)),
         Err(problems) => Err(ConfigError::Misfit { path, problems }.to_string()),
     }
@@ -207,8 +206,8 @@ fn put(document: &mut Value, pointer: &str, value: &Confidential) -> Result<(), 
 #[derive(Clone)]
 pub(crate) struct Schema {
     validator: Option<Arc<Validator>>,
-    /// Where the configuration names kinds to watch.
-    kinds: Arc<BTreeSet<String>>,
+    /// The controllers for which the configuration may name kinds.
+    controllers: Arc<[Controller]>,
     /// Held by a running check, even if its result is no longer awaited.
     checking: Arc<Semaphore>,
 }
@@ -217,8 +216,8 @@ impl Schema {
     /// The schema of `manifest`. Without one, a plugin takes no configuration.
     pub(crate) fn of(manifest: &Manifest) -> Result<Self, String> {
         let checking = Arc::new(Semaphore::new(1));
-        let kinds = Arc::new(manifest.kind_pointers().into_iter().map(str::to_owned).collect());
-        let Some(config) = &manifest.config else { return Ok(Self { validator: None, kinds, checking }) };
+        let controllers = manifest.controllers.as_slice().into();
+        let Some(config) = &manifest.config else { return Ok(Self { validator: None, controllers, checking }) };
         let schema = Value::Object(config.schema.clone());
         // Check this first, because the code below follows references.
         if let Some(problem) = unfold::problem(&schema) {
@@ -235,7 +234,7 @@ impl Schema {
         let validator = options.build(&schema);
         let validator =
             validator.map_err(|error| format!("config.schema{}: {}", error.instance_path(), error.masked()))?;
-        Ok(Self { validator: Some(Arc::new(validator)), kinds, checking })
+        Ok(Self { validator: Some(Arc::new(validator)), controllers, checking })
     }
 
     /// Like [`Self::problems`], but on a separate thread and with a time limit.
@@ -271,16 +270,16 @@ impl Schema {
             let what = if confidential { error.masked().to_string() } else { error.to_string() };
             problems.push(format!("{at}: {what}"));
         }
-        problems.extend(ConfiguredKinds::read(self.kinds.iter(), document).err().into_iter().flatten());
+        problems.extend(ConfiguredKinds::read(&self.controllers, document).err().into_iter().flatten());
         problems
     }
 
     /// Why no Secret's value may be at `pointer`: the host shows the kinds that it watches.
     fn shown_at(&self, pointer: &str) -> Option<String> {
-        let is_at = |kinds: &String| {
-            pointer.strip_prefix(kinds.as_str()).is_some_and(|below| below.is_empty() || below.starts_with('/'))
-        };
-        let kinds = self.kinds.iter().find(|kinds| is_at(kinds))?;
+        let is_at =
+            |kinds: &&str| pointer.strip_prefix(kinds).is_some_and(|below| below.is_empty() || below.starts_with('/'));
+        let watches = self.controllers.iter().flat_map(Controller::all_watches);
+        let kinds = watches.filter_map(|watch| watch.kinds_from.as_deref()).find(is_at)?;
         Some(format!(
             "{pointer} is in the list of kinds at {kinds}, which no Secret can hold: the host shows what it watches"
         ))

@@ -110,6 +110,13 @@ impl Stage {
         Self { host, supplies, sandbox, phases, plugins, settings, kubeconfig, _directory: directory, server }
     }
 
+    /// The number of lists of `ConfigMap`s that the host has made.
+    pub(crate) fn config_map_lists(&self) -> u64 {
+        let requests = self.server.requests().into_iter();
+        let lists = requests.filter(|it| (&*it.verb, &*it.resource) == ("list", "configmaps"));
+        lists.map(|it| it.count).sum()
+    }
+
     /// A `ConfigMap` in the namespace `default`, as the server has it.
     pub(crate) async fn config_map(&self, name: &str) -> String {
         let found = self.send("GET", &format!("/api/v1/namespaces/default/configmaps/{name}"), String::new()).await;

@@ -216,7 +216,7 @@ async fn load_as(sandbox: &Sandbox, file: &Path, names: &[&str]) -> anyhow::Resu
         return Ok(sandbox.load(file).await?);
     }
     let [name] = names else {
-        bail!("{} is none of the recorded plugins, which are {}", file.display(), names.join(", "));
+        bail!("{} is not one of the recorded plugins: {}", file.display(), names.join(", "));
     };
     let loaded = sandbox.load_as(name, file).await;
     loaded.with_context(|| format!("{} is not a version of {name}", file.display()))

@@ -60,7 +60,9 @@ impl GrantArgs {
         let asks = self.cluster.asks(&plugin, &manifest).await?;
         let language = FileContents::read(&self.plugin, &self.limits.limits()?)?.language();
         let instances = language.as_deref().and_then(Language::titled).map(Language::instances).unwrap_or_default();
-        let text = draft(&manifest, plugin.short_digest(), &asks, self.in_force, instances);
+        let (version, digest) = (&manifest.version, plugin.short_digest());
+        let origin = format!("as `windlass grant` wrote it for review: version {version}, sha256 {digest}");
+        let text = draft(&manifest, &origin, &asks, self.in_force, instances);
         let output = self.output.unwrap_or_else(|| examine::beside(&plugin));
         if output == Path::new("-") {
             crate::cli::print(&text).context("cannot write to standard output")?;

@@ -1,7 +1,7 @@
 package registry
 
 import (
-	"cmp"
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -27,7 +27,7 @@ func addReads(controllers []manifest.Controller) error {
 	for place := range controllers {
 		for _, watch := range allOf(&controllers[place]) {
 			if watch.Projection == nil {
-				read[schema.FromAPIVersionAndKind(watch.APIVersion, watch.Kind)] = nil
+				read.add(schema.FromAPIVersionAndKind(watch.APIVersion, watch.Kind), nil)
 			}
 		}
 	}
@@ -37,13 +37,24 @@ func addReads(controllers []manifest.Controller) error {
 	return nil
 }
 
-// reads are the kinds that are read from caches, with the namespaces of their watches; none: as the cache's options say.
-type reads map[schema.GroupVersionKind][]string
+// reads are the kinds that are read from caches, by their texts. Sorting the texts makes a smaller component than sorting
+// the kinds.
+type reads map[string]read
+
+// read is a kind, and the namespaces of its watch; none: as the cache's options say.
+type read struct {
+	kind       schema.GroupVersionKind
+	namespaces []string
+}
+
+func (reads reads) add(kind schema.GroupVersionKind, namespaces []string) {
+	reads[kind.String()] = read{kind, namespaces}
+}
 
 func addReadsTo(controller *manifest.Controller, read reads) {
 	watched := allOf(controller)
-	inOrder := func(a, b schema.GroupVersionKind) int { return cmp.Compare(a.String(), b.String()) }
-	for _, kind := range slices.SortedFunc(maps.Keys(read), inOrder) {
+	for _, name := range slices.Sorted(maps.Keys(read)) {
+		kind := read[name].kind
 		isWatched := slices.ContainsFunc(watched, func(watch manifest.Watch) bool {
 			return watch.Projection == nil && watch.Kind == kind.Kind && watch.APIVersion == kind.GroupVersion().String()
 		})
@@ -51,7 +62,7 @@ func addReadsTo(controller *manifest.Controller, read reads) {
 			watch := restricted(kind, false)
 			watch.Mapping = manifest.ToLabel(unusedLabel)
 			if len(watch.Namespaces) == 0 {
-				watch.Namespaces = read[kind]
+				watch.Namespaces = read[name].namespaces
 			}
 			controller.Watches = append(controller.Watches, watch)
 		}
@@ -72,21 +83,17 @@ func readKinds() (reads, error) {
 		if err != nil {
 			return nil, err
 		}
-		read[kind] = nil
+		namespaces, _ := watchable(kind)
+		read.add(kind, namespaces)
 	}
 	if current.isReadsGiven {
 		return read, nil
 	}
-	defined, err := definedKinds(current.description.CRDs)
-	if err != nil {
-		return nil, err
-	}
 	for kind := range scheme.AllKnownTypes() {
-		if !isPreferred(scheme.PrioritizedVersionsForGroup(kind.Group), kind, scheme.Recognizes) || !isBuiltIn(kind) && !defined[kind] {
-			continue
-		}
-		if namespaces, is := watchable(kind); is {
-			read[kind] = namespaces
+		namespaces, is := watchable(kind)
+		if is && (isBuiltIn(kind) || isDefined(kind)) &&
+			isPreferred(scheme.PrioritizedVersionsForGroup(kind.Group), kind, scheme.Recognizes) {
+			read.add(kind, namespaces)
 		}
 	}
 	return read, nil
@@ -105,25 +112,14 @@ func isBuiltIn(kind schema.GroupVersionKind) bool {
 	return builtIn[kind.Group] && !strings.Contains(kind.Version, "alpha") && !strings.Contains(kind.Version, "beta")
 }
 
-// definedKinds returns the kinds of CustomResourceDefinitions.
-func definedKinds(definitions []json.RawMessage) (map[schema.GroupVersionKind]bool, error) {
-	defined := map[schema.GroupVersionKind]bool{}
-	for _, document := range definitions {
-		var definition struct {
-			Spec struct {
-				Group    string
-				Names    struct{ Kind string }
-				Versions []struct{ Name string }
-			}
-		}
-		if err := json.Unmarshal(document, &definition); err != nil {
-			return nil, fmt.Errorf("a CustomResourceDefinition of the manifest cannot be read: %w", err)
-		}
-		for _, version := range definition.Spec.Versions {
-			defined[schema.GroupVersionKind{Group: definition.Spec.Group, Version: version.Name, Kind: definition.Spec.Names.Kind}] = true
-		}
-	}
-	return defined, nil
+// isDefined reports whether the manifest has the definition of a kind. The set-up runs in each instance, so this does not
+// decode the definitions, which may be long: their names are unique, and have the plural and the group.
+func isDefined(kind schema.GroupVersionKind) bool {
+	plural, _ := meta.UnsafeGuessKindToResource(kind)
+	name := []byte(fmt.Sprintf("%q", plural.GroupResource().String()))
+	return slices.ContainsFunc(current.description.CRDs, func(definition json.RawMessage) bool {
+		return bytes.Contains(definition, name)
+	})
 }
 
 // watchable reports whether the permissions allow to list and watch a kind, and in which namespaces; none: in all.
@@ -167,10 +163,12 @@ func permitted(kind schema.GroupVersionKind, subresource, verb string) bool {
 
 // permittedIn is permitted, with the namespaces in which the permissions hold; none: in all.
 func permittedIn(kind schema.GroupVersionKind, subresource, verb string) (namespaces []string, is bool) {
-	plural, _ := meta.UnsafeGuessKindToResource(kind)
 	for _, rule := range current.description.Permissions {
-		if slices.Contains(rule.APIGroups, kind.Group) && slices.Contains(rule.Resources, plural.Resource+subresource) &&
-			(slices.Contains(rule.Verbs, verb) || slices.Contains(rule.Verbs, "*")) && len(rule.Names) == 0 {
+		if len(rule.Names) > 0 || !slices.Contains(rule.APIGroups, kind.Group) ||
+			!slices.Contains(rule.Verbs, verb) && !slices.Contains(rule.Verbs, "*") {
+			continue
+		}
+		if plural, _ := meta.UnsafeGuessKindToResource(kind); slices.Contains(rule.Resources, plural.Resource+subresource) {
 			if len(rule.Namespaces) == 0 {
 				return nil, true
 			}

@@ -28,14 +28,14 @@ func TestOnlyKindsThatAreSureToBeServedAreCachedUnasked(t *testing.T) {
 	}
 	described(t, scheme, []manifest.Permission{{
 		APIGroups: []string{"example.com", "apps", "batch"}, Resources: []string{"cities", "items"}, Verbs: []string{"list", "watch"},
-	}}, json.RawMessage(`{"spec":{"group":"example.com","names":{"kind":"City"},"versions":[{"name":"v1"}]}}`))
+	}}, json.RawMessage(`{"metadata": {"name": "cities.example.com"}}`))
 	read, err := readKinds()
 	wanted := []schema.GroupVersionKind{apps.WithKind("City"), apps.WithKind("Item"), shop.GroupVersion.WithKind("City")}
 	if err != nil || len(read) != len(wanted) {
 		t.Errorf("%v, %v", read, err)
 	}
 	for _, kind := range wanted {
-		if _, is := read[kind]; !is {
+		if _, is := read[kind.String()]; !is {
 			t.Errorf("%v is not cached", kind)
 		}
 	}
@@ -70,6 +70,15 @@ func TestPermissionsOfSomeNamespacesWatchOnlyThese(t *testing.T) {
 		}
 		controller := manifest.Controller{}
 		addReadsTo(&controller, read)
+		named := manifest.Controller{}
+		Read(&shop.City{})
+		if read, err = readKinds(); err != nil {
+			t.Fatal(err)
+		}
+		addReadsTo(&named, read)
+		if len(named.Watches) != 1 || !slices.Equal(named.Watches[0].Namespaces, test.wanted) {
+			t.Errorf("%s, by Reads: %+v", name, named.Watches)
+		}
 		if is := len(controller.Watches) == 1; is != test.isCached || is && !slices.Equal(controller.Watches[0].Namespaces, test.wanted) {
 			t.Errorf("%s: %v: %+v", name, kind, controller.Watches)
 		}

@@ -7,6 +7,7 @@ mod janitor;
 mod jobs;
 mod reloader;
 mod replicator;
+mod selective;
 mod time;
 
 use std::collections::BTreeMap;
@@ -15,7 +16,7 @@ use std::hint::black_box;
 use serde::Deserialize;
 use serde_json::Value;
 use windlass_sdk::manifest::Manifest;
-use windlass_sdk::{Failures, Outcome, Reconciler, Request};
+use windlass_sdk::{Change, Failures, Mapper, Outcome, Reconciler, Request, Target};
 
 /// The marker that a test finds exactly once in the component's bytes, and in which it writes another name.
 static MARKER: [u8; 24] = *b"OPERATOR=reloader.......";
@@ -60,6 +61,7 @@ impl Reconciler for Plugin {
             "janitor" => janitor::controller(),
             "jobs" => jobs::controller(),
             "replicator" => replicator::controller(),
+            "selective" => selective::controller(),
             _ => reloader::controller(),
         };
         let manifest = Manifest::new(operator(), env!("CARGO_PKG_VERSION")).controller(controller);
@@ -68,6 +70,7 @@ impl Reconciler for Plugin {
             "downscaler" => downscaler::permissions(),
             "janitor" => janitor::permissions(),
             "replicator" => replicator::permissions(),
+            "selective" => selective::permissions(),
             _ => reloader::permissions(),
         };
         permissions.into_iter().fold(manifest, Manifest::permission)
@@ -82,9 +85,22 @@ impl Reconciler for Plugin {
             ("downscaler", _) => downscaler::reconcile(&object),
             ("janitor", _) => janitor::reconcile(&object),
             ("jobs", _) => jobs::reconcile(&object),
+            ("selective", _) => selective::reconcile(&object),
             _ => reloader::reconcile(&object),
         }
     }
 }
 
+/// Only `selective` has watches about which the host asks this.
+impl Mapper for Plugin {
+    fn matches(watch: &str, change: &Change) -> Result<bool, Failures> {
+        selective::matches(watch, change)
+    }
+
+    fn map(_: &str, _: &Change) -> Result<Vec<Target>, Failures> {
+        Ok(vec![])
+    }
+}
+
 windlass_sdk::plugin!(Plugin);
+windlass_sdk::mapper!(Plugin);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{DirtyStage, KeyHash, NEVER_DUE, QueueState};
+use super::{DirtyStage, KeyHash, NEVER_DUE, Phase, QueueState};
 use crate::queue::dirty::DirtyItem;
 use crate::queue::{Key, QueueMetrics, QueuedKey};
 
@@ -28,6 +28,10 @@ impl<K: Key> QueueState<K> {
     pub(in crate::queue) fn was_due(&mut self, hash: KeyHash, key: &K) -> bool {
         let slot = self.items.find(hash, key);
         self.working.iter().any(|working| Some(working.slot) == slot && working.was_due)
+    }
+
+    pub(in crate::queue) fn is_shutting_down(&self) -> bool {
+        self.phase != Phase::Open
     }
 
     pub(in crate::queue) fn len(&self) -> usize {

@@ -24,7 +24,7 @@ fn is_allowed(rule: &HttpRule, method: &str, url: &str) -> bool {
 }
 
 fn reach(networks: &[&str]) -> AddressReach {
-    AddressReach { ranges: networks.iter().map(|network| network.parse().expect("a network")).collect() }
+    AddressReach { layers: vec![networks.iter().map(|network| network.parse().expect("a network")).collect()] }
 }
 
 fn denied(address: &str, networks: &[&str]) -> Option<AddressClass> {
@@ -308,18 +308,49 @@ fn a_denied_address_names_the_layer_that_lacks_it() {
 }
 
 #[test]
-fn only_an_operators_layer_allows_non_public_addresses() {
+fn each_layer_of_the_operator_must_list_an_address() {
     use std::sync::Arc;
     let rules = |addresses: &[&str]| {
         let addresses = addresses.iter().map(|range| (*range).to_owned()).collect();
         Allowance { http: vec![HttpRule { addresses, ..rule("localhost") }], ..Allowance::default() }
     };
-    let socket = "127.0.0.1:443".parse().expect("an address");
-    let check = |grants: Grants| {
+    let api_server = ["10.0.0.1:443".parse().expect("an address")];
+    let around = NetworkFacts { api_server: &api_server, is_own: false };
+    let reaches = |asked: &[&str], layers: &[&[&str]], address: &str| {
+        let layers = layers.iter().map(|addresses| Arc::new(rules(addresses)));
+        let grants = layers.fold(Grants::asked(rules(asked)), |grants, layer| grants.bounded(Layer::Policy, layer));
         let reach = allow(&LiveGrants::new(grants), "GET", &target("https://localhost/")).expect("the host is granted");
-        check_address(socket, &reach, NetworkFacts::default())
+        check_address(SocketAddr::new(address.parse().expect("an address"), 443), &reach, around).is_ok()
     };
-    let policy = || Arc::new(rules(&["127.0.0.0/8"]));
-    assert!(check(Grants::asked(rules(&["127.0.0.0/8"]))).is_err(), "the author's word is not enough");
-    assert!(check(Grants::asked(rules(&[])).bounded(Layer::Policy, policy())).is_ok());
+    assert!(!reaches(&["127.0.0.0/8"], &[], "127.0.0.1"), "the author's word is not enough");
+    assert!(reaches(&[], &[&["127.0.0.0/8"]], "127.0.0.1"));
+    assert!(reaches(&[], &[&["10.0.0.0/8"], &["10.1.2.3/32"]], "10.1.2.3"));
+    assert!(!reaches(&[], &[&["10.0.0.0/8"], &["10.1.0.0/16"]], "10.2.0.1"));
+    assert!(!reaches(&[], &[&["10.0.0.0/8"], &[]], "10.0.0.2"));
+    let metadata = "169.254.169.254";
+    for (network, single, address) in
+        [("169.254.0.0/16", "169.254.169.254/32", metadata), ("10.0.0.0/8", "10.0.0.1/32", "10.0.0.1")]
+    {
+        assert!(!reaches(&[], &[&[network], &[single]], address), "{address}: each layer lists it by itself");
+        assert!(!reaches(&[], &[&[single], &[network]], address), "{address}: each layer lists it by itself");
+        assert!(reaches(&[], &[&[single], &[single]], address), "{address}");
+    }
+}
+
+#[test]
+fn a_request_needs_a_rule_in_each_layer() {
+    use std::sync::Arc;
+    let http = |rule: HttpRule| Allowance { http: vec![rule], ..Allowance::default() };
+    let allowed = |asked: &str, policy: HttpRule, url: &str| {
+        let grants = Grants::asked(http(rule(asked))).bounded(Layer::Policy, Arc::new(http(policy)));
+        allow(&LiveGrants::new(grants), "GET", &target(url)).is_ok()
+    };
+    assert!(allowed("*.example.com", rule("api.example.com"), "https://api.example.com/"));
+    assert!(!allowed("*.example.com", rule("api.example.com"), "https://web.example.com/"));
+    assert!(!allowed("api.example.com", rule("example.com"), "https://api.example.com/"));
+    let put = HttpRule { methods: vec!["PUT".to_owned()], ..rule("example.com") };
+    assert!(!allowed("example.com", put, "https://example.com/"));
+    assert!(!allowed("example.com", HttpRule { port: Some(8443), ..rule("example.com") }, "https://example.com/"));
+    assert!(allowed("example.com", HttpRule { port: Some(443), ..rule("example.com") }, "https://example.com/"));
+    assert!(!allowed("8.8.8.8", rule("*.*.*.*"), "https://8.8.8.8/"), "an address is not a name");
 }

@@ -80,36 +80,14 @@ impl HttpRule {
             && covers_host(&self.host, host)
     }
 
-    /// The requests that both rules allow. `None` if there are none.
-    pub(super) fn and(&self, other: &Self, addresses: Vec<String>) -> Option<Self> {
-        if self.scheme != other.scheme || self.port() != other.port() {
-            return None;
-        }
-        let methods: Vec<_> = match (self.any_method(), other.any_method()) {
-            (true, _) => other.methods.clone(),
-            (_, true) => self.methods.clone(),
-            _ => self.methods.iter().filter(|method| other.methods.contains(method)).cloned().collect(),
-        };
-        let host = narrower_host(&self.host, &other.host)?;
-        (!methods.is_empty()).then_some(Self { scheme: self.scheme, host, port: self.port, methods, addresses })
-    }
-
-    fn any_method(&self) -> bool {
-        self.methods.iter().any(|method| method == "*")
+    /// The ranges of its addresses. A range that cannot be parsed is left out.
+    pub(crate) fn ranges(&self) -> impl Iterator<Item = Cidr> {
+        self.addresses.iter().filter_map(|range| range.parse().ok())
     }
 }
 
-/// The pattern of the names that both patterns match. `None` if there are none. An address is not a name: `*` matches
-/// no part of it, and two spellings of the same address are equal.
-fn narrower_host(a: &str, b: &str) -> Option<String> {
-    if let (None, None) = (address(a), address(b)) {
-        return narrower_name(a, b);
-    }
-    (address(a) == address(b)).then(|| a.to_owned())
-}
-
-/// Whether `pattern` matches `host`, or every name that `host` matches. As in [`narrower_host`], an address is not a
-/// name.
+/// Whether `pattern` matches `host`, or every name that `host` matches. An address is not a name: `*` matches no part of
+/// it, and two spellings of the same address are equal.
 fn covers_host(pattern: &str, host: &str) -> bool {
     if address(pattern).is_some() || address(host).is_some() {
         return address(pattern) == address(host);
@@ -124,26 +102,6 @@ pub(crate) fn address(host: &str) -> Option<IpAddr> {
         Some(within) => within.parse().ok().map(IpAddr::V6),
         None => host.parse().ok(),
     }
-}
-
-fn narrower_name(a: &str, b: &str) -> Option<String> {
-    let (a, b): (Vec<_>, Vec<_>) = (a.split('.').collect(), b.split('.').collect());
-    if a.len() != b.len() {
-        return None;
-    }
-    let labels = a.into_iter().zip(b).map(|pair| match pair {
-        (label, "*") | ("*", label) => Some(label),
-        (a, b) => (a == b).then_some(a),
-    });
-    labels.collect::<Option<Vec<_>>>().map(|labels| labels.join("."))
-}
-
-/// The addresses that lie in a range of `a` and in a range of `b`. A range that cannot be parsed is empty.
-pub(super) fn common_addresses(a: &[String], b: &[String]) -> Vec<String> {
-    let read = |list: &[String]| list.iter().filter_map(|text| text.parse::<Cidr>().ok()).collect::<Vec<_>>();
-    let (a, b) = (read(a), read(b));
-    let pairs = a.iter().flat_map(|a| b.iter().filter_map(|b| a.and(b)));
-    pairs.map(|range| range.to_string()).collect()
 }
 
 /// A range of addresses: `10.0.0.0/8`, or one address.
@@ -219,12 +177,6 @@ impl Cidr {
             bits => u128::MAX << (128 - u32::from(bits)),
         }
     }
-
-    /// The intersection: if two ranges overlap, one contains the other.
-    fn and(&self, other: &Self) -> Option<Self> {
-        let (outer, inner) = if self.bits <= other.bits { (self, other) } else { (other, self) };
-        outer.contains(inner.address).then_some(*inner)
-    }
 }
 
 #[cfg(test)]
@@ -239,29 +191,6 @@ mod tests {
             methods: methods.iter().map(|method| (*method).to_owned()).collect(),
             addresses: vec![],
         }
-    }
-
-    #[test]
-    fn combined_rules_allow_only_what_both_allow() {
-        let asked = rule("*.example.com", &["GET", "POST"]);
-        let granted = rule("api.example.com", &["GET"]);
-        let both = granted.and(&asked, vec![]).expect("they overlap");
-        assert_eq!((both.host.as_str(), both.methods.as_slice()), ("api.example.com", &["GET".to_owned()][..]));
-        assert_eq!(asked.and(&granted, vec![]), Some(both));
-        assert_eq!(asked.and(&rule("example.com", &["GET"]), vec![]), None);
-        assert_eq!(asked.and(&rule("api.example.com", &["PUT"]), vec![]), None);
-        assert_eq!(asked.and(&HttpRule { port: Some(8443), ..granted.clone() }, vec![]), None);
-        assert!(asked.and(&HttpRule { port: Some(443), ..granted }, vec![]).is_some());
-    }
-
-    #[test]
-    fn two_rules_share_an_address_only_if_both_list_it() {
-        let all = ["*"];
-        assert_eq!(rule("8.8.8.8", &all).and(&rule("*.*.*.*", &all), vec![]), None);
-        assert_eq!(rule("*.*.*.*", &all).and(&rule("8.8.8.8", &all), vec![]), None);
-        assert_eq!(rule("8.8.8.8", &all).and(&rule("8.8.8.9", &all), vec![]), None);
-        assert!(rule("8.8.8.8", &all).and(&rule("8.8.8.8", &all), vec![]).is_some());
-        assert!(rule("[2001:DB8::0:1]", &all).and(&rule("2001:db8::1", &all), vec![]).is_some());
     }
 
     #[test]
@@ -289,14 +218,6 @@ mod tests {
             assert!(!covers(pattern, host), "{pattern} {host}");
         }
         assert!(!rule("a.b", &["GET"]).covers(Scheme::Https, "a.b", 443, "*"), "a request for all methods");
-    }
-
-    #[test]
-    fn two_nested_ranges_intersect_in_the_inner_one() {
-        let list = |items: &[&str]| items.iter().map(|item| (*item).to_owned()).collect::<Vec<_>>();
-        let common = common_addresses(&list(&["10.0.0.0/8", "fd00::/8"]), &list(&["10.1.0.0/16", "192.168.0.0/16"]));
-        assert_eq!(common, ["10.1.0.0/16"]);
-        assert!(common_addresses(&list(&["10.0.0.0/8"]), &[]).is_empty());
     }
 
     #[test]

@@ -215,26 +215,6 @@ fn definitions_and_finalizers_are_granted_by_name() {
 }
 
 #[test]
-fn only_the_operator_allows_non_public_addresses() {
-    let rule = |addresses: &[&str]| HttpRule {
-        scheme: Scheme::Http,
-        host: "metrics.example.com".into(),
-        port: None,
-        methods: vec!["GET".into()],
-        addresses: addresses.iter().map(|range| (*range).to_owned()).collect(),
-    };
-    let http = |rule| Allowance { http: vec![rule], ..Allowance::default() };
-    let lifted = |grants: &Grants| grants.http().iter().flat_map(|rule| rule.addresses.clone()).collect::<Vec<_>>();
-    let asked = Grants::asked(http(rule(&["0.0.0.0/0"])));
-    assert!(lifted(&asked).is_empty() && asked.http().len() == 1);
-    let granted = asked.bounded(Layer::Policy, Arc::new(http(rule(&["10.0.0.0/8"]))));
-    assert_eq!(lifted(&granted), ["10.0.0.0/8"]);
-    let bounded = granted.clone().bounded(Layer::Ceiling, Arc::new(http(rule(&["10.1.0.0/16"]))));
-    assert_eq!(lifted(&bounded), ["10.1.0.0/16"]);
-    assert!(lifted(&granted.bounded(Layer::Ceiling, Arc::new(http(rule(&[]))))).is_empty());
-}
-
-#[test]
 fn a_denial_is_counted_while_grants_change() {
     let live = LiveGrants::new(Grants::new(vec![rule()]));
     let key = ObjectKey::namespaced("prod", "shop");

@@ -47,9 +47,9 @@ impl TroubleLog {
     pub(super) fn torn(&mut self, watch: &WatchSpec) {
         if let Some(unlogged) = self.torn.line(self.now()) {
             let further_times = (unlogged > 0).then_some(unlogged);
-            tracing::warn!(%watch, further_times, "the watch broke within a line; it is resumed");
+            tracing::warn!(%watch, further_times, "the watch broke in the middle of a line; it is resumed");
         } else {
-            tracing::debug!(%watch, "the watch broke within a line; it is resumed");
+            tracing::debug!(%watch, "the watch broke in the middle of a line; it is resumed");
         }
     }
 

@@ -11,13 +11,12 @@ use windlass_core::cache::mapping::PrimaryKind;
 use windlass_core::cache::watch::WatchSpec;
 use windlass_core::object::ObjectKey;
 use windlass_core::object::selector::ParsedSelector;
-use windlass_core::queue::Queue;
 use windlass_core::write::gate::Gate;
 
 use super::prior_keys::PriorKeys;
 use crate::clock::SystemClock;
 use crate::controller::reporter::StatusReporter;
-use crate::dispatch::memory::KeyMemory;
+use crate::dispatch::left_keys::{LeftKeys, RoundKeys};
 use crate::dispatch::route::Stores;
 use crate::observe::status::ControllerStatus;
 use crate::phases::{AtWork, Phases, tracker};
@@ -26,6 +25,7 @@ use crate::phases::{AtWork, Phases, tracker};
 pub(crate) struct Handover {
     pub(in crate::controller) reporter: StatusReporter,
     pub(in crate::controller) prior: PriorKeys,
+    pub(in crate::controller) left: Arc<LeftKeys>,
     /// The workers of all generations and terms.
     pub(in crate::controller) workers: TaskTracker,
     /// The round that is at work.
@@ -68,9 +68,10 @@ impl PrimaryScope {
 /// A round at work, with everything that the next generation takes over from it.
 #[derive(Clone)]
 pub(in crate::controller) struct ActiveRound {
-    pub(in crate::controller) queue: Queue<ObjectKey>,
+    pub(in crate::controller) keys: RoundKeys,
+    /// Gets the keys if no round takes them over.
+    pub(in crate::controller) left: Arc<LeftKeys>,
     pub(in crate::controller) gate: Option<Arc<Gate>>,
-    pub(in crate::controller) memory: Arc<Mutex<KeyMemory>>,
     /// The watches whose caches the calls of this round read, in the gate's order.
     pub(in crate::controller) watches: Vec<WatchSpec>,
     pub(in crate::controller) scope: PrimaryScope,
@@ -98,7 +99,7 @@ impl ActiveRound {
 }
 
 /// The active round of one generation, passed on to another. If the other generation never begins, the keys of the
-/// queue are dropped.
+/// queue are left to a later round.
 pub(in crate::controller) struct InheritedRound {
     active: Arc<ActiveRound>,
     has_begun: bool,
@@ -120,7 +121,8 @@ impl InheritedRound {
 impl Drop for InheritedRound {
     fn drop(&mut self) {
         if !self.has_begun {
-            self.active.phases.drop_keys(&self.active.queue);
+            self.active.left.leave(&self.active.keys);
+            self.active.phases.drop_keys(&self.active.keys.queue);
         }
         self.active.relieved.cancel();
     }
@@ -130,8 +132,9 @@ impl Handover {
     /// The state of a controller that has not run yet.
     pub(crate) fn new(status: Arc<ControllerStatus>) -> Arc<Self> {
         let (prior, active, replaced) = (PriorKeys::default(), Mutex::default(), AtomicBool::new(false));
+        let left = Arc::default();
         let (reporter, clock) = (StatusReporter::new(status), Arc::new(SystemClock::new()));
-        Arc::new(Self { reporter, prior, workers: tracker(), active, replaced, clock })
+        Arc::new(Self { reporter, prior, left, workers: tracker(), active, replaced, clock })
     }
 
     /// Its status.
@@ -224,7 +227,7 @@ mod tests {
     use futures::FutureExt;
     use windlass_core::cache::where_clause::{WantedValue, WhereClause, WhereCondition, WhereSubject, WhereTest};
     use windlass_core::object::ObjectKind;
-    use windlass_core::queue::ItemExponential;
+    use windlass_core::queue::{ItemExponential, Queue};
 
     use super::*;
     use crate::observe::metrics::HostMetrics;
@@ -242,10 +245,12 @@ mod tests {
     fn active() -> Arc<ActiveRound> {
         let queue = Queue::new(Arc::new(SystemClock::new()), ItemExponential::default());
         queue.add(key());
+        let primary = PrimaryKind { kind: ObjectKind::new("v1", "WebApp"), namespaced: true };
+        let keys = RoundKeys { primary, queue, memory: Arc::default(), filters_primaries: true };
         Arc::new(ActiveRound {
-            queue,
+            keys,
+            left: Arc::default(),
             gate: None,
-            memory: Arc::default(),
             watches: vec![],
             scope: scope("v1", &["a"], None),
             primaries: Stores::default(),
@@ -267,20 +272,23 @@ mod tests {
         assert!(handover.is_at_work(), "the end of the previous round does not end the next");
         inherited.has_begun();
         assert!(active.relieved.is_cancelled());
-        active.queue.add(ObjectKey::namespaced("prod", "b"));
-        assert_eq!(active.queue.len(), 2);
+        active.keys.queue.add(ObjectKey::namespaced("prod", "b"));
+        assert_eq!(active.keys.queue.len(), 2);
         drop(next);
         assert!(!handover.is_at_work());
     }
 
     #[test]
-    fn keys_of_an_abandoned_handover_are_discarded() {
+    fn keys_of_an_abandoned_handover_are_left_to_the_next_round() {
         let (handover, active) = (handover(), active());
         let _occupied = handover.activate(&active);
+        active.keys.memory.lock().expect("no panic").goes(key(), "u-1".into());
         drop(handover.pass_on(|_| true));
         assert!(active.relieved.is_cancelled(), "a round that waits to end may end");
-        active.queue.add(key());
-        assert!(active.queue.is_empty());
+        active.keys.queue.add(key());
+        assert!(active.keys.queue.is_empty());
+        let left = active.left.take(&active.keys.primary, &Stores::default());
+        assert_eq!(left.into_iter().map(|(key, _)| key).collect::<Vec<_>>(), [key()]);
     }
 
     #[tokio::test(start_paused = true)]
@@ -301,7 +309,7 @@ mod tests {
         let _occupied = handover.activate(&active);
         assert!(handover.pass_on(|_| false).is_none());
         assert!(!active.retired.is_cancelled() && !handover.is_at_work());
-        assert_eq!(active.queue.len(), 1);
+        assert_eq!(active.keys.queue.len(), 1);
         assert!(handover.pass_on(|_| true).is_none(), "no other generation gets it");
     }
 

@@ -96,7 +96,8 @@ impl Controller {
     }
 
     /// Takes over the queue of the working round if the primaries are the same. Otherwise the working round ends, and
-    /// its queue is dropped. Call this before ending the working round and before letting this one begin.
+    /// [leaves its keys](crate::dispatch::left_keys). Call this before ending the working round and before letting this
+    /// one begin.
     pub(crate) fn take_over(&self) {
         let Some(takeover) = &self.takeover else { return };
         let mut round = takeover.lock();
@@ -110,7 +111,7 @@ impl Controller {
             self.handover.is_replaced();
             tracing::info!(
                 plugin = %self.parts.plugin.name(), controller = self.name(),
-                "its primaries are others from now on: it starts anew"
+                "the controller has other primaries from now on: it starts again"
             );
         }
         if inherited.is_some() {

@@ -5,20 +5,30 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{CodeFeeder, MapChanges, Trouble};
+use super::{CodeFailure, CodeFeeder, MapChanges, Trouble};
 use crate::dispatch::feeder::EventSource;
 
-/// After this many changes in a row about which the code failed, it is not asked for a while. Otherwise code that
-/// always runs into its deadline would hold up the whole first list.
+/// After this many changes in a row about which the code failed, it is not asked for a while: it would fail about the
+/// next ones, too.
 pub(super) const FAILURES_IN_A_ROW_MAX: usize = 16;
+/// After failed calls have taken this long, the code is not asked for a while. Otherwise code that runs into its
+/// deadline about some objects would hold up the whole first list. At the default deadline, this is enough to find one
+/// such object in a full batch.
+pub(super) const FAILED_CALLS_TIME_MAX: Duration = Duration::from_mins(5);
+/// In the long run, failed calls may take one second of this many.
+const SECONDS_PER_FAILED: u32 = 10;
 /// How long the code is not asked then.
 pub(super) const ASKING_PAUSE: Duration = Duration::from_mins(1);
 
-/// The time in which all changes count without a question, because the code keeps failing.
+/// The time in which all changes count without a question, because the code fails too often, or for too long.
 #[derive(Debug, Default)]
 pub(super) struct AskingPause {
     /// The number of changes in a row about which the code failed.
     failures: usize,
+    /// The time that failed calls have taken, less what they may take in the long run.
+    lost: Duration,
+    /// When the last call failed.
+    failed_at: Option<Instant>,
     until: Option<Instant>,
 }
 
@@ -27,17 +37,21 @@ impl AskingPause {
         self.until.is_some_and(|until| Instant::now() < until)
     }
 
-    /// The code has answered.
-    fn answers(&mut self) {
-        *self = Self::default();
+    /// The code has answered. The time that failed calls have taken is still lost.
+    pub(super) fn answers(&mut self) {
+        self.failures = 0;
     }
 
-    /// The code has failed about one change. Returns whether a pause begins.
-    fn fails(&mut self) -> bool {
-        self.failures += 1;
-        let begins = self.failures >= FAILURES_IN_A_ROW_MAX;
+    /// A call has failed, which took this long. Returns whether a pause begins.
+    pub(super) fn fails(&mut self, took: Duration, is_about_one_change: bool) -> bool {
+        let now = Instant::now();
+        let since = self.failed_at.map_or(Duration::ZERO, |last| now - last);
+        self.failed_at = Some(now);
+        self.lost = self.lost.saturating_sub(since.saturating_sub(took) / SECONDS_PER_FAILED) + took;
+        self.failures += usize::from(is_about_one_change);
+        let begins = self.failures >= FAILURES_IN_A_ROW_MAX || self.lost >= FAILED_CALLS_TIME_MAX;
         if begins {
-            *self = Self { failures: 0, until: Some(Instant::now() + ASKING_PAUSE) };
+            *self = Self { until: Some(now + ASKING_PAUSE), ..Self::default() };
         }
         begins
     }
@@ -64,21 +78,21 @@ impl<S: EventSource, M: MapChanges> CodeFeeder<S, M> {
                 self.in_hand.retain(|_| at.next().is_none_or(|at| !filtered.contains(&at)));
                 Ok(())
             }
-            Err(Trouble::Code(error)) if asked.len() == 1 => {
-                self.fails(&error);
-                Ok(())
-            }
-            Err(trouble) => Err(trouble),
+            Err(failure) => self.fails(failure, asked.len()),
         }
     }
 
-    /// The code has failed about one change, which counts.
-    fn fails(&mut self, error: &str) {
+    /// The code has failed about so many `changes`. A single one counts.
+    fn fails(&mut self, CodeFailure { error, took }: CodeFailure, changes: usize) -> Result<(), Trouble> {
         let (controller, watch) = (&*self.controller, self.sink.route.watch.as_deref());
-        tracing::warn!(controller, watch, error, "the predicate failed: the change counts");
-        if self.asking_pause.fails() {
+        let is_about_one_change = changes == 1;
+        if is_about_one_change {
+            tracing::warn!(controller, watch, error, "the predicate failed: the change counts");
+        }
+        if self.asking_pause.fails(took, is_about_one_change) {
             let seconds = ASKING_PAUSE.as_secs();
             tracing::warn!(controller, watch, seconds, "the predicate keeps failing: all changes count for a while");
         }
+        if is_about_one_change { Ok(()) } else { Err(Trouble::Code(error)) }
     }
 }

@@ -22,7 +22,7 @@ impl<S: EventSource, M: MapChanges> CodeFeeder<S, M> {
         }
         let changes = self.in_hand.iter().filter_map(|taken| taken.change.clone()).collect();
         let call = self.mapper.map(self.batch_of(changes));
-        let answer = self.answer(call).await?;
+        let answer = self.answer(call).await.map_err(Trouble::Code)?;
         let (mut found, mut all) = (HashMap::new(), Vec::new());
         let mut count = 0;
         for targets in answer {

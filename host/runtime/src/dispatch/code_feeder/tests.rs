@@ -4,13 +4,12 @@ mod judged;
 mod model;
 mod scene;
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use futures::FutureExt;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use windlass_core::cache::code_predicate::CodePredicate;
-use windlass_core::cache::mapping::{Mapping, PrimaryKind};
+use windlass_core::cache::mapping::{Mapping, PrimaryKind, Target};
 use windlass_core::cache::predicate::Predicate;
 use windlass_core::cache::watch::{Index, IndexSource, Tombstone};
 use windlass_core::clock::{Clock, Moment};
@@ -43,12 +42,12 @@ struct Scripted {
     asked: Arc<Mutex<Vec<usize>>>,
     /// The number of calls that it may answer.
     turns: Arc<tokio::sync::Semaphore>,
-    caches_filled: Arc<AtomicBool>,
+    caches_filled: watch::Sender<bool>,
 }
 
 impl MapChanges for Scripted {
     /// Lets all pods pass but those whose names begin with `no-`.
-    fn matches(&self, batch: ChangeBatch) -> BoxFuture<'static, Result<Vec<bool>, String>> {
+    fn matches(&self, batch: ChangeBatch) -> BoxFuture<'static, Result<Vec<bool>, CodeFailure>> {
         let of = |change: &ObjectChange| change.new.as_deref().is_some_and(|name| !name.starts_with("no-"));
         std::future::ready(Ok(batch.changes.iter().map(of).collect())).boxed()
     }
@@ -71,8 +70,23 @@ impl MapChanges for Scripted {
     }
 
     fn may_begin(&self) -> bool {
-        self.caches_filled.load(Ordering::Acquire)
+        *self.caches_filled.borrow()
     }
+
+    fn begins(&self) -> BoxFuture<'static, ()> {
+        filled(&self.caches_filled)
+    }
+}
+
+/// Completes when the caches are filled.
+fn filled(caches: &watch::Sender<bool>) -> BoxFuture<'static, ()> {
+    let mut caches = caches.subscribe();
+    async move {
+        if caches.wait_for(|filled| *filled).await.is_err() {
+            pending::<()>().await;
+        }
+    }
+    .boxed()
 }
 
 /// A pod named `x` concerns the primary `x`; some names have a special meaning.
@@ -100,7 +114,7 @@ fn stage(turns: usize) -> Stage {
     let cache = Filled::with(&["x", "y"]);
     let (events, source) = mpsc::unbounded_channel();
     let turns = Arc::new(tokio::sync::Semaphore::new(turns));
-    let mapper = Scripted { asked: Arc::default(), turns, caches_filled: Arc::new(true.into()) };
+    let mapper = Scripted { asked: Arc::default(), turns, caches_filled: watch::Sender::new(true) };
     let queue = Queue::new(Arc::new(NoTime), ItemExponential::default());
     let route = Route {
         kind: ObjectKind::new("v1", "Pod"),
@@ -209,10 +223,10 @@ async fn filtered_changes_and_foreign_objects_are_not_sent_to_the_mapper() {
 #[tokio::test(start_paused = true)]
 async fn changes_before_the_caches_are_filled_are_not_sent_to_the_mapper() {
     let mut stage = stage(1);
-    stage.mapper.caches_filled.store(false, Ordering::Release);
+    stage.mapper.caches_filled.send_replace(false);
     stage.happens(appears("x"));
     stage.goes_on();
-    stage.mapper.caches_filled.store(true, Ordering::Release);
+    stage.mapper.caches_filled.send_replace(true);
     stage.goes_on();
     assert_eq!((stage.asked(), stage.queued()), (vec![], vec![]));
     stage.happens(appears("y"));

@@ -91,13 +91,17 @@ fn a_plugin_without_a_schema_takes_no_configuration() {
     assert!(schema.problems(&json!({"a": 1}), false)[0].contains("takes no configuration"));
 }
 
-/// The schema of a plugin that takes kinds from `/kinds`.
-fn schema_of_kinds() -> Schema {
+/// The manifest of a plugin that takes kinds from `/kinds`.
+fn manifest_of_kinds() -> Manifest {
     let mut manifest = manifest(Some(json!({"type": "object"})));
     let primary = &mut manifest.controllers[0].primary;
     (primary.api_version, primary.kind) = (String::new(), String::new());
     primary.kinds_from = Some("/kinds".to_owned());
-    Schema::of(&manifest).expect("a schema")
+    manifest
+}
+
+fn schema_of_kinds() -> Schema {
+    Schema::of(&manifest_of_kinds()).expect("a schema")
 }
 
 #[test]
@@ -108,6 +112,18 @@ fn a_document_with_wrong_kinds_does_not_fit() {
     assert!(schema.problems(&json!({}), false).is_empty());
     let problems = schema.problems(&json!({"kinds": ["hunter2"]}), true);
     assert_eq!(problems, ["config/kinds/0: is not a kind, which has an `apiVersion`, a `kind`, and nothing else"]);
+}
+
+/// The former configuration then stays in force.
+#[test]
+fn a_document_with_kinds_for_too_many_workers_does_not_fit() {
+    let mut manifest = manifest_of_kinds();
+    manifest.controllers[0].options.workers = 64;
+    let schema = Schema::of(&manifest).expect("a schema");
+    let kinds = |count| (0..count).map(|at| json!({"apiVersion": "v1", "kind": format!("K{at}")})).collect::<Value>();
+    assert!(schema.problems(&json!({"kinds": kinds(16)}), false).is_empty());
+    let problems = schema.problems(&json!({"kinds": kinds(17)}), true);
+    assert!(problems[0].contains("make 1088 workers, but at most 1024 are allowed"), "{problems:?}");
 }
 
 #[test]

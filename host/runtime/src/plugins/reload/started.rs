@@ -165,7 +165,7 @@ impl Reload {
         if let Some(status) = self.host.status.known(&plugin) {
             status.has_rejected(None);
         }
-        tracing::info!(%plugin, digest = &**digest, "the file that was rolled back has changed: its rejection is forgotten");
+        tracing::info!(%plugin, digest = &**digest, "the file of the version that was rolled back has changed: the new file may run");
         self.publish_verdict(plugin, RejectionVerdict::Pardoned { digest: digest.clone(), at });
     }
 

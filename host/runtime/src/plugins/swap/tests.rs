@@ -124,6 +124,45 @@ async fn a_stop_during_a_swap_leaves_no_generation_waiting_for_the_other() {
     assert_eq!(timeout(Duration::from_mins(1), end).await, Ok(ControllerEnd::Clean));
 }
 
+/// Its caches live on for a minute, so they may lack what its calls wrote.
+#[tokio::test]
+async fn a_kind_that_comes_back_proves_its_caches_before_it_works() {
+    let stage = Stage::new().await;
+    let one = stage.load_as(1, &[("CHAMELEON-MODE=good.", "CHAMELEON-MODE=kinds")]).await;
+    let configs = stage.supplies.configs.clone();
+    let following = tokio::spawn(async move { configs.follow().await });
+    let stop = stage.phases.stop.child_token();
+    let (serving, _newest) = stage.serving(&one, mpsc::unbounded_channel().0, stop.clone());
+    let status = stage.host.status.plugin("chameleon");
+    stage.host.policies.register(&one, &status);
+    let mut served = pin!(serving.run());
+    let shows = |name: &str| stage.host.metrics.text().contains(&format!("controller=\"{name}\""));
+    let config_maps = "{kinds: [{apiVersion: v1, kind: ConfigMap}]}";
+    let mut lists = vec![];
+    for (kinds, wanted, unwanted) in [
+        (config_maps, "chameleon.configmap", "chameleon"),
+        ("{kinds: []}", "chameleon", "chameleon.configmap"),
+        (config_maps, "chameleon.configmap", "chameleon"),
+    ] {
+        stage.configure(kinds);
+        let has_come = || {
+            let is_idle = wanted == "chameleon";
+            shows(wanted) && !shows(unwanted) && (is_idle || stage.works())
+        };
+        tokio::select! {
+            end = &mut served => panic!("nothing stops it: {end:?}"),
+            () = until(has_come) => {}
+        }
+        lists.push(stage.config_map_lists());
+    }
+    let [first, between, again] = lists[..] else { unreachable!("three configurations") };
+    assert_eq!(first, between);
+    assert!(again > between, "a proof asks the server for its version");
+    stop.cancel();
+    assert_eq!(timeout(Duration::from_mins(1), served).await, Ok(ControllerEnd::Clean));
+    following.abort();
+}
+
 /// Needs a guest whose primaries are of the kinds that its configuration names.
 #[tokio::test]
 async fn a_generation_has_a_controller_for_each_kind_of_its_configuration() {

@@ -23,6 +23,9 @@ pub(super) fn text(manifest: &Manifest, kinds: Option<&ConfiguredKinds>) -> Stri
             if let Some(mapping) = &watch.mapping {
                 let _ = write!(text, ", mapped by {}", of_mapping(mapping));
             }
+            if watch.code_predicate {
+                text.push_str(", if the plugin's code accepts it (codePredicate)");
+            }
             if manifest.controllers.len() > 1 {
                 let _ = write!(text, ", for the controller {}", controller.name);
             }
@@ -45,7 +48,8 @@ pub(super) fn json(manifest: &Manifest, kinds: Option<&ConfiguredKinds>) -> Valu
         let mut shown = json!({
             "role": role, "name": watch.name,
             "apiVersion": watch.api_version, "kind": watch.kind, "namespaces": watch.namespaces,
-            "selects": selected(watch), "mapping": watch.mapping.as_ref().map(of_mapping),
+            "selects": selected(watch), "codePredicate": watch.code_predicate,
+            "mapping": watch.mapping.as_ref().map(of_mapping),
             "indexes": watch.indexes.iter().map(index).collect::<Vec<_>>(),
         });
         if let Some(pointer) = &watch.kinds_from {
@@ -195,7 +199,8 @@ mod tests {
         });
         let manifest = Manifest::from_json(&manifest.to_string()).expect("valid");
         let list = json!([{"apiVersion": "v1", "kind": "Pod"}, {"apiVersion": "apps/v1", "kind": "Deployment"}]);
-        let kinds = |list: &Value| ConfiguredKinds::read(["/kinds"], &json!({"kinds": list})).expect("kinds");
+        let kinds =
+            |list: &Value| ConfiguredKinds::read(&manifest.controllers, &json!({"kinds": list})).expect("kinds");
         let line =
             "\nwatches:\n  primary  kinds that the configuration names at \"/kinds\" with labels a=b (metadata)\n";
         let shown = |kinds: Option<&ConfiguredKinds>| text(&manifest, kinds).replace(line, "");
@@ -208,6 +213,26 @@ mod tests {
     }
 
     #[test]
+    fn predicates_by_code_are_shown() {
+        let mut manifest = manifest();
+        manifest.controllers[0].primary.code_predicate = true;
+        manifest.controllers[0].watches[1].code_predicate = true;
+        let accepts = "if the plugin's code accepts it (codePredicate)";
+        let text = text(&manifest, None);
+        let lines: Vec<_> = text.lines().filter(|line| line.contains("codePredicate")).collect();
+        assert_eq!(
+            lines,
+            [
+                format!("  primary  apps/v1 Deployment (metadata), {accepts}"),
+                format!("  watches  v1 Pod, mapped by anyOwner, {accepts}"),
+            ]
+        );
+        let shown = &json(&manifest, None)[0]["watches"];
+        let flags = [0, 1, 2].map(|watch| shown[watch]["codePredicate"].as_bool());
+        assert_eq!(flags, [Some(true), Some(false), Some(true)]);
+    }
+
+    #[test]
     fn programs_learn_whether_a_controller_writes_status() {
         let json = json(&manifest(), None);
         assert_eq!(json[0]["writesStatus"], false);
@@ -215,7 +240,7 @@ mod tests {
             json[0]["watches"][2],
             json!({
                 "role": "watches", "name": null, "apiVersion": "v1", "kind": "Pod", "namespaces": [],
-                "selects": "v1 Pod", "mapping": "anyOwner", "indexes": [],
+                "selects": "v1 Pod", "codePredicate": false, "mapping": "anyOwner", "indexes": [],
             })
         );
     }

@@ -2,7 +2,7 @@
 
 use windlass_core::queue::trigger::TriggerReason;
 
-use super::super::judge::{ASKING_PAUSE, FAILURES_IN_A_ROW_MAX};
+use super::super::judge::{ASKING_PAUSE, AskingPause, FAILED_CALLS_TIME_MAX, FAILURES_IN_A_ROW_MAX};
 use super::scene::{FINALIZER, Scene};
 use super::*;
 
@@ -106,20 +106,90 @@ async fn a_rescan_queues_what_matches_now_in_the_background_and_says_why() {
 #[tokio::test(start_paused = true)]
 async fn events_before_the_caches_are_filled_are_left_to_the_rescan() {
     let mut scene = scene();
-    scene.predicate.caches_filled.store(false, Ordering::Release);
+    scene.fill(false);
     scene.set("a", "drop", false);
     scene.set("a", "keep", false);
     scene.set("b", "keep", false);
     scene.remove("b");
     scene.rescan(TriggerReason::Configuration);
     scene.goes_on();
-    assert_eq!((texts(&scene.asked()), scene.queued()), (vec![], vec!["b".to_owned()]), "a deletion needs no question");
-    scene.predicate.caches_filled.store(true, Ordering::Release);
+    assert_eq!((texts(&scene.asked()), scene.queued()), (vec![], vec![]));
+    scene.fill(true);
     scene.rescan(TriggerReason::Start);
     let new = Object::new(pod("prod", "a", 1).header.clone(), "keep");
     scene.happens(WatchEvent::Applied { old: None, new, initial: true });
     scene.goes_on();
-    assert_eq!((texts(&scene.asked()), scene.queued()), (vec![vec!["keep"]], vec!["a".to_owned()]));
+    let queued = vec!["a".to_owned(), "b".to_owned()];
+    assert_eq!((texts(&scene.asked()), scene.queued()), (vec![vec!["keep"]], queued), "a deletion needs no question");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_requested_before_the_caches_are_filled_is_not_lost() {
+    let mut scene = scene();
+    scene.fill(false);
+    for name in ["requested", "changed"] {
+        scene.set(name, "drop", false);
+    }
+    let requested = r#"{"metadata":{"annotations":{"windlass.dev/run-requested-at":"now"}}}"#;
+    scene.set("requested", requested, false);
+    scene.set("changed", "drop it", false);
+    scene.goes_on();
+    scene.fill(true);
+    scene.rescan(TriggerReason::Start);
+    scene.goes_on();
+    let trigger = scene.memory.lock().expect("no panic").take_triggers(&ObjectKey::namespaced("prod", "requested"));
+    assert!(trigger.has_run_request(), "{trigger}");
+    assert_eq!(scene.queued(), ["requested"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_child_deleted_before_the_caches_are_filled_runs_its_parent_once_they_are() {
+    let mut scene = scene();
+    let code = CodePredicate { finalizer: FINALIZER.into(), is_primary: false, deletions: true };
+    let route = &mut scene.feeder.sink.route;
+    // Only existing primaries count for this mapping, so they must be known.
+    (route.code_predicate, route.mapping) = (Some(code), Mapping::ReferencedBy("by-app".into()));
+    scene.fill(false);
+    scene.set("web", "drop", false);
+    scene.remove("web");
+    scene.goes_on();
+    let cache = Filled::with(&["x", "y"]);
+    let index = Index { name: "by-app".into(), source: Filled::by_app() };
+    scene.feeder.sink.primaries = cache.primaries().found_by([index]);
+    scene.fill(true);
+    scene.goes_on();
+    assert_eq!(scene.queued(), ["x", "y"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_feeder_begins_with_the_changes_that_were_kept_for_it() {
+    let mut scene = scene();
+    let mut kept = WaitingChanges::default();
+    for (namespace, name) in [("prod", "a"), ("windlass", "hidden")] {
+        let last = Object::new(pod(namespace, name, 1).header.clone(), "drop");
+        assert!(kept.hold(WatchEvent::Deleted(Tombstone { last, final_state_unknown: false }), false).is_none());
+    }
+    scene.feeder = scene.feeder.beginning_with(kept);
+    scene.goes_on();
+    assert_eq!(scene.queued(), ["a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_flood_of_changes_does_not_hold_up_a_rescan() {
+    let mut scene = scene();
+    // Its name is before those of the others.
+    scene.set("-", "keep listed", false);
+    scene.goes_on();
+    scene.asked();
+    scene.rescan(TriggerReason::Resync);
+    scene.predicate.turns.forget_permits(100_000);
+    scene.predicate.turns.add_permits(1);
+    for at in 0..2 * CODE_CALL_CHANGES_MAX {
+        scene.set(&format!("{at:04}"), "drop", false);
+    }
+    scene.goes_on();
+    let first = scene.asked().swap_remove(0);
+    assert!(first.len() == CODE_CALL_CHANGES_MAX && first.contains(&"keep listed".to_owned()));
 }
 
 #[tokio::test(start_paused = true)]
@@ -174,6 +244,54 @@ async fn code_that_keeps_failing_is_not_asked_for_a_while() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn code_that_runs_into_its_deadline_about_every_second_object_does_not_hold_up_the_list() {
+    let mut scene = scene();
+    let deadline = Duration::from_secs(30);
+    scene.feeder.mapper.failure_takes = deadline;
+    for at in 0..100 {
+        scene.set(&format!("{at:02}"), if at % 2 == 0 { "fail" } else { "drop" }, false);
+    }
+    let _ = tokio::time::timeout(FAILED_CALLS_TIME_MAX + deadline, scene.feeder.run()).await;
+    let queued = scene.queued().len();
+    assert!(queued > 90, "{queued} of 100: those that are not asked about count");
+    scene.asked();
+    tokio::time::advance(ASKING_PAUSE).await;
+    scene.set("a", "drop", false);
+    scene.goes_on();
+    assert_eq!((texts(&scene.asked()), scene.queued()), (vec![vec!["drop"]], vec![]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn quick_failures_between_answers_do_not_stop_the_questions() {
+    let mut scene = scene();
+    scene.feeder.mapper.failure_takes = Duration::from_millis(1);
+    for at in 0..200 {
+        scene.set(&format!("{at:03}"), if at % 2 == 0 { "fail" } else { "drop" }, false);
+    }
+    let _ = tokio::time::timeout(Duration::from_mins(1), scene.feeder.run()).await;
+    assert_eq!((scene.queued().len(), scene.filtered()), (100, 100));
+}
+
+#[tokio::test(start_paused = true)]
+async fn failed_calls_may_take_a_tenth_of_the_time() {
+    let took = FAILED_CALLS_TIME_MAX / 10;
+    let begins_a_pause = async |between: Duration| {
+        let mut pause = AskingPause::default();
+        for _ in 0..50 {
+            tokio::time::advance(took).await;
+            if pause.fails(took, true) {
+                return true;
+            }
+            pause.answers();
+            tokio::time::advance(between).await;
+        }
+        false
+    };
+    assert!(!begins_a_pause(10 * took).await);
+    assert!(begins_a_pause(5 * took).await);
+}
+
+#[tokio::test(start_paused = true)]
 async fn in_a_flood_the_oldest_changes_count_without_a_question() {
     let mut scene = scene();
     for at in 0..WAITING_EVENTS_MAX + 2 {
@@ -224,7 +342,7 @@ async fn a_batch_that_was_in_hand_during_a_panic_counts() {
     assert!(scene.queued().is_empty());
     // This is what happens after a panic.
     scene.goes_on();
-    assert_eq!((scene.queued(), scene.feeder.missed), (vec!["a".to_owned()], false));
+    assert_eq!((scene.queued(), scene.feeder.waiting.missed), (vec!["a".to_owned()], false));
 }
 
 #[tokio::test(start_paused = true)]

@@ -30,6 +30,8 @@ enum Step {
         name: usize,
     },
     Rescan,
+    /// The caches are filled, if they were not.
+    Fill,
     /// The feeder handles everything until now.
     Poll,
 }
@@ -42,6 +44,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => name().prop_map(|name| Step::BeginDeletion { name }),
         2 => name().prop_map(|name| Step::Remove { name }),
         1 => Just(Step::Rescan),
+        1 => Just(Step::Fill),
         4 => Just(Step::Poll),
     ]
 }
@@ -78,6 +81,7 @@ fn content(text: &str) -> usize {
 
 /// The objects, and the keys that are to be queued.
 struct Model {
+    is_filled: bool,
     table: Table,
     objects: BTreeMap<usize, ModelObject>,
     expected: BTreeSet<usize>,
@@ -91,6 +95,9 @@ impl Model {
         let (was_deleting, begins) = (old.is_some_and(|old| old.deleting), new.deleting);
         let counts = if begins && (!was_deleting || new.has_finalizer) {
             true
+        } else if !self.is_filled {
+            // The rescan will ask about its state then.
+            false
         } else {
             self.failures += usize::from(new.content == FAILING);
             self.table.counts(old.map(|old| old.content), new.content)
@@ -108,6 +115,9 @@ impl Model {
 
     /// The names of the keys that the feeder has queued once it has handled everything.
     fn poll(&mut self) -> Vec<String> {
+        if !self.is_filled {
+            return vec![];
+        }
         if std::mem::take(&mut self.rescans) {
             self.failures += self.objects.values().filter(|object| object.content == FAILING).count();
             let matching = |object: &ModelObject| object.deleting || self.table.counts(None, object.content);
@@ -118,13 +128,15 @@ impl Model {
     }
 }
 
-fn play(table: Table, steps: Vec<Step>) {
+fn play(table: Table, is_filled: bool, steps: Vec<Step>) {
     let mut scene = Scene::new(move |(old, new)| match content(new) {
         FAILING => Err("no idea".to_owned()),
         new => Ok(table.counts(old.map(content), new)),
     });
-    let mut model = Model { table, objects: BTreeMap::new(), expected: BTreeSet::new(), rescans: false, failures: 0 };
-    for step in steps.into_iter().chain([Step::Poll]) {
+    let (objects, expected) = (BTreeMap::new(), BTreeSet::new());
+    let mut model = Model { is_filled, table, objects, expected, rescans: false, failures: 0 };
+    scene.fill(is_filled);
+    for step in steps.into_iter().chain([Step::Fill, Step::Poll]) {
         let few_failures = model.failures < MODEL_FAILURES_MAX;
         match step {
             Step::Set { name, content, has_finalizer } => {
@@ -148,9 +160,18 @@ fn play(table: Table, steps: Vec<Step>) {
                 scene.remove(NAMES[name]);
             }
             Step::Rescan => {
-                model.rescans |= few_failures;
+                model.rescans |= few_failures && model.is_filled;
                 if few_failures {
                     scene.rescan(TriggerReason::Resync);
+                }
+            }
+            Step::Fill => {
+                if !std::mem::replace(&mut model.is_filled, true) {
+                    // It has seen everything until now.
+                    scene.goes_on();
+                    model.rescans = true;
+                    scene.fill(true);
+                    scene.rescan(TriggerReason::Start);
                 }
             }
             Step::Poll => {
@@ -165,8 +186,12 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
     #[test]
-    fn the_queued_keys_are_those_of_the_model(table in any::<u64>(), steps in prop::collection::vec(step(), 1..60)) {
+    fn the_queued_keys_are_those_of_the_model(
+        table in any::<u64>(),
+        is_filled in any::<bool>(),
+        steps in prop::collection::vec(step(), 1..60),
+    ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
-        runtime.expect("a runtime").block_on(async { play(Table(table), steps) });
+        runtime.expect("a runtime").block_on(async { play(Table(table), is_filled, steps) });
     }
 }

@@ -22,18 +22,24 @@ pub(super) struct Predicate {
     asked: Arc<Mutex<Vec<Vec<String>>>>,
     filtered: Arc<Mutex<usize>>,
     pub(super) turns: Arc<tokio::sync::Semaphore>,
-    pub(super) caches_filled: Arc<AtomicBool>,
+    pub(super) caches_filled: watch::Sender<bool>,
+    /// How long a failed call takes.
+    pub(super) failure_takes: Duration,
 }
 
 impl MapChanges for Predicate {
-    fn matches(&self, batch: ChangeBatch) -> BoxFuture<'static, Result<Vec<bool>, String>> {
+    fn matches(&self, batch: ChangeBatch) -> BoxFuture<'static, Result<Vec<bool>, CodeFailure>> {
         let asked = batch.changes.iter().map(|change| change.new.as_deref().expect("no deletion").to_owned()).collect();
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).push(asked);
-        let (turns, judge) = (self.turns.clone(), self.judge.clone());
+        let (turns, judge, took) = (self.turns.clone(), self.judge.clone(), self.failure_takes);
         async move {
             turns.acquire().await.expect("it is not closed").forget();
             let of = |change: &ObjectChange| judge((change.old.as_deref(), change.new.as_deref().unwrap_or_default()));
-            batch.changes.iter().map(of).collect()
+            let answer: Result<_, String> = batch.changes.iter().map(of).collect();
+            if answer.is_err() {
+                tokio::time::sleep(took).await;
+            }
+            answer.map_err(|error| CodeFailure { error, took })
         }
         .boxed()
     }
@@ -51,7 +57,11 @@ impl MapChanges for Predicate {
     }
 
     fn may_begin(&self) -> bool {
-        self.caches_filled.load(Ordering::Acquire)
+        *self.caches_filled.borrow()
+    }
+
+    fn begins(&self) -> BoxFuture<'static, ()> {
+        filled(&self.caches_filled)
     }
 }
 
@@ -90,7 +100,8 @@ impl Scene {
             asked: Arc::default(),
             filtered: Arc::default(),
             turns: Arc::new(tokio::sync::Semaphore::new(100_000)),
-            caches_filled: Arc::new(true.into()),
+            caches_filled: watch::Sender::new(true),
+            failure_takes: Duration::ZERO,
         };
         let queue = Queue::new(Arc::new(NoTime), ItemExponential::default());
         let code = CodePredicate { finalizer: FINALIZER.into(), is_primary: true, deletions: true };
@@ -134,6 +145,11 @@ impl Scene {
 
     pub(super) fn rescan(&self, reason: TriggerReason) {
         self.rescans.request(reason);
+    }
+
+    /// Says whether the caches are filled.
+    pub(super) fn fill(&self, is_filled: bool) {
+        self.predicate.caches_filled.send_replace(is_filled);
     }
 
     /// Polls the feeder until it waits.

@@ -121,7 +121,11 @@ fn flaw(current: CurrentPluginStatus, controllers: &[std::sync::Arc<ControllerSt
         [controllers.iter().map(|it| it.given_up()).sum::<u64>(), controllers.iter().map(|it| it.slowed()).sum()];
     let keys = (given_up > 0).then(|| format!("{given_up} keys have used up their retries"));
     let loops = (slowed > 0).then(|| format!("{slowed} keys write an object over and over"));
-    rolled_back.or(of_file).or(keys).or(loops)
+    // Such a controller works without some of the kinds that its configuration names.
+    let of_controller = |it: &std::sync::Arc<ControllerStatus>| {
+        it.state().1.map(|reason| format!("controller {}: {reason}", it.own_name()))
+    };
+    rolled_back.or(of_file).or(keys).or(loops).or_else(|| controllers.iter().find_map(of_controller))
 }
 
 #[cfg(test)]
@@ -171,6 +175,10 @@ mod tests {
             controller.set(ControllerState::Running, None);
         }
         assert_eq!(health(plugin), (PluginState::Running, None, true));
+        controller.set(ControllerState::Running, Some("no Jobs".to_owned()));
+        let lacks = (PluginState::Running, Some("controller web: no Jobs".to_owned()), false);
+        assert_eq!(health(plugin), lacks);
+        controller.set(ControllerState::Running, None);
         controller.gave_up(key, "it cannot");
         assert!(health(plugin).1.is_some_and(|why| why.contains("1 keys")));
         controller.forget(key);

@@ -1,0 +1,99 @@
+//! A controller with configured kinds that are not served or not granted, on the embedded API server. Needs a guest
+//! that also watches the kinds at `/related` of its configuration.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+
+use crate::admission::kinds;
+use crate::files::{Change, Content};
+use crate::leadership::LeaseMode;
+use crate::observe::status::ControllerState;
+use crate::phases::ControllerEnd;
+use crate::policies::GrantMode;
+use crate::tests::stage::{Stage, until};
+
+const CONFIGURATION: &str = "{kinds: [{apiVersion: v1, kind: ConfigMap}], related: [{apiVersion: v1, kind: Service}, \
+     {apiVersion: v1, kind: Secret}, {apiVersion: named.windlass.dev/v1, kind: Named}]}";
+
+fn definition() -> String {
+    let schema = r#"{"openAPIV3Schema": {"type": "object"}}"#;
+    let version = format!(r#"{{"name": "v1", "served": true, "storage": true, "schema": {schema}}}"#);
+    let names = r#"{"plural": "nameds", "singular": "named", "kind": "Named", "listKind": "NamedList"}"#;
+    let spec = format!(
+        r#"{{"group": "named.windlass.dev", "scope": "Namespaced", "names": {names}, "versions": [{version}]}}"#
+    );
+    let head = r#""apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition""#;
+    format!(r#"{{{head}, "metadata": {{"name": "nameds.named.windlass.dev"}}, "spec": {spec}}}"#)
+}
+
+/// Grants the plugin to watch `ConfigMap`s and `more`.
+fn grant(stage: &Stage, more: &[&str]) {
+    let path = stage.plugins.join("chameleon.policy.yaml");
+    let head = "apiVersion: windlass.dev/v1alpha1\nkind: PluginPolicy\nplugin: chameleon\nrules:\n";
+    let rule = |resources: &str| {
+        format!("- {{apiGroups: [\"\", named.windlass.dev], resources: [{resources}], verbs: [get, list, watch]}}\n")
+    };
+    std::fs::write(&path, format!("{head}{}{}", rule("configmaps"), rule(&more.join(", ")))).expect("written");
+    stage.host.policies.take(&[Change { path, content: Content::Is([0; 32]) }]);
+}
+
+/// Whether the plugin's only controller runs and says that it lacks just these kinds.
+fn runs_without(stage: &Stage, lacks: &[&str]) -> bool {
+    let controllers = stage.host.status.plugin("chameleon").controllers();
+    let [controller] = &controllers[..] else { return false };
+    let (reached, reason) = controller.state();
+    let reason = reason.unwrap_or_default();
+    let says = ["services", "secrets", "Named"].into_iter().filter(|kind| reason.contains(kind));
+    reached == ControllerState::Running && says.eq(lacks.iter().copied())
+}
+
+/// Whether there are filled caches of these kinds.
+fn watches(stage: &Stage, kinds: &[&str]) -> bool {
+    let figures = stage.host.informers.figures();
+    kinds.iter().all(|kind| figures.iter().any(|it| &*it.watch.kind.kind == *kind && it.status.synced))
+}
+
+#[tokio::test]
+async fn a_controller_runs_without_kinds_that_are_not_served_or_granted() {
+    let stage = Stage::with(LeaseMode::None, GrantMode::Policy).await;
+    let plugin = stage.load_as(1, &[("CHAMELEON-MODE=good.", "CHAMELEON-MODE=kinds")]).await;
+    stage.configure(CONFIGURATION);
+    let (configs, host) = (stage.supplies.configs.clone(), stage.host.clone());
+    let following = tokio::spawn(async move {
+        let mut definitions = host.informers.subscribe(kinds::definitions());
+        let kinds = host.kinds.follow(&mut definitions, |group| host.discovery.invalidate(group));
+        tokio::join!(configs.follow(), kinds)
+    });
+    let stop = stage.phases.stop.child_token();
+    let (serving, _newest) = stage.serving(&plugin, mpsc::unbounded_channel().0, stop.clone());
+    stage.host.policies.register(&plugin, &stage.host.status.plugin("chameleon"));
+    grant(&stage, &["services", "nameds"]);
+    let mut served = pin!(serving.run());
+    let mut reaches = async |condition: &dyn Fn() -> bool| {
+        tokio::select! {
+            end = &mut served => panic!("nothing stops it: {end:?}"),
+            () = until(condition) => {}
+        }
+    };
+    reaches(&|| runs_without(&stage, &["secrets", "Named"]) && watches(&stage, &["ConfigMap", "Service"])).await;
+    let (_, why) = stage.host.status.plugin("chameleon").controllers()[0].state();
+    assert!(why.is_some_and(|why| why.starts_with("it does not watch all kinds yet: ")));
+
+    let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let answer = stage.send("POST", path, definition()).await;
+    assert!(answer.starts_with("HTTP/1.1 201 "), "{answer}");
+    reaches(&|| runs_without(&stage, &["secrets"]) && watches(&stage, &["Service", "Named"])).await;
+    grant(&stage, &["services", "nameds", "secrets"]);
+    reaches(&|| runs_without(&stage, &[]) && watches(&stage, &["Service", "Named", "Secret"])).await;
+    grant(&stage, &["nameds", "secrets"]);
+    reaches(&|| runs_without(&stage, &["services"])).await;
+    let answer = stage.send("DELETE", &format!("{path}/nameds.named.windlass.dev"), "{}".to_owned()).await;
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    reaches(&|| runs_without(&stage, &["services", "Named"])).await;
+    stop.cancel();
+    assert_eq!(timeout(Duration::from_mins(1), served).await, Ok(ControllerEnd::Clean));
+    following.abort();
+}

@@ -1,0 +1,105 @@
+//! What must be known of the events that are discarded while no worker can handle them yet.
+//!
+//! All primaries run when the controller begins, so it suffices to know which were deleted. If the plugin's own code
+//! decides which primaries count, the caches are rescanned instead, and the changes that a rescan misses are kept.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use windlass_core::cache::mapping::Mapping;
+use windlass_core::cache::watch::{Tombstone, WatchEvent};
+use windlass_core::object::ObjectKey;
+
+use crate::dispatch::code_feeder::WaitingChanges;
+use crate::dispatch::route::{Route, Stores};
+
+/// The discarded events' effects.
+#[derive(Debug, Default)]
+pub(super) struct MutedChanges {
+    /// The deleted primaries, with their UIDs.
+    pub(super) gone: HashMap<ObjectKey, Arc<str>>,
+    /// The changes that the feeders begin with, for each subscription.
+    pub(super) waiting: Vec<WaitingChanges>,
+    /// The keys of the changes for which `waiting` has no room.
+    pub(super) keys: BTreeSet<ObjectKey>,
+}
+
+impl MutedChanges {
+    /// Records an event of the subscription number `at`.
+    pub(super) fn record(&mut self, at: usize, event: WatchEvent, route: &Route, primaries: &Stores) {
+        if let (WatchEvent::Deleted(Tombstone { last, .. }), Mapping::Itself) = (&event, &route.mapping) {
+            let keys = route.keys(&event, primaries).into_iter().map(|key| (key, last.header.uid.text()));
+            self.gone.extend(keys);
+        } else if route.is_missed_by_rescan(&event, primaries) {
+            if self.waiting.len() <= at {
+                self.waiting.resize_with(at + 1, WaitingChanges::default);
+            }
+            let oldest = self.waiting[at].hold(event, route.mapping == Mapping::Mapper);
+            self.keys.extend(oldest.iter().flat_map(|oldest| route.keys(oldest, primaries)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_core::cache::mapping::PrimaryKind;
+    use windlass_core::object::conditions::Conditions;
+    use windlass_core::object::{Header, Object, ObjectKind};
+
+    use super::*;
+    use crate::dispatch::code_feeder::WAITING_EVENTS_MAX;
+
+    fn route(mapping: Mapping) -> Route {
+        Route {
+            kind: ObjectKind::new("example.com/v1", "Child"),
+            watch: Some("children".into()),
+            mapping,
+            predicates: [].into(),
+            code_predicate: None,
+            deletions: true,
+            primary: PrimaryKind { kind: ObjectKind::new("example.com/v1", "Parent"), namespaced: true },
+        }
+    }
+
+    fn deleted(name: &str) -> WatchEvent {
+        let header = Header {
+            key: ObjectKey::namespaced("prod", name),
+            uid: "u-1".into(),
+            version: "1".into(),
+            generation: 1,
+            labels: [].into(),
+            owners: [].into(),
+            own_fields: None,
+            conditions: Conditions::default(),
+            deleting: false,
+        };
+        WatchEvent::Deleted(Tombstone { last: Object::new(header, "{}"), final_state_unknown: false })
+    }
+
+    #[test]
+    fn deleted_primaries_keep_their_uids_and_deleted_children_wait() {
+        let mut muted = MutedChanges::default();
+        muted.record(0, deleted("primary"), &route(Mapping::Itself), &Stores::default());
+        muted.record(2, deleted("child"), &route(Mapping::SameName), &Stores::default());
+        let uid = muted.gone.get(&ObjectKey::namespaced("prod", "primary")).map(|uid| &**uid);
+        assert_eq!((uid, muted.gone.len(), muted.keys.len()), (Some("u-1"), 1, 0));
+        let waiting: Vec<_> = muted.waiting.iter().map(WaitingChanges::len).collect();
+        assert_eq!(waiting, [0, 0, 1], "the third subscription's feeder begins with it");
+    }
+
+    #[test]
+    fn in_a_flood_the_keys_of_the_oldest_changes_are_kept_or_every_primary_runs() {
+        let (mut declared, mut by_code) = (MutedChanges::default(), MutedChanges::default());
+        for at in 0..WAITING_EVENTS_MAX + 2 {
+            let event = || deleted(&format!("{at:04}"));
+            declared.record(0, event(), &route(Mapping::SameName), &Stores::default());
+            by_code.record(0, event(), &route(Mapping::Mapper), &Stores::default());
+        }
+        let keys: Vec<_> = declared.keys.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            (keys, declared.waiting[0].len()),
+            (vec!["prod/0000".into(), "prod/0001".into()], WAITING_EVENTS_MAX)
+        );
+        assert!(by_code.waiting[0].missed && by_code.keys.is_empty());
+    }
+}

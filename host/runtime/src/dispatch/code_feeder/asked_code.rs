@@ -1,0 +1,39 @@
+//! The part of a plugin's code that decides about the changes of watches.
+
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use windlass_core::cache::mapping::Target;
+use windlass_core::object::ObjectKey;
+use windlass_wasm::ChangeBatch;
+
+/// The plugin's own code for watches.
+pub(crate) trait MapChanges: Send + Sync + 'static {
+    /// Whether each change counts.
+    fn matches(&self, batch: ChangeBatch) -> BoxFuture<'static, Result<Vec<bool>, CodeFailure>>;
+
+    /// The targets of each change. The error says why there are none, for people.
+    fn map(&self, batch: ChangeBatch) -> BoxFuture<'static, Result<Vec<Vec<Target>>, String>>;
+
+    /// Reports that the code has filtered out this many changes.
+    fn filtered(&self, changes: usize);
+
+    /// Whether the policy hides the object with this key from the plugin.
+    fn hides(&self, key: &ObjectKey) -> bool;
+
+    /// Whether the caches that the code reads are filled. Before that, only those changes are kept to which the run of
+    /// every primary, or the rescan that is yet to begin, does not lead.
+    fn may_begin(&self) -> bool;
+
+    /// Completes when the code may be called.
+    fn begins(&self) -> BoxFuture<'static, ()>;
+}
+
+/// A failed call of the code.
+#[derive(Debug)]
+pub(crate) struct CodeFailure {
+    /// The reason, for people.
+    pub(crate) error: String,
+    /// How long the call took. The time in which it waited to be made does not count.
+    pub(crate) took: Duration,
+}

@@ -1,0 +1,168 @@
+//! The state that an operator has made: objects without what differs from run to run.
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Display};
+
+use anyhow::Context;
+use kube::Client;
+use kube::api::{Api, DynamicObject, ListParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use regex::Regex;
+use serde_json::{Value, json};
+
+/// A kind of namespaced objects: group, version, kind and plural.
+pub(crate) type KindOf = (&'static str, &'static str, &'static str, &'static str);
+
+const EVENT: KindOf = ("events.k8s.io", "v1", "Event", "events");
+
+/// The objects of a namespace, by kind and name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct State(pub(crate) BTreeMap<String, Value>);
+
+impl State {
+    /// Reads the objects of these kinds.
+    pub(crate) async fn read(client: &Client, namespace: &str, kinds: &[KindOf]) -> anyhow::Result<Self> {
+        let mut objects = BTreeMap::new();
+        for kind in kinds {
+            let list = api(client, namespace, kind).list(&ListParams::default()).await;
+            for object in list.with_context(|| format!("list {}", kind.3))?.items {
+                let object = normalized(serde_json::to_value(object)?, namespace)?;
+                let name = object["metadata"]["name"].as_str().unwrap_or_default();
+                add(&mut objects, &format!("{} {name}", kind.2), object.clone());
+            }
+        }
+        Ok(Self(objects))
+    }
+
+    /// Reads the Events about objects of these kinds.
+    pub(crate) async fn read_events(client: &Client, namespace: &str, kinds: &[KindOf]) -> anyhow::Result<Self> {
+        let mut objects = BTreeMap::new();
+        for object in api(client, namespace, &EVENT).list(&ListParams::default()).await?.items {
+            let object = event(&normalized(serde_json::to_value(object)?, namespace)?);
+            let about = &object["regarding"];
+            if kinds.iter().any(|kind| about["kind"] == kind.2) {
+                add(
+                    &mut objects,
+                    &format!("Event about {} {}: {}", about["kind"], about["name"], object["reason"]),
+                    object,
+                );
+            }
+        }
+        Ok(Self(objects))
+    }
+
+    /// The objects of a kind.
+    pub(crate) fn of(&self, kind: &str) -> impl Iterator<Item = &Value> {
+        let prefix = format!("{kind} ");
+        self.0.iter().filter(move |(name, _)| name.starts_with(&prefix)).map(|(_, object)| object)
+    }
+
+    /// The differences from another state, for a person.
+    pub(crate) fn difference(&self, expected: &Self) -> String {
+        let names = self.0.keys().chain(expected.0.keys().filter(|name| !self.0.contains_key(*name)));
+        let differ = names.filter(|name| self.0.get(*name) != expected.0.get(*name));
+        let shown = differ.map(|name| {
+            let of = |state: &Self| state.0.get(name).map_or_else(|| "none".to_owned(), Value::to_string);
+            format!("{name}:\n  is       {}\n  expected {}", of(self), of(expected))
+        });
+        shown.collect::<Vec<_>>().join("\n")
+    }
+}
+
+impl Display for State {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|(name, object)| writeln!(formatter, "{name}: {object}"))
+    }
+}
+
+/// Adds an object under a name of its own: generated names are equal once they are normalized.
+fn add(objects: &mut BTreeMap<String, Value>, name: &str, object: Value) {
+    let mut names = (1..).map(|number: usize| format!("{name} #{number}"));
+    objects.extend(names.find(|name| !objects.contains_key(name)).map(|name| (name, object)));
+}
+
+/// The API of a kind.
+pub(crate) fn api(client: &Client, namespace: &str, kind: &KindOf) -> Api<DynamicObject> {
+    let (group, version, kind, plural) = kind;
+    let resource = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), plural);
+    Api::namespaced_with(client.clone(), namespace, &resource)
+}
+
+/// Removes what the API server assigns, and replaces times, UIDs, random suffixes and the namespace.
+fn normalized(mut object: Value, namespace: &str) -> anyhow::Result<Value> {
+    if let Some(metadata) = object["metadata"].as_object_mut() {
+        for assigned in ["uid", "creationTimestamp", "managedFields"] {
+            metadata.remove(assigned);
+        }
+    }
+    let patterns = [
+        (r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$", "<time>"),
+        (r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$", "<uid>"),
+        (r"^\d{1,3}(\.\d{1,3}){3}$", "<address>"),
+        // The time of a Job of the CronJob operator, in seconds.
+        (r"-1\d{9}$", "-<seconds>"),
+        // A suffix by `k8s.io/apimachinery/pkg/util/rand`.
+        (r"-[bcdfghjklmnpqrstvwxz2456789]{5}\b", "-<random>"),
+    ];
+    let patterns = patterns.map(|(pattern, text)| Regex::new(pattern).map(|pattern| (pattern, text)));
+    let patterns = patterns.into_iter().collect::<Result<Vec<_>, _>>()?;
+    replace(&mut object, &|text| {
+        let text = text.replace(namespace, "<namespace>");
+        patterns.iter().fold(text, |text, (pattern, by)| pattern.replace_all(&text, *by).into_owned())
+    });
+    Ok(object)
+}
+
+fn replace(value: &mut Value, by: &dyn Fn(&str) -> String) {
+    match value {
+        Value::String(text) => *text = by(text),
+        Value::Array(items) => items.iter_mut().for_each(|item| replace(item, by)),
+        Value::Object(fields) => {
+            // References contain versions too.
+            fields.remove("resourceVersion");
+            fields.values_mut().for_each(|field| replace(field, by));
+        }
+        _ => {}
+    }
+}
+
+/// The part of an Event that a person reads. Recorders name and count Events differently.
+fn event(object: &Value) -> Value {
+    let regarding = &object["regarding"];
+    json!({
+        "type": object["type"], "reason": object["reason"], "note": object["note"],
+        "regarding": {"kind": regarding["kind"], "name": regarding["name"]},
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_uids_and_namespaces_of_two_runs_are_equal() -> anyhow::Result<()> {
+        let run = |namespace: &str, second: u32| {
+            let owner = json!({"kind": "CronJob", "uid": format!("00000000-0000-0000-0000-{second:012}")});
+            let object = json!({
+                "metadata": {
+                    "name": format!("sample-18000000{second}"), "namespace": namespace, "resourceVersion": second,
+                    "ownerReferences": [owner],
+                    "annotations": {"at": format!("2026-11-28T16:00:{second}Z")},
+                },
+                "status": {"active": [{"kind": "Job", "resourceVersion": second.to_string()}]},
+            });
+            normalized(object, namespace)
+        };
+        assert_eq!(run("case-1", 10)?, run("case-2", 11)?);
+        Ok(())
+    }
+
+    #[test]
+    fn a_difference_names_the_object_and_both_values() {
+        let of = |size: u32| State([("Memcached a #1".to_owned(), json!({"size": size}))].into());
+        let difference = of(1).difference(&of(2));
+        assert!(difference.contains("Memcached a #1") && difference.contains(r#"{"size":1}"#), "{difference}");
+        assert!(difference.contains(r#"{"size":2}"#), "{difference}");
+        assert_eq!(of(1).difference(&of(1)), "");
+    }
+}
