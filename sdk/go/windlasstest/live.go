@@ -20,7 +20,7 @@ func (host *Host) SetLog(pod windlass.Ref, log string) {
 }
 
 // Unserve removes a kind from the API server. live.Served reports all other kinds as served, and with namespaces
-// unless Define says otherwise; live.Kinds returns those of the objects and definitions in the host.
+// unless Define says otherwise or the host has an object without one; live.Kinds returns those of the objects and definitions in the host.
 func (host *Host) Unserve(kind windlass.Kind) {
 	host.mutex.Lock()
 	defer host.mutex.Unlock()
@@ -128,8 +128,12 @@ func (memory *memory) LiveServed(kind host.Kind) (*host.Served, *host.APIError) 
 }
 
 func (memory *memory) served(kind windlass.Kind) host.Served {
+	isClusterScoped := memory.clusterScoped[kind]
+	for ref := range memory.objects {
+		isClusterScoped = isClusterScoped || ref.APIVersion == kind.APIVersion && ref.Kind == kind.Kind && ref.Namespace == ""
+	}
 	return host.Served{
-		Resource: strings.ToLower(kind.Kind) + "s", Namespaced: !memory.clusterScoped[kind],
+		Resource: strings.ToLower(kind.Kind) + "s", Namespaced: !isClusterScoped,
 		Verbs:        []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"},
 		Subresources: []string{"status"},
 	}

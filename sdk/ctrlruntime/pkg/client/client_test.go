@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/internal/call"
 	"sigs.k8s.io/controller-runtime/internal/kinds"
 	"sigs.k8s.io/controller-runtime/internal/shop"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -197,6 +198,23 @@ func TestADeletionKeepsTheDependentsThatTheAPIServerKeeps(t *testing.T) {
 		if (writes[0].Deletion.Propagation != background) != orphans || (writes[1].Deletion.Propagation != background) != orphans {
 			t.Errorf("%v: %+v", kind, writes)
 		}
+	}
+}
+
+func TestAKeyWithoutANamespaceFindsOnlyClusterScopedObjects(t *testing.T) {
+	host, c := newClient(t)
+	host.Primary = shopOfA
+	host.Put(windlass.Object{"apiVersion": "example.com/v1", "kind": "City", "metadata": windlass.Object{"name": "vienna"}})
+	// It stands for a shop that the host would find in the namespace of the primary.
+	host.Put(windlass.Object{"apiVersion": "example.com/v1", "kind": "Shop", "metadata": windlass.Object{"name": "no-namespace"}})
+	kinds.SetNamespaced(shopKind, true)
+	ctx := call.Begin(ctx, "prod")
+	t.Cleanup(func() { call.Begin(ctx, "") })
+	if err := c.Get(ctx, client.ObjectKey{Name: "no-namespace"}, &shop.Shop{}); !apierrors.IsNotFound(err) {
+		t.Error(err)
+	}
+	if err := c.Get(ctx, client.ObjectKey{Name: "vienna"}, &shop.City{}); err != nil {
+		t.Error(err)
 	}
 }
 

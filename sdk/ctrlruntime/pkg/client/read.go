@@ -47,6 +47,12 @@ func (c *hostClient) read(ctx context.Context, key ObjectKey, obj Object) error 
 		APIVersion: kind.GroupVersion().String(), Kind: kind.Kind, Namespace: key.Namespace, Name: key.Name,
 	}
 	_, isMetadata := obj.(*metav1.PartialObjectMetadata)
+	if target.Namespace == "" && call.Namespace() != "" {
+		// The host would take the primary's namespace.
+		if isNamespaced, isKnown := isNamespaced(kind); isKnown && isNamespaced {
+			return status.NotFound(kind, target)
+		}
+	}
 	isCached := c.getIsCached(ctx, obj, kind, target)
 	document, err := get(target, isCached, isMetadata)
 	if hasNeedlessNamespace(kind, target.Namespace, document == nil, err) {
