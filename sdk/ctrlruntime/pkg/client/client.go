@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
-	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -377,52 +376,6 @@ func (c *hostClient) returned(
 	return nil
 }
 
-func writeOptions(dry []string, manager, validation string) []writes.Option {
-	options := []writes.Option{}
-	if len(dry) > 0 {
-		options = append(options, writes.DryRun())
-	}
-	if manager != "" {
-		options = append(options, writes.ManagerSuffix(suffix(manager)))
-	}
-	switch validation {
-	case metav1.FieldValidationStrict:
-		// The host's default.
-	case metav1.FieldValidationIgnore:
-		options = append(options, writes.Ignore)
-	default:
-		// The API server's default.
-		options = append(options, writes.Warn)
-	}
-	return options
-}
-
 func isPartial(goType reflect.Type) bool {
 	return goType == reflect.TypeFor[metav1.PartialObjectMetadata]()
-}
-
-// isAllowed reports whether a letter may be in the suffix of a field manager.
-func isAllowed(letter rune) bool {
-	return letter >= 'a' && letter <= 'z' || letter >= '0' && letter <= '9'
-}
-
-// suffixMax is the host's limit for the suffix of a field manager.
-const suffixMax = 32
-
-// suffix makes a field manager's name a DNS label, as the host requires. A name that is none keeps what it can, and gets a
-// hash, so that no two names have one suffix.
-func suffix(manager string) string {
-	label := strings.Map(func(letter rune) rune {
-		if !isAllowed(letter) {
-			return '-'
-		}
-		return letter
-	}, strings.ToLower(manager))
-	label = strings.Trim(label, "-")
-	if label == manager && len(label) <= suffixMax {
-		return label
-	}
-	hash := fmt.Sprintf("%08x", hashOf(manager))
-	label = strings.TrimRight(label[:min(len(label), suffixMax-len(hash)-1)], "-")
-	return strings.TrimLeft(label+"-"+hash, "-")
 }

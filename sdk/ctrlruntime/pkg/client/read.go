@@ -4,12 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"hash/fnv"
 	"iter"
 	"reflect"
 	"slices"
 	"strings"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -26,7 +24,6 @@ import (
 	windlass "windlass.dev/sdk"
 	"windlass.dev/sdk/cache"
 	"windlass.dev/sdk/live"
-	"windlass.dev/sdk/writes"
 )
 
 func (c *hostClient) Get(ctx context.Context, key ObjectKey, obj Object, _ ...GetOption) error {
@@ -309,40 +306,3 @@ func (items *items) add(document json.RawMessage, matches func(Object) bool) err
 
 // store makes the objects the list's.
 func (items *items) store() { items.field.Set(items.objects) }
-
-func hashOf(text string) uint32 {
-	hash := fnv.New32a()
-	hash.Write([]byte(text))
-	return hash.Sum32()
-}
-
-// orphaning are the kinds whose dependents the API server keeps if a deletion does not say otherwise. The host always says
-// it, and by default deletes them.
-var orphaning = map[schema.GroupVersionKind]bool{
-	{Group: "batch", Version: "v1", Kind: "Job"}: true, {Version: "v1", Kind: "ReplicationController"}: true,
-}
-
-func deleteOptions(kind schema.GroupVersionKind, options *DeleteOptions) []writes.Option {
-	var how []writes.Option
-	if len(options.DryRun) > 0 {
-		how = append(how, writes.DryRun())
-	}
-	if options.GracePeriodSeconds != nil {
-		how = append(how, writes.GracePeriod(time.Duration(*options.GracePeriodSeconds)*time.Second))
-	}
-	if options.Preconditions != nil && options.Preconditions.ResourceVersion != nil {
-		how = append(how, writes.IfVersion(*options.Preconditions.ResourceVersion))
-	}
-	switch {
-	case options.PropagationPolicy == nil && orphaning[kind]:
-		how = append(how, writes.Orphan)
-	case options.PropagationPolicy != nil:
-		switch *options.PropagationPolicy {
-		case metav1.DeletePropagationForeground:
-			how = append(how, writes.Foreground)
-		case metav1.DeletePropagationOrphan:
-			how = append(how, writes.Orphan)
-		}
-	}
-	return how
-}
