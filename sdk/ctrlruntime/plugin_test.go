@@ -118,6 +118,7 @@ func started(t *testing.T) *windlasstest.Host {
 			{APIGroups: []string{"example.com"}, Resources: []string{"cities"}, Verbs: []string{"get", "list", "watch"}},
 			{APIGroups: []string{"example.com"}, Resources: []string{"shops/status"}, Verbs: []string{"update"}},
 		},
+		CRDs: []json.RawMessage{json.RawMessage(`{"metadata":{"name":"cities.example.com"}}`)},
 	})
 	run(t)
 	return host

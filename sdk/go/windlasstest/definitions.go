@@ -36,7 +36,8 @@ func (host *Host) Define(yaml string) {
 			group, _ := spec["group"].(string)
 			kind, _ := child(spec, "names")["kind"].(string)
 			schema := child(child(version, "schema"), "openAPIV3Schema")
-			host.definitions[windlass.Kind{APIVersion: group + "/" + name, Kind: kind}] = schema
+			defined := windlass.Kind{APIVersion: group + "/" + name, Kind: kind}
+			host.definitions[defined], host.clusterScoped[defined] = schema, spec["scope"] == "Cluster"
 			found = true
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -18,8 +19,8 @@ func (host *Host) SetLog(pod windlass.Ref, log string) {
 	host.logs[key(pod)] = log
 }
 
-// Unserve removes a kind from the API server. live.Served reports all other kinds as served; live.Kinds returns those of
-// the objects and definitions in the host.
+// Unserve removes a kind from the API server. live.Served reports all other kinds as served, and with namespaces
+// unless Define says otherwise or the host has an object without one; live.Kinds returns those of the objects and definitions in the host.
 func (host *Host) Unserve(kind windlass.Kind) {
 	host.mutex.Lock()
 	defer host.mutex.Unlock()
@@ -69,11 +70,27 @@ func (memory *memory) LiveList(query host.LiveQuery) (host.Page, *host.APIError)
 		panic("windlasstest: lists by a field selector are not supported: test the function that uses the objects directly")
 	}
 	page, failed := memory.list(query.Kind, query.Namespace, query.LabelSelector, false, nil)
+	// The token is how many objects earlier pages have had.
+	start := 0
+	if query.PageToken != "" {
+		var err error
+		if start, err = strconv.Atoi(query.PageToken); err != nil {
+			panic("windlasstest: " + query.PageToken + " is no token of this host")
+		}
+	}
+	start = min(start, len(page.Items))
+	if end := start + min(int(query.Limit), livePageMax); end < len(page.Items) {
+		page.Items, page.Next = page.Items[:end], strconv.Itoa(end)
+	}
+	page.Items = page.Items[start:]
 	for place, item := range page.Items {
 		page.Items[place] = text(viewed(parsed(item).(windlass.Object), query.View))
 	}
 	return page, failed
 }
+
+// livePageMax is the host's limit for the objects of a page.
+const livePageMax = 500
 
 func (memory *memory) LiveLog(query host.LogQuery) (string, *host.APIError) {
 	memory.mutex.Lock()
@@ -107,12 +124,16 @@ func (memory *memory) LiveServed(kind host.Kind) (*host.Served, *host.APIError) 
 	if memory.unserved[kind] {
 		return nil, nil
 	}
-	return new(served(kind)), nil
+	return new(memory.served(kind)), nil
 }
 
-func served(kind windlass.Kind) host.Served {
+func (memory *memory) served(kind windlass.Kind) host.Served {
+	isClusterScoped := memory.clusterScoped[kind]
+	for ref := range memory.objects {
+		isClusterScoped = isClusterScoped || ref.APIVersion == kind.APIVersion && ref.Kind == kind.Kind && ref.Namespace == ""
+	}
 	return host.Served{
-		Resource: strings.ToLower(kind.Kind) + "s", Namespaced: true,
+		Resource: strings.ToLower(kind.Kind) + "s", Namespaced: !isClusterScoped,
 		Verbs:        []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"},
 		Subresources: []string{"status"},
 	}
@@ -141,7 +162,7 @@ func (memory *memory) LiveKinds() ([]host.Listed, *host.APIError) {
 	})
 	listed := make([]host.Listed, len(kinds))
 	for place, kind := range kinds {
-		listed[place] = host.Listed{Kind: kind, Served: served(kind)}
+		listed[place] = host.Listed{Kind: kind, Served: memory.served(kind)}
 	}
 	return listed, nil
 }

@@ -52,12 +52,14 @@ type Host struct {
 	version     int64
 	logs        map[windlass.Ref]string
 	unserved    map[windlass.Kind]bool
-	answers     map[string]windlass.Object
-	failures    []failure
-	writes      []Write
-	events      []Event
-	lines       []Line
-	metrics     []Metric
+	// clusterScoped are the defined kinds whose objects have no namespace.
+	clusterScoped map[windlass.Kind]bool
+	answers       map[string]windlass.Object
+	failures      []failure
+	writes        []Write
+	events        []Event
+	lines         []Line
+	metrics       []Metric
 }
 
 // Write is a write that the plugin requested, successful or not.
@@ -109,7 +111,7 @@ func New(t testing.TB) *Host {
 	double := &Host{
 		Time: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), Seed: 1, config: "{}", definitions: definitions{},
 		objects: map[windlass.Ref]windlass.Object{}, logs: map[windlass.Ref]string{}, unserved: map[windlass.Kind]bool{},
-		answers: map[string]windlass.Object{},
+		clusterScoped: map[windlass.Kind]bool{}, answers: map[string]windlass.Object{},
 	}
 	// Setenv fails in a parallel test, which must not use this package.
 	t.Setenv("WINDLASSTEST", "1")

@@ -1,4 +1,5 @@
-// Package call remembers, during a call, which objects the caches show in an old state. controller-runtime's caches
+// Package call knows what a call is about, whether its reads have failed, and which objects the caches show in an old
+// state. controller-runtime's caches
 // catch up while a reconciler retries (retry.RetryOnConflict). The host's stay as they are until the call ends.
 package call
 
@@ -16,8 +17,15 @@ type stale struct {
 	objects map[windlass.Ref]bool
 }
 
-// Begin returns the context of a call.
-func Begin(ctx context.Context) context.Context {
+// namespace is that of the latest call's primary. An instance serves one call at a time.
+var namespace string
+
+// Namespace returns the namespace of the primary; empty if it has none, or outside a call.
+func Namespace() string { return namespace }
+
+// Begin returns the context of a call about a primary in this namespace.
+func Begin(ctx context.Context, ofPrimary string) context.Context {
+	namespace = ofPrimary
 	return context.WithValue(ctx, key{}, &stale{objects: map[windlass.Ref]bool{}})
 }
 
@@ -28,6 +36,22 @@ func Outdated(ctx context.Context, object windlass.Ref) {
 		defer known.mutex.Unlock()
 		known.objects[object] = true
 	}
+}
+
+// IsAnyOutdated reports whether the caches show an old state of an object of a kind.
+func IsAnyOutdated(ctx context.Context, kind windlass.Kind) bool {
+	known, is := ctx.Value(key{}).(*stale)
+	if !is {
+		return false
+	}
+	known.mutex.Lock()
+	defer known.mutex.Unlock()
+	for object := range known.objects {
+		if object.APIVersion == kind.APIVersion && object.Kind == kind.Kind {
+			return true
+		}
+	}
+	return false
 }
 
 // IsOutdated reports whether the caches show an old state of an object.

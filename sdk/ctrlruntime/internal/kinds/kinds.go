@@ -1,4 +1,4 @@
-// Package kinds holds what the plugin's set-up says about kinds: which are cached, and which have indexes.
+// Package kinds holds what the plugin's set-up says about kinds: which are cached, which have indexes, and which have namespaces.
 package kinds
 
 import (
@@ -30,20 +30,27 @@ type index struct {
 
 var (
 	cached  = map[schema.GroupVersionKind]Cached{}
-	live    = map[schema.GroupKind]bool{}
 	indexes = map[index]func(object any) []string{}
+	scopes  = map[schema.GroupVersionKind]bool{}
 )
 
 // Cache records that a watch shows objects of a kind.
 func Cache(kind schema.GroupVersionKind, amount Cached) { cached[kind] = max(cached[kind], amount) }
 
-// DisableCache makes all reads of a kind live.
-func DisableCache(kind schema.GroupKind) { live[kind] = true }
-
 // IsCached reports whether a read that needs this much of an object can come from a cache.
 func IsCached(kind schema.GroupVersionKind, amount Cached) bool {
-	return cached[kind] >= amount && !live[kind.GroupKind()]
+	return cached[kind] >= amount
 }
+
+// IsNamespaced reports whether objects of a kind have a namespace, as SetNamespaced has said. The second result is false
+// if nothing is known.
+func IsNamespaced(kind schema.GroupVersionKind) (isNamespaced, isKnown bool) {
+	isNamespaced, isKnown = scopes[kind]
+	return isNamespaced, isKnown
+}
+
+// SetNamespaced records whether objects of a kind have a namespace. This cannot change while the kind is served.
+func SetNamespaced(kind schema.GroupVersionKind, isNamespaced bool) { scopes[kind] = isNamespaced }
 
 // Index adds an index over objects of a kind and a Go type. It returns false if there is one with this name.
 func Index(kind schema.GroupVersionKind, goType reflect.Type, field string, values func(object any) []string) bool {
@@ -63,6 +70,6 @@ func Indexed(kind schema.GroupVersionKind, goType reflect.Type, field string) fu
 // Reset forgets everything, for tests.
 func Reset() {
 	clear(cached)
-	clear(live)
 	clear(indexes)
+	clear(scopes)
 }

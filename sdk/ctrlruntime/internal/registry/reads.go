@@ -1,6 +1,9 @@
 package registry
 
 import (
+	"bytes"
+	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -14,22 +17,19 @@ import (
 const unusedLabel = "windlass.dev/only-read"
 
 // addReads adds watches to the controllers, for kinds that they only read: those that another controller watches, those
-// that windlass.Reads names, or, if it was not called, those that the permissions allow to watch, as informers do.
+// that windlass.Reads names, or, if it was not called, those that the permissions allow to watch, as informers do, if the
+// API server is sure to serve them.
 func addReads(controllers []manifest.Controller) error {
-	kinds, err := readKinds()
+	read, err := readKinds()
 	if err != nil {
 		return err
 	}
 	for place := range controllers {
 		for _, watch := range allOf(&controllers[place]) {
 			if watch.Projection == nil {
-				kinds = append(kinds, schema.FromAPIVersionAndKind(watch.APIVersion, watch.Kind))
+				read.add(schema.FromAPIVersionAndKind(watch.APIVersion, watch.Kind), nil)
 			}
 		}
-	}
-	read := map[string]schema.GroupVersionKind{}
-	for _, kind := range kinds {
-		read[kind.String()] = kind
 	}
 	for place := range controllers {
 		addReadsTo(&controllers[place], read)
@@ -37,17 +37,33 @@ func addReads(controllers []manifest.Controller) error {
 	return nil
 }
 
-func addReadsTo(controller *manifest.Controller, read map[string]schema.GroupVersionKind) {
+// reads are the kinds that are read from caches, by their texts. Sorting the texts makes a smaller component than sorting
+// the kinds.
+type reads map[string]read
+
+// read is a kind, and the namespaces of its watch; none: as the cache's options say.
+type read struct {
+	kind       schema.GroupVersionKind
+	namespaces []string
+}
+
+func (reads reads) add(kind schema.GroupVersionKind, namespaces []string) {
+	reads[kind.String()] = read{kind, namespaces}
+}
+
+func addReadsTo(controller *manifest.Controller, read reads) {
 	watched := allOf(controller)
-	// Sorting the texts makes a smaller component than sorting the kinds.
 	for _, name := range slices.Sorted(maps.Keys(read)) {
-		kind := read[name]
+		kind := read[name].kind
 		isWatched := slices.ContainsFunc(watched, func(watch manifest.Watch) bool {
 			return watch.Projection == nil && watch.Kind == kind.Kind && watch.APIVersion == kind.GroupVersion().String()
 		})
 		if !isWatched {
 			watch := restricted(kind, false)
 			watch.Mapping = manifest.ToLabel(unusedLabel)
+			if len(watch.Namespaces) == 0 {
+				watch.Namespaces = read[name].namespaces
+			}
 			controller.Watches = append(controller.Watches, watch)
 		}
 	}
@@ -57,26 +73,73 @@ func allOf(controller *manifest.Controller) []manifest.Watch {
 	return append(append([]manifest.Watch{controller.Primary}, controller.Owns...), controller.Watches...)
 }
 
-// readKinds returns the kinds of windlass.Reads, or those of the scheme that the permissions allow to list and watch.
-func readKinds() (read []schema.GroupVersionKind, err error) {
+// readKinds returns the kinds of windlass.Reads, or those of the scheme that the permissions allow to list and watch. A
+// controller waits until all its kinds are served, so the latter are only kinds that the API server always serves.
+func readKinds() (reads, error) {
+	read := reads{}
 	scheme := current.controllers[0].Scheme
 	for _, object := range current.reads {
 		kind, err := kindOf(scheme, object)
 		if err != nil {
 			return nil, err
 		}
-		read = append(read, kind)
+		namespaces, _ := watchable(kind)
+		read.add(kind, namespaces)
 	}
 	if current.isReadsGiven {
 		return read, nil
 	}
 	for kind := range scheme.AllKnownTypes() {
-		if permitted(kind, "", "list") && permitted(kind, "", "watch") &&
+		namespaces, is := watchable(kind)
+		if is && (isBuiltIn(kind) || isDefined(kind)) &&
 			isPreferred(scheme.PrioritizedVersionsForGroup(kind.Group), kind, scheme.Recognizes) {
-			read = append(read, kind)
+			read.add(kind, namespaces)
 		}
 	}
 	return read, nil
+}
+
+// builtIn are the groups of kube-apiserver that an operator may want to cache.
+var builtIn = map[string]bool{
+	"": true, "apps": true, "batch": true, "autoscaling": true, "policy": true, "networking.k8s.io": true,
+	"rbac.authorization.k8s.io": true, "storage.k8s.io": true, "scheduling.k8s.io": true, "coordination.k8s.io": true,
+	"discovery.k8s.io": true, "events.k8s.io": true, "node.k8s.io": true, "apiextensions.k8s.io": true,
+	"admissionregistration.k8s.io": true, "apiregistration.k8s.io": true,
+}
+
+// isBuiltIn reports whether every API server serves a kind.
+func isBuiltIn(kind schema.GroupVersionKind) bool {
+	return builtIn[kind.Group] && !strings.Contains(kind.Version, "alpha") && !strings.Contains(kind.Version, "beta")
+}
+
+// isDefined reports whether the manifest has the definition of a kind. The set-up runs in each instance, so this does not
+// decode the definitions, which may be long: their names are unique, and have the plural and the group.
+func isDefined(kind schema.GroupVersionKind) bool {
+	plural, _ := meta.UnsafeGuessKindToResource(kind)
+	name := []byte(fmt.Sprintf("%q", plural.GroupResource().String()))
+	return slices.ContainsFunc(current.description.CRDs, func(definition json.RawMessage) bool {
+		return bytes.Contains(definition, name)
+	})
+}
+
+// watchable reports whether the permissions allow to list and watch a kind, and in which namespaces; none: in all.
+func watchable(kind schema.GroupVersionKind) (namespaces []string, is bool) {
+	listed, canList := permittedIn(kind, "", "list")
+	watched, canWatch := permittedIn(kind, "", "watch")
+	switch {
+	case !canList || !canWatch:
+		return nil, false
+	case listed == nil:
+		return watched, true
+	case watched == nil:
+		return listed, true
+	}
+	for _, namespace := range listed {
+		if slices.Contains(watched, namespace) {
+			namespaces = append(namespaces, namespace)
+		}
+	}
+	return namespaces, namespaces != nil
 }
 
 // isPreferred reports whether a kind is one of objects, in the first version of its group that has it.
@@ -94,14 +157,24 @@ func isPreferred(versions []schema.GroupVersion, kind schema.GroupVersionKind, k
 
 // permitted reports whether a permission has a verb for a kind, or for a subresource such as "/status", of all names.
 func permitted(kind schema.GroupVersionKind, subresource, verb string) bool {
+	_, is := permittedIn(kind, subresource, verb)
+	return is
+}
+
+// permittedIn is permitted, with the namespaces in which the permissions hold; none: in all.
+func permittedIn(kind schema.GroupVersionKind, subresource, verb string) (namespaces []string, is bool) {
 	for _, rule := range current.description.Permissions {
 		if len(rule.Names) > 0 || !slices.Contains(rule.APIGroups, kind.Group) ||
 			!slices.Contains(rule.Verbs, verb) && !slices.Contains(rule.Verbs, "*") {
 			continue
 		}
 		if plural, _ := meta.UnsafeGuessKindToResource(kind); slices.Contains(rule.Resources, plural.Resource+subresource) {
-			return true
+			if len(rule.Namespaces) == 0 {
+				return nil, true
+			}
+			namespaces = append(namespaces, rule.Namespaces...)
 		}
 	}
-	return false
+	slices.Sort(namespaces)
+	return slices.Compact(namespaces), namespaces != nil
 }

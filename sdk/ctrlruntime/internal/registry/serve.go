@@ -2,7 +2,9 @@ package registry
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/internal/call"
@@ -11,6 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	windlass "windlass.dev/sdk"
+	"windlass.dev/sdk/clock"
+	output "windlass.dev/sdk/log"
 	"windlass.dev/sdk/manifest"
 	"windlass.dev/sdk/reconciler"
 )
@@ -47,11 +51,16 @@ func Reconcile(ctx context.Context, request windlass.Request) (windlass.Outcome,
 	if controller == nil {
 		return windlass.Done, fmt.Errorf("there is no controller %s", request.Controller)
 	}
-	ctx = log.IntoContext(call.Begin(ctx), log.Log)
+	ctx = log.IntoContext(call.Begin(ctx, request.Namespace), log.Log)
 	ctx = context.WithValue(ctx, ReconcileID{}, types.UID(request.TraceID))
 	key := types.NamespacedName{Namespace: request.Namespace, Name: request.Name}
+	start, startOfHost := now(), clock.Now()
 	result, err := controller.Reconciler.Reconcile(ctx, reconcile.Request{NamespacedName: key})
+	warnOfWait(now().Sub(start), startOfHost)
 	switch {
+	case errors.Is(err, reconcile.TerminalError(nil)):
+		// One terminal error makes a join of errors terminal, as in controller-runtime.
+		return windlass.Done, windlass.Terminal(err)
 	case err != nil:
 		return windlass.Done, err
 	case result.RequeueAfter > 0:
@@ -60,6 +69,24 @@ func Reconcile(ctx context.Context, request windlass.Request) (windlass.Outcome,
 		return windlass.RequeueWithBackoff(), nil
 	}
 	return windlass.Done, nil
+}
+
+// now is the plugin's clock. Tests replace it.
+var now = time.Now
+
+// waitMin is the shortest wait that is worth a warning.
+const waitMin = time.Second
+
+// warnOfWait warns if the plugin's clock has advanced further than the host's: it jumps when a plugin sleeps.
+func warnOfWait(elapsed time.Duration, startOfHost time.Time) {
+	if elapsed < waitMin {
+		return
+	}
+	if waited := elapsed - clock.Now().Sub(startOfHost); waited >= waitMin {
+		output.Write(output.Warn, "the reconciler slept or polled, but a plugin cannot wait: its clock jumps to the end of the wait, so "+
+			"nothing outside has changed. Return a Result with RequeueAfter instead",
+			output.Field{Name: "waited", Value: waited.Round(time.Millisecond).String()})
+	}
 }
 
 // controllerOf returns the controller with this name in the manifest, or the only controller.
@@ -96,7 +123,10 @@ func Mapped(ctx context.Context, change windlass.Change) ([]windlass.Target, err
 	if err != nil {
 		return nil, err
 	}
-	requests := watch.Map(log.IntoContext(ctx, log.Log), before, now)
+	var requests []reconcile.Request
+	if err := call.FailedRead(func() { requests = watch.Map(log.IntoContext(ctx, log.Log), before, now) }); err != nil {
+		return nil, fmt.Errorf("a read in the handler failed: %w", err)
+	}
 	if len(requests) > targetsMax {
 		return nil, fmt.Errorf("the handler found %d requests, and a change can have at most %d", len(requests), targetsMax)
 	}
@@ -113,5 +143,9 @@ func Counts(_ context.Context, change windlass.Change) (bool, error) {
 	if err != nil || now == nil || watch.Judge == nil {
 		return true, err
 	}
-	return watch.Judge(before, now), nil
+	var counts bool
+	if err := call.FailedRead(func() { counts = watch.Judge(before, now) }); err != nil {
+		return true, fmt.Errorf("a read in the predicate failed: %w", err)
+	}
+	return counts, nil
 }

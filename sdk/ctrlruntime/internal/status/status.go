@@ -62,6 +62,10 @@ func Of(err error) error {
 	if api.Reason == windlass.NamespaceTerminating {
 		status.Details.Causes = []metav1.StatusCause{{Type: "NamespaceTerminating", Message: api.Message}}
 	}
+	if api.Reason == windlass.Conflict && strings.Contains(api.Message, "conflict with ") {
+		// The text of a refused server-side apply. The host passes on no causes.
+		status.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeFieldManagerConflict, Message: api.Message}}
+	}
 	if api.Reason == windlass.NotGranted || api.Reason == windlass.NotWatched {
 		err = fmt.Errorf("%w: %s", err, missing(api))
 	}
@@ -103,6 +107,33 @@ func missing(api *windlass.APIError) string {
 	}
 	return fmt.Sprintf("if the operator's policy grants it, the manifest lacks it. Add to windlass.Describe: "+
 		"{APIGroups: []string{%q}, Resources: []string{%q}, Verbs: []string{%q}}", group, name, api.Verb)
+}
+
+// NotServed is the error of a request about a kind that the API server does not serve. meta.IsNoMatchError recognises it.
+func NotServed(kind schema.GroupVersionKind, cause error) error {
+	return &notServed{
+		meta.NoKindMatchError{GroupKind: kind.GroupKind(), SearchedVersions: []string{kind.Version}}, cause,
+	}
+}
+
+type notServed struct {
+	meta.NoKindMatchError
+	cause error
+}
+
+// Error has the texts of both errors.
+func (err *notServed) Error() string { return err.NoKindMatchError.Error() + ": " + err.cause.Error() }
+
+// Unwrap returns the host's error, which has the class for retries.
+func (err *notServed) Unwrap() error { return err.cause }
+
+// As supports code that looks for a NoKindMatchError.
+func (err *notServed) As(target any) bool {
+	if wanted, is := target.(**meta.NoKindMatchError); is {
+		*wanted = &err.NoKindMatchError
+		return true
+	}
+	return false
 }
 
 // NotFound is the error of a read that found no object.

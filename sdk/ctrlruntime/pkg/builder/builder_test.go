@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
@@ -164,6 +166,37 @@ func TestCacheOptionsRestrictWatches(t *testing.T) {
 	document := start(t, mgr)
 	if err != nil || !strings.Contains(document, shops+`,"namespaces":["prod","test"]`) || !strings.Contains(document, items+`,"namespaces":["items"]`) {
 		t.Error(document, err)
+	}
+}
+
+func TestASelectorOfANamespaceLeavesTheOthersAsTheyAre(t *testing.T) {
+	mgr := newManager(t, manager.Options{Cache: cache.Options{
+		DefaultFieldSelector: fields.OneTermEqualSelector("spec.city", "Vienna"),
+		DefaultNamespaces:    map[string]cache.Config{"prod": {LabelSelector: labels.SelectorFromSet(labels.Set{"app": "web"})}},
+	}})
+	err := ctrl.NewControllerManagedBy(mgr).For(&shop.Shop{}).Complete(nothing)
+	start(t, mgr)
+	primary := windlass.Manifest().Controllers[0].Primary
+	if err != nil || primary.FieldSelector != "spec.city=Vienna" || primary.LabelSelector != "app=web" {
+		t.Errorf("%+v, %v", primary, err)
+	}
+}
+
+func TestATransformIsRefused(t *testing.T) {
+	t.Cleanup(refused.Reset)
+	strip := cache.TransformStripManagedFields()
+	other := func(object any) (any, error) { return object, nil }
+	for _, options := range []cache.Options{
+		{DefaultTransform: other}, {DefaultNamespaces: map[string]cache.Config{"prod": {Transform: other}}},
+		{ByObject: map[client.Object]cache.ByObject{&shop.Shop{}: {Transform: other}}},
+	} {
+		_, err := ctrl.NewManager(nil, manager.Options{Scheme: runtime.NewScheme(), Cache: options})
+		if err == nil || !strings.Contains(err.Error(), "a transform function") || !strings.Contains(err.Error(), "builder_test.go:") {
+			t.Error(err)
+		}
+	}
+	if _, err := ctrl.NewManager(nil, manager.Options{Scheme: runtime.NewScheme(), Cache: cache.Options{DefaultTransform: strip}}); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -3,6 +3,7 @@ package cache
 
 import (
 	"context"
+	"reflect"
 	"time"
 
 	"k8s.io/apimachinery/pkg/fields"
@@ -67,7 +68,7 @@ type Options struct {
 	DefaultLabelSelector labels.Selector
 	// DefaultFieldSelector is for the kinds that are not in ByObject.
 	DefaultFieldSelector fields.Selector
-	// DefaultTransform has no effect: each read decodes its own object.
+	// DefaultTransform may only be TransformStripManagedFields, which has no effect.
 	DefaultTransform             TransformFunc
 	DefaultUnsafeDisableDeepCopy *bool
 	DefaultEnableWatchBookmarks  *bool
@@ -97,6 +98,11 @@ type Config struct {
 }
 
 // TransformStripManagedFields returns a function without effect: the host's caches leave managedFields out.
-func TransformStripManagedFields() TransformFunc {
-	return func(object any) (any, error) { return object, nil }
+func TransformStripManagedFields() TransformFunc { return unchanged }
+
+func unchanged(object any) (any, error) { return object, nil }
+
+// IsWithoutEffect reports whether a function is nil or that of TransformStripManagedFields.
+func IsWithoutEffect(transform TransformFunc) bool {
+	return transform == nil || reflect.ValueOf(transform).Pointer() == reflect.ValueOf(unchanged).Pointer()
 }

@@ -25,16 +25,12 @@ func (configuration *unstructuredConfiguration) MarshalJSON() ([]byte, error) {
 }
 
 // refOf returns the object that an apply configuration names.
-func refOf(configuration runtime.ApplyConfiguration) (ref windlass.Ref, err error) {
-	document, err := json.Marshal(configuration)
-	if err != nil {
-		return ref, err
-	}
+func refOf(configuration json.RawMessage) (ref windlass.Ref, err error) {
 	var header struct {
 		APIVersion, Kind string
 		Metadata         struct{ Namespace, Name string }
 	}
-	err = json.Unmarshal(document, &header)
+	err = json.Unmarshal(configuration, &header)
 	return windlass.Ref{
 		APIVersion: header.APIVersion, Kind: header.Kind, Namespace: header.Metadata.Namespace, Name: header.Metadata.Name,
 	}, err

@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
-	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -17,11 +17,9 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/internal/call"
 	"sigs.k8s.io/controller-runtime/internal/codec"
-	"sigs.k8s.io/controller-runtime/internal/kinds"
 	"sigs.k8s.io/controller-runtime/internal/mapper"
 	"sigs.k8s.io/controller-runtime/internal/refused"
 	"sigs.k8s.io/controller-runtime/internal/setup"
-	"sigs.k8s.io/controller-runtime/internal/status"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	windlass "windlass.dev/sdk"
 	"windlass.dev/sdk/writes"
@@ -33,7 +31,7 @@ type Options struct {
 	Scheme *runtime.Scheme
 	// Mapper is for RESTMapper; nil: one that asks the API server.
 	Mapper meta.RESTMapper
-	// Cache says which reads are not to come from caches.
+	// Cache says which reads come from caches; nil: none.
 	Cache *CacheOptions
 	// DryRun makes all writes dry runs.
 	DryRun *bool
@@ -43,13 +41,13 @@ type Options struct {
 	FieldValidation string
 }
 
-// CacheOptions say which reads are not to come from caches.
+// CacheOptions say which reads come from caches.
 type CacheOptions struct {
-	// Reader is ignored: the host has the caches.
+	// Reader must be set, or all reads are live. The manager sets it. Reads do not go through it: they are the host's.
 	Reader Reader
 	// DisableFor are objects of kinds whose reads are live.
 	DisableFor []Object
-	// Unstructured is ignored: unstructured objects come from caches too, if their kind is watched.
+	// Unstructured makes reads of unstructured objects come from caches too.
 	Unstructured bool
 }
 
@@ -57,41 +55,42 @@ type CacheOptions struct {
 type NewClientFunc func(config *rest.Config, options Options) (Client, error)
 
 // New returns a client of the host. The configuration is ignored. Like the client that controller-runtime's New
-// returns, it reads live: the manager's client reads from caches.
+// returns, it reads live unless options.Cache has a Reader, as the options have that a manager passes to its NewClient.
 func New(config *rest.Config, options Options) (Client, error) {
 	made, err := newClient(options)
 	if err != nil {
 		return nil, err
 	}
-	made.live = options.Cache == nil
 	return made.withDefaults(options), nil
 }
 
-// NewCached returns a client that reads watched kinds from the host's caches. The manager calls it.
+// NewCached returns a client that reads all watched kinds from the host's caches, as a manager's cache does.
 func NewCached(options Options) (Client, error) {
-	made, err := newClient(options)
-	if err != nil {
-		return nil, err
-	}
-	if options.Cache != nil {
-		for _, object := range options.Cache.DisableFor {
-			kind, err := apiutil.GVKForObject(object, made.scheme)
-			if err != nil {
-				return nil, err
-			}
-			kinds.DisableCache(kind.GroupKind())
-		}
-	}
-	return made.withDefaults(options), nil
+	options.Cache = &CacheOptions{Reader: &hostClient{}, Unstructured: true}
+	return New(nil, options)
 }
 
 func newClient(options Options) (*hostClient, error) {
-	made := &hostClient{scheme: options.Scheme, mapper: options.Mapper}
+	made := &hostClient{
+		scheme: options.Scheme, mapper: options.Mapper, live: options.Cache == nil || options.Cache.Reader == nil,
+		uncached: map[schema.GroupVersionKind]bool{},
+	}
 	if made.scheme == nil {
 		made.scheme = scheme.Scheme
 	}
 	if made.mapper == nil {
 		made.mapper = &mapper.Mapper{}
+	}
+	if made.live {
+		return made, nil
+	}
+	made.unstructured = options.Cache.Unstructured
+	for _, object := range options.Cache.DisableFor {
+		kind, err := apiutil.GVKForObject(object, made.scheme)
+		if err != nil {
+			return nil, err
+		}
+		made.uncached[kind] = true
 	}
 	return made, nil
 }
@@ -116,6 +115,10 @@ type hostClient struct {
 	mapper meta.RESTMapper
 	// live makes all reads live.
 	live bool
+	// uncached are the kinds whose reads are live.
+	uncached map[schema.GroupVersionKind]bool
+	// unstructured makes reads of unstructured objects come from caches too.
+	unstructured bool
 }
 
 func (c *hostClient) Scheme() *runtime.Scheme { return c.scheme }
@@ -154,6 +157,9 @@ func (c *hostClient) SubResource(subResource string) SubResourceClient {
 
 func (c *hostClient) Create(ctx context.Context, obj Object, opts ...CreateOption) error {
 	options := (&CreateOptions{}).ApplyOptions(opts)
+	if err := refusePartial("create", obj); err != nil {
+		return err
+	}
 	kind, body, err := c.encoded(obj)
 	if err != nil {
 		return err
@@ -164,6 +170,9 @@ func (c *hostClient) Create(ctx context.Context, obj Object, opts ...CreateOptio
 
 func (c *hostClient) Update(ctx context.Context, obj Object, opts ...UpdateOption) error {
 	options := (&UpdateOptions{}).ApplyOptions(opts)
+	if err := refusePartial("update", obj); err != nil {
+		return err
+	}
 	kind, body, err := c.encoded(obj)
 	if err != nil {
 		return err
@@ -197,11 +206,12 @@ func (c *hostClient) patch(
 	case types.StrategicMergePatchType:
 		written, err = writes.StrategicPatch[json.RawMessage](target, document, how...)
 	case types.JSONPatchType:
-		var steps []writes.Step
-		if err := json.Unmarshal(data, &steps); err != nil {
-			return fmt.Errorf("the JSON patch cannot be read: %w", err)
+		steps, err := stepsOf(data)
+		if err != nil {
+			return err
 		}
 		written, err = writes.JSONPatch[json.RawMessage](target, steps, how...)
+		return c.returned(ctx, result, kind, written, err)
 	case types.ApplyPatchType:
 		if document, err = headed(data, obj, kind); err != nil {
 			return err
@@ -214,6 +224,25 @@ func (c *hostClient) patch(
 		return fmt.Errorf("patches of the type %q are unknown", patch.Type())
 	}
 	return c.returned(ctx, result, kind, written, err)
+}
+
+// stepsOf returns the steps of a JSON patch. Their values stay as they are: a null, and numbers of any size.
+func stepsOf(data []byte) ([]writes.Step, error) {
+	var raw []struct {
+		writes.Step
+		Value json.RawMessage `json:"value"`
+	}
+	if err := json.Unmarshal(data, &raw); err != nil {
+		return nil, fmt.Errorf("the JSON patch cannot be read: %w", err)
+	}
+	steps := make([]writes.Step, len(raw))
+	for place, step := range raw {
+		steps[place] = step.Step
+		if step.Value != nil {
+			steps[place].Value = step.Value
+		}
+	}
+	return steps, nil
 }
 
 // headed returns the fields of an apply with the kind and the name of the object, and without managedFields.
@@ -231,16 +260,22 @@ func headed(data []byte, obj Object, kind schema.GroupVersionKind) (json.RawMess
 	return json.Marshal(fields.Object)
 }
 
-func (c *hostClient) Apply(_ context.Context, obj runtime.ApplyConfiguration, opts ...ApplyOption) error {
-	return c.apply(obj, obj, (&ApplyOptions{}).ApplyOptions(opts))
+func (c *hostClient) Apply(ctx context.Context, obj runtime.ApplyConfiguration, opts ...ApplyOption) error {
+	return c.apply(ctx, obj, obj, (&ApplyOptions{}).ApplyOptions(opts))
 }
 
 // apply applies the fields of obj. The state that the server returns replaces result.
-func (c *hostClient) apply(obj, result runtime.ApplyConfiguration, options *ApplyOptions, further ...writes.Option) error {
+func (c *hostClient) apply(
+	ctx context.Context, obj, result runtime.ApplyConfiguration, options *ApplyOptions, further ...writes.Option,
+) error {
 	if err := closed(); err != nil {
 		return err
 	}
 	body, err := json.Marshal(obj)
+	if err != nil {
+		return err
+	}
+	target, err := refOf(body)
 	if err != nil {
 		return err
 	}
@@ -250,7 +285,7 @@ func (c *hostClient) apply(obj, result runtime.ApplyConfiguration, options *Appl
 	}
 	written, err := writes.Apply(json.RawMessage(body), how...)
 	if err != nil {
-		return status.Of(err)
+		return outdated(ctx, target, err)
 	}
 	if untyped, is := result.(*unstructuredConfiguration); is {
 		return codec.Decode(written, untyped.Unstructured)
@@ -258,7 +293,7 @@ func (c *hostClient) apply(obj, result runtime.ApplyConfiguration, options *Appl
 	return codec.Decode(written, result)
 }
 
-func (c *hostClient) Delete(_ context.Context, obj Object, opts ...DeleteOption) error {
+func (c *hostClient) Delete(ctx context.Context, obj Object, opts ...DeleteOption) error {
 	options := (&DeleteOptions{}).ApplyOptions(opts)
 	kind, err := c.kindFor(obj)
 	if err != nil {
@@ -268,8 +303,10 @@ func (c *hostClient) Delete(_ context.Context, obj Object, opts ...DeleteOption)
 	if options.Preconditions != nil && options.Preconditions.UID != nil {
 		target.UID = string(*options.Preconditions.UID)
 	}
-	_, err = writes.Delete(target, deleteOptions(options)...)
-	return status.Of(err)
+	if _, err = writes.Delete(target, deleteOptions(kind, options)...); err != nil {
+		return outdated(ctx, target, err)
+	}
+	return nil
 }
 
 func (c *hostClient) DeleteAllOf(_ context.Context, obj Object, opts ...DeleteAllOfOption) error {
@@ -279,16 +316,34 @@ func (c *hostClient) DeleteAllOf(_ context.Context, obj Object, opts ...DeleteAl
 		return err
 	}
 	labelText, any := labelText(options.LabelSelector)
-	if !any {
+	if !any || !selectsAny(options.FieldSelector) {
 		return nil
+	}
+	if options.Namespace == "" {
+		// The host would take the primary's namespace.
+		if isNamespaced, isKnown := isNamespaced(kind); isKnown && isNamespaced {
+			resource, _ := meta.UnsafeGuessKindToResource(kind)
+			return apierrors.NewMethodNotSupported(resource.GroupResource(), "deletecollection in all namespaces")
+		}
 	}
 	collection := writes.Collection{Kind: codec.Kind(kind), Namespace: options.Namespace, LabelSelector: labelText}
 	if options.FieldSelector != nil {
 		collection.FieldSelector = options.FieldSelector.String()
 	}
 	collection.All = collection.LabelSelector == "" && collection.FieldSelector == ""
-	_, err = writes.DeleteCollection(collection, deleteOptions(&options.DeleteOptions)...)
-	return status.Of(err)
+	_, err = writes.DeleteCollection(collection, deleteOptions(kind, &options.DeleteOptions)...)
+	return failure(kind, err)
+}
+
+// refusePartial refuses a request that would replace whole objects by their metadata.
+func refusePartial(verb string, objects ...Object) error {
+	for _, object := range objects {
+		if _, is := object.(*metav1.PartialObjectMetadata); is {
+			return windlass.Terminal(fmt.Errorf("cannot %s %s by its metadata alone, as this would remove all other fields: patch it, or use its "+
+				"own type", verb, object.GetName()))
+		}
+	}
+	return nil
 }
 
 func (c *hostClient) encoded(obj Object) (kind schema.GroupVersionKind, body json.RawMessage, err error) {
@@ -298,16 +353,22 @@ func (c *hostClient) encoded(obj Object) (kind schema.GroupVersionKind, body jso
 	return kind, body, err
 }
 
-// returned replaces an object by the state that a write has returned. If the server has refused the write because of an
-// old state, the next read of the object in this call is live.
+// outdated converts the error of a write. If the server has refused the write because of an old state, the next read of the
+// object in this call is live.
+func outdated(ctx context.Context, target windlass.Ref, err error) error {
+	if windlass.IsConflict(err) || windlass.IsAlreadyExists(err) {
+		target.UID = ""
+		call.Outdated(ctx, target)
+	}
+	return failure(schema.FromAPIVersionAndKind(target.APIVersion, target.Kind), err)
+}
+
+// returned replaces an object by the state that a write has returned.
 func (c *hostClient) returned(
 	ctx context.Context, obj Object, kind schema.GroupVersionKind, written json.RawMessage, err error,
 ) error {
 	if err != nil {
-		if windlass.IsConflict(err) || windlass.IsAlreadyExists(err) {
-			call.Outdated(ctx, codec.Ref(obj, kind))
-		}
-		return status.Of(err)
+		return outdated(ctx, codec.Ref(obj, kind), err)
 	}
 	if err := codec.Decode(written, obj); err != nil {
 		return fmt.Errorf("the %s was written, but the server's answer cannot be used: %w", kind.Kind, err)
@@ -315,50 +376,6 @@ func (c *hostClient) returned(
 	return nil
 }
 
-func writeOptions(dry []string, manager, validation string) []writes.Option {
-	options := []writes.Option{}
-	if len(dry) > 0 {
-		options = append(options, writes.DryRun())
-	}
-	if manager != "" {
-		options = append(options, writes.ManagerSuffix(suffix(manager)))
-	}
-	switch validation {
-	case metav1.FieldValidationStrict:
-		// The host's default.
-	case metav1.FieldValidationIgnore:
-		options = append(options, writes.Ignore)
-	default:
-		// The API server's default.
-		options = append(options, writes.Warn)
-	}
-	return options
-}
-
 func isPartial(goType reflect.Type) bool {
 	return goType == reflect.TypeFor[metav1.PartialObjectMetadata]()
-}
-
-// isAllowed reports whether a letter may be in the suffix of a field manager.
-func isAllowed(letter rune) bool {
-	return letter >= 'a' && letter <= 'z' || letter >= '0' && letter <= '9'
-}
-
-// suffixMax is the host's limit for the suffix of a field manager.
-const suffixMax = 32
-
-// suffix makes a field manager's name a DNS label, as the host requires. Long names keep their beginning and a hash.
-func suffix(manager string) string {
-	label := strings.Map(func(letter rune) rune {
-		if !isAllowed(letter) {
-			return '-'
-		}
-		return letter
-	}, strings.ToLower(manager))
-	label = strings.Trim(label, "-")
-	if len(label) > suffixMax {
-		hash := fmt.Sprintf("-%08x", hashOf(manager))
-		label = strings.TrimRight(label[:suffixMax-len(hash)], "-") + hash
-	}
-	return label
 }

@@ -12,9 +12,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/internal/call"
 	"sigs.k8s.io/controller-runtime/internal/kinds"
 	"sigs.k8s.io/controller-runtime/internal/shop"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -88,6 +91,165 @@ func TestAMissingObjectIsNotFoundAndLeavesTheVariable(t *testing.T) {
 	}
 }
 
+func TestAKindThatIsNotServedDoesNotMatch(t *testing.T) {
+	host, c := newClient(t)
+	city := &shop.City{ObjectMeta: metav1.ObjectMeta{Name: "vienna"}}
+	requests := map[string]func() error{
+		"list":   func() error { return c.List(ctx, &shop.CityList{}) },
+		"get":    func() error { return c.SubResource("other").Get(ctx, city, city) },
+		"delete": func() error { return c.DeleteAllOf(ctx, city, client.InNamespace("prod")) },
+	}
+	host.Put(windlass.Object{"apiVersion": "example.com/v1", "kind": "City", "metadata": windlass.Object{"name": "vienna"}})
+	for _, isServed := range []bool{true, false} {
+		for name, request := range requests {
+			for _, verb := range []string{"list", "deletecollection"} {
+				host.FailWith(verb, "City", 1, &windlass.APIError{Reason: windlass.NotFound})
+			}
+			err := request()
+			var noMatch *meta.NoKindMatchError
+			isNoMatch := meta.IsNoMatchError(err) && errors.As(err, &noMatch) && noMatch.GroupKind.Kind == "City"
+			if isNoMatch == isServed || apierrors.IsNotFound(err) != isServed || !windlass.IsNotFound(err) {
+				t.Errorf("served %v, %s: %v", isServed, name, err)
+			}
+		}
+		host.Unserve(windlass.Kind{APIVersion: "example.com/v1", Kind: "City"})
+	}
+}
+
+func TestARefusedApplyHasItsCause(t *testing.T) {
+	host, c := newClient(t)
+	fields := &unstructured.Unstructured{}
+	fields.SetGroupVersionKind(shopKind)
+	fields.SetName("a")
+	for text, has := range map[string]bool{
+		"Apply failed with 1 conflict: conflict with \"other\": .spec.items": true,
+		"the object has been modified":                                       false,
+	} {
+		host.FailWith("apply", "Shop", 1, &windlass.APIError{Reason: windlass.Conflict, Message: text})
+		err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(fields))
+		if !apierrors.IsConflict(err) || apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict) != has {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+func TestALiveListHasAsManyObjectsAsItsLimit(t *testing.T) {
+	host, c := newClient(t)
+	for number := range 1202 {
+		host.Put(windlass.Object{"apiVersion": "example.com/v1", "kind": "City", "metadata": windlass.Object{"name": fmt.Sprint("city-", number)}})
+	}
+	seen := map[string]bool{}
+	var cities shop.CityList
+	for _, wanted := range []int{1201, 1} {
+		if err := c.List(ctx, &cities, client.Limit(1201), client.Continue(cities.Continue)); err != nil || len(cities.Items) != wanted {
+			t.Error(len(cities.Items), err)
+		}
+		for _, city := range cities.Items {
+			seen[city.Name] = true
+		}
+	}
+	if cities.Continue != "" || len(seen) != 1202 {
+		t.Error(cities.Continue, len(seen))
+	}
+}
+
+func TestFieldOwnersStayDifferent(t *testing.T) {
+	host, c := newClient(t)
+	suffixes := map[string]string{}
+	long := strings.Repeat("long", 8)
+	for _, owner := range []string{"shop-a", "Shop-a", "shop_a", "---", "__", "-shop-a", long, long + "r"} {
+		object := &shop.Shop{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "prod"}}
+		if err := c.Patch(ctx, object, client.MergeFrom(object.DeepCopy()), client.FieldOwner(owner)); err != nil {
+			t.Fatal(err)
+		}
+		suffix := host.Writes()[0].Options.ManagerSuffix
+		host.Forget()
+		if other, is := suffixes[suffix]; is || suffix == "" || len(suffix) > 32 || strings.Trim(suffix, "-") != suffix {
+			t.Errorf("%q and %q have the suffix %q", owner, other, suffix)
+		}
+		suffixes[suffix] = owner
+	}
+	if suffixes["shop-a"] != "shop-a" || suffixes[long] != long {
+		t.Error(suffixes)
+	}
+}
+
+func TestADeletionKeepsTheDependentsThatTheAPIServerKeeps(t *testing.T) {
+	host, c := newClient(t)
+	for kind, orphans := range map[schema.GroupVersionKind]bool{
+		{Group: "batch", Version: "v1", Kind: "Job"}: true, {Version: "v1", Kind: "ReplicationController"}: true,
+		{Group: "batch", Version: "v1", Kind: "CronJob"}: false,
+	} {
+		object := &unstructured.Unstructured{}
+		object.SetGroupVersionKind(kind)
+		object.SetNamespace("prod")
+		object.SetName("a")
+		errs := []error{
+			client.IgnoreNotFound(c.Delete(ctx, object)), c.DeleteAllOf(ctx, object, client.InNamespace("prod")),
+			client.IgnoreNotFound(c.Delete(ctx, object, client.PropagationPolicy(metav1.DeletePropagationBackground))),
+		}
+		writes := host.Writes()
+		host.Forget()
+		if errors.Join(errs...) != nil {
+			t.Fatal(errs)
+		}
+		// The value without any option is the host's default: Background.
+		background := writes[2].Deletion.Propagation
+		if (writes[0].Deletion.Propagation != background) != orphans || (writes[1].Deletion.Propagation != background) != orphans {
+			t.Errorf("%v: %+v", kind, writes)
+		}
+	}
+}
+
+func TestAKeyWithoutANamespaceFindsOnlyClusterScopedObjects(t *testing.T) {
+	host, c := newClient(t)
+	host.Primary = shopOfA
+	host.Put(windlass.Object{"apiVersion": "example.com/v1", "kind": "City", "metadata": windlass.Object{"name": "vienna"}})
+	// It stands for a shop that the host would find in the namespace of the primary.
+	host.Put(windlass.Object{"apiVersion": "example.com/v1", "kind": "Shop", "metadata": windlass.Object{"name": "no-namespace"}})
+	kinds.SetNamespaced(shopKind, true)
+	ctx := call.Begin(ctx, "prod")
+	t.Cleanup(func() { call.Begin(ctx, "") })
+	if err := c.Get(ctx, client.ObjectKey{Name: "no-namespace"}, &shop.Shop{}); !apierrors.IsNotFound(err) {
+		t.Error(err)
+	}
+	if err := c.Get(ctx, client.ObjectKey{Name: "vienna"}, &shop.City{}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestACollectionOfAllNamespacesIsNotDeleted(t *testing.T) {
+	host, c := newClient(t)
+	host.Primary = shopOfA
+	host.Define("spec:\n  group: example.com\n  scope: Cluster\n  names: {kind: City}\n  versions: [{name: v1}]\n")
+	if err := c.DeleteAllOf(ctx, &shop.Shop{}, client.MatchingLabels{"app": "web"}); !apierrors.IsMethodNotSupported(err) || len(host.Writes()) > 0 {
+		t.Error(err, host.Writes())
+	}
+	if err := c.DeleteAllOf(ctx, &shop.City{}); err != nil || len(host.Writes()) != 1 {
+		t.Error(err, host.Writes())
+	}
+}
+
+func TestTheNamespaceOfAClusterScopedKindDoesNotMatter(t *testing.T) {
+	host, c := newClient(t)
+	host.Define("spec:\n  group: example.com\n  scope: Cluster\n  names: {kind: City}\n  versions: [{name: v1}]\n")
+	host.Put(windlass.Object{"apiVersion": "example.com/v1", "kind": "City", "metadata": windlass.Object{"name": "vienna"}})
+	for _, isCached := range []bool{false, true} {
+		var city shop.City
+		if err := c.Get(ctx, client.ObjectKey{Namespace: "prod", Name: "vienna"}, &city); err != nil || city.Name != "vienna" {
+			t.Errorf("cached %v: %v", isCached, err)
+		}
+		var cities shop.CityList
+		if err := c.List(ctx, &cities, client.InNamespace("prod")); err != nil || len(cities.Items) != 1 {
+			t.Errorf("cached %v: %v, %v", isCached, cities.Items, err)
+		}
+		kinds.Cache(shop.GroupVersion.WithKind("City"), kinds.Whole)
+	}
+	if err := c.Get(ctx, client.ObjectKey{Namespace: "prod", Name: "vienna"}, &shop.Shop{}); !apierrors.IsNotFound(err) {
+		t.Error(err)
+	}
+}
+
 func TestErrorsHaveTheStatusOfTheAPI(t *testing.T) {
 	host, c := newClient(t)
 	for reason, is := range map[windlass.Reason]func(error) bool{
@@ -144,7 +306,6 @@ func TestListsSelect(t *testing.T) {
 		"b":   {client.MatchingLabels{"app": "web", "name": "b"}},
 		"c":   {client.InNamespace("test"), client.HasLabels{"app"}},
 		"a":   {client.Limit(1)},
-		"":    {client.MatchingLabelsSelector{Selector: labels.Nothing()}},
 	} {
 		if found := names(t, c, opts...); found != wanted {
 			t.Errorf("%v: %s instead of %s", opts, found, wanted)
@@ -156,6 +317,28 @@ func TestListsSelect(t *testing.T) {
 	}
 	if err := c.List(ctx, &shop.ShopList{}, client.MatchingFields{"spec.city": "Vienna"}); err == nil || !strings.Contains(err.Error(), "IndexField") {
 		t.Error(err)
+	}
+}
+
+func TestASelectorOfNothingSelectsNothing(t *testing.T) {
+	host, c := newClient(t)
+	live, err := client.New(nil, client.Options{Scheme: c.Scheme()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, nothing := range []interface {
+		client.ListOption
+		client.DeleteAllOfOption
+	}{
+		client.MatchingLabelsSelector{Selector: labels.Nothing()}, client.MatchingLabelsSelector{},
+		client.MatchingFieldsSelector{Selector: fields.Nothing()}, client.MatchingFieldsSelector{},
+	} {
+		if cached, read := names(t, c, nothing), names(t, live, nothing); cached != "" || read != "" {
+			t.Errorf("%#v: %s, %s", nothing, cached, read)
+		}
+		if err := c.DeleteAllOf(ctx, &shop.Shop{}, client.InNamespace("prod"), nothing); err != nil || len(host.Writes()) > 0 {
+			t.Errorf("%#v: %v, %+v", nothing, err, host.Writes())
+		}
 	}
 }
 
@@ -185,7 +368,7 @@ func TestListsHaveAnyForm(t *testing.T) {
 func TestWritesReturnTheNewState(t *testing.T) {
 	host, c := newClient(t)
 	created := &shop.Shop{ObjectMeta: metav1.ObjectMeta{Name: "new", Namespace: "prod"}, Spec: shop.ShopSpec{Items: 1}}
-	if err := c.Create(ctx, created, client.FieldOwner("My_Shop")); err != nil || created.UID == "" || created.ResourceVersion == "" {
+	if err := c.Create(ctx, created, client.FieldOwner("my-shop")); err != nil || created.UID == "" || created.ResourceVersion == "" {
 		t.Fatal(created, err)
 	}
 	if write := host.Writes()[0]; write.Options.ManagerSuffix != "my-shop" || write.Target.Kind != "Shop" {
@@ -204,6 +387,31 @@ func TestWritesReturnTheNewState(t *testing.T) {
 	}
 	if write := host.Writes()[2]; write.Options.Subresource != "status" || write.Verb != "update" {
 		t.Errorf("%+v", write)
+	}
+}
+
+func TestMetadataAloneIsNotWritten(t *testing.T) {
+	host, c := newClient(t)
+	partial := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "prod"}}
+	partial.SetGroupVersionKind(shopKind)
+	whole := &shop.Shop{ObjectMeta: partial.ObjectMeta}
+	for name, err := range map[string]error{
+		"create": c.Create(ctx, partial), "update": c.Update(ctx, partial), "status": c.Status().Update(ctx, partial),
+		"subresource": c.SubResource("eviction").Create(ctx, whole, partial),
+		"body":        c.Status().Update(ctx, whole, client.WithSubResourceBody(partial)),
+		"get":         c.SubResource("scale").Get(ctx, partial, whole),
+	} {
+		if err == nil || !strings.Contains(err.Error(), "metadata alone") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if len(host.Writes()) > 0 {
+		t.Errorf("%+v", host.Writes())
+	}
+	before := partial.DeepCopy()
+	partial.Labels = map[string]string{"new": "1"}
+	if err := c.Patch(ctx, partial, client.MergeFrom(before)); err != nil || partial.Labels["app"] != "web" {
+		t.Errorf("a patch of metadata: %+v, %v", partial, err)
 	}
 }
 

@@ -66,7 +66,7 @@ type Writer interface {
 	Update(ctx context.Context, obj Object, opts ...UpdateOption) error
 	// Patch changes an object.
 	Patch(ctx context.Context, obj Object, patch Patch, opts ...PatchOption) error
-	// DeleteAllOf deletes all selected objects of the kind of obj.
+	// DeleteAllOf deletes all selected objects of the kind of obj. If the kind has namespaces, it needs InNamespace.
 	DeleteAllOf(ctx context.Context, obj Object, opts ...DeleteAllOfOption) error
 }
 

@@ -4,8 +4,10 @@ import (
 	"context"
 	"testing"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/internal/call"
 	"sigs.k8s.io/controller-runtime/internal/kinds"
 	windlass "windlass.dev/sdk"
@@ -14,29 +16,40 @@ import (
 
 func TestAReadAfterAConflictIsLive(t *testing.T) {
 	t.Cleanup(kinds.Reset)
-	object := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "prod", Name: "a"}}
-	object.APIVersion, object.Kind = "example.com/v1", "Shop"
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Shop"})
+	object.SetNamespace("prod")
+	object.SetName("a")
 	kind := object.GroupVersionKind()
 	kinds.Cache(kind, kinds.Whole)
-	client, err := newClient(Options{Scheme: runtime.NewScheme()})
+	client, err := newClient(Options{Scheme: runtime.NewScheme(), Cache: &CacheOptions{Reader: &hostClient{}, Unstructured: true}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	a := windlass.Ref{APIVersion: "example.com/v1", Kind: "Shop", Namespace: "prod", Name: "a"}
 	b := a
 	b.Name = "b"
-	for verb, reason := range map[string]windlass.Reason{"update": windlass.Conflict, "create": windlass.AlreadyExists} {
-		host, ctx := windlasstest.New(t), call.Begin(context.Background())
-		host.Fail(verb, "Shop", reason)
-		if verb == "update" {
-			err = client.Status().Update(ctx, object)
-		} else {
-			err = client.Create(ctx, object)
+	writes := map[string]func(context.Context) error{
+		"update": func(ctx context.Context) error { return client.Status().Update(ctx, object) },
+		"create": func(ctx context.Context) error { return client.Create(ctx, object) },
+		"delete": func(ctx context.Context) error {
+			return client.Delete(ctx, object, Preconditions{UID: new(types.UID("u"))})
+		},
+		"apply": func(ctx context.Context) error { return client.Apply(ctx, ApplyConfigurationFromUnstructured(object)) },
+	}
+	list := &unstructured.UnstructuredList{}
+	for verb, write := range writes {
+		host, ctx := windlasstest.New(t), call.Begin(context.Background(), "prod")
+		reason := windlass.Conflict
+		if verb == "create" {
+			reason = windlass.AlreadyExists
 		}
-		if err == nil || client.isCached(ctx, kind, a, kinds.Whole) || !client.isCached(ctx, kind, b, kinds.Whole) {
+		host.Fail(verb, "Shop", reason)
+		err := write(ctx)
+		if err == nil || client.listIsCached(ctx, list, kind) || client.getIsCached(ctx, object, kind, a) || !client.getIsCached(ctx, object, kind, b) {
 			t.Errorf("%s: the next read is from the cache (%v)", verb, err)
 		}
-		if !client.isCached(call.Begin(context.Background()), kind, a, kinds.Whole) {
+		if next := call.Begin(context.Background(), "prod"); !client.getIsCached(next, object, kind, a) || !client.listIsCached(next, list, kind) {
 			t.Errorf("%s: a read of the next call is live", verb)
 		}
 	}

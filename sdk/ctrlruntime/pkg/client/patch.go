@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
+	windlass "windlass.dev/sdk"
 )
 
 var (
@@ -66,7 +67,8 @@ func MergeFromWithOptions(obj Object, opts ...MergeFromOption) Patch {
 // StrategicMergeFrom returns a merge patch (RFC 7386), as MergeFrom does: the code that merges the lists of built-in
 // types needs their OpenAPI models, which would double a component's size. The result is the same, except that a list
 // that has changed is replaced as a whole. So such a patch has an optimistic lock, and fails with Conflict if another
-// client has changed the object. Return the error, and the reconciler is called again with the newer object.
+// client has changed the object. Return the error, and the reconciler is called again with the newer object. The original
+// must have a resourceVersion then.
 func StrategicMergeFrom(obj Object, opts ...MergeFromOption) Patch {
 	return &difference{original: obj, options: mergeFromOptions(opts), lockLists: true}
 }
@@ -82,7 +84,7 @@ func mergeFromOptions(opts []MergeFromOption) (options MergeFromOptions) {
 type difference struct {
 	original Object
 	options  MergeFromOptions
-	// lockLists adds an optimistic lock to a patch that replaces a list.
+	// lockLists adds an optimistic lock to a patch that sets or removes a list.
 	lockLists bool
 }
 
@@ -97,14 +99,11 @@ func (d *difference) Data(obj Object) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	patch, replacesList := mergePatch(before, after)
-	if d.options.OptimisticLock || d.lockLists && replacesList {
+	patch, changesList := mergePatch(before, after)
+	if d.options.OptimisticLock || d.lockLists && changesList {
 		version := d.original.GetResourceVersion()
 		if version == "" {
-			if d.options.OptimisticLock {
-				return nil, fmt.Errorf("an optimistic lock needs a resourceVersion, and the original %s has none", d.original.GetName())
-			}
-			return json.Marshal(patch)
+			return nil, d.withoutVersion()
 		}
 		metadata, _ := patch["metadata"].(map[string]any)
 		if metadata == nil {
@@ -114,6 +113,14 @@ func (d *difference) Data(obj Object) ([]byte, error) {
 		metadata["resourceVersion"] = version
 	}
 	return json.Marshal(patch)
+}
+
+func (d *difference) withoutVersion() error {
+	if d.options.OptimisticLock {
+		return fmt.Errorf("an optimistic lock needs a resourceVersion, and the original %s has none", d.original.GetName())
+	}
+	return windlass.Terminal(fmt.Errorf("StrategicMergeFrom cannot merge the lists of %s: a plugin replaces them as a whole, which needs the "+
+		"original's resourceVersion, and the original has none. Read the object first, or use Client.Apply", d.original.GetName()))
 }
 
 // tree converts an object to maps, lists and scalars.
@@ -127,12 +134,13 @@ func tree(obj metav1.Object) (map[string]any, error) {
 	return fields, err
 }
 
-// mergePatch returns the merge patch from one state to another, and whether it replaces a list.
-func mergePatch(before, after map[string]any) (patch map[string]any, replacesList bool) {
+// mergePatch returns the merge patch from one state to another, and whether it sets or removes a list.
+func mergePatch(before, after map[string]any) (patch map[string]any, changesList bool) {
 	patch = map[string]any{}
-	for key := range before {
+	for key, old := range before {
 		if _, stays := after[key]; !stays {
 			patch[key] = nil
+			changesList = changesList || hasList(old)
 		}
 	}
 	for key, value := range after {
@@ -143,13 +151,27 @@ func mergePatch(before, after map[string]any) (patch map[string]any, replacesLis
 		fields, isObject := value.(map[string]any)
 		oldFields, wasObject := old.(map[string]any)
 		if isObject && wasObject {
-			within, replaces := mergePatch(oldFields, fields)
-			patch[key], replacesList = within, replacesList || replaces
+			within, changes := mergePatch(oldFields, fields)
+			patch[key], changesList = within, changesList || changes
 			continue
 		}
-		_, isList := value.([]any)
-		replacesList = replacesList || isList && had
+		changesList = changesList || hasList(old) || hasList(value)
 		patch[key] = value
 	}
-	return patch, replacesList
+	return patch, changesList
+}
+
+// hasList reports whether a value is a list or contains one.
+func hasList(value any) bool {
+	switch value := value.(type) {
+	case []any:
+		return true
+	case map[string]any:
+		for _, field := range value {
+			if hasList(field) {
+				return true
+			}
+		}
+	}
+	return false
 }

@@ -47,6 +47,38 @@ func TestAMergePatchHasOnlyTheDifferences(t *testing.T) {
 	}
 }
 
+func TestAStrategicPatchThatChangesAListHasALock(t *testing.T) {
+	without := &shop.Shop{ObjectMeta: metav1.ObjectMeta{Name: "a", ResourceVersion: "7"}, Spec: shop.ShopSpec{City: "Vienna"}}
+	with := without.DeepCopy()
+	with.Finalizers, with.Spec.Doors = []string{"example.com/a"}, []string{"front"}
+	for wanted, states := range map[string][2]*shop.Shop{
+		`{"metadata":{"finalizers":["example.com/a"],"resourceVersion":"7"},"spec":{"doors":["front"]}}`: {without, with},
+		`{"metadata":{"finalizers":null,"resourceVersion":"7"},"spec":{"doors":null}}`:                   {with, without},
+	} {
+		if data, err := client.StrategicMergeFrom(states[0]).Data(states[1]); err != nil || string(data) != wanted {
+			t.Errorf("%s, %v", data, err)
+		}
+		unread := states[0].DeepCopy()
+		unread.ResourceVersion = ""
+		if data, err := client.StrategicMergeFrom(unread).Data(states[1]); err == nil {
+			t.Errorf("a patch of a list without a lock: %s", data)
+		}
+	}
+	after := without.DeepCopy()
+	after.Spec.City = "Graz"
+	if data, err := client.StrategicMergeFrom(without).Data(after); err != nil || string(data) != `{"spec":{"city":"Graz"}}` {
+		t.Errorf("%s, %v", data, err)
+	}
+	nested := func(content map[string]any) *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "a", "resourceVersion": "7"}, "spec": content}}
+	}
+	doors := map[string]any{"house": map[string]any{"doors": []any{"front"}}}
+	wanted := `{"metadata":{"resourceVersion":"7"},"spec":{"house":{"doors":["front"]}}}`
+	if data, err := client.StrategicMergeFrom(nested(map[string]any{})).Data(nested(doors)); err != nil || string(data) != wanted {
+		t.Errorf("%s, %v", data, err)
+	}
+}
+
 func TestPatchesOfEachTypeAreSent(t *testing.T) {
 	host, c := newClient(t)
 	object := &shop.Shop{}
@@ -81,6 +113,35 @@ func TestPatchesOfEachTypeAreSent(t *testing.T) {
 	if err := c.Patch(ctx, object, client.RawPatch("application/odd", nil)); err == nil {
 		t.Error("a patch of an unknown type is sent")
 	}
+}
+
+func TestAJSONPatchIsSentAsItIs(t *testing.T) {
+	host, c := newClient(t)
+	object := &shop.Shop{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "prod"}}
+	for _, text := range []string{
+		`[{"op":"add","path":"/spec/items","value":9007199254740993}]`, `[{"op":"add","path":"/spec/city","value":null}]`,
+		`[{"op":"remove","path":"/spec/city"}]`, `[{"op":"copy","path":"/spec/items","from":"/metadata/generation"}]`,
+	} {
+		if err := c.Patch(ctx, object, client.RawPatch(types.JSONPatchType, []byte(text))); err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		sent, err := json.Marshal(host.Writes()[0].Body)
+		if host.Forget(); err != nil || !sameJSON(string(sent), text) {
+			t.Errorf("%s instead of %s (%v)", sent, text, err)
+		}
+	}
+}
+
+// sameJSON compares JSON with all digits of its numbers.
+func sameJSON(one, other string) bool {
+	var values [2]any
+	for place, text := range []string{one, other} {
+		if err := windlass.Decode([]byte(text), &values[place]); err != nil {
+			return false
+		}
+	}
+	return reflect.DeepEqual(values[0], values[1])
 }
 
 func TestAnApplySendsTheFieldsAsTheyAre(t *testing.T) {

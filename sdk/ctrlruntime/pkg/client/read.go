@@ -4,16 +4,17 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"hash/fnv"
 	"iter"
 	"reflect"
 	"slices"
 	"strings"
-	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/selection"
 	"sigs.k8s.io/controller-runtime/internal/call"
@@ -23,10 +24,18 @@ import (
 	windlass "windlass.dev/sdk"
 	"windlass.dev/sdk/cache"
 	"windlass.dev/sdk/live"
-	"windlass.dev/sdk/writes"
 )
 
 func (c *hostClient) Get(ctx context.Context, key ObjectKey, obj Object, _ ...GetOption) error {
+	err := c.read(ctx, key, obj)
+	if !apierrors.IsNotFound(err) {
+		call.ReadFailed(err)
+	}
+	return err
+}
+
+// read reads an object into obj.
+func (c *hostClient) read(ctx context.Context, key ObjectKey, obj Object) error {
 	kind, err := c.kindFor(obj)
 	if err != nil {
 		return err
@@ -35,28 +44,58 @@ func (c *hostClient) Get(ctx context.Context, key ObjectKey, obj Object, _ ...Ge
 		APIVersion: kind.GroupVersion().String(), Kind: kind.Kind, Namespace: key.Namespace, Name: key.Name,
 	}
 	_, isMetadata := obj.(*metav1.PartialObjectMetadata)
-	document, err := c.get(ctx, kind, target, isMetadata)
+	if target.Namespace == "" && call.Namespace() != "" {
+		// The host would take the primary's namespace.
+		if isNamespaced, isKnown := isNamespaced(kind); isKnown && isNamespaced {
+			return status.NotFound(kind, target)
+		}
+	}
+	isCached := c.getIsCached(ctx, obj, kind, target)
+	document, err := get(target, isCached, isMetadata)
+	if hasNeedlessNamespace(kind, target.Namespace, document == nil, err) {
+		target.Namespace = ""
+		document, err = get(target, isCached, isMetadata)
+	}
 	switch {
 	case err != nil:
-		return status.Of(err)
+		return failure(kind, err)
 	case document == nil:
 		return status.NotFound(kind, target)
 	}
 	return codec.Decode(*document, obj)
 }
 
+// getIsCached reports whether a Get comes from the cache.
+func (c *hostClient) getIsCached(ctx context.Context, obj Object, kind schema.GroupVersionKind, target windlass.Ref) bool {
+	return c.isCached(obj, kind) && !call.IsOutdated(ctx, target)
+}
+
+// listIsCached reports whether a List comes from the cache.
+func (c *hostClient) listIsCached(ctx context.Context, list ObjectList, kind schema.GroupVersionKind) bool {
+	return c.isCached(list, kind) && !call.IsAnyOutdated(ctx, codec.Kind(kind))
+}
+
+// isCached reports whether the cache may serve reads of a kind into an object or a list.
+func (c *hostClient) isCached(into runtime.Object, kind schema.GroupVersionKind) bool {
+	amount := kinds.Whole
+	switch into.(type) {
+	case *metav1.PartialObjectMetadata, *metav1.PartialObjectMetadataList:
+		amount = kinds.Metadata
+	}
+	_, isUnstructured := into.(runtime.Unstructured)
+	return !c.live && !c.uncached[kind] && (c.unstructured || !isUnstructured) && kinds.IsCached(kind, amount)
+}
+
 // metadataFields are the fields that a read of partial objects needs.
 var metadataFields = []string{"/metadata"}
 
-func (c *hostClient) get(
-	ctx context.Context, kind schema.GroupVersionKind, target windlass.Ref, isMetadata bool,
-) (*json.RawMessage, error) {
-	amount, fields := kinds.Whole, []string(nil)
+func get(target windlass.Ref, isCached, isMetadata bool) (*json.RawMessage, error) {
+	var wanted []string
 	if isMetadata {
-		amount, fields = kinds.Metadata, metadataFields
+		wanted = metadataFields
 	}
-	if c.isCached(ctx, kind, target, amount) {
-		document, err := cache.Get[json.RawMessage](target, fields...)
+	if isCached {
+		document, err := cache.Get[json.RawMessage](target, wanted...)
 		if !windlass.Is(err, windlass.NotWatched) {
 			return document, err
 		}
@@ -68,15 +107,14 @@ func (c *hostClient) get(
 	return live.Get[json.RawMessage](target)
 }
 
-// isCached reports whether a read of an object comes from the cache.
-func (c *hostClient) isCached(
-	ctx context.Context, kind schema.GroupVersionKind, target windlass.Ref, amount kinds.Cached,
-) bool {
-	return !c.live && kinds.IsCached(kind, amount) && !call.IsOutdated(ctx, target)
+func (c *hostClient) List(ctx context.Context, list ObjectList, opts ...ListOption) error {
+	err := c.list(ctx, list, (&ListOptions{}).ApplyOptions(opts))
+	call.ReadFailed(err)
+	return err
 }
 
-func (c *hostClient) List(_ context.Context, list ObjectList, opts ...ListOption) error {
-	options := (&ListOptions{}).ApplyOptions(opts)
+// list reads the objects of a list.
+func (c *hostClient) list(ctx context.Context, list ObjectList, options *ListOptions) error {
 	listKind, err := c.kindFor(list)
 	if err != nil {
 		return err
@@ -88,9 +126,14 @@ func (c *hostClient) List(_ context.Context, list ObjectList, opts ...ListOption
 		return err
 	}
 	labelText, any := labelText(options.LabelSelector)
-	if any {
-		if err := c.fill(into, kind, labelText, options, list); err != nil {
-			return status.Of(err)
+	if any && selectsAny(options.FieldSelector) {
+		err := c.fill(ctx, into, kind, labelText, options, list)
+		if hasNeedlessNamespace(kind, options.Namespace, into.objects.Len() == 0, err) {
+			options.Namespace = ""
+			err = c.fill(ctx, into, kind, labelText, options, list)
+		}
+		if err != nil {
+			return failure(kind, err)
 		}
 	}
 	into.store()
@@ -99,12 +142,10 @@ func (c *hostClient) List(_ context.Context, list ObjectList, opts ...ListOption
 }
 
 // fill reads the objects of a list, from the cache if there is one.
-func (c *hostClient) fill(into *items, kind schema.GroupVersionKind, labelText string, options *ListOptions, list ObjectList) error {
-	amount := kinds.Whole
-	if into.isMetadata {
-		amount = kinds.Metadata
-	}
-	if !c.live && options.Continue == "" && kinds.IsCached(kind, amount) {
+func (c *hostClient) fill(
+	ctx context.Context, into *items, kind schema.GroupVersionKind, labelText string, options *ListOptions, list ObjectList,
+) error {
+	if options.Continue == "" && c.listIsCached(ctx, list, kind) {
 		query := cache.Query{Kind: codec.Kind(kind), Namespace: options.Namespace, LabelSelector: labelText}
 		if into.isMetadata {
 			query.Fields = metadataFields
@@ -123,7 +164,7 @@ func (c *hostClient) fill(into *items, kind schema.GroupVersionKind, labelText s
 	}
 	query := live.Query{
 		Kind: codec.Kind(kind), Namespace: options.Namespace, LabelSelector: labelText, Metadata: into.isMetadata,
-		PageToken: options.Continue, PageSize: int(min(options.Limit, pageMax)),
+		PageToken: options.Continue,
 	}
 	if options.FieldSelector != nil {
 		query.FieldSelector = options.FieldSelector.String()
@@ -131,21 +172,30 @@ func (c *hostClient) fill(into *items, kind schema.GroupVersionKind, labelText s
 	if options.Limit == 0 {
 		return into.read(live.List[json.RawMessage](query), nil, 0)
 	}
-	page, next, err := live.Page[json.RawMessage](query)
-	if err != nil {
-		return err
-	}
-	list.SetContinue(next)
-	for _, document := range page {
-		if err := into.add(*document, nil); err != nil {
+	for left := options.Limit; left > 0; left = options.Limit - int64(into.objects.Len()) {
+		query.PageSize = int(min(left, livePageMax))
+		page, next, err := live.Page[json.RawMessage](query)
+		if err != nil {
 			return err
+		}
+		for _, document := range page {
+			if err := into.add(*document, nil); err != nil {
+				return err
+			}
+		}
+		list.SetContinue(next)
+		if query.PageToken = next; next == "" {
+			break
 		}
 	}
 	return nil
 }
 
-// pageMax is the host's limit for the objects of a page.
+// pageMax is the host's limit for the objects of a page from a cache.
 const pageMax = 1000
+
+// livePageMax is the host's limit for the objects of a page from the API server.
+const livePageMax = 500
 
 // fieldMatch returns a function that tests an object by the selector of fields, or nil if there is no selector.
 func fieldMatch(kind schema.GroupVersionKind, element reflect.Type, options *ListOptions) (func(Object) bool, error) {
@@ -188,6 +238,11 @@ func labelText(selector labels.Selector) (text string, any bool) {
 		return "", false
 	}
 	return selector.String(), true
+}
+
+// selectsAny returns false for fields.Nothing, whose text is the same as that of fields.Everything.
+func selectsAny(selector fields.Selector) bool {
+	return selector == nil || selector.Empty() || len(selector.Requirements()) > 0
 }
 
 // items are the objects of a list while it is read.
@@ -251,31 +306,3 @@ func (items *items) add(document json.RawMessage, matches func(Object) bool) err
 
 // store makes the objects the list's.
 func (items *items) store() { items.field.Set(items.objects) }
-
-func hashOf(text string) uint32 {
-	hash := fnv.New32a()
-	hash.Write([]byte(text))
-	return hash.Sum32()
-}
-
-func deleteOptions(options *DeleteOptions) []writes.Option {
-	var how []writes.Option
-	if len(options.DryRun) > 0 {
-		how = append(how, writes.DryRun())
-	}
-	if options.GracePeriodSeconds != nil {
-		how = append(how, writes.GracePeriod(time.Duration(*options.GracePeriodSeconds)*time.Second))
-	}
-	if options.Preconditions != nil && options.Preconditions.ResourceVersion != nil {
-		how = append(how, writes.IfVersion(*options.Preconditions.ResourceVersion))
-	}
-	if options.PropagationPolicy != nil {
-		switch *options.PropagationPolicy {
-		case metav1.DeletePropagationForeground:
-			how = append(how, writes.Foreground)
-		case metav1.DeletePropagationOrphan:
-			how = append(how, writes.Orphan)
-		}
-	}
-	return how
-}

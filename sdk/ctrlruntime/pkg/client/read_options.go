@@ -120,7 +120,7 @@ func (o *ListOptions) require(key string, operator selection.Operator, values []
 	o.LabelSelector = o.LabelSelector.Add(*requirement)
 }
 
-// MatchingLabelsSelector selects objects by a selector. A nil selector selects everything.
+// MatchingLabelsSelector selects objects by a selector. A nil selector selects nothing.
 type MatchingLabelsSelector struct {
 	labels.Selector
 }
@@ -128,7 +128,7 @@ type MatchingLabelsSelector struct {
 func (m MatchingLabelsSelector) ApplyToList(o *ListOptions) {
 	o.LabelSelector = m.Selector
 	if m.Selector == nil {
-		o.LabelSelector = labels.Everything()
+		o.LabelSelector = labels.Nothing()
 	}
 }
 func (m MatchingLabelsSelector) ApplyToDeleteAllOf(o *DeleteAllOfOptions) {
@@ -141,7 +141,7 @@ type MatchingFields fields.Set
 func (m MatchingFields) ApplyToList(o *ListOptions)               { o.FieldSelector = fields.Set(m).AsSelector() }
 func (m MatchingFields) ApplyToDeleteAllOf(o *DeleteAllOfOptions) { m.ApplyToList(&o.ListOptions) }
 
-// MatchingFieldsSelector selects objects by a selector of fields. A nil selector selects everything.
+// MatchingFieldsSelector selects objects by a selector of fields. A nil selector selects nothing.
 type MatchingFieldsSelector struct {
 	fields.Selector
 }
@@ -149,7 +149,7 @@ type MatchingFieldsSelector struct {
 func (m MatchingFieldsSelector) ApplyToList(o *ListOptions) {
 	o.FieldSelector = m.Selector
 	if m.Selector == nil {
-		o.FieldSelector = fields.Everything()
+		o.FieldSelector = fields.Nothing()
 	}
 }
 func (m MatchingFieldsSelector) ApplyToDeleteAllOf(o *DeleteAllOfOptions) {

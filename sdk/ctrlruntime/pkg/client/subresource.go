@@ -18,6 +18,9 @@ type subResourceClient struct {
 }
 
 func (c *subResourceClient) Get(_ context.Context, obj, subResource Object, _ ...SubResourceGetOption) error {
+	if err := refusePartial("read a subresource of", obj, subResource); err != nil {
+		return err
+	}
 	kind, err := c.client.kindFor(obj)
 	if err != nil {
 		return err
@@ -26,7 +29,7 @@ func (c *subResourceClient) Get(_ context.Context, obj, subResource Object, _ ..
 	document, err := live.GetSubresource[json.RawMessage](target, c.name)
 	switch {
 	case err != nil:
-		return status.Of(err)
+		return failure(kind, err)
 	case document == nil:
 		return status.NotFound(kind, target)
 	}
@@ -35,6 +38,9 @@ func (c *subResourceClient) Get(_ context.Context, obj, subResource Object, _ ..
 
 func (c *subResourceClient) Create(ctx context.Context, obj, subResource Object, opts ...SubResourceCreateOption) error {
 	options := (&SubResourceCreateOptions{}).ApplyOptions(opts)
+	if err := refusePartial("create a subresource of", obj, subResource); err != nil {
+		return err
+	}
 	parent, err := c.client.kindFor(obj)
 	if err != nil {
 		return err
@@ -51,6 +57,9 @@ func (c *subResourceClient) Create(ctx context.Context, obj, subResource Object,
 
 func (c *subResourceClient) Update(ctx context.Context, obj Object, opts ...SubResourceUpdateOption) error {
 	options := (&SubResourceUpdateOptions{}).ApplyOptions(opts)
+	if err := refusePartial("update a subresource of", obj, options.SubResourceBody); err != nil {
+		return err
+	}
 	how := writeOptions(options.DryRun, options.FieldManager, options.FieldValidation)
 	how = append(how, writes.Subresource(c.name))
 	result := obj
@@ -78,17 +87,21 @@ func (c *subResourceClient) Patch(ctx context.Context, obj Object, patch Patch, 
 	return c.client.patch(ctx, obj, result, patch, &options.PatchOptions, writes.Subresource(c.name))
 }
 
-func (c *subResourceClient) Apply(_ context.Context, obj runtime.ApplyConfiguration, opts ...SubResourceApplyOption) error {
+func (c *subResourceClient) Apply(ctx context.Context, obj runtime.ApplyConfiguration, opts ...SubResourceApplyOption) error {
 	options := (&SubResourceApplyOptions{}).ApplyOpts(opts)
 	if options.SubResourceBody == nil {
-		return c.client.apply(obj, obj, &options.ApplyOptions, writes.Subresource(c.name))
+		return c.client.apply(ctx, obj, obj, &options.ApplyOptions, writes.Subresource(c.name))
 	}
 	// The body has another kind than the object, whose name and kind are in obj.
-	parent, err := refOf(obj)
+	document, err := json.Marshal(obj)
+	if err != nil {
+		return err
+	}
+	parent, err := refOf(document)
 	if err != nil {
 		return err
 	}
 	return c.client.apply(
-		options.SubResourceBody, options.SubResourceBody, &options.ApplyOptions, writes.Subresource(c.name), writes.Of(parent),
+		ctx, options.SubResourceBody, options.SubResourceBody, &options.ApplyOptions, writes.Subresource(c.name), writes.Of(parent),
 	)
 }

@@ -73,7 +73,8 @@ func (h TypedFuncs[object, request]) Generic(
 // MapFunc is a TypedMapFunc of any object.
 type MapFunc = TypedMapFunc[client.Object, reconcile.Request]
 
-// TypedMapFunc returns the requests that an object concerns. It may read watched kinds, and must not write.
+// TypedMapFunc returns the requests that an object concerns. It may read watched kinds, and must not write. The host drops
+// requests for primaries that do not exist.
 type TypedMapFunc[object any, request comparable] func(context.Context, object) []request
 
 // EnqueueRequestsFromMapFunc returns a handler that calls a function: for an update with the old and the new object.

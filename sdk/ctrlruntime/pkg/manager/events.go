@@ -2,9 +2,11 @@ package manager
 
 import (
 	"fmt"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/internal/call"
 	"sigs.k8s.io/controller-runtime/internal/codec"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	windlass "windlass.dev/sdk"
@@ -37,6 +39,11 @@ func (r recorder) send(regarding, related runtime.Object, eventType, reason, act
 		log.Write(log.Warn, "an event was not sent", log.Field{Name: "reason", Value: reason}, log.Field{Name: "error", Value: err.Error()})
 		return
 	}
+	if namespace := call.Namespace(); namespace != "" && about.Namespace != namespace {
+		log.Write(log.Warn, "an event was not sent: a plugin reports events only about objects in the namespace of the object that is "+
+			"reconciled", log.Field{Name: "reason", Value: reason}, log.Field{Name: "object", Value: about.String()})
+		return
+	}
 	options := []events.Option{events.About(about)}
 	if related != nil {
 		if other, err := r.refTo(related); err == nil {
@@ -61,9 +68,16 @@ func (r *oldRecorder) Eventf(object runtime.Object, eventType, reason, messageFm
 	r.Event(object, eventType, reason, fmt.Sprintf(messageFmt, args...))
 }
 
+var warnOfAnnotations sync.Once
+
 func (r *oldRecorder) AnnotatedEventf(
-	object runtime.Object, _ map[string]string, eventType, reason, messageFmt string, args ...any,
+	object runtime.Object, annotations map[string]string, eventType, reason, messageFmt string, args ...any,
 ) {
+	if len(annotations) > 0 {
+		warnOfAnnotations.Do(func() {
+			log.Write(log.Warn, "events are sent without their annotations: put what they say into the message")
+		})
+	}
 	r.Eventf(object, eventType, reason, messageFmt, args...)
 }
 

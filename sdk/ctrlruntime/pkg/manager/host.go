@@ -39,11 +39,23 @@ func New(configuration *rest.Config, options Options) (Manager, error) {
 	if options.Client.Mapper == nil {
 		options.Client.Mapper = restMapper
 	}
+	cached, err := client.NewCached(client.Options{Scheme: options.Scheme, Mapper: restMapper})
+	if err != nil {
+		return nil, err
+	}
+	cacheOptions := client.CacheOptions{}
+	if options.Client.Cache != nil {
+		cacheOptions = *options.Client.Cache
+	}
+	if cacheOptions.Reader == nil {
+		cacheOptions.Reader = &hostCache{cached}
+	}
+	options.Client.Cache = &cacheOptions
 	newClient := options.NewClient
 	if newClient == nil {
-		newClient = func(_ *rest.Config, options client.Options) (client.Client, error) { return client.NewCached(options) }
+		newClient = client.New
 	}
-	reader, err := newClient(configuration, options.Client)
+	made, err := newClient(configuration, options.Client)
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +66,7 @@ func New(configuration *rest.Config, options Options) (Manager, error) {
 	if err := restrict(options.Scheme, options.Cache); err != nil {
 		return nil, err
 	}
-	return &manager{options: options, client: reader, live: live, mapper: restMapper}, nil
+	return &manager{options: options, client: made, cached: cached, live: live, mapper: restMapper}, nil
 }
 
 // closed is the error of the mapper during the set-up.
@@ -69,6 +81,9 @@ func closed() error {
 // restrict passes the restrictions of caches on to the manifest.
 func restrict(scheme *runtime.Scheme, options cache.Options) error {
 	registry.Resync(options.SyncPeriod)
+	if err := checkTransforms(options); err != nil {
+		return err
+	}
 	all := registry.Scope{
 		LabelSelector: selectorText(options.DefaultLabelSelector), FieldSelector: fieldText(options.DefaultFieldSelector),
 	}
@@ -96,6 +111,29 @@ func restrict(scheme *runtime.Scheme, options cache.Options) error {
 	return nil
 }
 
+// checkTransforms refuses functions that change objects before they are cached: reconcilers would see other objects.
+func checkTransforms(options cache.Options) error {
+	all := []cache.TransformFunc{options.DefaultTransform}
+	configs := func(of map[string]cache.Config) {
+		for _, config := range of {
+			all = append(all, config.Transform)
+		}
+	}
+	configs(options.DefaultNamespaces)
+	for _, by := range options.ByObject {
+		all = append(all, by.Transform)
+		configs(by.Namespaces)
+	}
+	for _, transform := range all {
+		if !cache.IsWithoutEffect(transform) {
+			return refused.Call("a transform function in cache.Options", "the host's caches have no code of the plugin",
+				"remove it. If it only saves memory, nothing else is needed: the host's caches leave managedFields out, and its OnlyMetadata "+
+					"watches keep metadata alone. If it changes what reconcilers see, change the objects after reading them")
+		}
+	}
+	return nil
+}
+
 // narrow sets the namespaces of a scope. The selectors of a namespace take the place of the scope's.
 func narrow(scope *registry.Scope, namespaces map[string]cache.Config) error {
 	if namespaces == nil {
@@ -110,7 +148,12 @@ func narrow(scope *registry.Scope, namespaces map[string]cache.Config) error {
 			return refused.Call("a selector of one of several namespaces in cache.Options", "a watch has the same selectors in all of its "+
 				"namespaces", "set DefaultLabelSelector or ByObject's Label")
 		}
-		scope.LabelSelector, scope.FieldSelector = selectorText(one.LabelSelector), fieldText(one.FieldSelector)
+		if one.LabelSelector != nil {
+			scope.LabelSelector = selectorText(one.LabelSelector)
+		}
+		if one.FieldSelector != nil {
+			scope.FieldSelector = fieldText(one.FieldSelector)
+		}
 	}
 	if _, everywhere := namespaces[cache.AllNamespaces]; everywhere {
 		scope.Namespaces = nil
@@ -135,8 +178,10 @@ func fieldText(selector fields.Selector) string {
 type manager struct {
 	options Options
 	client  client.Client
-	live    client.Client
-	mapper  meta.RESTMapper
+	// cached is the client of the cache.
+	cached client.Client
+	live   client.Client
+	mapper meta.RESTMapper
 }
 
 func (m *manager) Add(Runnable) error { return refuseAdd() }
@@ -179,7 +224,7 @@ func (m *manager) GetRESTMapper() meta.RESTMapper { return m.mapper }
 
 func (m *manager) GetFieldIndexer() client.FieldIndexer { return m.GetCache() }
 
-func (m *manager) GetCache() cache.Cache { return &hostCache{m.client} }
+func (m *manager) GetCache() cache.Cache { return &hostCache{m.cached} }
 
 func (m *manager) GetEventRecorderFor(string) record.EventRecorder {
 	return &oldRecorder{recorder{m.options.Scheme}}

@@ -24,7 +24,8 @@ func Describe(description manifest.Manifest) {
 // all other kinds are live, and need a permission.
 //
 // Without any call of Reads, every kind of the scheme that a permission allows to list and watch is cached, since the
-// cache of controller-runtime needs these rights. This may fill caches that the plugin never reads.
+// cache of controller-runtime needs these rights. This may fill caches that the plugin never reads. It applies only to
+// built-in kinds and those of the manifest's CRDs: a controller waits until the API server serves all that it watches.
 func Reads(objects ...client.Object) { registry.Read(objects...) }
 
 // Environment names environment variables that the operator's configuration may set, in its field env. They are set

@@ -2,11 +2,13 @@ package controllerutil_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/internal/shop"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -140,7 +142,7 @@ func TestCreateOrPatchWritesTheStatusToo(t *testing.T) {
 		result        controllerutil.OperationResult
 		writes        int
 	}{
-		{1, 1, "created", 2}, {1, 1, "unchanged", 0}, {2, 1, "updated", 1}, {2, 2, "updatedStatusOnly", 1}, {3, 3, "updatedStatus", 2},
+		{1, 1, "created", 1}, {1, 1, "unchanged", 0}, {2, 1, "updated", 1}, {2, 2, "updatedStatusOnly", 1}, {3, 3, "updatedStatus", 2},
 	} {
 		host.Forget()
 		object := newShop("prod")
@@ -153,6 +155,26 @@ func TestCreateOrPatchWritesTheStatusToo(t *testing.T) {
 		if err != nil || result != test.result || len(host.Writes()) != test.writes || kept.Spec.Items != test.items || kept.Status.Items != test.status {
 			t.Errorf("%d: %s, %v, %d writes, %+v", place, result, err, len(host.Writes()), kept)
 		}
+	}
+}
+
+func TestCreateOrPatchRemovesAStatus(t *testing.T) {
+	host, c := newClient(t)
+	object := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "example.com/v1", "kind": "Shop", "metadata": map[string]any{"name": "a", "namespace": "prod"},
+		"status": map[string]any{"items": int64(1)},
+	}}
+	host.Put(object.Object)
+	result, err := controllerutil.CreateOrPatch(ctx, c, object, func() error {
+		unstructured.RemoveNestedField(object.Object, "status")
+		return nil
+	})
+	writes := host.Writes()
+	if err != nil || result != "updatedStatusOnly" || len(writes) != 1 || writes[0].Options.Subresource != "status" {
+		t.Fatal(result, err, writes)
+	}
+	if body, _ := json.Marshal(writes[0].Body); string(body) != `{"status":null}` {
+		t.Errorf("%s", body)
 	}
 }
 

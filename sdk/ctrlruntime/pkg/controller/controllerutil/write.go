@@ -91,45 +91,46 @@ func CreateOrPatch(ctx context.Context, c client.Client, obj client.Object, f Mu
 	if err := mutate(f, obj); err != nil {
 		return OperationResultNone, err
 	}
-	changed, status, err := differences(before, obj)
+	if !exists {
+		// A new object gets its status in a later call, as with controller-runtime.
+		if err := c.Create(ctx, obj); err != nil {
+			return OperationResultNone, err
+		}
+		return OperationResultCreated, nil
+	}
+	found, err := differences(before, obj)
 	if err != nil {
 		return OperationResultNone, err
 	}
 	result := OperationResultNone
-	switch {
-	case !exists:
-		if err := c.Create(ctx, obj); err != nil {
-			return OperationResultNone, err
-		}
-		result, before = OperationResultCreated, obj.DeepCopyObject().(client.Object)
-	case changed:
+	if found.outsideStatus {
 		if err := c.Patch(ctx, obj, client.MergeFrom(before)); err != nil {
 			return OperationResultNone, err
 		}
 		result, before = OperationResultUpdated, obj.DeepCopyObject().(client.Object)
 	}
-	if status == nil {
+	if !found.inStatus {
 		return result, nil
 	}
-	if err := patchStatus(ctx, c, obj, before, status); err != nil {
+	if err := patchStatus(ctx, c, obj, before, found.status); err != nil {
 		return result, err
 	}
-	switch result {
-	case OperationResultNone:
-		return OperationResultUpdatedStatusOnly, nil
-	case OperationResultUpdated:
+	if result == OperationResultUpdated {
 		return OperationResultUpdatedStatus, nil
 	}
-	return result, nil
+	return OperationResultUpdatedStatusOnly, nil
 }
 
-// patchStatus patches the status of an object whose state is before. Afterwards obj is the new state.
+// patchStatus patches the status of an object whose state is before; nil removes it. Afterwards obj is the new state.
 func patchStatus(ctx context.Context, c client.Client, obj, before client.Object, status any) error {
 	all, err := fields(before)
 	if err != nil {
 		return err
 	}
 	all["status"] = status
+	if status == nil {
+		delete(all, "status")
+	}
 	document, err := json.Marshal(all)
 	if err != nil {
 		return err
@@ -140,23 +141,27 @@ func patchStatus(ctx context.Context, c client.Client, obj, before client.Object
 	return c.Status().Patch(ctx, obj, client.MergeFrom(before))
 }
 
-// differences reports whether two states of an object differ, apart from the status. It returns the new status if that
-// has changed.
-func differences(before, now client.Object) (changed bool, newStatus any, err error) {
+// difference says where two states of an object differ.
+type difference struct {
+	outsideStatus, inStatus bool
+	// status is the later one; nil if there is none.
+	status any
+}
+
+func differences(before, now client.Object) (found difference, err error) {
 	old, err := fields(before)
 	if err != nil {
-		return false, nil, err
+		return found, err
 	}
 	wanted, err := fields(now)
 	if err != nil {
-		return false, nil, err
+		return found, err
 	}
-	if !reflect.DeepEqual(old["status"], wanted["status"]) {
-		newStatus = wanted["status"]
-	}
+	found.inStatus, found.status = !reflect.DeepEqual(old["status"], wanted["status"]), wanted["status"]
 	delete(old, "status")
 	delete(wanted, "status")
-	return !reflect.DeepEqual(old, wanted), newStatus, nil
+	found.outsideStatus = !reflect.DeepEqual(old, wanted)
+	return found, nil
 }
 
 func fields(object client.Object) (all map[string]any, err error) {
