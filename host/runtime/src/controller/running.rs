@@ -118,8 +118,7 @@ impl Running {
     /// Ends the controller while the host goes on, for example because a kind is gone. The keys are left to the next
     /// round.
     pub(crate) async fn abandon(mut self) {
-        // Before workers drop the keys that wait for a permit.
-        self.leave_keys();
+        // From here on, workers take no keys, so none is missing below.
         self.dispatch.shutdown.last_call.cancel();
         self.no_more_keys().await;
         let mut kept = self.going_on();

@@ -54,6 +54,38 @@ async fn an_abandoned_round_leaves_all_keys_that_are_to_run() {
     assert!(left(&stage, &cache.primaries()).is_empty(), "they are taken once");
 }
 
+/// A feeder that queues a last key when it ends.
+struct FeedsLast(Queue<ObjectKey>);
+
+impl Drop for FeedsLast {
+    fn drop(&mut self) {
+        self.0.add(key("last"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn idle_workers_do_not_take_what_the_feeders_of_an_abandoned_round_queue_last() {
+    let cache = Filled::with(&["fed", "last"]);
+    let (mut stage, mut running) = round(cache.primaries(), true);
+    let queue = stage.dispatch.keys.queue.clone();
+    running.work();
+    let of_feeder = queue.clone();
+    running.feed("feeder", move || {
+        let feeder = FeedsLast(of_feeder.clone());
+        async move {
+            let _feeder = feeder;
+            pending().await
+        }
+    });
+    running.keep(async move {
+        queue.add(key("fed"));
+        pending().await
+    });
+    assert!(stage.is_quiet().await, "the worker waits for a key");
+    running.abandon().await;
+    assert_eq!(left(&stage, &cache.primaries()), ["fed", "last"]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_round_that_panics_leaves_its_keys() {
     let cache = Filled::with(&["a"]);
