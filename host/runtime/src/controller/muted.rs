@@ -6,7 +6,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use windlass_core::cache::mapping::Mapping;
+use windlass_core::cache::mapping::{Mapping, Primaries as _};
 use windlass_core::cache::watch::{Tombstone, WatchEvent};
 use windlass_core::object::ObjectKey;
 
@@ -38,6 +38,19 @@ impl MutedChanges {
             self.keys.extend(oldest.iter().flat_map(|oldest| route.keys(oldest, primaries)));
         }
     }
+
+    /// The keys of all these changes, with the UIDs of deleted primaries. `routes` are those of the subscriptions.
+    pub(super) fn into_keys(mut self, routes: &[&Route], primaries: &Stores) -> Vec<(ObjectKey, Option<Arc<str>>)> {
+        for (waiting, route) in self.waiting.iter_mut().zip(routes) {
+            let events = waiting.take();
+            if waiting.missed || (route.mapping == Mapping::Mapper && !events.is_empty()) {
+                self.keys.extend(primaries.all());
+            }
+            self.keys.extend(events.iter().flat_map(|event| route.keys(event, primaries)));
+        }
+        let gone = self.gone.into_iter().map(|(key, uid)| (key, Some(uid)));
+        gone.chain(self.keys.into_iter().map(|key| (key, None))).collect()
+    }
 }
 
 #[cfg(test)]
@@ -48,6 +61,7 @@ mod tests {
 
     use super::*;
     use crate::dispatch::code_feeder::WAITING_EVENTS_MAX;
+    use crate::dispatch::tests::filled::Filled;
 
     fn route(mapping: Mapping) -> Route {
         Route {
@@ -85,6 +99,25 @@ mod tests {
         assert_eq!((uid, muted.gone.len(), muted.keys.len()), (Some("u-1"), 1, 0));
         let waiting: Vec<_> = muted.waiting.iter().map(WaitingChanges::len).collect();
         assert_eq!(waiting, [0, 0, 1], "the third subscription's feeder begins with it");
+    }
+
+    #[test]
+    fn changes_that_no_round_has_handled_become_keys() {
+        let cache = Filled::with(&["parent", "other"]);
+        let (primaries, parents) = (cache.primaries(), route(Mapping::SameName));
+        let (itself, mapper) = (route(Mapping::Itself), route(Mapping::Mapper));
+        let keys = |muted: MutedChanges| {
+            let keys = muted.into_keys(&[&itself, &parents, &mapper], &primaries).into_iter();
+            keys.map(|(key, uid)| (key.name.to_string(), uid.is_some())).collect::<Vec<_>>()
+        };
+        let key = |name: &str, is_gone| (name.to_owned(), is_gone);
+        let mut muted = MutedChanges::default();
+        muted.record(0, deleted("primary"), &itself, &primaries);
+        muted.record(1, deleted("parent"), &parents, &primaries);
+        assert_eq!(keys(muted), [key("primary", true), key("parent", false)]);
+        let mut muted = MutedChanges::default();
+        muted.record(2, deleted("child"), &mapper, &primaries);
+        assert_eq!(keys(muted), [key("other", false), key("parent", false)], "only the code knows the primaries");
     }
 
     #[test]

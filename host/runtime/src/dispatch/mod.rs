@@ -380,4 +380,4 @@ fn trace_id() -> String {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

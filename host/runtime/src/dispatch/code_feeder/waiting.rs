@@ -61,7 +61,7 @@ impl WaitingChanges {
     }
 
     /// Takes all changes.
-    pub(super) fn take(&mut self) -> VecDeque<WatchEvent> {
+    pub(crate) fn take(&mut self) -> VecDeque<WatchEvent> {
         std::mem::take(&mut self.events)
     }
 }
