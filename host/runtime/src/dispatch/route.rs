@@ -1,6 +1,7 @@
 //! Finds the primaries that the events of a declared watch concern, and their priority.
 
 use std::collections::HashSet;
+use std::hash::Hash;
 use std::sync::Arc;
 
 use windlass_core::cache::code_predicate::CodePredicate;
@@ -213,10 +214,9 @@ impl Route {
             WatchEvent::Applied { old: Some(old), new, .. } if self.mapping.is_code() => {
                 self.deletions && old.header.uid != new.header.uid
             }
-            WatchEvent::Applied { new, .. } => {
-                let found = self.keys_of(new, primaries);
-                self.keys(event, primaries).iter().any(|key| !found.contains(key))
-            }
+            // The object exists, so the rescan leads to every primary.
+            WatchEvent::Applied { .. } if self.concerns_all() => false,
+            WatchEvent::Applied { new, .. } => lacks_any(&self.keys_of(new, primaries), &self.keys(event, primaries)),
         }
     }
 
@@ -245,6 +245,12 @@ impl Route {
     }
 }
 
+/// Whether `found` lacks any of `wanted`. Both may be all primaries, so their elements are not compared one by one.
+fn lacks_any<K: Eq + Hash>(found: &[K], wanted: &[K]) -> bool {
+    let found: HashSet<_> = found.iter().collect();
+    wanted.iter().any(|key| !found.contains(key))
+}
+
 /// First lists, and changes that concern every primary, queue many keys, so they have a low priority. Other changes go
 /// first.
 pub(crate) fn priority(event: &WatchEvent, route: &Route) -> Priority {
@@ -257,6 +263,8 @@ pub(crate) fn priority(event: &WatchEvent, route: &Route) -> Priority {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use windlass_core::cache::watch::Tombstone;
     use windlass_core::object::reference::ReferencePath;
     use windlass_core::object::{Header, Object, ObjectKind, OwnerReference};
@@ -412,6 +420,23 @@ mod tests {
         let requested = Object::new(a.header.clone(), requested);
         assert!(misses(&itself, &changed(&a, &requested)) && misses(&itself, &changed(&a, &other)));
         assert!(!misses(&itself, &changed(&a, &b)) && !misses(&itself, &new), "the code decides about them");
+    }
+
+    #[test]
+    fn many_primaries_are_compared_about_once_each() {
+        thread_local!(static COMPARED: Cell<usize> = const { Cell::new(0) });
+        #[derive(Hash)]
+        struct Counted(usize);
+        impl PartialEq for Counted {
+            fn eq(&self, other: &Self) -> bool {
+                COMPARED.set(COMPARED.get() + 1);
+                self.0 == other.0
+            }
+        }
+        impl Eq for Counted {}
+        let keys = || (0..1_000).map(Counted).collect::<Vec<_>>();
+        assert!(!lacks_any(&keys(), &keys()) && lacks_any(&keys(), &[Counted(1_000)]));
+        assert!(COMPARED.get() < 10_000, "{}", COMPARED.get());
     }
 
     #[test]
