@@ -100,13 +100,10 @@ impl Controller {
         let MutedChanges { gone: deleted, waiting, keys } = muted.unwrap_or_default();
         self.handover.left.add(&watching.primary, keys.into_iter().map(|key| (key, None)));
         let (running, active) = self.start(watching, waiting, None, phases);
-        let end = tokio::select! {
+        let loss = tokio::select! {
             biased;
-            () = stop.cancelled() => {
-                running.abandon().await;
-                RoundEnd::Ended(ControllerEnd::Clean)
-            }
-            loss = gone => self.lose(running, loss, phases).await,
+            () = stop.cancelled() => None,
+            loss = gone => Some(loss),
             () = fresh => {
                 running.dispatch.has_caches();
                 running.dispatch.keys.begin(was_muted.then_some(deleted));
@@ -114,8 +111,16 @@ impl Controller {
                 return Ok(StartedRound { running, active, beginning, left_out });
             }
         };
+        // Before the round leaves its own keys, because its feeders may have seen newer primaries go.
         let deleted = deleted.into_iter().map(|(key, uid)| (key, Some(uid)));
         self.handover.left.add(&active.keys.primary, deleted);
+        let end = match loss {
+            Some(loss) => self.lose(running, loss, phases).await,
+            None => {
+                running.abandon().await;
+                RoundEnd::Ended(ControllerEnd::Clean)
+            }
+        };
         self.rests(&active);
         Err(end)
     }

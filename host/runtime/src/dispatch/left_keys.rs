@@ -63,7 +63,8 @@ impl LeftKeys {
             if gone.is_some() || *filters_primaries {
                 let left = left.keys.entry(key.clone()).or_default();
                 left.triggers.extend(&memory.triggers(&key));
-                left.gone = gone;
+                // What is known so far is older.
+                left.gone = gone.or(left.gone.take());
             }
         }
     }

@@ -125,6 +125,27 @@ async fn a_deleted_primary_is_left_with_its_uid_by_any_controller() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn of_two_primaries_of_one_name_the_last_that_was_deleted_is_told() {
+    let (older, newer) = (Arc::<str>::from("u-1"), Arc::<str>::from("u-2"));
+    let (stage, running) = round(Stores::default(), false);
+    let Dispatch { keys, shutdown, .. } = &*stage.dispatch;
+    let uid = || keys.memory().uid_of_gone(&key("a"));
+    // The feeders run before the deletions of earlier rounds are queued.
+    keys.memory().goes(key("a"), newer.clone());
+    keys.catch_up([(key("a"), older.clone())], TriggerReason::Start);
+    assert_eq!(uid(), Some(newer.clone()));
+    shutdown.left.add(&keys.primary, [(key("a"), Some(older.clone()))]);
+    stage.dispatch.queue_left(TriggerReason::Start);
+    assert_eq!(uid(), Some(newer.clone()));
+
+    shutdown.left.add(&keys.primary, [(key("a"), Some(older.clone())), (key("b"), Some(older.clone()))]);
+    keys.queue.add(key("b"));
+    running.abandon().await;
+    let left = shutdown.left.take(&keys.primary, &Stores::default());
+    assert_eq!(left.into_iter().map(|(_, left)| left.gone).collect::<Vec<_>>(), [Some(newer), Some(older)]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_run_that_a_user_has_requested_is_still_one_in_the_next_round() {
     let cache = Filled::with(&["a"]);
     let (stage, running) = round(cache.primaries(), true);
