@@ -203,7 +203,12 @@ impl Route {
     /// Whether `event` counts and a later [rescan](super::rescan) may not lead to all its primaries. A rescan sees only
     /// the objects that exist then, and asks the plugin's code about each as about a new one.
     pub(crate) fn is_missed_by_rescan(&self, event: &WatchEvent, primaries: &Stores) -> bool {
-        if !self.counts(event) || self.is_decided_by_code(event) {
+        if !self.counts(event) {
+            return false;
+        }
+        // The rescan asks the code about the object, but finds the primaries of a declared mapping by its new state.
+        let is_found_by_rescan = self.mapping == Mapping::Itself || self.mapping.is_code();
+        if is_found_by_rescan && self.is_decided_by_code(event) {
             return false;
         }
         match event {
@@ -415,6 +420,12 @@ mod tests {
         assert!(!misses(&mapper, &changed(&a, &b)), "the mapper is asked about the new state");
 
         let code = CodePredicate { finalizer: "windlass.dev/a".into(), is_primary: true, deletions: true };
+        let judged = Some(CodePredicate { is_primary: false, ..code.clone() });
+        let child = Route { code_predicate: judged.clone(), ..route.clone() };
+        assert!(misses(&child, &changed(&a, &b)), "asked now, the code may let it pass for both primaries");
+        assert!(!misses(&child, &changed(&a, &a)) && !misses(&child, &new));
+        let mapper = Route { code_predicate: judged, ..mapper };
+        assert!(!misses(&mapper, &changed(&a, &b)) && misses(&mapper, &gone));
         let itself = Route { mapping: Mapping::Itself, code_predicate: Some(code), ..route };
         let requested = r#"{"metadata":{"annotations":{"windlass.dev/run-requested-at":"now"}}}"#;
         let requested = Object::new(a.header.clone(), requested);
