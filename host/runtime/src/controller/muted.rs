@@ -34,7 +34,7 @@ impl MutedChanges {
             if self.waiting.len() <= at {
                 self.waiting.resize_with(at + 1, WaitingChanges::default);
             }
-            let oldest = self.waiting[at].hold(event, route.mapping == Mapping::Mapper);
+            let oldest = self.waiting[at].hold(event, &route.mapping);
             self.keys.extend(oldest.iter().flat_map(|oldest| route.keys(oldest, primaries)));
         }
     }
@@ -46,7 +46,8 @@ impl MutedChanges {
             if waiting.missed || (route.mapping == Mapping::Mapper && !events.is_empty()) {
                 self.keys.extend(primaries.all());
             }
-            self.keys.extend(events.iter().flat_map(|event| route.keys(event, primaries)));
+            let events = events.iter().take(route.enough_of(events.len()));
+            self.keys.extend(events.flat_map(|event| route.keys(event, primaries)));
         }
         let gone = self.gone.into_iter().map(|(key, uid)| (key, Some(uid)));
         gone.chain(self.keys.into_iter().map(|key| (key, None))).collect()

@@ -193,7 +193,7 @@ impl<S: EventSource, M: MapChanges> CodeFeeder<S, M> {
         if !self.may_count(&event) {
             return;
         }
-        if let Some(oldest) = self.waiting.hold(event, self.is_mapped_by_code()) {
+        if let Some(oldest) = self.waiting.hold(event, &self.sink.route.mapping) {
             self.feed(&oldest);
         }
     }
@@ -298,8 +298,7 @@ impl<S: EventSource, M: MapChanges> CodeFeeder<S, M> {
         if self.is_mapped_by_code() {
             return self.map_by_code().await;
         }
-        // One event is enough to run every primary.
-        let events = if self.sink.route.concerns_all() { 1 } else { self.in_hand.len() };
+        let events = self.sink.route.enough_of(self.in_hand.len());
         for TakenChange { event, .. } in self.in_hand.iter().take(events) {
             self.feed(event);
             // Yields, as other tasks wait for this thread.
@@ -365,7 +364,7 @@ impl<S: EventSource + 'static, M: MapChanges> QueueFeeder for CodeFeeder<S, M> {
         if self.waiting.missed || (self.is_mapped_by_code() && !left.is_empty()) {
             self.make_up();
         }
-        for event in &left {
+        for event in left.iter().take(self.sink.route.enough_of(left.len())) {
             self.feed(event);
         }
     }

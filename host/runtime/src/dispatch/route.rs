@@ -244,6 +244,12 @@ impl Route {
         self.mapping == Mapping::All
     }
 
+    /// The number of these `events` whose keys are enough for all of them.
+    pub(crate) fn enough_of(&self, events: usize) -> usize {
+        // One event runs every primary.
+        if self.concerns_all() { events.min(1) } else { events }
+    }
+
     /// Whether an object can name any number of primaries.
     fn names_many(&self) -> bool {
         matches!(self.mapping, Mapping::Field(_) | Mapping::Reference(_) | Mapping::AnyOwner)

@@ -167,7 +167,9 @@ async fn a_feeder_begins_with_the_changes_that_were_kept_for_it() {
     let mut kept = WaitingChanges::default();
     for (namespace, name) in [("prod", "a"), ("windlass", "hidden")] {
         let last = Object::new(pod(namespace, name, 1).header.clone(), "drop");
-        assert!(kept.hold(WatchEvent::Deleted(Tombstone { last, final_state_unknown: false }), false).is_none());
+        assert!(
+            kept.hold(WatchEvent::Deleted(Tombstone { last, final_state_unknown: false }), &Mapping::Itself).is_none()
+        );
     }
     scene.feeder = scene.feeder.beginning_with(kept);
     scene.goes_on();
