@@ -35,7 +35,9 @@ impl MutedChanges {
                 self.waiting.resize_with(at + 1, WaitingChanges::default);
             }
             let oldest = self.waiting[at].hold(event, &route.mapping);
-            self.keys.extend(oldest.iter().flat_map(|oldest| route.keys(oldest, primaries)));
+            let keys = oldest.iter().flat_map(|oldest| route.keys(oldest, primaries));
+            // An object may name any primary. A primary that is not in the cache yet may exist.
+            self.keys.extend(keys.filter(|key| !primaries.lacks(key)));
         }
     }
 
@@ -123,17 +125,21 @@ mod tests {
 
     #[test]
     fn in_a_flood_the_keys_of_the_oldest_changes_are_kept_or_every_primary_runs() {
-        let (mut declared, mut by_code) = (MutedChanges::default(), MutedChanges::default());
-        for at in 0..WAITING_EVENTS_MAX + 2 {
+        let cache = Filled::with(&["0000", "0001"]);
+        let [mut declared, mut by_code, mut of_all] = [(); 3].map(|()| MutedChanges::default());
+        for at in 0..WAITING_EVENTS_MAX + 5 {
             let event = || deleted(&format!("{at:04}"));
-            declared.record(0, event(), &route(Mapping::SameName), &Stores::default());
-            by_code.record(0, event(), &route(Mapping::Mapper), &Stores::default());
+            declared.record(0, event(), &route(Mapping::SameName), &cache.primaries());
+            by_code.record(0, event(), &route(Mapping::Mapper), &cache.primaries());
+            of_all.record(0, event(), &route(Mapping::All), &cache.primaries());
         }
         let keys: Vec<_> = declared.keys.iter().map(ToString::to_string).collect();
         assert_eq!(
             (keys, declared.waiting[0].len()),
-            (vec!["prod/0000".into(), "prod/0001".into()], WAITING_EVENTS_MAX)
+            (vec!["prod/0000".into(), "prod/0001".into()], WAITING_EVENTS_MAX),
+            "no other primary exists"
         );
+        assert_eq!((of_all.keys, of_all.waiting[0].len()), (declared.keys, 4), "the first change runs all primaries");
         assert!(by_code.waiting[0].missed && by_code.keys.is_empty());
     }
 }

@@ -189,6 +189,10 @@ impl<S: EventSource, M: MapChanges> CodeFeeder<S, M> {
 
     /// Buffers an event if it may count. If there is no room, changes count without a question.
     fn hold(&mut self, event: WatchEvent) {
+        if self.hides(&event) {
+            // Nothing would forget the UID, because no call is made.
+            return;
+        }
         self.sink.remember_gone(&event);
         if !self.may_count(&event) {
             return;
@@ -206,7 +210,7 @@ impl<S: EventSource, M: MapChanges> CodeFeeder<S, M> {
             _ if self.mapper.may_begin() => false,
             _ => self.rescan.is_none() || !self.sink.route.is_missed_by_rescan(event, &self.sink.primaries),
         };
-        !is_handled_later && !self.hides(event) && self.sink.route.counts(event)
+        !is_handled_later && self.sink.route.counts(event)
     }
 
     /// The next event: of the changes, or else of the rescan.

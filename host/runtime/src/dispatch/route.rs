@@ -80,6 +80,11 @@ impl Stores {
         found
     }
 
+    /// Whether there is no primary with this key. False if that is unknown because a store is not synced.
+    pub(crate) fn lacks(&self, key: &ObjectKey) -> bool {
+        matches!(self.find(key), Ok(None))
+    }
+
     /// All primaries.
     pub(crate) fn objects(&self) -> impl Iterator<Item = Object> {
         self.by_namespace.iter().flat_map(Store::all)
