@@ -79,10 +79,11 @@ impl LeftKeys {
     }
 
     /// Takes the keys of existing primaries, and of those that the host has seen go. Other primaries may have been
-    /// deleted, or may not be the controller's any more, so their keys are dropped.
+    /// deleted, or may not be the controller's any more, so their keys are dropped. If a cache is emptied at this
+    /// moment, all keys are taken, because the round that ends then leaves them again.
     pub(crate) fn take(&self, primary: &PrimaryKind, primaries: &Stores) -> Vec<(ObjectKey, LeftKey)> {
         let keys = std::mem::take(&mut self.of(primary).keys);
-        keys.into_iter().filter(|(key, left)| left.gone.is_some() || primaries.get(key).is_some()).collect()
+        keys.into_iter().filter(|(key, left)| left.gone.is_some() || !primaries.lacks(key)).collect()
     }
 
     /// Forgets which primaries were deleted: their whole kind has gone.

@@ -87,6 +87,16 @@ async fn idle_workers_do_not_take_what_the_feeders_of_an_abandoned_round_queue_l
 }
 
 #[tokio::test(start_paused = true)]
+async fn keys_are_not_lost_if_a_cache_is_empty_when_they_are_taken() {
+    let (_informers, subscription) = unfilled().await;
+    let primaries = Stores::new([subscription.store().clone()]);
+    let (stage, running) = round(primaries.clone(), true);
+    stage.dispatch.keys.queue.add_after(key("a"), Duration::from_hours(1));
+    running.abandon().await;
+    assert_eq!(left(&stage, &primaries), ["a"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_round_that_panics_leaves_its_keys() {
     let cache = Filled::with(&["a"]);
     let (stage, running) = round(cache.primaries(), true);
