@@ -52,11 +52,14 @@ impl LeftKeys {
     /// Keeps the keys of a round that ends: those that are queued, held or delayed, and those that workers have, since
     /// their calls may ask for another run.
     pub(crate) fn leave(&self, RoundKeys { primary, queue, memory, filters_primaries }: &RoundKeys) {
+        let mut known = queue.known();
+        known.retain(|(_, queued)| queued.stage != DirtyStage::Idle || queued.due_in.is_some());
+        if known.is_empty() {
+            // A round of other primaries may have left its keys since this one ended.
+            return;
+        }
         let mut left = self.of(primary);
-        for (key, queued) in queue.known() {
-            if queued.stage == DirtyStage::Idle && queued.due_in.is_none() {
-                continue;
-            }
+        for (key, _) in known {
             let memory = memory.lock().unwrap_or_else(PoisonError::into_inner);
             let gone = memory.uid_of_gone(&key);
             // Otherwise every existing primary runs when the next round begins.

@@ -184,6 +184,15 @@ async fn keys_are_not_left_to_primaries_of_another_kind() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_round_without_keys_does_not_drop_those_of_another_kind() {
+    let (stage, running) = round(Stores::default(), true);
+    let other = PrimaryKind { kind: ObjectKind::new("v1", "Secret"), namespaced: true };
+    stage.dispatch.shutdown.left.add(&other, [(key("a"), Some("u-1".into()))]);
+    drop(running);
+    assert_eq!(stage.dispatch.shutdown.left.take(&other, &Stores::default()).len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_primary_that_was_deleted_before_a_round_could_begin_keeps_its_uid() {
     let (stage, _round) = round(Stores::default(), false);
     let (left, primary) = (&stage.dispatch.shutdown.left, &stage.dispatch.keys.primary);
