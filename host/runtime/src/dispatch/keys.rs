@@ -169,10 +169,13 @@ impl ControllerKeys {
         self.queue_gone(missing, KeyMemory::goes);
     }
 
-    /// Queues the keys that an earlier round has `left`, without asking the plugin's code.
+    /// Queues the keys that an earlier round has `left`, without asking the plugin's code. Deletions and requested runs
+    /// go before the run of every primary, as they did in that round.
     pub(crate) fn queue_left(&self, left: Vec<(ObjectKey, LeftKey)>, reason: TriggerReason) {
         let trigger = Arc::new(reason.into());
         for (key, LeftKey { triggers, gone }) in left {
+            let is_urgent = gone.is_some() || triggers.has_run_request();
+            let priority = if is_urgent { Priority::CHANGE } else { Priority::BACKGROUND };
             let mut memory = self.memory();
             memory.keep_triggers(&key, &triggers);
             memory.note(&key, &trigger);
@@ -180,7 +183,7 @@ impl ControllerKeys {
                 memory.went_before(key.clone(), uid);
             }
             drop(memory);
-            self.queue.add_with(key, Priority::BACKGROUND);
+            self.queue.add_with(key, priority);
         }
     }
 

@@ -166,6 +166,7 @@ async fn a_run_that_a_user_has_requested_is_still_one_in_the_next_round() {
     let (mut next, at_work) = round(cache.primaries(), true);
     at_work.work();
     let left = stage.dispatch.shutdown.left.take(&stage.dispatch.keys.primary, &cache.primaries());
+    next.dispatch.keys.queue.add_with(key("other"), Priority::BACKGROUND);
     next.dispatch.keys.queue_left(left, TriggerReason::Start);
     let call = next.call().await;
     assert_eq!((call.request.key.clone(), call.triggers.as_str()), (key("a"), "RunRequested, Start"));
