@@ -25,6 +25,8 @@ pub(super) struct StartedRound {
     pub(super) beginning: TaskTrackerToken,
     /// Why it does not watch all configured kinds. `None` if it does.
     pub(super) left_out: Option<String>,
+    /// Completes when it could watch more of them.
+    pub(super) gained: BoxFuture<'static, KindLoss>,
 }
 
 impl Controller {
@@ -49,7 +51,7 @@ impl Controller {
         };
         // If the previous generation has passed on its queue, it has handled the changes that happened while this one
         // got ready.
-        let left_out = watching.left_out.reason();
+        let (left_out, gained) = (watching.left_out.reason(), self.gained(&watching));
         let MutedChanges { gone, waiting, keys } =
             watching.take_muted().filter(|_| inherited.is_none()).unwrap_or_default();
         self.handover.left.add(&watching.primary, keys.into_iter().map(|key| (key, None)));
@@ -66,7 +68,7 @@ impl Controller {
                 .doubt_missing(inherited.active().primaries_missing_from(&running.dispatch.keys.primaries));
             inherited.has_begun();
         }
-        Ok(StartedRound { running, active, beginning, left_out })
+        Ok(StartedRound { running, active, beginning, left_out, gained })
     }
 
     /// Starts without another generation's queue, once the first lists are in and all calls of other generations and
@@ -95,7 +97,8 @@ impl Controller {
         };
         let fresh = self.showing_waits(&watching, self.fresh(&watching));
         // Keys can wait until every first list has arrived. Events cannot, as they would pile up.
-        let (muted, left_out) = (watching.take_muted(), watching.left_out.reason());
+        let (left_out, gained) = (watching.left_out.reason(), self.gained(&watching));
+        let muted = watching.take_muted();
         let was_muted = muted.is_some();
         let MutedChanges { gone: deleted, waiting, keys } = muted.unwrap_or_default();
         self.handover.left.add(&watching.primary, keys.into_iter().map(|key| (key, None)));
@@ -108,7 +111,7 @@ impl Controller {
                 running.dispatch.has_caches();
                 running.dispatch.keys.begin(was_muted.then_some(deleted));
                 running.dispatch.queue_left(TriggerReason::Start);
-                return Ok(StartedRound { running, active, beginning, left_out });
+                return Ok(StartedRound { running, active, beginning, left_out, gained });
             }
         };
         // Before the round leaves its own keys, because its feeders may have seen newer primaries go.

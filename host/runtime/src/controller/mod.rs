@@ -5,6 +5,7 @@ mod admit;
 mod assemble;
 mod begin;
 mod callee;
+mod gain_pauses;
 mod gained;
 mod handover;
 pub(crate) mod kinds;
@@ -246,7 +247,7 @@ impl Controller {
     /// Works until `stop` or until a kind is lost.
     async fn at_work(
         &self,
-        StartedRound { running, active, beginning, left_out }: StartedRound,
+        StartedRound { running, active, beginning, left_out, gained }: StartedRound,
         gone: BoxFuture<'static, KindLoss>,
         phases: &Phases,
     ) -> RoundEnd {
@@ -262,6 +263,7 @@ impl Controller {
             biased;
             () = phases.stop.cancelled() => None,
             loss = gone => Some(loss),
+            loss = gained => Some(loss),
         };
         drop(shown_active);
         // A generation that is getting ready no longer has to wait for this one.

@@ -15,6 +15,7 @@ use windlass_core::write::gate::Gate;
 
 use super::prior_keys::PriorKeys;
 use crate::clock::SystemClock;
+use crate::controller::gain_pauses::GainPauses;
 use crate::controller::reporter::StatusReporter;
 use crate::dispatch::left_keys::{LeftKeys, RoundKeys};
 use crate::dispatch::route::Stores;
@@ -28,6 +29,7 @@ pub(crate) struct Handover {
     pub(in crate::controller) left: Arc<LeftKeys>,
     /// The workers of all generations and terms.
     pub(in crate::controller) workers: TaskTracker,
+    pub(in crate::controller) gains: GainPauses,
     /// The round that is at work.
     active: Mutex<Option<Arc<ActiveRound>>>,
     replaced: AtomicBool,
@@ -159,9 +161,9 @@ impl Handover {
     /// The state of a controller that has not run yet.
     pub(crate) fn new(status: Arc<ControllerStatus>) -> Arc<Self> {
         let (prior, active, replaced) = (PriorKeys::default(), Mutex::default(), AtomicBool::new(false));
-        let left = Arc::default();
+        let (left, gains) = (Arc::default(), GainPauses::default());
         let (reporter, clock) = (StatusReporter::new(status), Arc::new(SystemClock::new()));
-        Arc::new(Self { reporter, prior, left, workers: tracker(), active, replaced, clock })
+        Arc::new(Self { reporter, prior, left, workers: tracker(), gains, active, replaced, clock })
     }
 
     /// Its status.
