@@ -43,7 +43,7 @@ impl Controller {
         let mut retries = RESOLVE_BACKOFF.begin();
         loop {
             let mark = self.parts.host.kinds.mark();
-            if self.parts.host.discovery.resolve(&kind).await.is_ok() {
+            if self.parts.host.discovery.resolve(&kind).await.is_ok_and(|resource| resource.is_watchable()) {
                 return kind;
             }
             self.wait(Some(&kind), &mut retries, mark).await;
