@@ -197,7 +197,7 @@ impl<S: EventSource, M: MapChanges> CodeFeeder<S, M> {
         if !self.may_count(&event) {
             return;
         }
-        if let Some(oldest) = self.waiting.hold(event, &self.sink.route.mapping) {
+        if let Some(oldest) = self.waiting.hold(event, self.sink.route.runs_all_unmapped()) {
             self.feed(&oldest);
         }
     }

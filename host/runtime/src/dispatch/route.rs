@@ -249,6 +249,11 @@ impl Route {
         self.mapping == Mapping::All
     }
 
+    /// Whether every primary must run for a change whose keys are not found one by one.
+    pub(crate) fn runs_all_unmapped(&self) -> bool {
+        self.mapping == Mapping::Mapper || self.concerns_all()
+    }
+
     /// The number of these `events` whose keys are enough for all of them.
     pub(crate) fn enough_of(&self, events: usize) -> usize {
         // One event runs every primary.

@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 
-use windlass_core::cache::mapping::Mapping;
 use windlass_core::cache::watch::WatchEvent;
 
 /// The maximum number of events that wait. Each is kept with the previous state of its object.
@@ -18,29 +17,21 @@ pub(crate) struct WaitingChanges {
 
 impl WaitingChanges {
     /// Adds a change. If there is no room for it and the declared mapping finds its primaries, returns the oldest
-    /// change, which the caller must map. If that runs every primary, the others are dropped, because these runs see
-    /// everything up to now. The same holds if the plugin's code maps: then every primary must run.
+    /// change, which the caller must map. If an unmapped change `runs_all` primaries, the changes are dropped, and every
+    /// primary must run, which then sees everything up to now.
     #[must_use = "the returned change is not kept"]
-    pub(crate) fn hold(&mut self, event: WatchEvent, mapping: &Mapping) -> Option<WatchEvent> {
+    pub(crate) fn hold(&mut self, event: WatchEvent, runs_all: bool) -> Option<WatchEvent> {
         if self.events.len() < WAITING_EVENTS_MAX {
             self.events.push_back(event);
             return None;
         }
-        match mapping {
-            Mapping::Mapper => {
-                self.clear();
-                self.missed = true;
-                None
-            }
-            Mapping::All => {
-                self.clear();
-                Some(event)
-            }
-            _ => {
-                self.events.push_back(event);
-                self.events.pop_front()
-            }
+        if runs_all {
+            self.clear();
+            self.missed = true;
+            return None;
         }
+        self.events.push_back(event);
+        self.events.pop_front()
     }
 
     pub(super) fn is_empty(&self) -> bool {
