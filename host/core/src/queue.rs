@@ -214,10 +214,12 @@ impl<K: Key> Queue<K> {
     }
 
     /// Instead of [`Queue::done`]: returns `key`, which [`Queue::get`] returned, without having worked on it. It
-    /// keeps its priority and age, and no failure is recorded. A queue that is shut down drops it instead.
-    pub fn give_back(&self, key: &K) {
+    /// keeps its priority and age, and no failure is recorded. A queue that is shut down drops it instead: then this
+    /// returns `false`.
+    #[must_use = "a key that is dropped must be counted"]
+    pub fn give_back(&self, key: &K) -> bool {
         let (hash, now) = (self.hash(key), self.now());
-        self.change(|state| state.give_back(hash, key, now));
+        self.change(|state| state.give_back(hash, key, now))
     }
 
     /// Replaces the limiter. Delays that have begun stay as they are.

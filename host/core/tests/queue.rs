@@ -247,7 +247,7 @@ async fn was_due_holds_until_the_key_is_done_or_given_back() {
     queue.done(&1);
     assert_eq!(queue.get().await, Some(1));
     assert!(queue.was_due(&1));
-    queue.give_back(&1);
+    assert!(queue.give_back(&1));
     assert_eq!(queue.get().await, Some(1));
     assert!(queue.was_due(&1), "nothing has been done with it");
     queue.done(&1);
@@ -379,13 +379,23 @@ fn a_key_that_is_given_back_is_unchanged() {
     queue.add_with(1, Priority::BACKGROUND);
     clock.advance(Duration::from_secs(1));
     queue.add(2);
-    queue.give_back(&1);
+    assert!(queue.give_back(&1));
     assert_eq!((queue.len(), queue.num_requeues(&1)), (2, 1));
     assert_eq!(poll(&queue), Poll::Ready(Some(1)), "it is the older one still");
     queue.done(&1);
     assert_eq!(poll(&queue), Poll::Ready(Some(2)), "and was queued once");
     queue.done(&2);
     assert_eq!(poll(&queue), Poll::Pending);
+}
+
+#[test]
+fn a_queue_that_is_shut_down_drops_a_key_that_is_given_back() {
+    let (queue, _) = manual();
+    queue.add(1);
+    assert_eq!(poll(&queue), Poll::Ready(Some(1)));
+    queue.shut_down();
+    assert!(!queue.give_back(&1));
+    assert_eq!(poll(&queue), Poll::Ready(None));
 }
 
 #[test]

@@ -398,6 +398,7 @@ mod tests {
         let resources = read(text, &Arc::from("v1")).expect("a list");
         let stored = ["SubjectAccessReview", "Thing", "Other"].map(|kind| resources[kind].is_stored());
         assert_eq!(stored, [false, true, true]);
+        assert!(!resources["Thing"].is_watchable());
     }
 
     #[test]

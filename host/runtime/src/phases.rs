@@ -134,8 +134,8 @@ impl Phases {
     }
 
     /// A counter for the keys that another round drops.
-    pub(crate) fn dropping(&self) -> Dropped {
-        Dropped::new(&self.dropped, self.host_stop())
+    pub(crate) fn dropping(&self) -> Arc<Dropped> {
+        Arc::new(Dropped::new(&self.dropped, self.host_stop()))
     }
 
     /// Drops the keys that wait in `queue` after its owner has ended. Returns the number of keys.

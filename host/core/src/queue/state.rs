@@ -231,14 +231,17 @@ impl<K: Key> QueueState<K> {
         }
     }
 
-    /// Takes a key back from a worker that has not worked on it.
-    pub(super) fn give_back(&mut self, hash: KeyHash, key: &K, now: u64) {
-        let Some(work) = self.stop_working(hash, key, now) else { return };
+    /// Takes a key back from a worker that has not worked on it. `false` if the key is dropped.
+    pub(super) fn give_back(&mut self, hash: KeyHash, key: &K, now: u64) -> bool {
+        let Some(work) = self.stop_working(hash, key, now) else { return true };
         if self.phase == Phase::Closed {
-            return self.end(hash, work);
+            let was_added = work.again.is_some();
+            self.end(hash, work);
+            return was_added;
         }
         self.raise(&work);
         self.make_ready(work.slot);
+        true
     }
 
     /// Raises the priority of a key that is given back, if the key was added with a higher priority in the meantime.

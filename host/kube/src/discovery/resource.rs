@@ -35,6 +35,12 @@ impl Resource {
         self.verbs.is_empty() || self.verbs.iter().any(|verb| matches!(&**verb, "get" | "list" | "watch"))
     }
 
+    /// Whether its objects can be listed and watched.
+    #[must_use]
+    pub fn is_watchable(&self) -> bool {
+        ["list", "watch"].iter().all(|verb| self.verbs.iter().any(|listed| listed == verb))
+    }
+
     /// Whether the resource's objects have `subresource`; empty for the object itself.
     pub(crate) fn serves(&self, subresource: &str) -> bool {
         subresource.is_empty() || self.subresources.iter().any(|served| served == subresource)

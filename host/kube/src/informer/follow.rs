@@ -343,8 +343,7 @@ impl Follower {
 
     async fn resource(&self) -> Result<Arc<Resource>, InformerError> {
         let resource = self.discovery.resolve(&self.spec.kind).await?;
-        let can = |verb: &str| resource.verbs.iter().any(|listed| listed == verb);
-        if can("list") && can("watch") { Ok(resource) } else { Err(InformerError::NotWatchable { resource }) }
+        if resource.is_watchable() { Ok(resource) } else { Err(InformerError::NotWatchable { resource }) }
     }
 
     /// Invalidates discovery after `error`, because the resource may be gone or have another name. The next attempt

@@ -1,9 +1,14 @@
 //! Watches that a controller works without for now. A kind that the configuration names for one of its `watches` may
-//! not be served yet, or may not be granted. That does not keep the controller from watching the others.
+//! not be served yet, may not be a kind that can be watched, or may not be granted. That does not keep the controller
+//! from watching the others. A kind that is served and granted but cannot be listed does, for example because the
+//! host's own account may not list it.
+
+use std::sync::Arc;
 
 use windlass_core::object::ObjectKind;
 use windlass_core::rights::grants::Grants;
 use windlass_core::rights::principal::ServiceAccount;
+use windlass_kube::{DiscoveryError, InformerError, Resource};
 
 use super::resolve::{Resolved, Watched};
 use super::reviews::{Reviewer, refused};
@@ -12,7 +17,7 @@ use super::{Needed, denied};
 /// The configured kinds that a controller does not watch for now.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LeftOut {
-    /// The kinds that the API server does not serve.
+    /// The kinds that the API server does not serve as kinds that can be watched, or about which it cannot be asked.
     pub(crate) unserved: Vec<ObjectKind>,
     /// The watches that the account that the plugin acts as may not have.
     pub(crate) refused: Vec<Needed>,
@@ -21,10 +26,16 @@ pub(crate) struct LeftOut {
 }
 
 impl LeftOut {
-    /// Leaves out a kind that is not served, as `error` says.
-    pub(crate) fn add_unserved(&mut self, kind: ObjectKind, error: &impl ToString) {
-        self.unserved.push(kind);
-        self.why.push(error.to_string());
+    /// Leaves out `kind` if discovery's answer `found` shows that it cannot be watched. Returns whether it is left out.
+    pub(super) fn takes(&mut self, kind: &ObjectKind, found: &Result<Arc<Resource>, DiscoveryError>) -> bool {
+        let why = match found {
+            Ok(resource) if resource.is_watchable() => return false,
+            Ok(resource) => InformerError::NotWatchable { resource: resource.clone() }.to_string(),
+            Err(error) => error.to_string(),
+        };
+        self.unserved.push(kind.clone());
+        self.why.push(why);
+        true
     }
 
     /// For the status of the controller. `None` if it watches all its kinds.
@@ -73,4 +84,36 @@ fn take(resolved: &mut Resolved, left_out: impl Fn(&Needed) -> bool) -> Vec<Need
     }
     resolved.watches.retain(|watched| !watched.specs.is_empty());
     taken
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kind_that_cannot_be_watched_is_left_out_and_the_status_says_why() {
+        let kind = ObjectKind::new("metrics.k8s.io/v1beta1", "PodMetrics");
+        let resource = |verbs: &[&str]| Resource {
+            kind: kind.clone(),
+            plural: "pods".into(),
+            namespaced: true,
+            subresources: vec![],
+            verbs: verbs.iter().map(|&verb| verb.into()).collect(),
+            comparable: true,
+        };
+        let malformed = || DiscoveryError::Malformed {
+            kind: kind.clone(),
+            source: serde_json::from_str::<()>("no JSON").expect_err("it is none"),
+        };
+        let takes = |found| {
+            let mut left_out = LeftOut::default();
+            let is_taken = left_out.takes(&kind, &found);
+            assert_eq!((is_taken, left_out.unserved.len()), (left_out.reason().is_some(), usize::from(is_taken)));
+            is_taken
+        };
+        assert!(!takes(Ok(Arc::new(resource(&["get", "list", "watch"])))));
+        assert!(takes(Ok(Arc::new(resource(&["get", "list"])))), "metrics are computed for each request");
+        assert!(takes(Err(DiscoveryError::NotServed { kind: kind.clone() })));
+        assert!(takes(Err(malformed())), "the aggregated API is down");
+    }
 }

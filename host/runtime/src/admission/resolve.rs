@@ -90,14 +90,12 @@ pub(crate) async fn resolve(
     let mapped = mapped.chain(by_mapping);
     let mut left_out = LeftOut::default();
     for (watch, mapping) in mapped {
-        let resource = match discovery.resolve(&watch.object_kind()).await {
-            Err(DiscoveryError::NotServed { kind }) if watch.kinds_from.is_some() => {
-                left_out.add_unserved(kind.clone(), &DiscoveryError::NotServed { kind });
-                continue;
-            }
-            resource => resource?,
-        };
-        watches.push(watched(watch, &resource, mapping, &primary, &finalizer, only)?);
+        let kind = watch.object_kind();
+        let found = discovery.resolve(&kind).await;
+        if watch.kinds_from.is_some() && left_out.takes(&kind, &found) {
+            continue;
+        }
+        watches.push(watched(watch, &found?, mapping, &primary, &finalizer, only)?);
     }
     watches[0].is_primary = true;
     if controller.options.finalizer {

@@ -1,5 +1,8 @@
 //! Notices when a controller could watch a configured kind that it works without. The controller then begins another
 //! round. A kind that the policies grant later is noticed by [`Terms`](crate::admission::Terms).
+//!
+//! Each new round waits for running calls and runs all primaries. Kinds are often installed together, and the kinds of
+//! an aggregated API may come and go, so a round goes on for a while before it ends for them.
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, select_all};
@@ -8,35 +11,39 @@ use windlass_core::rights::principal::ServiceAccount;
 
 use super::Controller;
 use super::served::RESOLVE_BACKOFF;
+use super::watching::{KindLoss, Watching};
 use crate::admission::Needed;
-use crate::admission::left_out::LeftOut;
 use crate::admission::reviews::{REVIEW_BACKOFF, refused};
 
 impl Controller {
-    /// Completes with a kind in `left_out` that is served now, or that `account` may watch now.
-    pub(super) fn gained(
-        &self,
-        left_out: &LeftOut,
-        account: Option<&ServiceAccount>,
-    ) -> BoxFuture<'static, ObjectKind> {
+    /// Completes some time after the controller could watch a kind that is left out. Poll this only while the
+    /// controller is at work or a standby. Otherwise kinds that come one after the other would keep it from beginning.
+    pub(super) fn gained(&self, watching: &Watching) -> BoxFuture<'static, KindLoss> {
+        let (left_out, account) = (&watching.left_out, &watching.impersonate);
         let mut gained: Vec<BoxFuture<'static, ObjectKind>> = vec![std::future::pending().boxed()];
         for kind in left_out.unserved.clone() {
             let controller = self.clone();
             gained.push(async move { controller.until_served(kind).await }.boxed());
         }
         for needed in left_out.refused.clone() {
-            let (controller, account) = (self.clone(), account.cloned());
+            let (controller, account) = (self.clone(), account.clone());
             gained
                 .extend(account.map(|account| async move { controller.until_allowed(account, needed).await }.boxed()));
         }
-        select_all(gained).map(|(kind, ..)| kind).boxed()
+        let handover = self.handover.clone();
+        async move {
+            let (kind, ..) = select_all(gained).await;
+            tokio::time::sleep(handover.gains.next()).await;
+            KindLoss::Gained(kind)
+        }
+        .boxed()
     }
 
     async fn until_served(&self, kind: ObjectKind) -> ObjectKind {
         let mut retries = RESOLVE_BACKOFF.begin();
         loop {
             let mark = self.parts.host.kinds.mark();
-            if self.parts.host.discovery.resolve(&kind).await.is_ok() {
+            if self.parts.host.discovery.resolve(&kind).await.is_ok_and(|resource| resource.is_watchable()) {
                 return kind;
             }
             self.wait(Some(&kind), &mut retries, mark).await;

@@ -3,7 +3,9 @@
 
 mod admit;
 mod assemble;
+mod begin;
 mod callee;
+mod gain_pauses;
 mod gained;
 mod handover;
 pub(crate) mod kinds;
@@ -18,28 +20,24 @@ mod suspended;
 mod warm;
 mod watching;
 
-use std::convert::Infallible;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tokio_util::task::task_tracker::TaskTrackerToken;
 use windlass_core::budget::fair::CpuShare;
-use windlass_core::queue::trigger::TriggerReason;
 use windlass_kube::{Budget, LiveReader};
 use windlass_manifest::Controller as Declared;
 use windlass_wasm::Plugin;
 
+use self::begin::StartedRound;
+use self::handover::kept::ActiveRound;
 pub(crate) use self::handover::kept::Handover;
-use self::handover::kept::{ActiveRound, InheritedRound};
 use self::handover::takeover::Takeover;
 use self::kinds::ControllerIdentity;
-use self::muted::MutedChanges;
 use self::reporter::GenerationReport;
 use self::watching::{KindLoss, Watching};
 use crate::admission::Admitted;
@@ -96,16 +94,6 @@ pub(crate) struct Controller {
     changed: Arc<Notify>,
     /// Set if it replaces another generation's controller.
     takeover: Option<Arc<Takeover>>,
-}
-
-/// A round that has started everything except its workers.
-struct StartedRound {
-    running: Running,
-    active: Arc<ActiveRound>,
-    /// See [`Handover::begins`].
-    beginning: TaskTrackerToken,
-    /// Why it does not watch all configured kinds. `None` if it does.
-    left_out: Option<String>,
 }
 
 /// How a round ends.
@@ -238,11 +226,6 @@ impl Controller {
         }
     }
 
-    /// Whether another generation has replaced this one: `stop` is cancelled, but the term goes on.
-    fn is_superseded(&self, stop: &CancellationToken) -> bool {
-        stop.is_cancelled() && !self.term.ends.is_cancelled()
-    }
-
     /// Works until `stop` or until a kind is lost.
     async fn round(&self, watching: Watching, mut gone: BoxFuture<'static, KindLoss>, phases: &Phases) -> RoundEnd {
         let _in_round = self.takeover.as_ref().map(|takeover| takeover.round(&self.changed));
@@ -261,91 +244,10 @@ impl Controller {
         end
     }
 
-    /// Starts in place of another generation, with its queue if that was passed on. A round that never begins keeps no
-    /// keys: the unseen writes of the running calls still belong to the other generation.
-    async fn begin_in_place(
-        &self,
-        takeover: &Takeover,
-        mut watching: Watching,
-        gone: &mut BoxFuture<'static, KindLoss>,
-        phases: &Phases,
-    ) -> Result<StartedRound, RoundEnd> {
-        let (inherited, beginning) = self.await_takeover(takeover, &mut watching, gone, &phases.stop).await?;
-        // If the previous generation has passed on its queue, it has handled the changes that happened while this one
-        // got ready.
-        let left_out = watching.left_out.reason();
-        let MutedChanges { gone, waiting, keys } =
-            watching.take_muted().filter(|_| inherited.is_none()).unwrap_or_default();
-        self.handover.left.add(&watching.primary, keys.into_iter().map(|key| (key, None)));
-        let (running, active) = self.start(watching, waiting, inherited.as_ref().map(InheritedRound::active), phases);
-        // Map changes by the plugin's code before every primary is queued, so that no change is missed in between.
-        running.dispatch.has_caches();
-        // The caches already show what has happened so far; later changes arrive as events.
-        running.dispatch.keys.take_over(gone);
-        running.dispatch.queue_left(TriggerReason::Swap);
-        if let Some(inherited) = inherited {
-            running
-                .dispatch
-                .keys
-                .doubt_missing(inherited.active().primaries_missing_from(&running.dispatch.keys.primaries));
-            inherited.has_begun();
-        }
-        Ok(StartedRound { running, active, beginning, left_out })
-    }
-
-    /// Starts without another generation's queue, once the first lists are in and all calls of other generations and
-    /// terms have ended.
-    async fn begin(
-        &self,
-        mut watching: Watching,
-        gone: &mut BoxFuture<'static, KindLoss>,
-        phases: &Phases,
-    ) -> Result<StartedRound, RoundEnd> {
-        let stop = &phases.stop;
-        // Waits for calls of an earlier term or another generation.
-        let others = &self.handover.workers;
-        let calls = "for running calls of an earlier term or generation";
-        let waited = tokio::select! {
-            biased;
-            waited = stop.run_until_cancelled(self.shown(calls, others.wait().map(Ok::<_, Infallible>))) => waited,
-            never = async { watching.muted().await } => match never {},
-        };
-        let Some(beginning) = waited.and_then(|_| self.handover.begins(stop)) else {
-            let end =
-                if self.is_superseded(stop) { ControllerEnd::Clean } else { phases.until_cut(others.wait()).await };
-            return Err(RoundEnd::Ended(end));
-        };
-        let fresh = self.showing_waits(&watching, self.fresh(&watching));
-        // Keys can wait until every first list has arrived. Events cannot, as they would pile up.
-        let (muted, left_out) = (watching.take_muted(), watching.left_out.reason());
-        let was_muted = muted.is_some();
-        let MutedChanges { gone: deleted, waiting, keys } = muted.unwrap_or_default();
-        self.handover.left.add(&watching.primary, keys.into_iter().map(|key| (key, None)));
-        let (running, active) = self.start(watching, waiting, None, phases);
-        let end = tokio::select! {
-            biased;
-            () = stop.cancelled() => {
-                running.abandon().await;
-                RoundEnd::Ended(ControllerEnd::Clean)
-            }
-            loss = gone => self.lose(running, loss, phases).await,
-            () = fresh => {
-                running.dispatch.has_caches();
-                running.dispatch.keys.begin(was_muted.then_some(deleted));
-                running.dispatch.queue_left(TriggerReason::Start);
-                return Ok(StartedRound { running, active, beginning, left_out });
-            }
-        };
-        let deleted = deleted.into_iter().map(|(key, uid)| (key, Some(uid)));
-        self.handover.left.add(&active.keys.primary, deleted);
-        self.rests(&active);
-        Err(end)
-    }
-
     /// Works until `stop` or until a kind is lost.
     async fn at_work(
         &self,
-        StartedRound { running, active, beginning, left_out }: StartedRound,
+        StartedRound { running, active, beginning, left_out, gained }: StartedRound,
         gone: BoxFuture<'static, KindLoss>,
         phases: &Phases,
     ) -> RoundEnd {
@@ -361,12 +263,15 @@ impl Controller {
             biased;
             () = phases.stop.cancelled() => None,
             loss = gone => Some(loss),
+            loss = gained => Some(loss),
         };
         drop(shown_active);
         // A generation that is getting ready no longer has to wait for this one.
         self.changed.notify_one();
         if active.retired.is_cancelled() {
-            return RoundEnd::Ended(phases.until_cut(running.retire(&active.relieved)).await);
+            return RoundEnd::Ended(
+                phases.until_cut(running.retire(&active.relieved, || active.leave_abandoned())).await,
+            );
         }
         match loss {
             Some(loss) => self.lose(running, loss, phases).await,

@@ -6,7 +6,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use windlass_core::cache::mapping::Mapping;
+use windlass_core::cache::mapping::{Mapping, Primaries as _};
 use windlass_core::cache::watch::{Tombstone, WatchEvent};
 use windlass_core::object::ObjectKey;
 
@@ -34,9 +34,25 @@ impl MutedChanges {
             if self.waiting.len() <= at {
                 self.waiting.resize_with(at + 1, WaitingChanges::default);
             }
-            let oldest = self.waiting[at].hold(event, route.mapping == Mapping::Mapper);
-            self.keys.extend(oldest.iter().flat_map(|oldest| route.keys(oldest, primaries)));
+            let oldest = self.waiting[at].hold(event, route.runs_all_unmapped());
+            let keys = oldest.iter().flat_map(|oldest| route.keys(oldest, primaries));
+            // An object may name any primary. A primary that is not in the cache yet may exist.
+            self.keys.extend(keys.filter(|key| !primaries.lacks(key)));
         }
+    }
+
+    /// The keys of all these changes, with the UIDs of deleted primaries. `routes` are those of the subscriptions.
+    pub(super) fn into_keys(mut self, routes: &[&Route], primaries: &Stores) -> Vec<(ObjectKey, Option<Arc<str>>)> {
+        for (waiting, route) in self.waiting.iter_mut().zip(routes) {
+            let events = waiting.take();
+            if waiting.missed || (route.mapping == Mapping::Mapper && !events.is_empty()) {
+                self.keys.extend(primaries.all());
+            }
+            let events = events.iter().take(route.enough_of(events.len()));
+            self.keys.extend(events.flat_map(|event| route.keys(event, primaries)));
+        }
+        let gone = self.gone.into_iter().map(|(key, uid)| (key, Some(uid)));
+        gone.chain(self.keys.into_iter().map(|key| (key, None))).collect()
     }
 }
 
@@ -48,6 +64,7 @@ mod tests {
 
     use super::*;
     use crate::dispatch::code_feeder::WAITING_EVENTS_MAX;
+    use crate::dispatch::tests::filled::Filled;
 
     fn route(mapping: Mapping) -> Route {
         Route {
@@ -88,18 +105,41 @@ mod tests {
     }
 
     #[test]
+    fn changes_that_no_round_has_handled_become_keys() {
+        let cache = Filled::with(&["parent", "other"]);
+        let (primaries, parents) = (cache.primaries(), route(Mapping::SameName));
+        let (itself, mapper) = (route(Mapping::Itself), route(Mapping::Mapper));
+        let keys = |muted: MutedChanges| {
+            let keys = muted.into_keys(&[&itself, &parents, &mapper], &primaries).into_iter();
+            keys.map(|(key, uid)| (key.name.to_string(), uid.is_some())).collect::<Vec<_>>()
+        };
+        let key = |name: &str, is_gone| (name.to_owned(), is_gone);
+        let mut muted = MutedChanges::default();
+        muted.record(0, deleted("primary"), &itself, &primaries);
+        muted.record(1, deleted("parent"), &parents, &primaries);
+        assert_eq!(keys(muted), [key("primary", true), key("parent", false)]);
+        let mut muted = MutedChanges::default();
+        muted.record(2, deleted("child"), &mapper, &primaries);
+        assert_eq!(keys(muted), [key("other", false), key("parent", false)], "only the code knows the primaries");
+    }
+
+    #[test]
     fn in_a_flood_the_keys_of_the_oldest_changes_are_kept_or_every_primary_runs() {
-        let (mut declared, mut by_code) = (MutedChanges::default(), MutedChanges::default());
-        for at in 0..WAITING_EVENTS_MAX + 2 {
+        let cache = Filled::with(&["0000", "0001"]);
+        let [mut declared, mut by_code, mut of_all] = [(); 3].map(|()| MutedChanges::default());
+        for at in 0..WAITING_EVENTS_MAX + 5 {
             let event = || deleted(&format!("{at:04}"));
-            declared.record(0, event(), &route(Mapping::SameName), &Stores::default());
-            by_code.record(0, event(), &route(Mapping::Mapper), &Stores::default());
+            declared.record(0, event(), &route(Mapping::SameName), &cache.primaries());
+            by_code.record(0, event(), &route(Mapping::Mapper), &cache.primaries());
+            of_all.record(0, event(), &route(Mapping::All), &cache.primaries());
         }
         let keys: Vec<_> = declared.keys.iter().map(ToString::to_string).collect();
         assert_eq!(
             (keys, declared.waiting[0].len()),
-            (vec!["prod/0000".into(), "prod/0001".into()], WAITING_EVENTS_MAX)
+            (vec!["prod/0000".into(), "prod/0001".into()], WAITING_EVENTS_MAX),
+            "no other primary exists"
         );
+        assert!(of_all.waiting[0].missed && of_all.keys.is_empty());
         assert!(by_code.waiting[0].missed && by_code.keys.is_empty());
     }
 }

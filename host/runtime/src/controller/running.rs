@@ -118,8 +118,7 @@ impl Running {
     /// Ends the controller while the host goes on, for example because a kind is gone. The keys are left to the next
     /// round.
     pub(crate) async fn abandon(mut self) {
-        // Before workers drop the keys that wait for a permit.
-        self.leave_keys();
+        // From here on, workers take no keys, so none is missing below.
         self.dispatch.shutdown.last_call.cancel();
         self.no_more_keys().await;
         let mut kept = self.going_on();
@@ -136,8 +135,9 @@ impl Running {
     }
 
     /// Ends because another generation has the queue: running calls end, and the other generation takes the keys that
-    /// have not begun. Changes until `relieved` still become keys, as the other generation may have missed them.
-    pub(crate) async fn retire(mut self, relieved: &CancellationToken) {
+    /// have not begun. Changes until `relieved` still become keys, as the other generation may have missed them. Calls
+    /// `fed` when they have.
+    pub(crate) async fn retire(mut self, relieved: &CancellationToken, fed: impl FnOnce()) {
         self.dispatch.shutdown.last_call.cancel();
         self.no_more_keys().await;
         self.at_work.drained();
@@ -145,6 +145,7 @@ impl Running {
         let mut kept = self.going_on();
         // Turns what has changed meanwhile into keys, even if no call runs any more.
         finish_feeding(&mut kept);
+        fed();
         tokio::select! {
             biased;
             () = self.dispatch.shutdown.workers.wait() => {}

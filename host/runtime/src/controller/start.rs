@@ -1,6 +1,6 @@
 //! Starts the tasks and the workers of a controller. `assemble` builds what they work with.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use tokio_util::sync::CancellationToken;
 use windlass_core::cache::mapping::Mapping;
@@ -58,6 +58,7 @@ impl Controller {
             retired: dispatch.shutdown.retired.clone(),
             relieved: CancellationToken::new(),
             phases: phases.clone(),
+            abandoned: Mutex::default(),
         });
         let mut running = Running::new(dispatch.clone(), phases);
         let mapper = PluginMapper::new(self.parts.plugin.clone(), dispatch.clone());

@@ -183,7 +183,7 @@ async fn a_primary_that_only_the_cache_before_has_is_called_about_after_a_swap()
     let before = handover.active_round().expect("it is at work");
     assert_eq!(before.primaries_missing_from(&before.primaries), []);
     let primaries = Stores::new([namespaces.store().clone()]);
-    let _active = handover.activate(&Arc::new(ActiveRound { primaries, ..ActiveRound::clone(&before) }));
+    let _active = handover.activate(&Arc::new(before.with_primaries(primaries)));
     let is_called =
         || handover.status().key(&key).is_some_and(|it| it["calls"].as_array().is_some_and(|it| !it.is_empty()));
     assert!(!is_called());
@@ -270,6 +270,59 @@ async fn a_successor_waits_for_a_beginning_round_before_it_has_a_worker() {
     assert!(!handover.is_at_work());
     let mut next = scene.next.run(&of_next).boxed();
     meanwhile(&mut next, || handover.is_at_work()).await;
+}
+
+/// The number of `ConfigMap`s in all caches.
+fn cached(scene: &Scene) -> usize {
+    let figures = scene.stage.host.informers.figures();
+    figures.iter().filter(|cache| &*cache.watch.kind.kind == "ConfigMap").map(|cache| cache.objects).sum()
+}
+
+#[tokio::test]
+async fn a_primary_deleted_before_a_handover_is_abandoned_is_called_about() {
+    let scene = Scene::of(GrantMode::Manifest, &[OTHER_WATCHES]).await;
+    let (of_one, of_next) = (scene.generation(), scene.generation());
+    scene.stage.create_config_map("goes").await;
+    let (mut one, mut next) = scene.ready(&of_one, &of_next).await;
+    meanwhile(&mut one, || calls(&scene, "goes") > 0).await;
+    // The call of an earlier generation, which the next one awaits after it was given the queue.
+    let former = scene.one.handover().workers.token();
+    scene.next.take_over();
+    of_one.stop.cancel();
+    scene.may_begin.cancel();
+    scene.stage.delete_config_map("goes").await;
+    tokio::select! {
+        end = &mut one => panic!("it waits until it is relieved: {end:?}"),
+        () = meanwhile(&mut next, || cached(&scene) == 0) => {}
+    }
+    let (plugin, before) = (scene.stage.host.status.plugin("chameleon"), calls(&scene, "goes"));
+    plugin.suspended_by(scene.next.suspension());
+    let watch = WatchSpec::all(ObjectKind::new("v1", "ConfigMap"));
+    scene.next.parts.budget.exceed(Excess { watch, needed: 2, total: 2, limit: 1, scope: BudgetScope::Plugin });
+    meanwhile(&mut next, || plugin.phase() == PluginPhase::Suspended).await;
+    drop(former);
+    assert!(plugin.retry_suspended());
+    let ended = async { assert_eq!(one.await, ControllerEnd::Clean) };
+    soon(futures::future::join(ended, meanwhile(&mut next, || calls(&scene, "goes") > before))).await;
+}
+
+#[tokio::test]
+async fn a_primary_deleted_before_a_generation_that_never_begins_is_called_about_by_the_next() {
+    let scene = Scene::new().await;
+    let (of_one, of_next) = (scene.generation(), scene.generation());
+    let former = scene.one.handover().workers.token();
+    scene.stage.create_config_map("goes").await;
+    let mut one = scene.one.run(&of_one).boxed();
+    meanwhile(&mut one, || cached(&scene) == 1).await;
+    scene.stage.delete_config_map("goes").await;
+    meanwhile(&mut one, || cached(&scene) == 0).await;
+    of_one.stop.cancel();
+    assert_eq!(soon(one).await, ControllerEnd::Clean);
+    drop(former);
+    scene.next.take_over();
+    scene.may_begin.cancel();
+    let mut next = scene.next.run(&of_next).boxed();
+    meanwhile(&mut next, || calls(&scene, "goes") > 0).await;
 }
 
 /// This happens when a lease is won again while a long call of the earlier term still runs. Changes must not pile up

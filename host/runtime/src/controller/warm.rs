@@ -119,6 +119,7 @@ impl Controller {
             let mut watching = self.subscribe(resolved, live, &terms);
             let (bound, revoked) = self.bound(&watching, terms);
             let gone = self.gone(&watching, excesses, &definitions, revoked);
+            let gained = self.gained(&watching);
             // The events are discarded so that they do not pile up: a standby has no use for them.
             let drained = std::mem::take(&mut watching.subscriptions)
                 .into_iter()
@@ -135,6 +136,7 @@ impl Controller {
                 biased;
                 never = bound => match never {},
                 loss = gone => loss,
+                loss = gained => loss,
                 () = drained => continue,
             };
             if let KindLoss::OverBudget(excess) = &loss {

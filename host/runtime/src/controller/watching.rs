@@ -174,8 +174,8 @@ impl Controller {
     }
 
     /// Completes when a watched kind has gone or differs from what it was in `definitions`, when the configuration
-    /// names other kinds, when one that was left out can be watched, when the plugin's caches have outgrown their
-    /// limits more than `excesses` times, or when the terms are broken.
+    /// names other kinds, when the plugin's caches have outgrown their limits more than `excesses` times, or when the
+    /// terms are broken.
     pub(super) fn gone(
         &self,
         watching: &Watching,
@@ -187,9 +187,7 @@ impl Controller {
         let excess = async move { KindLoss::OverBudget(budget.exceeded(excesses).await) };
         // The policies come first: a revocation must not wait for anything.
         let others = self.watches_others(watching.controller.clone()).map(|()| KindLoss::OtherKinds);
-        let gained = self.gained(&watching.left_out, watching.impersonate.as_ref()).map(KindLoss::Gained);
-        let mut losses: Vec<BoxFuture<'static, KindLoss>> =
-            vec![revoked.boxed(), excess.boxed(), others.boxed(), gained.boxed()];
+        let mut losses: Vec<BoxFuture<'static, KindLoss>> = vec![revoked.boxed(), excess.boxed(), others.boxed()];
         for (Readable { spec, .. }, (subscription, _)) in watching.readable.iter().zip(&watching.subscriptions) {
             let kind = spec.kind.clone();
             losses.push(not_served(subscription).map(|()| KindLoss::NotServed(kind)).boxed());

@@ -189,11 +189,15 @@ impl<S: EventSource, M: MapChanges> CodeFeeder<S, M> {
 
     /// Buffers an event if it may count. If there is no room, changes count without a question.
     fn hold(&mut self, event: WatchEvent) {
+        if self.hides(&event) {
+            // Nothing would forget the UID, because no call is made.
+            return;
+        }
         self.sink.remember_gone(&event);
         if !self.may_count(&event) {
             return;
         }
-        if let Some(oldest) = self.waiting.hold(event, self.is_mapped_by_code()) {
+        if let Some(oldest) = self.waiting.hold(event, self.sink.route.runs_all_unmapped()) {
             self.feed(&oldest);
         }
     }
@@ -206,7 +210,7 @@ impl<S: EventSource, M: MapChanges> CodeFeeder<S, M> {
             _ if self.mapper.may_begin() => false,
             _ => self.rescan.is_none() || !self.sink.route.is_missed_by_rescan(event, &self.sink.primaries),
         };
-        !is_handled_later && !self.hides(event) && self.sink.route.counts(event)
+        !is_handled_later && self.sink.route.counts(event)
     }
 
     /// The next event: of the changes, or else of the rescan.
@@ -298,8 +302,7 @@ impl<S: EventSource, M: MapChanges> CodeFeeder<S, M> {
         if self.is_mapped_by_code() {
             return self.map_by_code().await;
         }
-        // One event is enough to run every primary.
-        let events = if self.sink.route.concerns_all() { 1 } else { self.in_hand.len() };
+        let events = self.sink.route.enough_of(self.in_hand.len());
         for TakenChange { event, .. } in self.in_hand.iter().take(events) {
             self.feed(event);
             // Yields, as other tasks wait for this thread.
@@ -365,7 +368,7 @@ impl<S: EventSource + 'static, M: MapChanges> QueueFeeder for CodeFeeder<S, M> {
         if self.waiting.missed || (self.is_mapped_by_code() && !left.is_empty()) {
             self.make_up();
         }
-        for event in &left {
+        for event in left.iter().take(self.sink.route.enough_of(left.len())) {
             self.feed(event);
         }
     }

@@ -4,6 +4,7 @@
 //! key waits for that, and not the worker; otherwise a slow API server would block all workers.
 
 use std::future::Future;
+use std::sync::Arc;
 
 use tokio_util::task::TaskTracker;
 use windlass_core::object::ObjectKey;
@@ -11,11 +12,14 @@ use windlass_core::queue::Queue;
 use windlass_core::write::settle::Settled;
 
 use super::Dispatch;
+use crate::phases::Dropped;
 
 /// A key that a worker works on. When it is dropped, however that happens, the queue may hand the key out again, or
 /// parks it.
 pub(super) struct InHand {
     queue: Queue<ObjectKey>,
+    /// Counts the key if it is given back to a queue that is shut down.
+    dropped: Arc<Dropped>,
     pub(super) key: ObjectKey,
     pub(super) end: KeyEnd,
 }
@@ -26,14 +30,15 @@ pub(super) enum KeyEnd {
     Done,
     /// The key must not run before the gate wakes it.
     Held,
-    /// The key goes back unprocessed, because another generation has the queue.
+    /// The key goes back unprocessed, because another generation has the queue, or because no call may begin any more.
+    /// An abandoned round leaves it to the next one.
     GivenBack,
 }
 
 impl InHand {
     /// A key that `queue` has handed out.
-    pub(super) fn new(queue: Queue<ObjectKey>, key: ObjectKey) -> Self {
-        Self { queue, key, end: KeyEnd::Done }
+    pub(super) fn new(queue: Queue<ObjectKey>, dropped: Arc<Dropped>, key: ObjectKey) -> Self {
+        Self { queue, dropped, key, end: KeyEnd::Done }
     }
 }
 
@@ -42,7 +47,11 @@ impl Drop for InHand {
         match self.end {
             KeyEnd::Done => self.queue.done(&self.key),
             KeyEnd::Held => self.queue.park(&self.key),
-            KeyEnd::GivenBack => self.queue.give_back(&self.key),
+            KeyEnd::GivenBack => {
+                if !self.queue.give_back(&self.key) {
+                    self.dropped.add(1);
+                }
+            }
         }
     }
 }

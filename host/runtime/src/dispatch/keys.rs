@@ -155,7 +155,7 @@ impl ControllerKeys {
     /// Calls [`Self::start_afresh`], and queues the deleted primaries in `gone`, each with its UID: the events of the
     /// watches were discarded until now, so no event has queued these.
     pub(crate) fn catch_up(&self, gone: impl IntoIterator<Item = (ObjectKey, Arc<str>)>, reason: TriggerReason) {
-        self.queue_gone(gone);
+        self.queue_gone(gone, KeyMemory::went_before);
         self.start_afresh(reason);
     }
 
@@ -165,31 +165,39 @@ impl ControllerKeys {
         if let Some(gate) = self.gate.as_ref().filter(|_| !missing.is_empty()) {
             gate.doubt(missing.iter().map(|(key, _)| DoubtfulKey::new(key.clone())));
         }
-        self.queue_gone(missing);
+        // The last round's cache had them until now, so they went after everything that is remembered.
+        self.queue_gone(missing, KeyMemory::goes);
     }
 
-    /// Queues the keys that an earlier round has `left`, without asking the plugin's code.
+    /// Queues the keys that an earlier round has `left`, without asking the plugin's code. Deletions and requested runs
+    /// go before the run of every primary, as they did in that round.
     pub(crate) fn queue_left(&self, left: Vec<(ObjectKey, LeftKey)>, reason: TriggerReason) {
         let trigger = Arc::new(reason.into());
         for (key, LeftKey { triggers, gone }) in left {
+            let is_urgent = gone.is_some() || triggers.has_run_request();
+            let priority = if is_urgent { Priority::CHANGE } else { Priority::BACKGROUND };
             let mut memory = self.memory();
             memory.keep_triggers(&key, &triggers);
             memory.note(&key, &trigger);
             if let Some(uid) = gone {
-                memory.goes(key.clone(), uid);
+                memory.went_before(key.clone(), uid);
             }
             drop(memory);
-            self.queue.add_with(key, Priority::BACKGROUND);
+            self.queue.add_with(key, priority);
         }
     }
 
-    fn queue_gone(&self, gone: impl IntoIterator<Item = (ObjectKey, Arc<str>)>) {
+    fn queue_gone(
+        &self,
+        gone: impl IntoIterator<Item = (ObjectKey, Arc<str>)>,
+        remember: impl Fn(&mut KeyMemory, ObjectKey, Arc<str>),
+    ) {
         for (key, uid) in gone {
             let object = Some(ObjectRef { kind: self.primary.kind.clone(), key: key.clone(), uid: Some(uid.clone()) });
             let trigger = Trigger { reason: TriggerReason::Deleted, watch: None, object };
             let mut memory = self.memory();
             memory.note(&key, &Arc::new(trigger));
-            memory.goes(key.clone(), uid);
+            remember(&mut memory, key.clone(), uid);
             drop(memory);
             self.queue.add_with(key, Priority::CHANGE);
         }

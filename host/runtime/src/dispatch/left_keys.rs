@@ -52,18 +52,22 @@ impl LeftKeys {
     /// Keeps the keys of a round that ends: those that are queued, held or delayed, and those that workers have, since
     /// their calls may ask for another run.
     pub(crate) fn leave(&self, RoundKeys { primary, queue, memory, filters_primaries }: &RoundKeys) {
+        let mut known = queue.known();
+        known.retain(|(_, queued)| queued.stage != DirtyStage::Idle || queued.due_in.is_some());
+        if known.is_empty() {
+            // A round of other primaries may have left its keys since this one ended.
+            return;
+        }
         let mut left = self.of(primary);
-        for (key, queued) in queue.known() {
-            if queued.stage == DirtyStage::Idle && queued.due_in.is_none() {
-                continue;
-            }
+        for (key, _) in known {
             let memory = memory.lock().unwrap_or_else(PoisonError::into_inner);
             let gone = memory.uid_of_gone(&key);
             // Otherwise every existing primary runs when the next round begins.
             if gone.is_some() || *filters_primaries {
                 let left = left.keys.entry(key.clone()).or_default();
                 left.triggers.extend(&memory.triggers(&key));
-                left.gone = gone;
+                // What is known so far is older.
+                left.gone = gone.or(left.gone.take());
             }
         }
     }
@@ -78,10 +82,11 @@ impl LeftKeys {
     }
 
     /// Takes the keys of existing primaries, and of those that the host has seen go. Other primaries may have been
-    /// deleted, or may not be the controller's any more, so their keys are dropped.
+    /// deleted, or may not be the controller's any more, so their keys are dropped. If a cache is emptied at this
+    /// moment, all keys are taken, because the round that ends then leaves them again.
     pub(crate) fn take(&self, primary: &PrimaryKind, primaries: &Stores) -> Vec<(ObjectKey, LeftKey)> {
         let keys = std::mem::take(&mut self.of(primary).keys);
-        keys.into_iter().filter(|(key, left)| left.gone.is_some() || primaries.get(key).is_some()).collect()
+        keys.into_iter().filter(|(key, left)| left.gone.is_some() || !primaries.lacks(key)).collect()
     }
 
     /// Forgets which primaries were deleted: their whole kind has gone.

@@ -70,6 +70,12 @@ impl KeyMemory {
         self.gone.insert(key, uid);
     }
 
+    /// As [`Self::goes`], for a primary that was deleted before the current round began. If the round has seen another
+    /// primary of this key go since, that one was the last.
+    pub(super) fn went_before(&mut self, key: ObjectKey, uid: Arc<str>) {
+        self.gone.entry(key).or_insert(uid);
+    }
+
     /// The UID of the deleted primary of `key`. `None` if the host has not seen it go.
     pub(super) fn uid_of_gone(&self, key: &ObjectKey) -> Option<Arc<str>> {
         self.gone.get(key).cloned()

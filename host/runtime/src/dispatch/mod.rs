@@ -124,14 +124,14 @@ pub(crate) struct CallPermits {
 pub(crate) struct Shutdown {
     /// No more keys are added.
     pub(crate) stop: CancellationToken,
-    /// No call begins any more, and keys that wait for a permit are dropped.
+    /// No call begins any more. Workers take no key, and give back keys that wait for a permit.
     pub(crate) last_call: CancellationToken,
     /// Another generation has the queue: workers take no key, and give back keys that wait for a permit.
     pub(crate) retired: CancellationToken,
     /// The tasks that hold keys.
     pub(crate) workers: Workers,
     /// Counts the dropped keys, whether dropped by workers or with an abandoned round.
-    pub(crate) dropped: Dropped,
+    pub(crate) dropped: Arc<Dropped>,
     /// Gets the keys that an abandoned round has left.
     pub(crate) left: Arc<LeftKeys>,
 }
@@ -150,11 +150,12 @@ fn charge(cpu: Duration, lasted: Duration, slot_worth: f64) -> Duration {
 }
 
 impl Dispatch {
-    /// Works on keys until the queue is shut down and empty, or another generation has it.
+    /// Works on keys until the queue is shut down and empty, until another generation has it, or until no call may
+    /// begin any more.
     pub(crate) async fn work(&self) {
         let mut since = Instant::now();
         while let Some(key) = self.next_key().await {
-            let mut in_hand = InHand::new(self.keys.queue.clone(), key);
+            let mut in_hand = InHand::new(self.keys.queue.clone(), self.shutdown.dropped.clone(), key);
             if self.keys.is_held(&in_hand.key) {
                 in_hand.end = KeyEnd::Held;
                 continue;
@@ -201,6 +202,8 @@ impl Dispatch {
         tokio::select! {
             biased;
             () = self.shutdown.retired.cancelled() => None,
+            // The keys that are left are another round's, or are dropped.
+            () = self.shutdown.last_call.cancelled() => None,
             // Cancel-safe: dropping this loses no key.
             key = self.callable_key() => key,
         }
@@ -277,9 +280,10 @@ impl Dispatch {
             return KeyEnd::Done; // A plugin must not see objects that its policy hides, not even that they exist.
         }
         let Some((permit, pass)) = self.permit().await else {
-            if self.shutdown.retired.is_cancelled() {
+            if self.shutdown.retired.is_cancelled() || self.shutdown.last_call.is_cancelled() {
                 return KeyEnd::GivenBack;
             }
+            // The host stops in an outage.
             self.shutdown.dropped.add(1);
             return KeyEnd::Done;
         };
@@ -376,4 +380,4 @@ fn trace_id() -> String {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

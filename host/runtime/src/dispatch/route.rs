@@ -1,6 +1,7 @@
 //! Finds the primaries that the events of a declared watch concern, and their priority.
 
 use std::collections::HashSet;
+use std::hash::Hash;
 use std::sync::Arc;
 
 use windlass_core::cache::code_predicate::CodePredicate;
@@ -77,6 +78,11 @@ impl Stores {
             }
         }
         found
+    }
+
+    /// Whether there is no primary with this key. False if that is unknown because a store is not synced.
+    pub(crate) fn lacks(&self, key: &ObjectKey) -> bool {
+        matches!(self.find(key), Ok(None))
     }
 
     /// All primaries.
@@ -202,7 +208,12 @@ impl Route {
     /// Whether `event` counts and a later [rescan](super::rescan) may not lead to all its primaries. A rescan sees only
     /// the objects that exist then, and asks the plugin's code about each as about a new one.
     pub(crate) fn is_missed_by_rescan(&self, event: &WatchEvent, primaries: &Stores) -> bool {
-        if !self.counts(event) || self.is_decided_by_code(event) {
+        if !self.counts(event) {
+            return false;
+        }
+        // The rescan asks the code about the object, but finds the primaries of a declared mapping by its new state.
+        let is_found_by_rescan = self.mapping == Mapping::Itself || self.mapping.is_code();
+        if is_found_by_rescan && self.is_decided_by_code(event) {
             return false;
         }
         match event {
@@ -213,10 +224,9 @@ impl Route {
             WatchEvent::Applied { old: Some(old), new, .. } if self.mapping.is_code() => {
                 self.deletions && old.header.uid != new.header.uid
             }
-            WatchEvent::Applied { new, .. } => {
-                let found = self.keys_of(new, primaries);
-                self.keys(event, primaries).iter().any(|key| !found.contains(key))
-            }
+            // The object exists, so the rescan leads to every primary.
+            WatchEvent::Applied { .. } if self.concerns_all() => false,
+            WatchEvent::Applied { new, .. } => lacks_any(&self.keys_of(new, primaries), &self.keys(event, primaries)),
         }
     }
 
@@ -239,10 +249,27 @@ impl Route {
         self.mapping == Mapping::All
     }
 
+    /// Whether every primary must run for a change whose keys are not found one by one.
+    pub(crate) fn runs_all_unmapped(&self) -> bool {
+        self.mapping == Mapping::Mapper || self.concerns_all()
+    }
+
+    /// The number of these `events` whose keys are enough for all of them.
+    pub(crate) fn enough_of(&self, events: usize) -> usize {
+        // One event runs every primary.
+        if self.concerns_all() { events.min(1) } else { events }
+    }
+
     /// Whether an object can name any number of primaries.
     fn names_many(&self) -> bool {
         matches!(self.mapping, Mapping::Field(_) | Mapping::Reference(_) | Mapping::AnyOwner)
     }
+}
+
+/// Whether `found` lacks any of `wanted`. Both may be all primaries, so their elements are not compared one by one.
+fn lacks_any<K: Eq + Hash>(found: &[K], wanted: &[K]) -> bool {
+    let found: HashSet<_> = found.iter().collect();
+    wanted.iter().any(|key| !found.contains(key))
 }
 
 /// First lists, and changes that concern every primary, queue many keys, so they have a low priority. Other changes go
@@ -257,6 +284,8 @@ pub(crate) fn priority(event: &WatchEvent, route: &Route) -> Priority {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use windlass_core::cache::watch::Tombstone;
     use windlass_core::object::reference::ReferencePath;
     use windlass_core::object::{Header, Object, ObjectKind, OwnerReference};
@@ -407,11 +436,34 @@ mod tests {
         assert!(!misses(&mapper, &changed(&a, &b)), "the mapper is asked about the new state");
 
         let code = CodePredicate { finalizer: "windlass.dev/a".into(), is_primary: true, deletions: true };
+        let judged = Some(CodePredicate { is_primary: false, ..code.clone() });
+        let child = Route { code_predicate: judged.clone(), ..route.clone() };
+        assert!(misses(&child, &changed(&a, &b)), "asked now, the code may let it pass for both primaries");
+        assert!(!misses(&child, &changed(&a, &a)) && !misses(&child, &new));
+        let mapper = Route { code_predicate: judged, ..mapper };
+        assert!(!misses(&mapper, &changed(&a, &b)) && misses(&mapper, &gone));
         let itself = Route { mapping: Mapping::Itself, code_predicate: Some(code), ..route };
         let requested = r#"{"metadata":{"annotations":{"windlass.dev/run-requested-at":"now"}}}"#;
         let requested = Object::new(a.header.clone(), requested);
         assert!(misses(&itself, &changed(&a, &requested)) && misses(&itself, &changed(&a, &other)));
         assert!(!misses(&itself, &changed(&a, &b)) && !misses(&itself, &new), "the code decides about them");
+    }
+
+    #[test]
+    fn many_primaries_are_compared_about_once_each() {
+        thread_local!(static COMPARED: Cell<usize> = const { Cell::new(0) });
+        #[derive(Hash)]
+        struct Counted(usize);
+        impl PartialEq for Counted {
+            fn eq(&self, other: &Self) -> bool {
+                COMPARED.set(COMPARED.get() + 1);
+                self.0 == other.0
+            }
+        }
+        impl Eq for Counted {}
+        let keys = || (0..1_000).map(Counted).collect::<Vec<_>>();
+        assert!(!lacks_any(&keys(), &keys()) && lacks_any(&keys(), &[Counted(1_000)]));
+        assert!(COMPARED.get() < 10_000, "{}", COMPARED.get());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Dispatch with a fake plugin.
 
 mod circuit;
-pub(super) mod filled;
+pub(crate) mod filled;
 mod held;
 mod left;
 mod outcomes;

@@ -16,7 +16,8 @@ use crate::policies::GrantMode;
 use crate::tests::stage::{Stage, until};
 
 const CONFIGURATION: &str = "{kinds: [{apiVersion: v1, kind: ConfigMap}], related: [{apiVersion: v1, kind: Service}, \
-     {apiVersion: v1, kind: Secret}, {apiVersion: named.windlass.dev/v1, kind: Named}]}";
+     {apiVersion: v1, kind: Secret}, {apiVersion: named.windlass.dev/v1, kind: Named}, \
+     {apiVersion: authentication.k8s.io/v1, kind: SelfSubjectReview}]}";
 
 fn definition() -> String {
     let schema = r#"{"openAPIV3Schema": {"type": "object"}}"#;
@@ -40,14 +41,16 @@ fn grant(stage: &Stage, more: &[&str]) {
     stage.host.policies.take(&[Change { path, content: Content::Is([0; 32]) }]);
 }
 
-/// Whether the plugin's only controller runs and says that it lacks just these kinds.
+/// Whether the plugin's only controller runs and says that it lacks just these kinds, and reviews, which cannot be
+/// watched.
 fn runs_without(stage: &Stage, lacks: &[&str]) -> bool {
     let controllers = stage.host.status.plugin("chameleon").controllers();
     let [controller] = &controllers[..] else { return false };
     let (reached, reason) = controller.state();
     let reason = reason.unwrap_or_default();
     let says = ["services", "secrets", "Named"].into_iter().filter(|kind| reason.contains(kind));
-    reached == ControllerState::Running && says.eq(lacks.iter().copied())
+    let lacks_reviews = reason.contains("selfsubjectreviews");
+    reached == ControllerState::Running && lacks_reviews && says.eq(lacks.iter().copied())
 }
 
 /// Whether there are filled caches of these kinds.

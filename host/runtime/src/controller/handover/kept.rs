@@ -15,6 +15,7 @@ use windlass_core::write::gate::Gate;
 
 use super::prior_keys::PriorKeys;
 use crate::clock::SystemClock;
+use crate::controller::gain_pauses::GainPauses;
 use crate::controller::reporter::StatusReporter;
 use crate::dispatch::left_keys::{LeftKeys, RoundKeys};
 use crate::dispatch::route::Stores;
@@ -28,6 +29,7 @@ pub(crate) struct Handover {
     pub(in crate::controller) left: Arc<LeftKeys>,
     /// The workers of all generations and terms.
     pub(in crate::controller) workers: TaskTracker,
+    pub(in crate::controller) gains: GainPauses,
     /// The round that is at work.
     active: Mutex<Option<Arc<ActiveRound>>>,
     replaced: AtomicBool,
@@ -66,7 +68,6 @@ impl PrimaryScope {
 }
 
 /// A round at work, with everything that the next generation takes over from it.
-#[derive(Clone)]
 pub(in crate::controller) struct ActiveRound {
     pub(in crate::controller) keys: RoundKeys,
     /// Gets the keys if no round takes them over.
@@ -81,6 +82,16 @@ pub(in crate::controller) struct ActiveRound {
     /// Cancelled once the other generation receives every change.
     pub(in crate::controller) relieved: CancellationToken,
     pub(in crate::controller) phases: Phases,
+    /// Set if another generation had the queue and never began.
+    pub(in crate::controller) abandoned: Mutex<Option<QueueHold>>,
+}
+
+/// What an abandoned handover holds until the keys of the queue are left to a later round.
+pub(in crate::controller) struct QueueHold {
+    /// Makes a shutdown wait until the keys are counted.
+    _at_work: AtWork,
+    /// Makes the next round wait, so that it finds the keys.
+    _beginning: TaskTrackerToken,
 }
 
 impl ActiveRound {
@@ -96,15 +107,33 @@ impl ActiveRound {
         let missing = self.primaries.objects().filter(|object| others.get(&object.header.key).is_none());
         missing.map(|object| (object.header.key.clone(), object.header.uid.text())).collect()
     }
+
+    /// Leaves the keys of the queue to a later round if the generation that had the queue never began. Call this once
+    /// this round has queued everything that it holds.
+    pub(in crate::controller) fn leave_abandoned(&self) {
+        let hold = self.abandoned.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if hold.is_some() {
+            self.left.leave(&self.keys);
+            self.phases.drop_keys(&self.keys.queue);
+        }
+    }
 }
 
-/// The active round of one generation, passed on to another. If the other generation never begins, the keys of the
-/// queue are left to a later round.
+impl Drop for ActiveRound {
+    fn drop(&mut self) {
+        // After an orderly end this has been done already; after a panic it has not.
+        self.leave_abandoned();
+    }
+}
+
+/// The active round of one generation, passed on to another. If the other generation never begins, the previous round
+/// queues what it still holds, and leaves the keys of the queue to a later round.
 pub(in crate::controller) struct InheritedRound {
     active: Arc<ActiveRound>,
-    has_begun: bool,
-    /// Makes a shutdown wait until the keys are counted.
-    _at_work: AtWork,
+    /// `None` once the other generation has begun.
+    at_work: Option<AtWork>,
+    /// Counts the rounds that begin.
+    workers: TaskTracker,
 }
 
 impl InheritedRound {
@@ -114,15 +143,15 @@ impl InheritedRound {
 
     /// Records that the other generation has begun and receives every change.
     pub(in crate::controller) fn has_begun(mut self) {
-        self.has_begun = true;
+        self.at_work = None;
     }
 }
 
 impl Drop for InheritedRound {
     fn drop(&mut self) {
-        if !self.has_begun {
-            self.active.left.leave(&self.active.keys);
-            self.active.phases.drop_keys(&self.active.keys.queue);
+        if let Some(at_work) = self.at_work.take() {
+            let hold = QueueHold { _at_work: at_work, _beginning: self.workers.token() };
+            *self.active.abandoned.lock().unwrap_or_else(PoisonError::into_inner) = Some(hold);
         }
         self.active.relieved.cancel();
     }
@@ -132,9 +161,9 @@ impl Handover {
     /// The state of a controller that has not run yet.
     pub(crate) fn new(status: Arc<ControllerStatus>) -> Arc<Self> {
         let (prior, active, replaced) = (PriorKeys::default(), Mutex::default(), AtomicBool::new(false));
-        let left = Arc::default();
+        let (left, gains) = (Arc::default(), GainPauses::default());
         let (reporter, clock) = (StatusReporter::new(status), Arc::new(SystemClock::new()));
-        Arc::new(Self { reporter, prior, left, workers: tracker(), active, replaced, clock })
+        Arc::new(Self { reporter, prior, left, workers: tracker(), gains, active, replaced, clock })
     }
 
     /// Its status.
@@ -171,8 +200,8 @@ impl Handover {
         // Cancelled under the lock, so that a round that ends by itself at this moment knows that another generation
         // has the queue.
         active.retired.cancel();
-        let at_work = active.phases.at_work();
-        Some(InheritedRound { active, has_begun: false, _at_work: at_work })
+        let at_work = Some(active.phases.at_work());
+        Some(InheritedRound { active, at_work, workers: self.workers.clone() })
     }
 
     /// Records that the primaries are different from now on. The next round then ignores the writes that the old keys
@@ -232,6 +261,24 @@ mod tests {
     use super::*;
     use crate::observe::metrics::HostMetrics;
 
+    impl ActiveRound {
+        /// The same round with other primaries.
+        pub(in crate::controller) fn with_primaries(&self, primaries: Stores) -> Self {
+            Self {
+                keys: self.keys.clone(),
+                left: self.left.clone(),
+                gate: self.gate.clone(),
+                watches: self.watches.clone(),
+                scope: self.scope.clone(),
+                primaries,
+                retired: self.retired.clone(),
+                relieved: self.relieved.clone(),
+                phases: self.phases.clone(),
+                abandoned: Mutex::default(),
+            }
+        }
+    }
+
     fn handover() -> Arc<Handover> {
         let metrics = HostMetrics::new().controller("a", "a");
         Handover::new(ControllerStatus::unlisted(&"a".into(), "a", 1, metrics))
@@ -257,6 +304,7 @@ mod tests {
             retired: CancellationToken::new(),
             relieved: CancellationToken::new(),
             phases: Phases::of(CancellationToken::new()),
+            abandoned: Mutex::default(),
         })
     }
 
@@ -285,10 +333,26 @@ mod tests {
         active.keys.memory.lock().expect("no panic").goes(key(), "u-1".into());
         drop(handover.pass_on(|_| true));
         assert!(active.relieved.is_cancelled(), "a round that waits to end may end");
-        active.keys.queue.add(key());
-        assert!(active.keys.queue.is_empty());
+        let last = ObjectKey::namespaced("prod", "last");
+        active.keys.memory.lock().expect("no panic").goes(last.clone(), "u-2".into());
+        active.keys.queue.add(last.clone());
+        assert!(handover.calls().now_or_never().is_none(), "the next round waits until the keys are left");
+        active.leave_abandoned();
+        assert!(handover.calls().now_or_never().is_some() && active.keys.queue.is_empty());
         let left = active.left.take(&active.keys.primary, &Stores::default());
-        assert_eq!(left.into_iter().map(|(key, _)| key).collect::<Vec<_>>(), [key()]);
+        assert_eq!(left.into_iter().map(|(key, _)| key).collect::<Vec<_>>(), [key(), last]);
+    }
+
+    #[test]
+    fn a_round_that_panics_in_an_abandoned_handover_leaves_its_keys() {
+        let (handover, active) = (handover(), active());
+        let occupied = handover.activate(&active);
+        drop(handover.pass_on(|_| true));
+        active.keys.memory.lock().expect("no panic").goes(key(), "u-1".into());
+        let (left, primary) = (active.left.clone(), active.keys.primary.clone());
+        drop((occupied, active));
+        assert_eq!(left.take(&primary, &Stores::default()).len(), 1);
+        assert!(handover.calls().now_or_never().is_some());
     }
 
     #[tokio::test(start_paused = true)]
@@ -300,6 +364,8 @@ mod tests {
         let mut stopping = pin!(phases.end(ready(0), ready(true), nothing, ready(())));
         assert!(stopping.as_mut().now_or_never().is_none(), "otherwise it would log that the queues have drained");
         drop(inherited);
+        assert!(stopping.as_mut().now_or_never().is_none());
+        active.leave_abandoned();
         assert!(stopping.await && phases.all_dropped() == 1);
     }
 

@@ -17,15 +17,15 @@ pub(crate) struct WaitingChanges {
 
 impl WaitingChanges {
     /// Adds a change. If there is no room for it and the declared mapping finds its primaries, returns the oldest
-    /// change, which the caller must map. If the plugin's code maps, the changes are dropped, and every primary must
-    /// run, which then sees everything up to now.
+    /// change, which the caller must map. If an unmapped change `runs_all` primaries, the changes are dropped, and every
+    /// primary must run, which then sees everything up to now.
     #[must_use = "the returned change is not kept"]
-    pub(crate) fn hold(&mut self, event: WatchEvent, is_mapped_by_code: bool) -> Option<WatchEvent> {
+    pub(crate) fn hold(&mut self, event: WatchEvent, runs_all: bool) -> Option<WatchEvent> {
         if self.events.len() < WAITING_EVENTS_MAX {
             self.events.push_back(event);
             return None;
         }
-        if is_mapped_by_code {
+        if runs_all {
             self.clear();
             self.missed = true;
             return None;
@@ -61,7 +61,7 @@ impl WaitingChanges {
     }
 
     /// Takes all changes.
-    pub(super) fn take(&mut self) -> VecDeque<WatchEvent> {
+    pub(crate) fn take(&mut self) -> VecDeque<WatchEvent> {
         std::mem::take(&mut self.events)
     }
 }

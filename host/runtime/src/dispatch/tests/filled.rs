@@ -14,7 +14,7 @@ use crate::dispatch::route::Stores;
 use crate::tests::stage::create;
 
 /// A cache with `ConfigMap`s of the namespace `prod`. It has its own runtime, whose clock is not paused.
-pub(in crate::dispatch) struct Filled {
+pub(crate) struct Filled {
     subscription: Subscription,
     runtime: Option<Runtime>,
     server: ApiServer,
@@ -23,7 +23,7 @@ pub(in crate::dispatch) struct Filled {
 
 impl Filled {
     /// A cache with `ConfigMap`s of these names, indexed by their label `app`.
-    pub(in crate::dispatch) fn with(names: &[&str]) -> Self {
+    pub(crate) fn with(names: &[&str]) -> Self {
         let names: Vec<String> = names.iter().map(ToString::to_string).collect();
         // Use another thread, because this one is in a runtime already.
         let filled = std::thread::spawn(move || {
@@ -36,17 +36,17 @@ impl Filled {
     }
 
     /// The index by the label.
-    pub(in crate::dispatch) fn by_app() -> IndexSource {
+    pub(crate) fn by_app() -> IndexSource {
         IndexSource::Label("app".into())
     }
 
     /// The objects of the cache as primaries.
-    pub(in crate::dispatch) fn primaries(&self) -> Stores {
+    pub(crate) fn primaries(&self) -> Stores {
         Stores::new([self.subscription.store().clone()])
     }
 
     /// Creates another object, and returns when the cache has it.
-    pub(in crate::dispatch) fn add(&mut self, name: &str) {
+    pub(crate) fn add(&mut self, name: &str) {
         create_config_map(self.server.address(), name);
         let (runtime, subscription) = (self.runtime.as_ref().expect("it runs"), &mut self.subscription);
         let shown = async {

@@ -54,6 +54,48 @@ async fn an_abandoned_round_leaves_all_keys_that_are_to_run() {
     assert!(left(&stage, &cache.primaries()).is_empty(), "they are taken once");
 }
 
+/// A feeder that queues a last key when it ends.
+struct FeedsLast(Queue<ObjectKey>);
+
+impl Drop for FeedsLast {
+    fn drop(&mut self) {
+        self.0.add(key("last"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn idle_workers_do_not_take_what_the_feeders_of_an_abandoned_round_queue_last() {
+    let cache = Filled::with(&["fed", "last"]);
+    let (mut stage, mut running) = round(cache.primaries(), true);
+    let queue = stage.dispatch.keys.queue.clone();
+    running.work();
+    let of_feeder = queue.clone();
+    running.feed("feeder", move || {
+        let feeder = FeedsLast(of_feeder.clone());
+        async move {
+            let _feeder = feeder;
+            pending().await
+        }
+    });
+    running.keep(async move {
+        queue.add(key("fed"));
+        pending().await
+    });
+    assert!(stage.is_quiet().await, "the worker waits for a key");
+    running.abandon().await;
+    assert_eq!(left(&stage, &cache.primaries()), ["fed", "last"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn keys_are_not_lost_if_a_cache_is_empty_when_they_are_taken() {
+    let (_informers, subscription) = unfilled().await;
+    let primaries = Stores::new([subscription.store().clone()]);
+    let (stage, running) = round(primaries.clone(), true);
+    stage.dispatch.keys.queue.add_after(key("a"), Duration::from_hours(1));
+    running.abandon().await;
+    assert_eq!(left(&stage, &primaries), ["a"]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_round_that_panics_leaves_its_keys() {
     let cache = Filled::with(&["a"]);
@@ -93,6 +135,27 @@ async fn a_deleted_primary_is_left_with_its_uid_by_any_controller() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn of_two_primaries_of_one_name_the_last_that_was_deleted_is_told() {
+    let (older, newer) = (Arc::<str>::from("u-1"), Arc::<str>::from("u-2"));
+    let (stage, running) = round(Stores::default(), false);
+    let Dispatch { keys, shutdown, .. } = &*stage.dispatch;
+    let uid = || keys.memory().uid_of_gone(&key("a"));
+    // The feeders run before the deletions of earlier rounds are queued.
+    keys.memory().goes(key("a"), newer.clone());
+    keys.catch_up([(key("a"), older.clone())], TriggerReason::Start);
+    assert_eq!(uid(), Some(newer.clone()));
+    shutdown.left.add(&keys.primary, [(key("a"), Some(older.clone()))]);
+    stage.dispatch.queue_left(TriggerReason::Start);
+    assert_eq!(uid(), Some(newer.clone()));
+
+    shutdown.left.add(&keys.primary, [(key("a"), Some(older.clone())), (key("b"), Some(older.clone()))]);
+    keys.queue.add(key("b"));
+    running.abandon().await;
+    let left = shutdown.left.take(&keys.primary, &Stores::default());
+    assert_eq!(left.into_iter().map(|(_, left)| left.gone).collect::<Vec<_>>(), [Some(newer), Some(older)]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_run_that_a_user_has_requested_is_still_one_in_the_next_round() {
     let cache = Filled::with(&["a"]);
     let (stage, running) = round(cache.primaries(), true);
@@ -103,6 +166,7 @@ async fn a_run_that_a_user_has_requested_is_still_one_in_the_next_round() {
     let (mut next, at_work) = round(cache.primaries(), true);
     at_work.work();
     let left = stage.dispatch.shutdown.left.take(&stage.dispatch.keys.primary, &cache.primaries());
+    next.dispatch.keys.queue.add_with(key("other"), Priority::BACKGROUND);
     next.dispatch.keys.queue_left(left, TriggerReason::Start);
     let call = next.call().await;
     assert_eq!((call.request.key.clone(), call.triggers.as_str()), (key("a"), "RunRequested, Start"));
@@ -118,6 +182,15 @@ async fn keys_are_not_left_to_primaries_of_another_kind() {
     let other = PrimaryKind { kind: ObjectKind::new("v1", "Secret"), namespaced: true };
     assert!(stage.dispatch.shutdown.left.take(&other, &cache.primaries()).is_empty());
     assert!(left(&stage, &cache.primaries()).is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_round_without_keys_does_not_drop_those_of_another_kind() {
+    let (stage, running) = round(Stores::default(), true);
+    let other = PrimaryKind { kind: ObjectKind::new("v1", "Secret"), namespaced: true };
+    stage.dispatch.shutdown.left.add(&other, [(key("a"), Some("u-1".into()))]);
+    drop(running);
+    assert_eq!(stage.dispatch.shutdown.left.take(&other, &Stores::default()).len(), 1);
 }
 
 #[tokio::test(start_paused = true)]

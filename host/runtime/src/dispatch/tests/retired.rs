@@ -45,7 +45,7 @@ async fn a_key_without_a_permit_yet_goes_to_the_next_generation_unretried() {
     stage.dispatch.shutdown.retired.cancel();
     let call = next.call().await;
     assert_eq!((call.request.key.clone(), call.request.attempt), (key("a"), 0));
-    running.retire(&relieved()).await;
+    running.retire(&relieved(), || ()).await;
     permit.finish(Duration::ZERO);
     assert!(stage.is_quiet().await);
     call.answer.send(CallResult::Done).expect("the worker waits");
@@ -60,7 +60,7 @@ async fn a_running_call_ends_in_its_generation_and_keeps_its_key_meanwhile() {
     let call = stage.call().await;
     stage.dispatch.shutdown.retired.cancel();
     let (mut next, _at_work) = successor(&stage, clock);
-    let retiring = tokio::spawn(async move { running.retire(&relieved()).await });
+    let retiring = tokio::spawn(async move { running.retire(&relieved(), || ()).await });
     for name in ["a", "b"] {
         stage.dispatch.keys.queue.add_with(key(name), windlass_core::queue::Priority::BACKGROUND);
     }
@@ -87,7 +87,7 @@ async fn a_generation_is_freed_with_its_last_call() {
     let Stage { dispatch, mut calls, .. } = stage;
     let generation: Weak<Dispatch> = Arc::downgrade(&dispatch);
     drop(dispatch);
-    let retiring = tokio::spawn(async move { running.retire(&relieved()).await });
+    let retiring = tokio::spawn(async move { running.retire(&relieved(), || ()).await });
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert!(generation.upgrade().is_some(), "its call runs");
     call.answer.send(CallResult::Done).expect("the worker waits");
@@ -111,7 +111,7 @@ async fn changes_held_by_a_retiring_feeder_become_keys_without_a_running_call() 
         stage.dispatch.shutdown.retired.cancel();
         let relieved = CancellationToken::new();
         let relieving = relieved.clone();
-        let retiring = tokio::spawn(async move { running.retire(&relieving).await });
+        let retiring = tokio::spawn(async move { running.retire(&relieving, || ()).await });
         assert!(stage.is_quiet().await);
         relieved.cancel();
         retiring.await.expect("no panic");

@@ -321,6 +321,43 @@ async fn a_retiring_generation_counts_what_is_left_without_a_question() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn many_changes_that_concern_every_primary_queue_them_once() {
+    let cache = Filled::with(&["x", "y"]);
+    let mut scene = scene();
+    let sink = &mut scene.feeder.sink;
+    (sink.route.mapping, sink.primaries) = (Mapping::All, cache.primaries());
+    scene.goes_on();
+    let flood = |scene: &mut Scene, changes: usize| {
+        for at in 0..changes {
+            let new = Object::new(pod("prod", &format!("{at:04}"), 1).header.clone(), "keep");
+            scene.feeder.hold(WatchEvent::Applied { old: None, new, initial: false });
+        }
+    };
+    flood(&mut scene, WAITING_EVENTS_MAX + 10);
+    assert_eq!((scene.queued().len(), scene.feeder.waiting.len()), (0, 9));
+    scene.goes_on();
+    assert_eq!(scene.queued(), ["x", "y"]);
+    let (memory, x) = (scene.memory.clone(), ObjectKey::namespaced("prod", "x"));
+    let triggers = || memory.lock().unwrap_or_else(PoisonError::into_inner).take_triggers(&x).iter().count();
+    assert!(triggers() > 0);
+    flood(&mut scene, 9);
+    scene.feeder.finish();
+    assert_eq!((triggers(), scene.queued().len()), (1, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hidden_primary_that_is_deleted_is_not_remembered() {
+    let mut scene = scene();
+    for namespace in ["prod", "windlass"] {
+        let last = Object::new(pod(namespace, "a", 1).header.clone(), "keep");
+        scene.feeder.hold(WatchEvent::Deleted(Tombstone { last, final_state_unknown: false }));
+    }
+    let memory = scene.memory.lock().unwrap_or_else(PoisonError::into_inner);
+    let remembered = ["prod", "windlass"].map(|it| memory.uid_of_gone(&ObjectKey::namespaced(it, "a")).is_some());
+    assert_eq!(remembered, [true, false]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_rescan_that_has_not_ended_is_left_to_the_next_generation() {
     let mut scene = scene();
     scene.set("a", "drop", false);
