@@ -1,6 +1,7 @@
 //! Tests `windlass check` as authors and operators use it, and the engine of the check itself.
 
 mod again;
+mod asked;
 mod defects;
 mod seeds;
 mod simulated;

@@ -14,6 +14,9 @@ use crate::trace::{Happening, Record};
 
 /// The target of log lines about calls.
 const DISPATCH: &str = "windlass::dispatch";
+/// The texts of the lines that report the end of a call: for a primary, and about a change of a watched object.
+const CALLED: &str = "called";
+const ASKED: &str = "asked about a change";
 /// The target of the plugin's own lines.
 const PLUGIN: &str = "windlass::plugin";
 
@@ -49,6 +52,9 @@ struct LogFields {
     key: String,
     error: String,
     import: String,
+    function: String,
+    watch: String,
+    kind: String,
 }
 
 impl Visit for LogFields {
@@ -59,6 +65,9 @@ impl Visit for LogFields {
             "key" | "primary" => &mut self.key,
             "error" | "reason" => &mut self.error,
             "import" => &mut self.import,
+            "function" => &mut self.function,
+            "watch" => &mut self.watch,
+            "kind" => &mut self.kind,
             _ => return,
         };
         *into = format!("{value:?}");
@@ -69,8 +78,8 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Notes {
     fn enabled(&self, metadata: &Metadata<'_>, _: Context<'_, S>) -> bool {
         let level = *metadata.level();
         match metadata.target() {
-            DISPATCH | PLUGIN => level <= Level::DEBUG,
-            IMPORTS => true,
+            PLUGIN => level <= Level::DEBUG,
+            DISPATCH | IMPORTS => true,
             SWAP if metadata.is_event() => level <= Level::INFO,
             target => target.starts_with("windlass") && (level <= Level::WARN || metadata.is_span()),
         }
@@ -98,7 +107,8 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Notes {
         let level = *event.metadata().level();
         let happened = match event.metadata().target() {
             PLUGIN => Happening::Line(fields.message),
-            DISPATCH if fields.message == "called" => called(fields),
+            DISPATCH if fields.message == CALLED => called(fields),
+            DISPATCH if fields.message == ASKED => asked(fields),
             SWAP if fields.message == SWAPPED => Happening::Swapped,
             // The result of the call is recorded as an entry of its own.
             _ if fields.message.starts_with("the call failed") => return,
@@ -110,12 +120,30 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Notes {
 }
 
 fn called(fields: LogFields) -> Happening {
-    // A call that reaches its deadline while it waits for an answer is repeated, and is not the plugin's fault. The
-    // same applies to calls of a process that has crashed.
-    let trapped = fields.result.starts_with("Trapped") && !fields.result.contains(WAITED);
-    let failed = trapped || fields.result.starts_with("Failed");
     let again = requeue(&fields.result);
+    let CallEnd { trapped, failed } = CallEnd::of(&fields.result);
     Happening::Call { key: fields.key, result: fields.result, trapped, failed, again }
+}
+
+fn asked(fields: LogFields) -> Happening {
+    let CallEnd { trapped, failed } = CallEnd::of(&fields.result);
+    let LogFields { function, watch, kind, key, result, .. } = fields;
+    Happening::Asked { about: format!("{function} of the watch {watch} about {kind} {key}"), result, trapped, failed }
+}
+
+/// Whether a call ended without an answer of the plugin, and whether it failed at all.
+struct CallEnd {
+    trapped: bool,
+    failed: bool,
+}
+
+impl CallEnd {
+    fn of(result: &str) -> CallEnd {
+        // A call that reaches its deadline while it waits for an answer is repeated, and is not the plugin's fault. The
+        // same applies to calls of a process that has crashed.
+        let trapped = result.starts_with("Trapped") && !result.contains(WAITED);
+        CallEnd { trapped, failed: trapped || result.starts_with("Failed") }
+    }
 }
 
 /// The time after which the plugin asked to run again at the earliest. The result is that of

@@ -58,6 +58,17 @@ pub enum Happening {
         /// The time after which the plugin asked to run again.
         again: Option<Duration>,
     },
+    /// The plugin was asked about a change of a watched object.
+    Asked {
+        /// The function, the watch and the object.
+        about: String,
+        /// Its result, for people.
+        result: String,
+        /// Whether the call ended without an answer of the plugin.
+        trapped: bool,
+        /// Whether the call failed, with or without an answer.
+        failed: bool,
+    },
     Warning(String),
 }
 
@@ -205,14 +216,15 @@ impl Record {
     }
 }
 
-/// The objects whose last call has failed, each with its result. Failures before the start of a new process do not
-/// count: that process makes a call for each object that still exists.
+/// The objects whose last call has failed, each with its result. The calls about changes of an object count apart from
+/// the calls for it. Failures before the start of a new process do not count: that process makes a call for each object
+/// that still exists.
 fn failing(entries: &[Entry]) -> Vec<String> {
     let mut last: BTreeMap<&str, Option<&str>> = BTreeMap::new();
     for entry in entries {
         match &entry.happened {
-            Happening::Call { key, result, failed, .. } => {
-                last.insert(key, failed.then_some(result));
+            Happening::Call { key: about, result, failed, .. } | Happening::Asked { about, result, failed, .. } => {
+                last.insert(about, failed.then_some(result));
             }
             Happening::Crash | Happening::TookOver | Happening::Restart => last.clear(),
             _ => {}
@@ -237,5 +249,16 @@ mod tests {
             let entries = [call("a", true), call("b", true), entry(end), call("b", true)];
             assert_eq!(failing(&entries), ["b: Failed"]);
         }
+    }
+
+    #[test]
+    fn only_the_last_call_about_changes_of_an_object_counts() {
+        let asked = |about: &str, failed| {
+            let happened =
+                Happening::Asked { about: about.to_owned(), result: "Failed".to_owned(), trapped: false, failed };
+            Entry { at: Duration::ZERO, happened }
+        };
+        let entries = [asked("map about a", true), asked("map about b", true), asked("map about b", false)];
+        assert_eq!(failing(&entries), ["map about a: Failed"]);
     }
 }

@@ -37,7 +37,7 @@ pub(crate) fn alone(run: &Run) -> Vec<Verdict> {
     let noisy = run.noisy.iter().cloned().chain(last).collect();
     let verdicts = [
         Verdict::new(RunRule::Steps, undone),
-        Verdict::new(RunRule::Traps, traps(&run.entries)),
+        traps(&run.entries),
         Verdict::new(RunRule::Expectation, run.broken.clone()),
         Verdict::new(RunRule::Quiet, noisy),
         Verdict::new(RunRule::Stuck, run.end.stuck.clone()),
@@ -99,16 +99,28 @@ fn described(difference: &StateDifference, in_this: &str, in_other: &str) -> Str
     format!("{place}: {found}{in_this}, and {expected} {in_other}")
 }
 
-fn traps(entries: &[Entry]) -> Vec<String> {
+/// The calls that trapped, up to the end of the first step in which one did.
+fn traps(entries: &[Entry]) -> Option<Verdict> {
     let mut found: Vec<String> = Vec::new();
+    let (mut steps, mut step) = (0_usize, None);
     for entry in entries {
-        let Happening::Call { key, result, trapped: true, .. } = &entry.happened else { continue };
-        let line = format!("{key}: {result}");
-        if !found.contains(&line) {
-            found.push(line);
+        match &entry.happened {
+            Happening::Step(_) | Happening::Restart if step.is_some() => break,
+            Happening::Step(_) => steps += 1,
+            // What happens after the restart belongs to no step.
+            Happening::Restart => steps = 0,
+            Happening::Call { key: about, result, trapped: true, .. }
+            | Happening::Asked { about, result, trapped: true, .. } => {
+                step = steps.checked_sub(1);
+                let line = format!("{about}: {result}");
+                if !found.contains(&line) {
+                    found.push(line);
+                }
+            }
+            _ => {}
         }
     }
-    found
+    Verdict::after(RunRule::Traps, step, found)
 }
 
 /// The writes that the server committed, except for Kubernetes Events.
@@ -238,6 +250,27 @@ mod tests {
 
     fn at(seconds: u64, happened: Happening) -> Entry {
         Entry { at: Duration::from_secs(seconds), happened }
+    }
+
+    #[test]
+    fn traps_are_reported_up_to_the_end_of_the_first_step_with_one() {
+        let entry = |happened| Entry { at: Duration::ZERO, happened };
+        let step = || entry(Happening::Step(String::new()));
+        let (result, failed) = ("Trapped".to_owned(), true);
+        let asked = |about: &str, trapped| {
+            entry(Happening::Asked { about: about.to_owned(), result: result.clone(), trapped, failed })
+        };
+        let call = |key: &str| {
+            let (key, result) = (key.to_owned(), result.clone());
+            entry(Happening::Call { key, result, trapped: true, failed, again: None })
+        };
+        let found = |entries: &[Entry]| traps(entries).map(|verdict| (verdict.step, verdict.details.join(", ")));
+        let entries = [step(), asked("no", false), step(), asked("a", true), call("b"), call("b"), step(), call("c")];
+        assert_eq!(found(&entries), Some((Some(1), "a: Trapped, b: Trapped".to_owned())));
+        assert_eq!(found(&[call("a"), step()]), Some((None, "a: Trapped".to_owned())), "before the first step");
+        let entries = [step(), entry(Happening::Restart), call("a")];
+        assert_eq!(found(&entries), Some((None, "a: Trapped".to_owned())), "after the restart");
+        assert_eq!(found(&entries[..2]), None);
     }
 
     #[test]

@@ -54,8 +54,8 @@ pub struct Composed {
 /// A call of `map` that has ended.
 #[derive(Debug)]
 pub struct Mapped {
-    /// The targets of each change. The error says why there are none.
-    pub answer: Result<Vec<Vec<Target>>, String>,
+    /// The targets of each change. The error is the result of a failed call.
+    pub answer: Result<Vec<Vec<Target>>, CallResult>,
     /// The processor time that the call used on the guest's thread.
     pub cpu: Duration,
 }
@@ -63,8 +63,8 @@ pub struct Mapped {
 /// A call of `matches` that has ended.
 #[derive(Debug)]
 pub struct Matched {
-    /// Whether each change passes the plugin's predicate. The error says why this is not known.
-    pub answer: Result<Vec<bool>, String>,
+    /// Whether each change passes the plugin's predicate. The error is the result of a failed call.
+    pub answer: Result<Vec<bool>, CallResult>,
     /// The processor time that the call used on the guest's thread.
     pub cpu: Duration,
 }

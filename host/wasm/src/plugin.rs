@@ -8,7 +8,7 @@ use futures::FutureExt as _;
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 use windlass_core::call::ports::{CallContext, Ports, Reads};
-use windlass_core::queue::outcome::CallResult;
+use windlass_core::queue::outcome::{CallResult, Failure};
 use windlass_manifest::{EntryPoint, Manifest};
 
 use crate::abi::AbiVersion;
@@ -242,7 +242,7 @@ impl Plugin {
         reads: Arc<dyn Reads>,
         call: Arc<CallContext>,
         limits: CallLimits,
-    ) -> (Result<A, String>, Duration) {
+    ) -> (Result<A, CallResult>, Duration) {
         let cpu = CpuTime::default();
         let seed = call::answer::seed_of_watch(question.batch());
         let cpu_permit = call.cpu_permit.clone();
@@ -252,11 +252,10 @@ impl Plugin {
             let callee = self.callee(&code, &limits, &cpu);
             cpu.metered(call::answer::of_mapper(&callee, &question, world)).await
         };
-        let answer = match answer_of(self.shared.run(&cpu_permit, task).await) {
-            Ok(answer) => answer,
-            Err((reason, message)) => Err(format!("{message} ({reason})")),
-        };
-        (answer, cpu.used())
+        let answer = ended(self.shared.run(&cpu_permit, task).await);
+        // The host does not ask again about the same changes.
+        let failed = |message| CallResult::Failed(vec![Failure::Terminal(message)]);
+        (answer.and_then(|answer| answer.map_err(failed)), cpu.used())
     }
 
     /// Calls `customize`, as [`Self::reconcile`] calls `reconcile`. The guest can only answer.
@@ -345,16 +344,12 @@ impl Plugin {
 
 /// The guest's answer, or the reason why it was stopped.
 fn ended<T>(call: Result<Result<T, Stopped>, TaskError>) -> Result<T, CallResult> {
-    answer_of(call).map_err(|(reason, message)| CallResult::Trapped { reason, message })
-}
-
-/// The guest's answer, or the class and the message of the trap.
-fn answer_of<T>(call: Result<Result<T, Stopped>, TaskError>) -> Result<T, (&'static str, String)> {
-    match call {
-        Ok(Ok(answer)) => Ok(answer),
-        Ok(Err(Stopped { reason, message })) => Err((reason, message)),
-        Err(error @ (TaskError::Panicked(_) | TaskError::ShutDown)) => Err(("host", error.to_string())),
-    }
+    let (reason, message) = match call {
+        Ok(Ok(answer)) => return Ok(answer),
+        Ok(Err(Stopped { reason, message })) => (reason, message),
+        Err(error @ (TaskError::Panicked(_) | TaskError::ShutDown)) => ("host", error.to_string()),
+    };
+    Err(CallResult::Trapped { reason, message })
 }
 
 impl Drop for Plugin {

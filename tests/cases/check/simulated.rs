@@ -7,7 +7,8 @@ use std::sync::Arc;
 use anyhow::Context;
 use serde_json::Value;
 use tokio::runtime::Builder;
-use windlass_check::{CheckSubject, Effort, Report, Reproduction, RunAgain, scenario};
+use windlass_check::scenario::{self, Scenario};
+use windlass_check::{CheckSubject, Effort, Report, Reproduction, RunAgain};
 use windlass_core::life::features::Features;
 use windlass_tests::{busy, paths};
 use windlass_wasm::{Limits, Metering, Plugin, Sandbox, SandboxOptions};
@@ -41,12 +42,17 @@ pub(super) fn with<T>(file: &Path, work: impl AsyncFnOnce(&SimulatedPlugin) -> a
 impl SimulatedPlugin {
     /// Checks the plugin with a scenario of tests/scenarios.
     pub(super) async fn check(&self, trial: &Trial<'_>) -> anyhow::Result<Report> {
-        let Trial { scenario, classes, runs, seed } = *trial;
+        let file = paths::root().join(format!("tests/scenarios/{}.yaml", trial.scenario));
+        self.check_scenario(scenario::read(&file)?, trial).await
+    }
+
+    /// Checks the plugin with this scenario, and not with the one that the trial names.
+    pub(super) async fn check_scenario(&self, scenario: Scenario, trial: &Trial<'_>) -> anyhow::Result<Report> {
+        let Trial { classes, runs, seed, .. } = *trial;
         let subject = CheckSubject { plugin: self.0.clone(), configs: PathBuf::new(), features: Features::default() };
-        let file = paths::root().join(format!("tests/scenarios/{scenario}.yaml"));
         let classes = classes.iter().map(|class| (*class).to_owned()).collect();
         let effort = Effort { seed, runs, classes, spent: &|| 0.0, progress: &mut |_, _| {} };
-        windlass_check::check(subject, scenario::read(&file)?, effort).await.context("it cannot be checked")
+        windlass_check::check(subject, scenario, effort).await.context("it cannot be checked")
     }
 
     /// Repeats the run of a file.

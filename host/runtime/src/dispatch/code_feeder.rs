@@ -22,9 +22,11 @@ use windlass_core::cache::mapping::Mapping;
 use windlass_core::cache::watch::WatchEvent;
 use windlass_core::defect::Defect;
 use windlass_core::object::ObjectKey;
+use windlass_core::queue::outcome::CallResult;
 use windlass_core::retry::{Retries, RetryPolicy};
 use windlass_wasm::{ChangeBatch, ObjectChange};
 
+use self::asked_code::note_result;
 pub(crate) use self::asked_code::{CodeFailure, MapChanges};
 use self::judge::AskingPause;
 #[cfg(test)]
@@ -84,7 +86,7 @@ struct TakenChange {
 #[derive(Debug, PartialEq, Eq)]
 enum Trouble {
     /// The code failed, or its answer is invalid.
-    Code(String),
+    Code(CallResult),
     /// The mapper names more keys than are worth queueing one by one.
     TooMany,
 }
@@ -327,16 +329,20 @@ impl<S: EventSource, M: MapChanges> CodeFeeder<S, M> {
                 taken.into_iter().rev().for_each(|taken| self.put_back(taken.event));
             }
             Err(Trouble::TooMany) => self.waiting.missed = true,
-            Err(Trouble::Code(error)) => {
+            Err(Trouble::Code(result)) => {
                 self.waiting.missed = true;
-                tracing::warn!(
-                    controller = &*self.controller,
-                    watch = self.sink.route.watch.as_deref(),
-                    error,
-                    "the mapper failed: every primary runs instead"
-                );
+                for taken in &taken {
+                    self.report_unmapped(taken.event.key(), &result);
+                }
             }
         }
+    }
+
+    /// Reports that the mapper has failed about a change of this object alone.
+    fn report_unmapped(&self, key: &ObjectKey, result: &CallResult) {
+        let (controller, watch, error) = (&*self.controller, self.sink.route.watch.as_deref(), result.failure());
+        tracing::warn!(controller, watch, %key, error, "the mapper failed: every primary runs instead");
+        note_result("map", &self.sink.route, key, result);
     }
 }
 

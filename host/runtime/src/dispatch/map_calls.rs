@@ -11,6 +11,7 @@ use windlass_core::budget::fair::CallPermit;
 use windlass_core::cache::mapping::Target;
 use windlass_core::call::ports::{CallContext, Reads};
 use windlass_core::object::ObjectKey;
+use windlass_core::queue::outcome::CallResult;
 use windlass_core::write::settle;
 use windlass_wasm::{CallLimits, ChangeBatch, Mapped, Matched, Plugin};
 
@@ -34,7 +35,7 @@ struct CallParts {
 }
 
 /// An answer of the code, and the processor time that it took.
-type MeteredAnswer<T> = (Result<T, String>, Duration);
+type MeteredAnswer<T> = (Result<T, CallResult>, Duration);
 
 impl MapChanges for PluginMapper {
     fn matches(&self, batch: ChangeBatch) -> BoxFuture<'static, Result<Vec<bool>, CodeFailure>> {
@@ -50,7 +51,7 @@ impl MapChanges for PluginMapper {
         async move { mapper.call("predicate", changes, call).await }.boxed()
     }
 
-    fn map(&self, batch: ChangeBatch) -> BoxFuture<'static, Result<Vec<Vec<Target>>, String>> {
+    fn map(&self, batch: ChangeBatch) -> BoxFuture<'static, Result<Vec<Vec<Target>>, CallResult>> {
         let batch = self.as_requested(batch);
         let (mapper, plugin, changes) = (self.clone(), self.plugin.clone(), batch.changes.len());
         let call = |parts: CallParts| {
@@ -60,7 +61,7 @@ impl MapChanges for PluginMapper {
             }
             .boxed()
         };
-        async move { mapper.call("mapper", changes, call).await.map_err(|failure| failure.error) }.boxed()
+        async move { mapper.call("mapper", changes, call).await.map_err(|failure| failure.result) }.boxed()
     }
 
     fn filtered(&self, changes: usize) {
@@ -109,7 +110,7 @@ impl PluginMapper {
         let parts = CallParts { reads, context: Arc::new(context), limits: dispatch.callee.limits.clone() };
         let (answer, cpu) = call(parts).await;
         let took = started.elapsed();
-        let answer = answer.map_err(|error| CodeFailure { error: config.redact(&error).into_owned(), took });
+        let answer = answer.map_err(|failed| CodeFailure { result: config.redact_result(failed), took });
         dispatch.status.used(cpu);
         dispatch.permits.finish(permit, cpu, took);
         if answer.is_err() {

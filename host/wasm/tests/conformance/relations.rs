@@ -59,7 +59,7 @@ fn matched(plugin: &Arc<Plugin>, call: &Call, changes: &[States]) -> (Result<Vec
     lines::listen();
     let batch = batch(plugin, changes);
     let matched = RUNTIME.block_on(plugin.matches(batch, Arc::new(Cached), call.context(plugin), call.limits()));
-    (matched.answer, lines::take(&call.trace_id))
+    (matched.answer.map_err(|failed| failed.failure()), lines::take(&call.trace_id))
 }
 
 fn mapped(plugin: &Arc<Plugin>, call: &Call, changes: &[States]) -> (Result<Value, String>, Vec<Value>) {
@@ -69,6 +69,7 @@ fn mapped(plugin: &Arc<Plugin>, call: &Call, changes: &[States]) -> (Result<Valu
     (
         mapped
             .answer
+            .map_err(|failed| failed.failure())
             .map(|answer| answer.iter().map(|targets| targets.iter().map(target).collect::<Value>()).collect()),
         lines::take(&call.trace_id),
     )

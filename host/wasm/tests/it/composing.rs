@@ -178,8 +178,8 @@ async fn a_mapper_answers_and_reads_caches_but_does_nothing_else() {
     }
     let (read, listed) = (ports.reads.lock().expect("no panic").len(), ports.lists.lock().expect("no panic").len());
     assert_eq!((read, listed), (1, 1));
-    let owned = map(json!({"misbehave": "owned"})).await.expect_err("a mapper has no primary");
+    let owned = map(json!({"misbehave": "owned"})).await.expect_err("a mapper has no primary").failure();
     assert!(owned.contains("a mapper is called about changes, and not about a primary"), "{owned}");
-    let refused = map(json!({"misbehave": "live"})).await.expect_err("it must not ask the server");
+    let refused = map(json!({"misbehave": "live"})).await.expect_err("it must not ask the server").failure();
     assert!(refused.contains("`map` calls `live.get`, but it may only answer, and may read caches"), "{refused}");
 }

@@ -134,7 +134,7 @@ fn mapping(items: &str) -> Core {
     Core { items: items.to_owned(), world: MAPPER, ..Core::default() }
 }
 
-async fn asked(plugin: &Arc<Plugin>) -> (Result<Vec<Vec<Target>>, String>, Result<Vec<bool>, String>) {
+async fn asked(plugin: &Arc<Plugin>) -> (Result<Vec<Vec<Target>>, CallResult>, Result<Vec<bool>, CallResult>) {
     let change = ObjectChange { old: None, new: Some("{}".into()) };
     let batch = ChangeBatch { controller: "guest".into(), watch: "pods".into(), changes: vec![change] };
     let call = || call_of(plugin, &ObjectKey::cluster(""));
@@ -151,7 +151,7 @@ async fn a_mapper_of_each_version_maps_and_only_the_newer_has_a_predicate() {
     let old = loaded(&mapping(MAP).of_0_2_0(MAPPER)).await;
     let (mapped, matched) = asked(&old).await;
     assert_eq!(mapped, Ok(target));
-    assert!(matched.expect_err("it has none").contains("`matches`"));
+    assert!(matched.expect_err("it has none").failure().contains("`matches`"));
 }
 
 #[tokio::test]

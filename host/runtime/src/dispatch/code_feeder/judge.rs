@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use tokio::time::Instant;
+use windlass_core::queue::outcome::CallResult;
 
+use super::asked_code::note_result;
 use super::{CodeFailure, CodeFeeder, MapChanges, Trouble};
 use crate::dispatch::feeder::EventSource;
 
@@ -71,6 +73,9 @@ impl<S: EventSource, M: MapChanges> CodeFeeder<S, M> {
         match self.answer(call).await {
             Ok(counts) => {
                 self.asking_pause.answers();
+                for at in &asked {
+                    self.note_judged(*at, &CallResult::Done);
+                }
                 let filtered: BTreeSet<_> =
                     asked.iter().zip(counts).filter(|(_, counts)| !counts).map(|(at, _)| *at).collect();
                 self.mapper.filtered(filtered.len());
@@ -78,21 +83,27 @@ impl<S: EventSource, M: MapChanges> CodeFeeder<S, M> {
                 self.in_hand.retain(|_| at.next().is_none_or(|at| !filtered.contains(&at)));
                 Ok(())
             }
-            Err(failure) => self.fails(failure, asked.len()),
+            Err(failure) => self.fails(failure, &asked),
         }
     }
 
-    /// The code has failed about so many `changes`. A single one counts.
-    fn fails(&mut self, CodeFailure { error, took }: CodeFailure, changes: usize) -> Result<(), Trouble> {
+    /// The code has failed about the changes at these places of the batch in hand. A single one counts.
+    fn fails(&mut self, CodeFailure { result, took }: CodeFailure, asked: &[usize]) -> Result<(), Trouble> {
         let (controller, watch) = (&*self.controller, self.sink.route.watch.as_deref());
-        let is_about_one_change = changes == 1;
-        if is_about_one_change {
-            tracing::warn!(controller, watch, error, "the predicate failed: the change counts");
+        let is_about_one_change = asked.len() == 1;
+        if let [at] = asked {
+            let (key, error) = (self.in_hand[*at].event.key(), result.failure());
+            tracing::warn!(controller, watch, %key, error, "the predicate failed: the change counts");
+            self.note_judged(*at, &result);
         }
         if self.asking_pause.fails(took, is_about_one_change) {
             let seconds = ASKING_PAUSE.as_secs();
             tracing::warn!(controller, watch, seconds, "the predicate keeps failing: all changes count for a while");
         }
-        if is_about_one_change { Ok(()) } else { Err(Trouble::Code(error)) }
+        if is_about_one_change { Ok(()) } else { Err(Trouble::Code(result)) }
+    }
+
+    fn note_judged(&self, at: usize, result: &CallResult) {
+        note_result("matches", &self.sink.route, self.in_hand[at].event.key(), result);
     }
 }

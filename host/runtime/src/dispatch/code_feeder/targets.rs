@@ -7,7 +7,9 @@ use windlass_core::cache::mapping::{Primaries as _, Target};
 use windlass_core::cache::watch::IndexSource;
 use windlass_core::object::ObjectKey;
 use windlass_core::object::labels::Labels;
+use windlass_core::queue::outcome::{CallResult, Failure};
 
+use super::asked_code::note_result;
 use super::{CodeFeeder, MapChanges, Trouble};
 use crate::dispatch::feeder::EventSource;
 
@@ -36,6 +38,7 @@ impl<S: EventSource, M: MapChanges> CodeFeeder<S, M> {
             tokio::task::consume_budget().await;
         }
         for (taken, keys) in self.in_hand.iter().zip(all) {
+            note_result("map", &self.sink.route, taken.event.key(), &CallResult::Done);
             self.queue(keys.into_iter().collect(), &taken.event);
         }
         Ok(())
@@ -54,7 +57,7 @@ impl<S: EventSource, M: MapChanges> CodeFeeder<S, M> {
                 Target::Indexed { index, value } => {
                     let place = (index, value);
                     if !found.contains_key(&place) {
-                        let indexed = self.indexed(&place.0, &place.1).map_err(Trouble::Code)?;
+                        let indexed = self.indexed(&place.0, &place.1).map_err(wrong)?;
                         found.insert(place.clone(), indexed);
                     }
                     keys.extend(found[&place].iter().cloned());
@@ -78,4 +81,9 @@ impl<S: EventSource, M: MapChanges> CodeFeeder<S, M> {
         }
         Ok(self.sink.primaries.indexed(index, value))
     }
+}
+
+/// The failure of a call whose answer is wrong.
+fn wrong(what: String) -> Trouble {
+    Trouble::Code(CallResult::Failed(vec![Failure::Terminal(what)]))
 }

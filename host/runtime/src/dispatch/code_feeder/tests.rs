@@ -14,6 +14,7 @@ use windlass_core::cache::predicate::Predicate;
 use windlass_core::cache::watch::{Index, IndexSource, Tombstone};
 use windlass_core::clock::{Clock, Moment};
 use windlass_core::object::{Header, Object, ObjectKind};
+use windlass_core::queue::outcome::{CallResult, Failure};
 use windlass_core::queue::{ItemExponential, Queue};
 
 use super::*;
@@ -34,7 +35,12 @@ impl Clock for NoTime {
     }
 }
 
-type Answer = Result<Vec<Vec<Target>>, String>;
+type Answer = Result<Vec<Vec<Target>>, CallResult>;
+
+/// The result of a call that fails with this error of the plugin.
+fn failed(error: String) -> CallResult {
+    CallResult::Failed(vec![Failure::Terminal(error)])
+}
 
 /// A mapper that answers as the changed objects say, once the test lets it.
 #[derive(Clone)]
@@ -60,7 +66,8 @@ impl MapChanges for Scripted {
         let turns = self.turns.clone();
         async move {
             turns.acquire().await.expect("it is never closed").forget();
-            batch.changes.iter().map(|change| targets_of(change.new.as_deref().or(change.old.as_deref()))).collect()
+            let targets = |change: &ObjectChange| targets_of(change.new.as_deref().or(change.old.as_deref()));
+            batch.changes.iter().map(targets).collect::<Result<_, _>>().map_err(failed)
         }
         .boxed()
     }

@@ -39,7 +39,7 @@ impl MapChanges for Predicate {
             if answer.is_err() {
                 tokio::time::sleep(took).await;
             }
-            answer.map_err(|error| CodeFailure { error, took })
+            answer.map_err(|error| CodeFailure { result: failed(error), took })
         }
         .boxed()
     }
