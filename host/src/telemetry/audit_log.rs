@@ -63,7 +63,7 @@ impl Write for AuditLog {
                 %file, %error, "the audit log cannot be written: lines are lost until that works again; is the disk full?"
             ),
             Some(News::Goes { lost }) => {
-                tracing::warn!(%file, lost, "the audit log works again, but some lines are missing");
+                tracing::warn!(%file, lost, "the audit log works again: lines of the time before are missing");
             }
         }
         Ok(line.len())

@@ -46,8 +46,8 @@ pub struct Composed {
     pub cpu: Duration,
     /// The wall time that remains of the call's deadline, to carry out the answer.
     pub left: Duration,
-    /// The answer's share of the memory that all guests have together, held while the answer is used. `None` if there is
-    /// no answer.
+    /// The answer's share of the memory that all guests have together, held while the answer is used. `None` if there
+    /// is no answer.
     pub held: Option<Held>,
 }
 

@@ -62,7 +62,7 @@ impl Copies<'_> {
     pub(super) fn existing(&self, module: &GuestModule, version: &str, sum: &str) -> Option<PathBuf> {
         let folder = self.folder(module, version, sum);
         let record = windlass_files::read_text(&folder.join(RECORD), COPY_RECORD_BYTES_MAX).ok()?;
-        let contents = Contents::of(&folder).ok()?;
+        let contents = CopyContents::of(&folder).ok()?;
         if record != contents.record() {
             return None;
         }
@@ -101,7 +101,7 @@ impl Copies<'_> {
             std::fs::create_dir_all(path.parent().unwrap_or(to))?;
             (self.write)(&path, &content)?;
         }
-        (self.write)(&to.join(RECORD), Contents::of(to)?.record().as_bytes())
+        (self.write)(&to.join(RECORD), CopyContents::of(to)?.record().as_bytes())
     }
 
     fn copy_folder(&self, module: &GuestModule, original: &Path, folder: &str, to: &Path) -> io::Result<()> {
@@ -163,7 +163,7 @@ fn publish(module: &GuestModule, unfinished: &Path, folder: &Path) -> io::Result
         other => return other,
     }
     // Another build may have made the same copy meanwhile. Otherwise, the existing copy is damaged.
-    if Contents::of(folder)? == Contents::of(unfinished)? {
+    if CopyContents::of(folder)? == CopyContents::of(unfinished)? {
         return Ok(());
     }
     tracing::warn!(folder = %folder.display(), module = module.path, "a copy of a Go module is damaged, so it is made again");
@@ -183,12 +183,12 @@ fn remove_folder(path: &Path) -> io::Result<()> {
 
 /// The size of a copy, without the record. A crash of the machine may leave files without their content.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Contents {
+struct CopyContents {
     files: u64,
     bytes: u64,
 }
 
-impl Contents {
+impl CopyContents {
     fn of(folder: &Path) -> io::Result<Self> {
         let mut contents = Self::default();
         let mut folders = vec![folder.to_owned()];

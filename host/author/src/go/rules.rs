@@ -86,7 +86,8 @@ pub(super) static GUEST_MODULES: [GuestModule; 7] = [
     GuestModule { path: SDK, packages: &[], embedded: Some("go"), indirect: IndirectNeed::ByFacade },
 ];
 
-/// Whether plugins can import this package of client-go, such as `util/retry`: copies contain it, or there is a stand-in.
+/// Whether plugins can import this package of client-go, such as `util/retry`: copies contain it, or there is a
+/// stand-in.
 pub(crate) fn serves_client_go(package: &str) -> bool {
     let folder = Some(Path::new(package));
     let serves =

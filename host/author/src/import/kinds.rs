@@ -4,7 +4,7 @@ use serde_json::Value;
 use windlass_core::object::ObjectKind;
 
 use super::project_file::ProjectFile;
-use super::scan::Package;
+use super::scan::SourcePackage;
 
 /// The API groups of `k8s.io/api` whose name differs from that of their folder.
 const BUILT_IN_GROUPS: [(&str, &str); 16] = [
@@ -34,7 +34,7 @@ const BUILT_IN_PACKAGES: [(&str, &str); 2] = [
 /// The sources of the knowledge about kinds.
 pub(super) struct GoKinds<'a> {
     pub module: &'a str,
-    pub packages: &'a [Package],
+    pub packages: &'a [SourcePackage],
     pub project: &'a ProjectFile,
     pub definitions: &'a [Value],
 }
@@ -91,12 +91,12 @@ mod tests {
 
     #[test]
     fn a_kind_is_known_from_the_package_the_project_file_or_a_definition() {
-        let package = |folder: &str, name: &str, group: &str, version: &str| Package {
+        let package = |folder: &str, name: &str, group: &str, version: &str| SourcePackage {
             folder: folder.into(),
             name: name.into(),
             group: group.into(),
             version: version.into(),
-            ..Package::default()
+            ..SourcePackage::default()
         };
         let packages = [
             package("api/v1", "v1", "shops.example.com", "v1"),

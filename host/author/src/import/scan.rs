@@ -68,7 +68,7 @@ pub(super) struct Broken {
 
 /// A folder with Go files.
 #[derive(Clone, Debug, Default, Deserialize)]
-pub(super) struct Package {
+pub(super) struct SourcePackage {
     pub folder: String,
     pub name: String,
     #[serde(default, deserialize_with = "list")]
@@ -206,7 +206,7 @@ pub(super) struct SourceFacts {
     #[serde(deserialize_with = "list")]
     pub broken: Vec<Broken>,
     #[serde(deserialize_with = "list")]
-    pub packages: Vec<Package>,
+    pub packages: Vec<SourcePackage>,
     #[serde(deserialize_with = "list")]
     pub markers: Vec<Marker>,
     #[serde(deserialize_with = "list")]

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::controllers::ImportedController;
-use super::scan::{GoStruct, Import, Package, Setup, SourceFacts, SourcePlace};
+use super::scan::{GoStruct, Import, Setup, SourceFacts, SourcePackage, SourcePlace};
 
 /// The fields of a reconciler that a manager can fill, with Go's expressions.
 const KNOWN_FIELDS: [(&str, &str); 4] = [
@@ -43,7 +43,7 @@ pub(super) struct MainCalls {
 /// Chooses the calls.
 pub(super) fn main_calls(facts: &SourceFacts, controllers: &[ImportedController], module: &str) -> MainCalls {
     let mut main = MainCalls::default();
-    let mains: Vec<&Package> = facts.packages.iter().filter(|package| package.name == "main").collect();
+    let mains: Vec<&SourcePackage> = facts.packages.iter().filter(|package| package.name == "main").collect();
     let in_main = |folder: &str| mains.iter().any(|package| package.folder == folder);
     let mut setups: Vec<&Setup> = facts.setups.iter().filter(|setup| in_main(&setup.folder)).collect();
     if setups.is_empty() {

@@ -1,16 +1,16 @@
 //! The decisions that need no Go: names, finalizers, the new main.go and the report. The story tests import whole
 //! projects (`tests/cases/import.rs`).
 
-use super::scan::{Finalizer, Import, Package, SchemeCall, Setup, SourcePlace};
+use super::scan::{Finalizer, Import, SchemeCall, Setup, SourcePackage, SourcePlace};
 use super::*;
 
 fn place(file: &str, line: u32) -> SourcePlace {
     SourcePlace { file: file.into(), line }
 }
 
-fn package(folder: &str, name: &str, imports: &[&str]) -> Package {
+fn package(folder: &str, name: &str, imports: &[&str]) -> SourcePackage {
     let imports = imports.iter().map(|it| (*it).to_owned()).collect();
-    Package { folder: folder.into(), name: name.into(), imports, ..Package::default() }
+    SourcePackage { folder: folder.into(), name: name.into(), imports, ..SourcePackage::default() }
 }
 
 fn controller(name: &str, receiver: &str) -> ImportedController {

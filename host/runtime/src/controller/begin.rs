@@ -117,12 +117,11 @@ impl Controller {
         // Before the round leaves its own keys, because its feeders may have seen newer primaries go.
         let deleted = deleted.into_iter().map(|(key, uid)| (key, Some(uid)));
         self.handover.left.add(&active.keys.primary, deleted);
-        let end = match loss {
-            Some(loss) => self.lose(running, loss, phases).await,
-            None => {
-                running.abandon().await;
-                RoundEnd::Ended(ControllerEnd::Clean)
-            }
+        let end = if let Some(loss) = loss {
+            self.lose(running, loss, phases).await
+        } else {
+            running.abandon().await;
+            RoundEnd::Ended(ControllerEnd::Clean)
         };
         self.rests(&active);
         Err(end)

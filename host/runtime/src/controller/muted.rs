@@ -1,4 +1,4 @@
-//! What must be known of the events that are discarded while no worker can handle them yet.
+//! Records what must be known of the events that are discarded while no worker can handle them yet.
 //!
 //! All primaries run when the controller begins, so it suffices to know which were deleted. If the plugin's own code
 //! decides which primaries count, the caches are rescanned instead, and the changes that a rescan misses are kept.
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn in_a_flood_the_keys_of_the_oldest_changes_are_kept_or_every_primary_runs() {
+    fn in_a_flood_old_changes_leave_their_keys_or_every_primary_runs() {
         let cache = Filled::with(&["0000", "0001"]);
         let [mut declared, mut by_code, mut of_all] = [(); 3].map(|()| MutedChanges::default());
         for at in 0..WAITING_EVENTS_MAX + 5 {

@@ -307,7 +307,7 @@ async fn a_primary_deleted_before_a_handover_is_abandoned_is_called_about() {
 }
 
 #[tokio::test]
-async fn a_primary_deleted_before_a_generation_that_never_begins_is_called_about_by_the_next() {
+async fn a_deletion_before_a_generation_that_never_begins_is_left_to_the_next() {
     let scene = Scene::new().await;
     let (of_one, of_next) = (scene.generation(), scene.generation());
     let former = scene.one.handover().workers.token();
@@ -377,7 +377,7 @@ async fn a_child_deleted_while_former_calls_run_runs_its_refused_parent() {
 }
 
 #[tokio::test]
-async fn a_refused_primary_that_waits_for_its_next_run_is_not_lost_with_its_round() {
+async fn a_refused_primary_that_waits_to_run_is_not_lost_with_its_round() {
     let scene = Scene::of_both(GrantMode::Manifest, [&[JUDGING], &[]]).await;
     let (of_one, handover, host) = (scene.generation(), scene.one.handover(), scene.stage.host.clone());
     for name in ["waits", "refused"] {

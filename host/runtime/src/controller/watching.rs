@@ -39,7 +39,7 @@ pub(super) struct Watching {
     pub(super) subscriptions: Vec<(Subscription, Route)>,
     /// A time before the controller's first subscription.
     pub(super) since: Stamp,
-    /// What is known of the discarded events. `None` if none were discarded.
+    /// The changes to remember of the discarded events. `None` if none were discarded.
     muted: Mutex<Option<MutedChanges>>,
     /// The kinds that a definition may bring, each with the definition's name.
     pub(super) defined: Vec<(ObjectKind, Arc<str>)>,
@@ -290,7 +290,7 @@ impl Watching {
         }
     }
 
-    /// What is known of the discarded events. `None` if none were discarded.
+    /// The changes to remember of the discarded events. `None` if none were discarded.
     pub(super) fn take_muted(&mut self) -> Option<MutedChanges> {
         std::mem::take(&mut self.muted).into_inner().unwrap_or_else(PoisonError::into_inner)
     }

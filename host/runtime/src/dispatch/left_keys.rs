@@ -39,7 +39,7 @@ pub(crate) struct RoundKeys {
     pub(crate) filters_primaries: bool,
 }
 
-/// What is known of a key that was left.
+/// A key that was left: its triggers, and the UID if its primary is deleted.
 #[derive(Debug, Default)]
 pub(crate) struct LeftKey {
     /// The triggers since its last call.

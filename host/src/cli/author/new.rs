@@ -112,7 +112,7 @@ impl NewArgs {
     }
 
     async fn make(self) -> Result<String, NewError> {
-        let Contents { names, kind, files, note } = match &self.from_crd {
+        let NewFolder { names, kind, files, note } = match &self.from_crd {
             Some(source) => self.existing(source).await?,
             None => self.invented()?,
         };
@@ -136,18 +136,18 @@ impl NewArgs {
     }
 
     /// The folder of a plugin for a new kind.
-    fn invented(&self) -> Result<Contents, NewError> {
+    fn invented(&self) -> Result<NewFolder, NewError> {
         let version = self.version.clone().unwrap_or_else(|| ApiWish::VERSION.to_owned());
         let wish = ApiWish { kind: self.kind.clone(), group: self.group.clone(), version };
         let names = Names::of(&self.name, &wish)?;
         let kind = if self.composite { PluginKind::Composer } else { PluginKind::Reconciler };
         let files = new::files(&self.language, kind, &names);
         let files = files.ok_or_else(|| NewError::NoTemplate { language: self.language.clone(), kind })?;
-        Ok(Contents { names, kind, files, note: None })
+        Ok(NewFolder { names, kind, files, note: None })
     }
 
     /// The folder of a plugin for an existing kind.
-    async fn existing(&self, source: &str) -> Result<Contents, NewError> {
+    async fn existing(&self, source: &str) -> Result<NewFolder, NewError> {
         let (definition, text, version) = self.definition(source).await?;
         let names = ExistingKind::names(&self.name, &definition, &version)?;
         let server = ApiServer::in_process(&Config::default());
@@ -161,7 +161,7 @@ impl NewArgs {
             refusal.map(|message| format!("sample.yaml needs your values, because a server refuses it: {message}\n"));
         let files = new::files_for(&self.language, &existing);
         let files = files.ok_or_else(|| NewError::NoTypes { language: self.language.clone() })?;
-        Ok(Contents { names, kind: PluginKind::Reconciler, files, note })
+        Ok(NewFolder { names, kind: PluginKind::Reconciler, files, note })
     }
 
     /// The definition that `source` names, its text, and the version for the plugin.
@@ -195,7 +195,7 @@ impl NewArgs {
 }
 
 /// The contents of a new folder.
-struct Contents {
+struct NewFolder {
     names: Names,
     kind: PluginKind,
     files: Vec<TemplateFile>,

@@ -86,8 +86,8 @@ impl HttpRule {
     }
 }
 
-/// Whether `pattern` matches `host`, or every name that `host` matches. An address is not a name: `*` matches no part of
-/// it, and two spellings of the same address are equal.
+/// Whether `pattern` matches `host`, or every name that `host` matches. An address is not a name: `*` matches no part
+/// of it, and two spellings of the same address are equal.
 fn covers_host(pattern: &str, host: &str) -> bool {
     if address(pattern).is_some() || address(host).is_some() {
         return address(pattern) == address(host);

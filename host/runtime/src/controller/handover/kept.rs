@@ -86,7 +86,7 @@ pub(in crate::controller) struct ActiveRound {
     pub(in crate::controller) abandoned: Mutex<Option<QueueHold>>,
 }
 
-/// What an abandoned handover holds until the keys of the queue are left to a later round.
+/// The state that an abandoned handover holds until the keys of the queue are left to a later round.
 pub(in crate::controller) struct QueueHold {
     /// Makes a shutdown wait until the keys are counted.
     _at_work: AtWork,

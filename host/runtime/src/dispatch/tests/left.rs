@@ -64,7 +64,7 @@ impl Drop for FeedsLast {
 }
 
 #[tokio::test(start_paused = true)]
-async fn idle_workers_do_not_take_what_the_feeders_of_an_abandoned_round_queue_last() {
+async fn idle_workers_do_not_take_the_last_keys_of_an_abandoned_round() {
     let cache = Filled::with(&["fed", "last"]);
     let (mut stage, mut running) = round(cache.primaries(), true);
     let queue = stage.dispatch.keys.queue.clone();
@@ -74,7 +74,7 @@ async fn idle_workers_do_not_take_what_the_feeders_of_an_abandoned_round_queue_l
         let feeder = FeedsLast(of_feeder.clone());
         async move {
             let _feeder = feeder;
-            pending().await
+            pending::<()>().await;
         }
     });
     running.keep(async move {

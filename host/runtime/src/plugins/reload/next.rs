@@ -250,7 +250,7 @@ impl Reload {
             }
             Err(reason) => {
                 self.host.shadows.set(plugin, None);
-                tracing::warn!(%plugin, version, reason, "the next version waits to take over, and is not called as a shadow meanwhile");
+                tracing::warn!(%plugin, version, reason, "the next version waits to take over: it is not called as a shadow meanwhile");
                 (None, Some(reason))
             }
         };

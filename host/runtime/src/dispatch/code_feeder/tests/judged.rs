@@ -143,7 +143,7 @@ async fn a_run_requested_before_the_caches_are_filled_is_not_lost() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_child_deleted_before_the_caches_are_filled_runs_its_parent_once_they_are() {
+async fn a_child_deleted_before_the_caches_are_filled_runs_its_parent_then() {
     let mut scene = scene();
     let code = CodePredicate { finalizer: FINALIZER.into(), is_primary: false, deletions: true };
     let route = &mut scene.feeder.sink.route;
@@ -244,7 +244,7 @@ async fn code_that_keeps_failing_is_not_asked_for_a_while() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn code_that_runs_into_its_deadline_about_every_second_object_does_not_hold_up_the_list() {
+async fn code_that_is_too_slow_for_each_second_object_does_not_hold_up_a_list() {
     let mut scene = scene();
     let deadline = Duration::from_secs(30);
     scene.feeder.mapper.failure_takes = deadline;
