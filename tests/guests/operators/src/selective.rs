@@ -1,4 +1,4 @@
-//! Copies the few ConfigMaps that ask for it. Its own code decides which ConfigMaps count (`codePredicate`).
+//! Copies the few `ConfigMap`s that ask for it. Its own code decides which `ConfigMap`s count (`codePredicate`).
 
 use serde_json::json;
 use windlass_sdk::manifest::{Controller, Permission, Watch};
@@ -6,9 +6,9 @@ use windlass_sdk::{Change, Failures, ObjectRef, Outcome, cache, writes};
 
 use crate::{Metadata, Object};
 
-/// The annotation of ConfigMaps to copy.
+/// The annotation of a `ConfigMap` to copy.
 const WANTED: &str = "selective/copy";
-/// The label of ConfigMaps that have a copy. The predicate recognises it until the copy is gone, so a removed
+/// The label of a `ConfigMap` that has a copy. The predicate recognises it until the copy is gone, so a removed
 /// annotation is not missed while the host is down.
 const COPIED: &str = "selective-copied";
 /// The label of copies.
@@ -34,7 +34,7 @@ pub(crate) fn matches(watch: &str, change: &Change) -> Result<bool, Failures> {
 pub(crate) fn reconcile(original: &Object) -> Result<Outcome, Failures> {
     let Metadata { name, namespace, labels, annotations, .. } = &original.metadata;
     let own = ObjectRef::namespaced("v1", "ConfigMap", namespace, name);
-    let copy = ObjectRef::namespaced("v1", "ConfigMap", namespace, &format!("{name}-copy"));
+    let copy = ObjectRef::namespaced("v1", "ConfigMap", namespace, format!("{name}-copy"));
     let label = |value: serde_json::Value| json!({"metadata": {"labels": {COPIED: value}}});
     if annotations.contains_key(WANTED) {
         if !labels.contains_key(COPIED) {
