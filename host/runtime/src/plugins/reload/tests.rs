@@ -89,7 +89,8 @@ async fn a_plugin_without_a_running_task_says_so_and_is_started_again() {
     while reload.servings.join_next().await.is_some() {}
     reload.ended(&name, None);
     reload.act();
-    let says_so = || status.reason().is_some_and(|why| why.contains("has panicked") && why.contains("started again"));
+    let says_so =
+        || status.reason().is_some_and(|why| why.contains("this plugin panicked") && why.contains("started again"));
     assert!(status.phase() == PluginPhase::NotLoaded && says_so(), "{:?}", status.reason());
     assert!(status.controllers().is_empty() && status.generation().is_none());
     let ready = stage.host.status.ready();
