@@ -124,7 +124,8 @@ fn without_doctests(lines: &[String]) -> Vec<String> {
             is_inside = !is_inside;
             return if is_inside { "```text".to_owned() } else { "```".to_owned() };
         }
-        let indent = line.len() - line.trim_start().len();
+        // Other blanks, such as no-break spaces, may have several bytes and begin no example.
+        let indent = line.len() - line.trim_start_matches(' ').len();
         if is_inside { line.clone() } else { line[indent.saturating_sub(3)..].to_owned() }
     });
     written.collect()
@@ -277,5 +278,16 @@ fn of_shape(shape: &Shape) -> String {
         Shape::Map(inner) => format!("BTreeMap<String, {}>", of_shape(inner)),
         Shape::Nullable(inner) => format!("Option<{}>", of_shape(inner)),
         Shape::Named(name) => name.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_may_begin_with_no_break_spaces() {
+        let lines = ["\u{a0}\u{a0}a", " \u{a0}b", "     c"].map(str::to_owned);
+        assert_eq!(without_doctests(&lines), ["\u{a0}\u{a0}a", " \u{a0}b", "   c"]);
     }
 }
