@@ -130,7 +130,7 @@ func (v %NAME%) MarshalJSON() ([]byte, error) {
 
 func (v *%NAME%) UnmarshalJSON(data []byte) error {
 	type plain %NAME%
-	fields, rest, err := splitRest(data, %KNOWN%)
+	fields, rest, err := splitRest(data%KNOWN%)
 	if err != nil {
 		return err
 	}
@@ -247,8 +247,8 @@ impl GoFile<'_> {
 
     /// The methods that read and write the fields of an open struct.
     fn rest(&mut self, name: &str, rest: &str, it: &Struct) {
-        let known: Vec<String> = it.fields.iter().map(|field| quoted(&field.key)).collect();
-        let values = [("%NAME%", name), ("%REST%", rest), ("%KNOWN%", &known.join(", "))];
+        let known: Vec<String> = it.fields.iter().map(|field| format!(", {}", quoted(&field.key))).collect();
+        let values = [("%NAME%", name), ("%REST%", rest), ("%KNOWN%", &known.concat())];
         self.text.push_str(&filled(REST_METHODS, &values));
     }
 

@@ -945,11 +945,11 @@ pub struct AlertSpec2 {
     #[serde(rename = "foo_bar")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub foo_bar5: Option<String>,
-    #[serde(rename = "größe")]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub gr_e: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub level: Option<AlertSpecLevel>,
+    /// Fields that the schema does not declare.
+    #[serde(flatten)]
+    pub rest: BTreeMap<String, serde_json::Value>,
 }
 
 /// `spec.foo.bar` of `Alert`.
