@@ -23,6 +23,10 @@ const QUANTITY: &str = "io.k8s.apimachinery.pkg.api.resource.Quantity";
 /// character (`isValidTag` in encoding/json/encode.go). Go also accepts letters and digits outside ASCII.
 const KEY_SYMBOLS: &str = "!#$%&()*+-./:;<=>?@[]^_{|}~ ";
 
+/// The greatest depth at which references are followed. Documents nest at most 128 levels, but a chain of references can
+/// be longer than the stack.
+const DEPTH_MAX: usize = 128;
+
 /// A kind to generate types for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
@@ -154,6 +158,8 @@ struct SchemaPlace {
     /// The name that a type declared here would get.
     name: String,
     is_kubernetes: bool,
+    /// The number of fields, items and references on the way from the schema at the top.
+    depth: usize,
 }
 
 impl SchemaPlace {
@@ -163,12 +169,16 @@ impl SchemaPlace {
             part if part.is_empty() => "Field".to_owned(),
             part => part,
         };
-        Self { path: format!("{}{dot}{key}", self.path), name: format!("{}{part}", self.name), ..self.clone() }
+        Self { path: format!("{}{dot}{key}", self.path), name: format!("{}{part}", self.name), ..self.deeper() }
     }
 
     /// The place of the items of a list or the values of a map.
     fn item(&self) -> Self {
-        Self { name: singular(&self.name), ..self.clone() }
+        Self { name: singular(&self.name), ..self.deeper() }
+    }
+
+    fn deeper(&self) -> Self {
+        Self { depth: self.depth + 1, ..self.clone() }
     }
 
     fn docs(&self) -> Vec<String> {
@@ -181,7 +191,7 @@ impl Reader<'_> {
     fn component(&mut self, component: &str, schema: &Value, name: &str, is_kind: bool) {
         let is_kubernetes = KUBERNETES.iter().any(|start| component.starts_with(start));
         let (root, path, name) = (name.to_owned(), String::new(), name.to_owned());
-        let place = SchemaPlace { root, path, name: name.clone(), is_kubernetes };
+        let place = SchemaPlace { root, path, name: name.clone(), is_kubernetes, depth: 0 };
         let docs = docs::lines(schema["description"].as_str().unwrap_or_default());
         self.declare_struct(schema, &place, name.clone(), docs);
         if !is_kind {
@@ -285,11 +295,11 @@ impl Reader<'_> {
             return Shape::Named(name.clone());
         }
         let Some(schema) = self.schemas.named(component) else { return Shape::Json };
-        if self.schemas.is_recursive(component) {
+        if place.depth >= DEPTH_MAX || self.schemas.is_recursive(component) {
             return Shape::Json;
         }
         if schema["properties"].as_object().is_none_or(Map::is_empty) {
-            return self.shape(schema, place);
+            return self.shape(schema, &place.deeper());
         }
         let last = component.rsplit('.').next().unwrap_or(component);
         let name = self.names.unique(&upper_camel(last));
