@@ -21,6 +21,7 @@ pub use model::{Body, Declaration, Field, Model, Shape, Struct};
 pub use read::{ReadError, Schemas, Wanted, read};
 pub use sample::sample;
 use serde_json::Value;
+pub use typescript::literal as typescript_literal;
 use windlass_core::deceptive;
 
 /// A language that types can be generated in.
