@@ -19,6 +19,7 @@ const TAKEN_TYPES: &[&str] = &[
     "NotRequired",
     "None",
     "Nullable",
+    "Number",
     "Ok",
     "Option",
     "Partial",
