@@ -233,7 +233,7 @@ impl GoFile<'_> {
             let blank = if it.fields.is_empty() { "" } else { "\n" };
             let _ = write!(
                 self.text,
-                "{blank}\t// {rest} has the fields that the schema does not declare.\n\t{rest} \
+                "{blank}\t// {rest} has all other fields.\n\t{rest} \
                  map[string]json.RawMessage `json:\"-\"`\n}}\n"
             );
             self.rest(name, &rest, it);

@@ -204,7 +204,7 @@ fn write_struct(text: &mut String, model: &Model, name: &str, it: &Struct) {
         write_field(text, &ident, &field_type(field));
     }
     if it.is_open {
-        text.push_str("    /// Fields that the schema does not declare.\n    #[serde(flatten)]\n");
+        text.push_str("    /// All other fields.\n    #[serde(flatten)]\n");
         write_field(text, &names.unique("rest"), "BTreeMap<String, serde_json::Value>");
     }
     text.push_str("}\n");

@@ -55,7 +55,7 @@ fn write_struct(text: &mut String, declaration: &Declaration, it: &Struct, const
         let _ = writeln!(text, "  {}{mark}: {};", key(&field.key), of_shape(&field.shape));
     }
     if it.is_open {
-        comment(text, "  ", &["Fields that the schema does not declare.".to_owned()]);
+        comment(text, "  ", &["All other fields.".to_owned()]);
         text.push_str("  [field: string]: unknown;\n");
     }
     text.push_str("}\n");

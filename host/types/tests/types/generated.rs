@@ -472,7 +472,7 @@ pub struct WorkflowSpec {
     pub rest: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steps: Option<Vec<Vec<WorkflowSpecStep>>>,
-    /// Fields that the schema does not declare.
+    /// All other fields.
     #[serde(flatten)]
     pub rest2: BTreeMap<String, serde_json::Value>,
 }
@@ -746,7 +746,7 @@ pub struct TemplateSpecObject {
     /// https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<ObjectMeta>,
-    /// Fields that the schema does not declare.
+    /// All other fields.
     #[serde(flatten)]
     pub rest: BTreeMap<String, serde_json::Value>,
 }
@@ -947,7 +947,7 @@ pub struct AlertSpec2 {
     pub foo_bar5: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub level: Option<AlertSpecLevel>,
-    /// Fields that the schema does not declare.
+    /// All other fields.
     #[serde(flatten)]
     pub rest: BTreeMap<String, serde_json::Value>,
 }
