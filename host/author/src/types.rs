@@ -2,6 +2,8 @@
 //! The embedded server publishes the schemas of definitions, after it has checked them, and those of built-in kinds.
 
 use std::fmt;
+use std::io;
+use std::path::Path;
 use std::str::FromStr;
 
 use http::Request;
@@ -216,6 +218,16 @@ async fn model(connection: &Connection, server: &str, source: &str, wanted: &[Wa
     read(source, &schemas, wanted).map_err(|source| TypesError::NoKind { server: server.to_owned(), source })
 }
 
+/// Writes the types to a file. A failure leaves an existing file as it was. A link stays, and the file that it names is
+/// replaced. What is no regular file, such as `/dev/stdout`, cannot be replaced.
+pub fn write(out: &Path, text: &str) -> io::Result<()> {
+    match std::fs::metadata(out) {
+        Ok(it) if it.is_file() => windlass_files::replace(&out.canonicalize()?, text.as_bytes()),
+        Ok(_) => std::fs::write(out, text),
+        Err(_) => windlass_files::replace(out, text.as_bytes()),
+    }
+}
+
 fn group_version(wanted: &Wanted) -> String {
     let Wanted { group, version, .. } = wanted;
     if group.is_empty() { version.clone() } else { format!("{group}/{version}") }
@@ -301,6 +313,21 @@ mod tests {
         assert_eq!(error.to_string(), "Kubernetes has no schema for Deploy of apps/v1");
         let error = of_kinds(&embedded, "Kubernetes", &[parsed("apps/v9/Deployment")]).await.expect_err("no version");
         assert_eq!(error.to_string(), "Kubernetes does not serve apps/v9");
+    }
+
+    #[test]
+    fn a_file_is_replaced_whole_and_a_link_stays() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [file, link, old] = ["types.rs", "link.rs", "old.rs"].map(|name| folder.path().join(name));
+        write(&file, "one").expect("a new file");
+        std::fs::hard_link(&file, &old).expect("linked");
+        std::os::unix::fs::symlink("types.rs", &link).expect("linked");
+        write(&link, "two").expect("an existing file");
+        let text = |path: &Path| std::fs::read_to_string(path).expect("a file");
+        assert_eq!((text(&file).as_str(), link.is_symlink()), ("two", true));
+        assert_eq!(text(&old), "one", "an interrupted write must not touch the old file");
+        write(Path::new("/dev/null"), "three").expect("a device");
+        assert!(write(&folder.path().join("no/types.rs"), "four").is_err());
     }
 
     #[test]

@@ -55,7 +55,8 @@ pub(crate) fn of_field(schema: &Value, default: Option<&Value>) -> Vec<String> {
     }
     let values = schema["enum"].as_array().filter(|values| values.iter().any(|value| !value.is_string()));
     if let Some(values) = values {
-        let values: Vec<String> = values.iter().map(|value| format!("`{value}`")).collect();
+        let values: Vec<String> = values.iter().map(Value::to_string).collect();
+        let values: Vec<String> = values.iter().map(|json| format!("`{}`", deceptive::escape_json(json))).collect();
         facts.push(format!("One of {}.", values.join(", ")));
     }
     if !found.is_empty() && !facts.is_empty() {
@@ -100,6 +101,8 @@ mod tests {
     fn defaults_and_values_are_documented() {
         let schema = json!({"description": "Size.", "enum": [1, 2]});
         assert_eq!(of_field(&schema, Some(&json!(1))), ["Size.", "", "Default: `1`.", "One of `1`, `2`."]);
+        let mixed = json!({"enum": [1, "\u{202e}"]});
+        assert_eq!(of_field(&mixed, None), ["One of `1`, `\"\\u202e\"`."]);
         assert_eq!(of_field(&json!({}), Some(&json!("x".repeat(300)))), [""; 0]);
         assert_eq!(of_field(&json!({"format": "byte"}), None), ["The text is Base64."]);
     }

@@ -130,7 +130,7 @@ func (v %NAME%) MarshalJSON() ([]byte, error) {
 
 func (v *%NAME%) UnmarshalJSON(data []byte) error {
 	type plain %NAME%
-	fields, rest, err := splitRest(data, %KNOWN%)
+	fields, rest, err := splitRest(data%KNOWN%)
 	if err != nil {
 		return err
 	}
@@ -233,7 +233,7 @@ impl GoFile<'_> {
             let blank = if it.fields.is_empty() { "" } else { "\n" };
             let _ = write!(
                 self.text,
-                "{blank}\t// {rest} has the fields that the schema does not declare.\n\t{rest} \
+                "{blank}\t// {rest} has all other fields.\n\t{rest} \
                  map[string]json.RawMessage `json:\"-\"`\n}}\n"
             );
             self.rest(name, &rest, it);
@@ -247,8 +247,8 @@ impl GoFile<'_> {
 
     /// The methods that read and write the fields of an open struct.
     fn rest(&mut self, name: &str, rest: &str, it: &Struct) {
-        let known: Vec<String> = it.fields.iter().map(|field| quoted(&field.key)).collect();
-        let values = [("%NAME%", name), ("%REST%", rest), ("%KNOWN%", &known.join(", "))];
+        let known: Vec<String> = it.fields.iter().map(|field| format!(", {}", quoted(&field.key))).collect();
+        let values = [("%NAME%", name), ("%REST%", rest), ("%KNOWN%", &known.concat())];
         self.text.push_str(&filled(REST_METHODS, &values));
     }
 

@@ -79,11 +79,7 @@ impl PythonFile {
     fn class(&mut self, name: &str, docs: &[String], it: &Struct) {
         self.imports.insert("TypedDict");
         let _ = writeln!(self.text, "\n\nclass {name}(TypedDict):");
-        let mut docs = docs.to_vec();
-        if it.is_open {
-            docs.extend((!docs.is_empty()).then(String::new));
-            docs.push("An object may have other fields.".to_owned());
-        }
+        let docs = with_openness(docs, it);
         docstring(&mut self.text, &docs);
         if it.fields.is_empty() && docs.is_empty() {
             self.text.push_str("    pass\n");
@@ -102,7 +98,7 @@ impl PythonFile {
     fn dictionary(&mut self, name: &str, docs: &[String], it: &Struct) {
         self.imports.insert("TypedDict");
         self.text.push_str("\n\n");
-        comment(&mut self.text, "#:", docs);
+        comment(&mut self.text, "#:", &with_openness(docs, it));
         let _ = writeln!(self.text, "{name} = TypedDict(\n    {},\n    {{", quoted(name));
         for field in &it.fields {
             comment(&mut self.text, "        #", &field.docs);
@@ -169,6 +165,16 @@ fn is_attribute(key: &str) -> bool {
         && !key.starts_with("__")
         && !KEYWORDS.contains(&key)
         && !BUILTINS.contains(&key)
+}
+
+/// The documentation of a struct. A `TypedDict` cannot express that an object may have other fields.
+fn with_openness(docs: &[String], it: &Struct) -> Vec<String> {
+    let mut docs = docs.to_vec();
+    if it.is_open {
+        docs.extend((!docs.is_empty()).then(String::new));
+        docs.push("An object may have other fields.".to_owned());
+    }
+    docs
 }
 
 fn docstring(text: &mut String, lines: &[String]) {

@@ -19,8 +19,13 @@ const QUANTITY_PATTERN: &str = "[KMGTPE]i";
 /// The name of a schema that Kubernetes has for quantities.
 const QUANTITY: &str = "io.k8s.apimachinery.pkg.api.resource.Quantity";
 
-/// Characters that Go's JSON tags cannot express in a key.
-const NOT_IN_TAGS: [char; 5] = ['"', '\'', '`', ',', '\\'];
+/// The characters other than letters and digits that a key of a field may have. Go ignores a JSON tag with any other
+/// character (`isValidTag` in encoding/json/encode.go). Go also accepts letters and digits outside ASCII.
+const KEY_SYMBOLS: &str = "!#$%&()*+-./:;<=>?@[]^_{|}~ ";
+
+/// The greatest depth at which references are followed. Documents nest at most 128 levels, but a chain of references can
+/// be longer than the stack.
+const DEPTH_MAX: usize = 128;
 
 /// A kind to generate types for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -153,6 +158,8 @@ struct SchemaPlace {
     /// The name that a type declared here would get.
     name: String,
     is_kubernetes: bool,
+    /// The number of fields, items and references on the way from the schema at the top.
+    depth: usize,
 }
 
 impl SchemaPlace {
@@ -162,12 +169,16 @@ impl SchemaPlace {
             part if part.is_empty() => "Field".to_owned(),
             part => part,
         };
-        Self { path: format!("{}{dot}{key}", self.path), name: format!("{}{part}", self.name), ..self.clone() }
+        Self { path: format!("{}{dot}{key}", self.path), name: format!("{}{part}", self.name), ..self.deeper() }
     }
 
     /// The place of the items of a list or the values of a map.
     fn item(&self) -> Self {
-        Self { name: singular(&self.name), ..self.clone() }
+        Self { name: singular(&self.name), ..self.deeper() }
+    }
+
+    fn deeper(&self) -> Self {
+        Self { depth: self.depth + 1, ..self.clone() }
     }
 
     fn docs(&self) -> Vec<String> {
@@ -179,9 +190,10 @@ impl Reader<'_> {
     /// Declares the type of a schema that has a name of its own.
     fn component(&mut self, component: &str, schema: &Value, name: &str, is_kind: bool) {
         let is_kubernetes = KUBERNETES.iter().any(|start| component.starts_with(start));
-        let place = SchemaPlace { root: name.to_owned(), path: String::new(), name: name.to_owned(), is_kubernetes };
+        let (root, path, name) = (name.to_owned(), String::new(), name.to_owned());
+        let place = SchemaPlace { root, path, name: name.clone(), is_kubernetes, depth: 0 };
         let docs = docs::lines(schema["description"].as_str().unwrap_or_default());
-        self.declare_struct(schema, &place, name.to_owned(), docs);
+        self.declare_struct(schema, &place, name.clone(), docs);
         if !is_kind {
             return;
         }
@@ -197,11 +209,14 @@ impl Reader<'_> {
     /// Declares a struct before the types of its fields.
     fn declare_struct(&mut self, schema: &Value, place: &SchemaPlace, name: String, docs: Vec<String>) {
         let at = self.declarations.len();
-        let body = Body::Struct(Struct { fields: Vec::new(), is_open: is_open(schema) });
-        self.declarations.push(Declaration { name, docs, body });
         let properties = schema["properties"].as_object().into_iter().flatten();
         // The order must not depend on the features of the JSON library.
         let properties: BTreeMap<&String, &Value> = properties.collect();
+        let (properties, others): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            properties.into_iter().partition(|(key, _)| is_expressible(key));
+        // An open struct keeps the fields that have no place in it.
+        let is_open = is_open(schema) || !others.is_empty();
+        self.declarations.push(Declaration { name, docs, body: Body::Struct(Struct { fields: Vec::new(), is_open }) });
         let required: Vec<&str> =
             schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
         let fields = properties.into_iter().map(|(key, schema)| {
@@ -258,11 +273,8 @@ impl Reader<'_> {
     }
 
     fn object(&mut self, schema: &Value, place: &SchemaPlace) -> Shape {
-        let is_expressible = |key: &String| {
-            !key.is_empty() && !key.chars().any(|letter| letter.is_control() || NOT_IN_TAGS.contains(&letter))
-        };
         match schema["properties"].as_object().filter(|properties| !properties.is_empty()) {
-            Some(properties) if properties.keys().all(is_expressible) => {
+            Some(_) => {
                 let name = self.names.unique(&place.name);
                 self.declare_struct(schema, place, name.clone(), place.docs());
                 Shape::Named(name)
@@ -283,11 +295,11 @@ impl Reader<'_> {
             return Shape::Named(name.clone());
         }
         let Some(schema) = self.schemas.named(component) else { return Shape::Json };
-        if self.schemas.is_recursive(component) {
+        if place.depth >= DEPTH_MAX || self.schemas.is_recursive(component) {
             return Shape::Json;
         }
         if schema["properties"].as_object().is_none_or(Map::is_empty) {
-            return self.shape(schema, place);
+            return self.shape(schema, &place.deeper());
         }
         let last = component.rsplit('.').next().unwrap_or(component);
         let name = self.names.unique(&upper_camel(last));
@@ -306,6 +318,12 @@ fn field(key: &str, schema: &Value, shape: Shape, is_required: bool, place: &Sch
         shape => shape,
     };
     Field { key: key.to_owned(), docs: docs::of_field(schema, default), is_required, default: default.cloned(), shape }
+}
+
+/// Whether all languages can have a field with this key. A cluster's schema may have any text as a key, and the printers
+/// write a key into tags and comments as it is.
+fn is_expressible(key: &str) -> bool {
+    !key.is_empty() && key.chars().all(|letter| letter.is_ascii_alphanumeric() || KEY_SYMBOLS.contains(letter))
 }
 
 /// Whether the server keeps fields that the schema does not declare.

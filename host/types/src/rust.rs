@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use serde_json::Value;
+use serde_json::{Number, Value};
 
 use crate::docs::comment;
 use crate::model::{Body, Declaration, Field, Model, Shape, Struct};
@@ -64,6 +64,58 @@ const QUANTITY: &str = "
 pub type Quantity = IntOrString;
 ";
 
+const NUMBER: &str = "
+/// A number. A whole number stays whole: `1` does not become `1.0`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Number {
+    Int(i64),
+    Float(f64),
+}
+
+impl Number {
+    /// The nearest number of 64 bits.
+    pub fn as_f64(self) -> f64 {
+        match self {
+            Self::Int(number) => number as f64,
+            Self::Float(number) => number,
+        }
+    }
+}
+
+impl Default for Number {
+    fn default() -> Self {
+        Self::Int(0)
+    }
+}
+
+impl From<i64> for Number {
+    fn from(number: i64) -> Self {
+        Self::Int(number)
+    }
+}
+
+/// Without a fraction, the number becomes a whole number.
+impl From<f64> for Number {
+    fn from(number: f64) -> Self {
+        if number.fract() == 0.0 && number.abs() < 9.0e18 {
+            Self::Int(number as i64)
+        } else {
+            Self::Float(number)
+        }
+    }
+}
+
+impl std::fmt::Display for Number {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Int(number) => number.fmt(out),
+            Self::Float(number) => number.fmt(out),
+        }
+    }
+}
+";
+
 const PRESENT: &str = "
 /// Distinguishes null from a missing field.
 fn present<'de, T, D>(from: D) -> Result<Option<T>, D::Error>
@@ -105,6 +157,7 @@ pub(crate) fn file(model: &Model) -> String {
         (has(|it| *it == Shape::Time), TIME),
         (needs_quantity || has(|it| *it == Shape::IntOrString), INT_OR_STRING),
         (needs_quantity, QUANTITY),
+        (has(|it| *it == Shape::Float), NUMBER),
         (model.structs().flat_map(|it| &it.fields).any(distinguishes_null), PRESENT),
     ];
     helpers.into_iter().filter(|(is_needed, _)| *is_needed).for_each(|(_, helper)| text.push_str(helper));
@@ -124,7 +177,8 @@ fn without_doctests(lines: &[String]) -> Vec<String> {
             is_inside = !is_inside;
             return if is_inside { "```text".to_owned() } else { "```".to_owned() };
         }
-        let indent = line.len() - line.trim_start().len();
+        // Other blanks, such as no-break spaces, may have several bytes and begin no example.
+        let indent = line.len() - line.trim_start_matches(' ').len();
         if is_inside { line.clone() } else { line[indent.saturating_sub(3)..].to_owned() }
     });
     written.collect()
@@ -150,7 +204,7 @@ fn write_struct(text: &mut String, model: &Model, name: &str, it: &Struct) {
         write_field(text, &ident, &field_type(field));
     }
     if it.is_open {
-        text.push_str("    /// Fields that the schema does not declare.\n    #[serde(flatten)]\n");
+        text.push_str("    /// All other fields.\n    #[serde(flatten)]\n");
         write_field(text, &names.unique("rest"), "BTreeMap<String, serde_json::Value>");
     }
     text.push_str("}\n");
@@ -178,7 +232,7 @@ fn default_of(model: &Model, field: &Field, ident: &str) -> Option<String> {
         (Shape::Bool, Value::Bool(it)) => ("bool".to_owned(), "*value", it.to_string()),
         (Shape::Int32, Value::Number(it)) if it.is_i64() => ("i32".to_owned(), "*value", it.to_string()),
         (Shape::Int64, Value::Number(it)) if it.is_i64() => ("i64".to_owned(), "*value", it.to_string()),
-        (Shape::Float, Value::Number(it)) => ("f64".to_owned(), "*value", format!("{:?}", it.as_f64()?)),
+        (Shape::Float, Value::Number(it)) => ("Number".to_owned(), "*value", number(it)?),
         (Shape::Text, Value::String(it)) => ("&str".to_owned(), "value", format!("{it:?}")),
         (Shape::Quantity | Shape::IntOrString, it) => ("IntOrString".to_owned(), "value.clone()", int_or_string(it)?),
         (Shape::Named(name), Value::String(it)) => (name.clone(), "value.clone()", variant_of(model, name, it)?),
@@ -188,6 +242,13 @@ fn default_of(model: &Model, field: &Field, ident: &str) -> Option<String> {
     let values =
         [("%KEY%", field.key.as_str()), ("%FIELD%", &ident), ("%KIND%", &kind), ("%SOME%", some), ("%NONE%", &none)];
     Some(filled(DEFAULT_METHOD, &values))
+}
+
+fn number(value: &Number) -> Option<String> {
+    match value.as_i64() {
+        Some(it) => Some(format!("Number::Int({it})")),
+        None => Some(format!("Number::Float({:?})", value.as_f64()?)),
+    }
 }
 
 fn int_or_string(value: &Value) -> Option<String> {
@@ -267,7 +328,7 @@ fn of_shape(shape: &Shape) -> String {
         Shape::Bool => "bool".to_owned(),
         Shape::Int32 => "i32".to_owned(),
         Shape::Int64 => "i64".to_owned(),
-        Shape::Float => "f64".to_owned(),
+        Shape::Float => "Number".to_owned(),
         Shape::Text => "String".to_owned(),
         Shape::Time => "Time".to_owned(),
         Shape::IntOrString => "IntOrString".to_owned(),
@@ -277,5 +338,16 @@ fn of_shape(shape: &Shape) -> String {
         Shape::Map(inner) => format!("BTreeMap<String, {}>", of_shape(inner)),
         Shape::Nullable(inner) => format!("Option<{}>", of_shape(inner)),
         Shape::Named(name) => name.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_may_begin_with_no_break_spaces() {
+        let lines = ["\u{a0}\u{a0}a", " \u{a0}b", "     c"].map(str::to_owned);
+        assert_eq!(without_doctests(&lines), ["\u{a0}\u{a0}a", " \u{a0}b", "   c"]);
     }
 }

@@ -2,6 +2,7 @@
 //! language.
 
 use serde_json::Value;
+use windlass_core::deceptive;
 use windlass_types::{Language, Model, generate, sample};
 
 use super::names::{NameError, Names, check_name};
@@ -81,21 +82,30 @@ pub fn languages_with_types() -> Vec<&'static str> {
 #[must_use]
 pub fn files_for(language: &str, existing: &ExistingKind) -> Option<Vec<TemplateFile>> {
     let (_, path) = TYPES.iter().find(|(known, _)| *known == language)?;
-    let types = generate(Language::called(language)?, &existing.model, "main");
+    let syntax = Language::called(language)?;
+    let types = generate(syntax, &existing.model, "main");
     let (sample, type_name) = (existing.sample(), existing.type_name());
-    let json = format!("{sample:#}");
-    let literal = Value::from(sample.to_string()).to_string();
-    let fill = |text: &str| {
-        let text = existing.names.fill(text).replace("{{Type}}", &type_name);
-        // The sample is last, because its texts could look like placeholders.
-        text.replace("{{sample-literal}}", &literal).replace("{{sample}}", &json)
-    };
+    let literal = sample_literal(syntax, &sample);
+    // The sample is last, because its texts could look like placeholders.
+    let fill = |text: &str| existing.names.fill(text).replace("{{Type}}", &type_name).replace("{{sample}}", &literal);
     let mut files = assembled(language, TEMPLATE, "reconciler", &COMMON, &fill)?;
-    let yaml = serde_saphyr::to_string(&sample).unwrap_or(json.clone());
+    let yaml = serde_saphyr::to_string(&sample).unwrap_or_else(|_| sample.to_string());
     let sample = format!("# One object of the kind, to try the plugin with: `windlass dev` creates it.\n{yaml}");
     for (path, text) in [("crd.yaml", &existing.definition), ("sample.yaml", &sample), (*path, &types)] {
         files.push(TemplateFile { path: path.into(), content: text.as_bytes().to_vec() });
     }
     files.sort_by(|a, b| a.path.cmp(&b.path));
     Some(files)
+}
+
+/// The sample in the language's syntax: an object in TypeScript, and a string with its JSON in the others. The texts in
+/// it come from the definition, which may be a stranger's: none of them can end the literal.
+fn sample_literal(language: Language, sample: &Value) -> String {
+    let text = |json: String| deceptive::escape_json(&json).into_owned();
+    match language {
+        // Only `"#` ends the raw string. In JSON, this is always a quote and a `#` within a text.
+        Language::Rust => format!("r#\"{}\"#", text(format!("{sample:#}")).replace("\"#", "\"\\u0023")),
+        Language::Go | Language::Python => text(Value::from(sample.to_string()).to_string()),
+        Language::TypeScript => windlass_types::typescript_literal(sample),
+    }
 }

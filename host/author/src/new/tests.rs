@@ -260,3 +260,33 @@ async fn a_folder_for_an_existing_kind_has_its_definition_and_types() {
     }
     assert!(files_for("c", &existing).is_none());
 }
+
+#[tokio::test]
+async fn a_text_of_a_definition_cannot_leave_the_sample() {
+    let mut existing = existing().await;
+    let places = "{{sample}} {{sample-literal}} {{Type}} {{name}}";
+    for hostile in ["\"##; #[test] fn p() {} const Y: &str = r##\"", "\"#", "## Title", "\u{202e}`${x}\\", places] {
+        for declaration in &mut existing.model.declarations {
+            let windlass_types::Body::Struct(it) = &mut declaration.body else { continue };
+            it.fields.iter_mut().filter(|field| field.key == "size").for_each(|it| it.default = Some(hostile.into()));
+        }
+        let sample = existing.sample();
+        assert_eq!(sample["spec"]["size"], hostile);
+        for (language, file, start, end) in [
+            ("rust", "src/tests.rs", "const SAMPLE: &str = r#\"", "\"#"),
+            ("go", "main_test.go", "const sample = ", "\n"),
+            ("ts", "plugin.test.ts", "const sample = ", " satisfies"),
+            ("python", "test_app.py", "SAMPLE = json.loads(", ")\n"),
+        ] {
+            let text = text(&files_for(language, &existing).expect("a template"), file);
+            let (_, rest) = text.split_once(start).expect("a sample");
+            let (literal, _) = rest.split_once(end).expect("an end");
+            assert!(literal.chars().all(|it| it == '\n' || !windlass_core::deceptive::is_deceptive(it)), "{literal}");
+            let mut value: serde_json::Value = serde_json::from_str(literal).expect("the whole literal");
+            if let Some(json) = value.as_str() {
+                value = serde_json::from_str(json).expect("JSON");
+            }
+            assert_eq!(value, sample, "{language}: {text}");
+        }
+    }
+}

@@ -98,7 +98,7 @@ impl TypesArgs {
             return Ok(ExitCode::SUCCESS);
         };
         if !self.check {
-            std::fs::write(out, text).with_context(|| format!("cannot write {}", out.display()))?;
+            types::write(out, &text).with_context(|| format!("cannot write {}", out.display()))?;
             return Ok(ExitCode::SUCCESS);
         }
         let found = std::fs::read_to_string(out).with_context(|| format!("cannot read {}", out.display()))?;

@@ -59,7 +59,6 @@ fn each_schema_has_a_shape() {
         ),
         (json!({"type": "string", "nullable": true}), Shape::Nullable(boxed(Shape::Text))),
         (json!({"type": "integer", "enum": [1, 2]}), Shape::Int64),
-        (json!({"type": "object", "properties": {"a,b": {"type": "string"}}}), Shape::Map(boxed(Shape::Json))),
     ];
     for (schema, expected) in cases {
         assert_eq!(shape(schema.clone()), expected, "{schema}");
@@ -153,4 +152,38 @@ fn lists_that_kubernetes_requires_may_be_null() {
 fn a_kind_without_a_schema_is_an_error() {
     let error = read("crd.yaml", &Schemas::default(), &[wanted("Shop")]).expect_err("there is none");
     assert_eq!(error.to_string(), "no schema for Shop of example.com/v1");
+}
+
+#[test]
+fn an_open_struct_keeps_fields_that_go_cannot_name() {
+    let hostile = "x\"`\n}\nfunc init() {}\ntype Y struct {\n\tZ string `json:\"z";
+    for key in [hostile, "x`\n    pub fn f() {}\n //", "a,b", "", "price€", "a–b", "e\u{301}", "größe"] {
+        let schema = json!({"type": "object", "properties": {key: {"type": "string", "default": "x"}, "a": {}}});
+        let model = model(json!({key: {"type": "string", "default": "x"}, "it": schema}));
+        for (name, field) in [("Shop", "it"), ("ShopIt", "a")] {
+            let it = structure(&model, name);
+            let keys: Vec<&str> = it.fields.iter().map(|field| field.key.as_str()).collect();
+            assert_eq!((keys, it.is_open), (vec![field], true), "{key}");
+        }
+        for (_, language) in crate::Language::KNOWN {
+            let text = crate::generate(language, &model, "main");
+            assert!(key.is_empty() || !text.contains(key), "{text}");
+        }
+    }
+    let every = json!({KEY_SYMBOLS: {"type": "string"}});
+    assert!(!structure(&model(every), "Shop").is_open);
+}
+
+#[test]
+fn a_long_chain_of_references_is_any_json() {
+    const LENGTH: usize = 1000;
+    let name = |number: usize| format!("com.example.v1.A{number}");
+    let list =
+        |number: usize| json!({"type": "array", "items": {"$ref": format!("#/components/schemas/{}", name(number))}});
+    let mut others: Map<String, Value> = (0..LENGTH).map(|number| (name(number), list(number + 1))).collect();
+    others.insert(name(LENGTH), json!({"type": "string"}));
+    let schema = json!({"type": "object", "properties": {"long": list(0), "short": list(LENGTH - 1)}});
+    let model = with_others(schema, Value::Object(others));
+    let shapes: Vec<_> = structure(&model, "Shop").fields.iter().map(|it| it.shape.within().pop().cloned()).collect();
+    assert_eq!(shapes, [Some(Shape::Json), Some(Shape::Text)]);
 }

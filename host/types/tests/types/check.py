@@ -35,6 +35,12 @@ def mistakes(kind, value, path):
     return [] if is_right else [f"{path}: {value!r} is not {kind}"]
 
 
+def comment_of(kind):
+    """The comment of a type that is no class."""
+    before, _, found = source.partition(f"\n{kind.__name__} = TypedDict(")
+    return before.rpartition("\n\n\n")[2] if found else ""
+
+
 def mistakes_in_fields(kind, value, path):
     if not isinstance(value, dict):
         return [f"{path}: {value!r} is no object"]
@@ -45,12 +51,14 @@ def mistakes_in_fields(kind, value, path):
             found += mistakes(hint, value[key], f"{path}.{key}")
         elif typing.get_origin(hint) is not typing.NotRequired:
             found.append(f"{path}: {key} is missing")
-    is_open = "other fields" in (kind.__doc__ or "")
+    is_open = "other fields" in (kind.__doc__ or comment_of(kind))
     if not is_open:
         found += [f"{path}: {key} is unknown" for key in value if key not in hints]
     return found
 
 
+with open("types_of_kinds.py", encoding="utf-8") as file:
+    source = file.read()
 with open("objects", encoding="utf-8") as lines:
     checked = 0
     for line in lines:

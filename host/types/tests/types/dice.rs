@@ -128,18 +128,3 @@ impl<'a> Dice<'a> {
             .to_owned()
     }
 }
-
-/// Whether two values are equal. Numbers are equal if their values are: `1` and `1.0`.
-pub(crate) fn are_equal(one: &Value, other: &Value) -> bool {
-    match (one, other) {
-        (Value::Number(a), Value::Number(b)) => {
-            let are_whole = (a.is_i64() && b.is_i64()) || (a.is_u64() && b.is_u64());
-            a == b || (!are_whole && a.as_f64() == b.as_f64())
-        }
-        (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| are_equal(a, b)),
-        (Value::Object(a), Value::Object(b)) => {
-            a.len() == b.len() && a.iter().all(|(key, a)| b.get(key).is_some_and(|b| are_equal(a, b)))
-        }
-        _ => one == other,
-    }
-}

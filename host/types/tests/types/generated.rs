@@ -472,7 +472,7 @@ pub struct WorkflowSpec {
     pub rest: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steps: Option<Vec<Vec<WorkflowSpecStep>>>,
-    /// Fields that the schema does not declare.
+    /// All other fields.
     #[serde(flatten)]
     pub rest2: BTreeMap<String, serde_json::Value>,
 }
@@ -746,7 +746,7 @@ pub struct TemplateSpecObject {
     /// https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<ObjectMeta>,
-    /// Fields that the schema does not declare.
+    /// All other fields.
     #[serde(flatten)]
     pub rest: BTreeMap<String, serde_json::Value>,
 }
@@ -801,13 +801,13 @@ pub struct Scaler {
 pub struct ScalerSpec {
     /// Default: `1.5`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub factor: Option<f64>,
+    pub factor: Option<Number>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[serde(deserialize_with = "present")]
     pub idle: Option<Option<i32>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[serde(deserialize_with = "present")]
-    pub limits: Option<Option<Vec<f64>>>,
+    pub limits: Option<Option<Vec<Number>>>,
     /// One of `"Up"`, `"Down"`, `null`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[serde(deserialize_with = "present")]
@@ -820,17 +820,17 @@ pub struct ScalerSpec {
     pub since: Option<Option<Time>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[serde(deserialize_with = "present")]
-    pub threshold: Option<Option<f64>>,
+    pub threshold: Option<Option<Number>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub triggers: Option<Vec<ScalerSpecTrigger>>,
 }
 
 impl ScalerSpec {
     /// The value of `factor`, or its default.
-    pub fn factor(&self) -> f64 {
+    pub fn factor(&self) -> Number {
         match &self.factor {
             Some(value) => *value,
-            None => 1.5,
+            None => Number::Float(1.5),
         }
     }
 }
@@ -887,8 +887,8 @@ pub struct ProbeSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flags: Option<Vec<bool>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ratio: Option<f64>,
-    pub weight: f64,
+    pub ratio: Option<Number>,
+    pub weight: Number,
 }
 
 /// Its names collide after conversion.
@@ -945,11 +945,11 @@ pub struct AlertSpec2 {
     #[serde(rename = "foo_bar")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub foo_bar5: Option<String>,
-    #[serde(rename = "größe")]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub gr_e: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub level: Option<AlertSpecLevel>,
+    /// All other fields.
+    #[serde(flatten)]
+    pub rest: BTreeMap<String, serde_json::Value>,
 }
 
 /// `spec.foo.bar` of `Alert`.
@@ -1694,6 +1694,56 @@ impl std::fmt::Display for IntOrString {
 
 /// A Kubernetes quantity, such as `500m` or `1Gi`.
 pub type Quantity = IntOrString;
+
+/// A number. A whole number stays whole: `1` does not become `1.0`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Number {
+    Int(i64),
+    Float(f64),
+}
+
+impl Number {
+    /// The nearest number of 64 bits.
+    pub fn as_f64(self) -> f64 {
+        match self {
+            Self::Int(number) => number as f64,
+            Self::Float(number) => number,
+        }
+    }
+}
+
+impl Default for Number {
+    fn default() -> Self {
+        Self::Int(0)
+    }
+}
+
+impl From<i64> for Number {
+    fn from(number: i64) -> Self {
+        Self::Int(number)
+    }
+}
+
+/// Without a fraction, the number becomes a whole number.
+impl From<f64> for Number {
+    fn from(number: f64) -> Self {
+        if number.fract() == 0.0 && number.abs() < 9.0e18 {
+            Self::Int(number as i64)
+        } else {
+            Self::Float(number)
+        }
+    }
+}
+
+impl std::fmt::Display for Number {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Int(number) => number.fmt(out),
+            Self::Float(number) => number.fmt(out),
+        }
+    }
+}
 
 /// Distinguishes null from a missing field.
 fn present<'de, T, D>(from: D) -> Result<Option<T>, D::Error>

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use serde_json::{Value, json};
 use windlass_types::{Language, generate};
 
-use crate::dice::{Dice, are_equal};
+use crate::dice::Dice;
 use crate::kinds::{self, Tested, TestedKind};
 
 /// The number of random objects for each kind.
@@ -96,7 +96,7 @@ pub(crate) fn through_go(tested: &Tested, number: u64) {
     assert_eq!(output.lines().count(), objects.len());
     for ((kind, object), line) in objects.iter().zip(output.lines()) {
         let read: Value = serde_json::from_str(line).expect("JSON");
-        assert!(are_equal(object, &read), "{}: {object:#}\nbecame {read:#}", kind.type_name);
+        assert!(*object == read, "{}: {object:#}\nbecame {read:#}", kind.type_name);
     }
 }
 
