@@ -58,9 +58,8 @@ pub fn write(folder: &Path, files: &[TemplateFile], force: bool) -> Result<(), I
 
 /// Makes a folder beside `folder`, so that files can be moved from it in one step.
 fn stage(folder: &Path) -> io::Result<PathBuf> {
-    let stage = folder.with_file_name(format!(".windlass-import-{}", std::process::id()));
-    fs::create_dir(&stage)?;
-    Ok(stage)
+    let beside = folder.parent().unwrap_or(folder);
+    Ok(tempfile::Builder::new().prefix(".windlass-import-").tempdir_in(beside)?.keep())
 }
 
 fn fill(new: &Path, files: &[TemplateFile]) -> Result<(), ImportWriteError> {
@@ -179,6 +178,15 @@ mod tests {
         after.sort();
         assert_eq!(tree(&folder), after);
         assert_eq!(fs::read_dir(at.path()).expect("it is there").count(), 1, "nothing is left over");
+    }
+
+    #[test]
+    fn a_killed_import_with_this_process_id_does_not_stop_another() {
+        let at = tempfile::tempdir().expect("a directory");
+        fs::create_dir(at.path().join(format!(".windlass-import-{}", std::process::id()))).expect("it is made");
+        let folder = at.path().join("windlass");
+        write(&folder, &[file("main.go", "1")], false).expect("it is written");
+        assert_eq!(tree(&folder), named(&[("main.go", "1")]));
     }
 
     #[test]
