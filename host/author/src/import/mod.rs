@@ -46,7 +46,7 @@ use self::samples::Objects;
 use self::scan::{ScanError, SourceFacts};
 use self::setups::MainCalls;
 use self::sources::PluginFile;
-pub use self::write::{ImportWriteError, write};
+pub use self::write::{ImportWriteError, ReplacedFiles, write};
 use crate::new::TemplateFile;
 
 /// The folder of the plugin, inside the project's.
