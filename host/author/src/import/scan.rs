@@ -88,8 +88,8 @@ pub(super) struct Marker {
     pub text: String,
 }
 
-/// A use of something that a plugin may not have. `import` is an import path, or one of `manager`, `builder`, `go`,
-/// `state`.
+/// A use of something that a plugin may not have. `import` is an import path, or one of `manager`, `options`, `builder`,
+/// `go`, `state`.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Use {
     #[serde(flatten)]
@@ -97,7 +97,7 @@ pub(super) struct Use {
     pub folder: String,
     pub import: String,
     pub name: String,
-    /// The first argument, if it is a constant text.
+    /// The first argument, if it is a constant text. For an option, the source of its value.
     #[serde(default)]
     pub text: String,
 }
