@@ -363,6 +363,7 @@ async fn only_force_writes_over_an_earlier_import() -> anyhow::Result<()> {
     let (code, out, errors) = import(at.path(), &["--force"]).await?;
     ensure!(code == Some(0) && read(&made, "main.go")?.contains("func main()"), "{out}{errors}");
     ensure!(read(&made, "more.go")? == "mine", "other files stay");
+    ensure!(read(&made, ".before-import-1/main.go")? == "mine" && out.contains("replaced: main.go."), "{out}");
     Ok(())
 }
 

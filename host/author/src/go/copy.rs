@@ -4,8 +4,8 @@
 //! make the same copy, one comes first and both use its result.
 
 use std::io::{self, ErrorKind};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::rules::GuestModule;
@@ -79,20 +79,28 @@ impl Copies<'_> {
         sum: &str,
         original: Option<&Path>,
     ) -> Result<PathBuf, CopyError> {
-        static COUNT: AtomicU64 = AtomicU64::new(0);
         let folder = self.folder(module, version, sum);
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let unfinished = self.directory.join(format!("{UNFINISHED}{}-{count}", std::process::id()));
+        let failed = |source| CopyError { module: module.path, path: folder.clone(), source };
+        let unfinished = self.unfinished().map_err(failed)?;
         let made = self.fill(module, original, &unfinished).and_then(|()| publish(module, &unfinished, &folder));
         // If it has got its name, nothing is left here.
         let removed = remove_folder(&unfinished);
-        made.and(removed).map_err(|source| CopyError { module: module.path, path: folder.clone(), source })?;
+        made.and(removed).map_err(failed)?;
         self.delete_unused(module, &folder);
         Ok(folder)
     }
 
+    /// Makes a folder for a copy that is not complete. Its name is random: builds in different containers can have the
+    /// same process id, and a build that was killed leaves its folder behind.
+    fn unfinished(&self) -> io::Result<PathBuf> {
+        std::fs::create_dir_all(self.directory)?;
+        // As `create_dir` does, this leaves it to the umask who else may read the copy.
+        let permissions = std::fs::Permissions::from_mode(0o777);
+        let made = tempfile::Builder::new().prefix(UNFINISHED).permissions(permissions).tempdir_in(self.directory)?;
+        Ok(made.keep())
+    }
+
     fn fill(&self, module: &GuestModule, original: Option<&Path>, to: &Path) -> io::Result<()> {
-        std::fs::create_dir_all(to)?;
         if let Some(original) = original {
             self.copy_folder(module, original, "", to)?;
         }

@@ -24,7 +24,7 @@ use self::copy::Copies;
 pub use self::copy::CopyError;
 pub use self::imports::RefusedImport;
 use self::imports::{FIELDS, PackageGraph};
-use self::project::{ChosenModule, ModFile, sums_with_sdk};
+use self::project::{ChosenModule, ModFile, needs_copies, sums_with_sdk};
 use self::rules::CLIENT_GO;
 pub(crate) use self::rules::serves_client_go;
 use super::WORK;
@@ -108,13 +108,23 @@ pub(crate) async fn with_copies(mut plan: BuildPlan, build: &GoBuild<'_>) -> Res
     if chosen.is_empty() {
         return Ok(plan);
     }
-    let workspace = build.go(&step.program, &["env", "GOWORK"]).await?;
-    if !["", "off"].contains(&String::from_utf8_lossy(&workspace).trim()) {
-        // The go command accepts no other go.mod in a workspace.
-        eprintln!(
-            "there is a go.work, so the plugin contains the whole Kubernetes modules: GOWORK=off makes it smaller"
-        );
-        return Ok(plan);
+    let arguments = ["env", "GOWORK"].map(str::to_owned).to_vec();
+    let workspace = BuildStep { program: step.program.clone(), arguments, environment: vec![] };
+    let workspace = build.output(&workspace).await?;
+    // The go command accepts no other go.mod in a workspace.
+    match String::from_utf8_lossy(&workspace).trim() {
+        "" | "off" => {}
+        file if needs_copies(&chosen) => {
+            eprintln!(
+                "the build does not use {file} (GOWORK=off): only without it can the plugin use Windlass' modules"
+            );
+        }
+        file => {
+            eprintln!(
+                "{file} is used, so the plugin contains the whole Kubernetes modules: GOWORK=off makes it smaller"
+            );
+            return Ok(plan);
+        }
     }
     build.write(MOD_FILE, &text)?;
     build.write(SUM_FILE, &sums_with_sdk(&sums))?;
@@ -164,10 +174,10 @@ impl GoBuild<'_> {
         std::fs::write(&path, text).map_err(|source| GoModulesError::Write { path, source })
     }
 
-    /// Runs the go command, and returns its standard output.
+    /// Runs the go command outside of any workspace, and returns its standard output.
     async fn go<S: AsRef<str>>(&self, go: &Program, arguments: &[S]) -> Result<Vec<u8>, GoModulesError> {
         let arguments = arguments.iter().map(|argument| argument.as_ref().to_owned()).collect();
-        let step = BuildStep { program: go.clone(), arguments, environment: vec![] };
+        let step = BuildStep { program: go.clone(), arguments, environment: vec![("GOWORK", "off")] };
         self.output(&step).await
     }
 

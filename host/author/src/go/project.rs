@@ -110,6 +110,11 @@ impl ModFile {
     }
 }
 
+/// Whether the plugin cannot be built without copies: the embedded modules are in no module proxy.
+pub(super) fn needs_copies(chosen: &[ChosenModule]) -> bool {
+    chosen.iter().any(|chosen| chosen.module.is_embedded())
+}
+
 /// The checksum of a module's files in a go.sum.
 fn sum_in<'s>(sums: &'s str, path: &str, version: &str) -> Option<&'s str> {
     sums.lines().find_map(|line| {
@@ -193,6 +198,15 @@ k8s.io/client-go v0.36.3 h1:client=
             paths(&file(&requires[..1], &[], "1.26").chosen("k8s.io/api v0.36.3/go.mod h1:mod=\n")),
             Vec::<&str>::new()
         );
+    }
+
+    #[test]
+    fn embedded_modules_exist_only_as_copies() {
+        let chosen = file(&[("k8s.io/api", false), ("k8s.io/apimachinery", false)], &[], "1.26").chosen(SUMS);
+        assert!(!chosen.is_empty() && !needs_copies(&chosen));
+        for path in [SDK, CONTROLLER_RUNTIME] {
+            assert!(needs_copies(&file(&[("k8s.io/api", false), (path, false)], &[], "1.26").chosen(SUMS)), "{path}");
+        }
     }
 
     #[test]

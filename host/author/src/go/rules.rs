@@ -110,6 +110,11 @@ impl GuestModule {
         !self.packages.is_empty()
     }
 
+    /// Whether a copy contains files that only Windlass has.
+    pub(super) fn is_embedded(&self) -> bool {
+        self.embedded.is_some()
+    }
+
     /// Whether this binary has what a copy needs.
     pub(super) fn is_available(&self) -> bool {
         self.embedded.is_none_or(|name| new::embedded_files(name).is_some())

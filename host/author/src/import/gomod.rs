@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use semver::Version;
+use windlass_policy::draft::quoted;
 
 /// A go.mod, as far as another module needs it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -40,20 +41,21 @@ impl GoMod {
         let mut found = Self::default();
         let mut block: Option<String> = None;
         for (index, line) in text.lines().enumerate() {
-            let code = line.split("//").next().unwrap_or_default();
-            let words: Vec<&str> = code.split_whitespace().map(|word| word.trim_matches(['"', '`'])).collect();
-            let understood = match (&*words, &block) {
-                ([], _) => true,
-                ([")"], Some(_)) => {
+            let words = words(line);
+            let words = words.as_ref().map(|words| words.iter().map(String::as_str).collect::<Vec<_>>());
+            let understood = match (words.as_deref(), &block) {
+                (None, _) => false,
+                (Some([]), _) => true,
+                (Some([")"]), Some(_)) => {
                     block = None;
                     true
                 }
-                ([verb, "("], None) => {
+                (Some([verb, "("]), None) => {
                     block = Some((*verb).to_owned());
                     true
                 }
-                (words, Some(verb)) => found.take(verb, words),
-                ([verb, words @ ..], None) => found.take(verb, words),
+                (Some(words), Some(verb)) => found.take(verb, words),
+                (Some([verb, words @ ..]), None) => found.take(verb, words),
             };
             if !understood {
                 return Err(GoModError::Line { line: index + 1, text: line.chars().take(100).collect() });
@@ -70,7 +72,7 @@ impl GoMod {
             ("require", [module, version]) => {
                 self.requires.insert((*module).to_owned(), (*version).to_owned());
             }
-            ("exclude", [module, version]) => self.excludes.push(format!("{module} {version}")),
+            ("exclude", [module, version]) => self.excludes.push(format!("{} {}", word(module), word(version))),
             ("replace", words) => {
                 let Some(arrow) = words.iter().position(|word| *word == "=>") else { return false };
                 let side = |words: &[&str]| match words {
@@ -96,8 +98,10 @@ impl GoMod {
         nested.requires.insert(self.module.clone(), "v0.0.0".to_owned());
         nested.replaces.retain(|replace| replace.from != self.module);
         for replace in &mut nested.replaces {
-            if replace.to.starts_with("./") || replace.to.starts_with("../") {
-                replace.to = format!("../{}", replace.to.strip_prefix("./").unwrap_or(&replace.to));
+            // Go takes the same paths for folders.
+            if matches!(&*replace.to, "." | "..") || replace.to.starts_with("./") || replace.to.starts_with("../") {
+                let path = if replace.to == "." { "" } else { &replace.to };
+                replace.to = format!("../{}", path.strip_prefix("./").unwrap_or(path));
             }
         }
         let (from, to) = (self.module.clone(), "../".to_owned());
@@ -113,22 +117,73 @@ impl GoMod {
     /// The text of the file.
     pub(super) fn text(&self) -> String {
         let Self { module, go, requires, replaces, excludes } = self;
-        let mut text = format!("module {module}\n\ngo {go}\n\nrequire (\n");
+        let mut text = format!("module {module}\n\n");
         // Writing to a `String` cannot fail.
+        if !go.is_empty() {
+            let _ = writeln!(text, "go {go}\n");
+        }
+        text.push_str("require (\n");
         for (module, version) in requires {
-            let _ = writeln!(text, "\t{module} {version}");
+            let _ = writeln!(text, "\t{} {}", word(module), word(version));
         }
         text.push_str(")\n\nreplace (\n");
         for Replace { from, from_version, to, to_version } in replaces {
-            let line = [from, from_version, "=>", to, to_version].map(str::to_owned);
-            let line: Vec<_> = line.into_iter().filter(|word| !word.is_empty()).collect();
-            let _ = writeln!(text, "\t{}", line.join(" "));
+            let side = |path: &str, version: &str| match version {
+                "" => word(path),
+                _ => format!("{} {}", word(path), word(version)),
+            };
+            let _ = writeln!(text, "\t{} => {}", side(from, from_version), side(to, to_version));
         }
         text.push_str(")\n");
         for exclude in excludes {
             let _ = writeln!(text, "\nexclude {exclude}");
         }
         text
+    }
+}
+
+/// The words of a line, without a comment. A word in quotes may contain blanks. `None` if quotes are not closed.
+fn words(line: &str) -> Option<Vec<String>> {
+    let mut words = Vec::new();
+    let mut rest = line.trim_start();
+    while !rest.is_empty() && !rest.starts_with("//") {
+        let word;
+        (word, rest) = match rest.chars().next() {
+            Some('`') => rest[1..].split_once('`').map(|(word, rest)| (word.to_owned(), rest))?,
+            Some('"') => interpreted(&rest[1..])?,
+            _ => {
+                let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
+                let end = rest.find("//").unwrap_or(end).min(end);
+                (rest[..end].to_owned(), &rest[end..])
+            }
+        };
+        words.push(word);
+        rest = rest.trim_start();
+    }
+    Some(words)
+}
+
+/// The text up to the closing quote, and the rest of the line. Only quotes and backslashes can be escaped here: other
+/// escapes are not needed in a path.
+fn interpreted(text: &str) -> Option<(String, &str)> {
+    let mut word = String::new();
+    let mut letters = text.char_indices();
+    loop {
+        match letters.next()? {
+            (at, '"') => return Some((word, &text[at + 1..])),
+            (_, '\\') => word.push(letters.next().map(|(_, letter)| letter).filter(|it| matches!(it, '"' | '\\'))?),
+            (_, letter) => word.push(letter),
+        }
+    }
+}
+
+/// A word of go.mod, in quotes if Go needs them.
+fn word(text: &str) -> String {
+    let is_plain = |letter: char| letter.is_alphanumeric() || "-._~/+!:@=$%^&*#".contains(letter);
+    if !text.is_empty() && text.chars().all(is_plain) && !text.contains("//") && !text.contains("/*") {
+        text.to_owned()
+    } else {
+        quoted(text)
     }
 }
 
@@ -192,6 +247,8 @@ exclude example.com/d v1.0.0
             ("module a.b/c\n\nreplace x y z\n", 3),
             ("module a b\n", 1),
             ("module a.b/c\nrequire (\n x\n)\n", 3),
+            ("module a.b/c\nreplace d => \"../e f\n", 2),
+            ("module a.b/c\nreplace d => `../e\n", 2),
         ] {
             let error = GoMod::parse(text).expect_err(text).to_string();
             assert!(error.starts_with(&format!("go.mod:{line}: ")), "{error}");
@@ -210,6 +267,27 @@ exclude example.com/d v1.0.0
         assert_eq!(to, expected);
         let text = nested.text();
         assert!(text.contains("\n\texample.com/b v1.0.0 => example.com/c v1.1.0\n"), "{text}");
+    }
+
+    #[test]
+    fn replaced_folders_are_seen_from_the_plugins_folder() {
+        for (written, expected) in [
+            ("../a", "../../a"),
+            ("./a", "../a"),
+            (".", "../"),
+            ("./", "../"),
+            ("..", "../.."),
+            (r#""../my libs/a""#, r#""../../my libs/a""#),
+            ("`./my // libs` // there", r#""../my // libs""#),
+            (r#""./a\"b\\c""#, r#""../a\"b\\c""#),
+            ("/absolute", "/absolute"),
+            ("d.e/f v1.0.0", "d.e/f v1.0.0"),
+        ] {
+            let project = GoMod::parse(&format!("module a.b/c\nreplace x.y/z => {written}\n")).expect(written);
+            let text = project.nested("windlass").text();
+            assert!(text.contains(&format!("\tx.y/z => {expected}\n")), "{written}: {text}");
+            GoMod::parse(&text).expect("it can be read again");
+        }
     }
 
     #[test]

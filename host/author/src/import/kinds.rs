@@ -53,6 +53,24 @@ impl GoKinds<'_> {
         Some(ObjectKind { api_version: api_version.as_str().into(), kind: name.into() })
     }
 
+    /// Whether each cluster that the plugin runs in serves the kind of a type in the package `import`: Kubernetes itself
+    /// has it, or a definition of the project, which is installed with the plugin.
+    pub(super) fn is_always_served(&self, import: &str, kind: &ObjectKind) -> bool {
+        let is_stable = |version: &str| !version.contains("alpha") && !version.contains("beta");
+        // Kubernetes serves this group since 1.34.
+        let is_built_in = |api: &str| is_stable(api) && !api.starts_with("resource.k8s.io/");
+        let is_of = |definition: &&Value| {
+            let spec = &definition["spec"];
+            let mut versions = spec["versions"].as_array().into_iter().flatten();
+            let is_version = |it: &Value| {
+                it["served"] != false
+                    && it["name"].as_str().is_some_and(|name| *kind.api_version == *format!("{}/{name}", kind.group()))
+            };
+            spec["group"] == kind.group() && spec["names"]["kind"] == *kind.kind && versions.any(is_version)
+        };
+        built_in(import).is_some_and(|api| is_built_in(&api)) || self.definitions.iter().any(|it| is_of(&it))
+    }
+
     /// The API of a package of the project.
     fn own(&self, import: &str) -> Option<String> {
         let folder = super::folder_of(self.module, import)?;

@@ -46,7 +46,7 @@ use self::samples::Objects;
 use self::scan::{ScanError, SourceFacts};
 use self::setups::MainCalls;
 use self::sources::PluginFile;
-pub use self::write::{ImportWriteError, write};
+pub use self::write::{ImportWriteError, ReplacedFiles, write};
 use crate::new::TemplateFile;
 
 /// The folder of the plugin, inside the project's.
@@ -142,11 +142,12 @@ pub async fn import(request: &ImportRequest) -> Result<Imported, ImportError> {
     let running = running(&facts, &controllers, &main, &go_mod.module);
     let looked_up = facts.uses.iter().filter(|it| running.contains(&it.folder) && it.import == "os");
     let looked_up = looked_up.filter(|it| matches!(&*it.name, "Getenv" | "LookupEnv")).map(|it| &*it.text);
+    let reads = reads::reads(&facts, &running, &controllers, &rights.rules, &kinds);
     let plugin_file = PluginFile {
         name: &name,
         rules: &rights.rules,
         finalizers: &finalizers,
-        reads: &reads::reads(&facts, &running, &controllers, &rights.rules, &kinds),
+        reads: &reads.cached,
         environment: &environment.names(looked_up),
     };
     let plugin_go = plugin_file.text();
@@ -154,6 +155,7 @@ pub async fn import(request: &ImportRequest) -> Result<Imported, ImportError> {
         notes: notes::notes(&facts, &controllers, &main, &go_mod, &objects, &environment),
         limitations: found(&facts, &running),
         left_behind: unserved::limitations(&facts, &|folder| main.old.iter().any(|old| old == folder)),
+        live_reads: reads.live,
         definitions: objects.definitions.iter().map(|file| file.path.clone()).collect(),
         samples: objects.samples.iter().map(|file| file.path.clone()).collect(),
         name,

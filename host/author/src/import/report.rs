@@ -1,9 +1,13 @@
 //! Reports what was found in a project, and what the plugin cannot do: IMPORT.md in full, and a summary for a terminal.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
+
+use windlass_core::object::ObjectKind;
 
 use super::controllers::ImportedController;
 use super::folder::LeftOut;
+use super::reads::ReadType;
 use super::rights::Rights;
 use super::setups::MainCalls;
 use super::unserved::{Limitation, Severity};
@@ -31,6 +35,8 @@ pub(super) struct Report {
     pub limitations: Vec<Limitation>,
     /// The limitations in the old main package.
     pub left_behind: Vec<Limitation>,
+    /// The kinds that are read live, because a cluster may lack them, with their Go types.
+    pub live_reads: BTreeSet<(ObjectKind, ReadType)>,
     pub definitions: Vec<String>,
     pub samples: Vec<String>,
     /// Other things that an author should know, one each.
@@ -64,6 +70,9 @@ impl Report {
             files(&self.definitions, "none: run `make manifests`, and import again")
         );
         let _ = writeln!(text, "  samples      {}", files(&self.samples, "none"));
+        for (kind, _) in &self.live_reads {
+            let _ = writeln!(text, "  read live    {}, which a cluster may lack", shown(&kind.to_string()));
+        }
         for limitation in &self.limitations {
             let (place, used) = &limitation.places[0];
             let more = limitation.places.len() - 1;
@@ -101,6 +110,7 @@ impl Report {
             "The code builds and runs. Read it once with the difference in mind.",
             self.limitations.iter().filter(|it| it.severity == Severity::Different),
         );
+        self.push_live_reads(&mut text);
         self.push_main(&mut text);
         self.push_rights(&mut text);
         if !self.notes.is_empty() {
@@ -117,9 +127,8 @@ impl Report {
     fn push_controllers(&self, text: &mut String) {
         text.push_str("## Controllers\n\n| name | for | owns | watches | where |\n|---|---|---|---|---|\n");
         for it in &self.controllers {
-            let kinds = |list: &[windlass_core::object::ObjectKind]| {
-                list.iter().map(|kind| code(&kind.to_string())).collect::<Vec<_>>().join(", ")
-            };
+            let kinds =
+                |list: &[ObjectKind]| list.iter().map(|kind| code(&kind.to_string())).collect::<Vec<_>>().join(", ");
             let (primary, place) = (code(&it.primary.to_string()), code(&it.place.to_string()));
             let _ = writeln!(
                 text,
@@ -128,6 +137,23 @@ impl Report {
                 kinds(&it.owns),
                 kinds(&it.watches)
             );
+        }
+        text.push('\n');
+    }
+
+    fn push_live_reads(&self, text: &mut String) {
+        if self.live_reads.is_empty() {
+            return;
+        }
+        text.push_str(
+            "## Kinds that are read live\n\n\
+             A cluster may lack these kinds. They are not in the host's cache: each read asks the API server, and map functions\n\
+             and predicates cannot read them. Add the line for a kind to an `init` function in a file of your own, if each\n\
+             cluster of yours serves it: a controller does not start before all kinds of `windlass.Reads` are served.\n\n",
+        );
+        for (kind, (import, name)) in &self.live_reads {
+            let (line, import) = (format!("windlass.Reads(&kinds.{name}{{}})"), format!("import kinds \"{import}\""));
+            let _ = writeln!(text, "- {}: {}, with {}", code(&kind.to_string()), code(&line), code(&import));
         }
         text.push('\n');
     }

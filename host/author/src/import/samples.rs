@@ -233,14 +233,16 @@ fn joined(files: &[ObjectFile], heading: &str) -> Option<String> {
     (!files.is_empty()).then_some(text)
 }
 
-/// Removes the texts of a schema. A property may have the name `description`, and then its value is a schema.
+/// Removes the texts of a schema. A property may have the name `description`, and then its value is a schema. Values, such
+/// as defaults, stay as they are.
 fn remove_descriptions(value: &mut Value) {
     match value {
         Value::Object(fields) => {
             if fields.get("description").is_some_and(Value::is_string) {
                 fields.remove("description");
             }
-            fields.values_mut().for_each(remove_descriptions);
+            let schemas = fields.iter_mut().filter(|(key, _)| !matches!(key.as_str(), "default" | "enum" | "example"));
+            schemas.for_each(|(_, schema)| remove_descriptions(schema));
         }
         Value::Array(items) => items.iter_mut().for_each(remove_descriptions),
         _ => {}
@@ -344,12 +346,14 @@ mod tests {
 
     #[test]
     fn a_file_with_huge_definitions_loses_their_descriptions() {
-        let crd = json!({"kind": "CustomResourceDefinition", "spec": {"description": "x".repeat(5 << 20), "properties": {"description": {"type": "string"}}}});
+        let crd = json!({"kind": "CustomResourceDefinition", "spec": {"description": "x".repeat(5 << 20),
+            "properties": {"description": {"type": "string"}}, "default": {"description": "a shop"}}});
         let objects = Objects {
             definitions: vec![ObjectFile { path: "a".into(), objects: vec![crd], text: None }],
             samples: vec![],
         };
         let text = objects.crd_yaml().expect("there is one");
         assert!(text.len() < 500 && text.contains(r#""properties":{"description":{"type":"string"}}"#), "{text}");
+        assert!(text.contains(r#""default":{"description":"a shop"}"#), "{text}");
     }
 }

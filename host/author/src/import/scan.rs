@@ -3,7 +3,7 @@
 //!
 //! The program receives the sources and opens no file. It does not build or run the project.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -88,8 +88,8 @@ pub(super) struct Marker {
     pub text: String,
 }
 
-/// A use of something that a plugin may not have. `import` is an import path, or one of `manager`, `builder`, `go`,
-/// `state`.
+/// A use of something that a plugin may not have. `import` is an import path, or one of `manager`, `options`, `builder`,
+/// `go`, `state`.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Use {
     #[serde(flatten)]
@@ -97,7 +97,7 @@ pub(super) struct Use {
     pub folder: String,
     pub import: String,
     pub name: String,
-    /// The first argument, if it is a constant text.
+    /// The first argument, if it is a constant text. For an option, the source of its value.
     #[serde(default)]
     pub text: String,
 }
@@ -248,24 +248,33 @@ pub(super) async fn scan(module: &str, imports: &[&str], files: &[GoFile]) -> Re
     let tools = tools.map_err(|mut missing| ScanError::Missing(missing.remove(0)))?;
     let sources = serde_json::to_vec(&Sources { module, imports, files });
     let sources = sources.map_err(|error| ScanError::Run(error.into()))?;
-    let scanned = run(tools.command(&GO).0, at.path().to_owned(), sources);
+    let go = tools.command(&GO).0;
+    let scanned = run(&go, at.path(), sources);
     let output = timeout(SCAN_TIMEOUT, scanned).await.map_err(|_| ScanError::Timeout)??;
     let facts: SourceFacts = serde_json::from_slice(&output).map_err(|error| ScanError::Failed(error.to_string()))?;
     if facts.broken.is_empty() { Ok(facts) } else { Err(ScanError::Broken(shown(&facts.broken))) }
 }
 
-async fn run(go: PathBuf, at: PathBuf, sources: Vec<u8>) -> Result<Vec<u8>, ScanError> {
+/// The command that builds and runs the scanner in the folder `at`.
+fn scanner(go: &Path, at: &Path) -> Command {
     let mut command = Command::new(go);
     command.arg("run").args(PROGRAM.map(|(name, _)| name)).current_dir(at);
     // Settings of the project and of the user must not change how our own program is built.
     command.env_remove("GOOS").env_remove("GOARCH");
     command.envs([
+        // The file that `go env -w` writes also counts for variables that are empty.
+        ("GOENV", "off"),
         ("GO111MODULE", "off"),
         ("GOFLAGS", ""),
         ("GOWORK", "off"),
         ("GOTOOLCHAIN", "local"),
         ("CGO_ENABLED", "0"),
     ]);
+    command
+}
+
+async fn run(go: &Path, at: &Path, sources: Vec<u8>) -> Result<Vec<u8>, ScanError> {
+    let mut command = scanner(go, at);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
     let mut process = command.spawn().map_err(ScanError::Run)?;
     let (mut stdin, stdout, stderr) = (process.stdin.take(), process.stdout.take(), process.stderr.take());
@@ -302,4 +311,19 @@ fn shown(broken: &[Broken]) -> String {
     let more = broken.len().saturating_sub(SHOWN_ERRORS_MAX);
     let more = if more > 0 { format!("\n  and {more} more files") } else { String::new() };
     lines.chain([more]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_of_the_user_do_not_change_how_the_scanner_is_built() {
+        let command = scanner(Path::new("go"), Path::new("."));
+        let value = |name: &str| command.as_std().get_envs().find(|(it, _)| *it == name).map(|(_, value)| value);
+        assert_eq!(value("GOENV"), Some(Some("off".as_ref())), "it is the file of `go env -w`");
+        for removed in ["GOOS", "GOARCH"] {
+            assert_eq!(value(removed), Some(None), "{removed}");
+        }
+    }
 }

@@ -116,7 +116,7 @@ pub(super) struct PluginFile<'a> {
     pub rules: &'a [Rule],
     pub finalizers: &'a [String],
     /// The types of kinds that the plugin reads and no controller watches.
-    pub reads: &'a [ReadType],
+    pub reads: &'a BTreeSet<ReadType>,
     /// The environment variables that the configuration may set.
     pub environment: &'a [String],
 }
@@ -158,7 +158,8 @@ impl PluginFile<'_> {
         let types: Vec<_> = types.collect();
         let _ = write!(
             text,
-            "\t// The kinds that the code reads and no controller watches: the host caches them, too.\n\twindlass.Reads({})\n",
+            "\t// The kinds that the code reads and no controller watches: the host caches them, too. A controller waits until\n\
+             \t// the API server serves them.\n\twindlass.Reads({})\n",
             types.join(", ")
         );
         if !environment.is_empty() {

@@ -187,7 +187,7 @@ fn rights_are_written_as_go_and_stay_in_their_quotes() {
         ..Rule::default()
     };
     let read = |import: &str, name: &str| (import.to_owned(), name.to_owned());
-    let reads = [read("k8s.io/api/core/v1", "Pod"), read("k8s.io/api/core/v1", "Secret")];
+    let reads = [read("k8s.io/api/core/v1", "Pod"), read("k8s.io/api/core/v1", "Secret")].into();
     let file = PluginFile {
         name: "shop",
         rules: &[rule],
@@ -201,7 +201,7 @@ fn rights_are_written_as_go_and_stay_in_their_quotes() {
     assert!(text.contains("\twindlass.Environment(\"IMAGE\")\n"), "{text}");
     let expected = "\t\t\t{APIGroups: []string{\"apps\"}, Resources: []string{\"deploy\\\"}\\U0000000a\"}, Verbs: []string{\"get\"}, Names: []string{\"a\"}},\n";
     assert!(text.contains(expected) && text.contains("Finalizers: []string{\"example.com/f\"},"), "{text}");
-    let none = PluginFile { rules: &[], finalizers: &[], reads: &[], environment: &[], ..file }.text();
+    let none = PluginFile { rules: &[], finalizers: &[], reads: &[].into(), environment: &[], ..file }.text();
     assert!(none.contains("\t\tPermissions: []manifest.Permission{},\n\n") && none.contains("Reads()"), "{none}");
 }
 
@@ -223,6 +223,11 @@ fn the_report_cannot_be_broken_by_the_project() {
         rights: Rights::default(),
         limitations: vec![limitation],
         left_behind: vec![],
+        live_reads: [(
+            ObjectKind { api_version: "a.b/v1".into(), kind: "Probe".into() },
+            ("a.b/probes/v1".to_owned(), "Probe".to_owned()),
+        )]
+        .into(),
         definitions: vec![],
         samples: vec![],
         notes: vec!["<script> [x](y)".into()],
@@ -230,6 +235,8 @@ fn the_report_cannot_be_broken_by_the_project() {
     };
     let text = report.markdown();
     assert!(text.contains("  - `a'' # b.go:1`: `os.Open 'x'`\n"), "{text}");
+    let line = "- `a.b/v1 Probe`: `windlass.Reads(&kinds.Probe{})`, with `import kinds \"a.b/probes/v1\"`\n";
+    assert!(text.contains(line) && report.summary().contains("  read live    a.b/v1 Probe"), "{text}");
     assert!(text.contains("- \\<script\\> \\[x\\](y)\n") && !text.contains('\u{1b}'), "{text}");
     assert!(report.summary().contains("cannot       files: a`|\n# b.go:1"), "{}", report.summary());
 }

@@ -15,8 +15,8 @@ pub(super) enum Severity {
 /// A kind of use that matters.
 #[derive(Debug)]
 pub(super) struct UseRule {
-    /// An import path; one that ends with `/` stands for everything below it. Otherwise `manager`, `builder`, `go` or
-    /// `state`.
+    /// An import path; one that ends with `/` stands for everything below it. Otherwise `manager`, `options`, `builder`,
+    /// `go` or `state`.
     import: &'static str,
     /// The names. Empty: all.
     names: &'static [&'static str],
@@ -85,6 +85,20 @@ pub(super) static RULES: &[UseRule] = &[
         &["GetConfig"],
         "the manager's REST configuration",
         "It is empty. A client that is made of it cannot connect: use `mgr.GetClient()`.",
+    ),
+    different("options", &["Cache"], "options of the caches", CACHE_OPTIONS),
+    different("sigs.k8s.io/controller-runtime/pkg/cache", &["Options"], "options of the caches", CACHE_OPTIONS),
+    different(
+        "options",
+        &["Client", "NewClient", "Controller"],
+        "options of the manager",
+        "main.go does not set them. Copy those that the controllers need into its `ctrl.Options`.",
+    ),
+    different(
+        "options",
+        &["NewCache", "MapperProvider", "EventBroadcaster"],
+        "caches, mappers and recorders of one's own",
+        "The host has these. main.go does not set them.",
     ),
     unserved(
         "builder",
@@ -194,7 +208,31 @@ pub(super) static RULES: &[UseRule] = &[
         "time",
         &["Sleep", "After", "Tick", "NewTicker", "NewTimer", "AfterFunc"],
         "waiting inside a call",
-        "A call has a deadline, and waiting holds its key. Return `ctrl.Result{RequeueAfter: …}`.",
+        WAITING,
+    ),
+    different(
+        "k8s.io/apimachinery/pkg/util/wait",
+        &[
+            "PollUntilContextTimeout",
+            "PollUntilContextCancel",
+            "Poll",
+            "PollImmediate",
+            "PollWithContext",
+            "PollImmediateWithContext",
+            "PollUntil",
+            "PollImmediateUntil",
+            "PollInfinite",
+            "PollImmediateInfinite",
+            "ExponentialBackoff",
+            "ExponentialBackoffWithContext",
+            "Until",
+            "UntilWithContext",
+            "JitterUntil",
+            "JitterUntilWithContext",
+            "Forever",
+        ],
+        "waiting inside a call",
+        WAITING,
     ),
     different("go", &[], "goroutines", "They run only until the call returns. Wait for them before you return."),
     different(
@@ -205,6 +243,11 @@ pub(super) static RULES: &[UseRule] = &[
     ),
 ];
 
+const WAITING: &str = "It takes no time: the clock of the call jumps to the end of the wait, so a poll times out at once, \
+                       before anything has changed. Return `ctrl.Result{RequeueAfter: …}`.";
+const CACHE_OPTIONS: &str = "main.go does not set them, so the plugin sees the objects of all namespaces. Copy them into \
+                             `Cache` of its `ctrl.Options`, which the host obeys: `DefaultNamespaces`, `ByObject` and \
+                             selectors.";
 const WEBHOOKS: &str = "Windlass serves no webhooks. Put defaults and rules (`x-kubernetes-validations`) into the \
                         definition, use a ValidatingAdmissionPolicy, or keep the old program for its webhooks alone. \
                         Move their code out of packages that the reconcilers import.";
@@ -231,7 +274,7 @@ const fn different(
 
 /// The import paths of which the scanner reports uses.
 pub(super) fn reported_imports() -> Vec<&'static str> {
-    let is_path = |import: &&str| !matches!(*import, "manager" | "builder" | "go" | "state");
+    let is_path = |import: &&str| !matches!(*import, "manager" | "options" | "builder" | "go" | "state");
     let mut imports: Vec<_> = RULES.iter().map(|rule| rule.import).filter(is_path).collect();
     imports.sort_unstable();
     imports.dedup();
@@ -303,6 +346,7 @@ fn used(it: &Use) -> String {
         "go" => return "go".to_owned(),
         "state" => return it.name.clone(),
         "manager" => format!("mgr.{}", it.name),
+        "options" => return format!("{}: {}", it.name, it.text),
         "builder" => it.name.clone(),
         import if it.name == "_" => format!("import {import}"),
         import => format!("{}.{}", import.rsplit('/').next().unwrap_or(import), it.name),
@@ -330,6 +374,10 @@ mod tests {
             a_use("ctl", "k8s.io/client-go/tools/reference", "GetReference", ""),
             a_use("ctl", "net/http", "StatusOK", ""),
             a_use("ctl", "time", "Second", ""),
+            a_use("ctl", "k8s.io/apimachinery/pkg/util/wait", "Jitter", ""),
+            a_use("ctl", "k8s.io/apimachinery/pkg/util/wait", "PollUntilContextTimeout", ""),
+            a_use("ctl", "options", "Scheme", "scheme"),
+            a_use("ctl", "options", "Cache", "cache.Options{DefaultNamespaces: all}"),
             a_use("test", "os/exec", "Command", "kubectl"),
         ];
         let facts = SourceFacts { uses, ..SourceFacts::default() };
@@ -339,6 +387,8 @@ mod tests {
             (Severity::Unserved, "mgr.Add"),
             (Severity::Unserved, "kubernetes.NewForConfig"),
             (Severity::Different, "os.Getenv IMAGE"),
+            (Severity::Different, "wait.PollUntilContextTimeout"),
+            (Severity::Different, "Cache: cache.Options{DefaultNamespaces: all}"),
         ];
         assert_eq!(short, expected);
         assert!(found.iter().all(|it| it.places[0].0.to_string() == "ctl/a.go:7" && it.way.ends_with('.')));

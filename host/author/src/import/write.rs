@@ -6,6 +6,9 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::new::TemplateFile;
 
+/// The beginning of the names of folders with replaced files.
+const REPLACED: &str = ".before-import-";
+
 /// The reason why the folder was not written.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportWriteError {
@@ -25,8 +28,18 @@ pub enum ImportWriteError {
     Unrestored { path: PathBuf, source: io::Error, kept: PathBuf },
 }
 
+/// Earlier files that an import with `force` replaced.
+#[derive(Debug, PartialEq, Eq)]
+pub struct ReplacedFiles {
+    /// The folder that has them now.
+    pub kept: PathBuf,
+    /// Their paths in the plugin's folder.
+    pub paths: Vec<PathBuf>,
+}
+
 /// Writes `files` to `folder`. If it exists, `force` replaces the files that are there, and leaves others alone.
-pub fn write(folder: &Path, files: &[TemplateFile], force: bool) -> Result<(), ImportWriteError> {
+/// Replaced files with other contents are kept and returned: their author may have edited them.
+pub fn write(folder: &Path, files: &[TemplateFile], force: bool) -> Result<Option<ReplacedFiles>, ImportWriteError> {
     let exists = match fs::symlink_metadata(folder) {
         Ok(it) if !it.is_dir() => return Err(ImportWriteError::NoFolder(folder.to_owned())),
         Ok(_) if !force => return Err(ImportWriteError::Exists(folder.to_owned())),
@@ -46,7 +59,7 @@ pub fn write(folder: &Path, files: &[TemplateFile], force: bool) -> Result<(), I
             exchange(folder, &stage, files)
         } else {
             let unwritten = |source| ImportWriteError::Unwritten { path: folder.to_owned(), source };
-            fs::rename(&new, folder).map_err(unwritten)
+            fs::rename(&new, folder).map_err(unwritten).map(|()| None)
         }
     });
     if !matches!(done, Err(ImportWriteError::Unrestored { .. })) {
@@ -58,9 +71,8 @@ pub fn write(folder: &Path, files: &[TemplateFile], force: bool) -> Result<(), I
 
 /// Makes a folder beside `folder`, so that files can be moved from it in one step.
 fn stage(folder: &Path) -> io::Result<PathBuf> {
-    let stage = folder.with_file_name(format!(".windlass-import-{}", std::process::id()));
-    fs::create_dir(&stage)?;
-    Ok(stage)
+    let beside = folder.parent().unwrap_or(folder);
+    Ok(tempfile::Builder::new().prefix(".windlass-import-").tempdir_in(beside)?.keep())
 }
 
 fn fill(new: &Path, files: &[TemplateFile]) -> Result<(), ImportWriteError> {
@@ -97,23 +109,71 @@ fn check(folder: &Path, file: &Path) -> Result<(), ImportWriteError> {
 }
 
 /// Moves the old files away and the new ones in. If that fails, moves all back.
-fn exchange(folder: &Path, stage: &Path, files: &[TemplateFile]) -> Result<(), ImportWriteError> {
+fn exchange(folder: &Path, stage: &Path, files: &[TemplateFile]) -> Result<Option<ReplacedFiles>, ImportWriteError> {
+    let unwritten = |path: PathBuf| |source| ImportWriteError::Unwritten { path, source };
+    let mut paths = Vec::new();
+    for TemplateFile { path, content } in files {
+        if is_different(&folder.join(path), content).map_err(unwritten(folder.join(path)))? {
+            paths.push(path.clone());
+        }
+    }
+    let kept = if paths.is_empty() { None } else { Some(keep_folder(folder).map_err(unwritten(folder.to_owned()))?) };
     let mut moved = Vec::new();
     for TemplateFile { path, .. } in files {
-        if let Err(source) = exchange_one(folder, stage, path, &mut moved) {
+        let old = match &kept {
+            Some(kept) if paths.contains(path) => kept.join(path),
+            _ => stage.join("old").join(path),
+        };
+        if let Err(source) = exchange_one(folder, stage, path, old, &mut moved) {
             let path = folder.join(path);
             let back = moved.iter().rev().try_for_each(|(from, to)| fs::rename(to, from));
-            return Err(match back {
-                Ok(()) => ImportWriteError::Unwritten { path, source },
-                Err(_) => ImportWriteError::Unrestored { path, source, kept: stage.join("old") },
+            return Err(match (back, kept) {
+                (Ok(()), kept) => {
+                    // It has no files any more.
+                    let _ = kept.map(fs::remove_dir_all);
+                    ImportWriteError::Unwritten { path, source }
+                }
+                (Err(_), kept) => {
+                    let kept = kept.unwrap_or_else(|| stage.join("old"));
+                    ImportWriteError::Unrestored { path, source, kept }
+                }
             });
         }
     }
-    Ok(())
+    Ok(kept.map(|kept| ReplacedFiles { kept, paths }))
 }
 
-fn exchange_one(folder: &Path, stage: &Path, path: &Path, moved: &mut Vec<(PathBuf, PathBuf)>) -> io::Result<()> {
-    let (old, new, target) = (stage.join("old").join(path), stage.join("new").join(path), folder.join(path));
+/// Whether there is a file with another content than the new one.
+fn is_different(file: &Path, content: &[u8]) -> io::Result<bool> {
+    match fs::symlink_metadata(file) {
+        // A link is replaced, and what it leads to stays.
+        Ok(it) if !it.is_file() => Ok(true),
+        Ok(it) => Ok(it.len() != content.len() as u64 || fs::read(file)? != content),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Makes a folder for replaced files. Go ignores it, because of the dot.
+fn keep_folder(folder: &Path) -> io::Result<PathBuf> {
+    let mut number = 1_u32;
+    loop {
+        let kept = folder.join(format!("{REPLACED}{number}"));
+        match fs::create_dir(&kept) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => number += 1,
+            made => return made.map(|()| kept),
+        }
+    }
+}
+
+fn exchange_one(
+    folder: &Path,
+    stage: &Path,
+    path: &Path,
+    old: PathBuf,
+    moved: &mut Vec<(PathBuf, PathBuf)>,
+) -> io::Result<()> {
+    let (new, target) = (stage.join("new").join(path), folder.join(path));
     for parent in [old.parent(), target.parent()].into_iter().flatten() {
         fs::create_dir_all(parent)?;
     }
@@ -175,10 +235,43 @@ mod tests {
         before.sort();
         assert_eq!(tree(&folder), before);
         write(&folder, &again, true).expect("it may");
-        let mut after = named(&[("mine.go", "mine"), ("main.go", "2"), ("scenarios/a.yaml", "2"), ("new/b", "2")]);
+        let mut after = named(&[
+            ("mine.go", "mine"),
+            ("main.go", "2"),
+            ("scenarios/a.yaml", "2"),
+            ("new/b", "2"),
+            (".before-import-1/main.go", "1"),
+            (".before-import-1/scenarios/a.yaml", "1"),
+        ]);
         after.sort();
         assert_eq!(tree(&folder), after);
         assert_eq!(fs::read_dir(at.path()).expect("it is there").count(), 1, "nothing is left over");
+    }
+
+    #[test]
+    fn edited_files_are_kept_at_each_forced_import() {
+        let at = tempfile::tempdir().expect("a directory");
+        let folder = at.path().join("windlass");
+        let files = [file("go.mod", "as ever"), file("main.go", "to complete")];
+        assert_eq!(write(&folder, &files, false).expect("it is new"), None);
+        assert_eq!(write(&folder, &files, true).expect("it may"), None, "nobody edited anything");
+        for number in 1..3 {
+            let edited = format!("completed {number}");
+            fs::write(folder.join("main.go"), &edited).expect("it is written");
+            let replaced = write(&folder, &files, true).expect("it may").expect("a file was edited");
+            assert_eq!(replaced.paths, [PathBuf::from("main.go")]);
+            assert_eq!(tree(&replaced.kept), named(&[("main.go", &edited)]));
+        }
+        assert_eq!(fs::read_to_string(folder.join("main.go")).expect("it is there"), "to complete");
+    }
+
+    #[test]
+    fn a_killed_import_with_this_process_id_does_not_stop_another() {
+        let at = tempfile::tempdir().expect("a directory");
+        fs::create_dir(at.path().join(format!(".windlass-import-{}", std::process::id()))).expect("it is made");
+        let folder = at.path().join("windlass");
+        write(&folder, &[file("main.go", "1")], false).expect("it is written");
+        assert_eq!(tree(&folder), named(&[("main.go", "1")]));
     }
 
     #[test]

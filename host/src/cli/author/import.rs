@@ -51,7 +51,7 @@ pub(crate) struct ImportArgs {
     /// The name of the plugin's folder inside DIR.
     #[arg(long, value_name = "NAME", default_value = import::FOLDER)]
     folder: String,
-    /// Replace the files of an earlier import. Other files in the folder stay.
+    /// Replace the files of an earlier import, and keep those that differ in `.before-import-N`. Other files stay.
     #[arg(long)]
     force: bool,
     /// Print the report and the files, and write nothing.
@@ -93,7 +93,12 @@ impl ImportArgs {
             print_files(&mut text, &imported);
             return Ok(text);
         }
-        import::write(&imported.folder, &imported.files, self.force)?;
+        if let Some(replaced) = import::write(&imported.folder, &imported.files, self.force)? {
+            let paths: Vec<_> = replaced.paths.iter().map(|it| it.display().to_string()).collect();
+            let (paths, kept) = (paths.join(", "), shortened(&replaced.kept));
+            // Writing into a text cannot fail.
+            let _ = writeln!(text, "replaced: {paths}. The earlier files are in {}", kept.display());
+        }
         text.push_str("next:\n");
         for step in import::next_steps(&imported, &folder) {
             // Writing into a text cannot fail.

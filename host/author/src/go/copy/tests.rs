@@ -75,6 +75,19 @@ fn two_builds_that_copy_at_once_get_the_same_copy() {
 }
 
 #[test]
+fn files_of_a_killed_build_with_this_process_id_are_not_in_a_copy() {
+    let (original, directory) = (original(), tempfile::tempdir().expect("a directory"));
+    for count in 0..1_000 {
+        let left = directory.path().join(format!("{UNFINISHED}{}-{count}", std::process::id()));
+        std::fs::create_dir(&left).expect("it is made");
+        std::fs::write(left.join("old.go"), "package old\n").expect("it is written");
+    }
+    let copies = Copies { directory: directory.path(), write };
+    let made = copies.make(api(), "v1.0.0", "h1:a", Some(original.path())).expect("it is made");
+    assert_eq!(names(&made), ["go.mod", "shop", RECORD]);
+}
+
+#[test]
 fn a_full_disk_is_reported_and_leaves_nothing() {
     fn full(path: &Path, content: &[u8]) -> io::Result<()> {
         if path.ends_with("types.go") { Err(ErrorKind::StorageFull.into()) } else { std::fs::write(path, content) }

@@ -37,6 +37,8 @@ func (file *source) readTypes(declaration *ast.GenDecl) {
 				continue
 			}
 			found := Struct{Folder: file.folder, Name: it.Name.Name}
+			_, reconciles := file.results[functionName{file.folder, it.Name.Name, "Reconcile"}]
+			reconciles = reconciles || strings.HasSuffix(it.Name.Name, "Reconciler")
 			for _, field := range structure.Fields.List {
 				imported, name := file.named(field.Type)
 				if len(field.Names) == 0 {
@@ -44,7 +46,7 @@ func (file *source) readTypes(declaration *ast.GenDecl) {
 				}
 				for _, named := range field.Names {
 					found.Fields = append(found.Fields, named.Name)
-					if strings.HasSuffix(it.Name.Name, "Reconciler") && isState(imported, field.Type) {
+					if reconciles && (isState(imported, field.Type) || strings.Contains(name, "Expectations")) {
 						file.use(named, "state", it.Name.Name+"."+named.Name, "")
 					}
 				}

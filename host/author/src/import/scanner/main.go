@@ -60,10 +60,11 @@ type Marker struct {
 type Use struct {
 	Place
 	Folder string `json:"folder"`
-	// Import is the import path. Other uses have "manager" for a manager's methods, "builder", "go" and "state".
+	// Import is the import path. Other uses have "manager" for a manager's methods, "options" for its options, "builder",
+	// "go" and "state".
 	Import string `json:"import"`
 	Name   string `json:"name"`
-	// Text is the first argument, if it is a constant text.
+	// Text is the first argument, if it is a constant text. For an option, it is the source of its value.
 	Text string `json:"text,omitempty"`
 }
 

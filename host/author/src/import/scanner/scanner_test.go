@@ -45,6 +45,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"k8s.io/kubernetes/pkg/controller"
+	"sync"
 
 	shopv1 "example.com/shop/api/v1"
 )
@@ -176,6 +178,21 @@ func SetupQuiet(mgr ctrl.Manager) {}
 	}
 }
 
+func TestOptionsOfTheManagerAreKeptWithTheirSources(t *testing.T) {
+	facts := scanned(t, map[string]string{"a.go": controllerHead + `
+var options = ctrl.Options{Scheme: nil, Cache: ctrl.Other{
+	All: true}}
+var others = client.Options{Mapper: nil}
+`})
+	want := []Use{
+		{Place{"a.go", 19}, ".", "options", "Scheme", "nil"},
+		{Place{"a.go", 19}, ".", "options", "Cache", "ctrl.Other{\n\tAll: true}"},
+	}
+	if !slices.Equal(facts.Uses, want) {
+		t.Errorf("%+v", facts.Uses)
+	}
+}
+
 func TestUsesAreKeptWithTheirConstantText(t *testing.T) {
 	facts := scanned(t, map[string]string{"api/v1/a.go": "package v1\n\nconst Name = \"a\" + end\nconst end = \"/b\"\n", "a.go": controllerHead + `
 // +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get
@@ -185,6 +202,14 @@ type ShopReconciler struct {
 	client.Client
 	seen map[string]bool
 }
+
+type Quiet struct {
+	locks  *sync.Map
+	expect controller.ControllerExpectationsInterface
+	names  []string
+}
+
+func (q *Quiet) Reconcile() {}
 
 func (r *ShopReconciler) Reconcile(ctx context.Context, mgr ctrl.Manager) {
 	_ = os.Getenv("IMAGE")
@@ -202,7 +227,11 @@ func (r *ShopReconciler) Reconcile(ctx context.Context, mgr ctrl.Manager) {
 		uses = append(uses, strings.TrimSpace(use.Import+" "+use.Name+" "+use.Text))
 	}
 	slices.Sort(uses)
-	if want := []string{"go go", "manager Add", "os Getenv IMAGE", "state ShopReconciler.seen", "state cache"}; !slices.Equal(uses, want) {
+	want := []string{
+		"go go", "manager Add", "os Getenv IMAGE",
+		"state Quiet.expect", "state Quiet.locks", "state ShopReconciler.seen", "state cache",
+	}
+	if !slices.Equal(uses, want) {
 		t.Errorf("%v", uses)
 	}
 	if found := facts.Finalizers; len(found) != 2 || found[0].Name != "a/b" || found[1].Name != "" {

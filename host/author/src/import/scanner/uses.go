@@ -29,6 +29,7 @@ func (file *source) readUses() {
 				file.readCall(node)
 			case *ast.CompositeLit:
 				file.typeUse(node.Type)
+				file.readOptions(node)
 			case *ast.ValueSpec:
 				file.typeUse(node.Type)
 			case *ast.SelectorExpr:
@@ -48,6 +49,20 @@ func (file *source) typeUse(of ast.Expr) {
 	if name != "" && imported != file.importOf(file.folder) && !file.typeUses[found] {
 		file.typeUses[found] = true
 		file.TypeUses = append(file.TypeUses, found)
+	}
+}
+
+// readOptions keeps the fields of a manager's options, with their sources.
+func (file *source) readOptions(literal *ast.CompositeLit) {
+	if imported, name := file.named(literal.Type); name != "Options" || !isOfControllerRuntime(imported, "manager") {
+		return
+	}
+	for _, element := range literal.Elts {
+		if field, is := element.(*ast.KeyValueExpr); is {
+			if key, is := field.Key.(*ast.Ident); is {
+				file.use(field, "options", key.Name, file.sourceOf(field.Value))
+			}
+		}
 	}
 }
 
