@@ -66,8 +66,8 @@ pub enum Body {
 pub struct Struct {
     /// The fields, sorted by key.
     pub fields: Vec<Field>,
-    /// Whether an object may have other fields, which the type must keep: fields that the schema does not declare, if the
-    /// server keeps them, and fields whose keys a language cannot express.
+    /// Whether an object may have other fields, which the type must keep: fields that the schema does not declare, if
+    /// the server keeps them, and fields whose keys a language cannot express.
     pub is_open: bool,
 }
 

@@ -23,8 +23,8 @@ const QUANTITY: &str = "io.k8s.apimachinery.pkg.api.resource.Quantity";
 /// character (`isValidTag` in encoding/json/encode.go). Go also accepts letters and digits outside ASCII.
 const KEY_SYMBOLS: &str = "!#$%&()*+-./:;<=>?@[]^_{|}~ ";
 
-/// The greatest depth at which references are followed. Documents nest at most 128 levels, but a chain of references can
-/// be longer than the stack.
+/// The greatest depth at which references are followed. Documents nest at most 128 levels, but a chain of references
+/// can be longer than the stack.
 const DEPTH_MAX: usize = 128;
 
 /// A kind to generate types for.
@@ -320,8 +320,8 @@ fn field(key: &str, schema: &Value, shape: Shape, is_required: bool, place: &Sch
     Field { key: key.to_owned(), docs: docs::of_field(schema, default), is_required, default: default.cloned(), shape }
 }
 
-/// Whether all languages can have a field with this key. A cluster's schema may have any text as a key, and the printers
-/// write a key into tags and comments as it is.
+/// Whether all languages can have a field with this key. A cluster's schema may have any text as a key, and the
+/// printers write a key into tags and comments as it is.
 fn is_expressible(key: &str) -> bool {
     !key.is_empty() && key.chars().all(|letter| letter.is_ascii_alphanumeric() || KEY_SYMBOLS.contains(letter))
 }

@@ -1326,6 +1326,9 @@ pub struct Experiment {
     pub metadata: ObjectMeta,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spec: Option<ExperimentSpec>,
+    /// All other fields.
+    #[serde(flatten)]
+    pub rest: BTreeMap<String, serde_json::Value>,
 }
 
 /// `spec` of `Experiment`.
