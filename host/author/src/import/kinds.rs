@@ -53,8 +53,8 @@ impl GoKinds<'_> {
         Some(ObjectKind { api_version: api_version.as_str().into(), kind: name.into() })
     }
 
-    /// Whether each cluster that the plugin runs in serves the kind of a type in the package `import`: Kubernetes itself
-    /// has it, or a definition of the project, which is installed with the plugin.
+    /// Whether each cluster that the plugin runs in serves the kind of a type in the package `import`: Kubernetes has
+    /// it, or a definition of the project, which is installed with the plugin.
     pub(super) fn is_always_served(&self, import: &str, kind: &ObjectKind) -> bool {
         let is_stable = |version: &str| !version.contains("alpha") && !version.contains("beta");
         // Kubernetes serves this group since 1.34.

@@ -17,8 +17,8 @@ pub(super) type ReadType = (String, String);
 pub(super) struct ReadKinds {
     /// The types of kinds that each cluster serves. The host caches these.
     pub cached: BTreeSet<ReadType>,
-    /// The kinds that a cluster may lack, with their types. A controller waits until all kinds of its caches are served,
-    /// so these are read live.
+    /// The kinds that a cluster may lack, with their types. They are read live, because a controller waits until all
+    /// kinds of its caches are served.
     pub live: BTreeSet<(ObjectKind, ReadType)>,
 }
 

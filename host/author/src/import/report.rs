@@ -147,9 +147,9 @@ impl Report {
         }
         text.push_str(
             "## Kinds that are read live\n\n\
-             A cluster may lack these kinds. They are not in the host's cache: each read asks the API server, and map functions\n\
-             and predicates cannot read them. Add the line for a kind to an `init` function in a file of your own, if each\n\
-             cluster of yours serves it: a controller does not start before all kinds of `windlass.Reads` are served.\n\n",
+             A cluster may lack these kinds. They are not in the host's cache: each read asks the API server, and map\n\
+             functions and predicates cannot read them. If each cluster of yours serves a kind, add its line to an `init`\n\
+             function in a file of your own. A controller waits until all kinds of `windlass.Reads` are served.\n\n",
         );
         for (kind, (import, name)) in &self.live_reads {
             let (line, import) = (format!("windlass.Reads(&kinds.{name}{{}})"), format!("import kinds \"{import}\""));

@@ -233,8 +233,8 @@ fn joined(files: &[ObjectFile], heading: &str) -> Option<String> {
     (!files.is_empty()).then_some(text)
 }
 
-/// Removes the texts of a schema. A property may have the name `description`, and then its value is a schema. Values, such
-/// as defaults, stay as they are.
+/// Removes the texts of a schema. A property may have the name `description`, and then its value is a schema. Values,
+/// such as defaults, stay as they are.
 fn remove_descriptions(value: &mut Value) {
     match value {
         Value::Object(fields) => {

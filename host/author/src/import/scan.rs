@@ -88,8 +88,8 @@ pub(super) struct Marker {
     pub text: String,
 }
 
-/// A use of something that a plugin may not have. `import` is an import path, or one of `manager`, `options`, `builder`,
-/// `go`, `state`.
+/// A use of something that a plugin may not have. `import` is an import path, or one of `manager`, `options`,
+/// `builder`, `go`, `state`.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Use {
     #[serde(flatten)]

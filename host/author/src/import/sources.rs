@@ -158,8 +158,8 @@ impl PluginFile<'_> {
         let types: Vec<_> = types.collect();
         let _ = write!(
             text,
-            "\t// The kinds that the code reads and no controller watches: the host caches them, too. A controller waits until\n\
-             \t// the API server serves them.\n\twindlass.Reads({})\n",
+            "\t// The kinds that the code reads and no controller watches: the host caches them, too. A controller\n\
+             \t// waits until the API server serves them.\n\twindlass.Reads({})\n",
             types.join(", ")
         );
         if !environment.is_empty() {

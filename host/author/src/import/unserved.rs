@@ -15,8 +15,8 @@ pub(super) enum Severity {
 /// A kind of use that matters.
 #[derive(Debug)]
 pub(super) struct UseRule {
-    /// An import path; one that ends with `/` stands for everything below it. Otherwise `manager`, `options`, `builder`,
-    /// `go` or `state`.
+    /// An import path; one that ends with `/` stands for everything below it. Otherwise `manager`, `options`,
+    /// `builder`, `go` or `state`.
     import: &'static str,
     /// The names. Empty: all.
     names: &'static [&'static str],
@@ -243,10 +243,10 @@ pub(super) static RULES: &[UseRule] = &[
     ),
 ];
 
-const WAITING: &str = "It takes no time: the clock of the call jumps to the end of the wait, so a poll times out at once, \
-                       before anything has changed. Return `ctrl.Result{RequeueAfter: …}`.";
-const CACHE_OPTIONS: &str = "main.go does not set them, so the plugin sees the objects of all namespaces. Copy them into \
-                             `Cache` of its `ctrl.Options`, which the host obeys: `DefaultNamespaces`, `ByObject` and \
+const WAITING: &str = "It takes no time: the clock of the call jumps to the end of the wait, so a poll times out at \
+                       once, before anything has changed. Return `ctrl.Result{RequeueAfter: …}`.";
+const CACHE_OPTIONS: &str = "main.go does not set them, so the plugin sees the objects of all namespaces. Copy them \
+                             into `Cache` of its `ctrl.Options`, which the host obeys: `DefaultNamespaces`, `ByObject` and \
                              selectors.";
 const WEBHOOKS: &str = "Windlass serves no webhooks. Put defaults and rules (`x-kubernetes-validations`) into the \
                         definition, use a ValidatingAdmissionPolicy, or keep the old program for its webhooks alone. \
