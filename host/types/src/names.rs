@@ -51,7 +51,7 @@ const TAKEN_TYPES: &[&str] = &[
 pub(crate) struct Names(BTreeMap<String, usize>);
 
 /// The number of the second of equal names.
-const SECOND: usize = 2;
+const SECOND_NUMBER: usize = 2;
 
 impl Names {
     /// A scope for types.
@@ -61,17 +61,17 @@ impl Names {
 
     /// A scope with these names.
     pub(crate) fn with<'a>(taken: impl IntoIterator<Item = &'a str>) -> Self {
-        Self(taken.into_iter().map(|name| (name.to_owned(), SECOND)).collect())
+        Self(taken.into_iter().map(|name| (name.to_owned(), SECOND_NUMBER)).collect())
     }
 
     /// The name `wanted`, or with a number if it is used already. Marks it as used.
     pub(crate) fn unique(&mut self, wanted: &str) -> String {
-        let (mut name, mut number) = (wanted.to_owned(), self.0.get(wanted).copied().unwrap_or(SECOND));
+        let (mut name, mut number) = (wanted.to_owned(), self.0.get(wanted).copied().unwrap_or(SECOND_NUMBER));
         while self.0.contains_key(&name) {
             name = format!("{wanted}{number}");
             number += 1;
         }
-        self.0.insert(name.clone(), SECOND);
+        self.0.insert(name.clone(), SECOND_NUMBER);
         self.0.insert(wanted.to_owned(), number);
         name
     }

@@ -25,7 +25,7 @@ const KEY_SYMBOLS: &str = "!#$%&()*+-./:;<=>?@[]^_{|}~ ";
 
 /// The greatest depth at which references are followed. Documents nest at most 128 levels, but a chain of references
 /// can be longer than the stack.
-const DEPTH_MAX: usize = 128;
+const REFERENCE_DEPTH_MAX: usize = 128;
 
 /// A kind to generate types for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -295,7 +295,7 @@ impl Reader<'_> {
             return Shape::Named(name.clone());
         }
         let Some(schema) = self.schemas.named(component) else { return Shape::Json };
-        if place.depth >= DEPTH_MAX || self.schemas.is_recursive(component) {
+        if place.depth >= REFERENCE_DEPTH_MAX || self.schemas.is_recursive(component) {
             return Shape::Json;
         }
         if schema["properties"].as_object().is_none_or(Map::is_empty) {

@@ -176,13 +176,13 @@ fn an_open_struct_keeps_fields_that_go_cannot_name() {
 
 #[test]
 fn a_long_chain_of_references_is_any_json() {
-    const LENGTH: usize = 1000;
+    const CHAIN_LENGTH: usize = 1000;
     let name = |number: usize| format!("com.example.v1.A{number}");
     let list =
         |number: usize| json!({"type": "array", "items": {"$ref": format!("#/components/schemas/{}", name(number))}});
-    let mut others: Map<String, Value> = (0..LENGTH).map(|number| (name(number), list(number + 1))).collect();
-    others.insert(name(LENGTH), json!({"type": "string"}));
-    let schema = json!({"type": "object", "properties": {"long": list(0), "short": list(LENGTH - 1)}});
+    let mut others: Map<String, Value> = (0..CHAIN_LENGTH).map(|number| (name(number), list(number + 1))).collect();
+    others.insert(name(CHAIN_LENGTH), json!({"type": "string"}));
+    let schema = json!({"type": "object", "properties": {"long": list(0), "short": list(CHAIN_LENGTH - 1)}});
     let model = with_others(schema, Value::Object(others));
     let shapes: Vec<_> = structure(&model, "Shop").fields.iter().map(|it| it.shape.within().pop().cloned()).collect();
     assert_eq!(shapes, [Some(Shape::Json), Some(Shape::Text)]);
