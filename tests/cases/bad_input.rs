@@ -154,7 +154,7 @@ async fn a_host_with_little_address_space_warns_and_begins_fewer_calls() -> anyh
         ["run", "--kubeconfig", &server.kubeconfig().to_string_lossy(), "--concurrent-calls=2", "--leases=none"];
     let plugins = ["--plugins", &plugins.path().to_string_lossy()];
     let host = Host::start_within(200, &[&arguments[..], &plugins[..]].concat())?;
-    let said = host.says("fewer calls can be in progress at once").await?;
+    let said = host.says("fewer calls can run at once").await?;
     anyhow::ensure!(said.contains("wanted=64"), "{said}");
     host.says("connected").await?;
     anyhow::ensure!(host.terminate().await?.success(), "it ends cleanly");
