@@ -1,23 +1,41 @@
 package reconciler
 
-import "windlass.dev/sdk/manifest"
+import (
+	"encoding/json"
 
-// prepare is the set-up that has not run yet, or nil.
-var prepare func() manifest.Manifest
+	"windlass.dev/sdk/internal/host"
+	"windlass.dev/sdk/manifest"
+)
+
+// prepare runs the set-up if it has not run yet. It is nil if there is none.
+var prepare func()
 
 // RegisterSetup is like Register, for a plugin that finds out its watches by running code: for example one that stands
 // in for a framework whose program builds its controllers in main. The set-up runs once in each instance, before the
 // first call, and returns the manifest. It must not read or write objects. A panic ends the instance.
 func RegisterSetup(setup func() manifest.Manifest, by Func, options ...Option) {
 	Register(manifest.Manifest{}, by, options...)
-	prepare = setup
+	prepare = func() {
+		prepare = nil
+		plugin = setup()
+	}
+	host.Copied = copied
+}
+
+// copied stores a raw document as it is: the host's documents are valid JSON.
+func copied(document string, into any) bool {
+	raw, is := into.(*json.RawMessage)
+	if is && document != "" {
+		*raw = append((*raw)[:0], document...)
+		return true
+	}
+	return false
 }
 
 // ready runs the set-up unless it has run already. It panics if no plugin was registered.
 func ready() {
 	needed()
-	if setup := prepare; setup != nil {
-		prepare = nil
-		plugin = setup()
+	if prepare != nil {
+		prepare()
 	}
 }

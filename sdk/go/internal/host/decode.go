@@ -31,12 +31,14 @@ func Decode(document string, into any) error {
 	return settle(reflect.ValueOf(into))
 }
 
+// Copied stores a document that need not be parsed, and reports whether it has. It is nil unless the plugin reads raw
+// documents often: the code would make each plugin larger.
+var Copied func(document string, into any) bool
+
 // Expect decodes a document that should fit a type. If it does not fit, the error is terminal, because only a change of
 // the document can help.
 func Expect(what, document string, into any) error {
-	if raw, is := into.(*json.RawMessage); is && document != "" {
-		// The host's documents are valid JSON, so a copy need not be parsed.
-		*raw = append((*raw)[:0], document...)
+	if Copied != nil && Copied(document, into) {
 		return nil
 	}
 	if err := Decode(document, into); err != nil {
