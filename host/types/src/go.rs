@@ -28,7 +28,7 @@ type Time = string
 const INT_OR_STRING: &str = "
 // IntOrString is a whole number or a string.
 type IntOrString struct {
-	// IsInt tells that the value is Int. Otherwise, it is Text.
+	// IsInt reports whether the value is Int. Otherwise, it is Text.
 	IsInt bool
 
 	Int int64
@@ -67,7 +67,7 @@ type Quantity = IntOrString
 const NULLABLE: &str = "
 // Nullable is a field that may be missing, null, or a value.
 type Nullable[T any] struct {
-	// IsSet tells that the field is not missing.
+	// IsSet reports whether the field is present.
 	IsSet bool
 
 	// Value is nil for null.

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::rules::GuestModule;
 
-/// The file of a copy that says what is in it. Its modification time is the time of the last use.
+/// The file of a copy that records its number of files and bytes. Its modification time is the time of the last use.
 const RECORD: &str = "windlass-copy";
 /// The prefix of copies that are not complete.
 const UNFINISHED: &str = ".unfinished-";

@@ -64,7 +64,7 @@ impl ModFile {
     /// The modules that the plugin gets as copies. A module that go.mod replaces is the author's choice. One that
     /// go.sum lacks is left to the go command, which reports it.
     pub(super) fn chosen(&self, sums: &str) -> Vec<ChosenModule> {
-        let modules = GUEST_MODULES.iter().filter(|module| !self.replaces(module.path) && module.is_available());
+        let modules = GUEST_MODULES.iter().filter(|module| !self.replaces(module.path));
         modules.filter_map(|module| self.choose(module, sums)).collect()
     }
 

@@ -115,11 +115,6 @@ impl GuestModule {
         self.embedded.is_some()
     }
 
-    /// Whether this binary has what a copy needs.
-    pub(super) fn is_available(&self) -> bool {
-        self.embedded.is_none_or(|name| new::embedded_files(name).is_some())
-    }
-
     /// Whether a copy contains files of this folder of the module. `folder` uses slashes.
     pub(super) fn has_folder(&self, folder: &str) -> bool {
         let is_within = |folder: &str, package: &str| {

@@ -23,7 +23,7 @@ struct ProjectResource {
 }
 
 impl ProjectFile {
-    /// Takes what it finds. Others write the file, so an unexpected field is no error.
+    /// Reads the fields that it knows. Other tools write the file, so an unknown field is no error.
     pub(super) fn of(document: &Value) -> Self {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let resources = document["resources"].as_array().into_iter().flatten().map(|it| ProjectResource {

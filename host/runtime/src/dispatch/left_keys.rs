@@ -66,7 +66,7 @@ impl LeftKeys {
             if gone.is_some() || *filters_primaries {
                 let left = left.keys.entry(key.clone()).or_default();
                 left.triggers.extend(&memory.triggers(&key));
-                // What is known so far is older.
+                // The UID recorded so far is older.
                 left.gone = gone.or(left.gone.take());
             }
         }

@@ -1,4 +1,4 @@
-// Package builder adds controllers to a manager. What it is told becomes the plugin's manifest.
+// Package builder adds controllers to a manager. Its calls make the plugin's manifest.
 package builder
 
 import (
