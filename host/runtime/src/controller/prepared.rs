@@ -34,8 +34,8 @@ impl Controller {
         }
     }
 
-    /// Waits for `needed`. If that takes long, shows that it waits, as an operator may have to act. `false` if `needed`
-    /// can never be had.
+    /// Waits for `needed`. If that takes long, shows what the controller waits for, as an operator may have to act.
+    /// `false` if `needed` will never come.
     pub(super) async fn shown<T, E>(&self, why: &str, needed: impl Future<Output = Result<T, E>>) -> bool {
         let mut needed = pin!(needed);
         if let Ok(come) = tokio::time::timeout(SHOWN_WAITING_AFTER, needed.as_mut()).await {

@@ -131,7 +131,7 @@ impl Controller {
         running.keep(async move {
             let mut feeder = rest.lock().await;
             if !queue.is_shutting_down() {
-                // Another generation has the queue, or the next round gets the keys.
+                // The keys that this queues go to another generation, or to the next round.
                 caught("feeder", &panics, async { feeder.finish() }).await;
             }
             feeder.discard().await

@@ -65,7 +65,7 @@ pub(super) enum KindLoss {
     Revoked(Revoked),
     /// The configuration names other kinds.
     OtherKinds,
-    /// A configured kind that was left out is served now, or the account that the plugin acts as may watch it now.
+    /// A configured kind that was left out can be watched now: it is served, and the impersonated account may watch it.
     Gained(ObjectKind),
 }
 
@@ -246,7 +246,7 @@ impl Controller {
 
 /// Completes when the informer finds that its kind is no longer served.
 fn not_served(subscription: &Subscription) -> impl Future<Output = ()> + Send + 'static {
-    // An informer that lingers after its kind had gone does not know yet that the kind is back.
+    // An informer that has outlived its kind does not know yet that the kind is back.
     let (served, gone) = (subscription.when(|status| !status.gone), subscription.when(|status| status.gone));
     served.then(|()| gone)
 }

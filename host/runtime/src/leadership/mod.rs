@@ -197,8 +197,8 @@ impl Leadership {
         self.settings.warm_standby && self.settings.mode != LeaseMode::None
     }
 
-    /// Call it once all plugins have been loaded. From then on this replica publishes that it lives, so that others
-    /// hand plugins over to it. Earlier, it could not run these plugins yet.
+    /// Call this once all plugins have been loaded. From then on this replica publishes that it lives, so that other
+    /// replicas hand plugins over to it. Before, it could not run these plugins yet.
     pub(crate) fn join(&self) {
         self.joined.cancel();
     }

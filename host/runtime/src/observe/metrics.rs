@@ -185,7 +185,7 @@ impl HostMetrics {
                 "Calls of plugins that failed for good",
                 &self.terminal_errors,
             ),
-            ("windlass_calls_trapped", "Calls that ended without an answer of the plugin's, by reason", &self.traps),
+            ("windlass_calls_trapped", "Calls that the plugin ended without an answer, by reason", &self.traps),
             ("windlass_changes_filtered", "Changes that a plugin's own code has filtered out", &self.filtered),
             (
                 "windlass_controller_breaker_openings",

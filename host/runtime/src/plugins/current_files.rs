@@ -104,7 +104,7 @@ impl CurrentFiles {
         reported
     }
 
-    /// Decides what to report about one plugin's files, and returns what has changed of it.
+    /// Decides what to report about one plugin's files, and returns the part that differs from the last report.
     async fn settle(&mut self, plugin: &Arc<str>) -> Vec<Change> {
         let Some(seen) = self.plugins.get_mut(plugin) else { return vec![] };
         seen.waits = waits(&self.host, plugin).unwrap_or(seen.waits);

@@ -43,9 +43,9 @@ pub(super) struct PartialRefusal {
 /// Why a collector has accepted nothing of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ExportError {
-    /// It may accept the request later.
+    /// The collector may accept the request later.
     Later { why: String, after: Option<Duration> },
-    /// It will never accept the request.
+    /// The collector will never accept the request.
     Refused(String),
 }
 

@@ -46,7 +46,7 @@ impl Collector for Sources {
         counters(&mut encoder, "windlass_task_panics", "Panics of the host's own tasks", panics)?;
         let mutations = WriteOutcome::ALL
             .map(|outcome| (vec![("outcome", outcome.as_str().replace(' ', "_"))], self.writer.count(outcome)));
-        let help = "Mutations of plugins and, for them, of the host, by how they ended at the API server";
+        let help = "Mutations by plugins, and by the host for plugins, by how they ended at the API server";
         counters(&mut encoder, "windlass_mutations", help, mutations)?;
         let dropped = [(vec![], self.recorder.dropped())];
         let help = "Kubernetes Events that were dropped because too many waited";
@@ -148,7 +148,7 @@ impl Sources {
         let help = "How long the key that waits the longest has waited for a cache to show its own writes";
         gauges(encoder, "windlass_workqueue_longest_held_seconds", help, longest)?;
         let lost = controllers.iter().map(|it| (labels(it), it.lost()));
-        let help = "Keys that were parked although no gate would have woken them, and that the host woke: always 0, else a bug";
+        let help = "Keys that were parked although no gate would have woken them: any such key is a bug of the host";
         counters(encoder, "windlass_keys_lost", help, lost)?;
         let settling = controllers.iter().map(|it| (queue_labels(it), gauge(it.settling.count() as u64)));
         let help = "Keys that wait, without a worker, until the outcome of one of their writes is known";

@@ -21,18 +21,18 @@ pub(crate) struct Generation {
     pub(crate) controllers: Vec<Controller>,
     pub(crate) record: Arc<CallRecord>,
     parts: GenerationParts,
-    /// Dropping this ends the following of its configuration.
+    /// Dropping this ends the task that follows the plugin's configuration.
     _following: DropGuard,
 }
 
 impl Generation {
-    /// The controllers that it should have.
+    /// The controllers that the generation should have.
     fn wanted(&self) -> Vec<ControllerIdentity> {
         let manifest = self.plugin.manifest();
         identities(manifest, configured::kinds(manifest, &self.parts.configured).as_ref())
     }
 
-    /// Completes when it should have other controllers, because its configuration names other kinds.
+    /// Completes when the generation should have other controllers, because its configuration names other kinds.
     pub(in crate::plugins) async fn kinds_change(&self) {
         let mut configured = self.parts.configured.clone();
         while self.wanted().iter().eq(self.controllers.iter().map(Controller::identity)) {
@@ -73,8 +73,8 @@ impl Serving {
         Some(generation)
     }
 
-    /// Gives `generation` a controller for each kind that its configuration names now, and takes away the others. Those
-    /// whose kind is still named stay.
+    /// Gives `generation` a controller for each kind that its configuration names now, and removes the controllers of
+    /// other kinds. Controllers whose kind is still named stay.
     pub(in crate::plugins) fn follow_kinds(&self, past: &mut ServingState, generation: &mut Generation) {
         let wanted = generation.wanted();
         let mut before = std::mem::take(&mut generation.controllers);

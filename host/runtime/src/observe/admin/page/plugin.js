@@ -80,7 +80,7 @@ function pluginPage(name) {
   const [state, why, notes] = [el("span", {}), el("p", { class: "notice", hidden: true }), el("ul", { class: "notice warn", hidden: true })];
   const about = el("div", {});
   const drawn = curves();
-  const controllers = table({ caption: "Controllers", columns: CONTROLLER_COLUMNS, key: (it) => it.name, empty: () => "Nothing of it is at work here." });
+  const controllers = table({ caption: "Controllers", columns: CONTROLLER_COLUMNS, key: (it) => it.name, empty: () => "No controller of the plugin is at work here." });
   const denials = table({ caption: "Denials", columns: DENIAL_COLUMNS, key: (it) => `${it.verb} ${it.resource} ${it.cause}`, empty: () => "Nothing was denied." });
   const keys = keyList(name);
   const denied = section("Denials", denials.node);
