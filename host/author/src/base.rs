@@ -124,7 +124,7 @@ pub(crate) fn key(facts: &Facts, tool: &str) -> std::io::Result<String> {
         add(&windlass_files::read_whole(&sdk.join(path), BASE_BYTES_MAX)?);
     }
     if facts.has_packages {
-        // They may be large, and only a tool writes them.
+        // The packages may be large, and only a tool writes them. So their contents are not read.
         for (path, it) in bundle::files(&facts.folder.join(PACKAGES), &is_cache)?.files {
             add(path.as_os_str().as_encoded_bytes());
             add(format!("{:?}", identity(&it)).as_bytes());

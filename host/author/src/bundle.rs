@@ -49,7 +49,7 @@ pub(crate) fn script(folder: &Path, sdk: &Path) -> Result<String, BundleError> {
     }
     texts.extend(left_out.iter().map(|path| (path.to_string_lossy().into_owned(), None)));
     let script = serde_json::json!(texts).to_string();
-    // JSON escapes quotes and line ends.
+    // The escapes of JSON count too.
     if script.len() > SCRIPT_BYTES_MAX { Err(BundleError::TooLarge) } else { Ok(script) }
 }
 

@@ -40,7 +40,7 @@ pub(super) struct GoKinds<'a> {
 }
 
 impl GoKinds<'_> {
-    /// The kind of the type `name` in the package `import`. `None` if nothing says it.
+    /// The kind of the type `name` in the package `import`. `None` if the kind is unknown.
     pub(super) fn of(&self, import: &str, name: &str) -> Option<ObjectKind> {
         if import.is_empty() || matches!(name, "Unstructured" | "PartialObjectMetadata") {
             return None;

@@ -299,7 +299,7 @@ fn build_file(name: &str, running: &BTreeSet<String>) -> String {
     }
     let patterns = patterns.iter().map(|it| windlass_policy::draft::quoted(it)).collect::<Vec<_>>().join(", ");
     format!(
-        "# What `windlass build` and `windlass dev` go by.\n\
+        "# The settings of `windlass build` and `windlass dev`.\n\
          name: {name}            # as in windlass_plugin.go; the plugin is build/{name}.wasm\n\
          language: go\n\
          plugin: reconciler\n\
