@@ -28,7 +28,7 @@ def _refusal(what: str, instead: str, error: int = errno.ENOTSUP) -> Callable[..
 
 
 _NO_FILES = (
-    "a plugin has no files. Read at the top of app.py what is to come with the component, "
+    "a plugin has no files. Read the files that the component needs at the top of app.py, "
     "or keep it in the configuration or a ConfigMap"
 )
 _NO_SOCKETS = "a plugin has no sockets. Use windlass.http, and name the host in the manifest"
