@@ -188,7 +188,7 @@ pub(crate) enum Revoked {
     Scope,
     /// The policy names another account.
     Account,
-    /// The account may no longer watch what the controller watches.
+    /// The account may no longer make one of the controller's watches.
     Refused(WatchRefusal),
 }
 

@@ -1,7 +1,7 @@
-//! Checks that the service account that a plugin impersonates may itself watch what the host watches for it.
+//! Checks that the service account that a plugin impersonates may make the watches that the host makes for the plugin.
 //!
-//! The host reads with its own rights and shares what it reads, so a plugin could see through a cache what its account
-//! may not see. Therefore each watch is reviewed before it begins, and periodically while it runs.
+//! The host reads with its own rights and shares the results. So through a cache, a plugin could see objects that its
+//! account may not see. Therefore each watch is reviewed before it begins, and periodically while it runs.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Builds what a controller works with from what it watches: its queue, gate, ports, middleware and shadow.
+//! Builds a controller's queue, gate, ports, middleware and shadow from its watches.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ use crate::dispatch::{CallPermits, ControllerCallee, Dispatch, Shutdown};
 use crate::phases::Phases;
 
 impl Controller {
-    /// Builds what the workers need.
+    /// Builds the dispatch, which the workers run.
     pub(super) fn dispatch(
         &self,
         watching: Watching,

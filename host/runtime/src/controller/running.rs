@@ -54,8 +54,8 @@ impl Running {
         });
     }
 
-    /// Keeps what `rest` holds until the last call has ended, and polls it once the feeding tasks have ended. `rest`
-    /// never completes, as that would drop what it holds.
+    /// Keeps everything that `rest` holds until the last call has ended, and polls `rest` once the feeding tasks have
+    /// ended. `rest` never completes, because it would then drop everything.
     pub(crate) fn keep(&mut self, rest: impl Future<Output = Infallible> + Send + 'static) {
         self.kept.push(rest.boxed());
     }
@@ -143,7 +143,7 @@ impl Running {
         self.at_work.drained();
         relieved.cancelled().await;
         let mut kept = self.going_on();
-        // Turns what has changed meanwhile into keys, even if no call runs any more.
+        // Turns the changes until now into keys, even if no call runs any more.
         finish_feeding(&mut kept);
         fed();
         tokio::select! {

@@ -173,9 +173,9 @@ impl Controller {
         (bound, revoked)
     }
 
-    /// Completes when a watched kind has gone or differs from what it was in `definitions`, when the configuration
-    /// names other kinds, when the plugin's caches have outgrown their limits more than `excesses` times, or when the
-    /// terms are broken.
+    /// Completes when a watched kind has gone or differs from its state in `definitions`, when the configuration names
+    /// other kinds, when the plugin's caches have outgrown their limits more than `excesses` times, or when the terms
+    /// are broken.
     pub(super) fn gone(
         &self,
         watching: &Watching,
@@ -267,8 +267,8 @@ impl Watching {
         self.declared.first().is_some_and(|(primary, _)| primary.code_predicate.is_some())
     }
 
-    /// Discards the events of the watches so that they do not pile up, as no worker can handle them yet. Records what
-    /// the caches will not show later. Cancel-safe.
+    /// Discards the events of the watches so that they do not pile up, as no worker can handle them yet. Records the
+    /// changes that the caches will not show later. Cancel-safe.
     pub(super) fn muted(&mut self) -> impl Future<Output = Infallible> {
         let filters_primaries = self.filters_primaries();
         let (changes, primaries) = (&self.muted, &self.primaries);

@@ -1,4 +1,4 @@
-//! Turns a plugin's request into an HTTP request that says exactly what the plugin meant.
+//! Turns a plugin's request into an HTTP request, or refuses a request that cannot be sent as it is.
 
 use bytes::Bytes;
 use http::header::{CONNECTION, HOST, HeaderName, HeaderValue, USER_AGENT};

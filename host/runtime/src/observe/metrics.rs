@@ -205,7 +205,7 @@ impl HostMetrics {
         let time = "How long a call took";
         registry.register("controller_runtime_reconcile_time_seconds", time, self.reconcile_time.clone());
         registry.register("controller_runtime_active_workers", "Calls that run", self.active.clone());
-        let cpu = "Processor time that calls of a plugin have used, those of its next version included";
+        let cpu = "Processor time that calls of a plugin have used, including calls of its next version";
         registry.register("windlass_plugin_cpu_seconds", cpu, self.cpu.clone());
         registry.register_collector(Box::new(self.plugins.clone()));
         registry.register_collector(Box::new(ProcessMetrics));

@@ -34,7 +34,7 @@ pub(super) const EQUAL_WEIGHT: NonZeroU32 = NonZeroU32::MIN;
 /// invalid.
 pub(crate) type Install = fn(&Arc<Host>, &Arc<Supplies>, &Plugin, Fenced, &CancellationToken) -> Option<Ready>;
 
-/// One plugin and what is needed to run it.
+/// One plugin, and the parts that run it.
 pub(crate) struct Serving {
     pub(crate) host: Arc<Host>,
     /// The newest generation that can run. Digests that failed their probation here are not run again.

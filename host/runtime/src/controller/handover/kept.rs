@@ -166,7 +166,6 @@ impl Handover {
         Arc::new(Self { reporter, prior, left, workers: tracker(), gains, active, replaced, clock })
     }
 
-    /// Its status.
     pub(crate) fn status(&self) -> &Arc<ControllerStatus> {
         self.reporter.status()
     }

@@ -1,4 +1,4 @@
-//! A controller whose plugin composes: the host asks the plugin what its children should be, and makes it so (ADR 9).
+//! A controller whose plugin composes: the host asks the plugin which children should exist, and writes them (ADR 9).
 //!
 //! `windlass_core::call::compose` decides what an answer means; this module carries it out in this order: it reads the
 //! current state, asks the plugin, checks the answer as a whole, applies the children, prunes children that the answer

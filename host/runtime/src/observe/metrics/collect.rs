@@ -245,7 +245,7 @@ fn expectations(encoder: &mut DescriptorEncoder<'_>, controllers: &[Arc<Controll
         ("observed", "Writes that a cache showed already when they were answered", |it| it.observed),
         (
             "satisfied",
-            "Writes that a cache has shown later, without those that were given up or are covered by the expectation \
+            "Writes that a cache has shown later, except writes that were given up or are covered by the expectation \
              of a later write",
             |it| it.satisfied,
         ),

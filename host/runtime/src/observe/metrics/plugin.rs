@@ -52,7 +52,8 @@ impl Misfit {
             Self::Undeclared => "its manifest declares no metric of this name, or its name is taken",
             Self::OtherType => "its manifest declares it with another type",
             Self::Labels => {
-                "its labels are not those that its manifest declares, or a value of one is too long or holds a control character"
+                "its labels are not the labels that its manifest declares, or a label's value is too long or holds a \
+                 control character"
             }
             Self::Value => "its value is not finite, or negative for a counter",
             Self::TooManySeries => "it has as many series as one metric, or one plugin, may have",

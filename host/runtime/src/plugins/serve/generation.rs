@@ -97,8 +97,8 @@ impl Serving {
         }
     }
 
-    /// Forgets controllers of which nothing runs any more, except for the metrics of those that are `wanted`. A
-    /// controller that was removed and comes back must wait for its earlier calls.
+    /// Forgets controllers of which nothing runs any more, except for the metrics of `wanted` controllers. A controller
+    /// that was removed and comes back must wait for its earlier calls.
     pub(in crate::plugins) fn forget_unused(
         &self,
         past: &mut ServingState,
@@ -114,7 +114,7 @@ impl Serving {
         });
     }
 
-    /// Shows the controllers of `generation`, and no others.
+    /// Shows only the controllers of `generation`.
     pub(in crate::plugins) fn show_controllers(&self, generation: &Generation) {
         let shown = generation.controllers.iter();
         let shown = shown.map(|controller| (controller.name().to_owned(), controller.handover().status().clone()));

@@ -1,4 +1,5 @@
-//! A plugin's health: its state, and the reason in a sentence. Everything that shows what a plugin does uses this.
+//! A plugin's health: its state, and the reason in a sentence. The log, metrics, Events and the admin endpoint all take
+//! it from here.
 
 use serde_json::{Value, json};
 use windlass_core::life::plugin_state::{ControllerFacts, ControllerState, LeaseStatus, PluginFacts, PluginState};
