@@ -1,5 +1,5 @@
-//! Builds a Python plugin after an edit in about a second, where a whole build takes 20: an edit only exchanges the
-//! script of a [`Base`]. `windlass dev` builds in this way. The plugin imports its sources in each fresh instance,
+//! Builds a Python plugin after an edit in about a second, where a whole build takes 20 seconds: an edit only exchanges
+//! the script of a [`Base`]. `windlass dev` builds in this way. The plugin imports its sources in each fresh instance,
 //! which makes its calls slower.
 //!
 //! The SDK imports a script such that it behaves as a plugin of a whole build (`sdk/python/windlass/_script.py`). If
@@ -72,7 +72,7 @@ pub(crate) async fn build(site: &BuildSite<'_>) -> Result<Edited, BuildError> {
     Ok(Edited::NeedsWholeBuild(format!("no base has the modules that the sources import: with the last one, {why}")))
 }
 
-/// Makes and keeps a base that imports what the sources import now, corrected by `imports`.
+/// Makes and keeps a base that imports the modules that the sources import now, corrected by `imports`.
 async fn made(
     site: &BuildSite<'_>,
     key: &str,
@@ -84,7 +84,7 @@ async fn made(
         Unusable::Absent => tracing::info!(
             target: "windlass::build",
             "building a base of Python, the SDK and the packages, once: edits then only exchange the sources. Each fresh instance imports \
-             app.py, so calls are slower than those of what `windlass build` makes"
+             app.py, so calls are slower than after `windlass build`"
         ),
         why => tracing::info!(target: "windlass::build", "building the base again: {why}"),
     }

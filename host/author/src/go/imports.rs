@@ -1,5 +1,5 @@
-//! The packages that a plugin imports, as `go list` prints them: those that cannot work in a plugin, and the API groups
-//! of Kubernetes. Nothing here does I/O.
+//! The packages that a plugin imports, as `go list` prints them. Finds imports that cannot work in a plugin, and the
+//! API groups of Kubernetes. Nothing here does I/O.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

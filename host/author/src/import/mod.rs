@@ -215,7 +215,8 @@ fn manifest(
     Manifest::from_json(&document.to_string()).map_err(|error| ImportError::Manifest(error.to_string()))
 }
 
-/// The folders of the packages that the plugin runs: those of its controllers, and all that they import.
+/// The folders of the packages that the plugin runs: the folders of its controllers, and of all packages that they
+/// import.
 fn running(
     facts: &SourceFacts,
     controllers: &[ImportedController],

@@ -14,7 +14,7 @@ use windlass_manifest::{ConfiguredKinds, Controller, Manifest, Watch};
 /// How many namespaces of a watch are shown as text.
 const NAMESPACES_SHOWN_MAX: usize = 8;
 
-/// The watches of all controllers, a line each. `kinds` are those that the configuration names, if they are known.
+/// The watches of all controllers, a line each. `kinds` are the kinds that the configuration names, if they are known.
 pub(super) fn text(manifest: &Manifest, kinds: Option<&ConfiguredKinds>) -> String {
     let mut text = "\nwatches:\n".to_owned();
     for controller in &manifest.controllers {
