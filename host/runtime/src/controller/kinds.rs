@@ -52,7 +52,7 @@ impl Controller {
         &self.identity
     }
 
-    /// Whether this controller only stands for those whose kinds the configuration does not name yet.
+    /// Whether this controller only stands for controllers whose kinds the configuration does not name yet.
     pub(super) fn stands_for_kinds(&self) -> bool {
         self.identity.kind.is_none() && self.declared().primary.kinds_from.is_some()
     }

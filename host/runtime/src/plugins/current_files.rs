@@ -249,7 +249,7 @@ fn not_kept(plugin: &str, error: &RolloutError) -> String {
 
 fn gone(plugin: &str) -> String {
     format!(
-        "its policy says rollout: shadow, and {plugin}.wasm is not the version that ran last, and \
+        "its policy says rollout: shadow, {plugin}.wasm is not the version that ran last, and \
          {plugin}.current.wasm does not exist: copy the version that is to run to {plugin}.current.wasm"
     )
 }

@@ -85,7 +85,7 @@ impl Sources {
         let unserved = plugins.iter().map(|plugin| {
             (vec![("plugin", plugin.name.to_string())], i64::from(self.status.unserved(&plugin.name).is_some()))
         });
-        let help = "Whether no replica runs the plugin, as this one sees it";
+        let help = "Whether no replica runs the plugin, as this replica sees it";
         gauges(encoder, "windlass_plugin_unserved", help, unserved)?;
         let digests = plugins.iter().map(|plugin| {
             (vec![("plugin", plugin.name.to_string())], gauge(self.status.distinct_digests(&plugin.name) as u64))
@@ -230,7 +230,7 @@ fn memory(encoder: &mut DescriptorEncoder<'_>, plugins: &[Arc<PluginStatus>]) ->
     let help = "Linear memory that calls and parked instances of a plugin have, or have reserved";
     gauges(encoder, "windlass_plugin_memory_bytes", help, now)?;
     let most = stats().map(|(labels, stats)| (labels, gauge(stats.most_memory as u64)));
-    let help = "The maximum of that memory since the plugin's file was loaded";
+    let help = "The maximum of the plugin's linear memory since its file was loaded";
     gauges(encoder, "windlass_plugin_memory_peak_bytes", help, most)?;
     let caches = plugins.iter().map(|plugin| (labels(plugin), gauge(plugin.cache_bytes() as u64)));
     let help = "Bytes in the caches that a plugin reads; a cache that several plugins read counts for each";

@@ -91,7 +91,7 @@ function pluginPage(name) {
     el("div", { class: "title" }, el("h1", { tabindex: "-1" }, name), state),
     why, notes, about, drawn.node,
     section("Controllers", controllers.node), keys.node, failed, denied,
-    el("p", { class: "hint" }, "Everything that the host shows about it, as JSON: ", el("a", { href: linkTo(name) }, linkTo(name))));
+    el("p", { class: "hint" }, "Everything that the host shows about the plugin, as JSON: ", el("a", { href: linkTo(name) }, linkTo(name))));
   let [latest, drawnState] = [null, null];
 
   async function load() {
