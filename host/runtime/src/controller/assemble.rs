@@ -220,7 +220,7 @@ impl Controller {
     pub(super) fn shadow(&self, watching: &Watching) -> ShadowCaller {
         let (declared, watches) = (self.declared().clone(), watching.declared.clone());
         let primaries = watching.primaries.unrelated();
-        // Without related objects: otherwise the current version's watches would run the parents for them.
+        // The next version's related objects are stored apart, so that the current version's watches ignore them.
         let callee: NextCallee =
             Box::new(move |next| callee(&next, None, &declared, primaries.clone(), watches.clone()));
         ShadowCaller {
