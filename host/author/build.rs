@@ -64,7 +64,7 @@ fn main() -> io::Result<()> {
     let mut code = String::from("pub(crate) static SDKS: &[Sdk] = &[\n");
     for name in SDKS {
         let folder = sources.join(name);
-        assert!(folder.is_dir(), "{} is not there: host/author/build.rs lists an SDK that is none", folder.display());
+        assert!(folder.is_dir(), "there is no folder {}: host/author/build.rs must list only SDKs", folder.display());
         if !WRITTEN_INTO.contains(name) {
             look_at(&folder);
         }
@@ -164,7 +164,11 @@ fn reword(files: &mut [Embedded], file: &str, (here, there): (&str, &str), made:
     let found = files.iter_mut().find(|(path, _)| path == Path::new(file));
     let (_, text) = found.unwrap_or_else(|| panic!("an SDK has no {file}"));
     let original = fs::read_to_string(&*text)?;
-    assert!(original.contains(here), "{} does not say {here}: host/author/build.rs knows it otherwise", text.display());
+    assert!(
+        original.contains(here),
+        "{} does not contain {here}: update the text in host/author/build.rs",
+        text.display()
+    );
     *text = made;
     fs::write(&*text, original.replace(here, there))
 }
@@ -203,7 +207,7 @@ fn wanted_of_sdk(path: &Path, _: bool) -> bool {
     !(is_test || is_left_out || is_left_behind)
 }
 
-/// Whether the path belongs to the template itself. Files that remained after someone tried the template do not.
+/// Whether the path belongs to the template itself. Files that a trial of the template has left behind do not.
 fn wanted_of_template(path: &Path, is_folder: bool) -> bool {
     if is_folder {
         return !LEFT_BEHIND.contains(&&*name(path));

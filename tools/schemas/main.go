@@ -154,7 +154,7 @@ func properties(schema any) map[string]any {
 }
 
 // write writes one line for each entry, with its name and its JSON, so that a reader finds an entry without parsing the
-// others.
+// other entries.
 func write(file string, entries map[string]any) error {
 	var text bytes.Buffer
 	for _, name := range slices.Sorted(maps.Keys(entries)) {

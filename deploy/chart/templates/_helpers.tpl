@@ -12,8 +12,9 @@
 {{- end -}}
 {{- end -}}
 
-{{/* What the leases are named after. The host takes 30 lower-case letters, digits and dashes. The release's name alone, so that
-an override which renames the Deployment does not let two of them run everything. */}}
+{{/* The installation's name, which the names of its leases contain: up to 30 lower-case letters, digits and dashes. It depends
+only on the release's name. Otherwise an override that renames the Deployment would also rename the leases, and the old and
+the new Pods would both run all plugins. */}}
 {{- define "windlass.instance" -}}
 {{- $name := .Release.Name | replace "." "-" -}}
 {{- if .Values.leases.instance -}}
@@ -25,12 +26,12 @@ an override which renames the Deployment does not let two of them run everything
 {{- end -}}
 {{- end -}}
 
-{{/* Of objects without a namespace. Two releases must not have the same. */}}
+{{/* The name of cluster-scoped objects. It differs between two releases. */}}
 {{- define "windlass.clusterName" -}}
 {{- printf "%s-%s" (include "windlass.fullname" .) (printf "%s/%s" .Release.Namespace .Release.Name | sha256sum | trunc 8) -}}
 {{- end -}}
 
-{{/* A number of a values file comes as a float, and a large one would be written as 1e+06. */}}
+{{/* Helm reads numbers of a values file as floats, and would write a large one as 1e+06. */}}
 {{- define "windlass.number" -}}
 {{- if kindIs "float64" . }}{{ int64 . }}{{ else }}{{ . }}{{ end -}}
 {{- end -}}
@@ -63,7 +64,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end -}}
 {{- end -}}
 
-{{/* Several ConfigMaps as one directory. They may come after the Pod. */}}
+{{/* A volume with several ConfigMaps as one directory. They may be created after the Pod. */}}
 {{- define "windlass.configMaps" -}}
 projected:
   sources:
@@ -74,7 +75,7 @@ projected:
     {{- end }}
 {{- end -}}
 
-{{/* The ceiling, as it is written; empty if there is none. */}}
+{{/* The fields of the ceiling as YAML; empty if there is no ceiling. */}}
 {{- define "windlass.ceiling" -}}
 {{- $ceiling := deepCopy .Values.ceiling -}}
 {{- if gt (len .Values.watchNamespaces) 1 -}}
@@ -110,7 +111,7 @@ true
 {{- end -}}
 {{- end -}}
 
-{{/* How Prometheus asks for metrics: the part of an endpoint that both kinds of monitors have. */}}
+{{/* How Prometheus gets the metrics: the part of an endpoint that is the same for both kinds of monitors. */}}
 {{- define "windlass.scrape" -}}
 port: admin
 path: /metrics

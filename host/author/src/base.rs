@@ -31,7 +31,7 @@ pub(crate) struct Base {
     pub imports: Imports,
 }
 
-/// How the imports of a base differ from those that the statements in the sources suggest. Names of modules.
+/// How the imports of a base differ from the import statements in the sources. Names of modules.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Imports {
     /// Modules that the sources import without a statement at the top level.
@@ -41,7 +41,7 @@ pub(crate) struct Imports {
 }
 
 impl Imports {
-    /// Changes the imports such that the next base is not [`Unusable`] for the same reason. `why` is about a base with
+    /// Changes the imports so that the next base is not [`Unusable`] for the same reason. `why` is about a base with
     /// these imports.
     pub(crate) fn adjust(&mut self, why: &Unusable) {
         let (names, to, from) = match why {
@@ -124,7 +124,7 @@ pub(crate) fn key(facts: &Facts, tool: &str) -> std::io::Result<String> {
         add(&windlass_files::read_whole(&sdk.join(path), BASE_BYTES_MAX)?);
     }
     if facts.has_packages {
-        // They may be large, and only a tool writes them.
+        // The packages may be large, and only a tool writes them. So their contents are not read.
         for (path, it) in bundle::files(&facts.folder.join(PACKAGES), &is_cache)?.files {
             add(path.as_os_str().as_encoded_bytes());
             add(format!("{:?}", identity(&it)).as_bytes());

@@ -21,8 +21,8 @@ pub(crate) enum BundleError {
     TooLarge,
 }
 
-/// The script that consists of the `*.py` files below `folder`, without those of the SDK in the folder `sdk` and those
-/// that builds or virtual environments contain.
+/// The script that consists of the `*.py` files below `folder`. It leaves out the SDK in the folder `sdk`, and the
+/// files of builds and virtual environments.
 pub(crate) fn script(folder: &Path, sdk: &Path) -> Result<String, BundleError> {
     let unreadable = |path: &Path| {
         let path = path.to_owned();
@@ -49,7 +49,7 @@ pub(crate) fn script(folder: &Path, sdk: &Path) -> Result<String, BundleError> {
     }
     texts.extend(left_out.iter().map(|path| (path.to_string_lossy().into_owned(), None)));
     let script = serde_json::json!(texts).to_string();
-    // JSON escapes quotes and line ends.
+    // The escapes of JSON count too.
     if script.len() > SCRIPT_BYTES_MAX { Err(BundleError::TooLarge) } else { Ok(script) }
 }
 

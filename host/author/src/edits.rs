@@ -1,9 +1,9 @@
-//! Builds a Python plugin after an edit in about a second, where a whole build takes 20: an edit only exchanges the
-//! script of a [`Base`]. `windlass dev` builds so. The plugin imports its sources in each fresh instance, which makes
-//! its calls slower.
+//! Builds a Python plugin after an edit in about a second, where a whole build takes 20 seconds: an edit only exchanges
+//! the script of a [`Base`]. `windlass dev` builds in this way. The plugin imports its sources in each fresh instance,
+//! which makes its calls slower.
 //!
-//! The SDK imports a script such that it behaves as a plugin of a whole build (`sdk/python/windlass/_script.py`). If it
-//! cannot, it says so when the plugin is asked for its manifest.
+//! The SDK imports a script such that it behaves as a plugin of a whole build (`sdk/python/windlass/_script.py`). If
+//! the SDK cannot do that, it reports this when the plugin is asked for its manifest.
 
 use windlass_wasm::{LoadError, LoadProblem};
 
@@ -20,7 +20,7 @@ use crate::plan::BuildOutput;
 /// The number of bases that are tried for one edit. Another is made if the sources turn out to import other modules.
 const BASES_MAX: usize = 3;
 
-// How an error of a script begins, and what stands for a line's end in it: `_script.py`.
+// The beginnings of a script's errors, and the mark for the end of a line in them, as in `_script.py`.
 const LACKS: &str = "the base lacks modules: ";
 const UNUSED: &str = "the base has unused modules: ";
 const WHOLE: &str = "this needs a whole build: ";
@@ -48,7 +48,7 @@ pub(crate) async fn build(site: &BuildSite<'_>) -> Result<Edited, BuildError> {
         Ok(script) => script,
         Err(error) => return Ok(Edited::NeedsWholeBuild(error.to_string())),
     };
-    // If there is no compiler, the whole build or that of the base will say so.
+    // If there is no compiler, the build of the base or the whole build reports it.
     let tool = site.tool_paths().identity(&python::COMPONENTIZE_PY).unwrap_or_default();
     let key = base::key(site.facts, &tool).map_err(|error| site.at_work(error))?;
     let (mut imports, mut kept) = (Imports::default(), base::kept(site.work, &key));
@@ -72,7 +72,7 @@ pub(crate) async fn build(site: &BuildSite<'_>) -> Result<Edited, BuildError> {
     Ok(Edited::NeedsWholeBuild(format!("no base has the modules that the sources import: with the last one, {why}")))
 }
 
-/// Makes and keeps a base that imports what the sources import now, corrected by `imports`.
+/// Makes and keeps a base that imports the modules that the sources import now, corrected by `imports`.
 async fn made(
     site: &BuildSite<'_>,
     key: &str,
@@ -84,7 +84,7 @@ async fn made(
         Unusable::Absent => tracing::info!(
             target: "windlass::build",
             "building a base of Python, the SDK and the packages, once: edits then only exchange the sources. Each fresh instance imports \
-             app.py, so calls are slower than those of what `windlass build` makes"
+             app.py, so calls are slower than after `windlass build`"
         ),
         why => tracing::info!(target: "windlass::build", "building the base again: {why}"),
     }
@@ -110,7 +110,7 @@ async fn made(
 enum Outcome {
     Finished(Finished),
     Refused(String),
-    /// It imports modules that the base has not tried to import, or fewer modules.
+    /// The script imports modules that the base has not tried to import, or fewer modules than the base.
     OtherImports(Unusable),
     NeedsWholeBuild(String),
 }

@@ -28,7 +28,7 @@ pub enum FileError {
         folder.display()
     )]
     Missing {
-        /// The folder without it.
+        /// The folder without the file.
         folder: PathBuf,
     },
     /// The file cannot be read.

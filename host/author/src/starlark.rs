@@ -95,7 +95,8 @@ pub(crate) fn refusal(error: &LoadError, name: &str, path: &Path) -> String {
 }
 
 /// The problem as the plugin's author should see it: as the interpreter logged it, with its position. If the host has
-/// stopped the interpreter, nothing was logged; then the host's message, without the stack trace of the interpreter.
+/// stopped the interpreter, nothing was logged; then this is the host's message, without the stack trace of the
+/// interpreter.
 fn described(message: &str) -> String {
     if let Some(logged) = finish::logged(message) {
         return logged.to_owned();

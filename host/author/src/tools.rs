@@ -75,7 +75,8 @@ impl ToolPaths {
         self.directories.iter().map(|directory| directory.join(program)).find(|path| is_program(path))
     }
 
-    /// A text that changes when another program takes the place of `tool`, without running it. `None` if there is none.
+    /// A text that changes when another program takes the place of `tool`. The program is not run. `None` if there is
+    /// no program.
     pub(crate) fn identity(&self, tool: &Tool) -> Option<String> {
         let program = tool.ways.iter().find_map(|way| self.find(way.first()?))?;
         let program = program.canonicalize().ok()?;
@@ -122,7 +123,7 @@ impl Toolbox {
                     Ok(found) => drop(there.0.insert(tool.name, found)),
                     Err(lack) => missing.push(Missing::tool(tool, lack)),
                 },
-                // This needs cargo to ask.
+                // Only an installed cargo can answer this.
                 BuildNeed::RustTarget if missing.is_empty() => missing.extend(rust_target(places).await),
                 BuildNeed::Path { path, advice } if !places.folder.join(path).exists() => {
                     let get = vec![("why".to_owned(), advice.clone())];

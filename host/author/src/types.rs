@@ -219,7 +219,7 @@ async fn model(connection: &Connection, server: &str, source: &str, wanted: &[Wa
 }
 
 /// Writes the types to a file. A failure leaves an existing file as it was. A link stays, and the file that it names is
-/// replaced. What is no regular file, such as `/dev/stdout`, cannot be replaced.
+/// replaced. A file that is not regular, such as `/dev/stdout`, cannot be replaced, so the text is written to it.
 pub fn write(out: &Path, text: &str) -> io::Result<()> {
     match std::fs::metadata(out) {
         Ok(it) if it.is_file() => windlass_files::replace(&out.canonicalize()?, text.as_bytes()),

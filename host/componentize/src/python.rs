@@ -180,8 +180,8 @@ fn realloc_nothing(realloc: u32) -> Function {
     body
 }
 
-/// Wraps `pop_list`. If a list has an address, it is a list of bytes, and the address is that of a copy. The copy is
-/// freed when the call has ended.
+/// Wraps `pop_list`. If a list has an address, it is a list of bytes, and the address is the address of a copy. The
+/// copy is freed when the call has ended.
 fn pop_list(pop_list: u32, dealloc: u32) -> Function {
     let [call, kind, address, length] = [0, 1, 2, 3];
     let [later, aligned] = [1, 1];

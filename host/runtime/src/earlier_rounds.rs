@@ -1,5 +1,5 @@
-//! Remembers which controllers have worked in this process. Their calls may have written and seen what a cache that is
-//! older does not show yet.
+//! Remembers which controllers have worked in this process. An older cache may not show yet what their calls have
+//! written and seen.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -46,7 +46,6 @@ pub(crate) struct Host {
     pub(crate) namespace: Option<String>,
     /// Knows which plugins run here, and which elsewhere.
     pub(crate) leadership: Leadership,
-    /// The feature gates.
     pub(crate) features: Features,
     /// The next versions of plugins, which are called as shadows.
     pub(crate) shadows: Shadows,

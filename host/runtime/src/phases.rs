@@ -1,8 +1,9 @@
 //! The stop of a host: one phase after the other, each with a limit and a log line.
 //!
-//! The manager goes through [`Phases::end`]; controllers have no limits of their own. Tokens tell them which phases are
-//! over, and their guards ([`AtWork`]) show which work is left. So all controllers are in step, and the limits hold for
-//! all of them together. Signals are in `shutdown`; what a controller does in each phase is in `running`.
+//! The manager goes through [`Phases::end`]; controllers have no limits of their own. Tokens show the controllers which
+//! phases are over, and their guards ([`AtWork`]) show the manager which work is left. So all controllers are in step,
+//! and the limits hold for all of them together. Signals are in `shutdown`; what a controller does in each phase is in
+//! `running`.
 
 mod dropped;
 mod ending;

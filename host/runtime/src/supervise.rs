@@ -24,7 +24,7 @@ const PANIC_BACKOFF_RESET: Duration = Duration::from_mins(1);
 pub(crate) struct Panics(Arc<Mutex<BTreeMap<&'static str, u64>>>);
 
 impl Panics {
-    /// Counts a panic of `task` and logs it with its cause, and with what follows.
+    /// Counts a panic of `task`, and logs it with its cause and with `then`, the consequence.
     pub(crate) fn report(&self, task: &'static str, panic: &(dyn Any + Send), then: &str) {
         let times = {
             let mut panics = self.0.lock().unwrap_or_else(PoisonError::into_inner);

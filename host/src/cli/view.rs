@@ -16,7 +16,7 @@ pub(super) enum ViewFormat {
     Wide,
     /// For programs: everything that the host reports.
     Json,
-    /// The same as YAML.
+    /// For programs: the JSON as YAML.
     Yaml,
 }
 

@@ -48,5 +48,5 @@ export function find(conditions: readonly Condition[] | undefined, type: string)
 /** Whether a condition exists and is true. */
 export function isTrue(conditions: readonly Condition[] | undefined, type: string): boolean;
 
-/** Returns a list without the condition of a type. The others keep their order. */
+/** Returns a list without the condition of a type. The other conditions keep their order. */
 export function remove(conditions: readonly Condition[] | undefined, type: string): Condition[];

@@ -19,7 +19,7 @@ export function versionOf(cached, patch) {
   return mayUndo(patch) ? cached.metadata?.resourceVersion : undefined;
 }
 
-/** Whether a merge patch may undo newer writes of others: it replaces whole lists, and a null removes a whole field. */
+/** Whether a merge patch may undo newer writes of other clients: it replaces whole lists, and a null removes a field. */
 function mayUndo(patch) {
   return isObject(patch) ? Object.values(patch).some(mayUndo) : patch === null || Array.isArray(patch);
 }

@@ -26,5 +26,5 @@ export function normal(reason: string, action: string, note: string, about?: Abo
 /** Reports a problem that someone should look at. */
 export function warning(reason: string, action: string, note: string, about?: About): void;
 
-/** Sends an event later; it may be merged with others or dropped, and never makes the call fail. */
+/** Sends an event later; it may be merged with other events or dropped, and never makes the call fail. */
 export function emit(event: EventInput): void;

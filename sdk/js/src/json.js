@@ -68,10 +68,10 @@ function reasonAgainst(value, inner) {
   if (inner instanceof Map) return 'a Map: make it an object, as by Object.fromEntries(map)';
   if (inner instanceof Set) return 'a Set: make it an array, as by [...set]';
   if (typeof inner === 'number' && !Number.isFinite(inner)) return `${inner}, which JSON cannot represent`;
-  if (inner === null && Number.isNaN(value?.getTime?.())) return 'a Date without a time: what it was made of is no date';
+  if (inner === null && Number.isNaN(value?.getTime?.())) return 'a Date without a time: it was made of a value that is not a date';
   if (typeof inner !== 'object' || inner === null) return undefined;
   const kind = Object.prototype.toString.call(inner).slice(8, -1);
-  return kind === 'Object' || kind === 'Array' ? undefined : `an object of ${kind}, which JSON has nothing for: make it what JSON has`;
+  return kind === 'Object' || kind === 'Array' ? undefined : `an object of ${kind}, which JSON cannot represent: convert it to a plain value`;
 }
 
 /** The number of digits of the first unsafe integer, 9007199254740992. */

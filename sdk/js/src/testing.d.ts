@@ -199,8 +199,8 @@ export class TestHost {
    */
   podLogs: Record<string, string>;
   /**
-   * The kinds that the API server does not serve. According to `live.served` it serves all others; `live.kinds` returns
-   * those of the host's objects and definitions.
+   * The kinds that the API server does not serve. According to `live.served` it serves all other kinds; `live.kinds`
+   * returns those of the host's objects and definitions.
    */
   unserved: ObjectKind[];
   /**

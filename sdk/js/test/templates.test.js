@@ -13,7 +13,8 @@ const sdk = fileURLToPath(new URL('..', import.meta.url));
 const templates = join(sdk, 'templates');
 // A copy of the SDK in an author's folder has no templates.
 const all = existsSync(templates) ? readdirSync(templates) : [];
-// The others need types that `windlass new --from-crd` generates. A story in tests/cases runs their tests.
+// The definition templates need types that `windlass new --from-crd` generates. A story in tests/cases runs their
+// tests.
 const names = all.filter((name) => !name.endsWith('-definition'));
 // The folders of all languages share these files.
 const crd = join(sdk, '../../host/author/src/new/common/crd.yaml');

@@ -30,7 +30,7 @@ def script(more: dict[str, str | None] | None = None, **files: str) -> str:
 
 
 def keep_logging(test: unittest.TestCase) -> None:
-    """Lets the standard `logging` be for the other tests what it is: in a component it is replaced."""
+    """Keeps the standard `logging` for the other tests: a plugin that is loaded replaces it."""
     root = logging.getLogger()
     test.enterContext(mock.patch.object(root, "handlers", root.handlers[:]))
     test.addCleanup(root.setLevel, root.level)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 SDK = Path(__file__).parent.parent
 ALL_READMES = sorted((SDK / "templates").glob("*/README.md.tmpl"))
-#: The others need types that `windlass new --from-crd` generates. A story in tests/cases runs their tests.
+#: Definition templates need types that `windlass new --from-crd` generates. A story in tests/cases tests them.
 READMES = [readme for readme in ALL_READMES if not readme.parent.name.endswith("-definition")]
 #: The folders of all languages share these files.
 CRD = SDK / "../../host/author/src/new/common/crd.yaml"

@@ -33,7 +33,7 @@ def version_of(cached: Object, patch: Object) -> str | None:
 
 
 def _may_undo(patch: Any) -> bool:
-    """Whether a merge patch may undo newer writes of others: it replaces whole lists, and a null removes a whole field."""
+    """Whether a merge patch may undo newer writes of other clients: it replaces whole lists, and a null removes a field."""
     if isinstance(patch, dict):
         return any(_may_undo(value) for value in patch.values())
     return patch is None or isinstance(patch, list)
@@ -56,8 +56,7 @@ def patch_of(cached: Object, desired: Object) -> Object | None:
 
 
 def _joined(has: list[Any], wanted: list[Any]) -> list[Any]:
-    """Returns `has` with the owners or finalizers of `wanted`. A wanted entry replaces the one that is the same, or is
-    appended."""
+    """Returns `has` with the owners or finalizers of `wanted`. An entry replaces the same entry, or is appended."""
     joined = list(has)
     for element in wanted:
         place = next((place for place, known in enumerate(joined) if _is_same(known, element)), None)

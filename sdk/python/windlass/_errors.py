@@ -221,7 +221,7 @@ def _failures_of_member(error: BaseException, above: list[BaseException]) -> lis
 
 
 def unreported(text: str, why: BaseException) -> Failure:
-    """The failure that replaces one that cannot be reported."""
+    """The failure that replaces a failure that cannot be reported."""
     return Failure("transient", f"{text} (the rest cannot be reported: {summary(why)})", uncaught=why)
 
 

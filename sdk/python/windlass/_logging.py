@@ -134,7 +134,7 @@ def install(module: Any = logging) -> None:
 
 
 def uninstall() -> None:
-    """Makes the root logger what it is before `install`, for a plugin that is imported only now."""
+    """Restores the root logger's state from before `install`, for a plugin that is imported only now."""
     root = logging.getLogger()
     root.handlers.clear()
     root.setLevel(logging.WARNING)

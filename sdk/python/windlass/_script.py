@@ -1,16 +1,18 @@
 """The plugin that `windlass dev` builds: an interpreter that imports the author's sources from the component's script.
 
-The build of a component takes 20 seconds, nearly all of it for what no edit changes: the interpreter, this package, and those of others.
-So `windlass dev` makes a *base* of these once, whose application is this module, and puts the sources behind it, as JSON, in the
-component's last section (`script` in wit/). An instance imports `app` from there at its first call.
+The build of a component takes 20 seconds. Nearly all of that goes into parts that no edit changes: the interpreter, this
+package, and other packages. So `windlass dev` builds a *base* of these parts once, with this module as its application. It
+appends the sources to the base, as JSON in the component's last section (`script` in wit/). An instance imports `app` from
+there at its first call.
 
-The plugin must behave as the one that `windlass build` makes, whose `app` is imported at the end of the build. So while it is imported
-there is no host, the time is that of the base, and random numbers are always the same. What only a build has (files, and modules that
-the base has not imported) is noted even if the plugin catches the error; then `windlass dev` makes another base, or a whole build.
+The plugin must behave like a plugin of `windlass build`, which imports `app` at the end of the build. So while `app` is
+imported here, there is no host, the time is the time of the base's build, and random numbers are always the same. Files,
+and modules that the base has not imported, exist only in a build. If the plugin asks for one, this is noted even if the
+plugin catches the error, and `windlass dev` makes another base, or a whole build.
 
-A component keeps the modules that were imported during its build, and a call can import no others. So a base fits only sources that import
-the same modules from elsewhere. With a module less, the plugin would fail. With a module more, a call could import what it cannot import
-after `windlass build`. In both cases `windlass dev` makes another base.
+A component keeps the modules that were imported during its build, and a call can import no others. So a base fits only
+sources that import the same modules from elsewhere. With a module less, the plugin would fail. With a module more, a call
+could import a module that it cannot import after `windlass build`. In both cases `windlass dev` makes another base.
 """
 
 from __future__ import annotations
@@ -43,7 +45,8 @@ _METHODS = {
     "Customize": ("customize",),
 }
 
-# How an error in `describe` begins, and what stands for a line's end in it. `windlass dev` reads them: host/author/src/edits.rs.
+# The beginnings of errors in `describe`, and the mark for the end of a line in them. `windlass dev` reads them:
+# host/author/src/edits.rs.
 _LACKS = "the base lacks modules: "
 _UNUSED = "the base has unused modules: "
 _WHOLE = "this needs a whole build: "
@@ -57,7 +60,7 @@ _ERROR_BYTES = 1800
 _BUILT = divmod(time.time_ns(), 1_000_000_000)
 #: The modules whose import failed when the base was built, with the error, or None if there is no such module.
 _failed: dict[str, BaseException | None] = {}
-#: The names that the base has imported for the plugin, each with the modules that became loaded by that.
+#: The names that the base has imported for the plugin, each with the modules that this has loaded.
 _imported: dict[str, set[str]] = {}
 #: The component's script. Only a base has one.
 _text: Callable[[], str]
@@ -99,7 +102,7 @@ def exports(script: str, more: Iterable[str], without: Iterable[str]) -> dict[st
 
 
 def _refuse_to_open(event: str, arguments: Any) -> None:
-    """The compiler looks for the file of a syntax error, with a system call that would end the instance."""
+    """Refuses to open files. For a syntax error, the compiler opens its file, which would end the instance."""
     if event == "open" and _absent.noted is not None:
         raise OSError(f"a plugin has no files, such as {arguments[0]!r}")
 
@@ -150,7 +153,7 @@ def outside(files: dict[str, str]) -> list[str]:
 
 
 def _imports(tree: ast.AST, package: str) -> Iterator[str]:
-    """What a module's import imports. Each member of a `from … import` may be a module."""
+    """The names that a module imports when it is imported. Each member of a `from … import` may be a module."""
     is_for_types = isinstance(tree, ast.If) and isinstance(tree.test, ast.Name | ast.Attribute) and ast.unparse(tree.test) in _FOR_TYPES
     for node in tree.orelse if is_for_types else ast.iter_child_nodes(tree):
         if isinstance(node, ast.Import):
@@ -272,7 +275,7 @@ class Importer:
 
 
 class _Building(_host.NoHost):
-    """What stands for the host while the plugin is imported: nothing differs from instance to instance."""
+    """Stands in for the host while the plugin is imported. It is the same in each instance."""
 
     def __init__(self, log: Callable[[int, str, _host.Pairs], None] | None) -> None:
         self._log = log
@@ -299,9 +302,9 @@ def _with_parents(module: str) -> list[str]:
 
 
 def _unused(asked: set[str]) -> list[str]:
-    """What the base has imported, and no import in `asked` names. Names that loaded no module are left out."""
+    """The names that the base has imported and that are not in `asked`, except names that have loaded no module."""
     unused = [name for name in _imported if name not in asked]
-    # The next base must not load these modules by another of the names.
+    # The next base must not load these modules through another name.
     loaded = {module for name in unused for module in _imported[name]}
     return [name for name in unused if _imported[name] or name in loaded]
 
@@ -331,7 +334,7 @@ def load(script: str, log: Callable[[int, str, _host.Pairs], None] | None) -> Mo
 
 @contextmanager
 def _importing(importer: Importer, host: _host.Host, refused: list[str]) -> Iterator[None]:
-    """Lets imports come from `importer`, and lists in `refused` what the imported modules call and a plugin does not have."""
+    """Imports from `importer`. Lists in `refused` the functions that modules call but a plugin does not have."""
     finders, outer = sys.meta_path[:], _host.current
     sys.meta_path[:] = [finder for finder in finders if not isinstance(finder, _absent.NoLateImports)]
     sys.meta_path.append(importer)
@@ -352,7 +355,7 @@ def _importing(importer: Importer, host: _host.Host, refused: list[str]) -> Iter
 
 
 def _forward(interface: str, method: str) -> Callable[..., Any]:
-    """A method of an export, which the plugin's own class has."""
+    """Creates a method of an export. It calls the method of the plugin's own class."""
 
     def call(self: Any, *asked: Any) -> Any:
         return getattr(getattr(_loaded(method != "describe"), interface), method)(self, *asked)
@@ -361,7 +364,7 @@ def _forward(interface: str, method: str) -> Callable[..., Any]:
 
 
 def _loaded(in_call: bool) -> ModuleType:
-    """The plugin. An error ends the instance, and is reported with what was logged last."""
+    """The plugin, imported at the first call. An error is logged, and ends the instance."""
     global _plugin
     if _plugin is None:
         to_host = _entry._wit.HOST.log

@@ -67,5 +67,5 @@ def is_true(conditions: Iterable[Mapping[str, Any]] | None, type: str) -> bool:
 
 
 def removed(conditions: Iterable[Mapping[str, Any]] | None, type: str) -> list[Object]:
-    """Returns a list without the condition of a type. The others keep their order."""
+    """Returns a list without the condition of a type. The other conditions keep their order."""
     return [dict(condition) for condition in conditions or () if condition.get("type") != type]

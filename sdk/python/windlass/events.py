@@ -1,8 +1,8 @@
-"""Kubernetes Events, which people see in `kubectl describe`. They are sent later, and may be merged with others or
-dropped. They never make a call fail.
+"""Kubernetes Events, which people see in `kubectl describe`.
 
-Emit an event about an action or a new problem, not at each call. `reason` (why) and `action` (what) are in CamelCase
-for machines, and `note` is the text for people.
+They are sent later, and may be merged with other events or dropped. They never make a call fail. Emit an event about an
+action or a new problem, not at each call. `reason` (why) and `action` (what) are in CamelCase for machines, and `note`
+is the text for people.
 
 """
 

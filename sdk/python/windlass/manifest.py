@@ -81,7 +81,7 @@ class Watch(_Part):
     #: A JSON pointer to a list of kinds in the configuration, each with `apiVersion` and `kind`. It takes the place of `api_version` and
     #: `kind`, and needs `projection=Projection.metadata()`. Not for children, nor for composers.
     kinds_from: str | None = None
-    #: The rights to change objects of these kinds. Only with `kinds_from`; others are permissions of the manifest.
+    #: Rights to change objects of these kinds. Only with `kinds_from`; other rights are permissions of the manifest.
     verbs: Sequence[Literal["create", "update", "patch", "delete", "deletecollection"]] = ()
     #: True: the reconciler's `matches` also decides which new objects and updates count. Deletions always count. The
     #: watch needs a name. Only for reconcilers.

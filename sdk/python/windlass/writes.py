@@ -95,8 +95,7 @@ def update(
     manager_suffix: str | None = None,
     fields: Sequence[str] | None = None,
 ) -> Object:
-    """Replaces an object. Its `resourceVersion` is the optimistic lock; without one, the write overwrites the changes
-    of others."""
+    """Replaces an object. Its `resourceVersion` is the optimistic lock; without it, changes of other clients are lost."""
     options = WriteOptions(subresource, parent, resource_version, owned, force, dry_run, field_validation, manager_suffix, fields)
     return _written(Operation("update", encode(obj), options=options))
 

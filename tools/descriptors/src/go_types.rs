@@ -21,7 +21,7 @@ pub(crate) struct GoField {
 /// The types of one package.
 #[derive(Debug, Default)]
 pub(crate) struct GoPackage {
-    /// Of packages with kinds.
+    /// The API group. `None` if the package has no kinds.
     pub(crate) group: Option<String>,
     /// The fields, by the name of the struct and the protobuf number.
     pub(crate) fields: BTreeMap<(String, u32), GoField>,

@@ -83,7 +83,7 @@ impl Copies<'_> {
         let failed = |source| CopyError { module: module.path, path: folder.clone(), source };
         let unfinished = self.unfinished().map_err(failed)?;
         let made = self.fill(module, original, &unfinished).and_then(|()| publish(module, &unfinished, &folder));
-        // If it has got its name, nothing is left here.
+        // If the copy was published under its name, this folder is gone already.
         let removed = remove_folder(&unfinished);
         made.and(removed).map_err(failed)?;
         self.delete_unused(module, &folder);
@@ -94,7 +94,7 @@ impl Copies<'_> {
     /// same process id, and a build that was killed leaves its folder behind.
     fn unfinished(&self) -> io::Result<PathBuf> {
         std::fs::create_dir_all(self.directory)?;
-        // As `create_dir` does, this leaves it to the umask who else may read the copy.
+        // As with `create_dir`, the umask decides which other users may read the copy.
         let permissions = std::fs::Permissions::from_mode(0o777);
         let made = tempfile::Builder::new().prefix(UNFINISHED).permissions(permissions).tempdir_in(self.directory)?;
         Ok(made.keep())
@@ -140,8 +140,8 @@ impl Copies<'_> {
         Ok(())
     }
 
-    /// Deletes copies of `module` that no build has used for long before `made`, which is new, and copies that crashed
-    /// builds left.
+    /// Deletes unfinished copies that crashed builds have left, and copies of `module` that no build has used for a
+    /// long time. Ages count up to the time of the new copy `made`.
     fn delete_unused(&self, module: &GuestModule, made: &Path) {
         let prefix = format!("{}@", module.path.replace('/', "+"));
         let modified = |path: &Path| std::fs::metadata(path).and_then(|it| it.modified());

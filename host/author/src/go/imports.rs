@@ -1,5 +1,5 @@
-//! The packages that a plugin imports, as `go list` prints them: those that cannot work in a plugin, and the API groups
-//! of Kubernetes. Nothing here does I/O.
+//! The packages that a plugin imports, as `go list` prints them. Finds imports that cannot work in a plugin, and the
+//! API groups of Kubernetes. Nothing here does I/O.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -63,7 +63,7 @@ impl PackageGraph {
         self.0.get(SCHEME).map(|_| scheme_groups(&self.group_packages()))
     }
 
-    /// The packages of API groups that another package than one of Kubernetes' own imports.
+    /// The packages of API groups that are imported by a package outside of Kubernetes' own modules.
     fn group_packages(&self) -> BTreeSet<&str> {
         let importers = self.0.values().filter(|package| !package.import_path.starts_with(API));
         let imported = importers.flat_map(|package| &package.imports).filter(|path| path.starts_with(API));

@@ -1,9 +1,9 @@
 //! Lets a Go plugin compile smaller forms of the Kubernetes modules.
 //!
-//! The modules that a plugin with Kubernetes types links have much that a plugin cannot use: a web server's transport,
-//! generated code that prints objects, every API group. So a build works with a go.mod of its own, in which copies
-//! replace these modules. The copies are made from the module cache, of the versions in the author's go.mod, and shared
-//! by all builds. The author's files stay as they are.
+//! The modules that a plugin with Kubernetes types links contain much code that a plugin cannot use: a web server's
+//! transport, generated code that prints objects, every API group. So a build works with a go.mod of its own, in which
+//! copies replace these modules. The copies are made from the module cache, of the versions in the author's go.mod, and
+//! shared by all builds. The author's files stay as they are.
 //!
 //! `project` decides which copies a plugin needs, `rules` and `source` what is in them, `copy` makes them, and
 //! `imports` examines what the plugin imports.
@@ -148,7 +148,7 @@ pub(crate) async fn with_copies(mut plan: BuildPlan, build: &GoBuild<'_>) -> Res
         build.write(OVERLAY, &serde_json::json!({"Replace": {replaced: by}}).to_string())?;
         flags.push(format!("-overlay={WORK}/{OVERLAY}"));
     }
-    // They follow the command's name.
+    // The flags follow the name of the subcommand.
     step.arguments.splice(1..1, flags);
     Ok(plan)
 }

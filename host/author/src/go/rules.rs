@@ -17,7 +17,7 @@ pub(super) struct GuestModule {
     /// The packages of the module that are copied, with the packages below them. An empty text stands for all. Without
     /// any, the module itself is not needed.
     packages: &'static [&'static str],
-    /// The embedded module whose packages replace those of the same path.
+    /// The embedded module whose packages replace the module's packages of the same path.
     embedded: Option<&'static str>,
     /// Whether a plugin that has the module only for its dependencies needs it.
     pub(super) indirect: IndirectNeed,
@@ -207,7 +207,7 @@ fn is_code(path: &str) -> bool {
     Path::new(path).extension().is_some_and(|extension| extension == "go" || extension == "s")
 }
 
-/// The `go` line of modules that this binary embeds, and the least one of a plugin.
+/// The `go` line of modules that this binary embeds. A plugin's `go` line must be at least this.
 pub(super) const GO_LINE: &str = "1.26";
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Edits of Go source files, by lines.
 //!
-//! gofmt has formatted the files, so a declaration of the top level begins in the first column, and the brace that
-//! closes it is the next one in the first column.
+//! gofmt has formatted the files, so a declaration of the top level begins in the first column, and its closing brace
+//! is the next brace in the first column.
 
 use std::collections::BTreeSet;
 

@@ -32,7 +32,7 @@ impl Environment {
         Ok(found)
     }
 
-    /// All names that the code in a plugin may look up: those of the project's Deployment, and `others`.
+    /// All names that the code in a plugin may look up: the variables of the project's Deployment, and `others`.
     pub(super) fn names<'a>(&'a self, others: impl Iterator<Item = &'a str>) -> Vec<String> {
         let of_deployment =
             self.values.iter().map(|(name, _)| &**name).chain(self.from_elsewhere.iter().map(|it| &**it));

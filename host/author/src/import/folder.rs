@@ -1,4 +1,4 @@
-//! Reads the folder of a project, which may be anybody's: no links, no huge files, and only so many files.
+//! Reads the folder of a project from an unknown author. Follows no links, and limits the number and the size of files.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -111,7 +111,7 @@ impl ProjectFolder {
             return Ok(());
         }
         if self.root.join(path).join("go.mod").exists() {
-            // `windlass import` makes such a folder itself.
+            // An earlier `windlass import` has made a folder with this file.
             if !self.root.join(path).join(crate::file::NAME).exists() {
                 self.leave_out(path, "it is another Go module");
             }

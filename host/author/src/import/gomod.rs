@@ -91,14 +91,15 @@ impl GoMod {
         true
     }
 
-    /// The go.mod of a module in `folder`, directly inside this one, which uses this one as it is there.
+    /// The go.mod of a new module in `folder`, which is directly inside this module. The new module uses this one from
+    /// its folder.
     pub(super) fn nested(&self, folder: &str) -> Self {
         let mut nested = self.clone();
         nested.module = format!("{}/{folder}", self.module);
         nested.requires.insert(self.module.clone(), "v0.0.0".to_owned());
         nested.replaces.retain(|replace| replace.from != self.module);
         for replace in &mut nested.replaces {
-            // Go takes the same paths for folders.
+            // Go also takes a path for a folder if it begins like this.
             if matches!(&*replace.to, "." | "..") || replace.to.starts_with("./") || replace.to.starts_with("../") {
                 let path = if replace.to == "." { "" } else { &replace.to };
                 replace.to = format!("../{}", path.strip_prefix("./").unwrap_or(path));

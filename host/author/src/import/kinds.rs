@@ -6,7 +6,7 @@ use windlass_core::object::ObjectKind;
 use super::project_file::ProjectFile;
 use super::scan::SourcePackage;
 
-/// The API groups of `k8s.io/api` whose name differs from that of their folder.
+/// The API groups of `k8s.io/api` whose name differs from the name of their folder.
 const BUILT_IN_GROUPS: [(&str, &str); 16] = [
     ("core", ""),
     ("admissionregistration", "admissionregistration.k8s.io"),
@@ -40,7 +40,7 @@ pub(super) struct GoKinds<'a> {
 }
 
 impl GoKinds<'_> {
-    /// The kind of the type `name` in the package `import`. `None` if nothing says it.
+    /// The kind of the type `name` in the package `import`. `None` if the kind is unknown.
     pub(super) fn of(&self, import: &str, name: &str) -> Option<ObjectKind> {
         if import.is_empty() || matches!(name, "Unstructured" | "PartialObjectMetadata") {
             return None;

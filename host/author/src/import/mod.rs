@@ -215,7 +215,8 @@ fn manifest(
     Manifest::from_json(&document.to_string()).map_err(|error| ImportError::Manifest(error.to_string()))
 }
 
-/// The folders of the packages that the plugin runs: those of its controllers, and all that they import.
+/// The folders of the packages that the plugin runs: the folders of its controllers, and of all packages that they
+/// import.
 fn running(
     facts: &SourceFacts,
     controllers: &[ImportedController],
@@ -299,7 +300,7 @@ fn build_file(name: &str, running: &BTreeSet<String>) -> String {
     }
     let patterns = patterns.iter().map(|it| windlass_policy::draft::quoted(it)).collect::<Vec<_>>().join(", ");
     format!(
-        "# What `windlass build` and `windlass dev` go by.\n\
+        "# The settings of `windlass build` and `windlass dev`.\n\
          name: {name}            # as in windlass_plugin.go; the plugin is build/{name}.wasm\n\
          language: go\n\
          plugin: reconciler\n\

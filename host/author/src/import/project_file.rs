@@ -1,4 +1,4 @@
-//! Reads `PROJECT`, in which kubebuilder keeps what it has generated. A project may lack it.
+//! Reads `PROJECT`, the file in which kubebuilder lists the kinds that it has generated. A project may lack it.
 
 use serde_json::Value;
 

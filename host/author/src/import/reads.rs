@@ -49,7 +49,8 @@ pub(super) fn reads(
     found
 }
 
-/// Whether a rule names the kind and the verb `watch`. A rule about all resources does not tell kinds from other types.
+/// Whether a rule names the kind and the verb `watch`. A rule about all resources does not count, because it does not
+/// distinguish kinds from other types.
 fn may_watch(rules: &[Rule], kind: &ObjectKind) -> bool {
     let plural = plural(&kind.kind);
     rules.iter().any(|rule| {

@@ -101,7 +101,7 @@ impl Report {
         push_limitations(
             &mut text,
             "What the plugin cannot do",
-            "The build fails, or the call that gets there. Change these before you run the plugin.",
+            "The build fails, or a call fails when it reaches such a place. Change these before you run the plugin.",
             self.limitations.iter().filter(|it| it.severity == Severity::Unserved),
         );
         push_limitations(

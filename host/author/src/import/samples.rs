@@ -62,7 +62,8 @@ impl Objects {
         Ok(objects)
     }
 
-    /// If there are many samples, keeps the smallest file for each of the primaries. Returns the paths of the others.
+    /// If there are many samples, keeps the smallest file for each of the primaries. Returns the paths of the other
+    /// files.
     pub(super) fn choose(&mut self, primaries: &[&ObjectKind]) -> Vec<String> {
         if self.samples.len() <= SAMPLE_FILES_MAX {
             return vec![];
@@ -213,7 +214,8 @@ fn object_file(
     Ok(Some(ObjectFile { path: path.to_owned(), objects, text }))
 }
 
-/// One file of several. Objects of a file with others are written as JSON, which is YAML too.
+/// Joins files into one. If a file also has unwanted objects, its wanted objects are written as JSON, which is YAML
+/// too.
 fn joined(files: &[ObjectFile], heading: &str) -> Option<String> {
     let mut text = heading.to_owned();
     for ObjectFile { path, objects, text: whole } in files {

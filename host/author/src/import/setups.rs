@@ -1,4 +1,4 @@
-//! Chooses the calls that the new main.go makes: those of the old one, or those that the controllers suggest.
+//! Chooses the calls that the new main.go makes: the calls of the old main.go, or calls that the controllers suggest.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;

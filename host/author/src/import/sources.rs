@@ -66,7 +66,7 @@ fn push_imports(text: &mut String, needed: &BTreeSet<Import>, needs_must: bool) 
     let own = IMPORTS.into_iter().filter(|(name, _)| needs_must || *name != "utilruntime");
     let mut imports: BTreeSet<(String, String)> = own.map(|(name, path)| (path.to_owned(), name.to_owned())).collect();
     for Import { name, path } in needed {
-        // The scanner gives each path one name, and knows those of this file.
+        // The scanner gives each path one name, and knows the names in this file.
         imports.insert((path.clone(), name.clone()));
     }
     let (standard, others): (Vec<_>, Vec<_>) = imports.into_iter().partition(|(path, _)| !path.contains('.'));

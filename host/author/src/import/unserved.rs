@@ -6,9 +6,9 @@ use crate::go::serves_client_go;
 /// How much a limitation matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Severity {
-    /// The build, or the call that gets there, fails.
+    /// The build fails, or a call fails when it reaches such a place.
     Unserved,
-    /// It works, but not as in a process of its own.
+    /// The code works, but not as in a separate process.
     Different,
 }
 

@@ -37,8 +37,8 @@ pub struct ReplacedFiles {
     pub paths: Vec<PathBuf>,
 }
 
-/// Writes `files` to `folder`. If it exists, `force` replaces the files that are there, and leaves others alone.
-/// Replaced files with other contents are kept and returned: their author may have edited them.
+/// Writes `files` to `folder`. If it exists, `force` replaces the files of the same names, and leaves other files
+/// alone. Replaced files with other contents are kept and returned: their author may have edited them.
 pub fn write(folder: &Path, files: &[TemplateFile], force: bool) -> Result<Option<ReplacedFiles>, ImportWriteError> {
     let exists = match fs::symlink_metadata(folder) {
         Ok(it) if !it.is_dir() => return Err(ImportWriteError::NoFolder(folder.to_owned())),
@@ -94,7 +94,7 @@ fn put(path: &Path, content: &[u8]) -> io::Result<()> {
     file.sync_data()
 }
 
-/// Refuses a file below a link, which may lead out of the project, and one in place of a folder.
+/// Refuses a file below a link, which may lead out of the project. Also refuses a file in place of a folder.
 fn check(folder: &Path, file: &Path) -> Result<(), ImportWriteError> {
     let mut path = folder.to_owned();
     let parents = file.parent().into_iter().flat_map(Path::components);
@@ -146,7 +146,7 @@ fn exchange(folder: &Path, stage: &Path, files: &[TemplateFile]) -> Result<Optio
 /// Whether there is a file with another content than the new one.
 fn is_different(file: &Path, content: &[u8]) -> io::Result<bool> {
     match fs::symlink_metadata(file) {
-        // A link is replaced, and what it leads to stays.
+        // A link is replaced. The file that it leads to stays.
         Ok(it) if !it.is_file() => Ok(true),
         Ok(it) => Ok(it.len() != content.len() as u64 || fs::read(file)? != content),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),

@@ -41,11 +41,11 @@ pub(crate) fn base_folder() -> String {
     format!("{WORK}/base")
 }
 
-/// The files of a base, by name. While it is built, the base imports what the sources in `script` import from
-/// elsewhere, and `more`, but not the modules in `without`.
+/// The files of a base, by name. While it is built, the base imports the modules that the sources in `script` import
+/// from elsewhere, and `more`, but not the modules in `without`.
 pub(crate) fn base_files(script: &str, more: &BTreeSet<String>, without: &BTreeSet<String>) -> [(String, String); 2] {
     const SCRIPT: &str = "script.json";
-    // A list of names in JSON is one in Python, too.
+    // A list of names is written in the same way in JSON and in Python.
     let [more, without] = [more, without].map(|names| serde_json::json!(names));
     // The base must not import modules, such as pathlib, that a whole build does not import: a call could import them.
     let app = format!(

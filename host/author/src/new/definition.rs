@@ -98,8 +98,8 @@ pub fn files_for(language: &str, existing: &ExistingKind) -> Option<Vec<Template
     Some(files)
 }
 
-/// The sample in the language's syntax: an object in TypeScript, and a string with its JSON in the others. The texts in
-/// it come from the definition, which may be a stranger's: none of them can end the literal.
+/// The sample in the language's syntax: an object in TypeScript, and a string with its JSON in the other languages. The
+/// texts in it come from the definition, which may be a stranger's: none of them can end the literal.
 fn sample_literal(language: Language, sample: &Value) -> String {
     let text = |json: String| deceptive::escape_json(&json).into_owned();
     match language {

@@ -43,7 +43,7 @@ pub(crate) fn definitions() -> WatchSpec {
 }
 
 /// The name of the definition that would bring `resource`. `None` for kinds without a definition, such as those of an
-/// aggregated API; these never change here.
+/// aggregated API. Kinds without a definition never count as changed.
 pub(crate) fn definition_of(resource: &Resource) -> Option<Arc<str>> {
     let group = resource.group();
     is_custom(group).then(|| format!("{}.{group}", resource.plural).into())
@@ -61,8 +61,8 @@ impl Kinds {
         let _ = self.state.subscribe().wait_for(|state| state.wanted).await;
     }
 
-    /// Takes over the definitions from `source` until it ends. When a group has changed, `forget` drops what discovery
-    /// knows of it before the waiting controllers are woken and ask.
+    /// Follows the definitions that `source` delivers until `source` ends. When a group has changed, `forget` first
+    /// drops discovery's answers about the group. Then the waiting controllers are woken, and ask discovery again.
     pub(crate) async fn follow(&self, source: &mut impl EventSource, forget: impl Fn(&str)) {
         while let Some(event) = source.next().await {
             self.take(&event, &forget);
@@ -110,8 +110,8 @@ impl Kinds {
         self.state.borrow().definitions.clone()
     }
 
-    /// Completes when the definition `name` differs from the one in `before`, or, if it was not in `before`, from the
-    /// first one seen.
+    /// Completes when the definition `name` differs from its state in `before`. If `before` does not have it, the first
+    /// state seen takes that place.
     pub(crate) fn replaced(&self, name: &Arc<str>, before: &Definitions) -> impl Future<Output = ()> + Send + use<> {
         let (name, mut known, state) = (name.clone(), before.get(name).cloned(), self.clone());
         async move {

@@ -1,7 +1,7 @@
 //! Watches that a controller works without for now. A kind that the configuration names for one of its `watches` may
-//! not be served yet, may not be a kind that can be watched, or may not be granted. That does not keep the controller
-//! from watching the others. A kind that is served and granted but cannot be listed does, for example because the
-//! host's own account may not list it.
+//! not be served yet, may not be a kind that can be watched, or may not be granted. The controller then watches its
+//! other kinds. But it does not run without a kind that is served and granted and cannot be listed, for example because
+//! the host's own account may not list it.
 
 use std::sync::Arc;
 
@@ -17,11 +17,11 @@ use super::{Needed, denied};
 /// The configured kinds that a controller does not watch for now.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LeftOut {
-    /// The kinds that the API server does not serve as kinds that can be watched, or about which it cannot be asked.
+    /// The kinds that the API server does not serve, that cannot be watched, or about which the server gave no answer.
     pub(crate) unserved: Vec<ObjectKind>,
-    /// The watches that the account that the plugin acts as may not have.
+    /// The watches that the impersonated service account may not make.
     pub(crate) refused: Vec<Needed>,
-    /// Why each of them is left out.
+    /// The reason for each kind and watch that is left out.
     why: Vec<String>,
 }
 
@@ -51,7 +51,7 @@ pub(crate) fn without_denied(grants: &Grants, mut resolved: Resolved) -> Resolve
     resolved
 }
 
-/// Leaves out the watches of configured kinds that `account` may not have. A watch that cannot be reviewed stays.
+/// Leaves out the watches of configured kinds that `account` may not make. If a review fails, its watch stays.
 pub(crate) async fn without_refused<R: Reviewer>(
     reviewer: &R,
     account: &ServiceAccount,

@@ -90,7 +90,7 @@ pub(crate) fn needed(resolved: &Resolved) -> Vec<Needed> {
 pub(crate) struct DeclaredWatch {
     pub(crate) resource: Arc<Resource>,
     pub(crate) spec: WatchSpec,
-    /// True if the controller works without it if it is not granted.
+    /// True if the controller can run without this watch.
     is_optional: bool,
 }
 
@@ -169,7 +169,7 @@ pub(crate) struct Terms {
     pub(crate) wanted: Vec<DeclaredWatch>,
     /// The watches that `wanted` expands to, without those that are left out.
     pub(crate) needed: Vec<Needed>,
-    /// The watches that the account may not have, and that the controller works without.
+    /// The watches that the account may not make, and without which the controller runs.
     pub(crate) refused: Vec<Needed>,
     pub(crate) impersonate: Option<ServiceAccount>,
     pub(crate) only: Option<String>,
@@ -184,12 +184,11 @@ pub(crate) enum Revoked {
     All,
     /// A watch is no longer granted.
     Watch(DeniedWatches),
-    /// Other watches are granted now: in other namespaces, or of configured kinds that were left out or are to be left
-    /// out.
+    /// Other watches are granted now: in other namespaces, or more or fewer of the configured kinds.
     Scope,
     /// The policy names another account.
     Account,
-    /// The account may no longer watch what the controller watches.
+    /// The account may no longer make one of the controller's watches.
     Refused(WatchRefusal),
 }
 
@@ -243,7 +242,7 @@ impl Terms {
         Grants::asked(self.asked.clone()).bounded(Layer::Policy, Arc::default())
     }
 
-    /// The rights of running calls from now on, and why the controller must stop, if it must.
+    /// Returns the rights of running calls from now on, and the reason if the controller must stop.
     fn judge(&self, standing: &Standing) -> (Grants, Option<Revoked>) {
         let bounds: &Bounds = match standing {
             Standing::Waiting(_) => return (self.nothing(), Some(Revoked::All)),

@@ -43,21 +43,21 @@ pub(crate) struct Watched {
     pub(crate) route: Route,
     /// The name of the definition that brings the kind; `None` if none does.
     pub(crate) definition: Option<Arc<str>>,
-    /// True if its objects are the controller's primaries.
+    /// True if the watched objects are the controller's primaries.
     pub(crate) is_primary: bool,
-    /// True if the configuration names its kind, and its objects are not primaries. The controller works without it if
-    /// it has to.
+    /// True if the configuration names the kind, and its objects are not primaries. The controller can run without this
+    /// watch.
     pub(crate) is_optional: bool,
 }
 
 impl Watched {
-    /// The lists and watches that it needs.
+    /// The lists and watches that this declared watch needs.
     pub(super) fn needed(&self) -> impl Iterator<Item = Needed> {
         self.specs.iter().map(|spec| Needed::of(&self.resource, spec))
     }
 }
 
-/// A controller whose kinds are served, except for those that it works without.
+/// A controller whose kinds are served, except for the kinds without which it can run.
 #[derive(Debug)]
 pub(crate) struct Resolved {
     /// The controller as the manifest declares it, with the kinds that the configuration names.
@@ -106,7 +106,7 @@ pub(crate) async fn resolve(
 }
 
 /// Makes the caches keep primaries that are being deleted and carry `finalizer`, even if the watch's conditions exclude
-/// them. Only their clean-up removes the finalizer.
+/// them. Otherwise the plugin would never clean up, and the finalizer would stay.
 fn keep_deleted(specs: &mut [WatchSpec], finalizer: &str) {
     for spec in specs {
         spec.where_clause = spec.where_clause.take().map(|clause| clause.keeping(finalizer));

@@ -1,7 +1,7 @@
-//! Checks that the service account that a plugin impersonates may itself watch what the host watches for it.
+//! Checks that the service account that a plugin impersonates may make the watches that the host makes for the plugin.
 //!
-//! The host reads with its own rights and shares what it reads, so a plugin could see through a cache what its account
-//! may not see. Therefore each watch is reviewed before it begins, and periodically while it runs.
+//! The host reads with its own rights and shares the results. So through a cache, a plugin could see objects that its
+//! account may not see. Therefore each watch is reviewed before it begins, and periodically while it runs.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,12 +17,12 @@ use crate::supervise::jittered_policy;
 
 /// Time between two reviews of a running controller. With jitter, at most 5 min.
 const REVIEW_INTERVAL: Duration = Duration::from_secs(150);
-/// Backoff between reviews of what was denied, or could not be reviewed.
+/// Backoff between reviews of watches that were denied, or could not be reviewed.
 pub(crate) const REVIEW_BACKOFF: RetryPolicy = jittered_policy(Duration::from_secs(2), REVIEW_INTERVAL);
 /// The period of the reviews of a running controller.
 const REVIEW_PERIOD: Period = Period::sliding(REVIEW_INTERVAL).jitter(1.0, 2.0);
 
-/// The watches that a controller needs and its account may not have; at least one.
+/// The watches that a controller needs and its account may not make; at least one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WatchRefusal {
     account: ServiceAccount,
@@ -51,7 +51,7 @@ impl fmt::Display for WatchRefusal {
             }
             write!(f, " ({})", if reason.is_empty() { "none of its roles allows it" } else { reason })?;
         }
-        f.write_str(": bind a role to it that does, or change `impersonate` in the policy")
+        f.write_str(": bind a role with this right to the account, or change `impersonate` in the policy")
     }
 }
 

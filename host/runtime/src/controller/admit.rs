@@ -16,7 +16,7 @@ use crate::policies::{Bounds, Standing};
 
 impl Controller {
     /// Waits until the operator's policies allow everything that the controller watches, and all kinds are served,
-    /// except for those that it works without. `None` if that will never happen.
+    /// except for the kinds without which it can run. `None` if that will never happen.
     pub(super) async fn admitted(&self) -> Option<Admitted> {
         loop {
             let declared = Arc::new(self.with_kinds());
@@ -51,7 +51,8 @@ impl Controller {
                 resolved = left_out::without_refused(&self.parts.host.reviews, account, resolved).await;
             }
             let needed = admission::needed(&resolved);
-            // A changed policy wakes this controller, but the cluster changes what it allows without notice.
+            // A changed policy wakes this controller. A change of the cluster's roles does not, so a refused watch is
+            // reviewed again after a pause.
             let (why, again) = if let Some(denial) = admission::denied(&grants, &needed) {
                 (denial.to_string(), None)
             } else if let Some(why) = self.refused(&bounds, &needed).await {

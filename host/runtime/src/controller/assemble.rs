@@ -1,4 +1,4 @@
-//! Builds what a controller works with from what it watches: its queue, gate, ports, middleware and shadow.
+//! Builds a controller's queue, gate, ports, middleware and shadow from its watches.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ use crate::dispatch::{CallPermits, ControllerCallee, Dispatch, Shutdown};
 use crate::phases::Phases;
 
 impl Controller {
-    /// Builds what the workers need.
+    /// Builds the dispatch, which the workers run.
     pub(super) fn dispatch(
         &self,
         watching: Watching,
@@ -161,7 +161,7 @@ impl Controller {
         let kept = inherited.filter(|active| active.watches == watches).and_then(|active| active.gate.clone());
         let gate = kept.unwrap_or_else(|| {
             let gate = Gate::new(Expecting::caches(readable), queue.clone(), self.handover.clock.clone());
-            // This round's caches may not show yet what the keys of the last round had written.
+            // This round's caches may not show yet what the calls of the last round wrote.
             let left = self.handover.prior.follow(gate.clone());
             gate.doubt(if self.handover.was_replaced() { Vec::new() } else { left });
             // The new gate will not wake keys that the previous gate has parked. No worker of the previous generation
@@ -220,7 +220,7 @@ impl Controller {
     pub(super) fn shadow(&self, watching: &Watching) -> ShadowCaller {
         let (declared, watches) = (self.declared().clone(), watching.declared.clone());
         let primaries = watching.primaries.unrelated();
-        // The current version's watches ignore what the next version relates to its parents.
+        // The next version's related objects are stored apart, so that the current version's watches ignore them.
         let callee: NextCallee =
             Box::new(move |next| callee(&next, None, &declared, primaries.clone(), watches.clone()));
         ShadowCaller {

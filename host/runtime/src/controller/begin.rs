@@ -23,9 +23,9 @@ pub(super) struct StartedRound {
     pub(super) active: Arc<ActiveRound>,
     /// See [`Handover::begins`](super::Handover::begins).
     pub(super) beginning: TaskTrackerToken,
-    /// Why it does not watch all configured kinds. `None` if it does.
+    /// Why the round does not watch all configured kinds. `None` if it does.
     pub(super) left_out: Option<String>,
-    /// Completes when it could watch more of them.
+    /// Completes when the round could watch more of the configured kinds.
     pub(super) gained: BoxFuture<'static, KindLoss>,
 }
 
@@ -114,7 +114,7 @@ impl Controller {
                 return Ok(StartedRound { running, active, beginning, left_out, gained });
             }
         };
-        // Before the round leaves its own keys, because its feeders may have seen newer primaries go.
+        // Add these before the round leaves its own keys: its feeders may have seen newer primaries go.
         let deleted = deleted.into_iter().map(|(key, uid)| (key, Some(uid)));
         self.handover.left.add(&active.keys.primary, deleted);
         let end = if let Some(loss) = loss {
@@ -129,7 +129,7 @@ impl Controller {
 
     /// Leaves the changes that were discarded to the next round, because this one does not begin.
     fn leave_muted(&self, watching: &mut Watching) {
-        // Takes the events that are already there. Without tokio's cooperative budget, which would end after some.
+        // Takes all events that are already there. Tokio's cooperative budget would stop after some of them.
         let _ = tokio::task::unconstrained(watching.muted()).now_or_never();
         let muted = watching.take_muted().unwrap_or_default();
         let routes: Vec<_> = watching.subscriptions.iter().map(|(_, route)| route).collect();

@@ -8,7 +8,7 @@ use windlass_core::retry::{Retries, RetryPolicy};
 
 use crate::supervise::jittered_policy;
 
-/// How long a round goes on after a kind can be watched.
+/// How long a round goes on after it could watch one more kind.
 const GAIN_BACKOFF: RetryPolicy = jittered_policy(Duration::from_secs(5), Duration::from_mins(5));
 /// After this long without another kind, the pauses start from the shortest.
 const GAIN_BACKOFF_RESET: Duration = Duration::from_mins(10);
@@ -31,7 +31,7 @@ impl Default for GainPauses {
 }
 
 impl GainPauses {
-    /// The pause for a kind that can be watched from now on.
+    /// The pause before the round ends for a kind that can be watched from now on.
     pub(super) fn next(&self) -> Duration {
         let (mut last, now) = (self.0.lock().unwrap_or_else(PoisonError::into_inner), Instant::now());
         if last.until.is_none_or(|until| now >= until + GAIN_BACKOFF_RESET) {

@@ -2,7 +2,7 @@
 //! round. A kind that the policies grant later is noticed by [`Terms`](crate::admission::Terms).
 //!
 //! Each new round waits for running calls and runs all primaries. Kinds are often installed together, and the kinds of
-//! an aggregated API may come and go, so a round goes on for a while before it ends for them.
+//! an aggregated API may come and go, so a round does not end at once when a kind appears.
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, select_all};
@@ -17,7 +17,7 @@ use crate::admission::reviews::{REVIEW_BACKOFF, refused};
 
 impl Controller {
     /// Completes some time after the controller could watch a kind that is left out. Poll this only while the
-    /// controller is at work or a standby. Otherwise kinds that come one after the other would keep it from beginning.
+    /// controller is at work or a standby. Otherwise the controller could not begin while more and more kinds appear.
     pub(super) fn gained(&self, watching: &Watching) -> BoxFuture<'static, KindLoss> {
         let (left_out, account) = (&watching.left_out, &watching.impersonate);
         let mut gained: Vec<BoxFuture<'static, ObjectKind>> = vec![std::future::pending().boxed()];

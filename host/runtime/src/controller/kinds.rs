@@ -1,9 +1,10 @@
 //! Controllers of kinds that the plugin's configuration names (`kindsFrom` in the manifest).
 //!
 //! If these are primaries, each kind has a controller of its own, with its own queue, status and metrics. Controllers
-//! come and go with their kinds ([`plugins::serve`](crate::plugins) compares [`identities`]), and the others go on. As
-//! long as there is no kind, one controller stands for them, and shows why nothing runs. If other watches are of such
-//! kinds, their controller begins another round when the kinds change.
+//! come and go with their kinds ([`plugins::serve`](crate::plugins) compares [`identities`]), and the controllers of
+//! other kinds go on. As long as the configuration names no kind, one controller stands for all, and shows why nothing
+//! runs. If the configuration names the kinds of other watches, their controller begins another round when the kinds
+//! change.
 
 use std::sync::Arc;
 
@@ -25,7 +26,8 @@ pub(crate) struct ControllerIdentity {
     pub(crate) kind: Option<ObjectKind>,
 }
 
-/// The controllers of `manifest` if the configuration names these `kinds`; `None` while it is not known.
+/// The controllers of `manifest` if the configuration names these `kinds`; `kinds` is `None` while the configuration is
+/// not known.
 pub(crate) fn identities(manifest: &Manifest, kinds: Option<&ConfiguredKinds>) -> Vec<ControllerIdentity> {
     let nothing = ConfiguredKinds::default();
     let kinds = kinds.unwrap_or(&nothing);
@@ -50,7 +52,7 @@ impl Controller {
         &self.identity
     }
 
-    /// Whether it only stands for controllers whose kinds the configuration does not name yet.
+    /// Whether this controller only stands for controllers whose kinds the configuration does not name yet.
     pub(super) fn stands_for_kinds(&self) -> bool {
         self.identity.kind.is_none() && self.declared().primary.kinds_from.is_some()
     }
@@ -60,7 +62,7 @@ impl Controller {
         self.kinds().is_some_and(|kinds| self.declared().configured_primaries(&kinds).is_some_and(<[_]>::is_empty))
     }
 
-    /// Shows that it waits for a configuration that names a kind.
+    /// Shows that the controller waits for a configuration that names a kind.
     pub(super) fn say_no_kinds(&self) {
         if self.has_no_kinds() {
             let pointer = self.declared().primary.kinds_from.as_deref().unwrap_or_default();
@@ -77,8 +79,8 @@ impl Controller {
         kinds(self.parts.plugin.manifest(), &self.parts.configured)
     }
 
-    /// Completes when the configuration names other kinds for its watches than `declared` has. Its primaries do not
-    /// count: their kind is a part of what it is.
+    /// Completes when the configuration names other kinds for the controller's watches than `declared` has. The kind of
+    /// the primaries does not count, because another kind of primaries has another controller.
     pub(super) fn watches_others(&self, declared: Arc<Declared>) -> impl Future<Output = ()> + Send + 'static {
         let controller = self.clone();
         async move {

@@ -181,7 +181,7 @@ impl Controller {
                 Some(None) => {
                     self.report_state(ControllerState::Stopped, Some("see the log".to_owned()));
                     if self.identity.kind.is_some() {
-                        // The plugin goes on, because its configuration may name another kind one day.
+                        // The plugin goes on, because its configuration may name another kind later.
                         stop.cancelled().await;
                         return ControllerEnd::Clean;
                     }

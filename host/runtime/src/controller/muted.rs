@@ -36,7 +36,7 @@ impl MutedChanges {
             }
             let oldest = self.waiting[at].hold(event, route.runs_all_unmapped());
             let keys = oldest.iter().flat_map(|oldest| route.keys(oldest, primaries));
-            // An object may name any primary. A primary that is not in the cache yet may exist.
+            // The object may name a primary that does not exist. A primary that is not in the cache yet may exist.
             self.keys.extend(keys.filter(|key| !primaries.lacks(key)));
         }
     }

@@ -1,4 +1,4 @@
-//! Waits for what a controller needs before it looks for its kinds: the plugin's definitions and configuration.
+//! Waits for the plugin's definitions and configuration, which a controller needs before it looks for its kinds.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -12,12 +12,12 @@ use crate::observe::status::ControllerState;
 const SHOWN_WAITING_AFTER: Duration = Duration::from_secs(5);
 
 impl Controller {
-    /// Waits for what the plugin needs before it looks for its kinds. `false` if it must stop.
+    /// Waits for the plugin's definitions and configuration. `false` if the controller must stop.
     pub(super) async fn prepared(&self, stop: &CancellationToken) -> bool {
         let (mut ready, mut configured) = (self.ready.clone(), self.parts.configured.clone());
         let both = async {
             let definitions = "for its definitions to be granted and installed: the log says what is in the way";
-            let configuration = "for a configuration that is right: the log says what is wrong";
+            let configuration = "for a valid configuration: the log says what is wrong";
             self.shown(definitions, ready.wait_for(|ready| *ready)).await
                 && self.shown(configuration, configured.wait_for(Option::is_some)).await
         };
@@ -34,8 +34,8 @@ impl Controller {
         }
     }
 
-    /// Waits for `needed`. If that takes long, shows that it waits, as an operator may have to act. `false` if `needed`
-    /// can never be had.
+    /// Waits for `needed`. If that takes long, shows what the controller waits for, as an operator may have to act.
+    /// `false` if `needed` will never come.
     pub(super) async fn shown<T, E>(&self, why: &str, needed: impl Future<Output = Result<T, E>>) -> bool {
         let mut needed = pin!(needed);
         if let Ok(come) = tokio::time::timeout(SHOWN_WAITING_AFTER, needed.as_mut()).await {

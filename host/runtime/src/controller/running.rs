@@ -54,8 +54,8 @@ impl Running {
         });
     }
 
-    /// Keeps what `rest` holds until the last call has ended, and polls it once the feeding tasks have ended. `rest`
-    /// never completes, as that would drop what it holds.
+    /// Keeps everything that `rest` holds until the last call has ended, and polls `rest` once the feeding tasks have
+    /// ended. `rest` never completes, because it would then drop everything.
     pub(crate) fn keep(&mut self, rest: impl Future<Output = Infallible> + Send + 'static) {
         self.kept.push(rest.boxed());
     }
@@ -118,7 +118,7 @@ impl Running {
     /// Ends the controller while the host goes on, for example because a kind is gone. The keys are left to the next
     /// round.
     pub(crate) async fn abandon(mut self) {
-        // From here on, workers take no keys, so none is missing below.
+        // From here on, workers take no keys, so every key is still in the queue below.
         self.dispatch.shutdown.last_call.cancel();
         self.no_more_keys().await;
         let mut kept = self.going_on();
@@ -136,14 +136,14 @@ impl Running {
 
     /// Ends because another generation has the queue: running calls end, and the other generation takes the keys that
     /// have not begun. Changes until `relieved` still become keys, as the other generation may have missed them. Calls
-    /// `fed` when they have.
+    /// `fed` once they have become keys.
     pub(crate) async fn retire(mut self, relieved: &CancellationToken, fed: impl FnOnce()) {
         self.dispatch.shutdown.last_call.cancel();
         self.no_more_keys().await;
         self.at_work.drained();
         relieved.cancelled().await;
         let mut kept = self.going_on();
-        // Turns what has changed meanwhile into keys, even if no call runs any more.
+        // Turns the changes until now into keys, even if no call runs any more.
         finish_feeding(&mut kept);
         fed();
         tokio::select! {
@@ -177,13 +177,13 @@ impl Running {
 
 /// Polls the `kept` futures for the first time, which turns what feeders still hold into keys.
 fn finish_feeding(kept: &mut BoxFuture<'static, Infallible>) {
-    // Without tokio's cooperative budget, which would end after some of many feeders.
+    // Tokio's cooperative budget would stop after some of many feeders.
     let _ = tokio::task::unconstrained(kept).now_or_never();
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // After an orderly end this has been done already; after a panic it has not.
+        // After an orderly end, this has run already. After a panic, it has not.
         if !self.dispatch.shutdown.retired.is_cancelled() {
             self.leave_keys();
         }

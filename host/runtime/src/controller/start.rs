@@ -1,4 +1,4 @@
-//! Starts the tasks and the workers of a controller. `assemble` builds what they work with.
+//! Starts the tasks and the workers of a controller. `assemble` builds the parts that they use.
 
 use std::sync::{Arc, Mutex};
 
@@ -30,8 +30,8 @@ use crate::supervise::caught;
 
 impl Controller {
     /// Starts all tasks except the workers, with the `inherited` queue if there is one. The feeders begin with the
-    /// changes in `waiting`, one element for each of the first watches. Returns what the next generation would take
-    /// over.
+    /// changes in `waiting`, one element for each of the first watches. Returns the round that the next generation
+    /// would take over.
     pub(super) fn start(
         &self,
         mut watching: Watching,
@@ -131,7 +131,7 @@ impl Controller {
         running.keep(async move {
             let mut feeder = rest.lock().await;
             if !queue.is_shutting_down() {
-                // Another generation has the queue, or the next round gets the keys.
+                // The keys that this queues go to another generation, or to the next round.
                 caught("feeder", &panics, async { feeder.finish() }).await;
             }
             feeder.discard().await

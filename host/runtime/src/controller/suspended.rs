@@ -61,8 +61,8 @@ impl Controller {
         );
     }
 
-    /// Shows that the plugin is no longer suspended, if so. A plugin that is tried again counts as suspended until the
-    /// caches of all its controllers fit, or fail for another reason.
+    /// Shows that the plugin is no longer suspended, if that is true. A plugin that is tried again counts as suspended
+    /// until the caches of all its controllers fit, or fail for another reason.
     pub(super) fn show_unsuspended(&self) {
         if self.parts.suspension.is_in_force() {
             return;

@@ -123,7 +123,7 @@ async fn soon<T>(future: impl Future<Output = T>) -> T {
 /// The next generation watches one more kind, and caches less of its primaries, so it has its own gate and informers.
 const OTHER_WATCHES: (&str, &str) = ("CHAMELEON-MODE=good", "CHAMELEON-MODE=slim");
 
-/// The plugin's own code decides which primaries count. It refuses those of the tests.
+/// The plugin's own code decides which primaries count. The code refuses the primaries of the tests.
 const JUDGING: (&str, &str) = ("CHAMELEON-MODE=good.....", "CHAMELEON-MODE=judging-1");
 
 /// The calls about the `ConfigMap` of this name.
@@ -345,8 +345,8 @@ async fn changes_while_former_calls_run_are_neither_buffered_nor_lost() {
     drop(former);
     meanwhile(&mut one, || handover.is_at_work()).await;
     let queue = handover.active_round().expect("it is at work").keys.queue.clone();
-    // One key for the object that exists and one for the deleted one. An event that was not consumed yet may add one of
-    // them again.
+    // One key for the existing object, and one for the deleted object. An event that was not consumed yet may add one
+    // of these keys again.
     meanwhile(&mut one, || queue.metrics().adds >= 2).await;
     of_one.stop.cancel();
     assert_eq!(soon(one).await, ControllerEnd::Clean);

@@ -65,7 +65,7 @@ pub(super) enum KindLoss {
     Revoked(Revoked),
     /// The configuration names other kinds.
     OtherKinds,
-    /// A configured kind that was left out is served now, or the account that the plugin acts as may watch it now.
+    /// A configured kind that was left out can be watched now: it is served, and the impersonated account may watch it.
     Gained(ObjectKind),
 }
 
@@ -173,9 +173,9 @@ impl Controller {
         (bound, revoked)
     }
 
-    /// Completes when a watched kind has gone or differs from what it was in `definitions`, when the configuration
-    /// names other kinds, when the plugin's caches have outgrown their limits more than `excesses` times, or when the
-    /// terms are broken.
+    /// Completes when a watched kind has gone or differs from its state in `definitions`, when the configuration names
+    /// other kinds, when the plugin's caches have outgrown their limits more than `excesses` times, or when the terms
+    /// are broken.
     pub(super) fn gone(
         &self,
         watching: &Watching,
@@ -246,7 +246,7 @@ impl Controller {
 
 /// Completes when the informer finds that its kind is no longer served.
 fn not_served(subscription: &Subscription) -> impl Future<Output = ()> + Send + 'static {
-    // An informer that lingers after its kind had gone does not know yet that the kind is back.
+    // An informer that has outlived its kind does not know yet that the kind is back.
     let (served, gone) = (subscription.when(|status| !status.gone), subscription.when(|status| status.gone));
     served.then(|()| gone)
 }
@@ -267,8 +267,8 @@ impl Watching {
         self.declared.first().is_some_and(|(primary, _)| primary.code_predicate.is_some())
     }
 
-    /// Discards the events of the watches so that they do not pile up, as no worker can handle them yet. Records what
-    /// the caches will not show later. Cancel-safe.
+    /// Discards the events of the watches so that they do not pile up, as no worker can handle them yet. Records the
+    /// changes that the caches will not show later. Cancel-safe.
     pub(super) fn muted(&mut self) -> impl Future<Output = Infallible> {
         let filters_primaries = self.filters_primaries();
         let (changes, primaries) = (&self.muted, &self.primaries);

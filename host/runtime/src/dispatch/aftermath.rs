@@ -179,7 +179,7 @@ impl Dispatch {
     }
 
     /// Logs a failed call, within a limit: an unavailable server fails the calls of hundreds of keys, and their lines
-    /// would hide all others.
+    /// would hide all other lines.
     fn log_failure(&self, error: &str, attempt: u32, retry_in: Duration) {
         let Some(unlogged) = self.status.failure_line() else {
             return tracing::debug!(target: LOG, error, attempt, ?retry_in, "the call failed; the key is tried again");

@@ -80,7 +80,7 @@ impl CallRecord {
         self.changed.send_replace(());
     }
 
-    /// No call can be made now, so the time of the probation stops until the next call.
+    /// Records that no call can be made now, so that the time of the probation stops until the next call.
     pub(crate) fn rests(&self) {
         if let Some(probation) = &mut self.lock().probation {
             probation.since = None;

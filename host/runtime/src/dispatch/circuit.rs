@@ -1,4 +1,5 @@
-//! The circuit breaker of a controller at work: `core::breaker` decides; this waits, and reports to people.
+//! The circuit breaker of a controller at work: `core::breaker` decides when it opens and closes; this module waits,
+//! and reports to people.
 //!
 //! Dispatch reaches it only through the [call gate](super::call_gate), which admits each call; `middleware::breaker`
 //! records how the call ended. A new generation begins with its own circuit, which is closed.
@@ -144,8 +145,8 @@ impl Circuit {
         })
     }
 
-    /// Records that a call about `key` that began in `round` has ended. `trap` is the message if it trapped, and so
-    /// gave no answer.
+    /// Records that a call about `key` that began in `round` has ended. `trap` is the message if the call trapped, and
+    /// so gave no answer.
     pub(super) fn ended(&self, round: BreakerRound, key: &ObjectKey, trap: Option<&str>) -> Option<BreakerChange> {
         let mut standing = self.standing();
         let change = standing.breaker.ended(round, key, trap.is_some(), self.now())?;

@@ -1,10 +1,10 @@
-//! Feeds a workqueue from a watch for which the plugin's own code is asked (ADR 23): which changes count, to which
-//! primaries they lead, or both. If the code decides which primaries count, it also feeds from the controller's other
-//! watches, because they take part in its [rescans](crate::dispatch::rescan).
+//! Feeds a workqueue from a watch about whose changes the plugin's own code decides (ADR 23): which changes count, to
+//! which primaries they lead, or both. If the code decides which primaries count, it also feeds from the controller's
+//! other watches, because they take part in its [rescans](crate::dispatch::rescan).
 //!
 //! The code is called in batches, under the plugin's CPU share and without delaying other work: events that come
-//! meanwhile are buffered, up to a limit. Whatever cannot be asked counts. If it is unknown which primaries are
-//! affected, every primary runs, at the lowest priority.
+//! meanwhile are buffered, up to a limit. A change about which the code cannot be asked counts. If it is unknown which
+//! primaries are affected, every primary runs, at the lowest priority.
 
 mod asked_code;
 mod judge;
@@ -41,8 +41,8 @@ use crate::supervise::jittered_policy;
 const CODE_CALL_CHANGES_MAX: usize = 256;
 /// The most bytes of text in one call, unless a single change is larger.
 const CODE_CALL_BYTES_MAX: usize = 1 << 20;
-/// Of this many events that are taken, one is of the rescan, even if changes wait. Otherwise a flood of changes would
-/// hold up the rescan for ever.
+/// One event in this many is taken from the rescan, even if changes wait. Otherwise a flood of changes would hold up
+/// the rescan for ever.
 const EVENTS_PER_RESCANNED: usize = 8;
 /// The pauses between two runs of every primary.
 const REQUEUE_ALL_BACKOFF: RetryPolicy = jittered_policy(Duration::from_millis(100), Duration::from_secs(15));
@@ -57,7 +57,7 @@ pub(crate) struct CodeFeeder<S, M> {
     controller: Arc<str>,
     /// The changes that wait for a call.
     waiting: WaitingChanges,
-    /// The number of events that were taken.
+    /// The number of events that were taken so far.
     taken: usize,
     /// `None` if no rescan is needed, because running every primary queues every key that the cached objects lead to.
     rescan: Option<Rescan>,
@@ -66,7 +66,7 @@ pub(crate) struct CodeFeeder<S, M> {
     batch: usize,
     /// The batch that was taken, without the changes that the code has filtered out. Empty once its keys are queued.
     in_hand: Vec<TakenChange>,
-    /// While it lasts, the code is not asked which changes count.
+    /// During this pause, the code is not asked which changes count.
     asking_pause: AskingPause,
     /// The earliest time at which every primary may run again.
     not_before: Instant,
@@ -121,7 +121,8 @@ impl<S: EventSource, M: MapChanges> CodeFeeder<S, M> {
         self
     }
 
-    /// Queues every primary, which makes up for all unmapped changes until now. Sets the earliest time of the next.
+    /// Queues every primary, which makes up for all unmapped changes until now. Sets the earliest time at which every
+    /// primary may be queued again.
     fn make_up(&mut self) {
         self.sink.queue_all();
         if self.is_mapped_by_code() {
@@ -189,10 +190,10 @@ impl<S: EventSource, M: MapChanges> CodeFeeder<S, M> {
         self.sink.route.asks_code() && self.mapper.hides(event.key())
     }
 
-    /// Buffers an event if it may count. If there is no room, changes count without a question.
+    /// Buffers an event if it may count. If there is no room, changes count without asking the code.
     fn hold(&mut self, event: WatchEvent) {
         if self.hides(&event) {
-            // Nothing would forget the UID, because no call is made.
+            // Do not remember the UID: no call about the hidden object will ever forget it.
             return;
         }
         self.sink.remember_gone(&event);
@@ -275,8 +276,8 @@ impl<S: EventSource, M: MapChanges> CodeFeeder<S, M> {
         }
     }
 
-    /// After a panic: counts the batch that was in hand, as it is not known which of its keys were queued. If an event
-    /// makes the host panic once more, it is given up, and every primary runs.
+    /// After a panic: counts the batch that was in hand, as it is not known which of its keys were queued. An event
+    /// that makes the host panic once more is given up, and every primary runs.
     fn recover(&mut self) {
         let is_unmapped = self.is_mapped_by_code() && !self.in_hand.is_empty();
         let missed = self.waiting.missed || is_unmapped;
@@ -287,7 +288,7 @@ impl<S: EventSource, M: MapChanges> CodeFeeder<S, M> {
         self.waiting.missed = missed;
     }
 
-    /// Queues the keys that `event` concerns by the declared mapping, so none if the code maps.
+    /// Queues the keys that `event` concerns by the declared mapping. Queues none if the code maps.
     fn feed(&self, event: &WatchEvent) {
         self.queue(self.sink.route.keys(event, &self.sink.primaries), event);
     }
@@ -363,8 +364,8 @@ impl<S: EventSource + 'static, M: MapChanges> QueueFeeder for CodeFeeder<S, M> {
         }
     }
 
-    /// Without further calls, all changes that are left count. A rescan that has not ended is left to the other
-    /// generation, which begins with one.
+    /// Makes no further calls, so all changes that are left count. An unfinished rescan is left to the other
+    /// generation, which begins with a rescan.
     fn finish(&mut self) {
         while let Some(event) = event_now(&mut self.source) {
             self.hold(event);

@@ -45,7 +45,7 @@ pub(crate) trait QueueFeeder: Send + 'static {
 
 /// The next event, if it is already there.
 pub(crate) fn event_now(source: &mut impl EventSource) -> Option<WatchEvent> {
-    // Without tokio's cooperative budget, which would end after fewer events.
+    // Tokio's cooperative budget would stop after fewer events.
     tokio::task::unconstrained(source.next()).now_or_never().flatten()
 }
 

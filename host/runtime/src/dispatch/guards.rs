@@ -1,5 +1,5 @@
-//! Keeps a plugin from harming others, over all its controllers, generations and calls: its budget of writes, its
-//! budget of Kubernetes Events, and counts of its writes by object.
+//! Keeps a plugin from harming other plugins, over all its controllers, generations and calls: its budget of writes,
+//! its budget of Kubernetes Events, and counts of its writes by object.
 
 mod limited_events;
 
@@ -100,7 +100,7 @@ impl Guards {
         others.map(|(name, _)| name.to_string()).collect()
     }
 
-    /// Drops what is kept for `plugin`, which has gone.
+    /// Drops the guards of `plugin`, which has gone.
     pub(crate) fn forget(&self, plugin: &str) {
         self.plugins().remove(plugin);
     }

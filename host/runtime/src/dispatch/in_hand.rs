@@ -93,8 +93,8 @@ impl Dispatch {
         if let Some(keys) = self.status.settling.count_to_log() {
             tracing::warn!(
                 plugin = %self.callee.principal.plugin, controller = %self.callee.controller, key = %in_hand.key, keys,
-                "what became of a write is not known: its key waits until the API server has said so, or can no longer carry \
-                 it out; see `settling` in /plugins"
+                "the outcome of a write is not known: its key waits until the object shows the write, or the API \
+                 server can no longer carry it out; see `settling` in /plugins"
             );
         }
         let waiting = async move {

@@ -165,7 +165,7 @@ impl ControllerKeys {
         if let Some(gate) = self.gate.as_ref().filter(|_| !missing.is_empty()) {
             gate.doubt(missing.iter().map(|(key, _)| DoubtfulKey::new(key.clone())));
         }
-        // The last round's cache had them until now, so they went after everything that is remembered.
+        // The last round's cache had these primaries until now, so they went later than any that the memory has.
         self.queue_gone(missing, KeyMemory::goes);
     }
 

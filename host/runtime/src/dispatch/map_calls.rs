@@ -18,7 +18,7 @@ use windlass_wasm::{CallLimits, ChangeBatch, Mapped, Matched, Plugin};
 use crate::dispatch::code_feeder::{CodeFailure, MapChanges};
 use crate::dispatch::{Dispatch, trace_id};
 
-/// The mapper of a plugin, for all watches of one controller. Of all clones, only one makes a call at a time.
+/// The mapper of a plugin, for all watches of one controller. All clones together make only one call at a time.
 #[derive(Clone)]
 pub(crate) struct PluginMapper {
     plugin: Arc<Plugin>,

@@ -70,8 +70,8 @@ impl KeyMemory {
         self.gone.insert(key, uid);
     }
 
-    /// As [`Self::goes`], for a primary that was deleted before the current round began. If the round has seen another
-    /// primary of this key go since, that one was the last.
+    /// As [`Self::goes`], for a primary that was deleted before the current round began. If the round has since seen a
+    /// newer primary of this key go, the newer UID is kept.
     pub(super) fn went_before(&mut self, key: ObjectKey, uid: Arc<str>) {
         self.gone.entry(key).or_insert(uid);
     }

@@ -143,8 +143,9 @@ impl CallPermits {
     }
 }
 
-/// The CPU time that a call is charged: what it used, or what it kept from others by holding a call slot, if that is
-/// more. Otherwise a call that waits would cost its plugin nothing, although the host works for it.
+/// The CPU time that is charged for a call: the time that it used, or the time that its call slot kept from other
+/// calls, whichever is longer. Otherwise a call that waits would cost its plugin nothing, although the host works for
+/// it.
 fn charge(cpu: Duration, lasted: Duration, slot_worth: f64) -> Duration {
     cpu.max(lasted.mul_f64(slot_worth))
 }

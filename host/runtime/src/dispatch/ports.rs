@@ -53,7 +53,7 @@ impl LongWork {
         Self { cpu_permit: cpu_permit.clone(), since: Instant::now() }
     }
 
-    /// Called between two steps. Yields the thread and the CPU permit to others if the work has run for a while.
+    /// Called between two steps. If the work has run for a while, yields the thread and the CPU permit to other work.
     pub(crate) async fn pause(&mut self) {
         if self.since.elapsed() >= LEAVES_THREAD_AFTER {
             self.cpu_permit.without(leave_thread()).await;
@@ -62,7 +62,8 @@ impl LongWork {
     }
 }
 
-/// Traces what calls ask for. Each request is a span within its call, and what is sent for it is part of that span.
+/// Traces what calls ask for. Each request is a span within its call. The requests to servers that it causes are part
+/// of that span.
 ///
 /// Fetches get their span where they are sent (`egress`). Reads from caches have none, as they do not wait.
 fn traced(port: Arc<dyn Port>) -> Arc<dyn Port> {

@@ -1,5 +1,6 @@
-//! A plugin with some of its calls recorded (ADR 27). It is right around the plugin, so that a recording has only what
-//! the plugin does, and not what the host does for it, such as keeping its finalizer or applying its composition.
+//! A plugin with some of its calls recorded (ADR 27). It is right around the plugin, so that a recording has only the
+//! plugin's own actions. It lacks the host's actions for the plugin, such as keeping its finalizer or applying its
+//! composition.
 
 use std::sync::Arc;
 

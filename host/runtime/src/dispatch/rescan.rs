@@ -90,7 +90,7 @@ impl Rescan {
         if !self.requests.has_changed().is_ok_and(|has_changed| has_changed) {
             return;
         }
-        // Before the question: a later request, which is made when it may begin, is then not taken for this one.
+        // Mark the request as seen before asking `may_begin`. A request that comes after the answer is then not lost.
         let reason = *self.requests.borrow_and_update();
         if may_begin() && !Defect::RescanIsLost.is_seeded() {
             self.trigger = Arc::new(reason.into());
@@ -98,8 +98,8 @@ impl Rescan {
         }
     }
 
-    /// Begins with the objects that are left of the last rescan. Otherwise, if rescans are requested faster than they
-    /// end, the last objects would never be handled.
+    /// Begins with the objects that the last rescan has not reached. Otherwise, if rescans are requested faster than
+    /// they end, these objects would never be handled.
     fn begin_again(&mut self) {
         let left: HashSet<_> = self.left.iter().cloned().collect();
         let others = self.cache.keys().into_iter().filter(|key| !left.contains(key));
@@ -126,7 +126,7 @@ impl Rescan {
             if let Some(new) = self.cache.get(&key) {
                 return Some(WatchEvent::Applied { old: None, new, initial: true });
             }
-            // Its deletion is an event of its own.
+            // The object was deleted. The watch delivers the deletion as an event.
         }
         None
     }

@@ -112,7 +112,8 @@ impl Primaries for Stores {
 }
 
 impl Route {
-    /// The keys that `event` concerns. If an object moved from one primary to another, both. May contain duplicates.
+    /// The keys that `event` concerns. If an object moved from one primary to another, the keys of both. May contain
+    /// duplicates.
     pub(crate) fn keys(&self, event: &WatchEvent, primaries: &Stores) -> Vec<ObjectKey> {
         let keys = |object| self.keys_of(object, primaries);
         match event {
@@ -254,7 +255,7 @@ impl Route {
         self.mapping == Mapping::Mapper || self.concerns_all()
     }
 
-    /// The number of these `events` whose keys are enough for all of them.
+    /// The number of these `events` whose keys cover all of them.
     pub(crate) fn enough_of(&self, events: usize) -> usize {
         // One event runs every primary.
         if self.concerns_all() { events.min(1) } else { events }

@@ -115,7 +115,7 @@ impl KeySpans {
         drop(std::mem::take(&mut self.root));
     }
 
-    /// Records the spans of what the key has waited for.
+    /// Records a span for each time in which the key waited.
     fn waits(&self) {
         let KeyTimes { added, held, taken, permitted } = self.times;
         let trace = self.trace();

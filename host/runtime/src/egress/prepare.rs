@@ -1,4 +1,4 @@
-//! Turns a plugin's request into an HTTP request that says exactly what the plugin meant.
+//! Turns a plugin's request into an HTTP request, or refuses a request that cannot be sent as it is.
 
 use bytes::Bytes;
 use http::header::{CONNECTION, HOST, HeaderName, HeaderValue, USER_AGENT};
@@ -35,7 +35,9 @@ pub(super) fn prepare(request: HttpRequest, limits: &HttpLimits, plugin: &str) -
     let size: usize = headers.iter().map(|(name, value)| name.len() + value.len()).sum();
     if count > limits.headers || size > limits.header_bytes {
         let (most, most_bytes) = (limits.headers, limits.header_bytes);
-        return Err(invalid(format!("{count} headers of {size} bytes, at most {most} of {most_bytes} can be sent")));
+        return Err(invalid(format!(
+            "{count} headers of {size} bytes: at most {most} headers of {most_bytes} bytes can be sent"
+        )));
     }
     for (name, value) in headers {
         let (name, value) = header(&name, &value)?;
@@ -57,7 +59,7 @@ fn bytes(body: Option<HttpBody>, limits: &HttpLimits) -> Result<Bytes, HttpError
     };
     if bytes.len() > limits.request_bytes {
         let (size, most) = (bytes.len(), limits.request_bytes);
-        return Err(invalid(format!("the body has {size} bytes, at most {most} can be sent")));
+        return Err(invalid(format!("the body has {size} bytes: at most {most} can be sent")));
     }
     Ok(bytes)
 }

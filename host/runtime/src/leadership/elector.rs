@@ -244,7 +244,7 @@ impl Elector {
         }
     }
 
-    /// Publishes what has changed in the election.
+    /// Publishes the changes of the election.
     fn publish(&mut self) {
         if let Some(loss) = self.election.take_loss() {
             self.lose(&loss);

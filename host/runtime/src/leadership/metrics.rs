@@ -66,6 +66,6 @@ impl Collector for LeaseCollector {
             .map(|(lease, figures)| (vec![("lease", lease.to_string())], figures.failures.load(Ordering::Relaxed)));
         counters(encoder, "windlass_lease_renew_failures", "Requests about the lease that failed", failures)?;
         let live = i64::try_from(self.membership.borrow().live.len()).unwrap_or(i64::MAX);
-        gauges(encoder, "windlass_lease_members", "How many replicas live, as this one sees it", [(vec![], live)])
+        gauges(encoder, "windlass_lease_members", "How many replicas live, as this replica sees it", [(vec![], live)])
     }
 }

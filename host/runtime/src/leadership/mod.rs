@@ -120,7 +120,7 @@ pub(crate) struct Leadership {
     rejected: watch::Sender<RejectedPlugins>,
     /// Cancelled once the first list of leases is there, or is known to fail.
     listed: CancellationToken,
-    /// Cancelled once this replica has loaded all its plugins, so that others may hand over to it.
+    /// Cancelled once this replica has loaded all its plugins, so that other replicas may hand plugins over to it.
     joined: CancellationToken,
     membership: watch::Sender<Membership>,
     started_plugins: watch::Sender<StartedPlugins>,
@@ -192,13 +192,13 @@ impl Leadership {
         self.settings.lease_of(plugin)
     }
 
-    /// Whether this replica keeps the caches of plugins that others run.
+    /// Whether this replica keeps the caches of plugins that other replicas run.
     pub(crate) fn is_warm_standby(&self) -> bool {
         self.settings.warm_standby && self.settings.mode != LeaseMode::None
     }
 
-    /// Call it once all plugins have been loaded. From then on this replica publishes that it lives, so that others
-    /// hand plugins over to it. Earlier, it could not run these plugins yet.
+    /// Call this once all plugins have been loaded. From then on this replica publishes that it lives, so that other
+    /// replicas hand plugins over to it. Before, it could not run these plugins yet.
     pub(crate) fn join(&self) {
         self.joined.cancel();
     }

@@ -109,11 +109,12 @@ impl ReplicasView for PluginReplicas {
         let stability = self.settings.stability;
         Some(match unserved {
             Unserved::ByAll => {
-                "no replica runs it: no replica has its file, loaded and allowed, and its policy".to_owned()
+                "no replica runs it: none has both its policy and its file, loaded and allowed".to_owned()
             }
             Unserved::ByHolder { holder, other: Some(other) } => format!(
-                "no replica runs it: {holder} holds the lease {lease} and lacks the plugin, its policy or its digest. {other} can \
-                 run it, and gets the lease when that has been so for {stability:?}, or soon if {holder} can run nothing of it"
+                "no replica runs it: {holder} holds the lease {lease} and lacks the plugin, its policy or its digest. \
+                 {other} can run it, and gets the lease after {stability:?}, or soon if {holder} can run no plugin of \
+                 the lease"
             ),
             Unserved::ByHolder { holder, other: None } => {
                 format!("no replica runs it: {holder} holds the lease {lease} and cannot run it")

@@ -51,7 +51,7 @@ impl Leadership {
             .await;
         match result {
             Ok(true) => Ok(()),
-            Ok(false) => Err(format!("others keep writing the lease {lease}")),
+            Ok(false) => Err(format!("other clients keep changing the lease {lease}")),
             Err(error) => Err(error.to_string()),
         }
     }

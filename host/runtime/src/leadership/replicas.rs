@@ -162,7 +162,7 @@ mod tests {
     use super::*;
     use crate::leadership::LeaseMode;
 
-    /// A clock that is an hour ahead of all others.
+    /// A clock that is an hour ahead of all other clocks.
     struct Later;
 
     impl Clock for Later {

@@ -6,8 +6,8 @@ use clap::ValueEnum;
 use tokio::runtime::Handle;
 use windlass_core::life::lease::Timing;
 
-/// The longest offer that is written, in bytes. Each replica writes its offer every retry period, and all others read
-/// it. An object may have 256 KiB of annotations.
+/// The longest offer that is written, in bytes. Each replica writes its offer every retry period, and all other
+/// replicas read it. An object may have 256 KiB of annotations.
 pub(super) const OFFER_BYTES_MAX: usize = 64 << 10;
 
 /// How long the set of replicas must be unchanged before plugins move between them. Longer than a Pod of a rolling

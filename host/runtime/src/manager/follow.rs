@@ -88,8 +88,8 @@ pub(super) async fn plugins(
     );
 }
 
-/// Publishes to other replicas which plugins this one can serve, until `stop`: those that were started and have their
-/// policies.
+/// Publishes to other replicas which plugins this one can serve, until `stop`: the plugins that were started and have
+/// their policies.
 pub(super) async fn offers(host: Arc<Host>, stop: CancellationToken) {
     let follow = async || {
         let (mut started, mut policies) = (host.leadership.started_plugins(), host.policies.changes());

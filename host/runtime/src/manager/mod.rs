@@ -126,7 +126,8 @@ pub async fn run(connection: Connection, settings: Settings, stop: CancellationT
     // The results of the followers do not matter, and their panics were logged already.
     followers.wait().await;
     denial_loggers.join_all().await;
-    // The recorder and the tracer end at the same time: their time limits come on top of those of the stop's phases.
+    // The recorder and the tracer end at the same time: their time limits come on top of the limits of the stop's
+    // phases.
     let recordings = async {
         if let Some(recordings) = &host.recordings {
             recordings.end().await;
@@ -254,7 +255,8 @@ fn log_features(features: &Features, metrics: &HostMetrics) {
 }
 
 /// The Pod's name if it is known, else the machine's, with a random suffix. Not even the Pod's next process has this
-/// name, because it must not receive what was meant for this one, or account for writes that this one may still make.
+/// name, because that process must not receive messages for this one, or be taken for the author of this one's last
+/// writes.
 fn replica() -> String {
     let name = std::env::var("POD_NAME").or_else(|_| std::env::var("HOSTNAME")).ok().filter(|name| !name.is_empty());
     unique(&name.unwrap_or_else(|| "process".to_owned()), windlass_world::random())

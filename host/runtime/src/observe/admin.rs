@@ -77,7 +77,7 @@ const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 /// An answer, which may be a stream.
 type AdminAnswer = Response<UnsyncBoxBody<Bytes, Infallible>>;
 
-/// The sources of what the endpoint shows.
+/// The sources of the endpoint's answers.
 #[derive(Clone)]
 pub(crate) struct Admin {
     pub(crate) status: Status,
@@ -205,8 +205,8 @@ struct AdminEndpoint {
     admin: Admin,
     security: Arc<AdminSecurity>,
     streams: PluginStreams,
-    /// Held while an answer is made. That takes CPU time on the threads that run plugins, and many requests must not
-    /// take more than one of them.
+    /// Held while an answer is made. Making one takes CPU time on the threads that run plugins, and many requests must
+    /// not occupy more than one thread.
     turn: Mutex<()>,
 }
 

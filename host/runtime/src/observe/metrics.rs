@@ -185,7 +185,7 @@ impl HostMetrics {
                 "Calls of plugins that failed for good",
                 &self.terminal_errors,
             ),
-            ("windlass_calls_trapped", "Calls that ended without an answer of the plugin's, by reason", &self.traps),
+            ("windlass_calls_trapped", "Calls that the plugin ended without an answer, by reason", &self.traps),
             ("windlass_changes_filtered", "Changes that a plugin's own code has filtered out", &self.filtered),
             (
                 "windlass_controller_breaker_openings",
@@ -205,7 +205,7 @@ impl HostMetrics {
         let time = "How long a call took";
         registry.register("controller_runtime_reconcile_time_seconds", time, self.reconcile_time.clone());
         registry.register("controller_runtime_active_workers", "Calls that run", self.active.clone());
-        let cpu = "Processor time that calls of a plugin have used, those of its next version included";
+        let cpu = "Processor time that calls of a plugin have used, including calls of its next version";
         registry.register("windlass_plugin_cpu_seconds", cpu, self.cpu.clone());
         registry.register_collector(Box::new(self.plugins.clone()));
         registry.register_collector(Box::new(ProcessMetrics));

@@ -223,7 +223,7 @@ mod tests {
     use super::*;
     use crate::tests::stage::Stage;
 
-    /// Records what the status shows whenever something is logged.
+    /// Records the content of the status at each log line.
     #[derive(Clone)]
     struct Shown {
         status: Arc<PluginStatus>,

@@ -226,7 +226,7 @@ impl Schema {
         let patterns = patterns(&schema);
         if patterns > SCHEMA_PATTERNS_MAX {
             return Err(format!(
-                "config.schema: it has {patterns} patterns, at most {SCHEMA_PATTERNS_MAX} are compiled"
+                "config.schema: it has {patterns} patterns: at most {SCHEMA_PATTERNS_MAX} are compiled"
             ));
         }
         let patterns = PatternOptions::regex().size_limit(PATTERN_BYTES).dfa_size_limit(PATTERN_BYTES);

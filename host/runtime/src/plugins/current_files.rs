@@ -104,7 +104,7 @@ impl CurrentFiles {
         reported
     }
 
-    /// Decides what to report about one plugin's files, and returns what has changed of it.
+    /// Decides what to report about one plugin's files, and returns the part that differs from the last report.
     async fn settle(&mut self, plugin: &Arc<str>) -> Vec<Change> {
         let Some(seen) = self.plugins.get_mut(plugin) else { return vec![] };
         seen.waits = waits(&self.host, plugin).unwrap_or(seen.waits);
@@ -249,7 +249,7 @@ fn not_kept(plugin: &str, error: &RolloutError) -> String {
 
 fn gone(plugin: &str) -> String {
     format!(
-        "its policy says rollout: shadow, and {plugin}.wasm is not the version that ran last, and \
+        "its policy says rollout: shadow, {plugin}.wasm is not the version that ran last, and \
          {plugin}.current.wasm does not exist: copy the version that is to run to {plugin}.current.wasm"
     )
 }

@@ -1,8 +1,8 @@
 //! Installs the custom resource definitions of a plugin's manifest before its controllers look for their kinds, and
 //! again if they are deleted while the plugin runs.
 //!
-//! Definitions that the operator does not grant are not installed, nor are any by a read-only host. The plugin then
-//! uses what the cluster has, because many operators install definitions themselves. If a definition is refused because
+//! Definitions that the operator does not grant are not installed. A read-only host installs none. The plugin then uses
+//! what the cluster has, because many operators install definitions themselves. If a definition is refused because
 //! stored objects would be lost, or because it belongs to another owner, the plugin does not start, as it would work on
 //! a kind that it does not know.
 

@@ -108,8 +108,8 @@ pub(crate) async fn report(host: &Host, plugins: &[Arc<Plugin>]) {
         for LeftBehind { resource, count } in &found {
             tracing::warn!(
                 plugin = %plugin.name(), resource, objects = count,
-                "children that an earlier version of the plugin has created, of a kind that this one does not own: nothing is \
-                 done about them any more. `{}` deletes them",
+                "children that an earlier version of the plugin has created, of a kind that this version does not \
+                 own: the host leaves them alone. `{}` deletes them",
                 remedy(plugin.name(), plugin.path(), resource, host.namespace.as_deref())
             );
         }

@@ -1,4 +1,4 @@
-//! The life of a plugin, from the appearance of its file in the directory to what it leaves behind.
+//! The life of a plugin, from the appearance of its file in the directory to its leftovers in the cluster.
 //!
 //! `directory` decides what to do, as a value, and `reload` carries it out. `serve` runs one plugin, and `swap`
 //! replaces its running generation by a new one.

@@ -124,7 +124,7 @@ pub(super) fn configure(
     Some(configured)
 }
 
-/// Logs what the plugin is denied: each kind of denial once in an interval.
+/// Logs the plugin's denials: each kind of denial once in an interval.
 pub(super) async fn log_denials(host: Arc<Host>, plugin: Arc<str>, stop: CancellationToken) {
     let denials = host.policies.denials(&plugin);
     let mut interval = tokio::time::interval(DENIAL_REMINDER_INTERVAL);

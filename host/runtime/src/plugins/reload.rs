@@ -67,7 +67,8 @@ pub(crate) struct Reload {
     supplies: Arc<Supplies>,
     phases: Phases,
     catalog: Catalog<Arc<Plugin>>,
-    /// Steps that the catalog considers taken. They are kept here so that a panic in one does not lose the others.
+    /// Steps that the catalog considers taken. They are kept here so that a panic in one step does not lose the other
+    /// steps.
     steps: VecDeque<DirectoryStep<Arc<Plugin>>>,
     rejections: Rejections,
     news: mpsc::UnboundedReceiver<DirectoryNews>,
@@ -146,8 +147,8 @@ impl Reload {
             tokio::select! {
                 biased;
                 () = self.phases.stop.cancelled() => return,
-                // Handle this before the end of a plugin, which may follow at once. Otherwise a later start of the
-                // plugin could be mistaken for the one that is reported here.
+                // Handle this before the end of a plugin, which may follow at once. Otherwise this report could be
+                // taken for one about a later start of the plugin.
                 Some((plugin, swapped)) = self.swapped.recv() => self.swapped(&plugin, swapped),
                 Some(ended) = self.servings.join_next() => {
                     // Panics are caught inside the task.

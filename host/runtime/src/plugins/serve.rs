@@ -34,7 +34,7 @@ pub(super) const EQUAL_WEIGHT: NonZeroU32 = NonZeroU32::MIN;
 /// invalid.
 pub(crate) type Install = fn(&Arc<Host>, &Arc<Supplies>, &Plugin, Fenced, &CancellationToken) -> Option<Ready>;
 
-/// One plugin and what is needed to run it.
+/// One plugin, and the parts that run it.
 pub(crate) struct Serving {
     pub(crate) host: Arc<Host>,
     /// The newest generation that can run. Digests that failed their probation here are not run again.
@@ -204,13 +204,13 @@ impl Serving {
     }
 
     /// Called when a term has ended. Reports that the newest generation waits if it should have taken over in this
-    /// term. When the current generation runs again, it will turn out whether the obstacle remains.
+    /// term. The next term shows whether the obstacle remains.
     fn hold_back(&mut self, current: &Generation, past: &mut ServingState) {
         let newest = self.newest(past);
         if !self.has_newer(current, past) {
             return;
         }
-        let reason = "the lease went before it could take over: it gets ready anew whenever the lease is won here";
+        let reason = "the lease was lost first: the generation gets ready again when this replica wins the lease";
         tracing::warn!(
             plugin = %newest.name(), digest = newest.short_digest(),
             "the new generation does not take over yet: {reason}"
@@ -301,8 +301,8 @@ impl ServingState {
     }
 
     /// Records that `next` replaces `before`, and goes through probation against the last proven generation. A
-    /// generation that is still on probation cannot be compared with, and cannot take over again. There is no probation
-    /// if `next` is the proven generation itself, or if the proven generation was never called here.
+    /// generation that is still on probation is no measure for `next`, and cannot take over again. There is no
+    /// probation if `next` is the proven generation itself, or if the proven generation was never called here.
     pub(super) fn succeeds(&mut self, next: &Generation, before: &Generation) {
         let proven = || ProvenGeneration { plugin: before.plugin.clone(), record: before.record.clone() };
         let former = self.former.take().unwrap_or_else(proven);

@@ -233,8 +233,8 @@ impl<'a> Swaps<'a> {
         let now = Instant::now();
         let waits = || {
             let unsettled = current.begun.controllers().find(|it| !it.is_settled());
-            let unsettled =
-                unsettled.map(|it| format!("calls of the one before it still run for the controller {}", it.name()));
+            let unsettled = unsettled
+                .map(|it| format!("calls of an earlier generation still run for the controller {}", it.name()));
             next.begun.controllers().find_map(Controller::waits_for).or(unsettled)
         };
         let to_report = if let Some(why) = waits() {

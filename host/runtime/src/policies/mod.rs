@@ -118,7 +118,7 @@ impl Policies {
     }
 
     /// Registers a loaded plugin before its first controller starts, or registers its newer generation. If the plugin
-    /// must wait for a policy, logs what it asks for. Counts the plugin's denials in `status`.
+    /// must wait for a policy, logs the rights that it asks for. Counts the plugin's denials in `status`.
     pub(crate) fn register(&self, plugin: &Plugin, status: &PluginStatus) {
         let definitions: Vec<_> = plugin.manifest().crd_names().map(str::to_owned).collect();
         let brought = Brought { definitions: definitions.clone(), denials: status.denials.clone() };

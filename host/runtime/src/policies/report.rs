@@ -48,7 +48,7 @@ impl Policies {
         }
     }
 
-    /// Logs one line about what a plugin asks for, and how the operator grants it.
+    /// Logs one line about the rights that a plugin asks for, and how the operator grants them.
     pub(super) fn log_standing(&self, plugin: &Plugin) {
         let Standing::Waiting(broken) = self.standing(plugin.name()) else { return };
         let file = self.settings.directory.join(format!("{}{SUFFIX}", plugin.name()));

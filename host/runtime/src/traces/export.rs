@@ -24,7 +24,7 @@ const EXPORT_BACKOFF: RetryPolicy = RetryPolicy::doubling(Duration::from_secs(1)
 /// The longest pause.
 const EXPORT_BACKOFF_MAX: Duration = Duration::from_secs(30);
 /// How long a batch is retried. After that time, newer spans are worth more, and a batch that never gets through, for
-/// example because a proxy rejects its size, must not block the others.
+/// example because a proxy rejects its size, must not block other batches.
 const EXPORT_TRIED_FOR_MAX: Duration = Duration::from_mins(5);
 
 /// A collector of traces, or a test double.
@@ -43,9 +43,9 @@ pub(super) struct PartialRefusal {
 /// Why a collector has accepted nothing of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ExportError {
-    /// It may accept the request later.
+    /// The collector may accept the request later.
     Later { why: String, after: Option<Duration> },
-    /// It will never accept the request.
+    /// The collector will never accept the request.
     Refused(String),
 }
 
@@ -63,7 +63,7 @@ pub(super) struct Exporter<C> {
 }
 
 impl<C: Collect> Exporter<C> {
-    /// Exports spans until `stop`, and then the rest, with one attempt for each batch.
+    /// Exports spans until `stop`. Then exports the remaining spans, with one attempt for each batch.
     pub(super) async fn run(mut self, stop: &CancellationToken) {
         while let Some(batch) = self.next_batch(stop).await {
             let request = Bytes::from(self.encoder.request(&batch, self.clock.correction()));

@@ -36,7 +36,7 @@ pub struct TraceSettings {
     pub(super) headers: HeaderMap,
     /// How long one request may take.
     pub(super) timeout: Duration,
-    /// The collector's certificate authorities. `None` for those that all requests trust.
+    /// The collector's certificate authorities. `None` for the authorities that all requests trust.
     pub(super) trust: Option<Arc<Trust>>,
     pub(super) sampling: Sampling,
     /// The operator's attributes, followed by the host's.

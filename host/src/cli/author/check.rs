@@ -48,7 +48,8 @@ const FINDING_BYTES_MAX: u64 = 64 << 20;
 /// events, expires, or is late. Then come pairs of faults, until the budget is spent. A plugin should end in the same
 /// state each time, write no more than it needs, and then be quiet.
 ///
-/// In a plugin's folder it needs only crd.yaml and sample.yaml. A scenario gives more control: see docs/checking.md.
+/// In a plugin's folder, `check` needs only crd.yaml and sample.yaml. A scenario gives more control: see
+/// docs/checking.md.
 ///
 /// Exit codes: 0, nothing was found; 1, something was found; 2, the check could not be made, or could not compare
 /// anything.

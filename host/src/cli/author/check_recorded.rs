@@ -8,8 +8,8 @@ use windlass_check::scenario::{self, RecordedHistories, RecordedScenario};
 use windlass_check::{Report, RunRule};
 use windlass_record::TornRecording;
 
-/// Creates the scenarios, and describes on standard error what they are based on. `load` has the definitions, and other
-/// objects that must exist.
+/// Creates the scenarios, and describes their sources on standard error. `load` has the definitions, and other objects
+/// that must exist.
 pub(crate) fn scenarios(path: &Path, plugin: &str, load: &[Value]) -> anyhow::Result<Vec<RecordedScenario>> {
     let mut recorded = RecordedHistories::of(plugin);
     for TornRecording { path, calls, torn } in windlass_record::visit(path, |call| recorded.take(&call))? {

@@ -21,7 +21,8 @@ pub(crate) struct EmbeddedArgs {
     /// definitions first.
     #[arg(long, value_name = "DIR")]
     load: Option<PathBuf>,
-    /// Keep the objects in this file, and load those that it has. Default: all objects are lost when the process ends.
+    /// Keep the objects in this file, and load the objects that it has. Default: all objects are lost when the process
+    /// ends.
     #[arg(long, value_name = "FILE")]
     state: Option<PathBuf>,
     /// Answer as on a bad day: errors, delays, lost answers, stale caches, missed events. A file of kind `Reactors`
@@ -41,7 +42,7 @@ pub(crate) struct EmbeddedArgs {
     #[arg(long, value_name = "NAMES", default_value_t)]
     stand_ins: StandIns,
     /// How requests are authorized. rbac: by the roles in the API server; the kubeconfig has an administrator's token,
-    /// and `kubectl --as` tries out what others may do. Implies --tls, as kubectl sends no token over plain HTTP.
+    /// and `kubectl --as` tries out what other users may do. Implies --tls, as kubectl sends no token over plain HTTP.
     #[arg(long, value_enum, value_name = "MODE", default_value = "always-allow")]
     authorization: AuthorizationMode,
     /// Serve HTTPS, with a certificate that the server makes; the kubeconfig has its authority and an administrator's

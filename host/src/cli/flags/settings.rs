@@ -64,7 +64,7 @@ pub(crate) struct PluginArgs {
     /// The most calls that run at once, over all plugins. Default: twice the processors.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub(crate) concurrent_calls: Option<u16>,
-    /// The most that all caches of one plugin may hold. A plugin that needs more is suspended; the others go on.
+    /// The most that all caches of one plugin may hold. A plugin that needs more is suspended; other plugins go on.
     #[arg(long, value_name = "SIZE", default_value_t = ByteSize(DEFAULTS.plugin_cache))]
     pub(crate) plugin_cache_limit: ByteSize,
     /// The most that one cache may hold, even if several plugins share it.

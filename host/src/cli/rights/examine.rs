@@ -143,7 +143,7 @@ pub(crate) async fn names_of(
         None => ClusterNames::default(),
     };
     let definitions = documents::definitions_of(plugin.path()).unwrap_or_else(|error| {
-        eprintln!("windlass: what it defines is not known: {error}");
+        eprintln!("windlass: cannot read the definitions beside the plugin, so names of kinds may be guessed: {error}");
         vec![]
     });
     Ok(names.with_definitions(definitions))

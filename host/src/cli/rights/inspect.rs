@@ -132,7 +132,7 @@ impl InspectArgs {
         let ceiling = self.ceiling.as_deref().map(read_ceiling).transpose().map_err(anyhow::Error::msg)?;
         let ConfiguredManifest { manifest, kinds, unknown } = self.config.manifest(&plugin);
         let asks = self.cluster.asks(&plugin, &manifest).await?;
-        // If they cannot be read, `asks` has said so already.
+        // If the definitions cannot be read, `asks` has reported it already.
         let unserved = examine::unserved(&plugin, &documents::definitions_of(plugin.path()).unwrap_or_default());
         made.warnings = unserved.iter().map(ToString::to_string).chain(unknown).collect();
         made.kinds = kinds;

@@ -276,7 +276,7 @@ impl RbacArgs {
     }
 }
 
-/// Says what the roles were derived from.
+/// Describes the plugins from which the roles were derived.
 fn heading(plugins: &[Arc<Plugin>]) -> String {
     let named = plugins.iter().map(|plugin| {
         format!("#   {} {} (sha256 {})\n", plugin.name(), plugin.manifest().version, plugin.short_digest())

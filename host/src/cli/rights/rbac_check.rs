@@ -127,7 +127,7 @@ impl RightsCheck {
         view::table(&["WHAT", "WHERE", "VERBS", "RESOURCE", "NAMES"], lines)
     }
 
-    /// The same for programs.
+    /// The result as JSON, for programs.
     pub(crate) fn json(&self) -> Value {
         let missing = self.missing.iter().map(|it| {
             let RightsQuestion { scope, group, resource, name, verb } = it;

@@ -70,7 +70,7 @@ impl ConfigArgs {
     }
 }
 
-/// The configuration file that a command line names, and what it adds to the command line.
+/// The configuration file that a command line names, and the flags that it adds to the command line.
 #[derive(Debug)]
 pub(crate) struct HostConfig {
     file: HostConfigFile,
@@ -131,7 +131,7 @@ impl HostConfig {
         Ok(Some(Self { file, keys, words: words.to_vec(), overriding, added }))
     }
 
-    /// The command line with what the file adds.
+    /// The command line with the file's flags.
     pub(crate) fn completed(&self) -> Vec<OsString> {
         let mut words = self.words.clone();
         // Flags after `--` would not be recognized.

@@ -91,8 +91,8 @@ impl ManualChange<'_> {
         Ok(failed)
     }
 
-    /// Changes the object if it is still the one that was shown. `false` if nothing is left to do, or if the object is
-    /// gone.
+    /// Changes the object if it is still the object that was shown. `false` if nothing is left to do, or if the object
+    /// is gone.
     async fn one(&self, looked: &SweptCluster, writer: &Writer, mut carrier: Carrier) -> anyhow::Result<bool> {
         let mut last: Option<ApiError> = None;
         for _ in 0..CHANGE_ATTEMPTS_MAX {

@@ -92,7 +92,7 @@ pub(crate) fn together(views: Vec<ReplicaView>) -> Vec<Value> {
     shown
 }
 
-/// The replica that runs `plugin`, else one that knows it.
+/// The replica that runs `plugin`, or else a replica that knows it.
 pub(crate) fn runs_at<'a>(views: &'a [ReplicaView], plugin: &str) -> Option<&'a FoundPod> {
     let known = |view: &&ReplicaView| view.plugins().any(|it| it["name"] == plugin);
     let runs = |view: &&ReplicaView| view.plugins().any(|it| it["name"] == plugin && runs_here(it));

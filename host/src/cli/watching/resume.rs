@@ -50,8 +50,9 @@ impl ResumeArgs {
     fn way_to(&self, pod: &AskedPod<'_>) -> String {
         let (plugin, name, namespace) = (&self.plugin, pod.name(), pod.namespace());
         format!(
-            "the replica {name} runs {plugin}. A plugin is resumed at its replica's own address, as the API server does not pass on \
-             who asks: forward the port with `kubectl port-forward -n {namespace} pod/{name} 8080:admin`, and add --admin-address \
+            "the replica {name} runs {plugin}. A plugin is resumed at its replica's own address, because the API \
+             server does not pass on your token: forward the port with `kubectl port-forward -n {namespace} \
+             pod/{name} 8080:admin`, and add --admin-address \
              https://127.0.0.1:8080 --token-file FILE (or --admin-address 127.0.0.1:8080 for a host with --admin-auth none)"
         )
     }

@@ -1,5 +1,5 @@
 //! The commands that query a running host, at its admin address or through the API server. `resume` also changes
-//! something; the others only show what the host does.
+//! something. The other commands only show what the host does.
 
 use std::process::ExitCode;
 

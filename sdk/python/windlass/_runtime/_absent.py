@@ -28,8 +28,8 @@ def _refusal(what: str, instead: str, error: int = errno.ENOTSUP) -> Callable[..
 
 
 _NO_FILES = (
-    "a plugin has no files. Read at the top of app.py what is to come with the component, "
-    "or keep it in the configuration or a ConfigMap"
+    "a plugin has no files. At the top of app.py, read the files that the component needs, "
+    "or keep the content in the configuration or a ConfigMap"
 )
 _NO_SOCKETS = "a plugin has no sockets. Use windlass.http, and name the host in the manifest"
 _NO_THREADS = "a plugin has one thread, and cannot start another"

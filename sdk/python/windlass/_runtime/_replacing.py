@@ -1,4 +1,4 @@
-"""Replaces objects of the interpreter with others, wherever other code already refers to them.
+"""Replaces objects of the interpreter, wherever other code already refers to them.
 
 Only this package keeps the originals, because its replacements use them.
 

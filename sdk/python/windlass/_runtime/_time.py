@@ -31,7 +31,7 @@ def _sleep(seconds: float, /) -> NoReturn:
     raise NotAvailable(
         errno.ENOTSUP,
         f"time.sleep({seconds!r}): a plugin cannot wait within a call. Return windlass.requeue_after({seconds!r}) to be called again, "
-        "or declare a watch of what it waits for",
+        "or declare a watch of the object that it waits for",
     )
 
 

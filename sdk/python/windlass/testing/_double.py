@@ -52,7 +52,7 @@ class Host(Store):
         #: The logs of Pods, by `ObjectRef`, for all their containers. For any other Pod, a read fails with `NOT_FOUND`.
         self.pod_logs: dict[ObjectRef, str] = {}
         #: The kinds that the API server does not serve, as `apiVersion` and `kind`. According to `live.served` it serves
-        #: all others; `live.kinds` returns those of the host's objects and definitions.
+        #: all other kinds; `live.kinds` returns those of the host's objects and definitions.
         self.unserved: set[tuple[str, str]] = set()
         #: The responses to creates of objects without a name, by kind, such as a `SubjectAccessReview`. Such objects
         #: are not stored.

@@ -70,7 +70,7 @@ mod of_reconcilers {
         match (name, index, value) {
             (Some(name), None, None) => Ok(Target::Primary(ObjectKey { namespace, name })),
             (None, Some(index), Some(value)) if namespace.is_none() => Ok(Target::Indexed(IndexValue { index, value })),
-            _ => Err(wrong(format!("{what} is neither of the two: {wanted} is wanted"))),
+            _ => Err(wrong(format!("{what} has neither form: {wanted} is wanted"))),
         }
     }
 }

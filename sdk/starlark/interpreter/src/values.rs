@@ -183,7 +183,7 @@ pub(crate) fn at<'v>(object: Value<'v>, pointer: &str) -> starlark::Result<Optio
 }
 
 /// Whether `object` contains everything in `wanted`: each field of a dict, and for each element of a list an element
-/// that contains it. Fields that others have added are ignored.
+/// that contains it. Fields that other clients have added are ignored.
 pub(crate) fn has_fields<'v>(object: Value<'v>, wanted: Value<'v>) -> starlark::Result<bool> {
     has_within(object, wanted, VALUE_DEPTH_MAX)
 }

@@ -45,7 +45,7 @@ type Package struct {
 	Folder  string   `json:"folder"`
 	Name    string   `json:"name"`
 	Imports []string `json:"imports"`
-	// Group and Version are those of the API that the package defines; empty if it defines none.
+	// Group and Version name the API that the package defines. They are empty if it defines none.
 	Group   string `json:"group,omitempty"`
 	Version string `json:"version,omitempty"`
 }

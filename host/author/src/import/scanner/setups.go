@@ -87,8 +87,8 @@ func (it *function) setup(call *ast.CallExpr, method *ast.SelectorExpr) Setup {
 	return found
 }
 
-// returns says what a function of the project returns: "error", "none" or "other". A function that is not in the project
-// is taken for one that returns an error.
+// returns says what a function of the project returns: "error", "none" or "other". A function that is not in the
+// project is assumed to return an error.
 func (it *function) returns(imported, receiver, name string) string {
 	folder, is := it.folderOf(imported)
 	list, isKnown := it.results[functionName{folder, receiver, name}]
@@ -113,7 +113,8 @@ type writer struct {
 	unknown []string
 }
 
-// receiver writes what a set-up method is called on: a literal, a variable that holds one, or a package.
+// receiver writes the value on which a set-up method is called: a literal, a variable that holds a literal, or a
+// package.
 func (it *writer) receiver(expression ast.Expr) string {
 	for {
 		inner, is := expression.(*ast.ParenExpr)

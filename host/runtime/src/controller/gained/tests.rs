@@ -41,8 +41,8 @@ fn grant(stage: &Stage, more: &[&str]) {
     stage.host.policies.take(&[Change { path, content: Content::Is([0; 32]) }]);
 }
 
-/// Whether the plugin's only controller runs and says that it lacks just these kinds, and reviews, which cannot be
-/// watched.
+/// Whether the plugin's only controller runs and says that it lacks just these kinds, and `SelfSubjectReview`, which
+/// no client can watch.
 fn runs_without(stage: &Stage, lacks: &[&str]) -> bool {
     let controllers = stage.host.status.plugin("chameleon").controllers();
     let [controller] = &controllers[..] else { return false };

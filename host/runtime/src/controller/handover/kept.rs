@@ -33,7 +33,7 @@ pub(crate) struct Handover {
     /// The round that is at work.
     active: Mutex<Option<Arc<ActiveRound>>>,
     replaced: AtomicBool,
-    /// The clock of all its queues and gates, so that their times can be compared across generations.
+    /// The clock of all queues and gates of the controller, so that their times can be compared across generations.
     pub(in crate::controller) clock: Arc<SystemClock>,
 }
 
@@ -121,7 +121,7 @@ impl ActiveRound {
 
 impl Drop for ActiveRound {
     fn drop(&mut self) {
-        // After an orderly end this has been done already; after a panic it has not.
+        // After an orderly end, the keys have been left already. After a panic, they have not.
         self.leave_abandoned();
     }
 }
@@ -166,7 +166,6 @@ impl Handover {
         Arc::new(Self { reporter, prior, left, workers: tracker(), gains, active, replaced, clock })
     }
 
-    /// Its status.
     pub(crate) fn status(&self) -> &Arc<ControllerStatus> {
         self.reporter.status()
     }
@@ -220,8 +219,8 @@ impl Handover {
     /// round may begin, and may have stopped waiting for this one already.
     pub(in crate::controller) fn begins(&self, stop: &CancellationToken) -> Option<TaskTrackerToken> {
         let beginning = self.workers.token();
-        // The order matters: another round may begin only after `stop` is cancelled. So either it finds this token, or
-        // this finds `stop` cancelled.
+        // The order matters: another round may begin only after `stop` is cancelled. So either the other round finds
+        // this token, or the check below finds `stop` cancelled.
         (!stop.is_cancelled()).then_some(beginning)
     }
 

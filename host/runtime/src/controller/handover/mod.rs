@@ -1,4 +1,5 @@
-//! Passes a controller from one generation to the next: what is kept, and how the next one gets ready.
+//! Passes a controller from one generation to the next: keeps the controller's state, and gets the next generation
+//! ready.
 
 pub(crate) mod kept;
 pub(super) mod prior_keys;

@@ -17,7 +17,7 @@ use crate::phases::ControllerEnd;
 
 /// The progress of a controller that is to replace another.
 pub(in crate::controller) struct Takeover {
-    /// Cancelled once it may begin.
+    /// Cancelled once the controller may begin.
     pub(in crate::controller) may_begin: CancellationToken,
     round: Mutex<TakeoverRound>,
 }
@@ -25,10 +25,10 @@ pub(in crate::controller) struct Takeover {
 /// The progress of a round. The default is a round that has reported nothing.
 #[derive(Default)]
 struct TakeoverRound {
-    /// The primaries that it is ready to work on.
+    /// The primaries that the round is ready to work on.
     ready: Option<PrimaryScope>,
     inherited: Option<InheritedRound>,
-    /// True from when it is given the other generation's queue until it begins.
+    /// True from when the round is given the other generation's queue until it begins.
     is_expecting: bool,
 }
 
@@ -71,7 +71,7 @@ impl Controller {
     pub(crate) fn is_ready(&self) -> bool {
         let Some(takeover) = &self.takeover else { return true };
         if self.stands_for_kinds() {
-            // Otherwise, the controllers of its kinds are yet to be made.
+            // If the configuration names kinds, their controllers are yet to be made.
             return self.has_no_kinds();
         }
         !self.handover.is_at_work() || takeover.lock().ready.is_some()
@@ -159,7 +159,8 @@ impl Controller {
             takeover.may_begin.cancelled().await;
             let inherited = takeover.lock().inherited.take();
             if !inherited.as_ref().is_some_and(|it| it.active().does_for(&watches)) {
-                // This round's caches might not show what the running calls have written and still wait to see.
+                // This round's caches may not show yet what the running calls have written, so wait for these calls to
+                // end.
                 self.handover.workers.wait().await;
             }
             inherited

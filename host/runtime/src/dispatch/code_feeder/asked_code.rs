@@ -25,8 +25,8 @@ pub(crate) trait MapChanges: Send + Sync + 'static {
     /// Whether the policy hides the object with this key from the plugin.
     fn hides(&self, key: &ObjectKey) -> bool;
 
-    /// Whether the caches that the code reads are filled. Before that, only those changes are kept to which the run of
-    /// every primary, or the rescan that is yet to begin, does not lead.
+    /// Whether the caches that the code reads are filled. Before that, a change is kept only if the coming run of every
+    /// primary, or the coming rescan, would miss it.
     fn may_begin(&self) -> bool;
 
     /// Completes when the code may be called.

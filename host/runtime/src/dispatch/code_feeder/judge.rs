@@ -10,8 +10,8 @@ use super::asked_code::note_result;
 use super::{CodeFailure, CodeFeeder, MapChanges, Trouble};
 use crate::dispatch::feeder::EventSource;
 
-/// After this many changes in a row about which the code failed, it is not asked for a while: it would fail about the
-/// next ones, too.
+/// After this many changes in a row about which the code failed, the code is not asked for a while, because it would
+/// probably fail about the next changes too.
 pub(super) const FAILURES_IN_A_ROW_MAX: usize = 16;
 /// After failed calls have taken this long, the code is not asked for a while. Otherwise code that runs into its
 /// deadline about some objects would hold up the whole first list. At the default deadline, this is enough to find one
@@ -19,7 +19,7 @@ pub(super) const FAILURES_IN_A_ROW_MAX: usize = 16;
 pub(super) const FAILED_CALLS_TIME_MAX: Duration = Duration::from_mins(5);
 /// In the long run, failed calls may take one second of this many.
 const SECONDS_PER_FAILED: u32 = 10;
-/// How long the code is not asked then.
+/// How long the code is not asked after too many failures.
 pub(super) const ASKING_PAUSE: Duration = Duration::from_mins(1);
 
 /// The time in which all changes count without a question, because the code fails too often, or for too long.
@@ -39,12 +39,12 @@ impl AskingPause {
         self.until.is_some_and(|until| Instant::now() < until)
     }
 
-    /// The code has answered. The time that failed calls have taken is still lost.
+    /// Records that the code has answered. The time of earlier failed calls still counts.
     pub(super) fn answers(&mut self) {
         self.failures = 0;
     }
 
-    /// A call has failed, which took this long. Returns whether a pause begins.
+    /// Records a failed call, which took this long. Returns whether a pause begins.
     pub(super) fn fails(&mut self, took: Duration, is_about_one_change: bool) -> bool {
         let now = Instant::now();
         let since = self.failed_at.map_or(Duration::ZERO, |last| now - last);
@@ -60,7 +60,8 @@ impl AskingPause {
 }
 
 impl<S: EventSource, M: MapChanges> CodeFeeder<S, M> {
-    /// Drops the changes of the batch in hand that the code filters out. Fails if it failed about more than one change.
+    /// Drops the changes of the batch in hand that the code filters out. Returns an error if the code failed about more
+    /// than one change.
     pub(super) async fn judge(&mut self) -> Result<(), Trouble> {
         let route = &self.sink.route;
         let asked: Vec<_> =
@@ -87,7 +88,8 @@ impl<S: EventSource, M: MapChanges> CodeFeeder<S, M> {
         }
     }
 
-    /// The code has failed about the changes at these places of the batch in hand. A single one counts.
+    /// Handles a failure of the code about the changes at these places of the batch in hand. If it is a single change,
+    /// it counts.
     fn fails(&mut self, CodeFailure { result, took }: CodeFailure, asked: &[usize]) -> Result<(), Trouble> {
         let (controller, watch) = (&*self.controller, self.sink.route.watch.as_deref());
         let is_about_one_change = asked.len() == 1;

@@ -77,7 +77,7 @@ impl<S: EventSource, M: MapChanges> CodeFeeder<S, M> {
             ));
         };
         if let (IndexSource::Selector { .. }, Err(error)) = (source, value.parse::<Labels>()) {
-            return Err(format!("the value for the index `{index}`, which is of selectors: {error}"));
+            return Err(format!("the value for the index over selectors `{index}`: {error}"));
         }
         Ok(self.sink.primaries.indexed(index, value))
     }

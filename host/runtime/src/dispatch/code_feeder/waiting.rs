@@ -17,8 +17,8 @@ pub(crate) struct WaitingChanges {
 
 impl WaitingChanges {
     /// Adds a change. If there is no room for it and the declared mapping finds its primaries, returns the oldest
-    /// change, which the caller must map. If an unmapped change `runs_all` primaries, the changes are dropped, and
-    /// every primary must run, which then sees everything up to now.
+    /// change, which the caller must map. If an unmapped change `runs_all` primaries, drops the changes, and every
+    /// primary must run. These runs see everything up to now.
     #[must_use = "the returned change is not kept"]
     pub(crate) fn hold(&mut self, event: WatchEvent, runs_all: bool) -> Option<WatchEvent> {
         if self.events.len() < WAITING_EVENTS_MAX {

@@ -1,4 +1,4 @@
-//! A controller whose plugin composes: the host asks the plugin what its children should be, and makes it so (ADR 9).
+//! A controller whose plugin composes: the host asks the plugin which children should exist, and writes them (ADR 9).
 //!
 //! `windlass_core::call::compose` decides what an answer means; this module carries it out in this order: it reads the
 //! current state, asks the plugin, checks the answer as a whole, applies the children, prunes children that the answer
@@ -227,8 +227,8 @@ fn is_the_collectors(object: &Object) -> bool {
     object.header.deleting && ["orphan", "foregroundDeletion"].iter().any(|name| finalizer::has(object, name))
 }
 
-/// The failure for a wrong answer. The plugin sees only its request, so it would answer the same again. It is asked
-/// again when something has changed.
+/// The failure for a wrong answer. The plugin is not asked again before something has changed, because it sees only its
+/// request, and would give the same answer.
 fn wrong(flaws: &[Flaw]) -> Failure {
     let mut listed: Vec<String> = flaws.iter().take(LISTED_FLAWS_MAX).map(ToString::to_string).collect();
     if flaws.len() > LISTED_FLAWS_MAX {
@@ -237,7 +237,7 @@ fn wrong(flaws: &[Flaw]) -> Failure {
     Failure::Terminal(format!("the plugin's answer is wrong, so nothing of it was applied: {}", listed.join("; ")))
 }
 
-/// Logs steps, and emits Events about them, that people would not notice otherwise.
+/// Logs the steps that people would not notice otherwise, and emits Events about them.
 fn report(
     hand: &ChildWriter<'_>,
     steps: &[(&windlass_core::call::compose::Child, ChildStep<'_>)],

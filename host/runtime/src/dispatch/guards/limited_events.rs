@@ -52,7 +52,7 @@ struct Sum {
 #[derive(Debug, PartialEq, Eq)]
 enum Step {
     Send,
-    /// The Event is combined with others. The first Event of a period schedules the combined ones.
+    /// The Event is combined with similar Events. The first Event of a period schedules the combined ones.
     Sum {
         first: bool,
     },

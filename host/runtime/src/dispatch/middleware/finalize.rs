@@ -30,13 +30,13 @@ pub(crate) struct Finalized {
     name: String,
     /// The host, in the role that keeps finalizers.
     keeper: Arc<Principal>,
-    /// The watch of the primaries. The result of a write is reduced to what the plugin would have read.
+    /// The watch of the primaries. The result of a write is reduced to the fields that the plugin would have read.
     spec: WatchSpec,
 }
 
 impl Finalized {
     /// Keeps the finalizer of `plugin` on the primaries watched by `spec`, around the calls of `inner`.
-    /// `finalizer_grants` is what the host may do for that.
+    /// `finalizer_grants` are the host's rights for that.
     pub(crate) fn new(
         inner: Box<dyn Reconcile>,
         plugin: &Principal,

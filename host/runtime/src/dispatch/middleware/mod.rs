@@ -1,4 +1,4 @@
-//! The middleware around a plugin, one decorator of [`Reconcile`] a file: what the host does around each call.
+//! The middleware around a plugin, one decorator of [`Reconcile`] a file. It has the host's actions around each call.
 
 pub(crate) mod breaker;
 pub(crate) mod finalize;

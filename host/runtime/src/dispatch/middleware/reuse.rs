@@ -1,4 +1,5 @@
-//! Lets an instance serve more than one call if the operator's policy says so. Each call asks for the current policy.
+//! Lets an instance serve more than one call if the operator's policy says so. Each call goes by the policy of that
+//! moment.
 
 use futures::future::BoxFuture;
 use windlass_wasm::{CallLimits, Called};

@@ -56,8 +56,8 @@ impl NotedAnswers {
     }
 }
 
-/// `ask` without the time that is left for a request, which is never the same, and without the fields that a plugin
-/// wants of the answer to a write, which is noted whole.
+/// `ask` without the parts that do not count in a comparison: the time left for a request, which is never the same, and
+/// the fields that a plugin wants of the answer to a write, because the whole answer is noted.
 fn compared(ask: Ask) -> Ask {
     match ask {
         Ask::Fetch(mut request) => {

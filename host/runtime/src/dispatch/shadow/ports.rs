@@ -44,7 +44,7 @@ pub(super) struct ShadowIntents {
     bytes: usize,
 }
 
-const NOT_SENT: &str = "a shadow sends no HTTP request: it gets the responses to those that the current version sends";
+const NOT_SENT: &str = "a shadow sends no HTTP requests: it gets the responses to the current version's requests";
 
 /// The most refused requests that are listed.
 const SHADOW_REFUSALS_LISTED_MAX: usize = 10;

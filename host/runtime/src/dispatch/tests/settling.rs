@@ -6,7 +6,7 @@ use super::*;
 const MUTATION_LIFETIME: Duration = Duration::from_secs(20);
 
 impl PlayedCall {
-    /// Ends the call with a write of unknown outcome. Returns what the write holds.
+    /// Ends the call with a write of unknown outcome. Returns the hold that the write has on the key.
     fn leave_unknown(self) -> Hold {
         let unknown =
             ApiError::refused(ApiReason::UnknownOutcome, "patch", "pods", None, "etcdserver: request timed out");

@@ -146,7 +146,7 @@ impl<T: OfUser + Clone + Send + 'static> ReviewAnswers<T> {
 }
 
 /// Evicts the least useful answer among those selected by `among`: a no before a yes, as strangers who try tokens must
-/// not evict others, and then the one that expires first.
+/// not evict real users, and then the answer that expires first.
 fn remove_least<T>(all: &mut HashMap<AnswerKey, KeptAnswer<T>>, among: impl Fn(&KeptAnswer<T>) -> bool) {
     let candidates = all.iter().filter(|(_, kept)| among(kept));
     if let Some(least) = candidates.min_by_key(|(_, kept)| (kept.yes.is_some(), kept.until)).map(|(key, _)| *key) {

@@ -47,7 +47,7 @@ pub enum AdminTlsError {
         /// The reason.
         source: std::io::Error,
     },
-    /// A file does not contain what it should.
+    /// A file lacks the expected certificate or key.
     #[error("no {what} in {} ({flag}): it must be PEM, {}", path.display(), takes)]
     Content {
         /// The thing that is missing.

@@ -46,7 +46,7 @@ impl Collector for Sources {
         counters(&mut encoder, "windlass_task_panics", "Panics of the host's own tasks", panics)?;
         let mutations = WriteOutcome::ALL
             .map(|outcome| (vec![("outcome", outcome.as_str().replace(' ', "_"))], self.writer.count(outcome)));
-        let help = "Mutations of plugins and, for them, of the host, by how they ended at the API server";
+        let help = "Mutations by plugins, and by the host for plugins, by how they ended at the API server";
         counters(&mut encoder, "windlass_mutations", help, mutations)?;
         let dropped = [(vec![], self.recorder.dropped())];
         let help = "Kubernetes Events that were dropped because too many waited";
@@ -85,7 +85,7 @@ impl Sources {
         let unserved = plugins.iter().map(|plugin| {
             (vec![("plugin", plugin.name.to_string())], i64::from(self.status.unserved(&plugin.name).is_some()))
         });
-        let help = "Whether no replica runs the plugin, as this one sees it";
+        let help = "Whether no replica runs the plugin, as this replica sees it";
         gauges(encoder, "windlass_plugin_unserved", help, unserved)?;
         let digests = plugins.iter().map(|plugin| {
             (vec![("plugin", plugin.name.to_string())], gauge(self.status.distinct_digests(&plugin.name) as u64))
@@ -148,7 +148,7 @@ impl Sources {
         let help = "How long the key that waits the longest has waited for a cache to show its own writes";
         gauges(encoder, "windlass_workqueue_longest_held_seconds", help, longest)?;
         let lost = controllers.iter().map(|it| (labels(it), it.lost()));
-        let help = "Keys that were parked although no gate would have woken them, and that the host woke: always 0, else a bug";
+        let help = "Keys that were parked although no gate would have woken them: any such key is a bug of the host";
         counters(encoder, "windlass_keys_lost", help, lost)?;
         let settling = controllers.iter().map(|it| (queue_labels(it), gauge(it.settling.count() as u64)));
         let help = "Keys that wait, without a worker, until the outcome of one of their writes is known";
@@ -230,7 +230,7 @@ fn memory(encoder: &mut DescriptorEncoder<'_>, plugins: &[Arc<PluginStatus>]) ->
     let help = "Linear memory that calls and parked instances of a plugin have, or have reserved";
     gauges(encoder, "windlass_plugin_memory_bytes", help, now)?;
     let most = stats().map(|(labels, stats)| (labels, gauge(stats.most_memory as u64)));
-    let help = "The maximum of that memory since the plugin's file was loaded";
+    let help = "The maximum of the plugin's linear memory since its file was loaded";
     gauges(encoder, "windlass_plugin_memory_peak_bytes", help, most)?;
     let caches = plugins.iter().map(|plugin| (labels(plugin), gauge(plugin.cache_bytes() as u64)));
     let help = "Bytes in the caches that a plugin reads; a cache that several plugins read counts for each";
@@ -245,7 +245,7 @@ fn expectations(encoder: &mut DescriptorEncoder<'_>, controllers: &[Arc<Controll
         ("observed", "Writes that a cache showed already when they were answered", |it| it.observed),
         (
             "satisfied",
-            "Writes that a cache has shown later, without those that were given up or are covered by the expectation \
+            "Writes that a cache has shown later, except writes that were given up or are covered by the expectation \
              of a later write",
             |it| it.satisfied,
         ),

@@ -36,8 +36,7 @@ pub(super) fn conditions(encoder: &mut DescriptorEncoder<'_>, controllers: &[Arc
     let help = "Primaries in the cache of a controller at work, by condition and status";
     gauges(encoder, "windlass_primary_conditions", help, shown)?;
     let left_out = all.iter().map(|(own, (_, counts))| (own.clone(), gauge(counts.left_out)));
-    let help =
-        "Conditions of primaries that are not shown: types that few of them have, or more than an object's first ones";
+    let help = "Conditions of primaries that are not shown: their types are rare, or an object has too many";
     gauges(encoder, "windlass_primary_conditions_left_out", help, left_out)
 }
 

@@ -21,7 +21,7 @@ impl Collector for Guests {
             ("windlass_calls_waiting_for_memory", waiting_for_memory, "Calls that wait for memory of other calls"),
             ("windlass_parked_instances", parked_instances, "Instances of plugins between two calls"),
             ("windlass_warm_slots", warm_slots, "Places of instances that are empty and kept ready"),
-            ("windlass_warm_bytes", warm_bytes, "Memory of the machine that these hold"),
+            ("windlass_warm_bytes", warm_bytes, "Memory of the machine that the empty places of instances hold"),
         ];
         for (name, value, help) in all {
             let value = i64::try_from(value).unwrap_or(i64::MAX);

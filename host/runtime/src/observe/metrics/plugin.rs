@@ -49,13 +49,13 @@ impl Misfit {
 
     fn explained(self) -> &'static str {
         match self {
-            Self::Undeclared => "its manifest declares no metric of this name, or its name is taken",
-            Self::OtherType => "its manifest declares it with another type",
+            Self::Undeclared => "the manifest declares no metric of this name, or the name is taken",
+            Self::OtherType => "the manifest declares the metric with another type",
             Self::Labels => {
-                "its labels are not those that its manifest declares, or a value of one is too long or holds a control character"
+                "the labels differ from the manifest's, or a label's value is too long or holds a control character"
             }
-            Self::Value => "its value is not finite, or negative for a counter",
-            Self::TooManySeries => "it has as many series as one metric, or one plugin, may have",
+            Self::Value => "the value is not finite, or is negative for a counter",
+            Self::TooManySeries => "the metric or the plugin has the maximum number of series already",
         }
     }
 }

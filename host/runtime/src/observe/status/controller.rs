@@ -48,7 +48,7 @@ pub(crate) trait CallGuards: Send + Sync {
     /// Number of keys in the slow lane, which write one object over and over.
     fn slowed(&self) -> usize;
 
-    /// Those keys, for `/plugins`.
+    /// The keys in the slow lane, for `/plugins`.
     fn slow_lane_json(&self) -> Vec<Value>;
 
     /// The object that `key` writes over and over. `None` if the key is not in the slow lane.

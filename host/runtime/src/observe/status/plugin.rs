@@ -214,8 +214,8 @@ impl PluginStatus {
         locked(&self.current).pending = pending;
     }
 
-    /// Records that another generation is the newest, so that the reason why an earlier one waits no longer matters.
-    /// But if the waiting generation is the one that `returns` after a rollback, it comes first and stays shown.
+    /// Records that another generation is the newest. So the reason why an earlier generation waits no longer matters.
+    /// But if the waiting generation `returns` after a rollback, it comes first and stays shown.
     pub(crate) fn is_newest(&self, returns: Option<&str>) {
         locked(&self.current).pending.take_if(|pending| returns.is_none() || pending.digest.as_deref() != returns);
     }

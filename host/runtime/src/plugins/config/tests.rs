@@ -177,7 +177,7 @@ async fn a_follower_hears_of_its_own_file_and_not_of_others() {
     let (mut own, mut neighbours) = (files.changes_of(&path("webapp")), files.changes_of(&path("other")));
     let following = files.clone();
     let task = tokio::spawn(async move { following.follow().await });
-    // Skips the notifications of the first look, which may find other files than were read before it.
+    // Skip the notifications of the first look: the files may have changed between the first read and that look.
     for changes in [&mut own, &mut neighbours] {
         changes.changed().await.expect("it is followed");
     }

@@ -1,5 +1,5 @@
-//! Plugins that were not told to end but no longer run, because the host's task that ran or started them has panicked.
-//! They are started again as when a host starts, so only time is lost.
+//! Plugins that should run but do not, because the host's task that ran or started them has panicked. They start again
+//! as when a host starts, so only time is lost.
 
 use std::sync::Arc;
 use std::time::Duration;

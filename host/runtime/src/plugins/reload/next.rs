@@ -82,7 +82,7 @@ impl NextView for ShownNext {
 }
 
 impl Reload {
-    /// Takes over changes of files, and returns the changes of those that should run.
+    /// Takes over changes of files, and returns the changes of the files that should run.
     pub(super) fn take_files(&mut self, changes: Vec<Change>) -> Vec<Change> {
         let mut of_running = BTreeMap::new();
         for Change { path, content } in changes {

@@ -21,18 +21,18 @@ pub(crate) struct Generation {
     pub(crate) controllers: Vec<Controller>,
     pub(crate) record: Arc<CallRecord>,
     parts: GenerationParts,
-    /// Dropping this ends the following of its configuration.
+    /// Dropping this ends the task that follows the plugin's configuration.
     _following: DropGuard,
 }
 
 impl Generation {
-    /// The controllers that it should have.
+    /// The controllers that the generation should have.
     fn wanted(&self) -> Vec<ControllerIdentity> {
         let manifest = self.plugin.manifest();
         identities(manifest, configured::kinds(manifest, &self.parts.configured).as_ref())
     }
 
-    /// Completes when it should have other controllers, because its configuration names other kinds.
+    /// Completes when the generation should have other controllers, because its configuration names other kinds.
     pub(in crate::plugins) async fn kinds_change(&self) {
         let mut configured = self.parts.configured.clone();
         while self.wanted().iter().eq(self.controllers.iter().map(Controller::identity)) {
@@ -73,8 +73,8 @@ impl Serving {
         Some(generation)
     }
 
-    /// Gives `generation` a controller for each kind that its configuration names now, and takes away the others. Those
-    /// whose kind is still named stay.
+    /// Gives `generation` a controller for each kind that its configuration names now, and removes the controllers of
+    /// other kinds. Controllers whose kind is still named stay.
     pub(in crate::plugins) fn follow_kinds(&self, past: &mut ServingState, generation: &mut Generation) {
         let wanted = generation.wanted();
         let mut before = std::mem::take(&mut generation.controllers);
@@ -97,8 +97,8 @@ impl Serving {
         }
     }
 
-    /// Forgets controllers of which nothing runs any more, except for the metrics of those that are `wanted`. A
-    /// controller that was removed and comes back must wait for its earlier calls.
+    /// Forgets controllers of which nothing runs any more, except for the metrics of `wanted` controllers. A controller
+    /// that was removed and comes back must wait for its earlier calls.
     pub(in crate::plugins) fn forget_unused(
         &self,
         past: &mut ServingState,
@@ -114,7 +114,7 @@ impl Serving {
         });
     }
 
-    /// Shows the controllers of `generation`, and no others.
+    /// Shows only the controllers of `generation`.
     pub(in crate::plugins) fn show_controllers(&self, generation: &Generation) {
         let shown = generation.controllers.iter();
         let shown = shown.map(|controller| (controller.name().to_owned(), controller.handover().status().clone()));

@@ -11,7 +11,7 @@ pub(super) struct StartedGeneration {
     controllers: Vec<StartedController>,
     /// Whether the generation's definitions are installed.
     ready: Ready,
-    /// Cancelled once it may begin. `None` if it began at once.
+    /// Cancelled once the generation may begin. `None` if it began at once.
     may_begin: Option<CancellationToken>,
     /// Ends the controllers.
     pub(super) stop: CancellationToken,
@@ -71,10 +71,11 @@ impl Swaps<'_> {
         }
     }
 
-    /// Starts and stops controllers, as the configuration of `generation` names kinds now. The others go on.
+    /// Starts and stops controllers, as the configuration of `generation` names kinds now. Controllers whose kind is
+    /// still named go on.
     pub(super) fn follow_kinds(&mut self, generation: &mut Generation, begun: &mut StartedGeneration) {
         self.serving.follow_kinds(self.past, generation);
-        // First, so that a controller that replaces one of the same name waits for its calls.
+        // Stop these first, so that a controller of the same name waits for their calls.
         begun.controllers.retain(|StartedController { controller, stop }| {
             let stays = generation.controllers.iter().any(|it| it.identity() == controller.identity());
             if !stays {

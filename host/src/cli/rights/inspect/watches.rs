@@ -14,7 +14,7 @@ use windlass_manifest::{ConfiguredKinds, Controller, Manifest, Watch};
 /// How many namespaces of a watch are shown as text.
 const NAMESPACES_SHOWN_MAX: usize = 8;
 
-/// The watches of all controllers, a line each. `kinds` are those that the configuration names, if they are known.
+/// The watches of all controllers, a line each. `kinds` are the kinds that the configuration names, if they are known.
 pub(super) fn text(manifest: &Manifest, kinds: Option<&ConfiguredKinds>) -> String {
     let mut text = "\nwatches:\n".to_owned();
     for controller in &manifest.controllers {
@@ -41,7 +41,7 @@ pub(super) fn text(manifest: &Manifest, kinds: Option<&ConfiguredKinds>) -> Stri
     text
 }
 
-/// The same for programs.
+/// The watches of all controllers as JSON, for programs.
 pub(super) fn json(manifest: &Manifest, kinds: Option<&ConfiguredKinds>) -> Value {
     let of_watch = |(role, watch): (&str, &Watch)| {
         let index = |index: &Index| json!({"name": &*index.name, "of": of_source(&index.source)});
@@ -74,7 +74,7 @@ fn roles(controller: &Controller) -> impl Iterator<Item = (&'static str, &Watch)
     primary.chain(owned).chain(controller.watches.iter().map(|watch| ("watches", watch)))
 }
 
-/// The same as text.
+/// The objects that the watch selects, as text.
 fn selected(watch: &Watch) -> String {
     let spec = spec(watch).to_string();
     match watch.lacks_kind() {

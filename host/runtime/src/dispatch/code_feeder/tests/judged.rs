@@ -28,7 +28,7 @@ async fn only_changes_that_the_code_lets_pass_become_keys() {
     scene.goes_on();
     assert_eq!(texts(&scene.asked()), [["keep", "drop", "drop", "keep it"]]);
     assert_eq!((scene.queued(), scene.filtered()), (vec!["a".to_owned(), "c".to_owned()], 2));
-    // It matched before, but this change is not let pass.
+    // The object matched before, but the predicate drops this change.
     scene.set("a", "drop", false);
     scene.goes_on();
     assert_eq!((scene.queued(), scene.filtered()), (vec![], 3));
@@ -177,7 +177,7 @@ async fn a_feeder_begins_with_the_changes_that_were_kept_for_it() {
 #[tokio::test(start_paused = true)]
 async fn a_flood_of_changes_does_not_hold_up_a_rescan() {
     let mut scene = scene();
-    // Its name is before those of the others.
+    // This object's name sorts before all others.
     scene.set("-", "keep listed", false);
     scene.goes_on();
     scene.asked();
@@ -199,7 +199,7 @@ async fn a_change_waits_for_one_call_of_a_rescan_at_most() {
         scene.set(&format!("{at:04}"), "drop", false);
     }
     let Scene { mut feeder, predicate, rescans, queue, .. } = scene;
-    // Without the events of the objects that the rescan finds.
+    // The rescan finds the objects. Their events would only add to it.
     let (events, source) = mpsc::unbounded_channel();
     feeder.source = source;
     predicate.turns.forget_permits(100_000);

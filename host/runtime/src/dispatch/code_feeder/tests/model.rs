@@ -11,7 +11,7 @@ const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
 /// The number of different contents that an object can have. The code fails about the last.
 const CONTENTS: usize = 5;
 const FAILING: usize = CONTENTS - 1;
-/// Far fewer than would stop the questions for a while.
+/// So few failures that the feeder never stops asking the code.
 const MODEL_FAILURES_MAX: usize = 5;
 
 /// A step of a history.
@@ -96,7 +96,7 @@ impl Model {
         let counts = if begins && (!was_deleting || new.has_finalizer) {
             true
         } else if !self.is_filled {
-            // The rescan will ask about its state then.
+            // The rescan will ask about the state that the object has then.
             false
         } else {
             self.failures += usize::from(new.content == FAILING);

@@ -131,7 +131,7 @@ impl Scene {
         self.happens(WatchEvent::Applied { old, new, initial: false });
     }
 
-    /// The object named `name` goes, if there is one.
+    /// Deletes the object named `name`, if there is one.
     pub(super) fn remove(&self, name: &str) {
         let mut objects = self.objects.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(last) = objects.remove(&ObjectKey::namespaced("prod", name)) {
@@ -154,7 +154,7 @@ impl Scene {
 
     /// Polls the feeder until it waits.
     pub(super) fn goes_on(&mut self) {
-        // Without tokio's cooperative budget, which would make it wait earlier.
+        // Tokio's cooperative budget would make the feeder wait earlier.
         assert!(tokio::task::unconstrained(self.feeder.run()).now_or_never().is_none(), "it waits");
     }
 

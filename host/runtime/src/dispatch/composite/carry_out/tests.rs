@@ -70,7 +70,7 @@ fn error(reason: ApiReason) -> ApiError {
     ApiError::refused(reason, "patch", "configmaps", None, "as scripted")
 }
 
-/// The same about an object.
+/// As [`error`], about an object.
 fn error_about(reason: ApiReason) -> ApiError {
     let object = ObjectRef { kind: kind(), key: ObjectKey::namespaced("prod", "a"), uid: None };
     ApiError { object: Some(object), ..error(reason) }

@@ -60,7 +60,7 @@ type OfReads = fn(Arc<dyn Reads>, ReadingPort, CallNotes) -> Arc<ShadowedCall>;
 
 #[test]
 fn a_shadow_is_made_of_reads_alone() {
-    // If a shadow is to get more than this, change this line, and read first why it gets no more (ADR 28).
+    // Before you change this line to give a shadow more, read why it gets no more (ADR 28).
     let _: OfReads = ShadowedCall::new;
 }
 

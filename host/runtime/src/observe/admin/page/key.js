@@ -10,7 +10,7 @@ const CALL_COLUMNS = [
     node: (it) => [it.error && el("p", {}, it.error), it.wrote.length > 0 && el("p", { class: "quiet" }, `wrote ${it.wrote.join(", ")}`)],
   },
   { title: "Because", class: "mid", text: (it) => it.triggers.join(", ") || "–" },
-  { title: "Trace", class: "wide code", text: (it) => it.traceId, help: "The log lines of the call have it" },
+  { title: "Trace", class: "wide code", text: (it) => it.traceId, help: "The log lines of the call have this ID" },
 ];
 
 function keyPage(plugin, namespace, name) {
@@ -53,7 +53,7 @@ function keyStory(controller) {
   const [state, why, about] = [el("p", { class: "state" }), el("p", {}), el("div", {})];
   const calls = table({
     caption: `Calls of ${controller}, the latest first`, columns: CALL_COLUMNS, key: (it) => it.traceId,
-    empty: () => "None is remembered, as of most keys that are done.",
+    empty: () => "No call is remembered, as for most keys that are done.",
   });
   const node = section(`Controller ${controller}`, state, why, about, el("h3", {}, "Last calls"), calls.node);
   let shownState = null;

@@ -80,7 +80,7 @@ function pluginPage(name) {
   const [state, why, notes] = [el("span", {}), el("p", { class: "notice", hidden: true }), el("ul", { class: "notice warn", hidden: true })];
   const about = el("div", {});
   const drawn = curves();
-  const controllers = table({ caption: "Controllers", columns: CONTROLLER_COLUMNS, key: (it) => it.name, empty: () => "Nothing of it is at work here." });
+  const controllers = table({ caption: "Controllers", columns: CONTROLLER_COLUMNS, key: (it) => it.name, empty: () => "No controller of the plugin is at work here." });
   const denials = table({ caption: "Denials", columns: DENIAL_COLUMNS, key: (it) => `${it.verb} ${it.resource} ${it.cause}`, empty: () => "Nothing was denied." });
   const keys = keyList(name);
   const denied = section("Denials", denials.node);
@@ -91,7 +91,7 @@ function pluginPage(name) {
     el("div", { class: "title" }, el("h1", { tabindex: "-1" }, name), state),
     why, notes, about, drawn.node,
     section("Controllers", controllers.node), keys.node, failed, denied,
-    el("p", { class: "hint" }, "Everything that the host shows about it, as JSON: ", el("a", { href: linkTo(name) }, linkTo(name))));
+    el("p", { class: "hint" }, "Everything that the host shows about the plugin, as JSON: ", el("a", { href: linkTo(name) }, linkTo(name))));
   let [latest, drawnState] = [null, null];
 
   async function load() {

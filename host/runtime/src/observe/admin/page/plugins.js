@@ -62,7 +62,7 @@ function overview() {
   const summary = el("dl", { class: "tiles" },
     tile("Plugins"), tile("Need attention"), tile("Queued", "Keys that wait for a worker"), tile("Failing", "Keys whose last call failed"),
     tile("Calls/s"), tile("Writes/s", "Writes that the API server has carried out"), tile("CPU", "Of one processor"),
-    tile("Memory", "What calls and parked instances have"));
+    tile("Memory", "Memory of calls and parked instances"));
   const drawn = curves();
   const list = table({
     caption: "Plugins", columns: PLUGIN_COLUMNS, key: ({ shown }) => shown.name, sort: chosen.sort, page: PLUGIN_ROWS,

@@ -1,4 +1,4 @@
-//! Certificates from files: which ones are usable, and what happens with the others.
+//! Certificates from files: which are usable, and what happens with unusable ones.
 
 use std::fmt::Debug;
 use std::time::Duration;

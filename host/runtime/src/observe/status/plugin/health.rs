@@ -1,4 +1,5 @@
-//! A plugin's health: its state, and the reason in a sentence. Everything that shows what a plugin does uses this.
+//! A plugin's health: its state, and the reason in a sentence. The log, metrics, Events and the admin endpoint all take
+//! it from here.
 
 use serde_json::{Value, json};
 use windlass_core::life::plugin_state::{ControllerFacts, ControllerState, LeaseStatus, PluginFacts, PluginState};
@@ -74,7 +75,7 @@ fn why(
     let of_host = match state {
         PluginState::StandingBy => Some("another replica has its lease"),
         PluginState::LeaseLost => {
-            Some("its lease is this replica's and could not be renewed in time: does the API server answer?")
+            Some("this replica holds its lease and could not renew it in time: does the API server answer?")
         }
         PluginState::ServerUnreachable => Some("the API server does not answer, so no calls are made"),
         _ => None,

@@ -70,7 +70,7 @@ async fn a_differing_shadow_writes_nothing_and_its_differences_are_shown() {
     stage.put_as(NEXT, 2, &[COUNTS, ELSEWHERE]);
     let host = Followed::new(stage).await;
     until(|| host.next()["state"] == "shadowing").await;
-    // The first object may have been called about before there was a shadow.
+    // The call about the first object may have come before there was a shadow.
     host.stage.create_config_map("b").await;
     until(|| host.next()["keys"]["differing"].as_u64() >= Some(1)).await;
     let differing = host.next()["differing"].to_string();
