@@ -253,7 +253,7 @@ async fn aggregated_apis_and_unstored_kinds_receive_no_dry_run() {
     let widget =
         json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": {"size": 1}});
     let error = withholding.write(&Arc::new(call()), apply_of(&widget)).await.expect_err("not tried");
-    assert!(error.reason == ApiReason::ReadOnly && error.message.contains("behind the API server"), "{error}");
+    assert!(error.reason == ApiReason::ReadOnly && error.message.contains("aggregated API server"), "{error}");
     assert_eq!(withholding.last(), "create patch widgets.example.com: spec.size: 1");
     let subresource_of = |kind: &str, name: &str| {
         let parent = ObjectRef { kind: ObjectKind::new("v1", kind), key: key("a"), uid: None };
