@@ -74,7 +74,9 @@ impl Claim {
     /// The steps to take, according to the caches and this call's own writes.
     fn steps(&mut self, reader: &Reader, selector: &str) -> Result<Vec<ClaimAction>, ApiError> {
         if selector.trim().is_empty() {
-            return Err(self.invalid("an empty selector would adopt every orphan of the kind: select labels".to_owned()));
+            return Err(
+                self.invalid("an empty selector would adopt every orphan of the kind: select labels".to_owned())
+            );
         }
         let selector = selector.parse::<Selector>();
         let selector = selector.map_err(|error: SelectorError| self.invalid(error.to_string()))?;
@@ -176,7 +178,9 @@ impl Claim {
                 ControlFlow::Continue(())
             });
             if !is_complete {
-                return Err(self.subject.unavailable(format!("the watch of {} has ended, and its cache with it", self.kind)));
+                return Err(self
+                    .subject
+                    .unavailable(format!("the watch of {} has ended, and its cache with it", self.kind)));
             }
         }
         for (key, known) in self.call.overlay.of_kind(&self.kind) {

@@ -322,9 +322,9 @@ fn is_no_verdict(call: &CallContext, plan: &Plan, failure: &ApiError) -> Option<
         ApiReason::NotFound if would_be_there() => {
             Some("the write needs an object that only an earlier write of this call would have created".to_owned())
         }
-        ApiReason::AlreadyExists if would_be_gone() => {
-            Some("the write conflicts with an object that only an earlier write of this call would have deleted".to_owned())
-        }
+        ApiReason::AlreadyExists if would_be_gone() => Some(
+            "the write conflicts with an object that only an earlier write of this call would have deleted".to_owned(),
+        ),
         _ => None,
     }
 }
