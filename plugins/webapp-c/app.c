@@ -43,7 +43,7 @@ const windlass_error *read_app(const windlass_json *object, web_app *app) {
     };
     bool is_good = app->name.data && app->image.data && read_number(object, "/spec/replicas", 2, &app->replicas)
                    && read_number(object, "/spec/port", 8080, &app->port);
-    return is_good ? NULL : windlass_terminal_text(windlass_text("the primary: it is no WebApp, for its schema would have refused it"));
+    return is_good ? NULL : windlass_terminal_text(windlass_text("the primary is not a WebApp: the CRD's schema would have refused it"));
 }
 
 bool is_changed(const web_app *app) {

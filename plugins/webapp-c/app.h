@@ -20,12 +20,12 @@ typedef struct web_app {
     int64_t port;
     // The status as this plugin last wrote it, with exactly the fields that the plugin knows.
     windlass_json *status;
-    // The generation that the status is about; 0: it was never written.
+    // The generation that the status is about; 0 if the status was never written.
     int64_t observed_generation;
 } web_app;
 
 const windlass_error *read_app(const windlass_json *object, web_app *app);
-// Whether the spec is newer than the one that the status is about.
+// Whether the spec is newer than the spec that the status is about.
 bool is_changed(const web_app *app);
 
 #endif

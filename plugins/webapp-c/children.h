@@ -12,7 +12,7 @@ typedef enum decision {
     CREATE,
     // The spec of the `WebApp` has changed.
     UPDATE,
-    // Someone deleted or edited it.
+    // Someone deleted or edited the child.
     HEAL,
     // The name belongs to an object that is not ours.
     NAME_TAKEN

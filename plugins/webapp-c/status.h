@@ -10,8 +10,8 @@
 
 // Why a `WebApp` cannot reach its desired state until someone acts.
 struct problem {
-    // The reason in CamelCase, for conditions and events: `Invalid`, `NameTaken` or `ApplyFailed`. NULL: there is no
-    // problem.
+    // The reason in CamelCase, for conditions and events: `Invalid`, `NameTaken` or `ApplyFailed`. NULL if there is
+    // no problem.
     const char *reason;
     windlass_text message;
 };

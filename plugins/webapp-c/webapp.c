@@ -21,7 +21,7 @@ static const windlass_manifest manifest = {
 
 // The result of applying the children.
 struct progress {
-    // The Deployment after this call. NULL: unknown.
+    // The Deployment after this call. NULL if it is unknown.
     windlass_json *deployment;
     struct problem problem;
     bool is_name_taken;
@@ -83,7 +83,7 @@ static const windlass_error *ensure(const web_app *app, const struct child *chil
     return error;
 }
 
-// Brings one child to its desired state. NULL: it failed.
+// Brings one child to its desired state. Returns NULL if this failed.
 static windlass_json *bring_about(const web_app *app, const struct child *child, struct progress *progress, windlass_failures *failures) {
     windlass_json *object = NULL;
     bool is_name_taken = false;

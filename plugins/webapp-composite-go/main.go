@@ -42,7 +42,7 @@ type WebApp struct {
 
 // Status is the status that the composer last returned.
 type Status struct {
-	// ObservedGeneration is the generation that the other fields are about; nil: none yet.
+	// ObservedGeneration is the generation that the other fields are about; nil before the first reconcile.
 	ObservedGeneration *int64                 `json:"observedGeneration"`
 	ReadyReplicas      int64                  `json:"readyReplicas"`
 	Phase              string                 `json:"phase"`
@@ -111,7 +111,7 @@ func children(app *WebApp) (deployment, service object) {
 		object{"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": object{"selector": selector, "ports": ports}}
 }
 
-// change returns the event for what the host is about to do with a child; none if it does nothing.
+// change returns the event for the host's next action on a child; none if there is no action.
 func change(app *WebApp, wanted, child object) []composer.Event {
 	metadata, _ := child["metadata"].(object)
 	seen := app.Status.ObservedGeneration

@@ -12,7 +12,8 @@ import windlass
 from windlass import Composition, Event, Object, clock, conditions, has_fields
 from windlass.manifest import Controller, Manifest, Predicate, Watch
 
-#: Unicode's white space, which the server refuses around an image. `str.strip` by itself takes control characters for some too.
+#: Unicode's white space, which the server refuses around an image. `str.strip` without an argument also removes
+#: control characters.
 WHITE_SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
 
 MANIFEST = Manifest(
@@ -65,12 +66,12 @@ def children_of(app: Object) -> tuple[Object, Object]:
 
 
 def known_status(app: Object) -> dict[str, Any]:
-    """The status as it was last written."""
+    """The status as the host last wrote it."""
     return {"observedGeneration": None, "readyReplicas": 0, "phase": "", "conditions": [], **(app.get("status") or {})}
 
 
 def change(app: Object, wanted: Object, child: Object | None) -> Event | None:
-    """The event for what the host is about to do with a child."""
+    """The event for the host's next action on a child."""
     if child is not None and (has_fields(child, wanted) or child["metadata"].get("deletionTimestamp") is not None):
         return None
     seen = known_status(app)["observedGeneration"]

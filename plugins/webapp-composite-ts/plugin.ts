@@ -71,7 +71,7 @@ function childrenOf({ metadata: { name, namespace }, spec }: WebApp) {
   return [child('apps/v1', 'Deployment', pods), child('v1', 'Service', { selector, ports })] as const;
 }
 
-/** The event for what the host is about to do with a child. */
+/** The event for the host's next action on a child. */
 function change(app: WebApp, wanted: { kind: string }, child: KubernetesObject | undefined): EventInput | undefined {
   if (child !== undefined && (hasFields(child, wanted) || child.metadata.deletionTimestamp !== undefined)) return undefined;
   const event = (reason: string, action: string, what: string) => ({ reason, action, note: `${wanted.kind} ${app.metadata.name}: ${what}` });

@@ -33,10 +33,10 @@ func defaulted() WebApp { return WebApp{Spec: Spec{Replicas: 2, Port: 8080}} }
 
 // Status is the status as this plugin last wrote it.
 type Status struct {
-	// ObservedGeneration is the generation that the other fields are about; zero: none yet.
+	// ObservedGeneration is the generation that the other fields are about; zero before the first reconcile.
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	ReadyReplicas      int64 `json:"readyReplicas"`
-	// Phase is the state in one word; empty: the app was not reconciled yet.
+	// Phase is the state in one word; empty before the first reconcile.
 	Phase Phase `json:"phase,omitempty"`
 	// Conditions are the state in detail: Ready and Progressing.
 	Conditions []conditions.Condition `json:"conditions"`
@@ -60,7 +60,7 @@ const (
 	Degraded Phase = "Degraded"
 )
 
-// isChanged reports whether the spec is newer than the one that the status is about.
+// isChanged reports whether the spec is newer than the spec that the status is about.
 func (app *WebApp) isChanged() bool { return app.Status.ObservedGeneration != app.Metadata.Generation }
 
 // beside returns a reference to the object of another kind with the same namespace and name.

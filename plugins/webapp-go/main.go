@@ -62,7 +62,7 @@ func reconcile(_ context.Context, request windlass.Request) (windlass.Outcome, e
 
 // progress is the result of applying the children.
 type progress struct {
-	// deployment is the Deployment after this call; nil: unknown.
+	// deployment is the Deployment after this call; nil if it is unknown.
 	deployment  object
 	problem     *Problem
 	isNameTaken bool

@@ -13,10 +13,12 @@ API_VERSION = "apps.kubedojo.io/v1beta1"
 #: The kind.
 KIND = "WebApp"
 
-#: The states in one word: this spec has not been ready yet; all replicas of it are; it was ready, and is not now.
+#: The states in one word. The current spec has not been ready yet; all its replicas are ready; it was ready, and is
+#: not now.
 PENDING, RUNNING, DEGRADED = "Pending", "Running", "Degraded"
 
-#: Unicode's white space, which the server refuses around an image. `str.strip` by itself takes control characters for some too.
+#: Unicode's white space, which the server refuses around an image. `str.strip` without an argument also removes
+#: control characters.
 WHITE_SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
 
 
@@ -36,11 +38,11 @@ class Spec:
 class Status:
     """The status as this plugin last wrote it."""
 
-    #: The generation that the rest is about. None: not reconciled yet.
+    #: The generation that the other fields are about. None before the first reconcile.
     observed_generation: int | None = None
-    #: How many Pods are ready.
+    #: The number of ready Pods.
     ready_replicas: int = 0
-    #: The state in one word. None: not reconciled yet.
+    #: The state in one word. None before the first reconcile.
     phase: str | None = None
     #: The state in detail: `Ready` and `Progressing`.
     conditions: list[dict[str, Any]] = field(default_factory=list)
@@ -65,7 +67,7 @@ class WebApp:
     namespace: str | None
     uid: str | None
     generation: int | None
-    #: What is asked for.
+    #: The desired state.
     spec: Spec
     #: What is.
     status: Status = field(default_factory=Status)
@@ -91,7 +93,7 @@ class WebApp:
                 ),
             )
         except (KeyError, TypeError, AttributeError) as error:
-            raise windlass.Terminal(f"the primary is no WebApp: {error!r}") from None
+            raise windlass.Terminal(f"the primary is not a WebApp: {error!r}") from None
 
     def sibling(self, api_version: str, kind: str) -> ObjectRef:
         """A reference to the object of another kind with the same namespace and name."""

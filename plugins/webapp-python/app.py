@@ -17,10 +17,10 @@ from status import Problem, new_status
 from windlass import Object, cache, clock, events, writes
 from windlass.manifest import Controller, Manifest, Predicate, Watch
 
-#: How often a name that belongs to another object is looked at again, in seconds: no watch tells when it becomes free.
+#: The interval for checking a taken name again, in seconds. No watch shows when it becomes free.
 NAME_TAKEN_RETRY = 60
 
-#: Reason and action of the event, and what was done to the child.
+#: The event's reason and action, and the word for what was done to the child.
 ANNOUNCED = {
     Decision.CREATE: ("Created", "Create", "created"),
     Decision.UPDATE: ("Updated", "Update", "updated to the new spec"),
@@ -68,7 +68,7 @@ class NameTaken(Exception):
 class Progress:
     """The result of applying the children."""
 
-    #: The Deployment as it is after this call. None: unknown.
+    #: The Deployment after this call. None if it is unknown.
     deployment: Object | None = None
     problem: Problem | None = None
     is_name_taken: bool = False

@@ -9,7 +9,7 @@ from typing import Any
 from api import WHITE_SPACE, WebApp
 from windlass import Object, ObjectRef, controller_of, has_fields
 
-#: The Service's port. The container's own may be any, so the two meet by name.
+#: The Service's port. The container may have any port, so the Service finds it by name.
 SERVICE_PORT = 80
 #: The name of the port, in the container and in the Service.
 PORT_NAME = "http"
@@ -20,15 +20,15 @@ CONTAINER = "web"
 class Decision(Enum):
     """The decision about a child, from its cached state."""
 
-    #: It is as it should be, or is going away, and its end will run the key again.
+    #: The child is as desired. Or it is being deleted, and the end of its deletion will run the key again.
     LEAVE = "leave"
     #: The name belongs to an object that is not ours.
     NAME_TAKEN = "name taken"
-    #: It must be applied: it never existed.
+    #: Apply the child: it never existed.
     CREATE = "create"
-    #: It must be applied: the `WebApp` asks for something else than before.
+    #: Apply the child: the spec of the `WebApp` has changed.
     UPDATE = "update"
-    #: It must be applied: someone deleted or edited it.
+    #: Apply the child: someone deleted or edited it.
     HEAL = "heal"
 
 
@@ -36,7 +36,7 @@ class Decision(Enum):
 class Child:
     """A desired child."""
 
-    #: Which object it is.
+    #: The reference to the child.
     target: ObjectRef
     #: The fields to apply.
     wanted: Object

@@ -8,12 +8,13 @@ from api import DEGRADED, PENDING, RUNNING, WHITE_SPACE, Spec, Status, WebApp
 from windlass import ApiError, Object, ObjectRef, Reason, conditions
 from windlass.clock import Timestamp
 
-#: The condition that says whether all replicas of the present spec are ready.
+#: The condition that is true if all replicas of the current spec are ready.
 READY = "Ready"
-#: The condition that says whether the present spec is still being brought about.
+#: The condition that is true while the current spec is being rolled out.
 PROGRESSING = "Progressing"
 
-#: Refusals that stay until someone does something. What passes by itself is retried, and is no problem.
+#: Refusals that last until someone acts. A failure that may pass by itself is retried, and is not a
+#: problem.
 LASTING = (Reason.INVALID, Reason.FORBIDDEN, Reason.NOT_GRANTED, Reason.TOO_LARGE)
 
 
@@ -55,7 +56,7 @@ class Rollout:
     """The Deployment's report."""
 
     ready_replicas: int = 0
-    #: The report is about the spec that we ask for, and all replicas have it.
+    #: Whether the report is about the current spec, and all replicas have that spec.
     is_complete: bool = False
 
     @classmethod

@@ -28,7 +28,7 @@ export interface Status {
   observedGeneration?: number;
   /** The number of ready Pods. */
   readyReplicas: number;
-  /** The state in one word. Left out: the app was not reconciled yet. */
+  /** The state in one word. Left out before the first reconcile. */
   phase?: Phase;
   /** The state in detail: `Ready` and `Progressing`. */
   conditions: Condition[];
@@ -53,7 +53,7 @@ function statusOf({ observedGeneration, readyReplicas = 0, phase, conditions = [
   };
 }
 
-/** Whether the spec is newer than the one that the status is about. */
+/** Whether the spec is newer than the spec that the status is about. */
 export function isChanged({ metadata, status }: WebApp): boolean {
   return status.observedGeneration !== metadata.generation;
 }

@@ -41,7 +41,7 @@ function reconcile({ object, deleting }: Request): Outcome | void {
 
 /** The result of applying the children. */
 class Progress {
-  /** The Deployment after this call. Undefined: unknown. */
+  /** The Deployment after this call. Undefined if it is unknown. */
   deployment: KubernetesObject | undefined;
   isNameTaken = false;
 
@@ -95,8 +95,8 @@ function ensure(app: WebApp, child: Child): KubernetesObject {
 }
 
 /**
- * Removes what an apply would leave. An earlier removal counts as another manager's change, so this also concerns the
- * port of an older spec.
+ * Removes the entries that an apply would leave. An earlier removal counts as another manager's change, so this also
+ * concerns the port of an older spec.
  */
 function cut({ target, wanted }: Child, cached: KubernetesObject): void {
   const operations = surplus(cached, wanted);

@@ -31,7 +31,7 @@ static windlass_json *find(const windlass_json *conditions, windlass_text type) 
 void windlass_conditions_set(windlass_json *conditions, const windlass_condition *condition, windlass_instant now) {
     if (!windlass_json_is(conditions, WINDLASS_JSON_ARRAY)) {
         windlass_panic_at(__FILE__, __LINE__, __func__,
-            "there is no list to set a condition in: make it first, as by windlass_json_set(status, \"conditions\", windlass_empty_array())");
+            "there is no list of conditions: create it first, for example with windlass_json_set(status, \"conditions\", windlass_empty_array())");
     }
     static const char *const statuses[] = {"False", "True", "Unknown"};
     const char *status = statuses[condition->status];

@@ -183,7 +183,7 @@ static void put_decimal(windlass_buffer *out, const decimal *number) {
 
 windlass_json *windlass_double(double number) {
     if (!isfinite(number)) {
-        windlass_panic_at(__FILE__, __LINE__, __func__, "JSON has no number that is infinite or none: ask isfinite before windlass_double");
+        windlass_panic_at(__FILE__, __LINE__, __func__, "JSON cannot represent infinity or NaN: check the number with isfinite before windlass_double");
     }
     windlass_buffer out = {0};
     if (signbit(number)) {

@@ -258,8 +258,8 @@ static char closing(const windlass_json *container) {
     return container->type == WINDLASS_JSON_OBJECT ? '}' : ']';
 }
 
-// Closes all arrays and objects that end here. Returns the innermost one that stays open, which needs another member or
-// element; NULL at the end of the document, or after an error.
+// Closes all arrays and objects that end here. Returns the innermost array or object that stays open, which needs
+// another element or member. Returns NULL at the end of the document, or after an error.
 static windlass_json *close_all(reader *in, windlass_json *open) {
     while (open != NULL) {
         skip_space(in);

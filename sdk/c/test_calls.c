@@ -28,7 +28,7 @@ __attribute__((weak)) void windlass_plugin_customize(
     (void)request;
     (void)rules;
     (void)failures;
-    windlass_trap("the plugin has no customizer: WINDLASS_CUSTOMIZER");
+    windlass_trap("the plugin has no customizer: add one with WINDLASS_CUSTOMIZER");
 }
 
 __attribute__((weak)) const windlass_manifest *windlass_plugin_manifest(void) {

@@ -132,7 +132,7 @@ static const char *type_of(const windlass_json *value) {
     return is_whole ? "a whole number" : names[value->type];
 }
 
-// The type that a schema allows; NULL: any.
+// The type that a schema allows; NULL if it allows any.
 static const char *wanted_type(const windlass_json *schema) {
     static const char *const names[][2] = {{"boolean", "a boolean"}, {"integer", "a whole number"}, {"number", "a number"},
         {"string", "text"}, {"array", "a list"}, {"object", "an object"}};

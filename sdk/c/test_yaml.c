@@ -24,7 +24,7 @@ static _Noreturn void refuse(const reader *in, const char *what, const char *tex
 
 static const char *behind_spaces(const char *text) { return text + strspn(text, " "); }
 
-// The next line that is not empty, and its indentation. NULL: there is none.
+// The next line that is not empty, and its indentation. NULL if there is no such line.
 static const char *peek(reader *in, int *indent) {
     for (; in->at < in->end; in->at++) {
         const char *text = behind_spaces(in->lines[in->at]);

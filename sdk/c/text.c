@@ -49,7 +49,8 @@ static bool is_white(const char *at, size_t length) {
     }
 }
 
-// The number of bytes of the white-space character at the beginning or at the end; 0: there is none.
+// The number of bytes of the white-space character at the beginning or at the end; 0 if there is
+// none.
 static size_t white_at(windlass_text text, bool is_end) {
     for (size_t length = 1; length <= 3 && length <= text.length; length++) {
         if (is_white(is_end ? text.data + text.length - length : text.data, length)) {

@@ -32,14 +32,14 @@
 
 // --- Objects ---
 
-// A reference to one object. With a UID it matches only the object with that UID, not another one of the same name.
+// A reference to one object. With a UID it matches only the object with that UID, not another object of the same name.
 typedef struct windlass_ref {
     windlass_text api_version;
     windlass_text kind;
     // None for a cluster-scoped object.
     windlass_text namespace;
     windlass_text name;
-    // Empty: the object that has the name now.
+    // If the UID is empty, the reference is to the object that has the name now.
     windlass_text uid;
 } windlass_ref;
 
@@ -70,7 +70,7 @@ bool windlass_is_controlled_by(const windlass_json *object, const windlass_json 
 
 // --- Errors ---
 
-// The reason why a request to the API server, or to the host's cache, failed. wit/types.wit describes each.
+// The reason why a request to the API server, or to the host's cache, failed. wit/types.wit describes each reason.
 typedef enum windlass_reason {
     WINDLASS_NOT_FOUND,
     WINDLASS_ALREADY_EXISTS,
@@ -183,16 +183,16 @@ typedef struct windlass_request {
     windlass_text namespace;
     // The primary's name.
     windlass_text name;
-    // The last known UID, even if the primary is deleted. Empty: the host has never seen the primary.
+    // The last known UID, even if the primary is deleted. Empty if the host has never seen the primary.
     windlass_text uid;
-    // The primary as cached when the call began, or only the `call_fields` of its watch. NULL: it is not in the watch's
-    // scope, usually because it was deleted. In a composition request, use the parent instead.
+    // The primary as cached when the call began, or only the `call_fields` of its watch. NULL if the primary is not in
+    // the watch's scope, usually because it was deleted. In a composition request, use the parent instead.
     windlass_json *object;
     // Whether the primary is being deleted and waits for its finalizers.
     bool deleting;
     // The number of counted retries of this key since its last success, initially 0.
     uint32_t attempt;
-    // The id of the trace that has this call's logs, spans and API requests.
+    // The ID of the trace of this call's logs, spans and API requests.
     windlass_text trace_id;
 } windlass_request;
 
@@ -287,7 +287,7 @@ windlass_result *windlass_cache_get_many(const windlass_ref *targets, size_t cou
 typedef struct windlass_cache_query {
     windlass_text api_version;
     windlass_text kind;
-    // None: all namespaces of the watch.
+    // Without a namespace, all namespaces of the watch.
     windlass_text namespace;
     // In Kubernetes' syntax, such as `app=web,tier in (front,back)`.
     windlass_text label_selector;
@@ -310,7 +310,7 @@ typedef struct windlass_cache_query {
 typedef struct windlass_list {
     windlass_json **items;
     size_t count;
-    // For one page: the token of the next page. Empty: this is the last one.
+    // For one page: the token of the next page. Empty on the last page.
     windlass_text next_token;
 } windlass_list;
 
@@ -335,7 +335,7 @@ typedef struct windlass_live_options {
     windlass_view view;
 } windlass_live_options;
 
-// Reads one object; NULL: it does not exist. The options may be NULL.
+// Reads one object. Sets it to NULL if it does not exist. The options may be NULL.
 const windlass_error *windlass_live_get(
     const windlass_ref *target, const windlass_live_options *options, windlass_json **object) WINDLASS_MUST_USE;
 
@@ -360,10 +360,10 @@ typedef struct windlass_log_query {
     windlass_text container;
     // The log of the container's previous, terminated run.
     bool previous;
-    // Only this many of the last lines, and only lines up to this age (rounded up to whole seconds). 0: all.
+    // Only this many of the last lines, and only lines up to this age (rounded up to whole seconds). 0 for all lines.
     uint32_t tail_lines;
     uint32_t since_ms;
-    // The number of bytes to read. 0: as many as the host returns at once.
+    // The number of bytes to read. 0 for as many as the host returns at once.
     uint32_t limit_bytes;
 } windlass_log_query;
 
@@ -372,7 +372,7 @@ const windlass_error *windlass_live_log(const windlass_ref *pod, const windlass_
 
 // How the API server serves a kind.
 typedef struct windlass_served_kind {
-    // The plural name of the kind in paths and rules, such as `deployments`. Empty: the kind is not served.
+    // The plural name of the kind in paths and rules, such as `deployments`. Empty if the kind is not served.
     windlass_text resource;
     // Whether its objects are namespaced.
     bool namespaced;
@@ -434,11 +434,12 @@ typedef struct windlass_write_options {
     // The server checks the change and responds as if it had made it, without making it.
     bool dry_run;
     windlass_field_validation field_validation;
-    // Use another field manager: the plugin's, followed by `/` and this suffix of at most 32 lower-case letters, digits and dashes. This
-    // way two controllers can apply two parts of one object, and neither drops what the other has applied.
+    // Use another field manager. Its name is that of the plugin's field manager, followed by `/` and this suffix of at
+    // most 32 lower-case letters, digits and dashes. This way two controllers can apply two parts of one object, and
+    // neither drops the fields that the other has applied.
     windlass_text manager_suffix;
-    // Return only the object's identity and the values at these JSON pointers (WINDLASS_TEXTS; WINDLASS_NO_TEXTS: only the
-    // identity). NULL: the whole object.
+    // Return only the object's identity and the values at these JSON pointers (WINDLASS_TEXTS). WINDLASS_NO_TEXTS for
+    // only the identity, and NULL for the whole object.
     const char *const *fields;
 } windlass_write_options;
 
@@ -504,7 +505,8 @@ typedef struct windlass_ensured {
 //   call then fails with reason WINDLASS_ALREADY_EXISTS. Without such a reference the object is patched, whichever
 //   owner it has.
 // - `status` is not compared: write it with `windlass_writes_apply_status`. The fields of `metadata` that the server
-//   sets are not compared either. So a `resourceVersion` is no lock, and an object that has one cannot be created.
+//   sets are not compared either. So a `resourceVersion` is no lock, and an object with a `resourceVersion` cannot be
+//   created.
 // - Write values as the server stores them; any other value is sent again at each call. For example, the server stores
 //   a quantity of `0.5` as `500m`, and drops empty and zero values of built-in kinds such as `nodeSelector: {}`,
 //   `tolerations: []` and `paused: false`. Webhooks may add elements to lists.
@@ -524,7 +526,7 @@ const windlass_error *windlass_writes_evict(const windlass_ref *pod) WINDLASS_MU
 typedef struct windlass_collection {
     windlass_text api_version;
     windlass_text kind;
-    // None: for a namespaced kind, the primary's namespace.
+    // Without a namespace, the primary's namespace if the kind is namespaced.
     windlass_text namespace;
     // In Kubernetes' syntax, such as `app=web,tier in (front,back)`.
     windlass_text label_selector;
@@ -658,8 +660,8 @@ void windlass_random_bytes(void *bytes, uint32_t length);
 
 // --- Why the host makes this call now, for the log and for people ---
 //
-// A key is queued only once, however much happens, so the list may be incomplete: a plugin's actions must not depend on it. Only
-// reconcilers have this.
+// A key is queued only once, even if many events occur. So the list may be incomplete, and a plugin's actions must not
+// depend on it. Only reconcilers can use this.
 
 // One event that has queued the key.
 typedef struct windlass_trigger {
@@ -696,15 +698,15 @@ typedef struct windlass_condition {
     // The reason in CamelCase, for machines.
     windlass_text reason;
     windlass_text message;
-    // The generation of the object that the condition is about; 0: none.
+    // The generation of the object that the condition is about; 0 if there is none.
     int64_t observed_generation;
 } windlass_condition;
 
 windlass_json *windlass_conditions_find(const windlass_json *conditions, const char *type);
 bool windlass_conditions_is_true(const windlass_json *conditions, const char *type);
-// Sets a condition in a list, replacing the one of its type. `lastTransitionTime` becomes `now` if the status changed,
-// and otherwise stays, so setting the same condition again changes nothing. If `conditions` is not a list, the function
-// ends the call, like `windlass_panic`.
+// Sets a condition in a list, replacing the condition of its type. `lastTransitionTime` becomes `now` if the status
+// changed, and otherwise stays, so setting the same condition again changes nothing. If `conditions` is not a list, the
+// function ends the call, like `windlass_panic`.
 void windlass_conditions_set(windlass_json *conditions, const windlass_condition *condition, windlass_instant now);
 void windlass_conditions_remove(windlass_json *conditions, const char *type);
 
@@ -734,7 +736,7 @@ typedef struct windlass_http_request {
     windlass_text body;
     // Whether the body is bytes instead of UTF-8 text.
     bool is_bytes;
-    // The limit of the whole exchange. 0: the host's limit.
+    // The limit of the whole exchange. 0 for the host's limit.
     uint32_t timeout_ms;
 } windlass_http_request;
 

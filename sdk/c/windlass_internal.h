@@ -9,7 +9,7 @@
 // --- text.c ---
 
 const char *windlass_format_list(const char *format, va_list arguments);
-// The length in bytes of the character that starts here; 0: there is no valid character. Surrogates count as
+// The length in bytes of the character that starts here; 0 if there is no valid character. Surrogates count as
 // characters: JSON may contain them.
 size_t windlass_character(const char *at, size_t length, bool *is_surrogate);
 
@@ -54,7 +54,7 @@ bool windlass_match_change(const windlass_mapper *mapper, const windlass_change 
 
 // --- reconciler/ensure.c ---
 
-// The merge patch that gives the cached object the fields of `desired`. NULL: it has them.
+// The merge patch that gives the cached object the fields of `desired`. NULL if it has them already.
 windlass_json *windlass_ensure_patch(const windlass_json *cached, const windlass_json *desired);
 // The `resourceVersion` of `cached`, if the patch must not be applied to a later version of the object.
 windlass_text windlass_ensure_version(const windlass_json *cached, const windlass_json *patch);

@@ -42,7 +42,7 @@ typedef struct windlass_json {
     struct windlass_json *parent;
 } windlass_json;
 
-// How deep arrays and objects may nest.
+// The maximum depth of nested arrays and objects.
 #define WINDLASS_JSON_DEPTH 1000
 
 // --- Parsing and printing ---

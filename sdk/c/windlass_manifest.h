@@ -60,7 +60,7 @@ typedef struct windlass_where {
     bool absent;
 } windlass_where;
 
-// How much of an object the cache keeps.
+// The part of an object that the cache keeps.
 typedef struct windlass_projection {
     enum { WINDLASS_PROJECTION_FULL, WINDLASS_PROJECTION_METADATA, WINDLASS_PROJECTION_FIELDS, WINDLASS_PROJECTION_DIGEST } type;
     const char *const *pointers;
@@ -75,9 +75,10 @@ typedef struct windlass_projection {
 
 // Where to find references with the namespace and the name in two fields: JSON pointers, relative to `base`.
 typedef struct windlass_reference {
-    // Such as `/spec/refs/*`, to each element of a list. NULL: the object itself is the reference.
+    // The pointer to the references, such as `/spec/refs/*` for each element of a list. NULL if the object itself is
+    // the reference.
     const char *base;
-    // NULL, or a missing field: the object's own namespace.
+    // If this is NULL, or the field is missing, the reference is to the object's own namespace.
     const char *namespace_at;
     const char *name_at;
 } windlass_reference;
@@ -101,8 +102,8 @@ typedef struct windlass_index {
     const char *selector_text;
     // Indexes an annotation.
     const char *annotation;
-    // The separator, if the annotation is a list: a text of one character. Each part is a value. NULL: the whole
-    // annotation is one value.
+    // The separator, if the annotation is a list: a text of one character. Each part is a value. If this is NULL, the
+    // whole annotation is one value.
     const char *split;
 } windlass_index;
 #define WINDLASS_INDEX_FIELD(index, json_pointer) {.name = index, .pointer = json_pointer}
@@ -116,8 +117,8 @@ typedef struct windlass_index {
 // Indexes each part of an annotation such as `a, b`, without the space around it. The separator in this example is ",".
 #define WINDLASS_INDEX_ANNOTATION_LIST(index, key, separator) {.name = index, .annotation = key, .split = separator}
 
-// Selects the updates of an object that run primaries. If there are several predicates, one that accepts the update is
-// enough. Creations, deletions, and the beginning of a deletion always run primaries.
+// Selects the updates of an object that run primaries. If there are several predicates, it is enough that one of them
+// accepts the update. Creations, deletions, and the beginning of a deletion always run primaries.
 typedef struct windlass_predicate {
     enum {
         WINDLASS_PREDICATE_UNSET,
@@ -148,7 +149,7 @@ typedef enum windlass_update_strategy {
     WINDLASS_UPDATE_DEFAULT,
     // By applying, which is the default.
     WINDLASS_UPDATE_IN_PLACE,
-    // By deleting the child, and creating it again once it is gone; a change of metadata alone is applied.
+    // By deleting the child, and creating it again once it is gone. A change that affects only metadata is applied.
     WINDLASS_UPDATE_RECREATE,
     // Not at all, until someone else deletes the child.
     WINDLASS_UPDATE_ON_DELETE
@@ -159,7 +160,7 @@ typedef struct windlass_watch {
     // Such as `apps/v1`.
     const char *api_version;
     const char *kind;
-    // Only objects in these namespaces; NULL: in all.
+    // Only objects in these namespaces; NULL for all namespaces.
     const char *const *namespaces;
     // In Kubernetes' syntax.
     const char *label_selector;
@@ -182,12 +183,13 @@ typedef struct windlass_watch {
     bool ignore_deletions;
     // Whether to send even a write that would provably change nothing, for webhooks that must run at each write.
     bool without_no_op_skip;
-    // Whether the plugin's own code (`matches` of WINDLASS_MAPPER) decides as well which new objects and updates count.
+    // Whether the plugin's own code (`matches` of WINDLASS_MAPPER) decides too which new objects and updates count.
     // Deletions always count. Only for a reconciler's watch with a name.
     bool code_predicate;
-    // The JSON pointers of the fields of an object that a call receives in addition to its identity: of the primary in a
-    // request, and of a composer's parent, children and related objects. NULL: all fields; WINDLASS_NO_TEXTS: only the
-    // identity. A reconciler has them for its primary only, and names the fields of what it reads in each read.
+    // The JSON pointers of the fields of an object that a call receives in addition to its identity: of the primary in
+    // a request, and of a composer's parent, children and related objects. NULL for all fields, and WINDLASS_NO_TEXTS
+    // for only the identity. A reconciler can set them only for its primary. For its reads, it names the fields in each
+    // read.
     const char *const *call_fields;
     // A JSON pointer to a list of kinds in the configuration, each with `apiVersion` and `kind`. It takes the place of `api_version` and
     // `kind`, and needs WINDLASS_KEEP_METADATA. Not for kinds that a controller owns, nor for composers.
@@ -218,7 +220,7 @@ typedef struct windlass_mapping {
 } windlass_mapping;
 // The primary that controls the object.
 #define WINDLASS_MAP_OWNER {.type = WINDLASS_MAPPING_OWNER}
-// Each primary that owns the object, whether it is its controller or not.
+// Each primary that owns the object, as its controller or not.
 #define WINDLASS_MAP_ANY_OWNER {.type = WINDLASS_MAPPING_ANY_OWNER}
 // The primary that a label, an annotation or a field names. If the field's pointer contains a `*`, every primary that a
 // matching field names.
@@ -249,9 +251,10 @@ typedef struct windlass_mapped_watch {
 
 // How a controller's loop runs. 0 is the host's default.
 typedef struct windlass_options {
-    // How many objects are reconciled at once, at most 64. Default: 16.
+    // The number of objects that are reconciled at once, at most 64. Default: 16.
     uint32_t workers;
-    // How many counted retries an object gets before the slow lane; WINDLASS_NO_RETRIES: none. Default: 15.
+    // The number of counted retries of an object before it runs only in the slow lane; WINDLASS_NO_RETRIES for none.
+    // Default: 15.
     int32_t max_retries;
     // The delay before the n-th retry: `base_ms` doubled n times, at most `max_ms`. With a token bucket, the retries of
     // all objects share a rate: `per_second` of them on average, and up to `burst` at once. With `MAX_OF`, the longer
@@ -268,9 +271,9 @@ typedef struct windlass_options {
         uint32_t per_second;
         uint32_t burst;
     } backoff;
-    // How often every object runs again even if nothing changed. Default: ten hours.
+    // The interval at which every object runs again even if nothing has changed. Default: ten hours.
     uint32_t resync_ms;
-    // How long a call may take. Default: 30 seconds.
+    // The time limit of a call. Default: 30 seconds.
     uint32_t deadline_ms;
     // Whether objects get the plugin's finalizer, so that the plugin can clean up before they are deleted. The
     // finalizer stays until a call with `deleting` succeeds and does not ask for another call.
@@ -287,9 +290,9 @@ typedef struct windlass_controller {
     // A DNS label, unique in the plugin.
     const char *name;
     windlass_watch primary;
-    // Children: a change of one runs the primary that controls it.
+    // Children: a change of a child runs the primary that controls it.
     const windlass_watch *owns;
-    // Other objects: a change of one runs the primaries that the mapping finds.
+    // Other objects: a change of such an object runs the primaries that its mapping finds.
     const windlass_mapped_watch *watches;
     windlass_options options;
 } windlass_controller;

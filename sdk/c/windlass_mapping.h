@@ -20,9 +20,9 @@ typedef struct windlass_change {
     windlass_text controller;
     // The name of the watch in the manifest.
     windlass_text watch;
-    // The state before the change. NULL: the object is new, or part of the watch's first list.
+    // The state before the change. NULL if the object is new, or part of the watch's first list.
     windlass_json *old;
-    // The state after the change. NULL: the object was deleted, and `old` is its last known state.
+    // The state after the change. NULL if the object was deleted; then `old` is its last known state.
     windlass_json *new;
 } windlass_change;
 
@@ -52,17 +52,17 @@ void windlass_map_indexed(windlass_targets *targets, const char *index, windlass
 // After an error, which is logged, every primary runs at low priority.
 typedef void windlass_map(const windlass_change *change, windlass_targets *targets, windlass_failures *failures);
 
-// Whether a change counts. The host calls it for the watches with a `code_predicate`: about new objects, the objects of
-// first lists (without `old`), and updates that pass the watch's predicates. Deletions always count. A change that does
-// not count is not mapped and runs nothing. After an error, which is logged, the change counts.
+// Whether a change counts. The host calls it for the watches with a `code_predicate`: for new objects, for the objects
+// of first lists (without `old`), and for updates that pass the watch's predicates. Deletions always count. A change
+// that does not count is not mapped and runs nothing. After an error, which is logged, the change counts.
 typedef bool windlass_matches(const windlass_change *change, windlass_failures *failures);
 
 typedef struct windlass_mapper {
-    // For the watches that the manifest maps by WINDLASS_MAP_MAPPER. NULL: there are none.
+    // For the watches that the manifest maps by WINDLASS_MAP_MAPPER. NULL if there are none.
     windlass_map *map;
-    // For the watches with a `code_predicate`. NULL: all changes count.
+    // For the watches with a `code_predicate`. NULL if all changes count.
     windlass_matches *matches;
-    // Always 0. It lets the macro be used with one function and without a warning about the missing one.
+    // Always 0. It prevents a compiler warning if the macro is used with only one of the functions.
     int unused;
 } windlass_mapper;
 
@@ -81,17 +81,17 @@ extern const windlass_mapper windlass_plugin_mapper;
 
 // --- A customizer: which objects are related to a parent ---
 
-// Selects objects of one watch: those that meet all conditions.
+// Selects the objects of one watch that meet all conditions.
 typedef struct windlass_related_rule {
     // The name of the watch in the manifest.
     const char *watch;
-    // Empty: objects in the parent's namespace and cluster-scoped objects; for a cluster-scoped parent, objects
-    // anywhere.
+    // If it is empty, objects in the parent's namespace and cluster-scoped objects match. For a cluster-scoped parent,
+    // objects in any namespace then match.
     windlass_text namespace;
-    // Their names; empty: any. Add no rule for a parent that names no object.
+    // Their names; empty for any names. Add no rule for a parent that names no object.
     const windlass_text *names;
     size_t name_count;
-    // In Kubernetes' syntax, such as `app=web,tier in (front,back)`. None: any.
+    // In Kubernetes' syntax, such as `app=web,tier in (front,back)`. Without a selector, any labels match.
     windlass_text label_selector;
 } windlass_related_rule;
 

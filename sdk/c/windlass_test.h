@@ -45,7 +45,8 @@ void windlass_test_fail_check(const char *file, int line, const char *expression
 #define WINDLASS_CHECK_TEXT(text, expected) \
     windlass_test_check_text(__FILE__, __LINE__, #text, windlass_text(text), expected)
 void windlass_test_check_text(const char *file, int line, const char *expression, windlass_text text, const char *expected);
-// Runs code that should end the call (by `windlass_panic`, for example), and returns the reason; NULL: the call did not end.
+// Runs code that should end the call (by `windlass_panic`, for example), and returns the reason. NULL if the call did
+// not end.
 const char *windlass_test_end_of(void (*run)(void));
 
 // --- Calls ---
@@ -55,7 +56,7 @@ extern windlass_failures windlass_test_failures;
 
 // A JSON text as a value; it ends the test if the text is not JSON.
 windlass_json *windlass_test_json(const char *text);
-// Calls the plugin with an object as its primary, given as JSON; NULL: the primary was deleted.
+// Calls the plugin with an object as its primary, given as JSON. NULL if the primary was deleted.
 windlass_outcome windlass_test_reconcile(const char *object);
 // The same with any request.
 windlass_outcome windlass_test_reconcile_request(const windlass_request *request);

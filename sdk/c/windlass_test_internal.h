@@ -63,7 +63,7 @@ bool windlass_fake_is_released(const windlass_json *object);
 
 // --- test_reads.c ---
 
-// The object's identity, with the values at these pointers. NULL: the whole object.
+// The object's identity, with the values at these pointers. NULL for the whole object.
 const windlass_json *windlass_fake_projected(const windlass_json *object, const char *const *fields);
 
 // --- test_definitions.c ---
@@ -74,7 +74,7 @@ const char *windlass_fake_file(const char *path);
 windlass_json *windlass_fake_schema(windlass_text api_version, windlass_text kind);
 // Fills in the defaults of an object's kind.
 void windlass_fake_fill(windlass_json *object);
-// The errors of an object, with their paths. NULL: the object fits its kind, or the test has not defined the kind.
+// The errors of an object, with their paths. NULL if the object fits its kind, or the test has not defined the kind.
 const char *windlass_fake_misfits(const windlass_json *object, bool is_about_status, bool refuses_unknown);
 
 // --- test_yaml.c ---
@@ -91,13 +91,13 @@ typedef struct windlass_fake_flow {
     const char *wrong;
 } windlass_fake_flow;
 
-// Reads the value that begins here. NULL: there is no valid value.
+// Reads the value that begins here. NULL if there is no valid value.
 windlass_json *windlass_fake_yaml_flow(windlass_fake_flow *from);
 // Converts a plain text: to null, a boolean or a number if it looks like one.
 windlass_json *windlass_fake_yaml_scalar(windlass_text text);
 // A text without the comment at its end.
 windlass_text windlass_fake_yaml_uncommented(const char *text);
-// The length of the quoted text that begins here; 0: the closing quote is missing.
+// The length of the quoted text that begins here; 0 if the closing quote is missing.
 size_t windlass_fake_yaml_quoted(const char *text);
 // A text without its quotes. The result is no text if there is an escape that JSON does not have.
 windlass_text windlass_fake_yaml_unquoted(windlass_text quoted);

@@ -1,6 +1,6 @@
 // Package controllerruntime stands in for controller-runtime in a Windlass plugin: a reconciler that is written for it
-// compiles unchanged, and the host runs it as a WebAssembly component. The interfaces are controller-runtime's, as far
-// as reconcilers use them; the words and the code are not.
+// compiles unchanged, and the host runs it as a WebAssembly component. It has controller-runtime's interfaces, as far
+// as reconcilers use them, but neither its documentation nor its code.
 //
 // What cannot work in a plugin fails when it is built, or else at the first call. The error says where, why, and what
 // to do instead.
@@ -72,7 +72,8 @@ var (
 	SetLogger = log.SetLogger
 )
 
-// NewWebhookManagedBy begins the webhooks of a type, whose Complete is refused.
+// NewWebhookManagedBy begins the webhooks of a type. Complete then returns an error, because the host serves no
+// webhooks.
 func NewWebhookManagedBy[T runtime.Object](mgr manager.Manager, obj T) *builder.WebhookBuilder[T] {
 	return builder.WebhookManagedBy(mgr, obj)
 }

@@ -29,7 +29,7 @@ import (
 
 const finalizer = "example.com/shop"
 
-// shopReconciler is written as an author of kubebuilder would.
+// shopReconciler is written as a user of kubebuilder would write it.
 type shopReconciler struct {
 	client.Client
 	Scheme   *runtime.Scheme
@@ -77,7 +77,7 @@ func (r *shopReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		WithEventFilter(predicate.GenerationChangedPredicate{}).Complete(r)
 }
 
-// run is a main as kubebuilder makes it.
+// run is like a main that kubebuilder generates.
 func run(t *testing.T) {
 	t.Helper()
 	opts := zap.Options{Development: true}

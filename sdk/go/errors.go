@@ -44,7 +44,7 @@ func Is(err error, reason Reason) bool {
 // IsNotFound reports whether err says that the object, its kind or its namespace does not exist.
 func IsNotFound(err error) bool { return Is(err, NotFound) }
 
-// IsConflict reports whether err says that another writer was faster. The retry sees a newer state.
+// IsConflict reports whether err says that another client wrote first. The retry sees a newer state.
 func IsConflict(err error) bool { return Is(err, Conflict) }
 
 // IsAlreadyExists reports whether err says that the name of the object to create is taken.

@@ -21,7 +21,8 @@ func TestTheTestsOfTheTemplatesPass(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, template := range templates {
-		// These need types that `windlass new --from-crd` generates. A story in tests/cases runs their tests.
+		// These templates need types that `windlass new --from-crd` generates. A story in tests/cases
+		// runs their tests.
 		if strings.HasSuffix(template, "-definition") {
 			continue
 		}

@@ -44,10 +44,10 @@ type Request struct {
 	Deleting bool
 	// Attempt counts the retries of this key since its last success.
 	Attempt int
-	// TraceID is the id of the trace that has this call's logs, spans and API requests.
+	// TraceID is the ID of the trace of this call's logs, spans and API requests.
 	TraceID string
-	// Raw is the primary's JSON, as cached when the call began. Empty: it is not in the watch's scope, usually because it
-	// was deleted. If the primary's watch has CallFields, Raw has only these fields of it.
+	// Raw is the primary's JSON, as cached when the call began. It is empty if the primary is not in the watch's scope,
+	// usually because it was deleted. If the primary's watch has CallFields, Raw has only these fields of it.
 	Raw json.RawMessage
 }
 

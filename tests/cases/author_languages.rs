@@ -273,7 +273,7 @@ impl Folder {
         message(&objects, "changed").await.with_context(|| host.log())?;
         if let Some(runs) = runs {
             ensure!(runs > 0 && self.compiler_runs()? == runs, "an edit in Python only exchanges the sources");
-            // A mistake is found as fast, and reported with its place.
+            // A mistake is found equally fast, and reported with its file and line.
             edit(&self.source(), "import windlass\n", "import windlass)\n")?;
             let said = ["SyntaxError", "the build failed: fix it and save; the previous build continues"];
             host.says_within(BUILD_TIMEOUT, &said[..1]).await?;

@@ -14,7 +14,7 @@ use crate::kinds::{self, says};
 
 const CONFIG_MAP: &str = "{apiVersion: v1, kind: ConfigMap}";
 const SECRET: &str = "{apiVersion: v1, kind: Secret}";
-/// It is not served at first.
+/// The server does not serve this kind at first.
 const MISSING: &str = "{apiVersion: named.windlass.dev/v1, kind: Named}";
 const MISSING_CONTROLLER: &str = "chameleon.named.named.windlass.dev";
 /// Nothing for Secrets.
@@ -23,8 +23,8 @@ const POLICY: &str = "apiVersion: windlass.dev/v1alpha1\nkind: PluginPolicy\nplu
     - {apiGroups: [\"\"], resources: [services], verbs: [get, list, watch]}\n\
     - {apiGroups: [named.windlass.dev], resources: [nameds], verbs: [get, list, watch]}\n";
 
-/// The definition of the kind. Its group is this test's own: a real server is shared with tests that expect theirs to
-/// be absent at first.
+/// The definition of the kind. The group belongs to this test alone, because tests that share a real server expect
+/// their kinds to be absent at first.
 fn definition() -> anyhow::Result<Value> {
     let text = kinds::definition("Namespaced", "string").to_string();
     Ok(serde_json::from_str(&text.replace("Missing", "Named").replace("missing", "named"))?)
@@ -38,7 +38,7 @@ async fn controllers(address: SocketAddr) -> anyhow::Result<BTreeMap<String, (St
     Ok(shown["controllers"].as_array().context("a list")?.iter().map(of).collect())
 }
 
-/// Waits until the plugin has exactly these controllers. Of each, its state and a part of the reason.
+/// Waits until the plugin has exactly these controllers: the name of each, its state and a part of the reason.
 async fn has(address: SocketAddr, wanted: &[(&str, &str, &str)]) -> anyhow::Result<()> {
     until(&format!("the controllers are {wanted:?}"), || async {
         let found = controllers(address).await?;

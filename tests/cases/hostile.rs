@@ -272,7 +272,7 @@ impl Inside {
         self.asked.lock().expect("not poisoned").clone()
     }
 
-    /// A policy that grants every host by name, and only the address `127.0.0.1`: only that address may be reached.
+    /// A policy that grants every host name, but only the address `127.0.0.1`. So no other address may be reached.
     fn rules(&self) -> String {
         let hosts =
             ["localhost", "\"[::1]\"", "\"[::ffff:127.0.0.1]\"", "\"[::ffff:7f00:1]\"", "0.0.0.0", "169.254.169.254"];

@@ -41,7 +41,8 @@ pub(crate) const TIMES: [&str; 8] = [
 const HELD: [&str; 8] = [TIMES[0], "15s", TIMES[2], "10s", TIMES[4], TIMES[5], TIMES[6], TIMES[7]];
 /// Lease times that exceed all slack. A replica that wins a lease sooner has not waited for its expiry.
 const LASTING: [&str; 8] = [TIMES[0], "1m", TIMES[2], "40s", TIMES[4], TIMES[5], TIMES[6], TIMES[7]];
-/// [`HELD`] with one lease for all plugins. It is not rebalanced by hash while a test watches which replica writes.
+/// [`HELD`] with one lease for all plugins. This lease is not rebalanced by hash while a test watches which replica
+/// writes.
 const SINGLE: [&str; 9] = [HELD[0], HELD[1], HELD[2], HELD[3], HELD[4], HELD[5], HELD[6], HELD[7], IN_ONE];
 const IN_ONE: &str = "--leases=single";
 /// The user agent of requests by plugins, not by the host.

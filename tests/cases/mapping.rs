@@ -130,7 +130,7 @@ async fn a_mapper_cannot_run_a_primary_that_does_not_exist() -> anyhow::Result<(
     Ok(())
 }
 
-/// A host with the chameleon, whose predicate lets pass what has the label `counts=yes`.
+/// A host with the chameleon, whose predicate admits objects with the label `counts=yes`.
 struct Judged {
     server: Server,
     host: Host,
@@ -138,8 +138,7 @@ struct Judged {
 }
 
 impl Judged {
-    /// With the `ConfigMaps` `led`, `other` and `wanted`, of which only the last one counts, and a Secret `led` that
-    /// does.
+    /// Creates the `ConfigMaps` `led`, `other` and `wanted`, and a Secret `led`. Only `wanted` and the Secret count.
     async fn new(kind: Kind) -> anyhow::Result<Self> {
         let server = Server::start(kind).await?;
         for (name, counts) in [("led", "no"), ("other", "no"), ("wanted", "yes")] {
@@ -183,11 +182,12 @@ async fn a_judged_life(kind: Kind) -> anyhow::Result<()> {
         stage.runs_more_than(name, 0).await?;
     }
     stage.host.says("chameleon judges other of judged").await?;
-    // A new object, and one that begins to match.
+    // An object that is new, and then begins to match.
     stage.apply("ConfigMap", "new", "no").await?;
     stage.apply("ConfigMap", "new", "yes").await?;
     stage.runs_more_than("new", 0).await?;
-    // One that stops matching runs only for what leads to it. It was judged when the host added its finalizer, too.
+    // An object that stops matching runs only if another object leads to it. The host's own addition of the
+    // finalizer was judged too, so this is the fourth judgement.
     stage.apply("ConfigMap", "new", "no").await?;
     stage.host.says_times("chameleon judges new of judged", 4).await?;
     let new = stage.ran("new");
@@ -205,7 +205,7 @@ async fn a_judged_life(kind: Kind) -> anyhow::Result<()> {
     stage.runs_more_than("wanted", wanted).await?;
     stage.runs_more_than("led", led).await?;
     ensure!(stage.ran("other") == 0, "it still does not match:\n{}", stage.host.log());
-    // Deletions count: what has the finalizer is cleaned up, although it does not match any more.
+    // Deletions count: an object with the finalizer is cleaned up, although it does not match any more.
     stage.server.objects().delete("ConfigMap", "new").await?;
     stage.server.objects().delete("ConfigMap", "other").await?;
     stage.runs_more_than("other", 0).await?;

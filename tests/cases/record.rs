@@ -144,7 +144,7 @@ async fn check_names_redacted_values_that_make_the_server_refuse_an_object() -> 
     }
     std::fs::remove_file(folder.path().join("crd.yaml"))?;
     let (code, out, errors) = windlass("check", &with).await?;
-    ensure!(code == 2 && errors.contains("load the definition of it"), "{code} {out}{errors}");
+    ensure!(code == 2 && errors.contains("load its definition"), "{code} {out}{errors}");
     std::fs::write(&file, "")?;
     let (code, _, errors) = windlass("check", &with).await?;
     ensure!(code == 2 && errors.contains("has no recorded call"), "{code} {errors}");

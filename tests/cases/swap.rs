@@ -230,7 +230,7 @@ async fn a_generation_that_cannot_run_yet_waits_while_its_predecessor_runs() -> 
     let host = Host::run(server.kubeconfig(), server.objects().namespace(), plugins.path())?;
     host.says("controller started").await?;
 
-    // It waits for its configuration.
+    // The generation waits for its configuration.
     put("configured")?;
     host.says("a new generation gets ready").await?;
     create("first").await?;

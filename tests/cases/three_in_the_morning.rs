@@ -112,8 +112,8 @@ async fn calls(address: SocketAddr, plugin: &str, key: &str) -> anyhow::Result<V
     Ok(shown["keys"][0]["calls"].as_array().context("calls")?.clone())
 }
 
-/// The plugins watch a `WebApp` only for changes of its generation. An annotation does not change that, but the one
-/// that requests a run counts.
+/// The plugins watch a `WebApp` only for changes of its generation. An annotation does not change the generation, but
+/// the annotation that requests a run counts all the same.
 async fn an_annotation_runs_a_key(plugin: &str, file: &Path) -> anyhow::Result<()> {
     let server = Server::start(Kind::Embedded).await?;
     let (objects, plugins) = (server.objects(), tempfile::tempdir()?);

@@ -27,8 +27,8 @@ func parseFlags(args []string) (*config, error) {
 	flags := pflag.NewFlagSet("cluster", pflag.ContinueOnError)
 	flags.SortFlags = false
 	flags.StringVar(&cfg.dir, "dir", "",
-		"keep certificates, the port and etcd's data here, so that a later start goes on with them (default: a temporary directory, removed at exit)")
-	flags.IntVar(&cfg.port, "port", 0, "port of the API server (0: the one recorded in --dir, else a free one)")
+		"keep certificates, the port and etcd's data here, so that a later start continues with them (default: a temporary directory, removed at exit)")
+	flags.IntVar(&cfg.port, "port", 0, "port of the API server (0 for the port recorded in --dir, or else a free port)")
 	flags.StringVar(&cfg.auditLog, "audit-log", "", "write an audit log at level Metadata to this file")
 	flags.StringVar(&apiServerArgs, "apiserver-args", "", "more kube-apiserver flags, separated by spaces")
 	flags.StringSliceVar(&cfg.controllers, "controllers", controllerNames(), "the controllers to run; '' for none")

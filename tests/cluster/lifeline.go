@@ -29,7 +29,7 @@ func watchParent(ctx context.Context, parent int, getppid func() int, gone func(
 // watchInput calls gone at the end of input. If only the parent holds the other end of the pipe, this also notices a
 // parent that died before watchParent first looked.
 func watchInput(input io.Reader, gone func()) {
-	// An error means the same as the end: the parent cannot reach us any more.
+	// An error means the same as the end of input: the parent cannot reach this process any more.
 	_, _ = io.Copy(io.Discard, input)
 	gone()
 }

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// output has this process's original standard output and standard error: its servers' logs are sent to a file.
+// output has the original standard output and standard error of this process, because its servers' logs go to a file.
 type output struct {
 	stdout, stderr *os.File
 	logPath        string

@@ -31,7 +31,7 @@ fn arguments(code: &str) -> usize {
     end.unwrap_or(code.len())
 }
 
-/// The last literal, because the message comes after the fields. None: the message is a value.
+/// The last literal, because the message comes after the fields. `None` if the message is a value.
 fn message(arguments: &str) -> Option<String> {
     static LITERAL: LazyLock<Regex> = LazyLock::new(|| Regex::new(r#""((?:[^"\\]|\\[\s\S])*)""#).expect("it is one"));
     static CONTINUED: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\\\n\s*").expect("it is one"));

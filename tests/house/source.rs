@@ -180,7 +180,7 @@ fn quoted(text: &str, quote: char) -> usize {
     text.len()
 }
 
-/// The length of a character literal. None: it is a lifetime.
+/// The length of a character literal. `None` if the quote begins a lifetime.
 fn character(text: &str) -> Option<usize> {
     let mut characters = text.chars().skip(1);
     let (first, second) = (characters.next()?, characters.next()?);

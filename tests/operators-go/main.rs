@@ -1,5 +1,5 @@
 //! Public operators in Go, each as a plugin and as its own program. Both must bring the samples to the same state, and
-//! the operator's own test suite must pass while the plugin reconciles. The README tells more.
+//! the operator's own test suite must pass while the plugin reconciles. The README has details.
 
 mod operator;
 mod state;
@@ -17,10 +17,10 @@ use windlass_tests::wait::{until, until_within};
 use operator::{By, CRONJOB, DEPLOY_IMAGE, Operator, RAY, Running, start_host};
 use state::{State, api};
 
-/// How long an operator may take for its samples. One of them acts at the start of each minute.
+/// The time that an operator may take for its samples. One of them acts at the start of each minute.
 const RECONCILED_TIMEOUT: Duration = Duration::from_mins(4);
 
-/// An operator has settled if nothing changes for so long.
+/// An operator has settled if nothing changes for this time.
 const SETTLED_TIME: Duration = Duration::from_secs(2);
 
 /// A suite that runs longer than this hangs. It then ends itself, and prints its stacks.
@@ -37,7 +37,7 @@ async fn install(operator: &Operator, server: &Server) -> anyhow::Result<()> {
 }
 
 /// Creates the samples while an operator runs, waits for its work, deletes the samples, and waits until they are gone.
-/// Returns both states. If the states of another run are given, waits for these.
+/// Returns both states. If `expected` has the states of another run, waits for the same states.
 async fn story(operator: &Operator, server: &Server, expected: Option<&[State; 2]>) -> anyhow::Result<[State; 2]> {
     let (client, namespace) = (server.objects().client(), server.objects().namespace());
     let samples = operator.sample_objects()?;
@@ -76,7 +76,7 @@ async fn story(operator: &Operator, server: &Server, expected: Option<&[State; 2
     Ok([made, gone.await?])
 }
 
-/// Runs the story on a server of its own.
+/// Runs the story on a separate server.
 async fn reconciles(
     operator: &Operator,
     by: By,
@@ -161,7 +161,7 @@ async fn embedded_memory_of_the_programs_and_of_one_host() -> anyhow::Result<()>
     host.end(Ok(())).await
 }
 
-/// A control: it fails if the comparison sees what differs from run to run.
+/// A control: it fails if the comparison reports differences that are random.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "tools/test operators builds what it needs"]
 async fn embedded_two_runs_of_the_program_of_deploy_image_are_equal() -> anyhow::Result<()> {
@@ -201,7 +201,7 @@ async fn real_the_suite_of_deploy_image_passes_beside_its_plugin() -> anyhow::Re
     the_suite_passes(&DEPLOY_IMAGE, By::Plugin, Kind::Real).await
 }
 
-/// A control: it fails if the comparison sees what differs from run to run.
+/// A control: it fails if the comparison reports differences that are random.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "tools/test operators builds what it needs"]
 async fn embedded_two_runs_of_the_program_of_cronjob_are_equal() -> anyhow::Result<()> {
@@ -241,7 +241,7 @@ async fn real_the_suite_of_cronjob_passes_beside_its_plugin() -> anyhow::Result<
     the_suite_passes(&CRONJOB, By::Plugin, Kind::Real).await
 }
 
-/// A control: it fails if the comparison sees what differs from run to run.
+/// A control: it fails if the comparison reports differences that are random.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "tools/soak operators builds what it needs"]
 async fn embedded_two_runs_of_the_program_of_ray_are_equal() -> anyhow::Result<()> {

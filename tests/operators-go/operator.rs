@@ -28,7 +28,7 @@ pub(crate) struct Operator {
     pub(crate) samples: &'static [&'static str],
     /// The kinds that are compared. The first ones are those of the samples.
     pub(crate) kinds: &'static [KindOf],
-    /// Whether its Events are equal in each run. The ones about stale reads are not.
+    /// Whether its Events are equal in each run. Events about stale reads differ between runs.
     pub(crate) has_equal_events: bool,
     /// Whether the operator has done all that it does for the samples.
     pub(crate) settled: fn(&State) -> bool,
@@ -103,7 +103,7 @@ pub(crate) const RAY: Operator = Operator {
 /// cannot call them.
 const RAY_CLUSTER_SPECS: usize = 33;
 
-/// No ports, so that several programs can run at once.
+/// These arguments disable all ports, so that several programs can run at once.
 const KUBEBUILDER_ARGUMENTS: [&str; 2] = ["--metrics-bind-address=0", "--health-probe-bind-address=0"];
 
 /// The process that reconciles.
@@ -180,7 +180,7 @@ impl Operator {
         Ok(definitions)
     }
 
-    /// Starts it for all namespaces.
+    /// Starts the operator for all namespaces.
     pub(crate) async fn start(&self, by: By, kubeconfig: &Path) -> anyhow::Result<Running> {
         match by {
             By::Program => self.start_program(kubeconfig),

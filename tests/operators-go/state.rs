@@ -1,4 +1,4 @@
-//! The state that an operator has made: objects without what differs from run to run.
+//! The state that an operator has made: its objects, without the values that differ between runs.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Display};
@@ -88,7 +88,8 @@ pub(crate) fn api(client: &Client, namespace: &str, kind: &KindOf) -> Api<Dynami
     Api::namespaced_with(client.clone(), namespace, &resource)
 }
 
-/// Removes what the API server assigns, and replaces times, UIDs, random suffixes and the namespace.
+/// Removes the fields that the API server assigns, and replaces times, UIDs, random suffixes and the
+/// namespace.
 fn normalized(mut object: Value, namespace: &str) -> anyhow::Result<Value> {
     if let Some(metadata) = object["metadata"].as_object_mut() {
         for assigned in ["uid", "creationTimestamp", "managedFields"] {

@@ -167,7 +167,7 @@ await open({}, async (page) => {
   await picture(page, "plugin-light");
 });
 
-// The page refuses the markup, and the browser reports this on the console, as it should.
+// The page's policy refuses the markup, and the browser must report this on the console.
 await open({}, async (page, complaints) => {
   await readsAHostileText(page);
   await picture(page, "key-light");

@@ -1,5 +1,5 @@
-//! Makes variants of a plugin from its built component: with another manifest, or with calls that trap. All else stays
-//! the same.
+//! Makes variants of a plugin from its built component: with another manifest, or with calls that trap. Everything else
+//! stays the same.
 
 use std::collections::BTreeMap;
 

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use anyhow::Context;
 
-/// Lets `write` create a new file, and moves that to `file` in one step, so that the host never sees half of it.
+/// Lets `write` create a new file, and moves the new file to `file` in one step, so that the host never sees
+/// half of it.
 pub fn replace(file: &Path, write: impl FnOnce(&Path) -> anyhow::Result<()>) -> anyhow::Result<()> {
     let next = file.with_file_name(".next");
     write(&next)?;

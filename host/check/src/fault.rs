@@ -75,7 +75,8 @@ pub enum Deed {
 }
 
 impl Fault {
-    /// Checks that all parts are possible. Planned faults always are, but a file may come from an untrusted source.
+    /// Checks that all parts are possible. Planned faults are always possible, but a file may come from an untrusted
+    /// source.
     ///
     /// # Errors
     /// The place of the first mistake, and its description.

@@ -107,7 +107,7 @@ fn traps(entries: &[Entry]) -> Option<Verdict> {
         match &entry.happened {
             Happening::Step(_) | Happening::Restart if step.is_some() => break,
             Happening::Step(_) => steps += 1,
-            // What happens after the restart belongs to no step.
+            // Entries after the restart belong to no step.
             Happening::Restart => steps = 0,
             Happening::Call { key: about, result, trapped: true, .. }
             | Happening::Asked { about, result, trapped: true, .. } => {

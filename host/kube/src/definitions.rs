@@ -49,8 +49,8 @@ pub enum DefinitionError {
     Refused { name: String, refusal: Refusal },
     /// Other managers have set fields to other values.
     #[error(
-        "the definition {name} is not installed, because others manage fields that the manifest would change: {message}. \
-         Make the manifest agree with their values, or have them give up these fields"
+        "the definition {name} is not installed, because other managers own fields that the manifest would change: \
+         {message}. Give these fields the same values in the manifest, or let the other managers give them up"
     )]
     OtherManagers {
         name: String,

@@ -107,7 +107,7 @@ impl Reads for Reader {
         let resource = resource_of(&of_kind, &mut subject, &target.kind)?;
         let mut key = target.key.clone();
         if resource.namespaced && key.namespace.is_none() {
-            // In the primary's namespace, as for writes.
+            // Without a namespace, the key is in the primary's namespace, as for writes.
             let none = || subject.refuse(ApiReason::Invalid, no_namespace(&resource.kind));
             key.namespace = Some(call.primary_key.namespace.clone().ok_or_else(none)?);
         }
@@ -166,7 +166,7 @@ impl Reads for Reader {
         if !is_complete {
             // The plugin may have been suspended while this call ran, for example. The call must not conclude that
             // there are no objects.
-            return Err(subject.unavailable(format!("the cache or the index of {} is gone with its watch", query.kind)));
+            return Err(subject.unavailable(format!("the watch of {} has ended, and its cache with it", query.kind)));
         }
         if !page.is_full() {
             let shown = own.filter_map(|(_, shown)| shown.as_ref()).filter(|shown| filter.finds(shown));

@@ -2,8 +2,8 @@
 //!
 //! For any other text, the result is `None`, and the caller reads the text from its beginning with serde. Only serde
 //! decides what an unusual text means and what is wrong with a bad one. So this module must not accept a text that
-//! serde refuses, and must not read a text differently. It is worth its code: most of an object is skipped and only
-//! checked to be JSON, and serde takes three times as long for that.
+//! serde refuses, and must not read a text differently. This module is worth its code, because most of an object is
+//! only skipped and checked to be JSON. serde takes three times as long for that.
 
 /// The maximum number of brackets that may be open at a time in a skipped value. Each has a bit, and one more bit marks
 /// the end. Kubernetes' own objects have about twenty levels.

@@ -75,7 +75,7 @@ fn children(app: &WebApp) -> [Value; 2] {
     [child("apps/v1", "Deployment", pods), child("v1", "Service", serving)]
 }
 
-/// The event for what the host is about to do with a child.
+/// The event for the host's next action on a child.
 fn change(app: &WebApp, wanted: &Value, child: Option<&Value>) -> Option<Event> {
     let is_left = |child: &Value| has_fields(child, wanted) || !child["metadata"]["deletionTimestamp"].is_null();
     let (reason, action, what) = match app.status.observed_generation {

@@ -27,7 +27,7 @@ impl WebApp {
         self.metadata.sibling(api_version, kind)
     }
 
-    /// Whether the spec is newer than the one that the status is about.
+    /// Whether the spec is newer than the spec that the status is about.
     pub(crate) fn is_changed(&self) -> bool {
         self.status.observed_generation != self.metadata.generation
     }
@@ -63,7 +63,7 @@ pub(crate) struct Status {
     pub(crate) observed_generation: Option<i64>,
     /// The number of ready Pods.
     pub(crate) ready_replicas: i64,
-    /// The state in one word. None: the app was not reconciled yet.
+    /// The state in one word. `None` before the first reconcile.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) phase: Option<Phase>,
     /// The state in detail: `Ready` and `Progressing`.

@@ -51,7 +51,7 @@ windlass_sdk::plugin!(Plugin);
 /// The result of applying the children.
 #[derive(Default)]
 struct Progress {
-    /// The Deployment after this call. None: unknown.
+    /// The Deployment after this call. `None` if it is unknown.
     deployment: Option<Value>,
     problem: Option<Problem>,
     is_name_taken: bool,
@@ -131,8 +131,8 @@ fn ensure(app: &WebApp, child: &Child) -> Result<Value, Trouble> {
     Ok(applied.object()?)
 }
 
-/// Removes what an apply would leave. An earlier removal counts as another manager's change, so this also concerns the
-/// port of an older spec.
+/// Removes the entries that an apply would leave. An earlier removal counts as another manager's change, so this also
+/// concerns the port of an older spec.
 fn cut(child: &Child, cached: &Value) -> Result<(), Error> {
     let surplus = children::surplus(cached, &child.wanted);
     if !surplus.is_empty() {

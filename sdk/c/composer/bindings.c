@@ -13,8 +13,8 @@ __attribute__((__export_name__("windlass:plugin/composer@0.3.0#describe"))) uint
 __wasm_export_exports_windlass_plugin_composer_describe(void);
 __attribute__((__export_name__("windlass:plugin/composer@0.3.0#compose"))) uint8_t *
 __wasm_export_exports_windlass_plugin_composer_compose(uint8_t *request);
-// Exports a customizer only where WINDLASS_CUSTOMIZER does. In other plugins nothing calls the customizer's functions,
-// so the linker drops them.
+// Does not export a customizer here: only WINDLASS_CUSTOMIZER does. In other plugins nothing calls the customizer's
+// functions, so the linker drops them.
 #define __export_name__(name) __unused__
 
 // The style of generated code is not checked.

@@ -13,8 +13,8 @@ __attribute__((__export_name__("windlass:plugin/reconciler@0.3.0#describe"))) ui
 __wasm_export_exports_windlass_plugin_reconciler_describe(void);
 __attribute__((__export_name__("windlass:plugin/reconciler@0.3.0#reconcile"))) uint8_t *
 __wasm_export_exports_windlass_plugin_reconciler_reconcile(uint8_t *request);
-// Exports a mapper only where WINDLASS_MAPPER does. In other plugins nothing calls the mapper's functions, so the
-// linker drops them.
+// Does not export a mapper here: only WINDLASS_MAPPER does. In other plugins nothing calls the mapper's functions, so
+// the linker drops them.
 #define __export_name__(name) __unused__
 
 // The style of generated code is not checked.

@@ -179,7 +179,8 @@ windlass_json *windlass_ensure_patch(const windlass_json *cached, const windlass
     return patch->count > 0 ? patch : NULL;
 }
 
-// Whether a merge patch may undo newer writes of others: it replaces whole lists, and a null removes a whole field.
+// Whether a merge patch may undo newer writes of other clients, because it replaces whole lists, or removes a whole
+// field by a null.
 static bool may_undo(const windlass_json *patch) {
     if (!windlass_json_is(patch, WINDLASS_JSON_OBJECT)) {
         return windlass_json_is(patch, WINDLASS_JSON_ARRAY) || windlass_json_is(patch, WINDLASS_JSON_NULL);

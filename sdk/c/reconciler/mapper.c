@@ -51,7 +51,7 @@ static windlass_change lift_change(
     };
 }
 
-// The objects of one change are freed before those of the next are read.
+// The objects of one change are freed before the objects of the next change are read.
 static windlass_targets map_change(const exports_windlass_plugin_mapper_change_batch_t *batch, size_t index, windlass_failures *failures) {
     windlass_mark mark = windlass_memory_mark();
     windlass_change change = lift_change(batch, index, failures);

@@ -68,7 +68,8 @@ bool windlass_http_fetch(const windlass_http_request *request, windlass_http_res
 
 const windlass_error *windlass_http_failure(const windlass_http_request *request, const windlass_http_error *error) {
     if (error->reason == WINDLASS_HTTP_NOT_GRANTED) {
-        // Reported like a denial of the API: the host runs the key again when the policy changes.
+        // The error is reported like a denial by the API, so that the host runs the key again
+        // when the policy changes.
         return windlass_api(&(windlass_api_error){
             .code = 403,
             .reason = WINDLASS_NOT_GRANTED,

@@ -32,7 +32,7 @@ WINDLASS_TEST(the_bindings_match_the_current_interface) {
         digest = digest_of(windlass_concat(files[i], ".wit"), digest);
     }
     if (digest != BINDINGS_ARE_OF) {
-        fprintf(stderr, "  make the bindings anew, as README.md says, and note their digest here: %lluu\n", (unsigned long long)digest);
+        fprintf(stderr, "  generate the bindings again, as README.md says, and put their digest here: %lluu\n", (unsigned long long)digest);
     }
     WINDLASS_CHECK(digest == BINDINGS_ARE_OF);
 }

@@ -1,5 +1,6 @@
 // Package rest has the configuration of a connection to the API server. In a plugin it has no effect: the host has the
-// connection, and each call of a plugin goes through the host. It is here because managers are created with it.
+// connection, and each call of a plugin goes through the host. It exists because managers are created with a
+// configuration.
 package rest
 
 import (
@@ -93,7 +94,7 @@ func (c *Config) GoString() string { return c.String() }
 // InClusterConfig returns an empty configuration, because the host has the connection.
 func InClusterConfig() (*Config, error) { return &Config{}, nil }
 
-// CopyConfig returns a copy. Changes of the copy's lists and maps leave the original as it is.
+// CopyConfig returns a copy. Changes of the copy's lists and maps do not affect the original.
 func CopyConfig(config *Config) *Config {
 	copied := *config
 	copied.Impersonate.Groups = slices.Clone(config.Impersonate.Groups)
@@ -143,7 +144,7 @@ func (c *TLSClientConfig) DeepCopyInto(out *TLSClientConfig) {
 	out.NextProtos = slices.Clone(c.NextProtos)
 }
 
-// WarningHandler receives warnings of the API server. The host logs them itself, so it is never called.
+// WarningHandler receives warnings of the API server. The host logs warnings itself, so a handler is never called.
 type WarningHandler interface {
 	HandleWarningHeader(code int, agent string, text string)
 }

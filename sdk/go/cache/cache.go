@@ -45,11 +45,12 @@ type Query struct {
 	Owned bool
 	// Fields are JSON pointers: only the object's identity and these values are read.
 	Fields []string
-	// PageSize is how many objects the host reads at once; zero: 500.
+	// PageSize is the number of objects that the host reads at once; zero means 500.
 	PageSize int
-	// PageBytes is the most bytes of a page; zero: the host's limit.
+	// PageBytes is the maximum size of a page in bytes; zero means the host's limit.
 	PageBytes int
-	// PageToken is the token of an earlier Page in this call, for the same conditions; empty: start at the beginning.
+	// PageToken is the token of an earlier Page in this call, for the same conditions. An empty token starts at the
+	// beginning.
 	PageToken string
 }
 

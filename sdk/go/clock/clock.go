@@ -1,5 +1,5 @@
-// Package clock has the host's time. In a plugin, time.Now also starts a call at this time, but then advances on its
-// own: a sleep takes no time.
+// Package clock has the host's time. In a plugin, time.Now starts each call at the host's time too. It then advances
+// independently, because a sleep takes no time.
 package clock
 
 import (

@@ -30,7 +30,7 @@ type Request struct {
 	RawChildren []json.RawMessage
 	// RawRelated are the objects of the other watches that map to the parent.
 	RawRelated []json.RawMessage
-	// RawConfig is the operator's configuration; empty: there is none.
+	// RawConfig is the operator's configuration; empty if there is none.
 	RawConfig json.RawMessage
 }
 
@@ -132,10 +132,10 @@ type Composition struct {
 	Status any
 	// Events are sent each time they are returned, so only return events about something new.
 	Events []Event
-	// RequeueAfter asks for another call after this time, even if nothing changes; zero: no other call.
+	// RequeueAfter asks for another call after this time, even if nothing changes; zero asks for none.
 	RequeueAfter time.Duration
 	// RequeueWithBackoff asks for another call after the parent's backoff, which grows with each such composition in a
-	// row, even if nothing changes. This is not a failure. Set at most one of the two.
+	// row, even if nothing changes. This is not a failure. Set at most one of RequeueAfter and RequeueWithBackoff.
 	RequeueWithBackoff bool
 	// AllowEmpty declares that having no children is intended, so that existing children may be pruned.
 	AllowEmpty bool

@@ -17,17 +17,18 @@ import (
 // The result must depend only on the request and the configuration. Errors are reported like those of a Func.
 type CustomizeFunc func(ctx context.Context, request windlass.Request) ([]RelatedRule, error)
 
-// RelatedRule selects objects of one watch: those that meet all conditions.
+// RelatedRule selects the objects of one watch that meet all conditions.
 type RelatedRule struct {
 	// Watch is the name of the watch in the manifest.
 	Watch string
-	// Namespace is the objects' namespace. Empty: the parent's namespace, and cluster-scoped objects; for a
-	// cluster-scoped parent: any namespace.
+	// Namespace is the objects' namespace. If it is empty, objects in the parent's namespace and cluster-scoped objects
+	// match. For a cluster-scoped parent, objects in any namespace then match.
 	Namespace string
-	// Names are the objects' names. Empty: any name. If a parent names no object, return no rule, rather than a rule
-	// without names.
+	// Names are the objects' names. If it is empty, any name matches. If a parent names no object, return no rule,
+	// rather than a rule without names.
 	Names []string
-	// LabelSelector restricts the objects, in Kubernetes' syntax, such as "app=web,tier in (front,back)". Empty: any.
+	// LabelSelector restricts the objects, in Kubernetes' syntax, such as "app=web,tier in (front,back)". If it is
+	// empty, any labels match.
 	LabelSelector string
 }
 

@@ -43,9 +43,9 @@ func IsTrue(conditions []Condition, conditionType string) bool {
 	return found != nil && found.Status == "True"
 }
 
-// Set returns a list with these conditions set, all for this generation of the object. Each replaces the one of its
-// type or is appended. LastTransitionTime becomes now if the status changed, and otherwise stays, so setting the same
-// condition again changes nothing. The given list is not modified.
+// Set returns a list with these conditions set, all for this generation of the object. Each condition replaces the
+// condition of its type or is appended. LastTransitionTime becomes now if the status changed, and otherwise stays, so
+// setting the same condition again changes nothing. The given list is not modified.
 func Set(known []Condition, generation int64, now time.Time, entered ...Condition) []Condition {
 	conditions := append([]Condition(nil), known...)
 	for _, condition := range entered {
@@ -64,7 +64,7 @@ func Set(known []Condition, generation int64, now time.Time, entered ...Conditio
 	return conditions
 }
 
-// Remove returns a list without the condition of a type. The others keep their order.
+// Remove returns a list without the condition of a type. The other conditions keep their order.
 func Remove(conditions []Condition, conditionType string) []Condition {
 	var rest []Condition
 	for _, condition := range conditions {

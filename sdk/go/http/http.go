@@ -1,7 +1,7 @@
 // Package http sends requests to hosts that the manifest asks for and the operator grants.
 //
-// For libraries that need a net/http client, package windlass.dev/sdk/http/client wraps this package in one. That makes
-// a component six mebibytes larger, and its build slower.
+// For libraries that need a net/http client, package windlass.dev/sdk/http/client wraps this package in one. It makes a
+// component six mebibytes larger, and its build slower.
 package http
 
 import (
@@ -23,7 +23,7 @@ type Request struct {
 	// by byte, like a Body.
 	Text string
 	Body []byte
-	// Timeout limits the whole exchange; zero: the host's limit.
+	// Timeout limits the whole exchange; zero means the host's limit.
 	Timeout time.Duration
 }
 
@@ -49,7 +49,7 @@ func Fetch(request Request) (Response, error) {
 	}
 	if request.Text != "" {
 		if request.Body != nil {
-			return Response{}, &Error{Reason: "invalid-request", Message: "a request has a Text and a Body"}
+			return Response{}, &Error{Reason: "invalid-request", Message: "a request has a Text and a Body: set only one of them"}
 		}
 		asked.Body, asked.IsText = []byte(request.Text), utf8.ValidString(request.Text)
 	}

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Selector is a LabelSelector, such as the spec.selector of a Deployment. It is metav1.LabelSelector without that
-// type's dependencies. An empty selector selects everything. If an object has no selector, it selects nothing, so do
+// Selector is a LabelSelector, such as the spec.selector of a Deployment. It is metav1.LabelSelector without the
+// dependencies. An empty selector selects everything. If an object has no selector at all, it selects nothing, so do
 // not list.
 type Selector struct {
 	// MatchLabels are labels that an object must have, with their values.

@@ -45,9 +45,9 @@ type Query struct {
 	Metadata bool
 	// Fields are JSON pointers: only each object's identity and these values are read.
 	Fields []string
-	// PageSize is how many objects are read at once; zero: 500.
+	// PageSize is the number of objects that are read at once; zero means 500.
 	PageSize int
-	// PageToken is the token that Page returned, for the same conditions; empty: start at the beginning.
+	// PageToken is the token that Page returned, for the same conditions. An empty token starts at the beginning.
 	PageToken string
 }
 
@@ -84,7 +84,7 @@ type LogQuery struct {
 	TailLines int
 	// Since is the maximum age of a line, rounded up to whole seconds.
 	Since time.Duration
-	// LimitBytes is the number of bytes to read; zero: as many as the host returns at once.
+	// LimitBytes is the number of bytes to read; zero means as many as the host returns at once.
 	LimitBytes int
 }
 

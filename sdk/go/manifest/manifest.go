@@ -49,9 +49,9 @@ type Controller struct {
 	Name string `json:"name"`
 	// Primary selects the objects that are reconciled.
 	Primary Watch `json:"primary"`
-	// Owns are children: a change of one runs the primary that controls it.
+	// Owns are children: a change of a child runs the primary that controls it.
 	Owns []Watch `json:"owns,omitempty"`
-	// Watches are other objects: a change of one runs the primaries that its Mapping finds.
+	// Watches are other objects: a change of such an object runs the primaries that its watch's Mapping finds.
 	Watches []Watch `json:"watches,omitempty"`
 	// Options set how the loop runs.
 	Options *Options `json:"options,omitempty"`
@@ -78,31 +78,34 @@ type Watch struct {
 	// KindsFrom is a JSON pointer to a list of kinds in the configuration, each with apiVersion and kind. It takes the place
 	// of APIVersion and Kind, and needs the Projection MetadataOnly(). Not for Controller.Owns, nor for composers.
 	KindsFrom string `json:"kindsFrom,omitempty"`
-	// Verbs ask for the rights to change objects of these kinds. Only with KindsFrom: see Manifest.Permissions.
+	// Verbs ask for the rights to change objects of the kinds in KindsFrom. Without KindsFrom, use
+	// Manifest.Permissions.
 	Verbs []Verb `json:"verbs,omitempty"`
-	// Namespaces restricts the objects to these namespaces; empty: all.
+	// Namespaces restricts the objects to these namespaces; empty means all.
 	Namespaces []string `json:"namespaces,omitempty"`
 	// LabelSelector and FieldSelector are in Kubernetes' syntax.
 	LabelSelector string `json:"labelSelector,omitempty"`
 	FieldSelector string `json:"fieldSelector,omitempty"`
-	// Where are conditions that the host evaluates, and an object must meet all of them. The server still sends all
+	// Where are conditions that the host evaluates. An object must meet all of them. The server still sends all
 	// objects. An object that no longer meets them counts as deleted.
 	Where []Where `json:"where,omitempty"`
-	// Projection is how much of an object the cache keeps; nil: all but managedFields.
+	// Projection is the part of an object that the cache keeps; nil means everything except managedFields.
 	Projection *Projection `json:"projection,omitempty"`
 	// ManagedFields keeps metadata.managedFields, which are left out otherwise.
 	ManagedFields bool `json:"managedFields,omitempty"`
 	// Indexes let cache.List find objects quickly.
 	Indexes []Index `json:"indexes,omitempty"`
-	// Predicates select the updates that run primaries. One predicate that accepts the update is enough; empty: all
-	// updates. Creations, deletions, and the beginning of a deletion always run primaries.
+	// Predicates select the updates that run primaries. One predicate that accepts the update is enough. Without
+	// predicates, all updates run primaries. Creations, deletions, and the beginning of a deletion always run
+	// primaries.
 	Predicates []Predicate `json:"predicates,omitempty"`
-	// CodePredicate has the plugin's own code (reconciler.Predicate) decide as well which new objects and updates count.
+	// CodePredicate lets the plugin's own code (reconciler.Predicate) decide too which new objects and updates count.
 	// Deletions always count. Only for a reconciler's watch with a Name.
 	CodePredicate bool `json:"codePredicate,omitempty"`
 	// CallFields are the JSON pointers of the fields of an object that a call receives in addition to its identity: of
-	// the primary in a request, and of a composer's parent, children and related objects. Nil: all fields; empty: only the
-	// identity. A reconciler has them for its Primary only, and names the fields of what it reads in each read.
+	// the primary in a request, and of a composer's parent, children and related objects. Nil means all fields, and an
+	// empty list only the identity. A reconciler can set them only for its Primary. For its reads, it names the fields
+	// in each read.
 	CallFields []string `json:"callFields,omitzero"`
 	// Deleted is new(false) to ignore the beginning and the end of an object's deletion. Not for a Primary.
 	Deleted *bool `json:"deleted,omitempty"`
@@ -132,7 +135,7 @@ const (
 // other.
 type choice struct{ document []byte }
 
-// MarshalJSON writes it as an object.
+// MarshalJSON writes the choice as an object.
 func (choice choice) MarshalJSON() ([]byte, error) {
 	if choice.document == nil {
 		return []byte("{}"), nil
@@ -155,7 +158,7 @@ func chosen(kind string, members map[string]any) choice {
 	return choice{document}
 }
 
-// Projection is how much of an object the cache keeps.
+// Projection is the part of an object that the cache keeps.
 type Projection struct{ choice }
 
 // MetadataOnly keeps only the object's identity and metadata.
@@ -228,8 +231,8 @@ func BySelectorText(name, pointer string) Index {
 
 // ReferencePath is where to find references with the namespace and the name in two fields.
 type ReferencePath struct {
-	// Base leads to the references, such as "/spec/refs/*" for a list of them. Empty: the object itself has the two
-	// fields.
+	// Base leads to the references, such as "/spec/refs/*" for a list of them. It is empty if the object itself has the
+	// two fields.
 	Base string
 	// Namespace and Name lead to the two fields, below Base. If Namespace is empty, or the field is missing, the
 	// reference is to the object's own namespace.
@@ -247,7 +250,7 @@ type Mapping struct{ choice }
 // ToOwner runs the primary that controls the object.
 func ToOwner() *Mapping { return &Mapping{choice{[]byte(`{"type":"owner"}`)}} }
 
-// ToAnyOwner runs each primary that owns the object, whether it is its controller or not.
+// ToAnyOwner runs each primary that owns the object, as its controller or not.
 func ToAnyOwner() *Mapping { return &Mapping{choice{[]byte(`{"type":"anyOwner"}`)}} }
 
 // ToLabel runs the primary that a label names.
@@ -319,7 +322,7 @@ func And(predicates ...Predicate) Predicate {
 	return Predicate{chosen("and", map[string]any{"predicates": predicates})}
 }
 
-// Limiter is how the delay of a retry is computed.
+// Limiter determines how the delay of a retry is computed.
 type Limiter string
 
 const (
@@ -334,20 +337,20 @@ const (
 // Options set how a loop runs. A zero field has the host's default.
 type Options struct {
 	notCompared
-	// Workers is how many objects are reconciled at once, at most 64; zero: 16.
+	// Workers is the number of objects that are reconciled at once, at most 64; zero means 16.
 	Workers int
-	// MaxRetries is how many counted retries an object gets before it runs only in the slow lane; nil: 15, new(0):
-	// none.
+	// MaxRetries is the number of counted retries of an object before it runs only in the slow lane. Nil means 15, and
+	// new(0) means none.
 	MaxRetries *int
 	// BackoffBase, doubled n times, is the delay before the n-th retry. BackoffMax limits it.
 	BackoffBase, BackoffMax time.Duration
-	// RetryLimiter is how the delay is computed; zero: Exponential.
+	// RetryLimiter determines how the delay is computed; zero means Exponential.
 	RetryLimiter Limiter
 	// RetriesPerSecond and RetriesBurst are the rate that the retries of all objects share, for TokenBucket and MaxOf.
 	RetriesPerSecond, RetriesBurst int
-	// Resync is how often every object runs again even if nothing changed.
+	// Resync is the interval at which every object runs again even if nothing has changed.
 	Resync time.Duration
-	// Deadline is how long a call may take.
+	// Deadline is the time limit of a call.
 	Deadline time.Duration
 	// Finalizer gives objects the finalizer windlass.dev/NAME, so that the plugin can clean up before they are deleted.
 	Finalizer bool
@@ -399,16 +402,16 @@ func (options Options) MarshalJSON() ([]byte, error) {
 	return json.Marshal(document)
 }
 
-// Permission is rights to resources of the API, as in a rule of a Kubernetes Role.
+// Permission grants rights to resources of the API, as a rule of a Kubernetes Role does.
 type Permission struct {
 	// APIGroups are the API groups; the core group is "".
 	APIGroups []string `json:"apiGroups"`
 	// Resources are resources and subresources, such as "deployments" and "deployments/scale".
 	Resources []string `json:"resources"`
 	Verbs     []string `json:"verbs"`
-	// Namespaces restricts the rights to these namespaces; empty: all.
+	// Namespaces restricts the rights to these namespaces; empty means all.
 	Namespaces []string `json:"namespaces,omitempty"`
-	// Names restricts the rights to objects with these names; empty: all.
+	// Names restricts the rights to objects with these names; empty means all.
 	Names []string `json:"names,omitempty"`
 }
 

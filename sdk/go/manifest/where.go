@@ -5,7 +5,7 @@ import "encoding/json"
 // Where is a condition on an object that the host evaluates: see Watch.Where.
 type Where struct{ document []byte }
 
-// MarshalJSON writes it as an object.
+// MarshalJSON writes the condition as an object.
 func (where Where) MarshalJSON() ([]byte, error) { return choice{where.document}.MarshalJSON() }
 
 // WhereSubject is the annotation or field of a Where.
@@ -33,7 +33,7 @@ func (subject WhereSubject) Exists() Where { return subject.where("exists", true
 // Absent holds if the subject has no value, or is null.
 func (subject WhereSubject) Absent() Where { return subject.where("exists", false) }
 
-// AnyOf holds if at least one of the conditions holds. The conditions must not be AnyOf themselves.
+// AnyOf holds if at least one of the conditions holds. The conditions must not be results of AnyOf.
 func AnyOf(conditions ...Where) Where { return whereOf(map[string]any{"any": conditions}) }
 
 func (subject WhereSubject) where(test string, wanted any) Where {

@@ -1,6 +1,6 @@
 // Package random has the host's randomness: cryptographically secure in a reconciler, repeatable in a composer.
-// math/rand and crypto/rand are seeded from it at the start of each call, and are repeatable from then on: use Bytes
-// for keys and tokens.
+// math/rand and crypto/rand are seeded from it at the start of each call, and are repeatable from then on. So use
+// Bytes for keys and tokens.
 package random
 
 import "windlass.dev/sdk/internal/guest"

@@ -18,9 +18,10 @@ import (
 // primary runs at low priority.
 type MapFunc func(ctx context.Context, change windlass.Change) ([]windlass.Target, error)
 
-// PredicateFunc returns whether a change counts. The host calls it for the watches with a CodePredicate, each of which
-// needs a name: about new objects, the objects of first lists (without an old state), and updates that pass the watch's
-// Predicates. Deletions always count. A change that does not count is not mapped and runs nothing.
+// PredicateFunc returns whether a change counts. The host calls it for the watches with a CodePredicate. Such a watch
+// needs a name. The changes that it judges are new objects, the objects of first lists (without an old state), and
+// updates that pass the watch's Predicates. Deletions always count. A change that does not count is not mapped and
+// runs nothing.
 //
 // It may use the same packages as a MapFunc. After an error, which is logged, the change counts.
 type PredicateFunc func(ctx context.Context, change windlass.Change) (bool, error)

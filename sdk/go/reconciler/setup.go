@@ -7,12 +7,12 @@ import (
 	"windlass.dev/sdk/manifest"
 )
 
-// prepare runs the set-up if it has not run yet. It is nil if there is none.
+// prepare runs the set-up if it has not run yet. It is nil without a set-up.
 var prepare func()
 
-// RegisterSetup is like Register, for a plugin that finds out its watches by running code: for example one that stands
-// in for a framework whose program builds its controllers in main. The set-up runs once in each instance, before the
-// first call, and returns the manifest. It must not read or write objects. A panic ends the instance.
+// RegisterSetup is like Register, for a plugin that must run code to determine its watches. For example, a program of
+// a framework may build its controllers in main. The set-up runs once in each instance, before the first call, and
+// returns the manifest. It must not read or write objects. A panic ends the instance.
 func RegisterSetup(setup func() manifest.Manifest, by Func, options ...Option) {
 	Register(manifest.Manifest{}, by, options...)
 	prepare = func() {
@@ -22,7 +22,7 @@ func RegisterSetup(setup func() manifest.Manifest, by Func, options ...Option) {
 	host.Copied = copied
 }
 
-// copied stores a raw document as it is: the host's documents are valid JSON.
+// copied stores a raw document unchanged, because the host's documents are valid JSON.
 func copied(document string, into any) bool {
 	raw, is := into.(*json.RawMessage)
 	if is && document != "" {

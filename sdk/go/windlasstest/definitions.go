@@ -206,7 +206,7 @@ var typeNames = map[string]string{
 	"boolean": "a boolean", "integer": "a whole number", "number": "a number", "string": "text", "array": "a list", "object": "an object",
 }
 
-// wantedTypes are the types that a schema allows; empty: any.
+// wantedTypes are the types that a schema allows; empty if it allows any.
 func wantedTypes(schema windlass.Object) []string {
 	if schema["x-kubernetes-int-or-string"] == true {
 		return []string{"a whole number", "text"}

@@ -15,7 +15,7 @@ import (
 func text(value any) string {
 	document, err := json.Marshal(value)
 	if err != nil {
-		panic(fmt.Sprintf("windlasstest: %v is no JSON: %v", value, err))
+		panic(fmt.Sprintf("windlasstest: %v is not JSON: %v", value, err))
 	}
 	return string(document)
 }

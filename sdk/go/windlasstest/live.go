@@ -19,8 +19,9 @@ func (host *Host) SetLog(pod windlass.Ref, log string) {
 	host.logs[key(pod)] = log
 }
 
-// Unserve removes a kind from the API server. live.Served reports all other kinds as served, and with namespaces
-// unless Define says otherwise or the host has an object without one; live.Kinds returns those of the objects and definitions in the host.
+// Unserve removes a kind from the API server. live.Served reports all other kinds as served. It reports them as
+// namespaced, unless Define says otherwise or the host has an object of the kind without a namespace. live.Kinds
+// returns the kinds of the objects and definitions in the host.
 func (host *Host) Unserve(kind windlass.Kind) {
 	host.mutex.Lock()
 	defer host.mutex.Unlock()
@@ -70,12 +71,12 @@ func (memory *memory) LiveList(query host.LiveQuery) (host.Page, *host.APIError)
 		panic("windlasstest: lists by a field selector are not supported: test the function that uses the objects directly")
 	}
 	page, failed := memory.list(query.Kind, query.Namespace, query.LabelSelector, false, nil)
-	// The token is how many objects earlier pages have had.
+	// The token is the number of objects on earlier pages.
 	start := 0
 	if query.PageToken != "" {
 		var err error
 		if start, err = strconv.Atoi(query.PageToken); err != nil {
-			panic("windlasstest: " + query.PageToken + " is no token of this host")
+			panic("windlasstest: " + query.PageToken + " is not a token of this host")
 		}
 	}
 	start = min(start, len(page.Items))

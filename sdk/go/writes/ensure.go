@@ -12,7 +12,7 @@ import (
 	"windlass.dev/sdk/internal/host"
 )
 
-// Effect says which write Ensure has sent, if any.
+// Effect is the kind of write that Ensure has sent, if any.
 type Effect string
 
 // The effects of Ensure.
@@ -56,7 +56,7 @@ func (ensured Ensured) Into(object any) error {
 //     Ensure then fails with windlass.AlreadyExists. Without such a reference the object is patched, whichever owner it
 //     has.
 //   - The status is not compared: write it with ApplyStatus. The fields of metadata that the server sets are not
-//     compared either. So a "resourceVersion" is no lock, and an object that has one cannot be created.
+//     compared either. So a "resourceVersion" is no lock, and an object with a "resourceVersion" cannot be created.
 //   - Write values as the server stores them; any other value is sent again at each call. For example, the server
 //     stores a quantity of "0.5" as "500m", and drops empty and zero values of built-in kinds such as an empty
 //     nodeSelector or "paused": false. Webhooks may add elements to lists.
@@ -163,8 +163,8 @@ func versionOf(cached, patch windlass.Object) string {
 	return textAt(objectAt(cached, "metadata"), "resourceVersion")
 }
 
-// mayUndo reports whether a merge patch may undo newer writes of others: it replaces whole lists, and a null removes a
-// whole field.
+// mayUndo reports whether a merge patch may undo newer writes of other clients, because it replaces whole lists, or
+// removes a whole field by a null.
 func mayUndo(patch any) bool {
 	switch patch := patch.(type) {
 	case windlass.Object:

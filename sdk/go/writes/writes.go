@@ -47,9 +47,9 @@ func Of(parent windlass.Ref) Option {
 	return func(it *host.Operation) { it.Options.Parent = &parent }
 }
 
-// ManagerSuffix uses another field manager: the plugin's, followed by "/" and this suffix of at most 32 lower-case
-// letters, digits and dashes. This way two controllers can apply two parts of one object, and neither drops what the
-// other has applied.
+// ManagerSuffix uses another field manager. Its name is that of the plugin's field manager, followed by "/" and this
+// suffix of at most 32 lower-case letters, digits and dashes. This way two controllers can apply two parts of one
+// object, and neither drops the fields that the other has applied.
 func ManagerSuffix(suffix string) Option {
 	return func(it *host.Operation) { it.Options.ManagerSuffix = suffix }
 }
@@ -60,7 +60,7 @@ func Fields(pointers ...string) Option {
 	return func(it *host.Operation) { it.Options.Fields = append([]string{}, pointers...) }
 }
 
-// These options set how the server treats unknown fields. By default it refuses an object that has some.
+// These options set how the server treats unknown fields. By default, it refuses an object with unknown fields.
 var (
 	// Warn makes the server drop unknown fields. The host logs its warning.
 	Warn Option = func(it *host.Operation) { it.Options.FieldValidation = host.Warn }

@@ -19,12 +19,12 @@ use crate::load::percentile;
 use crate::support::process::Watched;
 use crate::{median, milliseconds};
 
-/// The keys of the good plugin, and the interval between the changes of all of them.
+/// The number of keys of the good plugin, and the time between two rounds of changes to their objects.
 const GOOD_KEYS: usize = 20;
 const CHANGE_INTERVAL: Duration = Duration::from_millis(10);
 /// Times in the log are cut to microseconds, and some time passes between the measurement and the log line.
 const LOG_TIME_GRAIN: Duration = Duration::from_micros(50);
-/// The keys of each of the other plugins.
+/// The number of keys of each other plugin.
 const KEYS_OF_OTHERS: usize = 50;
 
 /// The plugins that break a limit: by a loop, by memory, and by many reads.
@@ -221,9 +221,9 @@ fn write(name: &str, directory: &Path) -> anyhow::Result<()> {
     let manifest =
         MANIFEST.replacen(r#""name":"guest""#, &format!(r#""name":"{name}""#), 1).replacen(primary, &labelled, 1);
     let imports = r#"(import "windlass:plugin/cache@0.3.0" "get" (func $get (param i32 i32)))"#;
-    // It asks to be called again at once: in the answer at 512, after the byte of the result, stands that of the
-    // outcome. At 3072 are the arguments of its read: the kind and the name, as addresses and lengths, of the texts at
-    // 2048.
+    // The plugin asks to be called again at once: in the answer at 512, the byte of the outcome follows the byte of
+    // the result. The arguments of its read are at 3072: the addresses and lengths of the kind and the name, whose
+    // texts are at 2048.
     let items = r#"(data (i32.const 516) "\01")
         (data (i32.const 3084) "\00\08\00\00\02\00\00\00\02\08\00\00\09\00\00\00")
         (data (i32.const 3112) "\00\08\00\00\04\00\00\00")"#;

@@ -1,6 +1,6 @@
-//! The time from closing a file that no cache knows to the first call, by language. This is the time that an author
-//! waits after each save, and an operator after each delivery. It includes the debounce of 100 ms and the start of the
-//! watches.
+//! The time, by language, from closing a file to its plugin's first call, for a file that no cache knows. This is the
+//! time that an author waits after each save, and an operator after each delivery. It includes the debounce of 100 ms
+//! and the start of the watches.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -50,7 +50,7 @@ pub(crate) async fn measure(times: usize) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The file of a plugin. None: it is not built.
+/// The file of a plugin. `None` if it is not built.
 fn file(name: &str) -> anyhow::Result<Option<PathBuf>> {
     let directory = paths::plugins()?;
     let places = [directory.join(format!("{name}.wasm")), directory.join(name).join(format!("{name}.wasm"))];

@@ -1,6 +1,6 @@
 //! Figures of the whole host: the time until a new file runs (`swap`); the cost of a thousand idle plugins (`idle`);
-//! the time that a good plugin waits beside bad ones (`beside`); the time until a file of each language runs that no
-//! cache knows (`fresh`); and how all this grows (`scale`).
+//! the time that a good plugin waits beside bad ones (`beside`); the time until a file that no cache knows runs, by
+//! language (`fresh`); and how all this grows (`scale`).
 //!
 //! `make bench`, or by name: `cargo bench --workspace --bench host -- swap`. It measures the `windlass` binary in the
 //! directory of this program. docs/benchmarks.md has recorded results.

@@ -47,7 +47,7 @@ pub(crate) async fn as_the_prototype(
 /// The input of a call.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CallInput {
-    /// The text of the primary. None: it does not exist.
+    /// The text of the primary. `None` if it does not exist.
     object: Option<String>,
     /// The plugin's configuration; empty if there is none.
     config: String,

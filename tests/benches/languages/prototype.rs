@@ -75,7 +75,7 @@ pub(crate) struct Prototype {
 }
 
 impl Prototype {
-    /// The prototype of a language. None: the language has none.
+    /// The prototype of a language. `None` if the language has no prototype.
     pub(crate) fn of(language: &str) -> anyhow::Result<Option<Self>> {
         if ["rust", "starlark"].contains(&language) {
             return Ok(None);

@@ -103,7 +103,7 @@ const LARGE: [(Case, usize, usize); 6] = [
 ];
 
 impl Session {
-    /// The server that all contenders share. None: each contender has its own server.
+    /// The server that all contenders share. `None` if each contender has its own server.
     pub(crate) async fn shared(&self) -> anyhow::Result<Option<Server>> {
         Ok(match self.case() {
             Some(Case::Steady) => Some(steady::fill(self.objects).await?),

@@ -111,7 +111,7 @@ pub(crate) struct Spread {
 }
 
 impl Spread {
-    /// None: there are no figures.
+    /// `None` if there are no figures.
     fn of(mut figures: Vec<f64>) -> Option<Self> {
         figures.sort_by(f64::total_cmp);
         let middle = figures.len() / 2;
@@ -173,7 +173,7 @@ impl Report {
         Spread::of(of.filter_map(|sample| sample.figures.get(figure).copied()).collect())
     }
 
-    /// The contender with which `contender` is compared in a case. None: it is the reference itself.
+    /// The contender with which `contender` is compared in a case. `None` for the reference itself.
     fn peer(&self, case: Case, contender: Contender) -> Option<Contender> {
         let contenders = self.contenders(case);
         let peer = Some(contender.peer()).filter(|peer| contenders.contains(peer) && *peer != contender);

@@ -33,7 +33,7 @@ pub(crate) const IMAGE: &str = "nginx:1.27";
 pub(crate) struct Seen {
     pub(crate) kind: &'static str,
     pub(crate) name: String,
-    /// For a child, its own generation. For a `WebApp`, the observed generation in its status; none: there is no
+    /// For a child, its own generation. For a `WebApp`, the observed generation in its status, or `None` without a
     /// status.
     pub(crate) generation: Option<i64>,
     pub(crate) at: Instant,
@@ -174,7 +174,7 @@ pub(crate) fn pod(number: usize) -> Value {
 }
 
 /// Sends a merge patch to each of `count` objects of a kind, and returns the time of each request. `pace` is the time
-/// between two requests; none: as fast as the server accepts them.
+/// between two requests. `None` sends them as fast as the server accepts them.
 pub(crate) async fn patch(
     objects: &Objects,
     kind: &str,

@@ -1,4 +1,5 @@
-//! Tests objects that a composer relates to its parents by its own code, and parents of kinds that others define.
+//! Tests objects that a composer relates to its parents by its own code, and parents of kinds that another
+//! project defines.
 
 use serde_json::{Value, json};
 use windlass_tests::server::Kind;
@@ -26,7 +27,8 @@ async fn a_life(kind: Kind) -> anyhow::Result<()> {
     // A change of a related object composes the parent again.
     stage.objects().apply(&secret("one", "MTE=")).await?;
     stage.sees("ConfigMap", "copied", |it| related(it).contains("MTE=")).await?;
-    // By labels: all matching objects, including one that is created later, and without one that is deleted.
+    // By labels: the result has all matching objects, also an object that is created later, but not an object
+    // that is deleted.
     stage.answer(asking(json!([{"labelSelector": "of=shop"}]))).await?;
     stage.sees("ConfigMap", "copied", |it| related(it).lines().count() == 2).await?;
     stage.objects().apply(&secret("three", "Mw==")).await?;

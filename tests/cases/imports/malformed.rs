@@ -107,12 +107,12 @@ async fn options_that_contradict(kind: Kind) -> anyhow::Result<()> {
         (with("create", &config_map("a"), json!({"resourceVersion": "7"})), "cannot be locked to a resource version"),
         (
             with("update", &versioned, json!({"resourceVersion": "8"})),
-            "is \"7\", but the write is to be locked to \"8\"",
+            "is \"7\", but the options lock the write to \"8\"",
         ),
         (with("update", &config_map("a"), json!({"resourceVersion": ""})), "cannot be a resourceVersion"),
         (
             with("update", &scale, json!({"subresource": {"name": "scale", "parent": parent}})),
-            "the body is named other, but its parent a",
+            "the body has the name other, but its parent is named a",
         ),
         (
             with("update", &pod, json!({"subresource": {"name": "status"}, "owned": true})),

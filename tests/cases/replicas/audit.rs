@@ -8,10 +8,11 @@
 //!
 //! **Bounds.** If operations start while earlier ones are still in progress, a controller may act on a spec that is not
 //! the newest, and may not know of others' deletions yet. But it knows the spec that its status reports, and all of its
-//! own writes. So after a creation there must never be more children than the largest spec since then asks for. And
-//! after a deletion there must never be fewer than the smallest spec asks for, plus the deletions by others that it may
-//! not know of: all since the parent's status and children last agreed with its spec. (They cannot agree while it does
-//! not know of a deletion: it would count one child more than there are.)
+//! own writes. So after a creation there must never be more children than the largest spec since then asks for. After a
+//! deletion by the controller, the children that remain, plus the children that the controller may wrongly count, must
+//! never be fewer than the smallest spec asks for. The controller may wrongly count each child that others have deleted
+//! since the parent's status and children last agreed with its spec. (They agree only if the controller knows all
+//! deletions. Otherwise its status counts too many children.)
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -56,7 +57,8 @@ fn count<'a>(entries: impl IntoIterator<Item = &'a Entry>, by_hand: &BTreeSet<St
     figures
 }
 
-/// Judges by need one parent's whole life up to its present state. Each operation started with a converged parent.
+/// Judges the whole life of one parent, up to its present state, by need. Each operation started with a converged
+/// parent.
 pub(crate) fn by_need(entries: &[&Entry], by_hand: &BTreeSet<String>) -> Figures {
     let mut figures = count(entries.iter().copied(), by_hand);
     let (mut ups, mut downs, mut asked) = (0, 0, 0);
@@ -72,7 +74,7 @@ pub(crate) fn by_need(entries: &[&Entry], by_hand: &BTreeSet<String>) -> Figures
     figures
 }
 
-/// Judges by bounds one parent's whole life up to now.
+/// Judges the whole life of one parent, up to now, by bounds.
 pub(crate) fn by_bounds(entries: &[&Entry], by_hand: &BTreeSet<String>) -> Figures {
     let mut figures = count(entries.iter().copied(), by_hand);
     let mut parent = Parent::default();

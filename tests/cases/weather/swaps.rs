@@ -24,8 +24,8 @@ const WEATHER_WAIT: Duration = Duration::from_secs(2);
 const CALM_WAIT: Duration = Duration::from_mins(1);
 
 impl Scene {
-    /// Swaps each plugin once more after the weather, while watches lag. Only a swap in the calm shows whether keys are
-    /// lost: in the weather, the next fault may bring lost keys back. After a lost lease, for example, all keys are
+    /// Swaps each plugin once more after the weather, while watches lag. Only a swap in calm weather shows whether keys
+    /// are lost: in bad weather, the next fault may bring lost keys back. After a lost lease, for example, all keys are
     /// queued again.
     ///
     /// If the lease of a plugin moves during its swap, the plugin gets another version, because the replica that was

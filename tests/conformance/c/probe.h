@@ -26,7 +26,7 @@ struct ending {
     windlass_outcome outcome;
 };
 
-// Each of these functions carries out a step if it knows the call. False: it does not know the call.
+// Each of these functions carries out a step if it knows the call, and returns false otherwise.
 bool common_call(const windlass_request *request, windlass_text call, const windlass_json *step, struct answer *answer);
 bool read_call(windlass_text call, const windlass_json *step, struct answer *answer);
 bool write_call(windlass_text call, const windlass_json *step, struct answer *answer);
@@ -43,12 +43,12 @@ windlass_text text_in(const windlass_json *step, const char *name);
 uint32_t number_in(const windlass_json *step, const char *name, uint32_t otherwise);
 bool truth_in(const windlass_json *step, const char *name);
 windlass_ref ref_in(const windlass_json *value);
-// The list of texts in the argument `name`. It ends with NULL. NULL: there is no list.
+// The list of texts in the argument `name`. The list ends with NULL. Returns NULL if there is no list.
 const char *const *texts_in(const windlass_json *step, const char *name);
 // The list of pairs in the argument `name`.
 windlass_field *pairs_in(const windlass_json *step, const char *name, size_t *count);
-// The index of the word in the argument `name`, in a list of words that ends with NULL. -1: the word is not in the
-// list.
+// The index of the word in the argument `name`, in a list of words that ends with NULL. Returns -1 if the word is
+// not in the list.
 int word_in(const windlass_json *step, const char *name, const char *const *words);
 windlass_event event_in(const windlass_json *value);
 windlass_api_error api_error_in(const windlass_json *value);

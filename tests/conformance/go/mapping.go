@@ -21,7 +21,7 @@ type changed struct {
 		TellWatch bool
 		Fail      string
 		Raise     string
-		// Matches is the name of the watch for which the change counts; nil: the change counts.
+		// Matches is the name of the watch for which the change counts; nil if it counts for every watch.
 		Matches      *string
 		FailMatches  string
 		RaiseMatches string

@@ -8,7 +8,7 @@ export function languageSteps({
 
   const calls = {
     'log.log': ({ level, message, fields }) => log.log(level, message, fields),
-    // The console takes the fields as an object as its last argument. Without fields there is none.
+    // The console takes the fields as an object as its last argument. Without fields, that argument is left out.
     logger({ level, message, fields = [] }) {
       console[level](message, ...(fields.length === 0 ? [] : [Object.fromEntries(fields)]));
     },

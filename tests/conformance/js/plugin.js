@@ -151,7 +151,8 @@ function about({ controller, namespace, name, uid, deleting, attempt, traceId, o
   return { controller, namespace, name, uid, deleting, attempt, traceId, hasObject: object !== undefined };
 }
 
-/** Each state of a changed object lists the primaries that it concerns. */
+/** Each state of a changed object lists the primaries that the change concerns.
+ * */
 function map(watch, change) {
   return [change.old, change.new].filter((state) => state !== null).flatMap(({ spec: { targets = [], target, tellWatch, fail, raise } }) => {
     if (fail !== undefined) throw new Transient(fail);

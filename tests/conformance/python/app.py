@@ -85,7 +85,7 @@ MANIFEST = Manifest(
 
 
 def mapped(watch: str, change: windlass.Change) -> list[windlass.Target]:
-    """Each state of a changed object lists the primaries that it concerns."""
+    """Each state of a changed object lists the primaries that the change concerns."""
     targets: list[windlass.Target] = []
     for state in change.states:
         spec = state["spec"]

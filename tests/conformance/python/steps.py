@@ -36,7 +36,7 @@ class Ended(Exception):
 
 
 class Named(Exception):
-    """An exception of the plugin's own."""
+    """An exception of a class that the plugin defines."""
 
 
 def results_of(steps: list[Step], table: dict[str, Carry]) -> list[dict[str, Any]]:

@@ -1,4 +1,5 @@
-//! What steps are given, and what results show: as in WIT, in camelCase.
+//! The arguments of steps and the form of results, with WIT's names in
+//! camelCase.
 
 const std = @import("std");
 const sdk = @import("sdk.zig");
@@ -27,7 +28,7 @@ pub fn optionalRef(of: Json) [*c]const c.windlass_ref {
     return kept.ptr;
 }
 
-/// A list of texts, ended by null; null: there is none.
+/// A list of texts that ends with null. Returns null if there is no list.
 pub fn texts(of: Json) [*c]const [*c]const u8 {
     if (sdk.isNull(of)) return null;
     const list = sdk.alloc([*c]const u8, of.*.count + 1);
@@ -47,7 +48,7 @@ pub fn pairs(of: Json) []c.windlass_field {
     return list;
 }
 
-/// Which of some words a text is.
+/// The index of a text in a list of words. Null if it is not in the list.
 pub fn word(of: sdk.Text, words: []const []const u8) ?c_uint {
     for (words, 0..) |known, index| {
         if (sdk.is(of, known)) return @intCast(index);

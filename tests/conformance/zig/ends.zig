@@ -5,12 +5,12 @@ const sdk = @import("sdk.zig");
 const arguments = @import("arguments.zig");
 const c = sdk.c;
 
-/// What went wrong is in the failures.
+/// The error has no details, because the list of failures has them.
 pub const Error = error{Failed};
 
 const End = enum { @"requeue-after", @"requeue-backoff", fail, propagate, wrap, raise, spin, grow, recurse };
 
-/// How a call ends by a step. Null: it goes on.
+/// The end of the call by a step. Null if the call continues.
 pub fn end(call: []const u8, step: sdk.Json, failures: *c.windlass_failures) Error!?c.windlass_outcome {
     switch (std.meta.stringToEnum(End, call) orelse return null) {
         .@"requeue-after" => return c.windlass_requeue_after_ms(sdk.numberIn(step, "ms").?),

@@ -1,5 +1,5 @@
-//! The probe's own mapper: each state of a changed object lists the primaries that it concerns, and says whether the change
-//! counts.
+//! The probe's own mapper: each state of a changed object lists the primaries that the change concerns, and says
+//! whether the change counts.
 
 const sdk = @import("sdk.zig");
 const arguments = @import("arguments.zig");
@@ -45,7 +45,7 @@ fn add(targets: [*c]c.windlass_targets, target: sdk.Json) void {
     }
 }
 
-/// Adds the primary that an object in the cache names, if it is there.
+/// Adds the primary that a cached object names, if the object exists.
 fn addRead(targets: [*c]c.windlass_targets, spec: sdk.Json, failures: [*c]c.windlass_failures) void {
     var object: sdk.Json = null;
     const target = arguments.target(spec);
@@ -57,7 +57,7 @@ fn addRead(targets: [*c]c.windlass_targets, spec: sdk.Json, failures: [*c]c.wind
     }
 }
 
-// The exports, which the macro WINDLASS_MAPPER makes in C.
+// The exports. In C, the macro WINDLASS_MAPPER defines them.
 
 export fn @"windlass:plugin/mapper@0.3.0#map"(
     controller: [*c]u8,

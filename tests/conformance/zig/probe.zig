@@ -1,6 +1,6 @@
 //! The probe of the conformance suite in Zig, on the C SDK: carries out the steps in its primary.
 //!
-//! tests/conformance/README.md lists the steps. A step that cannot be read is a mistake of the suite's, and a panic.
+//! tests/conformance/README.md lists the steps. A step that cannot be read is a mistake in the suite, and panics.
 
 const std = @import("std");
 const sdk = @import("sdk.zig");
@@ -15,7 +15,7 @@ comptime {
 
 pub const panic = std.debug.FullPanic(sdk.panic);
 
-/// The SDK asks for it.
+/// The SDK calls this function.
 export fn windlass_plugin_manifest() *const c.windlass_manifest {
     return &manifest.manifest;
 }

@@ -1,4 +1,4 @@
-//! A few words of Zig over the C SDK: texts are slices, errors are Zig's, and values are made of Zig's literals.
+//! A thin layer of Zig over the C SDK: texts become slices, errors become Zig errors, and Zig literals become values.
 
 const std = @import("std");
 pub const c = @import("c");
@@ -6,7 +6,7 @@ pub const c = @import("c");
 pub const Json = [*c]c.windlass_json;
 pub const Text = c.windlass_text;
 
-/// The SDK's error, as the reason why a function of ours returned `error.Failed`.
+/// The SDK's error, which is the reason when a function of this file returns `error.Failed`.
 pub const Failure = [*c]const c.windlass_error;
 
 pub fn text(bytes: []const u8) Text {
@@ -15,7 +15,7 @@ pub fn text(bytes: []const u8) Text {
 
 pub const none = Text{ .data = null, .length = 0 };
 
-/// Of a text of the SDK's; null: there is none.
+/// Converts a text of the SDK to a slice. Null if there is no text.
 pub fn slice(of: Text) ?[]const u8 {
     return if (of.data == null) null else of.data[0..of.length];
 }
@@ -25,7 +25,8 @@ pub fn is(of: Text, other: []const u8) bool {
     return std.mem.eql(u8, known, other);
 }
 
-/// Makes a value: of a slice, a number, a truth, null, a text or a value of the SDK's, or a struct, whose fields are members.
+/// Converts to a JSON value: a slice, a number, a boolean, null, a text or a value of the SDK, or a struct, whose
+/// fields become members.
 pub fn value(of: anytype) Json {
     const T = @TypeOf(of);
     if (T == Json) return of;
@@ -60,7 +61,7 @@ pub fn add(to: Json, of: anytype) void {
     _ = c.windlass_json_add(to, value(of));
 }
 
-/// Walks the elements of an array or the members of an object.
+/// Iterates over the elements of an array or the members of an object.
 pub const Each = struct {
     at: Json,
 
@@ -104,7 +105,7 @@ pub fn alloc(comptime T: type, count: usize) []T {
     return memory[0..count];
 }
 
-/// For what a Zig program cannot go on after: an error line in the log, and the end of the call.
+/// The handler of Zig's panics: it logs an error and ends the call.
 pub fn panic(message: []const u8, _: ?usize) noreturn {
     const copy = c.windlass_text_copy(text(message));
     c.windlass_panic_at("zig", 0, "panic", copy.data);

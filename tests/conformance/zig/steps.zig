@@ -7,7 +7,7 @@ const c = sdk.c;
 const Json = sdk.Json;
 const value = sdk.value;
 
-/// What became of a step.
+/// The outcome of a step.
 pub const Answer = union(enum) { ok: Json, failed: Json };
 
 /// As results have it.
@@ -18,7 +18,8 @@ pub fn shown(answer: Answer) Json {
     };
 }
 
-/// How often this instance has carried out `state`. Plugins have no such thing: it shows what an instance keeps.
+/// The number of times that this instance has carried out `state`. Real plugins must not keep such state; the
+/// probe shows whether an instance is reused.
 var carried_out: u32 = 0;
 
 const Call = enum {
@@ -305,7 +306,7 @@ fn batch(step: Json) Answer {
     return results(c.windlass_writes_batch(operations.ptr, operations.len), operations.len);
 }
 
-// --- What else there is ---
+// --- The other imports ---
 
 fn claim(step: Json) Answer {
     const kind = sdk.get(step, "kind");
@@ -403,7 +404,7 @@ fn conditions(step: Json) Json {
     return list;
 }
 
-// --- The language's own ---
+// --- The steps about the language ---
 
 fn print(stream: c_int, step: Json) void {
     const out = if (stream == 1) c.stdout else c.stderr;
@@ -430,7 +431,7 @@ fn randomBytes(length: u32) Json {
     return list;
 }
 
-/// Zig's generators want a seed: the host's.
+/// Zig's generators need a seed, which the host provides.
 fn draw() Json {
     var generator = std.Random.DefaultPrng.init(c.windlass_random_u32());
     const list = sdk.array();

@@ -8,13 +8,13 @@ fetch() {
     local programs
     programs=$(kubebuilder)
     "$programs/generate" "$programs/kubebuilder" "$1"
-    # The generator has installed controller-gen there.
+    # The generator has installed controller-gen in this folder.
     rm -rf "$1/bin"
 }
 
 edit_plugin() { :; }
 
-# Takes the manager out of the suite's set-up.
+# Removes the manager from the suite's set-up.
 edit_suite() {
     replace internal/controller/suite_test.go '^\tk8sManager, err := ctrl\.NewManager.*?^\t\}\(\)\n' ''
     replace internal/controller/suite_test.go '^\tctrl "sigs\.k8s\.io/controller-runtime"\n' ''

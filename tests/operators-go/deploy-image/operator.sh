@@ -19,13 +19,14 @@ fetch() {
             --image busybox:1.36.1 --make=false
         make generate manifests
     )
-    # The generator has installed controller-gen there.
+    # The generator has installed controller-gen in this folder.
     rm -rf "$1/bin"
 }
 
 edit_plugin() { :; }
 
-# The suite has no manager: it calls each reconciler twice. Without these calls, it waits for what they would have done.
+# The suite has no manager: it calls each reconciler twice. Without these calls, the suite waits for the changes that
+# they would have made.
 edit_suite() {
     local kind file
     for kind in memcached busybox; do

@@ -32,17 +32,17 @@ without_batch_schedulers() {
     replace $file '^\t\t// if a customized scheduler .*?^\t\t\}\n' $'\t\treturn fmt.Errorf("a plugin has no scheduler %s", config.BatchScheduler)\n'
 }
 
-# The plugin cannot ask which API groups there are. It is on Kubernetes, not on OpenShift.
+# The plugin cannot ask which API groups exist. The patch lets it assume Kubernetes, not OpenShift.
 without_discovery() {
     local file=controllers/ray/utils/util.go
     replace $file '^\t// The discovery package is used .*?^\tfor _, group := range apiGroupList.*?^\t\}\n' ''
     replace $file '^\t"k8s\.io/client-go/discovery"\n' ''
-    # The API server's proxy needs a connection of the operator's own.
+    # The operator would need its own connection to use the API server's proxy.
     replace $file '^\t\tif useKubernetesProxy \{\n\t\t\tvar err error.*?return dashboardClient, nil\n\t\t\}\n\n' ''
     replace $file '^\t\tif useKubernetesProxy \{\n\t\t\treturn &RayHttpProxyClient.*?^\t\t\}\n' ''
 }
 
-# The feature gates of Kubernetes' API server come with its metrics and flags.
+# The feature-gate package of Kubernetes' API server would also import metrics and flags, so this small one replaces it.
 with_own_feature_gates() {
     local file=pkg/features/features.go
     replace $file '^\tutilfeature "k8s\.io/apiserver/pkg/util/feature"\n' ''

@@ -15,8 +15,8 @@ use crate::rule::Rule;
 /// (and bookmarks) of matching watches, including watches that ran before the rule was added. A rule's budget counts
 /// occasions.
 ///
-/// Rules apply in the order in which they were added. Delays and slowness add up; of several kinds of garbage the first
-/// counts. Refuse, reset and lose, and cut for events, are final: later rules are skipped.
+/// Rules apply in the order in which they were added. Delays and slowness add up. If several rules garble a response,
+/// only the first one counts. Refuse, reset and lose, and cut for events, are final: later rules are skipped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The proxy responds with an error; upstream never gets the request.
@@ -44,8 +44,8 @@ pub enum Fault {
     Garble(Garbage),
     /// Each event is an occasion: the watch ends instead of delivering the event.
     Cut(Cut),
-    /// Each event is an occasion: it and all later events of its stream are kept back until the rule is removed; then
-    /// they come in order. The stream stays open. A cut loses the held events.
+    /// Each event is an occasion: the proxy holds this event and all later events of its stream until the rule is
+    /// removed. Then they come in order. The stream stays open. A cut loses the held events.
     Hold,
     /// Each event is an occasion: it is delayed by a random time from the range. Events keep their order.
     DelayEvents(RangeInclusive<Duration>),
@@ -68,7 +68,7 @@ impl Fault {
 pub enum Cut {
     /// Between two lines, as a server ends a watch: the body ends properly for the client.
     Clean,
-    /// After half a line, but with a proper end of the body: the client must not take the last line for an event.
+    /// After half a line, but with a proper end of the body. The client must not treat that last line as an event.
     MidLine,
     /// By resetting the client's connection.
     Reset,
@@ -92,7 +92,7 @@ pub enum Garbage {
     Truncated,
     /// HTML, as a load balancer would send it.
     NotJson,
-    /// Twice: a repeated event, or a JSON document followed by another.
+    /// The same data twice: a repeated event, or a JSON document followed by the same document.
     Twice,
 }
 

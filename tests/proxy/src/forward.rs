@@ -104,7 +104,8 @@ async fn lose(shared: &Arc<Shared>, info: &RequestInfo, delay: Duration, request
     let upstream = shared.upstream.clone();
     // For a watch, the head counts as the response.
     let to_the_end = info.verb != Verb::Watch;
-    // In a separate task: a client that gives up cancels this function, but must not cancel the write.
+    // This runs in a separate task, because a client that gives up cancels this function, but must not cancel the
+    // write.
     let exchange = tokio::spawn(async move {
         sleep(delay).await;
         let answered = match upstream.send(request).await {

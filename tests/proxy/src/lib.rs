@@ -82,7 +82,7 @@ pub struct RequestCount {
 /// Connections of clients.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Connections {
-    /// Accepted since the counts were reset, including those that were reset at once.
+    /// Connections accepted since the counts were reset, including connections that were closed at once.
     pub accepted: u64,
     /// Open now.
     pub open: usize,

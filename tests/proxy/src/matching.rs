@@ -96,7 +96,7 @@ impl Match {
         self
     }
 
-    /// Lists with this `limit`. 0: without a limit.
+    /// Lists with this `limit`; 0 for lists without a limit.
     #[must_use]
     pub fn limit(mut self, limit: u64) -> Self {
         self.limit = Some(limit);

@@ -65,11 +65,11 @@ pub struct RequestInfo {
     pub resource: String,
     /// The subresource, such as `status`.
     pub subresource: String,
-    /// Empty: all namespaces, or a cluster-scoped resource. For a Namespace use its name instead.
+    /// Empty for all namespaces, and for a cluster-scoped resource. For a Namespace use its name instead.
     pub namespace: String,
     /// The object's name. For a list or watch whose field selector selects one object, that object's name.
     pub name: String,
-    /// The limit of a list; 0: no limit, or not a list.
+    /// The limit of a list; 0 if there is no limit, or the request is not a list.
     pub limit: u64,
     /// Whether this asks for a further page of a list.
     pub continues: bool,

@@ -45,9 +45,10 @@ impl Rule {
     }
 
     /// Makes the fault happen at random, from the proxy's seed. Each rule draws from its own sequence, once for each
-    /// occasion, so that other rules and other traffic do not affect it; the sequence depends on how many rules were
-    /// added before. For events each watch has its own sequence, by its place among the watches that the rule met: how
-    /// fast another watch is read, and how far, changes nothing either.
+    /// occasion, so that other rules and other traffic do not affect the draws. The sequence depends on the number of
+    /// rules that were added before. For events, each watch has its own sequence, which depends on the number of
+    /// watches that the rule met before. So the draws do not depend on how fast or how far a client reads another
+    /// watch.
     ///
     /// # Panics
     ///
@@ -84,7 +85,7 @@ impl Tally {
     }
 }
 
-/// The rule for which a response is lost.
+/// The rule that has lost a response.
 #[derive(Clone, Debug)]
 pub(crate) struct Loser(Arc<Tally>);
 
@@ -199,7 +200,8 @@ impl Rules {
         tally.removed.cancel();
     }
 
-    /// Decides about `request`. Rules after one that ends the request are skipped: for them it is not an occasion.
+    /// Decides about `request`. If a rule ends the request, later rules are skipped, and the request is not an
+    /// occasion for them.
     pub(crate) fn for_request(&mut self, request: &RequestInfo) -> RequestPlan {
         let mut plan = RequestPlan::default();
         for installed in &mut self.installed {

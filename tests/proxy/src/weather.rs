@@ -39,7 +39,8 @@ pub struct Weather {
 }
 
 impl Weather {
-    /// Each fault at `rate`, which applies to the occasions that no other fault has ended. For all clients.
+    /// Weather for all clients, with each fault at `rate`. The rate applies to the occasions that no other fault has
+    /// ended.
     ///
     /// # Panics
     ///

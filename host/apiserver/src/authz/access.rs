@@ -36,7 +36,7 @@ impl<'a> Access<'a> {
 
     pub(crate) fn decide(self, user: &User, attributes: &Attributes) -> Decision {
         if self.is_denied(user, attributes) {
-            let reason = "the service account's annotation windlass.dev/deny says so".to_owned();
+            let reason = "the service account's annotation windlass.dev/deny forbids it".to_owned();
             return Decision { allowed: false, reason };
         }
         if !self.by_roles {

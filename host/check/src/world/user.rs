@@ -111,7 +111,7 @@ impl User {
         let resources = list["resources"].as_array().into_iter().flatten();
         let mut whole = resources.filter(|it| it["name"].as_str().is_some_and(|name| !name.contains('/')));
         let Some(found) = whole.find(|it| it["kind"] == kind) else {
-            let hint = "load the definition of it: see --load, or `load` in a scenario";
+            let hint = "load its definition: see --load, or `load` in a scenario";
             return Err(UserError(format!("the API server serves no {kind} of {api_version}: {hint}")));
         };
         let plural = found["name"].as_str().unwrap_or_default().to_owned();

@@ -65,7 +65,7 @@ impl Case {
     }
 }
 
-/// Waits until a complete round of packing has changed nothing more.
+/// Waits until a whole round of packing changes nothing.
 fn cool(store: &Store) {
     let mut before = 0;
     while before != store.bytes() {

@@ -1,6 +1,6 @@
 //! Measures the time from a watch event to the worker that gets its key: parsing, the store and its indexes, the
-//! subscriber's feed, the queue, and every wake-up in between. The server is in the client, without sockets. The time
-//! begins when a line of the watch is complete.
+//! subscriber's feed, the queue, and every wake-up in between. The server runs inside the client, without sockets. The
+//! time begins when a line of the watch is complete.
 
 use std::collections::HashMap;
 use std::convert::Infallible;

@@ -71,8 +71,8 @@ fn measure(quick: bool, streaming: bool) {
         }
         drop(server);
         let events = if quick { 10_000 } else { 100_000 };
-        // Most of the measured time is spent waiting for a shared core, so there is only one run: a median would look
-        // too good.
+        // Most of the measured time is spent waiting for a shared core. A median of several runs would hide the long
+        // waits, so there is only one run.
         for (threads, bar) in [("one", "p99 < 50 us"), ("many", "")] {
             let times = figures(&["--latency", &count.to_string(), &events.to_string(), threads]);
             let of = |name: &str| format!("{:.0}", times[name] / 1e3);

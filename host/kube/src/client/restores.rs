@@ -28,7 +28,7 @@ pub struct RestoreState {
     pub restored: Option<Stamp>,
     /// The number of restores that were noticed.
     pub count: u64,
-    /// The last [outage](crate::Outage) after which the server was found to have its history still, or to be restored.
+    /// The last [outage](crate::Outage) after which a check has shown whether the server was restored.
     pub confirmed: u64,
 }
 

@@ -66,7 +66,8 @@ pub(crate) struct Tuning {
     /// The maximum number of watches over HTTP/1.1, where each watch needs a connection of its own. `None` to allow as
     /// many as the limit on open files allows.
     pub(crate) watches_over_http1: Option<usize>,
-    /// Whether plain HTTP connections use HTTP/2 from the first byte. Only tests know that about their server.
+    /// Whether plain HTTP connections use HTTP/2 from the first byte. Only tests set this, because only they know that
+    /// their server does so.
     pub(crate) plain_is_http2: bool,
 }
 

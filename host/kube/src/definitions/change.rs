@@ -83,7 +83,8 @@ impl Definition {
         }
         if text(&spec, "/conversion/strategy") == "Webhook" {
             let problem = "it converts by a webhook, to which the API server would send every object of the kind: no \
-                           plugin can serve one. Install it by hand, or let its versions differ in nothing (strategy None)";
+                           plugin can serve webhooks. Install the definition by hand, or use the strategy None, for \
+                           versions without differences";
             return Err(unsound(problem.to_owned()));
         }
         let metadata = metadata(document).map_err(|field| {

@@ -1,4 +1,4 @@
-//! The kinds that the server serves, listed for plugins. One answer of the server serves all plugins for some seconds.
+//! The kinds that the server serves, listed for plugins. All plugins share one answer of the server for some seconds.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -7,8 +7,8 @@ use tokio::sync::watch;
 use windlass_core::cache::watch::WatchSpec;
 
 /// A budget in bytes, shared by all watches of one plugin. A cache that several plugins share counts in full for each
-/// of these plugins, because the rest still need it when one of them goes. Objects count with their unpacked size, so
-/// that reads of one plugin cannot make another plugin exceed its budget.
+/// of these plugins, because the other plugins still need the cache when one of them goes. Objects count with their
+/// unpacked size, so that reads of one plugin cannot make another plugin exceed its budget.
 #[derive(Debug)]
 pub struct Budget {
     limit: usize,

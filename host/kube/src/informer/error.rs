@@ -57,7 +57,7 @@ pub enum InformerError {
         source: ParseError,
     },
     /// The watch went back in time, so its events cannot be trusted.
-    #[error("the watch sent {key} at resourceVersion {version} after later ones")]
+    #[error("the watch sent {key} at resourceVersion {version} after later versions")]
     Disordered { key: ObjectKey, version: Version },
     /// The server has gone back to before the cache's version, as after a restored backup.
     #[error(

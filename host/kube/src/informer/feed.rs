@@ -85,7 +85,7 @@ pub(crate) struct CompleteList {
     pub(crate) objects: Vec<Object>,
     pub(crate) version: Version,
     pub(crate) resource: Arc<Resource>,
-    /// Taken just before the list was requested.
+    /// The time just before the list was requested.
     pub(crate) began: Stamp,
     /// The restore of the server that the list is known to follow.
     pub(crate) era: Option<Stamp>,

@@ -34,7 +34,7 @@ use crate::informer::status::{InformerOptions, ListReason};
 
 /// The timeout for the beginning of a watch's answer.
 const WATCH_START_TIMEOUT: Duration = Duration::from_secs(30);
-/// How much longer than requested a watch may last before its connection is considered dead.
+/// The time by which a watch may outlast its requested end before its connection counts as dead.
 const WATCH_GRACE: Duration = Duration::from_secs(30);
 /// A watch that the server ends sooner than this, without an event, counts as a failure. Otherwise it would be started
 /// again without a pause (client-go: `handleAnyWatch`).
@@ -237,7 +237,7 @@ impl Follower {
         FollowEnd::failed(resumes.then_some(version), error)
     }
 
-    /// Checks whether the server is still at `version` or beyond. The error says that it has gone back.
+    /// Checks whether the server is still at `version` or beyond. The error says that the server has gone back.
     async fn doubt(&self, version: &Version) -> Result<(), InformerError> {
         let Some(resource) = self.feed.store().resource().filter(|resource| resource.comparable) else { return Ok(()) };
         let known = self.feed.known_state();

@@ -31,7 +31,7 @@ use crate::informer::listing;
 /// The time that the cache may take to reach the version that a step has found, before the next step.
 const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(3);
 /// The interval between checks whether a requested list has been applied. Normally the cache sends a notification. The
-/// checks cover a cache that no longer does.
+/// checks are for a cache that no longer sends any.
 const LIST_LOOK_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Limits that proofs share, so that a takeover of a thousand caches does not overload the server.
@@ -117,7 +117,7 @@ impl<'a> Prover<'a> {
         let mut course: Option<Course> = None;
         let mut backoff = Backoff::default();
         loop {
-            // Before the first list there is nothing to compare, and that list may be proof enough.
+            // Before the first list, there is nothing to compare. The first list may itself be a sufficient proof.
             let resource = match self.until(|| self.feed.store().resource()).await {
                 Ok(resource) => resource,
                 Err(proof) => return proof,

@@ -259,7 +259,7 @@ async fn cool(informers: Weak<InformersInner>, stop: CancellationToken, every: D
             // This takes milliseconds per hundred objects, so it must not run on a thread that serves other tasks.
             let done = windlass_world::spawn_blocking(move || feed.cool()).await;
             if let Err(error) = done {
-                tracing::error!(%error, "packing a cache failed; it stays as it is");
+                tracing::error!(%error, "packing a cache failed; the cache stays unchanged");
             }
         }
     }

@@ -16,8 +16,8 @@ use crate::informer::feed::Feed;
 use crate::informer::listing;
 use crate::informer::status::InformerOptions;
 
-/// How long calls wait for the check. The server may answer `/version` long before it can list anything. After this
-/// time, lists, silent watches and renewals of Leases reveal a restore.
+/// The time that calls wait for the check. The server may answer `/version` long before it can list anything. After
+/// this time, lists, silent watches and renewals of Leases reveal a restore.
 const CONFIRM_TIMEOUT: Duration = Duration::from_secs(10);
 /// The timeout for the check with one cache.
 const CONFIRM_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(2);

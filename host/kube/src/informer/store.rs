@@ -68,9 +68,9 @@ impl Store {
         self.read().get(key).cloned()
     }
 
-    /// The object with this key, if it is known whether there is one. Both facts are read under one lock, because a
-    /// cache that exceeds its budget may be emptied between two reads, and must not look as if it never contained the
-    /// object.
+    /// The object with this key, or `None` if there is no such object. One lock covers this read and the check for a
+    /// complete list. Otherwise a cache that exceeds its budget could be emptied in between, and would look as if it
+    /// never contained the object.
     ///
     /// # Errors
     ///

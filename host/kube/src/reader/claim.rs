@@ -74,7 +74,9 @@ impl Claim {
     /// The steps to take, according to the caches and this call's own writes.
     fn steps(&mut self, reader: &Reader, selector: &str) -> Result<Vec<ClaimAction>, ApiError> {
         if selector.trim().is_empty() {
-            return Err(self.invalid("an empty selector would adopt every orphan of the kind: name labels".to_owned()));
+            return Err(
+                self.invalid("an empty selector would adopt every orphan of the kind: select labels".to_owned())
+            );
         }
         let selector = selector.parse::<Selector>();
         let selector = selector.map_err(|error: SelectorError| self.invalid(error.to_string()))?;
@@ -120,8 +122,8 @@ impl Claim {
         };
         let Some(narrow) = watches.iter().map(|watch| &watch.spec).find(|spec| !sees_all(spec)) else { return Ok(()) };
         let message = format!(
-            "the watch of {narrow} hides objects that a claim must see: one whose labels change would leave the watch \
-             instead of being released. Declare the watch without selectors and `where`"
+            "the watch of {narrow} hides objects that a claim must see: an object whose labels change would leave \
+             the watch instead of being released. Declare the watch without selectors and `where`"
         );
         Err(self.subject.refuse(ApiReason::NotWatched, message))
     }
@@ -176,7 +178,9 @@ impl Claim {
                 ControlFlow::Continue(())
             });
             if !is_complete {
-                return Err(self.subject.unavailable(format!("the cache of {} is gone with its watch", self.kind)));
+                return Err(self
+                    .subject
+                    .unavailable(format!("the watch of {} has ended, and its cache with it", self.kind)));
             }
         }
         for (key, known) in self.call.overlay.of_kind(&self.kind) {

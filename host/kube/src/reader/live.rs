@@ -187,7 +187,7 @@ impl LiveReaderInner {
             let LiveBudget { per_second, burst } = self.budget;
             let message = format!(
                 "the plugin reads live more often than it may ({per_second} times a second, {burst} times at once): read \
-                 what it watches from the cache, or have the operator raise the limit"
+                 watched objects from the cache, or let the operator raise the limit"
             );
             ApiError { retry_after: Some(wait), ..subject.refuse(ApiReason::TooManyRequests, message) }
         })

@@ -97,7 +97,7 @@ fn cached(watch: &Readable, key: &ObjectKey, version: &Version, is_dry_run: bool
             order(other).map_or(other == version, Ordering::is_ge)
         }
     };
-    // Checked before the object is read. In the other order, a change in between might be missed by both.
+    // Checked before the object is read. In the other order, both reads might miss a change in between.
     let is_past = !is_dry_run && watch.store.version().is_some_and(|applied| reaches(&applied));
     let object = watch.store.find(key)?;
     Ok(if is_past || object.as_ref().is_some_and(|object| reaches(&object.header.version)) {

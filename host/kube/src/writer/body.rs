@@ -19,7 +19,7 @@ pub(crate) enum BodyError {
     Json(#[from] serde_json::Error),
     #[error("{field} is missing or not a string")]
     Missing { field: &'static str },
-    #[error("metadata.resourceVersion is {body:?}, but the write is to be locked to {option:?}")]
+    #[error("metadata.resourceVersion is {body:?}, but the options lock the write to {option:?}")]
     TwoVersions { body: String, option: String },
     #[error("metadata.uid is {body:?}, but the write is meant for {option:?}")]
     TwoUids { body: String, option: String },

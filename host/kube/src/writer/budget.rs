@@ -23,8 +23,8 @@ const WAIT_REPORT_INTERVAL: Duration = Duration::from_mins(10);
 
 /// The rate limit of a plugin's writes, over all its calls.
 ///
-/// The server has its own priority and fairness. This limit is meant for a runaway plugin and should not be noticed at
-/// a start.
+/// The server has its own priority and fairness. This limit is meant for a runaway plugin, and is high enough not to
+/// slow down a plugin's start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriteRate {
     /// The sustained rate. 0 for no limit.

@@ -274,7 +274,9 @@ impl Planner<'_> {
     ) -> Result<(), ApiError> {
         match body.name() {
             Some(name) if *name != *parent.key.name => {
-                return Err(self.invalid(format!("the body is named {name}, but its parent {}", parent.key.name)));
+                return Err(
+                    self.invalid(format!("the body has the name {name}, but its parent is named {}", parent.key.name))
+                );
             }
             Some(_) => {}
             None => self.sound(body.set_name(&parent.key.name))?,

@@ -46,8 +46,8 @@ pub(super) fn read_only(subject: &RequestSubject, withheld: &WithheldWrite, why:
     let WithheldWrite { effect, difference, .. } = withheld;
     let colon = if difference.is_empty() { "" } else { ": " };
     let message = format!(
-        "the host runs with --read-only: nothing is changed, and there is no dry run either, as {why}. It would {} the object\
-         {colon}{difference}",
+        "the host runs with --read-only: nothing is changed, and there is no dry run either, because {why}. \
+         The write would {} the object{colon}{difference}",
         effect.as_str()
     );
     subject.refuse(ApiReason::ReadOnly, message)

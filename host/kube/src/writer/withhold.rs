@@ -166,11 +166,10 @@ impl Writer {
         let api_version = &resource.kind.api_version;
         match self.discovery.is_own(resource).await {
             Ok(true) => None,
-            Ok(false) => Some(format!(
-                "an API server behind the API server serves {api_version}, as far as the host can see, and it may \
-                 not support dry runs"
-            )),
-            Err(error) => Some(format!("it is not known who serves {api_version}: {error}")),
+            Ok(false) => {
+                Some(format!("an aggregated API server seems to serve {api_version}, and it may not support dry runs"))
+            }
+            Err(error) => Some(format!("it is not known which server serves {api_version}: {error}")),
         }
     }
 
@@ -321,11 +320,11 @@ fn is_no_verdict(call: &CallContext, plan: &Plan, failure: &ApiError) -> Option<
             Some(failure.message.clone())
         }
         ApiReason::NotFound if would_be_there() => {
-            Some("only an earlier write of this call would have created what it needs".to_owned())
+            Some("the write needs an object that only an earlier write of this call would have created".to_owned())
         }
-        ApiReason::AlreadyExists if would_be_gone() => {
-            Some("only an earlier write of this call would have deleted what is in its way".to_owned())
-        }
+        ApiReason::AlreadyExists if would_be_gone() => Some(
+            "the write conflicts with an object that only an earlier write of this call would have deleted".to_owned(),
+        ),
         _ => None,
     }
 }

@@ -427,8 +427,8 @@ async fn a_list_older_than_the_store_begins_an_epoch() {
     assert_eq!((subscription.status().epoch, subscription.store().version()), (1, Some("50".into())));
 }
 
-/// While a process ends, its connections fail. A watch that went on would log that after the host has logged that it
-/// has stopped.
+/// While a process ends, its connections fail. A watch that went on would log these failures after the host's last
+/// line.
 #[tokio::test(start_paused = true)]
 async fn stop_completes_after_every_watch_has_ended() {
     let informers = informers(&Script::default().lists([list(10, &[])]));

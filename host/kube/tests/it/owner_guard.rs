@@ -18,7 +18,8 @@ use crate::script::{Asked, Reply, Script, call};
 
 const VERBS: [&str; 5] = ["get", "create", "update", "patch", "delete"];
 
-/// A plugin with the rights to all of [`VERBS`] or all but the last, and its primary, a config map.
+/// A plugin and its primary, a config map. The plugin has the rights to all of [`VERBS`], or to all but
+/// the last.
 #[derive(Clone)]
 struct Plugin<'a> {
     cluster: &'a Cluster,

@@ -182,7 +182,7 @@ async fn a_write_that_depends_on_a_withheld_write_is_refused_as_read_only() {
     assert!(error.object.is_some_and(|object| *object.key.name == *"b"));
     withholding.write(&call, delete_of(cluster.target("a", None))).await.expect("tried");
     let error = withholding.write(&call, create(&config_map("a", "2"))).await.expect_err("still there");
-    assert!(error.reason == ApiReason::ReadOnly && error.message.contains("in its way"), "{error}");
+    assert!(error.reason == ApiReason::ReadOnly && error.message.contains("conflicts with"), "{error}");
     let error = withholding.write(&Arc::new(cluster.call()), create(&config_map("a", "2"))).await.expect_err("there");
     assert_eq!(error.reason, ApiReason::AlreadyExists, "of another call, it is the server's verdict");
 }
@@ -253,7 +253,7 @@ async fn aggregated_apis_and_unstored_kinds_receive_no_dry_run() {
     let widget =
         json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": {"size": 1}});
     let error = withholding.write(&Arc::new(call()), apply_of(&widget)).await.expect_err("not tried");
-    assert!(error.reason == ApiReason::ReadOnly && error.message.contains("behind the API server"), "{error}");
+    assert!(error.reason == ApiReason::ReadOnly && error.message.contains("aggregated API server"), "{error}");
     assert_eq!(withholding.last(), "create patch widgets.example.com: spec.size: 1");
     let subresource_of = |kind: &str, name: &str| {
         let parent = ObjectRef { kind: ObjectKind::new("v1", kind), key: key("a"), uid: None };

@@ -1,6 +1,6 @@
-// Package call knows what a call is about, whether its reads have failed, and which objects the caches show in an old
-// state. controller-runtime's caches
-// catch up while a reconciler retries (retry.RetryOnConflict). The host's stay as they are until the call ends.
+// Package call records the state of a call: the namespace of its primary, its failed reads, and the objects that the
+// caches show in an old state. controller-runtime's caches catch up while a reconciler retries
+// (retry.RetryOnConflict). The host's caches do not change until the call ends.
 package call
 
 import (
@@ -17,7 +17,7 @@ type stale struct {
 	objects map[windlass.Ref]bool
 }
 
-// namespace is that of the latest call's primary. An instance serves one call at a time.
+// namespace is the namespace of the latest call's primary. An instance serves one call at a time.
 var namespace string
 
 // Namespace returns the namespace of the primary; empty if it has none, or outside a call.

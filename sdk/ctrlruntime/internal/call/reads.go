@@ -9,9 +9,9 @@ var reads struct {
 	failed error
 }
 
-// FailedRead runs a map function or a predicate, and returns the first error of its reads. These have no way to return
-// an error, so most ignore it and then miss the change. An instance runs one of them at a time, and predicates have no
-// context, so this is not kept in a context.
+// FailedRead runs a map function or a predicate, and returns the first error of its reads. Such functions cannot
+// return an error, so most of them ignore a failed read and then miss the change. A variable keeps the error, because
+// predicates have no context. An instance runs only one such function at a time.
 func FailedRead(run func()) error {
 	reads.mutex.Lock()
 	reads.depth++
@@ -29,7 +29,7 @@ func FailedRead(run func()) error {
 	return reads.failed
 }
 
-// ReadFailed records the error of a read for FailedRead. Nil is no error.
+// ReadFailed records the error of a read for FailedRead. A nil error is ignored.
 func ReadFailed(err error) {
 	reads.mutex.Lock()
 	defer reads.mutex.Unlock()

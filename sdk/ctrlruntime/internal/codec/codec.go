@@ -31,7 +31,8 @@ func Encode(object runtime.Object, kind schema.GroupVersionKind) (json.RawMessag
 	return encoded, nil
 }
 
-// Decode replaces an object, a pointer to a struct, by the JSON's. After an error the object is as before.
+// Decode replaces the contents of an object, which is a pointer to a struct, by those in the JSON. After
+// an error, the object is unchanged.
 func Decode(document json.RawMessage, object any) error {
 	if untyped, is := object.(*unstructured.Unstructured); is {
 		var fields map[string]any

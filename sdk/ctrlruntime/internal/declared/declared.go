@@ -1,5 +1,5 @@
-// Package declared has what predicates and handlers say about themselves, so that the manifest can say it instead of
-// code: the host then decides without calling the plugin.
+// Package declared has descriptions of predicates and handlers that the manifest can express. The host then evaluates
+// them without calling the plugin.
 package declared
 
 import (
@@ -9,7 +9,7 @@ import (
 	"windlass.dev/sdk/manifest"
 )
 
-// The packages whose types may speak for themselves.
+// The packages whose types may describe themselves.
 const (
 	predicates = "sigs.k8s.io/controller-runtime/pkg/predicate"
 	handlers   = "sigs.k8s.io/controller-runtime/pkg/handler"
@@ -24,7 +24,7 @@ func Predicates(predicates ...manifest.Predicate) *Updates {
 	return &Updates{[][]manifest.Predicate{predicates}}
 }
 
-// And accepts what both accept.
+// And accepts the updates that both accept.
 func (updates *Updates) And(other *Updates) *Updates {
 	both := &Updates{}
 	for _, one := range updates.alternatives {
@@ -35,12 +35,12 @@ func (updates *Updates) And(other *Updates) *Updates {
 	return both
 }
 
-// Or accepts what one of the two accepts.
+// Or accepts the updates that at least one of the two accepts.
 func (updates *Updates) Or(other *Updates) *Updates {
 	return &Updates{append(append([][]manifest.Predicate(nil), updates.alternatives...), other.alternatives...)}
 }
 
-// Watch returns the predicates for a watch in the manifest; none if every update is accepted.
+// Watch returns the predicates for a watch in the manifest. It returns none if every update is accepted.
 func (updates *Updates) Watch() (predicates []manifest.Predicate) {
 	for _, alternative := range updates.alternatives {
 		switch len(alternative) {
@@ -55,8 +55,8 @@ func (updates *Updates) Watch() (predicates []manifest.Predicate) {
 	return predicates
 }
 
-// OfPredicate returns what a predicate says about itself: the updates that it accepts, if it accepts all creations and
-// deletions. It returns nil for a predicate that only code can evaluate.
+// OfPredicate returns the updates that a predicate accepts, if the predicate describes them and accepts all creations
+// and deletions. It returns nil for a predicate that only code can evaluate.
 func OfPredicate(predicate any) *Updates {
 	if says, is := own(predicate, predicates).(interface{ DeclaredUpdates() *Updates }); is {
 		return says.DeclaredUpdates()
@@ -66,15 +66,15 @@ func OfPredicate(predicate any) *Updates {
 
 // Mapping is how a handler maps objects to requests.
 type Mapping struct {
-	// SameName: to the request with the name of the object.
+	// SameName maps each object to the request with its name.
 	SameName bool
 	// Owner is the kind of the owners to which objects are mapped.
 	Owner schema.GroupKind
-	// OnlyController: only to the owner that is the controller.
+	// OnlyController restricts the owners to the controller.
 	OnlyController bool
 }
 
-// OfHandler returns what a handler says about itself, or nil if only its code can map objects.
+// OfHandler returns the mapping that a handler describes, or nil if only its code can map objects.
 func OfHandler(handler any) *Mapping {
 	if says, is := own(handler, handlers).(interface{ DeclaredMapping() *Mapping }); is {
 		return says.DeclaredMapping()
@@ -82,8 +82,8 @@ func OfHandler(handler any) *Mapping {
 	return nil
 }
 
-// own returns the value if its type is one of the package, and otherwise nil. A type that only embeds one of the
-// package may have other methods of its own, and so must not speak for itself.
+// own returns the value if its type belongs to the package, and otherwise nil. A type that only embeds a type of the
+// package may override its methods, so the inherited description may be wrong.
 func own(value any, of string) any {
 	kind := reflect.TypeOf(value)
 	if kind != nil && kind.Kind() == reflect.Pointer {

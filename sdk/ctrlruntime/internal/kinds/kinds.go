@@ -1,4 +1,5 @@
-// Package kinds holds what the plugin's set-up says about kinds: which are cached, which have indexes, and which have namespaces.
+// Package kinds records facts from the plugin's set-up about kinds: which are cached, which have indexes, and which
+// have namespaces.
 package kinds
 
 import (
@@ -7,20 +8,20 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Cached is how much of a kind's objects the plugin's caches have.
+// Cached is the part of a kind's objects that the plugin's caches have.
 type Cached int
 
 // The amounts.
 const (
-	// Nothing is cached: reads are live.
+	// Nothing means that nothing is cached, so reads are live.
 	Nothing Cached = iota
-	// Metadata is cached, and nothing else.
+	// Metadata means that only the metadata is cached.
 	Metadata
 	// Whole objects are cached.
 	Whole
 )
 
-// index names an index. Indexes of typed, unstructured and partial objects of one kind are different ones, because
+// index names an index. Indexes of typed, unstructured and partial objects of one kind are different indexes, because
 // their functions expect objects of that Go type.
 type index struct {
 	kind   schema.GroupVersionKind
@@ -42,8 +43,8 @@ func IsCached(kind schema.GroupVersionKind, amount Cached) bool {
 	return cached[kind] >= amount
 }
 
-// IsNamespaced reports whether objects of a kind have a namespace, as SetNamespaced has said. The second result is false
-// if nothing is known.
+// IsNamespaced reports whether objects of a kind have a namespace, as recorded by SetNamespaced. The second result is
+// false if this is not known.
 func IsNamespaced(kind schema.GroupVersionKind) (isNamespaced, isKnown bool) {
 	isNamespaced, isKnown = scopes[kind]
 	return isNamespaced, isKnown

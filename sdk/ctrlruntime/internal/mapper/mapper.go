@@ -11,9 +11,9 @@ import (
 	"windlass.dev/sdk/live"
 )
 
-// Mapper asks the API server in each call: the host keeps the answers.
+// Mapper keeps no answers, because the host already caches the answers of the API server.
 type Mapper struct {
-	// Closed is the reason why it cannot ask now, or nil.
+	// Closed returns the reason why the mapper cannot ask now, or nil.
 	Closed func() error
 }
 

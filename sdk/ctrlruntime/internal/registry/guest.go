@@ -10,12 +10,13 @@ import (
 
 const isGuest = true
 
-// programMain is the program's main, which a c-shared library has but does not run.
+// programMain is the program's main, which a c-shared library contains but does not run.
 //
 //go:linkname programMain main.main
 func programMain()
 
-// runMain runs main in a goroutine, until it starts the manager or ends. The goroutine then waits for good.
+// runMain runs main in a goroutine, until main starts the manager or ends. The goroutine then waits for
+// ever.
 func runMain() {
 	startedMain = make(chan struct{})
 	ended := make(chan struct{})

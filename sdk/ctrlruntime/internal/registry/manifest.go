@@ -15,7 +15,7 @@ import (
 	"windlass.dev/sdk/manifest"
 )
 
-// complete makes the manifest of what the set-up has said.
+// complete makes the manifest from the set-up.
 func complete() (manifest.Manifest, error) {
 	if err := refused.All(); err != nil {
 		return manifest.Manifest{}, err
@@ -34,7 +34,7 @@ func complete() (manifest.Manifest, error) {
 		made.Config = current.settings.schema()
 	}
 	if made.Finalizers == nil {
-		// Which finalizers the reconcilers add and remove, only their code says.
+		// Only the reconcilers' code determines which finalizers they add and remove.
 		made.Finalizers = []string{"*"}
 	}
 	for _, controller := range current.controllers {

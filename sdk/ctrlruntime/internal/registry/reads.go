@@ -16,9 +16,9 @@ import (
 // unusedLabel is a label that no object has. A watch that maps by it only fills a cache.
 const unusedLabel = "windlass.dev/only-read"
 
-// addReads adds watches to the controllers, for kinds that they only read: those that another controller watches, those
-// that windlass.Reads names, or, if it was not called, those that the permissions allow to watch, as informers do, if the
-// API server is sure to serve them.
+// addReads adds watches to the controllers for kinds that they only read: kinds that another controller watches, and
+// kinds that windlass.Reads names. If Reads was not called, it instead adds the kinds that the permissions allow to
+// watch, as informers would, if the API server is sure to serve them.
 func addReads(controllers []manifest.Controller) error {
 	read, err := readKinds()
 	if err != nil {
@@ -37,11 +37,11 @@ func addReads(controllers []manifest.Controller) error {
 	return nil
 }
 
-// reads are the kinds that are read from caches, by their texts. Sorting the texts makes a smaller component than sorting
-// the kinds.
+// reads are the kinds that are read from caches, by their names as text. Sorting the texts makes a smaller component
+// than sorting the kinds.
 type reads map[string]read
 
-// read is a kind, and the namespaces of its watch; none: as the cache's options say.
+// read is a kind, and the namespaces of its watch. Without namespaces, the cache's options apply.
 type read struct {
 	kind       schema.GroupVersionKind
 	namespaces []string
@@ -73,8 +73,9 @@ func allOf(controller *manifest.Controller) []manifest.Watch {
 	return append(append([]manifest.Watch{controller.Primary}, controller.Owns...), controller.Watches...)
 }
 
-// readKinds returns the kinds of windlass.Reads, or those of the scheme that the permissions allow to list and watch. A
-// controller waits until all its kinds are served, so the latter are only kinds that the API server always serves.
+// readKinds returns the kinds of windlass.Reads, or else the kinds of the scheme that the permissions allow to list and
+// watch. A controller waits until all its kinds are served, so kinds of the scheme count only if the API server always
+// serves them.
 func readKinds() (reads, error) {
 	read := reads{}
 	scheme := current.controllers[0].Scheme
@@ -112,8 +113,9 @@ func isBuiltIn(kind schema.GroupVersionKind) bool {
 	return builtIn[kind.Group] && !strings.Contains(kind.Version, "alpha") && !strings.Contains(kind.Version, "beta")
 }
 
-// isDefined reports whether the manifest has the definition of a kind. The set-up runs in each instance, so this does not
-// decode the definitions, which may be long: their names are unique, and have the plural and the group.
+// isDefined reports whether the manifest has the definition of a kind. It looks only at the names of the definitions,
+// which are unique and have the plural and the group. Definitions may be long, and decoding them would take time in
+// each instance.
 func isDefined(kind schema.GroupVersionKind) bool {
 	plural, _ := meta.UnsafeGuessKindToResource(kind)
 	name := []byte(fmt.Sprintf("%q", plural.GroupResource().String()))
@@ -122,7 +124,8 @@ func isDefined(kind schema.GroupVersionKind) bool {
 	})
 }
 
-// watchable reports whether the permissions allow to list and watch a kind, and in which namespaces; none: in all.
+// watchable reports whether the permissions allow to list and watch a kind, and in which namespaces. No namespaces mean
+// all.
 func watchable(kind schema.GroupVersionKind) (namespaces []string, is bool) {
 	listed, canList := permittedIn(kind, "", "list")
 	watched, canWatch := permittedIn(kind, "", "watch")
@@ -142,7 +145,7 @@ func watchable(kind schema.GroupVersionKind) (namespaces []string, is bool) {
 	return namespaces, namespaces != nil
 }
 
-// isPreferred reports whether a kind is one of objects, in the first version of its group that has it.
+// isPreferred reports whether a kind is a kind of objects, in the first version of its group that has the kind.
 func isPreferred(versions []schema.GroupVersion, kind schema.GroupVersionKind, known func(schema.GroupVersionKind) bool) bool {
 	if kind.Version == "__internal" || strings.HasSuffix(kind.Kind, "List") || strings.HasSuffix(kind.Kind, "Options") {
 		return false
@@ -161,7 +164,7 @@ func permitted(kind schema.GroupVersionKind, subresource, verb string) bool {
 	return is
 }
 
-// permittedIn is permitted, with the namespaces in which the permissions hold; none: in all.
+// permittedIn is like permitted, and also returns the namespaces in which the permissions hold. No namespaces mean all.
 func permittedIn(kind schema.GroupVersionKind, subresource, verb string) (namespaces []string, is bool) {
 	for _, rule := range current.description.Permissions {
 		if len(rule.Names) > 0 || !slices.Contains(rule.APIGroups, kind.Group) ||

@@ -1,6 +1,7 @@
-// Package registry collects what the set-up of a plugin says, makes the manifest of it, and answers the host's calls.
+// Package registry collects the declarations of a plugin's set-up, makes the manifest from them, and answers the
+// host's calls.
 //
-// The host does not run main. At the first call of an instance the registry runs it, up to the manager's Start.
+// The host does not run main. At the first call of an instance, the registry runs main up to the manager's Start.
 package registry
 
 import (
@@ -24,7 +25,8 @@ type Controller struct {
 	Name string
 	// Scheme knows the types of the watches.
 	Scheme *runtime.Scheme
-	// Primary is the watch of For; nil: the first of Watches whose requests have the name of the object.
+	// Primary is the watch of For. If it is nil, the primary is the first of Watches whose requests have the name of
+	// the object.
 	Primary *watching.Watch
 	// Owns are the watches of owned objects, by the kind of owner reference.
 	Owns []*watching.Watch
@@ -54,18 +56,18 @@ type Scope struct {
 	FieldSelector string
 }
 
-// state is what the set-up has said so far.
+// state has the declarations of the set-up so far.
 type state struct {
 	controllers []*Controller
 	description manifest.Manifest
 	isDescribed bool
 	reads       []client.Object
-	// isReadsGiven is true if the author lists the kinds that are only read, so that permissions need not say it.
+	// isReadsGiven is true if the author has listed the kinds that are only read. Permissions then add no kinds.
 	isReadsGiven bool
-	// scopes are the restrictions of kinds; that of the empty kind is for all others.
+	// scopes are the restrictions of kinds. The restriction of the empty kind is for all kinds without their own.
 	scopes   map[schema.GroupKind]Scope
 	settings settings
-	// resync is how often every primary runs again; zero: the host's default.
+	// resync is the interval at which every primary runs again; zero means the host's default.
 	resync time.Duration
 	// started is true after the manager's Start.
 	started bool
@@ -77,7 +79,7 @@ var current = state{scopes: map[schema.GroupKind]Scope{}}
 func Add(controller *Controller) error {
 	for _, known := range current.controllers {
 		if known.Name == controller.Name {
-			return fmt.Errorf("two controllers have the name %q: give each its own by Named", controller.Name)
+			return fmt.Errorf("two controllers have the name %q: give each a different name with Named", controller.Name)
 		}
 	}
 	if current.started {
@@ -87,24 +89,24 @@ func Add(controller *Controller) error {
 	return nil
 }
 
-// Describe sets everything in the manifest but its controllers.
+// Describe sets everything in the manifest except its controllers.
 func Describe(description manifest.Manifest) {
 	current.description, current.isDescribed = description, true
 }
 
-// Read adds kinds that the plugin reads from caches without watching them. After it, permissions add none.
+// Read adds kinds that the plugin reads from caches without watching them. After this call, permissions add no kinds.
 func Read(objects ...client.Object) {
 	current.reads, current.isReadsGiven = append(current.reads, objects...), true
 }
 
-// Resync sets how often every primary runs again without a change; nil: the host's default.
+// Resync sets the interval at which every primary runs again without a change; nil means the host's default.
 func Resync(period *time.Duration) {
 	if period != nil {
 		current.resync = *period
 	}
 }
 
-// Restrict sets the scope of a kind, or of all kinds without one of their own if the kind is empty.
+// Restrict sets the scope of a kind. For the empty kind, it sets the scope of all kinds without their own.
 func Restrict(kind schema.GroupKind, scope Scope) { current.scopes[kind] = scope }
 
 // label makes a controller's name a DNS label, as the manifest requires.

@@ -26,8 +26,8 @@ func init() {
 	reconciler.RegisterSetup(Setup, Reconcile, reconciler.Mapper(Mapped), reconciler.Predicate(Counts))
 }
 
-// Setup runs the program's main, unless the manager has been started already, and returns the manifest. It panics if
-// there is none, with the reason: this is how a build reports it.
+// Setup runs the program's main, unless the manager has been started already, and returns the manifest. If there is no
+// manifest, it panics with the reason, which a build then reports.
 func Setup() manifest.Manifest {
 	if !current.started {
 		if err := current.settings.apply(); err != nil {
@@ -77,7 +77,8 @@ var now = time.Now
 // waitMin is the shortest wait that is worth a warning.
 const waitMin = time.Second
 
-// warnOfWait warns if the plugin's clock has advanced further than the host's: it jumps when a plugin sleeps.
+// warnOfWait warns if the plugin's clock has advanced further than the host's, because the plugin's clock jumps when
+// the plugin sleeps.
 func warnOfWait(elapsed time.Duration, startOfHost time.Time) {
 	if elapsed < waitMin {
 		return
@@ -114,7 +115,8 @@ func states(change windlass.Change) (watch *coded, before, now client.Object, er
 	return watch, before, now, err
 }
 
-// targetsMax is how many primaries the host accepts for a change. If there are more, the error makes every primary run.
+// targetsMax is the maximum number of primaries that the host accepts for a change. If there are more, the resulting
+// error makes every primary run.
 const targetsMax = 1024
 
 // Mapped runs the handler of a watch.
@@ -137,7 +139,7 @@ func Mapped(ctx context.Context, change windlass.Change) ([]windlass.Target, err
 	return targets, nil
 }
 
-// Counts evaluates the predicates of a watch that the manifest cannot have.
+// Counts evaluates the predicates of a watch that the manifest cannot express.
 func Counts(_ context.Context, change windlass.Change) (bool, error) {
 	watch, before, now, err := states(change)
 	if err != nil || now == nil || watch.Judge == nil {

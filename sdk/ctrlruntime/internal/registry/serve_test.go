@@ -81,7 +81,7 @@ func TestAFailedReadInAMapFunctionOrAPredicateFailsIt(t *testing.T) {
 		if counts, err := Counts(context.Background(), change); !windlass.Is(err, windlass.NotWatched) || !counts {
 			t.Error(counts, err)
 		}
-		// The next change does not know of the earlier failure, and a missing object is none.
+		// The earlier failure does not affect the next change, and a missing object is no failure.
 		if targets, err := Mapped(context.Background(), change); err != nil || len(targets) != 1 {
 			t.Error(targets, err)
 		}
@@ -126,7 +126,7 @@ func TestATerminalPartMakesErrorsTerminal(t *testing.T) {
 				return reconcile.Result{}, joined
 			}), nil, nil)
 			_, err := Reconcile(context.Background(), windlass.Request{Controller: "shop", Namespace: "prod", Name: "a"})
-			// The host sees one failure, which is the mark itself, and not one for each part of a join.
+			// The host sees one failure, the mark itself, and not one failure for each part of a joined error.
 			if is := fmt.Sprintf("%T", err) == "*host.Marked"; is != isTerminal || windlass.IsTerminal(err) != isTerminal {
 				t.Errorf("%v: terminal %v", err, is)
 			}

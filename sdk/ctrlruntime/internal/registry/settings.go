@@ -11,7 +11,7 @@ import (
 	"windlass.dev/sdk/manifest"
 )
 
-// settings are the names of what the operator's configuration may set.
+// settings are the names of the variables and flags that the operator's configuration may set.
 type settings struct{ environment, flags []string }
 
 // Environment adds environment variables that the configuration may set.
@@ -22,7 +22,7 @@ func Environment(names ...string) {
 // Flags adds flags that the configuration may set.
 func Flags(names ...string) { current.settings.flags = append(current.settings.flags, names...) }
 
-// schema describes the configuration; nil if it has nothing to set.
+// schema describes the configuration; nil if there is nothing to set.
 func (settings settings) schema() *manifest.Config {
 	if len(settings.environment)+len(settings.flags) == 0 {
 		return nil
@@ -43,8 +43,8 @@ func (settings settings) schema() *manifest.Config {
 	return &manifest.Config{Schema: document}
 }
 
-// apply sets environment variables, and arguments for package flag, from the configuration. It stays the same as long
-// as the instance lives.
+// apply sets environment variables, and arguments for package flag, from the configuration. The configuration stays
+// the same as long as the instance lives.
 func (settings settings) apply() error {
 	if len(os.Args) == 0 {
 		// Package flag reads the name of the program.

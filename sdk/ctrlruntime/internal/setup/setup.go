@@ -1,5 +1,5 @@
-// Package setup says whether the plugin's set-up is running: its init functions and its main, up to the manager's
-// Start. The set-up runs again in each instance, and must not call the host.
+// Package setup reports whether the plugin's set-up is running. The set-up is its init functions and its main, up
+// to the manager's Start. The set-up runs again in each instance, and must not call the host.
 package setup
 
 // running is true in a plugin until the manager's Start.

@@ -1,5 +1,5 @@
-// Package status gives the host's errors the form of the API's: apierrors.IsNotFound and the like recognise them, and
-// the host still knows their class when a reconciler returns them.
+// Package status gives the host's errors the form of API errors. Functions such as apierrors.IsNotFound recognise them,
+// and the host still knows their class when a reconciler returns them.
 package status
 
 import (
@@ -25,13 +25,13 @@ type Error struct {
 
 var _ apierrors.APIStatus = &Error{}
 
-// Error is the host's text.
+// Error returns the host's text.
 func (err *Error) Error() string { return err.cause.Error() }
 
 // Unwrap returns the host's error, which has the class for retries.
 func (err *Error) Unwrap() error { return err.cause }
 
-// Status is the status of the API.
+// Status returns the API's status.
 func (err *Error) Status() metav1.Status { return err.status }
 
 // As supports code that looks for a StatusError.
@@ -43,7 +43,7 @@ func (err *Error) As(target any) bool {
 	return false
 }
 
-// Of converts an error of the SDK. Errors that are not of the API, and nil, stay as they are.
+// Of converts an error of the SDK. It returns all other errors, and nil, unchanged.
 func Of(err error) error {
 	var api *windlass.APIError
 	if err == nil || !errors.As(err, &api) {
@@ -63,7 +63,7 @@ func Of(err error) error {
 		status.Details.Causes = []metav1.StatusCause{{Type: "NamespaceTerminating", Message: api.Message}}
 	}
 	if api.Reason == windlass.Conflict && strings.Contains(api.Message, "conflict with ") {
-		// The text of a refused server-side apply. The host passes on no causes.
+		// A server-side apply was refused. The host passes on no causes, so the only cause here is the text.
 		status.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeFieldManagerConflict, Message: api.Message}}
 	}
 	if api.Reason == windlass.NotGranted || api.Reason == windlass.NotWatched {
@@ -72,7 +72,7 @@ func Of(err error) error {
 	return &Error{status, err}
 }
 
-// reasons are the API's reasons of the host's classes.
+// reasons maps the host's classes of errors to the API's reasons.
 var reasons = map[windlass.Reason]metav1.StatusReason{
 	windlass.NotFound: metav1.StatusReasonNotFound, windlass.AlreadyExists: metav1.StatusReasonAlreadyExists,
 	windlass.Conflict: metav1.StatusReasonConflict, windlass.Invalid: metav1.StatusReasonInvalid,
@@ -84,7 +84,8 @@ var reasons = map[windlass.Reason]metav1.StatusReason{
 	windlass.TooLarge: metav1.StatusReasonRequestEntityTooLarge, windlass.NotWatched: metav1.StatusReasonForbidden,
 }
 
-// reasonOf prefers the server's own reason, which is finer than the host's class, unless the host has another class.
+// reasonOf returns the API's reason for the host's class. It returns the server's own reason if the host has no class
+// for it, or only that of server errors.
 func reasonOf(api *windlass.APIError) metav1.StatusReason {
 	reason, known := reasons[api.Reason]
 	own := metav1.StatusReason(api.StatusReason)
@@ -94,7 +95,7 @@ func reasonOf(api *windlass.APIError) metav1.StatusReason {
 	return reason
 }
 
-// missing says what to add for a right or a watch that the manifest does not have.
+// missing returns advice about a right or a watch that the manifest lacks.
 func missing(api *windlass.APIError) string {
 	resource, subresource, has := strings.Cut(api.Resource, "/")
 	name, group, _ := strings.Cut(resource, ".")
@@ -102,7 +103,7 @@ func missing(api *windlass.APIError) string {
 		name += "/" + subresource
 	}
 	if api.Reason == windlass.NotWatched {
-		return "code that runs without a call of its own, such as a map function, reads only watched kinds: give windlass.Describe " +
+		return "code outside of a reconcile call, such as a map function, reads only watched kinds: give windlass.Describe " +
 			"a permission to get, list and watch " + name + ", or call windlass.Reads"
 	}
 	return fmt.Sprintf("if the operator's policy grants it, the manifest lacks it. Add to windlass.Describe: "+

@@ -1,5 +1,5 @@
-// Package watching describes the watches of controllers without their types: what the manifest can say of a watch, and
-// the functions for the rest.
+// Package watching describes the watches of controllers without their Go types: the parts that the manifest can
+// express, and functions for all other parts.
 package watching
 
 import (
@@ -24,11 +24,11 @@ type Watch struct {
 	Object client.Object
 	// OnlyMetadata is true if the objects are PartialObjectMetadata.
 	OnlyMetadata bool
-	// Updates are the predicates that the manifest can have; nil if there are none.
+	// Updates are the predicates that the manifest can express; nil if there are none.
 	Updates *declared.Updates
 	// Judge evaluates the other predicates, for a creation (without an old object) or an update; nil if there are none.
 	Judge func(before, now client.Object) bool
-	// Mapping is what the manifest can say about the handler, or nil.
+	// Mapping is the handler as the manifest expresses it, or nil if the manifest cannot.
 	Mapping *declared.Mapping
 	// Map runs the handler, for an event with the old object, the new one, or both.
 	Map func(ctx context.Context, before, now client.Object) []reconcile.Request
@@ -57,7 +57,8 @@ func Of[object client.Object](
 			return all.Update(event.TypedUpdateEvent[object]{ObjectOld: before.(object), ObjectNew: now.(object)})
 		}
 	}
-	// Only the handler's own code can still refuse a deletion: the host has counted it.
+	// Here only the handler's own code can refuse a deletion, because the host has already decided that the deletion
+	// counts.
 	deletes := predicate.And(predicates...)
 	watch.Map = func(ctx context.Context, before, now client.Object) []reconcile.Request {
 		queue := &requests{}

@@ -61,7 +61,7 @@ type WatchesInput[request comparable] struct {
 	handler handler.TypedEventHandler[client.Object, request]
 }
 
-// input is what all watches have.
+// input has the fields that all watches share.
 type input struct {
 	object       client.Object
 	predicates   []predicate.Predicate
@@ -86,7 +86,8 @@ func (blder *TypedBuilder[request]) For(object client.Object, opts ...ForOption)
 	return blder
 }
 
-// Owns adds a kind of objects that the reconciled ones own. A change of one runs its controller.
+// Owns adds a kind of objects that the reconciled objects own. A change of such an object runs its
+// controller.
 func (blder *TypedBuilder[request]) Owns(object client.Object, opts ...OwnsOption) *TypedBuilder[request] {
 	owned := &OwnsInput{input: input{object: object}}
 	for _, opt := range opts {
@@ -96,7 +97,8 @@ func (blder *TypedBuilder[request]) Owns(object client.Object, opts ...OwnsOptio
 	return blder
 }
 
-// Watches adds a kind of other objects. A change of one runs the requests that the handler finds.
+// Watches adds a kind of other objects. A change of such an object runs the requests that the handler
+// finds.
 func (blder *TypedBuilder[request]) Watches(
 	object client.Object, eventHandler handler.TypedEventHandler[client.Object, request], opts ...WatchesOption,
 ) *TypedBuilder[request] {
@@ -133,7 +135,7 @@ func (blder *TypedBuilder[request]) WithOptions(options controller.TypedOptions[
 	return blder
 }
 
-// WithLogConstructor has no effect: the host adds what identifies a call to each line of the log.
+// WithLogConstructor has no effect, because the host identifies the call in each line of the log.
 func (blder *TypedBuilder[request]) WithLogConstructor(func(*request) logr.Logger) *TypedBuilder[request] {
 	return blder
 }

@@ -22,7 +22,8 @@ type Cache interface {
 	Informers
 }
 
-// Informers are refused, but for indexes: a handler of an informer would have to run between the calls.
+// Informers has methods that fail, except for indexes: the handler of an informer would have to run between
+// calls.
 type Informers interface {
 	// GetInformer is refused.
 	GetInformer(ctx context.Context, obj client.Object, opts ...InformerGetOption) (Informer, error)
@@ -58,7 +59,7 @@ type TransformFunc = func(any) (any, error)
 // Options restrict the caches. Fields that are not described here have no effect.
 type Options struct {
 	Scheme *runtime.Scheme
-	// SyncPeriod is how often every primary runs again without a change.
+	// SyncPeriod is the interval at which every primary runs again without a change.
 	SyncPeriod                  *time.Duration
 	ReaderFailOnMissingInformer bool
 	// DefaultNamespaces are the namespaces of the kinds that are not in ByObject. A configuration may have selectors
@@ -102,7 +103,7 @@ func TransformStripManagedFields() TransformFunc { return unchanged }
 
 func unchanged(object any) (any, error) { return object, nil }
 
-// IsWithoutEffect reports whether a function is nil or that of TransformStripManagedFields.
+// IsWithoutEffect reports whether a function is nil or comes from TransformStripManagedFields.
 func IsWithoutEffect(transform TransformFunc) bool {
 	return transform == nil || reflect.ValueOf(transform).Pointer() == reflect.ValueOf(unchanged).Pointer()
 }

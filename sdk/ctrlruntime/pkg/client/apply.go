@@ -8,8 +8,8 @@ import (
 	windlass "windlass.dev/sdk"
 )
 
-// ApplyConfigurationFromUnstructured makes an unstructured object the fields of an Apply. The object must have only
-// fields that are to be set. After the apply it has the state that the server returned.
+// ApplyConfigurationFromUnstructured returns an unstructured object as the fields of an Apply. The object must have
+// only the fields to set. After the apply, it has the state that the server returned.
 func ApplyConfigurationFromUnstructured(u *unstructured.Unstructured) runtime.ApplyConfiguration {
 	return &unstructuredConfiguration{u}
 }

@@ -27,23 +27,24 @@ import (
 
 // Options are the options of New.
 type Options struct {
-	// Scheme knows the types of objects; nil: client-go's scheme.Scheme.
+	// Scheme knows the types of objects; nil means client-go's scheme.Scheme.
 	Scheme *runtime.Scheme
-	// Mapper is for RESTMapper; nil: one that asks the API server.
+	// Mapper is returned by RESTMapper; nil means a mapper that asks the API server.
 	Mapper meta.RESTMapper
-	// Cache says which reads come from caches; nil: none.
+	// Cache determines which reads come from caches; nil means that none do.
 	Cache *CacheOptions
 	// DryRun makes all writes dry runs.
 	DryRun *bool
 	// FieldOwner is the field manager of writes that name none.
 	FieldOwner string
-	// FieldValidation is how the server treats unknown fields in writes that do not say it.
+	// FieldValidation is how the server treats unknown fields in writes without their own setting.
 	FieldValidation string
 }
 
-// CacheOptions say which reads come from caches.
+// CacheOptions determine which reads come from caches.
 type CacheOptions struct {
-	// Reader must be set, or all reads are live. The manager sets it. Reads do not go through it: they are the host's.
+	// Reader must be set, or all reads are live. The manager sets it. Reads do not use it, because the host serves
+	// them.
 	Reader Reader
 	// DisableFor are objects of kinds whose reads are live.
 	DisableFor []Object
@@ -54,8 +55,8 @@ type CacheOptions struct {
 // NewClientFunc creates a client.
 type NewClientFunc func(config *rest.Config, options Options) (Client, error)
 
-// New returns a client of the host. The configuration is ignored. Like the client that controller-runtime's New
-// returns, it reads live unless options.Cache has a Reader, as the options have that a manager passes to its NewClient.
+// New returns a client of the host. The configuration is ignored. Like the client of controller-runtime's New, it reads
+// live unless options.Cache has a Reader. The options that a manager passes to its NewClient have one.
 func New(config *rest.Config, options Options) (Client, error) {
 	made, err := newClient(options)
 	if err != nil {
@@ -320,7 +321,7 @@ func (c *hostClient) DeleteAllOf(_ context.Context, obj Object, opts ...DeleteAl
 		return nil
 	}
 	if options.Namespace == "" {
-		// The host would take the primary's namespace.
+		// Without a namespace, the host would use the primary's namespace.
 		if isNamespaced, isKnown := isNamespaced(kind); isKnown && isNamespaced {
 			resource, _ := meta.UnsafeGuessKindToResource(kind)
 			return apierrors.NewMethodNotSupported(resource.GroupResource(), "deletecollection in all namespaces")

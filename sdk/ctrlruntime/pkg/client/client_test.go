@@ -205,7 +205,7 @@ func TestAKeyWithoutANamespaceFindsOnlyClusterScopedObjects(t *testing.T) {
 	host, c := newClient(t)
 	host.Primary = shopOfA
 	host.Put(windlass.Object{"apiVersion": "example.com/v1", "kind": "City", "metadata": windlass.Object{"name": "vienna"}})
-	// It stands for a shop that the host would find in the namespace of the primary.
+	// This shop stands for a shop in the namespace of the primary, which the host would find.
 	host.Put(windlass.Object{"apiVersion": "example.com/v1", "kind": "Shop", "metadata": windlass.Object{"name": "no-namespace"}})
 	kinds.SetNamespaced(shopKind, true)
 	ctx := call.Begin(ctx, "prod")

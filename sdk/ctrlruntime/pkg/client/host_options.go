@@ -39,8 +39,8 @@ func isAllowed(letter rune) bool {
 // suffixMax is the host's limit for the suffix of a field manager.
 const suffixMax = 32
 
-// suffix makes a field manager's name a DNS label, as the host requires. A name that is none keeps what it can, and gets a
-// hash, so that no two names have one suffix.
+// suffix makes a field manager's name a DNS label, as the host requires. A name that is not a DNS label keeps its
+// allowed letters and gets a hash, so that no two names have the same suffix.
 func suffix(manager string) string {
 	label := strings.Map(func(letter rune) rune {
 		if !isAllowed(letter) {
@@ -63,8 +63,8 @@ func hashOf(text string) uint32 {
 	return hash.Sum32()
 }
 
-// orphaning are the kinds whose dependents the API server keeps if a deletion does not say otherwise. The host always says
-// it, and by default deletes them.
+// orphaning are the kinds whose dependents the API server keeps if a deletion names no propagation policy. The host
+// always names a policy, and by default deletes dependents.
 var orphaning = map[schema.GroupVersionKind]bool{
 	{Group: "batch", Version: "v1", Kind: "Job"}: true, {Version: "v1", Kind: "ReplicationController"}: true,
 }

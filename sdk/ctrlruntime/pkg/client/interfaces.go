@@ -1,8 +1,8 @@
 // Package client reads and writes objects, with the interface of controller-runtime's client, through the Windlass
 // host.
 //
-// Reads of watched kinds come from the host's cache, all others from the API server. Writes are the host's: it resolves
-// the outcome of each, and calls the reconciler again only when the caches show it.
+// Reads of watched kinds come from the host's cache, all others from the API server. The host makes the writes. It
+// resolves the outcome of each write, and calls the reconciler again only when the caches show the write.
 package client
 
 import (
@@ -53,7 +53,7 @@ type Reader interface {
 	List(ctx context.Context, list ObjectList, opts ...ListOption) error
 }
 
-// Writer writes objects. After a write, the object given has the state that the server returned.
+// Writer writes objects. After a write, the given object has the state that the server returned.
 type Writer interface {
 	// Apply applies a set of fields, server-side.
 	Apply(ctx context.Context, obj runtime.ApplyConfiguration, opts ...ApplyOption) error
@@ -142,7 +142,7 @@ type FieldIndexer interface {
 	IndexField(ctx context.Context, obj Object, field string, extractValue IndexerFunc) error
 }
 
-// IgnoreNotFound returns nil for a NotFound error, and any other error as it is.
+// IgnoreNotFound returns nil for a NotFound error, and any other error unchanged.
 func IgnoreNotFound(err error) error {
 	if apierrors.IsNotFound(err) {
 		return nil
@@ -150,7 +150,7 @@ func IgnoreNotFound(err error) error {
 	return err
 }
 
-// IgnoreAlreadyExists returns nil for an AlreadyExists error, and any other error as it is.
+// IgnoreAlreadyExists returns nil for an AlreadyExists error, and any other error unchanged.
 func IgnoreAlreadyExists(err error) error {
 	if apierrors.IsAlreadyExists(err) {
 		return nil

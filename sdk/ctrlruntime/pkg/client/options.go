@@ -104,7 +104,8 @@ func (forceOwnership) ApplyToApply(o *ApplyOptions)                       { o.Fo
 func (forceOwnership) ApplyToSubResourcePatch(o *SubResourcePatchOptions) { o.Force = new(true) }
 func (forceOwnership) ApplyToSubResourceApply(o *SubResourceApplyOptions) { o.Force = new(true) }
 
-// WithSubResourceBody gives the body of a write to a subresource, if it is not the object itself, as for "scale".
+// WithSubResourceBody sets the body of a write to a subresource whose body is not the object itself, such as
+// "scale".
 func WithSubResourceBody(body Object) SubResourceUpdateAndPatchOption { return subResourceBody{body} }
 
 type subResourceBody struct{ body Object }

@@ -64,11 +64,11 @@ func MergeFromWithOptions(obj Object, opts ...MergeFromOption) Patch {
 	return &difference{original: obj, options: mergeFromOptions(opts)}
 }
 
-// StrategicMergeFrom returns a merge patch (RFC 7386), as MergeFrom does: the code that merges the lists of built-in
-// types needs their OpenAPI models, which would double a component's size. The result is the same, except that a list
-// that has changed is replaced as a whole. So such a patch has an optimistic lock, and fails with Conflict if another
-// client has changed the object. Return the error, and the reconciler is called again with the newer object. The original
-// must have a resourceVersion then.
+// StrategicMergeFrom returns a merge patch (RFC 7386), as MergeFrom does. A strategic patch would need the OpenAPI
+// models of the built-in types, which would double a component's size. The result is the same, except that a list that
+// has changed is replaced as a whole. So such a patch has an optimistic lock, and fails with Conflict if another client
+// has changed the object. Return the error, and the reconciler is called again with the newer object. The original of
+// such a patch must have a resourceVersion.
 func StrategicMergeFrom(obj Object, opts ...MergeFromOption) Patch {
 	return &difference{original: obj, options: mergeFromOptions(opts), lockLists: true}
 }

@@ -45,7 +45,7 @@ func (c *hostClient) read(ctx context.Context, key ObjectKey, obj Object) error 
 	}
 	_, isMetadata := obj.(*metav1.PartialObjectMetadata)
 	if target.Namespace == "" && call.Namespace() != "" {
-		// The host would take the primary's namespace.
+		// Without a namespace, the host would use the primary's namespace.
 		if isNamespaced, isKnown := isNamespaced(kind); isKnown && isNamespaced {
 			return status.NotFound(kind, target)
 		}
@@ -99,7 +99,7 @@ func get(target windlass.Ref, isCached, isMetadata bool) (*json.RawMessage, erro
 		if !windlass.Is(err, windlass.NotWatched) {
 			return document, err
 		}
-		// The watch covers other namespaces only.
+		// The watch covers only other namespaces.
 	}
 	if isMetadata {
 		return live.GetMetadata[json.RawMessage](target)
@@ -267,13 +267,13 @@ func itemsOf(list ObjectList) (*items, error) {
 		made.element = made.element.Elem()
 	}
 	if _, is := reflect.New(made.element).Interface().(Object); !is {
-		return nil, windlass.Terminal(fmt.Errorf("the items of a %T are no objects", list))
+		return nil, windlass.Terminal(fmt.Errorf("the items of a %T are not objects", list))
 	}
 	made.isMetadata = isPartial(made.element)
 	return made, nil
 }
 
-// read adds the objects that match, up to the limit; a limit of zero is none.
+// read adds the objects that match, up to the limit. A limit of zero means no limit.
 func (items *items) read(documents iter.Seq2[*json.RawMessage, error], matches func(Object) bool, limit int64) error {
 	for document, err := range documents {
 		if err != nil {
@@ -304,5 +304,5 @@ func (items *items) add(document json.RawMessage, matches func(Object) bool) err
 	return nil
 }
 
-// store makes the objects the list's.
+// store puts the objects into the list.
 func (items *items) store() { items.field.Set(items.objects) }

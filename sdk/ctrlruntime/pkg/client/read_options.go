@@ -40,7 +40,8 @@ type ListOptions struct {
 	FieldSelector fields.Selector
 	// Namespace is empty for all namespaces.
 	Namespace string
-	// Limit is the most objects of the answer. A cached list ends there. A live list can go on with Continue.
+	// Limit is the maximum number of objects in the answer. A cached list ends there. A live list can go on
+	// with Continue.
 	Limit int64
 	// Continue is the token of an earlier live list.
 	Continue string
@@ -167,7 +168,7 @@ func (n InNamespace) AsSelector() fields.Selector {
 	return fields.SelectorFromSet(fields.Set{"metadata.namespace": string(n)})
 }
 
-// Limit is the most objects of a list: see ListOptions.
+// Limit is the maximum number of objects in a list: see ListOptions.
 type Limit int64
 
 func (l Limit) ApplyToList(o *ListOptions) { o.Limit = int64(l) }

@@ -12,7 +12,8 @@ import (
 )
 
 // isNamespaced reports whether objects of a kind have a namespace. The host is asked once in an instance. The second
-// result is false if it cannot say: the kind is not served, or a map function runs, which may read only caches.
+// result is false if the host cannot answer: the kind is not served, or a map function runs, which may read only
+// caches.
 func isNamespaced(kind schema.GroupVersionKind) (isNamespaced, isKnown bool) {
 	if isNamespaced, isKnown = kinds.IsNamespaced(kind); isKnown {
 		return isNamespaced, true
@@ -25,8 +26,8 @@ func isNamespaced(kind schema.GroupVersionKind) (isNamespaced, isKnown bool) {
 	return served.Namespaced, true
 }
 
-// hasNeedlessNamespace reports whether a read has found nothing, or has been refused, because it has a namespace and its
-// kind has none. controller-runtime ignores the namespace then.
+// hasNeedlessNamespace reports whether a read has found nothing, or has been refused, because it names a namespace
+// although its kind is cluster-scoped. controller-runtime ignores such a namespace.
 func hasNeedlessNamespace(kind schema.GroupVersionKind, namespace string, isEmpty bool, err error) bool {
 	if namespace == "" || !isEmpty || err != nil && !windlass.Is(err, windlass.Invalid) {
 		return false

@@ -14,7 +14,7 @@ func NewDryRunClient(c Client) Client {
 	}
 }
 
-// WithFieldOwner returns a client whose writes have this field manager, unless they name another.
+// WithFieldOwner returns a client whose writes have this field manager, unless they name another manager.
 func WithFieldOwner(c Client, fieldOwner string) Client {
 	owner := FieldOwner(fieldOwner)
 	return &defaulting{
@@ -23,7 +23,8 @@ func WithFieldOwner(c Client, fieldOwner string) Client {
 	}
 }
 
-// WithFieldValidation returns a client whose writes treat unknown fields in this way, unless they say otherwise.
+// WithFieldValidation returns a client whose writes treat unknown fields in this way, unless a write has its own
+// setting.
 func WithFieldValidation(c Client, validation FieldValidation) Client {
 	return &defaulting{
 		Client: c, create: validation, update: validation, patch: validation, apply: nothing{}, remove: nothing{},

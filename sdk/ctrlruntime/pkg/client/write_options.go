@@ -170,7 +170,8 @@ func (s GracePeriodSeconds) ApplyToDeleteAllOf(o *DeleteAllOfOptions) {
 	s.ApplyToDelete(&o.DeleteOptions)
 }
 
-// Preconditions are what must hold of the object for it to be deleted.
+// Preconditions are the UID and the version that the object must have to be
+// deleted.
 type Preconditions metav1.Preconditions
 
 func (p Preconditions) ApplyToDelete(o *DeleteOptions) {
@@ -178,7 +179,8 @@ func (p Preconditions) ApplyToDelete(o *DeleteOptions) {
 }
 func (p Preconditions) ApplyToDeleteAllOf(o *DeleteAllOfOptions) { p.ApplyToDelete(&o.DeleteOptions) }
 
-// PropagationPolicy is what happens to the dependents of a deleted object.
+// PropagationPolicy determines what happens to the dependents of a deleted
+// object.
 type PropagationPolicy metav1.DeletionPropagation
 
 func (p PropagationPolicy) ApplyToDelete(o *DeleteOptions) {

@@ -10,9 +10,10 @@ import (
 // Controller has the defaults of all controllers of a manager. Fields that are not described here have no effect.
 type Controller struct {
 	SkipNameValidation *bool
-	// GroupKindConcurrency is how many objects of a kind, such as "ReplicaSet.apps", are reconciled at once.
+	// GroupKindConcurrency is the number of objects of a kind, such as "ReplicaSet.apps", that are reconciled at
+	// once.
 	GroupKindConcurrency map[string]int
-	// MaxConcurrentReconciles is how many objects a controller reconciles at once.
+	// MaxConcurrentReconciles is the number of objects that a controller reconciles at once.
 	MaxConcurrentReconciles int
 	CacheSyncTimeout        time.Duration
 	RecoverPanic            *bool
@@ -20,6 +21,6 @@ type Controller struct {
 	EnableWarmup            *bool
 	UsePriorityQueue        *bool
 	Logger                  logr.Logger
-	// ReconciliationTimeout is how long a call may take.
+	// ReconciliationTimeout is the time limit of a call.
 	ReconciliationTimeout time.Duration
 }

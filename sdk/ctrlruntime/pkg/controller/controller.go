@@ -25,15 +25,15 @@ type Options = TypedOptions[reconcile.Request]
 // TypedOptions set how a controller runs. Fields that are not described here have no effect.
 type TypedOptions[request comparable] struct {
 	SkipNameValidation *bool
-	// MaxConcurrentReconciles is how many objects are reconciled at once, at most 64; zero: 1.
+	// MaxConcurrentReconciles is the number of objects that are reconciled at once, at most 64; zero means 1.
 	MaxConcurrentReconciles int
 	CacheSyncTimeout        time.Duration
 	RecoverPanic            *bool
 	NeedLeaderElection      *bool
 	// Reconciler serves the controller's calls.
 	Reconciler reconcile.TypedReconciler[request]
-	// RateLimiter sets the backoff: the host uses the delays that it gives for the first failure, and for the 64th, as
-	// the least and the greatest.
+	// RateLimiter sets the backoff. The host uses its delay for the first failure as the minimum, and its delay for
+	// the 64th failure as the maximum.
 	RateLimiter workqueue.TypedRateLimiter[request]
 	NewQueue    func(
 		controllerName string, rateLimiter workqueue.TypedRateLimiter[request],
@@ -42,7 +42,7 @@ type TypedOptions[request comparable] struct {
 	LogConstructor   func(request *request) logr.Logger
 	UsePriorityQueue *bool
 	EnableWarmup     *bool
-	// ReconciliationTimeout is how long a call may take, at most ten minutes; zero: 30 seconds.
+	// ReconciliationTimeout is the time limit of a call, at most ten minutes; zero means 30 seconds.
 	ReconciliationTimeout time.Duration
 }
 
@@ -70,8 +70,8 @@ type TypedController[request comparable] interface {
 	GetLogger() logr.Logger
 }
 
-// New adds a controller to the manager. Its first Watch with handler.EnqueueRequestForObject is of the kind that it
-// reconciles.
+// New adds a controller to the manager. The controller reconciles the kind of its first Watch with
+// handler.EnqueueRequestForObject.
 func New(name string, mgr manager.Manager, options Options) (Controller, error) {
 	return NewTyped(name, mgr, options)
 }
@@ -121,7 +121,7 @@ func (c *controller[request]) Reconcile(ctx context.Context, req request) (recon
 func (c *controller[request]) Watch(src source.TypedSource[request]) error {
 	described, is := src.(interface{ DeclaredWatch() *watching.Watch })
 	if !is || described.DeclaredWatch() == nil {
-		return refused.Call("a source that is no kind, such as source.Channel", "nothing of a plugin runs between the calls, so only objects of the "+
+		return refused.Call("a source that is no kind, such as source.Channel", "no code of a plugin runs between calls, so only objects of the "+
 			"cluster can cause a call", "watch a kind (source.Kind), or return a Result with RequeueAfter and look again")
 	}
 	c.registered.Watches = append(c.registered.Watches, described.DeclaredWatch())
@@ -135,12 +135,13 @@ func (*controller[request]) Start(ctx context.Context) error {
 
 func (c *controller[request]) GetLogger() logr.Logger { return log.Log.WithName(c.name) }
 
-// Described returns what the host will know of a controller. It is for package builder.
+// Described returns the description of a controller for the host. It is for package builder.
 func Described[request comparable](of TypedController[request]) *registry.Controller {
 	return of.(*controller[request]).registered
 }
 
-// ReconcileIDFromContext returns the id of a call, which its log lines and API requests have as the trace id.
+// ReconcileIDFromContext returns the ID of a call. Its log lines and API requests have the same ID as their trace
+// ID.
 func ReconcileIDFromContext(ctx context.Context) types.UID {
 	id, _ := ctx.Value(registry.ReconcileID{}).(types.UID)
 	return id

@@ -23,7 +23,8 @@ func manifestOptions[request comparable](options *TypedOptions[request]) manifes
 	return made
 }
 
-// doublings is how many failures take any backoff to its maximum, if each doubles it.
+// doublings is the number of failures after which any doubling backoff has reached
+// its maximum.
 const doublings = 64
 
 // backoff asks a limiter for the delay after the first failure and after many.

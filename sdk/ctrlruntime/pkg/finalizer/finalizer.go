@@ -31,8 +31,8 @@ type Registerer interface {
 	Register(key string, f Finalizer) error
 }
 
-// Finalizers runs finalizers. For an object that is being deleted, Finalize runs those that the object has, and removes
-// their names. To any other object it adds the names of all.
+// Finalizers runs finalizers. For an object that is being deleted, Finalize runs the finalizers that the object has,
+// and removes their names. To any other object, it adds the names of all finalizers.
 type Finalizers interface {
 	Registerer
 	Finalizer

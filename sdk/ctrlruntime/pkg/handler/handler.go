@@ -17,8 +17,8 @@ import (
 // EventHandler is a TypedEventHandler of any object.
 type EventHandler = TypedEventHandler[client.Object, reconcile.Request]
 
-// TypedEventHandler adds the requests that an event concerns to a queue. The queue is not the host's own: each request
-// that is in it at the end runs, at once, however it was added.
+// TypedEventHandler adds the requests that an event concerns to a queue. This queue is not the host's queue. Each
+// request in it at the end runs at once, whatever method added it.
 type TypedEventHandler[object any, request comparable] interface {
 	Create(context.Context, event.TypedCreateEvent[object], workqueue.TypedRateLimitingInterface[request])
 	Update(context.Context, event.TypedUpdateEvent[object], workqueue.TypedRateLimitingInterface[request])
@@ -77,13 +77,14 @@ type MapFunc = TypedMapFunc[client.Object, reconcile.Request]
 // requests for primaries that do not exist.
 type TypedMapFunc[object any, request comparable] func(context.Context, object) []request
 
-// EnqueueRequestsFromMapFunc returns a handler that calls a function: for an update with the old and the new object.
+// EnqueueRequestsFromMapFunc returns a handler that calls a function. For an update, it calls the function twice, with
+// the old and with the new object.
 func EnqueueRequestsFromMapFunc(fn MapFunc) EventHandler {
 	return TypedEnqueueRequestsFromMapFunc(fn)
 }
 
-// TypedEnqueueRequestsFromMapFunc returns a handler that calls a function: for an update with the old and the new
-// object.
+// TypedEnqueueRequestsFromMapFunc returns a handler that calls a function. For an update, it calls the function twice,
+// with the old and with the new object.
 func TypedEnqueueRequestsFromMapFunc[object any, request comparable](fn TypedMapFunc[object, request]) TypedEventHandler[object, request] {
 	add := func(ctx context.Context, q workqueue.TypedRateLimitingInterface[request], objects ...object) {
 		for _, object := range objects {
@@ -148,7 +149,7 @@ func (*TypedEnqueueRequestForObject[T]) DeclaredMapping() *declared.Mapping {
 // LowPriority is the priority of requests for objects that have not changed. The host orders its queue itself.
 const LowPriority = -100
 
-// WithLowPriorityWhenUnchanged returns the handler as it is: the host orders its queue itself.
+// WithLowPriorityWhenUnchanged returns the handler unchanged, because the host orders its queue itself.
 func WithLowPriorityWhenUnchanged[object client.Object, request comparable](
 	u TypedEventHandler[object, request],
 ) TypedEventHandler[object, request] {

@@ -22,7 +22,7 @@ type OwnerOption func(e ownerOptions)
 
 type ownerOptions interface{ setOnlyController() }
 
-// OnlyControllerOwner restricts the owners to the one that is the controller.
+// OnlyControllerOwner restricts the owners to the controller.
 func OnlyControllerOwner() OwnerOption {
 	return func(e ownerOptions) { e.setOnlyController() }
 }
@@ -63,8 +63,8 @@ func (e *forOwner[object]) DeclaredMapping() *declared.Mapping {
 	return &declared.Mapping{Owner: e.owner.GroupKind(), OnlyController: e.onlyController}
 }
 
-// add adds the requests of an object's owners. Whether an owner has a namespace, only the server knows. Both requests
-// are added, since an owner that does not exist costs nothing.
+// add adds the requests of an object's owners. Only the server knows whether an owner has a namespace, so both
+// possible requests are added. A request for an owner that does not exist costs nothing.
 func (e *forOwner[object]) add(found object, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 	for _, reference := range found.GetOwnerReferences() {
 		if e.matches(reference) {

@@ -5,10 +5,11 @@ import "github.com/go-logr/logr"
 // root is the sink of Log. SetLogger replaces it.
 var root logr.LogSink = &sink{}
 
-// delegate passes everything on to the root, which may be replaced later, with the names and values given so far.
+// delegate passes everything on to the root, with the names and values given so far. The root may be replaced
+// later.
 type delegate struct {
 	steps []func(logr.LogSink) logr.LogSink
-	// made is what the steps have made of the root base.
+	// made is the result of the steps for the root base.
 	made, base logr.LogSink
 }
 

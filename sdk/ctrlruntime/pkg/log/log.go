@@ -83,8 +83,8 @@ func (s *sink) write(level sdk.Level, message string, keysAndValues []any) {
 	sdk.Write(level, message, fields...)
 }
 
-// report discards what the set-up logs, since it runs in each instance. After an error a main gives up, so it ends the
-// instance: a build then shows the error.
+// report discards the log lines of the set-up, because the set-up runs in each instance. A line with an error ends the
+// instance, because a main gives up after an error. A build then shows the error.
 func report(level sdk.Level, message string, fields []sdk.Field) {
 	if level < sdk.Error {
 		return

@@ -39,7 +39,8 @@ func text(value any) (shown string) {
 	case error:
 		return value.Error()
 	case object:
-		// Before Stringer: the String of an API type is the whole object.
+		// This case must come before Stringer, because the String of an API
+		// type is the whole object.
 		if value.GetNamespace() == "" {
 			return value.GetName()
 		}

@@ -24,7 +24,7 @@ func (c *hostCache) List(ctx context.Context, list client.ObjectList, opts ...cl
 }
 
 func refuseInformer() error {
-	return refused.Call("an informer of its own", "nothing of a plugin runs between the calls, so nothing can handle its events",
+	return refused.Call("an informer of its own", "no code of a plugin runs between calls, so nothing can handle its events",
 		"watch the kind by a controller: Watches with a map function")
 }
 

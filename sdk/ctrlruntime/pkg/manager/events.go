@@ -57,7 +57,7 @@ func (r recorder) send(regarding, related runtime.Object, eventType, reason, act
 	}
 }
 
-// oldRecorder is the recorder of package tools/record. The reason is also the action, which its events do not have.
+// oldRecorder is the recorder of package tools/record. Its events have no action, so the reason is also the action.
 type oldRecorder struct{ recorder }
 
 func (r *oldRecorder) Event(object runtime.Object, eventType, reason, message string) {
@@ -75,7 +75,7 @@ func (r *oldRecorder) AnnotatedEventf(
 ) {
 	if len(annotations) > 0 {
 		warnOfAnnotations.Do(func() {
-			log.Write(log.Warn, "events are sent without their annotations: put what they say into the message")
+			log.Write(log.Warn, "events are sent without their annotations: put their content into the message")
 		})
 	}
 	r.Eventf(object, eventType, reason, messageFmt, args...)

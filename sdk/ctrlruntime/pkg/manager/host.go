@@ -126,7 +126,7 @@ func checkTransforms(options cache.Options) error {
 	}
 	for _, transform := range all {
 		if !cache.IsWithoutEffect(transform) {
-			return refused.Call("a transform function in cache.Options", "the host's caches have no code of the plugin",
+			return refused.Call("a transform function in cache.Options", "the host's caches run no code of the plugin",
 				"remove it. If it only saves memory, nothing else is needed: the host's caches leave managedFields out, and its OnlyMetadata "+
 					"watches keep metadata alone. If it changes what reconcilers see, change the objects after reading them")
 		}
@@ -134,7 +134,7 @@ func checkTransforms(options cache.Options) error {
 	return nil
 }
 
-// narrow sets the namespaces of a scope. The selectors of a namespace take the place of the scope's.
+// narrow sets the namespaces of a scope. The selectors of a namespace replace the selectors of the scope.
 func narrow(scope *registry.Scope, namespaces map[string]cache.Config) error {
 	if namespaces == nil {
 		return nil

@@ -1,5 +1,5 @@
-// Package manager stands in for controller-runtime's manager. The host starts, stops and watches; the manager collects
-// what the plugin's set-up says, and has its client.
+// Package manager stands in for controller-runtime's manager. The host starts and stops the plugin, and watches for
+// it. The manager collects the declarations of the plugin's set-up, and has its client.
 package manager
 
 import (
@@ -23,7 +23,7 @@ import (
 type Manager interface {
 	cluster.Cluster
 
-	// Add is refused: nothing of a plugin runs between the calls.
+	// Add returns an error, because no code of a plugin runs between calls.
 	Add(Runnable) error
 	// Elected returns a closed channel: only the leader's host calls a plugin.
 	Elected() <-chan struct{}
@@ -43,13 +43,13 @@ type Manager interface {
 
 // Options are the options of New. Fields that are not described here have no effect.
 type Options struct {
-	// Scheme knows the types of objects; nil: client-go's scheme.Scheme.
+	// Scheme knows the types of objects; nil means client-go's scheme.Scheme.
 	Scheme *runtime.Scheme
 	// Cache restricts the caches.
 	Cache cache.Options
 	// Client has the options of the client.
 	Client client.Options
-	// NewClient makes the client; nil: the host's.
+	// NewClient makes the client; nil means the client of the host.
 	NewClient client.NewClientFunc
 	Logger    logr.Logger
 	// LeaderElection and the like have no effect: the hosts elect a leader for each plugin.
@@ -89,12 +89,12 @@ type RunnableFunc func(context.Context) error
 // Start calls the function.
 func (r RunnableFunc) Start(ctx context.Context) error { return r(ctx) }
 
-// LeaderElectionRunnable says whether it needs to be the leader.
+// LeaderElectionRunnable reports whether it needs to run on the leader.
 type LeaderElectionRunnable interface {
 	NeedLeaderElection() bool
 }
 
 func refuseAdd() error {
-	return refused.Call("mgr.Add", "nothing of a plugin runs between the calls", "do the work in a reconciler: watch what it depends on, "+
+	return refused.Call("mgr.Add", "no code of a plugin runs between calls", "do the work in a reconciler: watch the objects that it depends on, "+
 		"or return a Result with RequeueAfter")
 }

@@ -1,5 +1,6 @@
-// Package metrics has the registry of an operator's own metrics. It accepts them, and exports nothing: an instance of a
-// plugin ends too often for its counters to count. Use package windlass.dev/sdk/metrics, whose values the host keeps.
+// Package metrics has the registry of an operator's own metrics. It accepts metrics but exports nothing, because an
+// instance of a plugin ends too soon for its counters to be useful. Use package windlass.dev/sdk/metrics, whose values
+// the host keeps.
 package metrics
 
 // RegistererGatherer accepts collectors of any kind.

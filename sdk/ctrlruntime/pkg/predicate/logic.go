@@ -5,7 +5,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 )
 
-// And accepts what all predicates accept.
+// And accepts the events that all predicates accept.
 func And[object any](predicates ...TypedPredicate[object]) TypedPredicate[object] {
 	return and[object](predicates)
 }
@@ -50,7 +50,7 @@ func (all and[object]) DeclaredUpdates() *declared.Updates {
 	return updates
 }
 
-// Or accepts what one of the predicates accepts.
+// Or accepts the events that at least one of the predicates accepts.
 func Or[object any](predicates ...TypedPredicate[object]) TypedPredicate[object] {
 	return or[object](predicates)
 }
@@ -98,7 +98,7 @@ func (or or[object]) DeclaredUpdates() (updates *declared.Updates) {
 	return updates
 }
 
-// Not accepts what the predicate rejects.
+// Not accepts the events that the predicate rejects.
 func Not[object any](predicate TypedPredicate[object]) TypedPredicate[object] {
 	return not[object]{predicate}
 }

@@ -1,8 +1,8 @@
 // Package predicate has filters for the events of watches.
 //
 // GenerationChangedPredicate, LabelChangedPredicate, AnnotationChangedPredicate, and And and Or of these, become
-// predicates of the plugin's manifest, which the host evaluates. The host calls the plugin for all others, about
-// creations and updates. Deletions always count.
+// predicates of the plugin's manifest, which the host evaluates. For all other predicates, the host calls the plugin
+// about creations and updates. Deletions always count.
 package predicate
 
 import (
@@ -64,12 +64,12 @@ func (p TypedFuncs[object]) DeclaredUpdates() *declared.Updates {
 	return nil
 }
 
-// NewPredicateFuncs returns a predicate that tests the object of an event: of an update, the new one.
+// NewPredicateFuncs returns a predicate that tests the object of an event. For an update, it tests the new object.
 func NewPredicateFuncs(filter func(object client.Object) bool) Funcs {
 	return NewTypedPredicateFuncs(filter)
 }
 
-// NewTypedPredicateFuncs returns a predicate that tests the object of an event: of an update, the new one.
+// NewTypedPredicateFuncs returns a predicate that tests the object of an event. For an update, it tests the new object.
 func NewTypedPredicateFuncs[object any](filter func(object object) bool) TypedFuncs[object] {
 	return TypedFuncs[object]{
 		CreateFunc:  func(e event.TypedCreateEvent[object]) bool { return filter(e.Object) },
@@ -88,7 +88,7 @@ func LabelSelectorPredicate(s metav1.LabelSelector) (Predicate, error) {
 	return NewPredicateFuncs(func(object client.Object) bool { return selector.Matches(labels.Set(object.GetLabels())) }), nil
 }
 
-// updates returns what a predicate for updates says about itself, unless the author has set functions for other events.
+// updates returns the description of a predicate for updates, or nil if the author has set a function for creations.
 func (p TypedFuncs[object]) updates(accepted ...manifest.Predicate) *declared.Updates {
 	if p.CreateFunc != nil {
 		return nil
@@ -99,7 +99,7 @@ func (p TypedFuncs[object]) updates(accepted ...manifest.Predicate) *declared.Up
 // ResourceVersionChangedPredicate is a TypedResourceVersionChangedPredicate of any object.
 type ResourceVersionChangedPredicate = TypedResourceVersionChangedPredicate[client.Object]
 
-// TypedResourceVersionChangedPredicate accepts updates with another resourceVersion. The host has no others.
+// TypedResourceVersionChangedPredicate accepts updates with another resourceVersion. The host reports no other updates.
 type TypedResourceVersionChangedPredicate[T metav1.Object] struct {
 	TypedFuncs[T]
 }

@@ -12,7 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 )
 
-// embedding has the declaration of what it embeds as a method, and another Create.
+// embedding inherits the description of the predicate that it embeds, but has
+// another Create.
 type embedding struct {
 	predicate.GenerationChangedPredicate
 }

@@ -36,7 +36,7 @@ type TypedReconciler[request comparable] interface {
 	Reconcile(context.Context, request) (Result, error)
 }
 
-// Reconciler is the TypedReconciler of a Request. The host serves only these.
+// Reconciler is the TypedReconciler of a Request. The host serves only this type.
 type Reconciler = TypedReconciler[Request]
 
 // TypedFunc is a function as a TypedReconciler.

@@ -1,4 +1,4 @@
-// Package recorder has the interface of what makes recorders of events.
+// Package recorder has the interface for making recorders of events.
 package recorder
 
 import (

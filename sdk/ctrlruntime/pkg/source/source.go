@@ -1,4 +1,4 @@
-// Package source has the sources of a controller's events. Only objects of the cluster can be one.
+// Package source has the sources of a controller's events. Only objects of the cluster can be a source.
 package source
 
 import (
@@ -18,7 +18,8 @@ import (
 // Source is a TypedSource of requests.
 type Source = TypedSource[reconcile.Request]
 
-// TypedSource is a source of events. The host calls no source: a controller takes its description.
+// TypedSource is a source of events. The host calls no source; a controller uses the description of its
+// sources.
 type TypedSource[request comparable] interface {
 	Start(context.Context, workqueue.TypedRateLimitingInterface[request]) error
 }
@@ -86,7 +87,7 @@ func (*channel[object, request]) Start(context.Context, workqueue.TypedRateLimit
 }
 
 func refuseChannel() error {
-	return refused.Call("source.Channel", "nothing of a plugin runs between the calls, so nothing can send an event",
+	return refused.Call("source.Channel", "no code of a plugin runs between calls, so nothing can send an event",
 		"have a watch cause the call, or return a Result with RequeueAfter and look again")
 }
 

@@ -1,5 +1,4 @@
-// Package windlass has what a plugin says beyond controller-runtime's calls. It is part of Windlass, and has no
-// counterpart in controller-runtime.
+// Package windlass has declarations for plugins that controller-runtime has no calls for. It is part of Windlass.
 package windlass
 
 import (
@@ -11,21 +10,22 @@ import (
 	"windlass.dev/sdk/manifest"
 )
 
-// Describe sets the manifest's name, version, permissions, definitions, finalizers and the like: everything but
+// Describe sets the manifest's name, version, permissions, definitions, finalizers and the like: everything except
 // Controllers, which follow from the calls of package builder. Call it from an init function of package main.
 //
-// Without a name, the plugin has that of the main module. Without Finalizers, it may set and remove any.
+// Without a name, the plugin has the name of the main module. Without Finalizers, it may set and remove any finalizer.
 func Describe(description manifest.Manifest) {
 	description.Controllers = nil
 	registry.Describe(description)
 }
 
-// Reads adds kinds that the plugin reads from caches, and no controller watches. Call it during the set-up. Reads of
-// all other kinds are live, and need a permission.
+// Reads adds kinds that the plugin reads from caches although no controller watches them. Call it during the set-up.
+// Reads of all other kinds are live, and need a permission.
 //
-// Without any call of Reads, every kind of the scheme that a permission allows to list and watch is cached, since the
-// cache of controller-runtime needs these rights. This may fill caches that the plugin never reads. It applies only to
-// built-in kinds and those of the manifest's CRDs: a controller waits until the API server serves all that it watches.
+// Without any call of Reads, every kind of the scheme that a permission allows to list and watch is cached, because a
+// cache of controller-runtime would need these rights. This may fill caches that the plugin never reads. It applies
+// only to built-in kinds and to kinds of the manifest's CRDs, because a controller waits until the API server serves
+// all kinds that it watches.
 func Reads(objects ...client.Object) { registry.Read(objects...) }
 
 // Environment names environment variables that the operator's configuration may set, in its field env. They are set

@@ -61,8 +61,7 @@ func hidden(response *http.Response, err error) (*http.Response, error) {
 	return response, err
 }
 
-// public returns the scheme, host and path of a URL. The text may be no valid URL, because the error may be about
-// exactly that.
+// public returns the scheme, host and path of a URL. The text may be an invalid URL, and the error may be about that.
 func public(whole string) string {
 	shown, _, _ := strings.Cut(whole, "#")
 	shown, _, _ = strings.Cut(shown, "?")

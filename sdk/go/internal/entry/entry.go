@@ -42,7 +42,7 @@ func Describe(of manifest.Manifest) string {
 	return string(document)
 }
 
-// Find returns a watch of which the condition is true, or nil.
+// Find returns a watch for which the condition is true, or nil.
 func Find(of *manifest.Manifest, condition func(*manifest.Watch) bool) *manifest.Watch {
 	for place := range of.Controllers {
 		controller := &of.Controllers[place]
@@ -108,7 +108,7 @@ func settle(others int) {
 	for turn := 0; runtime.NumGoroutine() > others; turn++ {
 		if turn == 100 {
 			left := runtime.NumGoroutine() - others
-			log.Write(log.Warn, "the plugin left goroutines behind, which go on in another call: wait for them, or have them end "+
+			log.Write(log.Warn, "the plugin left goroutines behind, which continue in another call: wait for them, or end them "+
 				"with the context", log.Field{Name: "goroutines", Value: strconv.Itoa(left)})
 			return
 		}

@@ -1,6 +1,6 @@
 //go:build wasip1
 
-// Package guest is the SDK's side of the host's interface: it converts between the bindings' values and the SDK's.
+// Package guest is the SDK's side of the host's interface. It converts values between the bindings and the SDK.
 package guest
 
 import (
@@ -53,7 +53,7 @@ func tuples(pairs []host.Pair) []wt.Tuple2[string, string] {
 	return all
 }
 
-// Some converts a text to an option, which is none for an empty text.
+// Some converts a text to an option. An empty text becomes none.
 func Some(text string) wt.Option[string] {
 	if text == "" {
 		return wt.None[string]()
@@ -76,8 +76,8 @@ func someFields(fields []string) wt.Option[[]string] {
 	return wt.Some(host.Cleaned(fields))
 }
 
-// Milliseconds converts a duration to an option, which is none for zero. Any other duration becomes at least 1, and at
-// most the largest number that every language can represent.
+// Milliseconds converts a duration to an option. Zero becomes none. Any other duration becomes at least 1, and at most
+// the largest number that every language can represent.
 func Milliseconds(duration time.Duration) wt.Option[uint32] {
 	if duration <= 0 {
 		return wt.None[uint32]()
@@ -105,7 +105,7 @@ func kind(of host.Kind) windlass_plugin_types.ObjectKind {
 	return windlass_plugin_types.ObjectKind{ApiVersion: of.APIVersion, Kind: of.Kind}
 }
 
-// ref leaves the cluster unset: there is only one.
+// ref leaves the cluster unset, because there is only one cluster.
 func ref(of host.Ref) windlass_plugin_types.ObjectRef {
 	host.Clean(&of.APIVersion, &of.Kind, &of.Name)
 	return windlass_plugin_types.ObjectRef{

@@ -5,8 +5,8 @@ package guest
 import "unsafe"
 
 // Go seeds the generator behind math/rand, map iteration and map hashes once, when an instance starts, and all
-// instances of a plugin start with the same seed. As a call must depend only on the host's input, the generator is
-// seeded again for each call. The runtime has no function for that. Its internal names are linked with
+// instances of a plugin start with the same seed. A call must depend only on the host's input, so the generator is
+// seeded again for each call. The runtime has no function for this. Its internal names are linked with
 // -checklinkname=0, which the bindings need as well.
 
 //go:linkname acquirem runtime.acquirem
@@ -33,8 +33,8 @@ type state struct {
 // generator is the generator of the only thread; nil if this Go release stores it elsewhere.
 var generator = find()
 
-// find looks for the generator in the runtime's thread, at an offset that differs between releases of Go. It is found
-// if the last random number came from it, and the next one does too.
+// find looks for the generator in the runtime's thread, at an offset that differs between releases of Go. The
+// generator is found if both the last and the next random number come from it.
 func find() *state {
 	thread := acquirem()
 	releasem(thread)

@@ -32,7 +32,7 @@ func Decode(document string, into any) error {
 }
 
 // Copied stores a document that need not be parsed, and reports whether it has. It is nil unless the plugin reads raw
-// documents often: the code would make each plugin larger.
+// documents often, because its code makes a plugin larger.
 var Copied func(document string, into any) bool
 
 // Expect decodes a document that should fit a type. If it does not fit, the error is terminal, because only a change of

@@ -12,7 +12,7 @@ type Marked struct {
 	Cause error
 	// Terminal reports whether the error is not retried until something changes.
 	Terminal bool
-	// RetryAfter is the earliest retry; zero: after the backoff.
+	// RetryAfter is the earliest retry; zero means after the backoff.
 	RetryAfter time.Duration
 }
 

@@ -19,7 +19,8 @@ type Ref struct {
 	// Namespace is empty for a cluster-scoped object.
 	Namespace string
 	Name      string
-	// UID restricts the reference to the object with this UID. Empty: the object that has the name now.
+	// UID restricts the reference to the object with this UID. Without it, the reference is to the object that has the
+	// name now.
 	UID string
 }
 
@@ -113,7 +114,7 @@ type Failure struct {
 	Message string
 	// Terminal means no retry until something changes.
 	Terminal bool
-	// RetryAfter is the earliest retry; zero: after the backoff.
+	// RetryAfter is the earliest retry; zero means after the backoff.
 	RetryAfter time.Duration
 }
 
@@ -163,7 +164,7 @@ type Served struct {
 	Resource string
 	// Namespaced is true if its objects are in namespaces.
 	Namespaced bool
-	// Verbs are the verbs that the API server supports for it, such as "get" and "watch".
+	// Verbs are the verbs that the API server supports for the kind, such as "get" and "watch".
 	Verbs []string
 	// Subresources are its subresources, such as "status" and "scale".
 	Subresources []string
@@ -229,7 +230,7 @@ const (
 	Orphan
 )
 
-// WriteOptions is `writes.write-options`; an empty Subresource: none; nil Fields: the whole object.
+// WriteOptions is `writes.write-options`. An empty Subresource means none, and nil Fields mean the whole object.
 type WriteOptions struct {
 	Subresource     string
 	Parent          *Ref
@@ -242,7 +243,7 @@ type WriteOptions struct {
 	Fields          []string
 }
 
-// DeleteOptions is `writes.delete-options`; a negative GracePeriod: the kind's default.
+// DeleteOptions is `writes.delete-options`. A negative GracePeriod means the kind's default.
 type DeleteOptions struct {
 	notCompared
 	ResourceVersion string
@@ -321,8 +322,8 @@ func (err *HTTPError) Error() string {
 	return err.Message + " (" + err.Reason + ")"
 }
 
-// As makes a malformed request terminal, as it would stay malformed. A request that is not granted becomes an API
-// error: the host runs the key again when the policy changes.
+// As makes a malformed request terminal, because a retry would be malformed too. A request that is not granted becomes
+// an API error: the host runs the key again when the policy changes.
 func (err *HTTPError) As(target any) bool {
 	if err == nil {
 		return false
@@ -383,7 +384,7 @@ type Host interface {
 	// LiveServed returns nil for a kind that is not served.
 	LiveServed(kind Kind) (*Served, *APIError)
 	LiveKinds() ([]Listed, *APIError)
-	// One function for each verb, so that a component contains only those it uses.
+	// One function for each verb, so that a component contains only the functions that it uses.
 	Create(operation Operation) Read
 	Update(operation Operation) Read
 	Patch(operation Operation) Read

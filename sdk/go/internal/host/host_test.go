@@ -104,7 +104,7 @@ func TestNumbersWithinEmbeddedStructsAreExactToo(t *testing.T) {
 	type whole struct {
 		embedded
 		*pointed
-		// encoding/json leaves these values as they are, so Decode must not change them either.
+		// encoding/json does not change these values, so Decode must not change them either.
 		objects
 		error
 	}
@@ -290,7 +290,7 @@ func TestATextCountsAsRepeatedOnlyAsASeparatePart(t *testing.T) {
 			t.Errorf("%q around %q is reported as %q", each.outer, each.inner, shown(got))
 		}
 	}
-	// If the text of the wrapped error occurs more than once, the last place is the wrapped error's: context comes first.
+	// If the text of the wrapped error occurs more than once, the last place counts, because context comes first.
 	got := Failures(one{"shop: shop", one{"shop", errors.New("closed")}})
 	if wanted := []Failure{{Message: "shop: shop: closed"}}; !reflect.DeepEqual(got, wanted) {
 		t.Error(shown(got))
@@ -441,7 +441,7 @@ func TestAWrappedErrorKeepsItsDelay(t *testing.T) {
 		{silent{"two things", []error{delayed, terminal(sentinel)}}, []Failure{later("two things: a backup runs"), never("two things: sentinel")}},
 		{fmt.Errorf("%w: %w", sentinel, delayed), []Failure{later("sentinel: a backup runs")}},
 		{translated{one{"quota", sentinel}, delayed}, []Failure{later("quota: sentinel")}},
-		// A mark replaces the class of the error that it marks, even if that is a mark too.
+		// A mark replaces the class of the error that it marks, even if that error is a mark too.
 		{&Marked{Cause: conflict, RetryAfter: time.Minute}, []Failure{later(conflict.Error())}},
 		{&Marked{Cause: terminal(sentinel), RetryAfter: time.Minute}, []Failure{later("sentinel")}},
 		{terminal(delayed), []Failure{never("a backup runs")}},

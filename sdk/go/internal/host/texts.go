@@ -3,8 +3,8 @@ package host
 import "strings"
 
 // around puts the reported text of an error (inner) into the text of the error that wraps it (outer). The reported text
-// replaces outer[start:end], the wrapped error's own text. If start is none, it replaces the same text in outer, if
-// there is one, and otherwise follows outer.
+// replaces outer[start:end], the wrapped error's own text. If start is none, the reported text replaces the same text
+// in outer. If outer does not contain it, it follows outer.
 func around(outer, inner string, start, end int) string {
 	if start < 0 {
 		start, end = find(outer, inner)
@@ -46,8 +46,8 @@ const none = -1
 
 // find finds one text as a separate part of another: at its beginning or end, or separated from the words around it by
 // punctuation (by spaces, if it has several words itself), and not inside a name such as "shop-1". Any other occurrence
-// is taken for chance. If there are several such places, find returns the last one, because context mostly comes before
-// an error.
+// counts as a coincidence. If there are several such places, find returns the last one, because context mostly comes
+// before an error.
 func find(outer, inner string) (start, end int) {
 	start = none
 	for from, to := findFrom(0, outer, inner); from >= 0; from, to = findFrom(to, outer, inner) {
@@ -56,7 +56,7 @@ func find(outer, inner string) (start, end int) {
 	return start, end
 }
 
-// findFrom finds the first occurrence, at or after an offset, that is such a separate part.
+// findFrom finds the first occurrence, at or after an offset, that is a separate part as for find.
 func findFrom(end int, outer, inner string) (from, to int) {
 	bySpaces := strings.Contains(inner, " ")
 	for inner != "" {

@@ -43,8 +43,8 @@ func main() {
 	flag.StringVar(&set.writes, "writes", "update", "update: create and update; apply: server-side apply")
 	flag.BoolVar(&set.strip, "strip", false, "keep no managedFields in the caches")
 	flag.BoolVar(&set.pods, "pods", false, "watch and cache all Pods, too")
-	flag.StringVar(&set.operator, "operator", "", "be the operator with this number among many, and no WebApp controller")
-	flag.StringVar(&set.metrics, "metrics", "0", "serve metrics at this address, and elect a leader, who has some of them; 0: neither")
+	flag.StringVar(&set.operator, "operator", "", "run the operator with this number among many, instead of the WebApp controller")
+	flag.StringVar(&set.metrics, "metrics", "0", "serve metrics at this address, and elect a leader, who reports some of them; 0 for neither")
 	flag.Parse()
 	if err := run(set); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -103,7 +103,7 @@ func register(mgr manager.Manager, set settings) error {
 	case "apply":
 		r.writer = applier{r.client}
 	default:
-		return fmt.Errorf("--writes=%s: it is update or apply", set.writes)
+		return fmt.Errorf("--writes=%s: it must be update or apply", set.writes)
 	}
 	built := ctrl.NewControllerManagedBy(mgr).
 		For(&WebApp{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).

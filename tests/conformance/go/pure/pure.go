@@ -36,7 +36,7 @@ type Step struct {
 type Failure struct {
 	Transient, Terminal string
 	API                 *Error `json:"api"`
-	// AfterMs is the delay of a transient failure; zero: none.
+	// AfterMs is the delay of a transient failure; zero for no delay.
 	AfterMs int64
 }
 

@@ -67,7 +67,7 @@ fn rule(rule: &Value) -> RelatedRule {
     names.fold(made, RelatedRule::name)
 }
 
-/// How a step ends the call. None: the call continues.
+/// How a step ends the call. `None` if the call continues.
 ///
 /// # Panics
 /// With the step `raise`.

@@ -27,7 +27,7 @@ pub(crate) fn shown(answer: Answer) -> Value {
 /// shows whether an instance is reused.
 static CARRIED_OUT: AtomicU32 = AtomicU32::new(0);
 
-/// Carries out a step. None: this file does not know the call.
+/// Carries out a step. `None` if this file does not know the call.
 pub(crate) fn call(request: &Request, call: &str, step: &Value) -> Option<Answer> {
     Some(Ok(match call {
         "request" => request_of(request),

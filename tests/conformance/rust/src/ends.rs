@@ -8,7 +8,7 @@ use windlass_sdk::{ApiError, Error, Failures, Outcome, cache};
 
 use crate::arguments::{MadeUp, read, target};
 
-/// The end of the call by a step. None: the call continues.
+/// The end of the call by a step. `None` if the call continues.
 ///
 /// # Panics
 /// With the step `raise`.

@@ -14,7 +14,7 @@ use crate::arguments::{Target, api_error, kind, read, reference};
 use crate::common::{Answer, pairs};
 use crate::manifest::{COUNTED, LEVEL, SIZES};
 
-/// Carries out a step. None: this file does not know the call.
+/// Carries out a step. `None` if this file does not know the call.
 pub(crate) fn call(call: &str, step: &Value) -> Option<Answer> {
     Some(match call {
         "owners.claim" => claim(step),

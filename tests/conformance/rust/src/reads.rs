@@ -50,7 +50,7 @@ struct Index {
     value: String,
 }
 
-/// Carries out a step. None: this file does not know the call.
+/// Carries out a step. `None` if this file does not know the call.
 pub(crate) fn call(call: &str, step: &Value) -> Option<Answer> {
     Some(match call {
         "cache.get" => optional(match fields(step) {

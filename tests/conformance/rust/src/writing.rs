@@ -41,7 +41,7 @@ struct Subresource {
     parent: Option<Target>,
 }
 
-/// Carries out a step. None: this file does not know the call.
+/// Carries out a step. `None` if this file does not know the call.
 pub(crate) fn call(call: &str, step: &Value) -> Option<Answer> {
     Some(match call {
         "writes.delete" => optional(deletion(step).send()),

@@ -65,7 +65,7 @@ impl Reconciler for Chameleon {
         }
         if mode == Mode::Requeue {
             // A change of the plugin's own annotation must not run a key again. Only the delay that the plugin asks for
-            // may.
+            // may run it.
             primary = primary.predicate(Predicate::Fields { pointers: vec!["/data".into()] });
         }
         let mut controller = keeping::controller(mode, watching::controller(mode, primary));

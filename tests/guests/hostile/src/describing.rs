@@ -6,7 +6,7 @@ use windlass_sdk::bindings::windlass::plugin::{clock, http, live, log, random};
 
 use crate::{manifest, spending, trespassing};
 
-/// The answer of `mode` instead of its manifest. None: the mode is not about `describe`.
+/// The answer of `mode` instead of its manifest. `None` if the mode is not about `describe`.
 ///
 /// # Panics
 /// In the mode that panics.

@@ -12,7 +12,7 @@ use crate::trespassing::{config_map, everything, everything_live, options, secre
 /// The number of repetitions, if nothing stops the guest.
 const FLOOD_TIMES: u32 = 3_000;
 
-/// Carries out an attack. None: `mode` is not one of these.
+/// Carries out an attack. `None` if `mode` is not one of these attacks.
 pub(crate) fn reconcile(mode: &str, request: &Request) -> Option<Answer> {
     let act: &dyn Fn(u32) = match mode {
         "floods-reads" => &|_| drop(cache::get(&config_map("x"), None)),

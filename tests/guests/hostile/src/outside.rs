@@ -39,7 +39,7 @@ const ODD: [&str; 10] = [
     "gopher://127.0.0.1:PORT/_GET",
 ];
 
-/// Carries out an attack. None: `mode` is not one of these.
+/// Carries out an attack. `None` if `mode` is not one of these attacks.
 pub(crate) fn reconcile(mode: &str, _: &Request) -> Option<Answer> {
     if mode == "waits" {
         // The test makes sure that no server responds at this address.

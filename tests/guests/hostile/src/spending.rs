@@ -14,7 +14,7 @@ use crate::trials::Trials;
 /// A size above every limit.
 const OVERSIZED_BYTES: usize = 9 << 20;
 
-/// Carries out an attack. None: `mode` is not one of these.
+/// Carries out an attack. `None` if `mode` is not one of these attacks.
 ///
 /// # Panics
 /// In the mode that panics.
@@ -169,6 +169,6 @@ fn fill() -> ! {
 }
 
 fn recurse(depth: u64) -> u64 {
-    // It never gets this deep, but the compiler rejects recursion without an end.
+    // The recursion never gets this deep, but the compiler rejects recursion without an end.
     if depth == u64::MAX { 0 } else { black_box(depth) + recurse(black_box(depth + 1)) }
 }

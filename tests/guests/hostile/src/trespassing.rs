@@ -29,7 +29,7 @@ const NAMES: [&str; 12] = [
     "\u{ff0e}\u{ff0e}\u{2215}secrets",
 ];
 
-/// Carries out an attack. None: `mode` is not one of these.
+/// Carries out an attack. `None` if `mode` is not one of these attacks.
 pub(crate) fn reconcile(mode: &str, request: &Request) -> Option<Answer> {
     let trials = Trials(mode);
     match mode {

@@ -54,7 +54,7 @@ impl Refusal for HttpError {
 
 /// The result of an import.
 pub(crate) trait Gain {
-    /// The loot. None: it is worthless.
+    /// The loot. `None` if the result is worthless to an attacker.
     fn gained(self) -> Option<String>;
 }
 

@@ -91,7 +91,7 @@ impl Reconciler for Plugin {
     }
 }
 
-/// Only `selective` has watches about which the host asks this.
+/// Only `selective` has watches for which the host calls the mapper.
 impl Mapper for Plugin {
     fn matches(watch: &str, change: &Change) -> Result<bool, Failures> {
         selective::matches(watch, change)

@@ -45,7 +45,7 @@ struct Trap {
     message: String,
 }
 
-/// The end that `call` specifies. None: it is a call of an import.
+/// The end that `call` specifies. `None` if `call` is an import.
 pub(crate) fn end(call: &str, arguments: &Value) -> Option<End> {
     let arguments = || arguments.clone();
     Some(match call {

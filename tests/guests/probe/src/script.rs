@@ -35,7 +35,7 @@ pub(crate) struct Step {
 }
 
 impl Script {
-    /// The script of a Probe. None: it has no steps.
+    /// The script of a Probe. `None` if the Probe has no steps.
     ///
     /// # Panics
     /// If it cannot be read.

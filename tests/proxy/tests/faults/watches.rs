@@ -73,7 +73,7 @@ async fn held_events_come_in_order_when_they_are_released() {
     soon(it.proxy.until(|| hold.held() == 3)).await;
     tokio::select! {
         line = lines.next() => panic!("{line:?}"),
-        // Another client's watch would bring the events now, if the hold did not stop them.
+        // The hold also stops the events of another client's watch, which would come now.
         names = async { watch(&it.direct).await.names(4).await } => assert_eq!(names, ["a", "b", "c", "d"]),
     }
     hold.remove();

@@ -73,7 +73,8 @@ async fn in_silence_nothing_is_heard_and_nothing_ends() {
     tokio::select! {
         line = lines.next() => panic!("{line:?}"),
         answer = &mut waiting => panic!("{answer:?}"),
-        // Another client's request to the server itself is the clock.
+        // A direct request to the server takes long enough for the others to be answered, if the
+        // proxy let them through.
         connected = async { it.create_directly(&["d"]).await; newcomer.await } => assert!(connected.is_ok()),
     }
     assert!((&mut waiting).now_or_never().is_none());

@@ -102,7 +102,7 @@ fn gates_are_open(pod: &Value) -> bool {
 /// An address that no other pod has.
 pub(super) fn free_address(uid: &str, is_taken: impl Fn(&str) -> bool) -> String {
     let first = fnv(uid.bytes());
-    // Skips the first and the last address, which are the network's own and its broadcast address.
+    // Skips the network address and the broadcast address, which are the first and the last.
     let of = |offset: u32| NETWORK + 1 + first.wrapping_add(offset) % (NETWORK_SIZE - 2);
     let mut addresses = (0..NETWORK_SIZE).map(|offset| Ipv4Addr::from(of(offset)).to_string());
     addresses.find(|address| !is_taken(address)).unwrap_or_default()

@@ -14,7 +14,7 @@ use crate::client::restores::Restores;
 pub(crate) struct KnownState {
     era: Option<Stamp>,
     version: Version,
-    /// When the cache reached that version.
+    /// When the cache reached `version`.
     since: Option<Instant>,
 }
 
@@ -27,8 +27,8 @@ impl Feed {
     /// The cache's current state, if the server's answers can be compared with it.
     pub(crate) fn known_state(&self) -> Option<KnownState> {
         let is_compared = self.store.is_comparable() && !may_have_own_etcd(&self.spec.kind);
-        // The time is read before the version. If a newer version arrives in between, it only seems older than it is,
-        // and a larger age explains a larger leap.
+        // The time is read before the version. A version that arrives in between then only seems older than it is,
+        // and a greater age explains a greater leap of versions.
         let (era, since) = (self.store.era(), self.store.version_since());
         self.store.version().filter(|_| is_compared).map(|version| KnownState { era, version, since })
     }

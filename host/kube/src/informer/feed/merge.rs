@@ -16,8 +16,8 @@ use crate::informer::store::Contents;
 /// How far an event has advanced the contents, for observers. The event's changes are in the outbox.
 #[derive(Default)]
 pub(super) struct Moved {
-    /// Set if the event changed nothing: its object as the store has it, or else in its last state. The flag says
-    /// whether the object is gone.
+    /// Set only if the event changed nothing. Contains the stored object, or else the object's last state. The flag
+    /// says whether the object is gone.
     known: Option<(Object, bool)>,
     version: Option<Version>,
 }

@@ -15,8 +15,8 @@ use crate::informer::store::{Store, StoreScope};
 type ListedVersions = HashMap<ObjectKey, (Uid, Version)>;
 
 impl Prover<'_> {
-    /// Proves freshness by a list that equals the cache, at once or soon. Only one comparison runs at a time, because
-    /// it is the most expensive step for host and server.
+    /// Proves freshness with a list, which the cache must equal at once or soon. Only one comparison runs at a time,
+    /// because it is the most expensive step for host and server.
     pub(super) async fn compare(&self, resource: &Resource) -> Result<Evidence, Trouble> {
         let _permit = self.informers.proofs().comparisons.acquire().await;
         let mut listed = ListedVersions::new();

@@ -68,7 +68,7 @@ pub(crate) struct Contents {
     /// The bytes that the objects would occupy with every text unpacked.
     whole_bytes: usize,
     version: Option<Version>,
-    /// When they reached that version.
+    /// When the contents reached their version.
     version_since: Option<Instant>,
     /// When the last applied list began.
     listed: Option<Stamp>,

@@ -1,4 +1,4 @@
-// Package apiutil finds out the kinds of objects.
+// Package apiutil finds the kinds of objects.
 package apiutil
 
 import (
@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// GVKForObject returns the kind of an object. Unstructured and partial objects say it themselves. For any other, the
-// scheme must know the Go type under exactly one kind.
+// GVKForObject returns the kind of an object. Unstructured and partial objects contain their kind. For any other
+// object, the scheme must know the Go type under exactly one kind.
 func GVKForObject(obj runtime.Object, scheme *runtime.Scheme) (schema.GroupVersionKind, error) {
 	_, isUnstructured := obj.(runtime.Unstructured)
 	_, isPartial := obj.(*metav1.PartialObjectMetadata)

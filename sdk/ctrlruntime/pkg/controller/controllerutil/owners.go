@@ -77,13 +77,14 @@ func RemoveOwnerReference(owner, object metav1.Object, scheme *runtime.Scheme) e
 	references := object.GetOwnerReferences()
 	place := placeOf(references, reference)
 	if place < 0 {
-		return fmt.Errorf("%s is no owner of %s", owner.GetName(), object.GetName())
+		return fmt.Errorf("%s is not an owner of %s", owner.GetName(), object.GetName())
 	}
 	object.SetOwnerReferences(slices.Delete(slices.Clone(references), place, place+1))
 	return nil
 }
 
-// RemoveControllerReference removes the controller of an object. It fails if the object has another one, or none.
+// RemoveControllerReference removes the controller of an object. It fails if the object has another controller, or
+// none.
 func RemoveControllerReference(owner, object metav1.Object, scheme *runtime.Scheme) error {
 	reference, err := referenceTo(owner, scheme)
 	if err != nil {
@@ -115,7 +116,7 @@ func HasOwnerReference(ownerRefs []metav1.OwnerReference, obj client.Object, sch
 func referenceTo(owner metav1.Object, scheme *runtime.Scheme) (reference metav1.OwnerReference, err error) {
 	object, is := owner.(runtime.Object)
 	if !is {
-		return reference, fmt.Errorf("the owner is a %T, which is no object", owner)
+		return reference, fmt.Errorf("the owner is a %T, which is not an object", owner)
 	}
 	kind, err := apiutil.GVKForObject(object, scheme)
 	if err != nil {

@@ -13,12 +13,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// OperationResult is what CreateOrUpdate or CreateOrPatch has done.
+// OperationResult is the effect of CreateOrUpdate or CreateOrPatch.
 type OperationResult string
 
 // The results.
 const (
-	// OperationResultNone: the object was as wanted.
+	// OperationResultNone: the object was already in the wanted state.
 	OperationResultNone OperationResult = "unchanged"
 	// OperationResultCreated: the object is new.
 	OperationResultCreated OperationResult = "created"
@@ -30,7 +30,8 @@ const (
 	OperationResultUpdatedStatusOnly OperationResult = "updatedStatusOnly"
 )
 
-// MutateFn changes the object, which it closes over, to the wanted state. It must not change its name or namespace.
+// MutateFn changes the object, which it closes over, to the wanted state. It must not change the object's name or
+// namespace.
 type MutateFn func() error
 
 var errRenamed = errors.New("the function that changes the object must not change its name or namespace")
@@ -50,7 +51,7 @@ func mutate(f MutateFn, obj client.Object) error {
 	return nil
 }
 
-// CreateOrUpdate creates an object that does not exist, and updates one that differs from the wanted state. The
+// CreateOrUpdate creates an object that does not exist, and updates an object that differs from the wanted state. The
 // function changes the existing object, or an empty one, to the wanted state.
 func CreateOrUpdate(ctx context.Context, c client.Client, obj client.Object, f MutateFn) (OperationResult, error) {
 	err := c.Get(ctx, client.ObjectKeyFromObject(obj), obj)
@@ -79,8 +80,8 @@ func CreateOrUpdate(ctx context.Context, c client.Client, obj client.Object, f M
 	return OperationResultUpdated, nil
 }
 
-// CreateOrPatch creates an object that does not exist, and patches one that differs from the wanted state, and its
-// status. The function changes the existing object, or an empty one, to the wanted state.
+// CreateOrPatch creates an object that does not exist. It patches an object and its status if they differ from the
+// wanted state. The function changes the existing object, or an empty one, to the wanted state.
 func CreateOrPatch(ctx context.Context, c client.Client, obj client.Object, f MutateFn) (OperationResult, error) {
 	err := c.Get(ctx, client.ObjectKeyFromObject(obj), obj)
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -121,7 +122,8 @@ func CreateOrPatch(ctx context.Context, c client.Client, obj client.Object, f Mu
 	return OperationResultUpdatedStatusOnly, nil
 }
 
-// patchStatus patches the status of an object whose state is before; nil removes it. Afterwards obj is the new state.
+// patchStatus sets the status of an object whose current state is before. A nil status removes the status.
+// Afterwards, obj has the new state.
 func patchStatus(ctx context.Context, c client.Client, obj, before client.Object, status any) error {
 	all, err := fields(before)
 	if err != nil {
@@ -141,10 +143,10 @@ func patchStatus(ctx context.Context, c client.Client, obj, before client.Object
 	return c.Status().Patch(ctx, obj, client.MergeFrom(before))
 }
 
-// difference says where two states of an object differ.
+// difference describes where two states of an object differ.
 type difference struct {
 	outsideStatus, inStatus bool
-	// status is the later one; nil if there is none.
+	// status is the later status; nil if there is none.
 	status any
 }
 

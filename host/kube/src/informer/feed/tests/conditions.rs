@@ -8,7 +8,8 @@ use super::*;
 use crate::informer::notice::Notice;
 use crate::informer::parse::SeenObject;
 
-/// Pods with the annotation `auto: "true"` and, outside of what the cache keeps, one of two colours.
+/// Pods with the annotation `auto: "true"`. Each Pod also has one of two colours, in a part that the
+/// cache does not keep.
 fn spec() -> WatchSpec {
     let conditions = json!([{"annotation": "auto", "is": "true"}, {"field": "/spec/colour", "in": ["red", "green"]}]);
     let conditions: Vec<WhereCondition> = serde_json::from_value(conditions).expect("conditions");
