@@ -37,7 +37,7 @@ pub use surroundings::Surroundings;
 pub struct CallContext {
     /// The caller and its rights.
     pub principal: Arc<Principal>,
-    /// The controller's name, as logs and status have it.
+    /// The controller's name, as logs and status show it.
     pub controller: Arc<str>,
     /// The kind of the primary.
     pub primary_kind: ObjectKind,

@@ -55,7 +55,7 @@ impl Disclosure {
 pub struct Difference {
     fields: Vec<String>,
     unnamed: usize,
-    /// Over all fields, uncut.
+    /// A hash over all fields, uncut.
     fingerprint: u64,
 }
 

@@ -25,7 +25,7 @@ pub enum PointerError {
     /// The text is not a JSON pointer.
     #[error("{0:?} is not a JSON pointer: it must be empty or begin with '/', and '~' must be followed by 0 or 1")]
     Syntax(String),
-    /// It is too deep.
+    /// The pointer is too deep.
     #[error("the JSON pointer {pointer:?} has {segments} segments, of at most {SEGMENTS_MAX}")]
     TooDeep {
         pointer: String,

@@ -53,7 +53,7 @@ pub trait Progress: Send + Sync {
     fn observe(&self, token: usize, observer: Weak<dyn Observer>);
 }
 
-/// An advance of a cache. The cache already contains it.
+/// An advance of a cache. The cache already contains the change.
 #[derive(Clone, Copy, Debug)]
 pub enum Advance<'a> {
     /// An event of the watch: the object is now in this state, or was in it when it was deleted. Also sent for states

@@ -89,7 +89,7 @@ pub enum KeyState {
     Done,
     /// The key's last call asked to run again later.
     Scheduled,
-    /// It waits for a worker.
+    /// The key waits for a worker.
     Queued,
     /// A worker has the key and waits for a call permit.
     WaitingForPermit,
@@ -109,9 +109,9 @@ pub enum KeyState {
     Denied,
     /// The key writes one object over and over, and is slowed down.
     HotLoop,
-    /// Its object is paused.
+    /// The key's object is paused.
     Paused,
-    /// Its plugin is paused.
+    /// The key's plugin is paused.
     PluginPaused,
     /// The controller's circuit breaker is open.
     BreakerOpen,

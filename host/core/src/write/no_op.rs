@@ -216,7 +216,7 @@ fn item_of(name: &str) -> Option<FieldItem> {
 }
 
 impl FieldItem {
-    /// Whether it identifies `value`.
+    /// Whether this description of an item fits `value`.
     fn is(&self, value: &Value) -> bool {
         match self {
             Self::Keyed(key) => key.iter().all(|(name, of)| value.get(name) == Some(of)),

@@ -93,7 +93,7 @@ impl Wanted {
     }
 }
 
-/// Shortens a problem: it quotes what the composer wrote, which may be megabytes.
+/// Shortens a problem, which may quote megabytes of the composer's answer.
 fn short(mut problem: String) -> String {
     if problem.len() > PROBLEM_BYTES_MAX {
         problem.truncate(problem.floor_char_boundary(PROBLEM_BYTES_MAX));

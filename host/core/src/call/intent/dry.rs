@@ -79,8 +79,9 @@ pub(super) fn body(text: &str, options: &WriteOptions, primary: &ObjectRef) -> O
     Some(body)
 }
 
-/// The state of an object, which was `before`, after `operation` of a call about `primary`. `Err` is the reason why the
-/// server would refuse it, as far as that can be known here. Subresources other than `status` are not computed.
+/// The state of an object after `operation`, which a call about `primary` carries out on the state `before`. `Err` is
+/// the reason why the server would refuse the operation, as far as that can be known here. Subresources other than
+/// `status` are not computed.
 pub fn carried_out(operation: &Operation, before: &DryState, primary: &ObjectRef) -> Result<DryState, ApiReason> {
     let exists = || if *before == DryState::Absent { Err(ApiReason::NotFound) } else { Ok(()) };
     let after = match operation {

@@ -187,7 +187,7 @@ fn name_or_ipv4(text: &str) -> Result<UrlHost, TargetError> {
     Ok(UrlHost::Name(name.to_ascii_lowercase()))
 }
 
-/// `_` is not allowed in host names, but some have it.
+/// `_` is not allowed in host names, but some host names have it.
 fn is_label(label: &str) -> bool {
     let inner = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
     (1..=HOST_LABEL_BYTES_MAX).contains(&label.len())
