@@ -23,8 +23,8 @@ pub enum EntryPoint {
 pub struct OptionalExports<'a> {
     /// The version of the interface that the plugin was built for, such as `0.3.0`.
     pub version: &'a str,
-    /// Whether it exports the interface to which a watch can leave its mapping: a reconciler's `mapper`, or a
-    /// composer's `customize`.
+    /// Whether the plugin exports the interface that a watch can use as its mapping: a reconciler's `mapper`,
+    /// or a composer's `customize`.
     pub relations: bool,
     /// Whether its mapper has the function `matches`.
     pub matches: bool,

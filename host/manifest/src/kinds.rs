@@ -49,8 +49,8 @@ pub struct ConfiguredKinds(BTreeMap<String, Vec<ObjectKind>>);
 
 impl ConfiguredKinds {
     /// Reads the lists of kinds that the document `config` has for `controllers`. A list that is missing is empty. An
-    /// error lists all problems: lists that are wrong, or more watches or workers than a plugin may have. It quotes no
-    /// values, which may be secret.
+    /// error lists all problems: lists that are wrong, or more watches or workers than a plugin may have. The error
+    /// quotes no values, because they may be secret.
     pub fn read(controllers: &[Controller], config: &Value) -> Result<Self, Vec<String>> {
         let (mut kinds, mut problems) = (BTreeMap::new(), Vec::new());
         for pointer in pointers(controllers) {
@@ -96,7 +96,7 @@ fn pointers(controllers: &[Controller]) -> BTreeSet<&str> {
     watches.filter_map(|watch| watch.kinds_from.as_deref()).collect()
 }
 
-/// The kinds in `list`. An error has the place below it, and what is wrong there.
+/// The kinds in `list`. An error has the place of the problem within the list, and the problem.
 fn kinds_at(list: Option<&Value>) -> Result<Vec<ObjectKind>, (String, String)> {
     let Some(list) = list.filter(|list| !list.is_null()) else { return Ok(vec![]) };
     let of_list = |problem: String| (String::new(), problem);
@@ -164,7 +164,7 @@ impl Controller {
     }
 
     /// The controller with the kinds of its watches filled in, and with primaries of the kind `primary` if the
-    /// configuration names that one. It keeps its name.
+    /// configuration names that kind. The controller keeps its name.
     #[must_use]
     pub fn of_kinds(&self, primary: Option<&ObjectKind>, kinds: &ConfiguredKinds) -> Self {
         let primary = primary.map_or_else(|| self.primary.clone(), |kind| self.primary.of_kind(kind));
