@@ -62,8 +62,8 @@ fn check_reconciler(controller: &Controller, path: &str, problems: &mut Vec<Stri
         }
         if watch.call_fields.is_some() {
             problems.push(format!(
-                "{place}.callFields: a reconciler has it for its primary only: it names the fields of what it reads in \
-                 each read"
+                "{place}.callFields: a reconciler has this for its primary only: in each read, it names the fields that it \
+                 wants"
             ));
         }
     }

@@ -104,7 +104,7 @@ fn kinds_at(list: Option<&Value>) -> Result<Vec<ObjectKind>, (String, String)> {
         of_list("is not a list of kinds, such as `[{apiVersion: apps/v1, kind: Deployment}]`".to_owned())
     })?;
     if entries.len() > CONFIGURED_KINDS_MAX {
-        return Err(of_list(format!("names {} kinds, of at most {CONFIGURED_KINDS_MAX}", entries.len())));
+        return Err(of_list(format!("names {} kinds, but at most {CONFIGURED_KINDS_MAX} are allowed", entries.len())));
     }
     let (mut kinds, mut seen) = (Vec::new(), HashSet::new());
     for (at, entry) in entries.iter().enumerate() {

@@ -90,7 +90,7 @@ pub fn compare(recorded: &RecordedCall, replayed: &ReplayedCall, comparison: Com
 
 fn each_import(recorded: &RecordedCall, replayed: &ReplayedCall) -> CallVerdict {
     let most = recorded.imports.len().max(replayed.imports.len());
-    // A call that a time limit stopped is stopped at another point in each replay, or not at all.
+    // If a time limit stopped the recorded call, each replay stops at another point, or not at all.
     let was_stopped = recorded.result.get("trapped").is_some_and(is_of_time);
     for place in 0..most {
         let (then, now) = (recorded.imports.get(place), replayed.imports.get(place));

@@ -158,7 +158,7 @@ impl<'a> Documents<'a> {
                 let items = value.get_mut("items").and_then(Value::as_array_mut);
                 items.into_iter().flatten().for_each(|item| self.secret(item));
             }
-            // These contain bearer tokens, which are credentials.
+            // These kinds contain bearer tokens, which are credentials.
             Some("TokenRequest" | "TokenReview") => {
                 for place in ["/status/token", "/spec/token"] {
                     value.pointer_mut(place).into_iter().for_each(|token| self.leaves(token));

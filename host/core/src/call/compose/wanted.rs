@@ -69,7 +69,7 @@ impl Wanted {
     pub fn read(answer: &Composition, parent: &CompositeParent, owns: &[OwnedKind]) -> Result<Self, Vec<Flaw>> {
         let mut flaws = Vec::new();
         if answer.children.len() > CHILDREN_MAX {
-            let problem = format!("{} children, at most {CHILDREN_MAX} are allowed", answer.children.len());
+            let problem = format!("{} children, but at most {CHILDREN_MAX} are allowed", answer.children.len());
             return Err(vec![Flaw { place: "children".to_owned(), problem }]);
         }
         let mut children = Vec::with_capacity(answer.children.len());
