@@ -18,8 +18,8 @@ const KEEP_RESIDENT: usize = 512 << 10;
 const KEEP_TABLE: usize = 64 << 10;
 
 /// The number of unused slots per processor that are kept warm, with at most 32 MiB. A plugin whose slot is among them
-/// finds its image mapped; otherwise the mapping costs twice as much as the rest of a small call. wasmtime divides the
-/// slots among the calling threads, so that a plugin has one for each.
+/// finds its image mapped. Otherwise the mapping costs twice as much as the rest of a small call. wasmtime divides the
+/// slots among the calling threads, so a plugin has one slot for each thread.
 const WARM_SLOTS: usize = 64;
 
 /// The number of elements for which a table's slot has room. The largest Go programs have tens of thousands of

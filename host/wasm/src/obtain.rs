@@ -175,7 +175,7 @@ impl PluginFile {
     }
 
     fn compiled(self, cancelled: &UnixStream) -> Result<Obtained, LoadProblem> {
-        // The same bytes may have been compiled for another file while this one waited.
+        // The same bytes may have been compiled for another file while this task waited.
         if let Some((obtained, effort)) = self.found()? {
             return Ok(self.complete(obtained, effort));
         }
@@ -235,7 +235,7 @@ pub(crate) async fn improve(
     let how = (CompileEffort::Full, Haste::Unhurried);
     let work = move || {
         let artefacts = task.artefacts.as_deref();
-        // Another task may have compiled the component while this one waited, or may have found that it cannot be
+        // Another task may have compiled the component while this task waited, or may have found that it cannot be
         // compiled.
         if let Some(found) = artefacts.and_then(|them| them.find(&task.engine, &digests, CompileEffort::Full)) {
             return Ok(obtained(found, digests.file, true));

@@ -1,4 +1,4 @@
-//! The wall time of a call. It is suspended while the host makes the call wait for resources that others use: for
+//! The wall time of a call. It is suspended while the host makes the call wait for resources that other calls use: for
 //! memory, or for its CPU permit after a wait of its own.
 //!
 //! `meter` checks it whenever the guest is interrupted, and `call` ends the whole call by it. All such waits go through
@@ -71,7 +71,7 @@ impl CallTime {
         Overrun::time(limit, allowed)
     }
 
-    /// Whether the call, which has used `cpu` so far, should let another one go first
+    /// Whether the call, which has used `cpu` so far, should let another call go first
     /// ([`let_others`](Self::let_others)).
     pub(crate) fn is_wanted(&self, cpu: Duration) -> bool {
         self.0.cpu_permit.is_wanted(cpu)

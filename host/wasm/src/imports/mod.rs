@@ -98,7 +98,7 @@ async fn ask<Q: TypedAsk>(
     Ok((Q::answer(answer), bytes))
 }
 
-/// Reserves memory of all guests for an answer of `bytes`, which the host holds until the guest does, and for the
+/// Reserves memory of all guests: for an answer of `bytes`, which the host holds until the guest has it, and for the
 /// objects that the call's writes have left.
 async fn make_room(state: &mut CallState, bytes: usize) {
     state.meter.have_beside(bytes).await;
