@@ -30,7 +30,7 @@ pub struct DirectoryWatcher {
     has_warned: bool,
 }
 
-/// Device and inode. They show whether a directory was replaced by another one with the same path.
+/// Device and inode. They show whether a directory was replaced by another directory with the same path.
 type DirectoryIdentity = (u64, u64);
 
 impl DirectoryWatcher {

@@ -182,14 +182,14 @@ impl Controller {
         kinds_of(&self.primary) * (primary + others)
     }
 
-    /// The number of workers of the controllers that this one becomes with these `kinds`. `None` if the manifest names
-    /// the kind of its primaries.
+    /// The number of workers of the controllers that this controller becomes with these `kinds`. `None` if the
+    /// manifest names the kind of its primaries.
     fn worker_count(&self, kinds: &ConfiguredKinds) -> Option<usize> {
         let workers = usize::try_from(self.options.workers).unwrap_or(usize::MAX);
         Some(self.configured_primaries(kinds)?.len().saturating_mul(workers))
     }
 
-    /// The controllers that this one becomes, with names of their own.
+    /// The controllers that this controller becomes, with names of their own.
     fn with_kinds(&self, kinds: &ConfiguredKinds) -> Vec<Self> {
         match self.configured_primaries(kinds) {
             None => vec![self.of_kinds(None, kinds)],

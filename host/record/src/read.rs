@@ -65,7 +65,7 @@ pub struct TornRecording {
     pub path: PathBuf,
     /// The number of calls that were read.
     pub calls: usize,
-    /// The reason why the rest was left out.
+    /// The reason why the rest of the file was left out.
     pub torn: String,
 }
 

@@ -141,7 +141,8 @@ fn pool(limits: &Limits, instances: u32) -> PoolingAllocationConfig {
         .max_unused_warm_slots(warm_slots(limits).min(memories))
         .linear_memory_keep_resident(KEEP_RESIDENT)
         .table_keep_resident(KEEP_TABLE)
-        // The kernel reports which pages a call has written. Only those are reset, instead of all pages up to a limit.
+        // The kernel reports which pages a call has written. Only these pages are reset, instead of all pages up to a
+        // limit.
         .pagemap_scan(Enabled::Auto);
     pool
 }

@@ -68,7 +68,8 @@ pub(crate) async fn obtain(shared: &Arc<Shared>, path: &Path) -> Result<Obtained
     let time = shared.limits.compile_deadline;
     let work = {
         let (shared, path) = (shared.clone(), path.to_owned());
-        // The file is read once, so the compiled bytes are those with the digest, even if the file changes meanwhile.
+        // The file is read once, so the digest belongs to exactly the compiled bytes, even if the file changes
+        // meanwhile.
         move || PluginFile::read(shared, &path)?.compiled(&cancelled)
     };
     let late = || Err(CompileFailure::Deadline { limit: time }.into());

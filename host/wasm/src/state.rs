@@ -126,7 +126,7 @@ pub(crate) struct ReconcileWorld {
     pub(crate) ports: Ports,
     pub(crate) call: Arc<CallContext>,
     pub(crate) counters: Arc<PluginCounters>,
-    /// The fixed data of a call that must repeat another one. `None` if time and random data are real.
+    /// The fixed data of a call that must repeat another call. `None` if time and random data are real.
     replayed: Option<Box<Replayed>>,
 }
 

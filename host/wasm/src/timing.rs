@@ -1,8 +1,8 @@
 //! The wall time of a call. It is suspended while the host makes the call wait for resources that other calls use: for
 //! memory, or for its CPU permit after a wait of its own.
 //!
-//! `meter` checks it whenever the guest is interrupted, and `call` ends the whole call by it. All such waits go through
-//! this module, so that the call returns its CPU permit meanwhile.
+//! `meter` checks this time whenever the guest is interrupted, and `call` ends the whole call when the time is over.
+//! All such waits go through this module, so that the call returns its CPU permit meanwhile.
 
 use std::future::poll_fn;
 use std::pin::pin;

@@ -64,7 +64,7 @@ impl Fair {
         CpuShare { account: Arc::new(ShareAccount { fair: self.clone(), id }) }
     }
 
-    /// Grants what is free to waiters.
+    /// Grants free CPU permits and call slots to waiters.
     fn hand_out(&self) {
         // Send without holding the lock: if the receiver is gone, the CPU permit comes back at once
         // and takes the lock.

@@ -60,7 +60,7 @@ impl SharedBudget {
         stock.all() - stock.free()
     }
 
-    /// Grants what is free to waiters.
+    /// Grants free units to waiters.
     fn hand_out(&self) {
         // Send without holding the lock: if the receiver is gone, the portion comes back at once
         // and takes the lock.
@@ -175,7 +175,7 @@ impl Drop for Taking {
         // which returns it too.
         self.granted.close();
         drop(self.granted.try_recv());
-        // A waiter behind this one may be next.
+        // A later waiter of the plugin may be next now.
         budget.hand_out();
     }
 }

@@ -125,7 +125,7 @@ impl Mapping {
         }
     }
 
-    /// The one primary that `object` names. `None` if it names no primary, or one that cannot exist.
+    /// The one primary that `object` names. `None` if it names no primary, or a primary that cannot exist.
     fn key(&self, object: &Object, primary: &PrimaryKind) -> Option<ObjectKey> {
         let own = &object.header.key;
         match self {

@@ -24,8 +24,8 @@ pub const OVERLAY_CREDIT_BYTES: usize = 1 << 20;
 
 /// Memory of the host for one call, from a budget that calls share.
 pub trait Room: fmt::Debug + Send + Sync {
-    /// Whether there is room for `bytes` in total. Takes what is missing from the budget if that much is free.
-    /// Dropping the value returns everything.
+    /// Whether there is room for `bytes` in total. Takes the missing bytes from the budget if they are free. Dropping
+    /// the value returns everything.
     fn try_have(&self, bytes: usize) -> bool;
 }
 

@@ -56,8 +56,8 @@ pub enum WhereSubject {
     Field(Arc<str>),
 }
 
-/// The value that the subject of a [`WhereTest`] must have. If a pointer leads to several values, one that fits is
-/// enough.
+/// The value that the subject of a [`WhereTest`] must have. If a pointer leads to several values, one value that fits
+/// is enough.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum WantedValue {
     /// One of these values.

@@ -240,7 +240,7 @@ pub trait Events: Send + Sync {
     }
 }
 
-/// All ports of a call. [`Port`] is asynchronous, because its answers take time. The others answer at once.
+/// All ports of a call. [`Port`] is asynchronous, because its answers take time. The other ports answer at once.
 #[derive(Clone)]
 pub struct Ports {
     pub reads: Arc<dyn Reads>,

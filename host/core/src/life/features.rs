@@ -39,7 +39,7 @@ pub enum FeatureStage {
     Alpha,
     /// The feature is well tested, and details may change.
     Beta,
-    /// It is generally available: finished.
+    /// The feature is generally available: finished.
     Ga,
     Deprecated,
 }

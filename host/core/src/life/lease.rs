@@ -119,7 +119,7 @@ impl LeaseTerm {
         Self { renewed, timing }
     }
 
-    /// How long a request that starts now may take. `None` if none may start any more.
+    /// How long a request that starts now may take. `None` if no request may start any more.
     ///
     /// The limit is half-way between the last moment at which a request may start and the first moment at which another
     /// replica may hold the lease. So the last request has some time, and clocks may run unequally.

@@ -222,7 +222,7 @@ impl Walk {
         }
     }
 
-    /// List items that have names are shown by name, others by index.
+    /// List items that have names are shown by name, other items by index.
     fn compare_lists(&mut self, path: &mut String, before: &[Value], after: &[Value]) {
         let said = self.found.clone();
         let keyed = ["name", "type"].into_iter().find_map(|key| Some((key, by(key, before)?, by(key, after)?)));

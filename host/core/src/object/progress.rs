@@ -31,7 +31,7 @@ impl Stamp {
 /// One cache of a watch. Each method describes the cache at one moment: the next call may already return a later state.
 pub trait Progress: Send + Sync {
     /// The version up to which all changes are in the cache and its indexes. Does not advance during a list, and is
-    /// `None` before the first complete one.
+    /// `None` before the first complete list.
     fn version(&self) -> Option<Version>;
 
     /// Whether versions of this resource can be compared as numbers (KEP-5504: Kubernetes 1.35 and later, no
@@ -60,7 +60,7 @@ pub enum Advance<'a> {
     /// that the cache already had, and before the [`Advance::Version`] of the same event.
     Object {
         object: &'a Object,
-        /// Whether it was deleted.
+        /// Whether the object was deleted.
         gone: bool,
     },
     /// An event or a bookmark has advanced [`Progress::version`].

@@ -1,7 +1,7 @@
 //! Why a key is not done: its state, decided once from the facts of queue, gate and dispatch.
 //!
 //! For display only. Nothing that the host does depends on it: the parts of the host that hold a key back have decided
-//! already, and this value names the one that matters. Status, command line and metrics all show this value and its
+//! already, and this value names the reason that matters. Status, command line and metrics all show this value and its
 //! reason.
 
 use crate::queue::{DirtyStage, QueuedKey};

@@ -40,7 +40,7 @@ pub(super) struct AvailableWork {
 
 #[derive(Default)]
 pub(super) struct Waiters {
-    /// Workers in ascending order of tickets: the one that has waited longest is first.
+    /// Workers in ascending order of tickets: the longest waiter is first.
     workers: VecDeque<GetWaiter>,
     next: u64,
     /// The number of workers that were woken and have not looked yet.

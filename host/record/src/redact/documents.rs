@@ -280,7 +280,7 @@ pub(super) fn is_secret(value: &Value) -> bool {
     is_secret && group.is_none_or(|(group, _)| !group.contains('.'))
 }
 
-/// Whether an object is only a reference to another one.
+/// Whether an object is only a reference to another object.
 fn is_reference(value: &Value) -> bool {
     let is_content = |name: &String| ["metadata", "data", "stringdata"].contains(&&*name.to_ascii_lowercase());
     value.as_object().is_some_and(|fields| !fields.keys().any(is_content))

@@ -35,7 +35,7 @@ pub use size::TooMuch;
 pub enum Compiler {
     /// Each component is compiled in a process of its own, which must only call [`compile_child`].
     Process {
-        /// The program, which must be of the same build as this one, because the code of other builds is refused.
+        /// The program, which must be of the same build as this program, because the code of other builds is refused.
         program: PathBuf,
         arguments: Vec<OsString>,
     },

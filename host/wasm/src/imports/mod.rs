@@ -72,7 +72,7 @@ fn refused(reason: ApiReason, verb: &'static str, message: String) -> types::Api
 /// Asks `question`, and waits for the answer without the call's CPU permit. Reserves memory for the answer, and returns
 /// it with its approximate size in bytes.
 ///
-/// If the call is cancelled, unsent requests are dropped. The port settles those that were sent (ADR 5).
+/// If the call is cancelled, unsent requests are dropped. The port settles requests that were sent (ADR 5).
 async fn ask<Q: TypedAsk>(
     state: &mut CallState,
     import: &'static str,

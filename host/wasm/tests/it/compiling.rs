@@ -99,7 +99,7 @@ async fn a_compiler_that_needs_too_much_time_is_ended() {
 }
 
 /// Components that are refused by their counts. A compressed bomb is not possible: components are not compressed, so
-/// the file is as large as what is read.
+/// the host reads no more than the size of the file.
 #[tokio::test]
 async fn compiler_bombs_are_refused_by_their_counts() {
     let one = |body: Vec<u8>| around_functions(&[body]);

@@ -89,7 +89,7 @@ impl<W> AccountEntry<CpuAccount, W> {
         self.is_waiting(Wants::ToGoOn) || self.is_waiting(Wants::ToBegin) && self.account.may_begin(free)
     }
 
-    /// The plugin's next waiter, if the plugin may take more of what is free.
+    /// The plugin's next waiter, if the plugin may take more of the free permits and slots.
     fn next_of(&self, free: Free) -> Option<WaitTicket> {
         if !may_take(self.account.permits, free.permits, PERMITS_TO_FREE) {
             return None;
@@ -170,7 +170,7 @@ impl<W> Schedule<W> {
         self.accounts.cancel(id, ticket)
     }
 
-    /// Grants what is free to the next waiter. Returns `None` if no waiter may have more.
+    /// Grants free permits and slots to the next waiter. Returns `None` if no waiter may have more.
     pub(super) fn grant(&mut self) -> Option<(AccountId, W)> {
         if self.free.permits == 0 {
             return None;
@@ -220,8 +220,8 @@ impl<W> Schedule<W> {
         self.account(id).pay(nanoseconds(cpu));
     }
 
-    /// Whether another plugin that has used much less than `id` waits for a CPU permit and could take the one that a
-    /// call of `id` holds.
+    /// Whether another plugin that has used much less than `id` waits for a CPU permit and could take the permit that
+    /// a call of `id` holds.
     pub(super) fn is_wanted(&self, id: AccountId) -> bool {
         if self.order == CpuOrder::FirstCome {
             return false;

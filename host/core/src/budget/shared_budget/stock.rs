@@ -44,7 +44,8 @@ impl StockHeld {
 }
 
 impl<W> AccountEntry<StockHeld, StockWaiter<W>> {
-    /// The plugin's next waiter, if it may have what it wants of what is `free`.
+    /// The plugin's next waiter, if the plugin may take the amount that this waiter wants. `free` is the number of
+    /// free units.
     fn next_of(&self, free: u32) -> Option<WaitTicket> {
         let (ticket, _, next) = self.next()?;
         may_take(self.account.now, next.amount, free).then_some(ticket)
@@ -112,8 +113,7 @@ impl<W> Stock<W> {
         self.accounts.cancel(id, ticket).map(|waiting| waiting.waiter)
     }
 
-    /// Grants what is free to the next waiter and returns the amount. Returns `None` if no waiter may have what it
-    /// wants.
+    /// Grants the next waiter its amount, and returns the amount. Returns `None` if no waiter may have its amount.
     pub(super) fn grant(&mut self) -> Option<(u32, W)> {
         let free = self.free;
         let accounts = self.accounts.iter_mut();

@@ -14,9 +14,9 @@ use crate::write::{Operation, PatchType, WriteOptions};
 /// The state of an object, as far as it is known without the server.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DryState {
-    /// No watch covers it.
+    /// No watch covers the object.
     Unknown,
-    /// It is not there.
+    /// The object does not exist.
     Absent,
     Is(Value),
 }

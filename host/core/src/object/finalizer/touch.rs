@@ -31,8 +31,7 @@ pub enum Touch {
     Nothing,
     /// At most these.
     Names(BTreeSet<String>),
-    /// The list will be exactly these finalizers. Which of them are added, and which others are removed, follows from
-    /// the previous list.
+    /// The list will be exactly these finalizers. The previous list determines which finalizers are added and removed.
     Only(BTreeSet<String>),
     /// Unknown: only the server can tell.
     Any,

@@ -2,7 +2,7 @@
 //!
 //! The WHATWG parser accepts much that people mistype and attackers write: backslashes, tabs, user names, addresses in
 //! octal. Plugins are programs, and a program can write a URL properly. So only case is normalised, and the URL that
-//! was checked against a rule is, byte for byte, the one that is resolved and sent.
+//! was checked against a rule is, byte for byte, the URL that is resolved and sent.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

@@ -23,8 +23,7 @@ pub(crate) enum Sight {
     /// The cache shows no state of this object that is older than `version`, at which the watch's selector hides the
     /// object.
     Hidden { object: ObjectKey, uid: Uid, version: Version },
-    /// The cache has everything up to the write. For writes for which no version can show whether the cache has
-    /// them.
+    /// The cache has everything up to the write. Used if no version can show whether the cache has the write.
     Fresh,
 }
 
