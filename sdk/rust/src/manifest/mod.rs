@@ -81,7 +81,7 @@ impl Manifest {
     }
 
     /// Asks for rights beyond those that the watches imply. Watches imply the rights to read watched objects, to change
-    /// owned ones, and to write the status of primaries.
+    /// owned objects, and to write the status of primaries.
     pub fn permission(mut self, permission: Permission) -> Self {
         self.permissions.push(permission);
         self

@@ -165,8 +165,8 @@ fn is_empty(value: &Value) -> bool {
     value.as_object().is_some_and(Map::is_empty) || value.as_array().is_some_and(Vec::is_empty)
 }
 
-/// Returns `has` with the elements of `wanted`. A wanted element replaces the one with the same `id`, or is appended.
-/// Without an `id`, elements are the same if they are equal.
+/// Returns `has` with the elements of `wanted`. A wanted element replaces the element with the same `id`, or is
+/// appended. Without an `id`, elements are the same if they are equal.
 fn joined(has: &[Value], wanted: &[Value], id: &str) -> Vec<Value> {
     let mut all = has.to_vec();
     for wanted in wanted {
