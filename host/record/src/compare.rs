@@ -194,7 +194,7 @@ fn changed(then: &Intent, now: &Intent) -> Vec<String> {
     }
     let difference = Difference::between(&then.body, &now.body, Disclosure::Values);
     if difference.is_empty() {
-        vec!["what names the object, or what only the server sets".to_owned()]
+        vec!["fields that identify the object, or that only the server sets".to_owned()]
     } else {
         described(&difference)
     }

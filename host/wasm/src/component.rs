@@ -46,7 +46,7 @@ pub enum ComponentError {
         exports: Vec<String>,
     },
     /// The component was built for another version of the interface.
-    #[error("it is built for `{found}`, and this host has the versions {} of the interface: {}", supported(), advice(.found))]
+    #[error("it is built for `{found}`, but this host has the versions {} of the interface: {}", supported(), advice(.found))]
     OtherVersion { found: String },
     /// Parts of the component were built for different versions of the interface.
     #[error(
@@ -64,7 +64,7 @@ pub enum ComponentError {
     Ambiguous { exports: Vec<String> },
     /// The component imports unsupported parts of WASI.
     #[error(
-        "it imports {}, and this host gives plugins WASI 0.2 with the packages `cli`, `clocks`, `io`, `random`, `filesystem`, \
+        "it imports {}, but this host gives plugins WASI 0.2 with the packages `cli`, `clocks`, `io`, `random`, `filesystem`, \
          `sockets` and `http`: build it for that (`wasm32-wasip2`, or a core module for wasip1 with the adapter of WASI 0.2), or \
          without WASI, which is smaller and faster: `windlass build` in the plugin's folder makes a component of any core module \
          for wasip1 or wasm32-unknown-unknown", list(.imports)

@@ -242,7 +242,7 @@ impl KeyState {
             Self::HotLoop => "its calls write one object over and over: it runs rarely, or when its object is changed",
             Self::Paused => "its object has the annotation windlass.dev/paused",
             Self::PluginPaused => "the plugin's policy says `paused: true`",
-            Self::BreakerOpen => "the circuit is open, since calls about many objects in a row ended without an answer",
+            Self::BreakerOpen => "the circuit is open: calls about many objects in a row ended without an answer",
             Self::ServerUnreachable => "the API server does not answer, so no call is made",
             Self::CachesUnproven => {
                 "the API server was restored, or may have been: no call is made until the caches have been listed anew"

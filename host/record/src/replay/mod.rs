@@ -42,7 +42,7 @@ pub enum CannotReplay {
     #[error("the recorded call is a call of `{export}`, an export that this plugin does not have")]
     Export { export: String },
     /// The call's secrets cannot be redacted.
-    #[error("it has too many secret values, or too much text to search for them")]
+    #[error("the call has too many secret values, or too much text to search for them")]
     Secrets,
 }
 

@@ -204,7 +204,13 @@ async fn write(
 /// The error for an operation that the port did not answer, which is a bug of the port. The outcome of the operation is
 /// not known.
 fn lost(verb: &'static str) -> CoreError {
-    CoreError::refused(ApiReason::UnknownOutcome, verb, "", None, "the host lost the result of this operation")
+    CoreError::refused(
+        ApiReason::UnknownOutcome,
+        verb,
+        "",
+        None,
+        "the host lost the result: the operation may have been carried out",
+    )
 }
 
 /// The object of a write that always returns one.

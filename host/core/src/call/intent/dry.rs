@@ -125,7 +125,7 @@ pub fn carried_out(operation: &Operation, before: &DryState, primary: &ObjectRef
     Ok(DryState::Is(after))
 }
 
-/// RFC 7386.
+/// A JSON merge patch (RFC 7386).
 fn merge(now: &mut Value, patch: &Value) {
     let Value::Object(patch) = patch else {
         *now = patch.clone();

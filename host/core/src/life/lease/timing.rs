@@ -34,11 +34,12 @@ pub enum TimingError {
     NoMargin { duration: Duration, renew_deadline: Duration },
     /// A single failed renewal would lose the lease.
     #[error(
-        "the renew deadline, {renew_deadline:?}, must be longer than {JITTER_FACTOR} times the retry period, {retry_period:?}"
+        "the renew deadline, {renew_deadline:?}, must be longer than {JITTER_FACTOR} times the retry period, \
+         {retry_period:?}: otherwise a single failed renewal loses the lease"
     )]
     NoRetry { renew_deadline: Duration, retry_period: Duration },
     /// There would be no pause between attempts.
-    #[error("the retry period must not be zero")]
+    #[error("the retry period must not be zero: there would be no pause between attempts")]
     NoPause,
 }
 
