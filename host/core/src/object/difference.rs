@@ -87,7 +87,7 @@ impl Difference {
         walk.found
     }
 
-    /// The change that `body` makes to `before`, as far as the body alone shows it. `body` is that of an apply, an
+    /// The change that `body` makes to `before`, as far as the body alone shows it. `body` is the body of an apply, an
     /// update or a merge patch. A null removes a field.
     #[must_use]
     pub fn of_body(before: &Value, body: &Value, disclosure: Disclosure) -> Self {

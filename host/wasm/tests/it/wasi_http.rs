@@ -1,5 +1,5 @@
 //! HTTP clients of stock toolchains, which use `wasi:http`. A guest written directly in the canonical ABI sends
-//! requests, and reports a number by asking to be called again after as many milliseconds.
+//! requests. It reports a number by asking to be called again after that many milliseconds.
 
 use crate::support;
 
