@@ -273,7 +273,7 @@ mod tests {
         let refused = problems(EntryPoint::Reconciler, &others);
         for place in ["owns[0].callFields", "watches[0].callFields"] {
             assert!(
-                refused.contains(&format!("controllers[0].{place}: a reconciler has it for its primary")),
+                refused.contains(&format!("controllers[0].{place}: a reconciler has this for its primary")),
                 "{refused}"
             );
         }
