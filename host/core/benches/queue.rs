@@ -39,7 +39,7 @@ fn median(mut run: impl FnMut() -> Duration) -> Duration {
     times[ROUNDS / 2]
 }
 
-/// Some threads add all keys while others get them and finish them.
+/// Some threads add all keys while other threads get and finish them.
 fn through(keys: &Arc<Vec<ObjectKey>>) -> Duration {
     let queue = queue();
     timed(|| {

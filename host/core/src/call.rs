@@ -1,4 +1,4 @@
-//! One call of a plugin: the ports through which it asks the host, and what is recorded about it.
+//! One call of a plugin: the ports through which it asks the host, and the records about it.
 
 pub mod batch;
 pub mod call_lines;

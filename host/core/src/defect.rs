@@ -1,8 +1,8 @@
 //! Defects that a test seeds into the engine, one at a time, to see whether `windlass check` finds them (ADR 26).
 //!
 //! The code that a defect would break asks [`Defect::is_seeded`]. In a build without debug assertions, as every
-//! release is, the answer is no at compile time. In other builds a test seeds the defect on the thread of its
-//! simulated world; no flag, file or variable can.
+//! release is, the answer is no at compile time. In other builds, only a test can seed a defect, on the thread
+//! of its simulated world. No flag, file or environment variable seeds one.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -27,7 +27,7 @@ pub enum Defect {
     GateHoldsNothing,
     /// After several writes of a call, the gate waits only for the first.
     FirstWriteIsEnough,
-    /// An informer keeps objects that a new list lacks, whose deletion the watch did not show.
+    /// An informer keeps an object that a new list lacks, if the watch did not show the deletion.
     UnseenDeletionIsKept,
     /// An index keeps an object's first state.
     IndexKeepsFirstState,

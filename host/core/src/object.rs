@@ -1,4 +1,4 @@
-//! Objects: their names, what is known about them without parsing their JSON, and questions about a single object.
+//! Objects: their names, their headers, which are known without parsing JSON, and questions about a single object.
 
 pub mod annotation;
 pub mod compact;

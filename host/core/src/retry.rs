@@ -1,6 +1,6 @@
 //! Backoff for retries, and periods for repeated work (apimachinery: `util/wait`).
 //!
-//! Everything that the host itself retries uses these. Time and randomness are passed in. Keys of a queue back off by
+//! All retries of the host itself use these policies. Time and randomness are passed in. Keys of a queue back off by
 //! [`crate::queue::Limiter`] instead.
 
 use std::time::Duration;

@@ -56,7 +56,7 @@ struct Machine {
     waiting: Option<(Moment, Option<(u64, ElectionAnswer)>)>,
     number: u64,
     wish: LeaseWish,
-    /// When the last request ends that the candidate may have started in its term, in true time.
+    /// The end of the last request that the candidate may have started in its term, in true time.
     over: u64,
     /// As `over`, for lost terms whose end no candidate waited for.
     over_of_lost: u64,

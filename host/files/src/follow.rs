@@ -30,12 +30,13 @@ pub struct DirectoryWatcher {
     has_warned: bool,
 }
 
-/// Device and inode. They show whether a directory was replaced by another one with the same path.
+/// Device and inode. They show whether a directory was replaced by another directory with the same path.
 type DirectoryIdentity = (u64, u64);
 
 impl DirectoryWatcher {
-    /// Watches nothing yet. After a change, [`due`](Self::due) waits until nothing has happened for `quiet_time`,
-    /// because one change often takes several writes. Without a notification, a look is due after `poll_interval`.
+    /// Creates a watcher without directories. After a change, [`due`](Self::due) waits until nothing has happened for
+    /// `quiet_time`, because one change often takes several writes. Without a notification, a look is due after
+    /// `poll_interval`.
     #[must_use]
     pub fn new(quiet_time: Duration, poll_interval: Duration) -> Self {
         let hint = Arc::new(Notify::new());
@@ -60,8 +61,8 @@ impl DirectoryWatcher {
         }
     }
 
-    /// Watches exactly these directories. Returns whether one of them was not watched before: it may have changed
-    /// without a notification.
+    /// Watches exactly these directories. Returns whether one of them was not watched before. Such a directory may
+    /// have changed without a notification.
     pub fn watch_only<'p>(&mut self, directories: impl IntoIterator<Item = &'p Path>) -> bool {
         let Some(watcher) = &mut self.watcher else { return false };
         let found = directories.into_iter().filter_map(|path| Some((path.to_owned(), identity(path)?)));

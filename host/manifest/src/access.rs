@@ -36,7 +36,7 @@ impl Controller {
         };
         let primary = reading("reconciles", &self.primary);
         let status = access("writes the status of", &self.primary, Some("status"), STATUS);
-        // Of kinds that an operator names, the plugin knows only the metadata.
+        // The plugin knows only the metadata of objects whose kinds an operator names.
         let may_have = self.options.status && self.primary.kinds_from.is_none();
         let status = Some(status).filter(|status| may_have && !has_no_status(&status.kind));
         let owned = self.owns.iter().map(|watch| access("owns", watch, None, OWN));

@@ -23,8 +23,8 @@ pub enum EntryPoint {
 pub struct OptionalExports<'a> {
     /// The version of the interface that the plugin was built for, such as `0.3.0`.
     pub version: &'a str,
-    /// Whether it exports the interface to which a watch can leave its mapping: a reconciler's `mapper`, or a
-    /// composer's `customize`.
+    /// Whether the plugin exports the interface that a watch can use as its mapping: a reconciler's `mapper`,
+    /// or a composer's `customize`.
     pub relations: bool,
     /// Whether its mapper has the function `matches`.
     pub matches: bool,
@@ -62,8 +62,8 @@ fn check_reconciler(controller: &Controller, path: &str, problems: &mut Vec<Stri
         }
         if watch.call_fields.is_some() {
             problems.push(format!(
-                "{place}.callFields: a reconciler has it for its primary only: it names the fields of what it reads in \
-                 each read"
+                "{place}.callFields: a reconciler has this for its primary only: in each read, it names the fields that it \
+                 wants"
             ));
         }
     }
@@ -273,7 +273,7 @@ mod tests {
         let refused = problems(EntryPoint::Reconciler, &others);
         for place in ["owns[0].callFields", "watches[0].callFields"] {
             assert!(
-                refused.contains(&format!("controllers[0].{place}: a reconciler has it for its primary")),
+                refused.contains(&format!("controllers[0].{place}: a reconciler has this for its primary")),
                 "{refused}"
             );
         }

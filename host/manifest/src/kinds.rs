@@ -49,8 +49,8 @@ pub struct ConfiguredKinds(BTreeMap<String, Vec<ObjectKind>>);
 
 impl ConfiguredKinds {
     /// Reads the lists of kinds that the document `config` has for `controllers`. A list that is missing is empty. An
-    /// error lists all problems: lists that are wrong, or more watches or workers than a plugin may have. It quotes no
-    /// values, which may be secret.
+    /// error lists all problems: lists that are wrong, or more watches or workers than a plugin may have. The error
+    /// quotes no values, because they may be secret.
     pub fn read(controllers: &[Controller], config: &Value) -> Result<Self, Vec<String>> {
         let (mut kinds, mut problems) = (BTreeMap::new(), Vec::new());
         for pointer in pointers(controllers) {
@@ -96,7 +96,7 @@ fn pointers(controllers: &[Controller]) -> BTreeSet<&str> {
     watches.filter_map(|watch| watch.kinds_from.as_deref()).collect()
 }
 
-/// The kinds in `list`. An error has the place below it, and what is wrong there.
+/// The kinds in `list`. An error has the place of the problem within the list, and the problem.
 fn kinds_at(list: Option<&Value>) -> Result<Vec<ObjectKind>, (String, String)> {
     let Some(list) = list.filter(|list| !list.is_null()) else { return Ok(vec![]) };
     let of_list = |problem: String| (String::new(), problem);
@@ -104,7 +104,7 @@ fn kinds_at(list: Option<&Value>) -> Result<Vec<ObjectKind>, (String, String)> {
         of_list("is not a list of kinds, such as `[{apiVersion: apps/v1, kind: Deployment}]`".to_owned())
     })?;
     if entries.len() > CONFIGURED_KINDS_MAX {
-        return Err(of_list(format!("names {} kinds, of at most {CONFIGURED_KINDS_MAX}", entries.len())));
+        return Err(of_list(format!("names {} kinds, but at most {CONFIGURED_KINDS_MAX} are allowed", entries.len())));
     }
     let (mut kinds, mut seen) = (Vec::new(), HashSet::new());
     for (at, entry) in entries.iter().enumerate() {
@@ -164,7 +164,7 @@ impl Controller {
     }
 
     /// The controller with the kinds of its watches filled in, and with primaries of the kind `primary` if the
-    /// configuration names that one. It keeps its name.
+    /// configuration names that kind. The controller keeps its name.
     #[must_use]
     pub fn of_kinds(&self, primary: Option<&ObjectKind>, kinds: &ConfiguredKinds) -> Self {
         let primary = primary.map_or_else(|| self.primary.clone(), |kind| self.primary.of_kind(kind));
@@ -182,14 +182,14 @@ impl Controller {
         kinds_of(&self.primary) * (primary + others)
     }
 
-    /// The number of workers of the controllers that this one becomes with these `kinds`. `None` if the manifest names
-    /// the kind of its primaries.
+    /// The number of workers of the controllers that this controller becomes with these `kinds`. `None` if the
+    /// manifest names the kind of its primaries.
     fn worker_count(&self, kinds: &ConfiguredKinds) -> Option<usize> {
         let workers = usize::try_from(self.options.workers).unwrap_or(usize::MAX);
         Some(self.configured_primaries(kinds)?.len().saturating_mul(workers))
     }
 
-    /// The controllers that this one becomes, with names of their own.
+    /// The controllers that this controller becomes, with names of their own.
     fn with_kinds(&self, kinds: &ConfiguredKinds) -> Vec<Self> {
         match self.configured_primaries(kinds) {
             None => vec![self.of_kinds(None, kinds)],

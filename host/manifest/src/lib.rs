@@ -97,7 +97,7 @@ pub struct Controller {
 pub struct Options {
     /// How many calls run at the same time.
     pub workers: u32,
-    /// After how many retries the host gives up a key. Some failures do not count.
+    /// The number of retries after which the host gives up a key. Some failures do not count.
     pub max_retries: u32,
     pub backoff: Backoff,
     /// The interval at which every primary is reconciled, even if nothing has changed.

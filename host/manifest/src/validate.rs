@@ -177,7 +177,7 @@ impl Controller {
         }
         if self.options.finalizer && self.primary.kinds_from.is_some() {
             let what = "cannot be kept on kinds from the configuration: once a kind is no longer named there, nothing \
-                        would take it off";
+                        would remove it";
             problems.add(format_args!("{path}.options.finalizer"), what);
         }
         self.check_names(path, problems);

@@ -26,7 +26,7 @@ pub struct Watch {
     /// Such as `apps/v1`. Empty if the configuration names the kinds and they are not filled in.
     #[serde(default)]
     pub api_version: String,
-    /// Such as `Deployment`. Empty under the same condition.
+    /// Such as `Deployment`. Empty whenever `api_version` is.
     #[serde(default)]
     pub kind: String,
     /// A JSON pointer to where the plugin's configuration names the kinds. `None` if the manifest names the kind.

@@ -115,7 +115,7 @@ fn what_is_no_list_of_kinds_is_refused_without_its_values() {
             json!([kind("apps/v1", "Deployment"), kind("apps/v2", "Deployment")]),
             "config/kinds/1: is the kind of an earlier",
         ),
-        (json!(kinds(65)), "config/kinds: names 65 kinds, of at most 64"),
+        (json!(kinds(65)), "config/kinds: names 65 kinds, but at most 64 are allowed"),
     ] {
         let error = read(&json!({"kinds": kinds})).expect_err("refused");
         assert!(error.starts_with(problem) && !error.contains("hunter2"), "{error}");

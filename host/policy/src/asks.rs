@@ -2,7 +2,7 @@
 //!
 //! Manifests name kinds, but policies name resources. Only a cluster knows for certain which resource a kind has.
 //! Without a cluster, the resource is looked up in the plugin's own CRDs, in the CRDs in its author's folder, and in a
-//! table of kinds that every cluster has. If it is in none of them, it is guessed.
+//! table of kinds that every cluster has. If none of them has the kind, the resource is guessed.
 
 use std::collections::{BTreeMap, BTreeSet};
 

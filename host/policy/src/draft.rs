@@ -16,7 +16,7 @@ use super::{http, sensitive};
 
 /// The lines of a policy that let calls reuse the plugin's instances, with the reason.
 pub const REUSE: &str = "\
-    # An instance serves many calls: a fresh one costs several times as much in this language. Nothing may depend on what a call\n\
+    # An instance serves many calls: a fresh instance costs several times as much in this language. Nothing may depend on what a call\n\
     # leaves behind in variables.\n\
     instances: reuse\n";
 
@@ -27,7 +27,7 @@ pub const REUSE: &str = "\
 pub fn draft(manifest: &Manifest, origin: &str, asks: &[Ask], in_force: bool, instances: Instances) -> String {
     let mut text = format!(
         "# What the plugin {name} asks for, {origin}.\n\
-         # It may do only what is listed here. If you remove a right, its requests are denied, and the log shows the missing rule.\n\
+         # The plugin may do only what is listed here. If you remove a right, its requests are denied, and the log shows the missing rule.\n\
          # Check lines marked SENSITIVE with care. Narrow rules with `namespaces: [...]` and `names: [...]`.\n\
          apiVersion: {API_VERSION}\n\
          kind: {POLICY}\n\

@@ -7,7 +7,7 @@ use windlass_core::rights::grants::HttpRule;
 use windlass_manifest::Manifest;
 
 /// The rules for the HTTP requests of `manifest`. Some addresses, such as private ones, may be reached only if the
-/// policy lists them. A manifest cannot list them, so this adds them to the rules.
+/// policy lists them. A manifest cannot list addresses, so this function adds them to the rules.
 pub(crate) fn asked(manifest: &Manifest) -> Vec<HttpRule> {
     let with_addresses = |rule: HttpRule| HttpRule { addresses: needed_addresses(&rule), ..rule };
     manifest.asked(vec![]).http.into_iter().map(with_addresses).collect()

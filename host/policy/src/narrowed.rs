@@ -94,7 +94,7 @@ mod tests {
         assert!(missing_of(&asked, &[rule(&["*"], &["a"])]).is_empty());
         assert_eq!(missing_of(&asked, &[rule(&["list", "watch"], &["a"])]), [rule(&["patch"], &[])]);
         assert_eq!(missing_of(&asked, &[]), std::slice::from_ref(&asked));
-        // Only what is missing in the namespace with the most grants counts.
+        // Only the rights that are missing in the namespace with the most grants count.
         let more_in_b = [rule(&["list"], &["a"]), rule(&["list", "watch"], &["b"])];
         assert_eq!(missing_of(&asked, &more_in_b), [rule(&["patch"], &[])]);
         // A rule for all namespaces covers each of them.

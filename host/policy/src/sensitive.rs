@@ -42,7 +42,8 @@ const CUTS: &str = "deletes Services, endpoints or routes: it can cut the traffi
 
 /// The harm that some verbs can do to some resources of a group: group, resources, verbs, harm.
 ///
-/// Each of the verbs alone must be enough to do the harm, because a wrong warning teaches people to skip the others.
+/// Each of the verbs alone must be enough to do the harm, because a wrong warning teaches people to skip other
+/// warnings.
 type Harm = (&'static str, &'static [&'static str], &'static [&'static str], &'static str);
 
 /// The worst comes first.

@@ -50,7 +50,7 @@ impl fmt::Display for UnservedSubresource {
 pub fn of_manifest(manifest: &Manifest, beside: &[Value]) -> Vec<UnservedSubresource> {
     let own = manifest.crds.iter().filter_map(|crd| CrdSpec::of("the manifest", crd.get("spec")?));
     let beside = beside.iter().filter_map(|crd| CrdSpec::of("crd.yaml", crd.get("spec")?));
-    // The host installs the plugin's own CRDs, so they take precedence over those beside it.
+    // The host installs the plugin's own CRDs, so they take precedence over the CRDs in the folder.
     let mut known = BTreeSet::new();
     let definitions: Vec<_> = own.chain(beside).filter(|it| known.insert((it.group, it.plural))).collect();
     let rules = manifest.permission_rules();

@@ -1,6 +1,6 @@
 //! Measures how much time recording adds to a call: `make bench`. It times only the host's side: the decision whether
-//! to record, and the capture of one import. The guest's own time would hide these. Compare figures only within one
-//! run, not between machines.
+//! to record, and the capture of one import. The guest's own time would hide these costs. Compare figures only within
+//! one run, not between machines.
 #![allow(clippy::cast_precision_loss, reason = "figures for people")]
 
 use std::path::PathBuf;

@@ -90,7 +90,7 @@ pub fn compare(recorded: &RecordedCall, replayed: &ReplayedCall, comparison: Com
 
 fn each_import(recorded: &RecordedCall, replayed: &ReplayedCall) -> CallVerdict {
     let most = recorded.imports.len().max(replayed.imports.len());
-    // A call that a time limit stopped is stopped at another point in each replay, or not at all.
+    // If a time limit stopped the recorded call, each replay stops at another point, or not at all.
     let was_stopped = recorded.result.get("trapped").is_some_and(is_of_time);
     for place in 0..most {
         let (then, now) = (recorded.imports.get(place), replayed.imports.get(place));
@@ -194,7 +194,7 @@ fn changed(then: &Intent, now: &Intent) -> Vec<String> {
     }
     let difference = Difference::between(&then.body, &now.body, Disclosure::Values);
     if difference.is_empty() {
-        vec!["what names the object, or what only the server sets".to_owned()]
+        vec!["fields that identify the object, or that only the server sets".to_owned()]
     } else {
         described(&difference)
     }

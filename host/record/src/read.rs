@@ -43,7 +43,7 @@ pub enum ReadError {
     #[error("cannot read {}: {source}", path.display())]
     Io { path: PathBuf, source: io::Error },
     /// There is no recording.
-    #[error("{} has no recording: `windlass run --record DIR` writes them, as DIR/PLUGIN/*.jsonl.gz", path.display())]
+    #[error("{} has no recording: `windlass run --record DIR` writes recordings to DIR/PLUGIN/*.jsonl.gz", path.display())]
     None { path: PathBuf },
     #[error("{} is not a recording that this host can read: {reason}", path.display())]
     Other { path: PathBuf, reason: String },
@@ -65,7 +65,7 @@ pub struct TornRecording {
     pub path: PathBuf,
     /// The number of calls that were read.
     pub calls: usize,
-    /// The reason why the rest was left out.
+    /// The reason why the rest of the file was left out.
     pub torn: String,
 }
 
@@ -216,18 +216,18 @@ impl RecordingLines {
         let (number, RecordingBounds { file, line: longest, values: most }) = (self.number, self.bounds);
         let mut line = Vec::new();
         match (&mut self.source).take(longest).read_until(b'\n', &mut line) {
-            Err(error) => RecordingLine::Torn(format!("the file ends in the middle ({error})")),
+            Err(error) => RecordingLine::Torn(format!("the file ends in the middle of a call ({error})")),
             _ if line.last() != Some(&b'\n') && self.source.limit() == 0 => RecordingLine::TooLarge(format!(
-                "it has more than {file} bytes, compressed or uncompressed, more than any host writes"
+                "it has more than {file} bytes, compressed or uncompressed, which is more than any host writes"
             )),
             Ok(0) => RecordingLine::End,
             Ok(read) if line.last() != Some(&b'\n') && read as u64 == longest => RecordingLine::TooLarge(format!(
-                "line {number} has more than {longest} bytes, more than any host writes"
+                "line {number} has more than {longest} bytes, which is more than any host writes"
             )),
-            Ok(_) if line.last() != Some(&b'\n') => RecordingLine::Torn("the last line has no end".to_owned()),
-            Ok(_) if values(&line) > most => {
-                RecordingLine::TooLarge(format!("line {number} has more than {most} values, more than any host writes"))
-            }
+            Ok(_) if line.last() != Some(&b'\n') => RecordingLine::Torn("the last line is incomplete".to_owned()),
+            Ok(_) if values(&line) > most => RecordingLine::TooLarge(format!(
+                "line {number} has more than {most} values, which is more than any host writes"
+            )),
             Ok(_) => match String::from_utf8(line) {
                 Ok(line) => RecordingLine::Whole(line),
                 Err(error) => RecordingLine::Torn(format!("a line is not UTF-8: {error}")),

@@ -59,7 +59,7 @@ impl RecordingWriter {
             let order = match orders.try_recv() {
                 Ok(order) => Ok(order),
                 Err(TryRecvError::Empty) => {
-                    // Nothing else is to be done, so flush: a host that is killed then loses only later data.
+                    // No order waits, so flush: a host that is killed afterwards loses only later calls.
                     self.for_each(Segments::flush);
                     orders.recv()
                 }

@@ -252,7 +252,7 @@ impl GoFile<'_> {
         self.text.push_str(&filled(REST_METHODS, &values));
     }
 
-    /// The method that returns a field or its default. Only for single values: others may be large.
+    /// The method that returns a field or its default. Only for single values, because lists and objects may be large.
     fn default(&mut self, name: &str, field: &Field, ident: &str, names: &mut Names) {
         let Some(default) = field.default.as_ref().filter(|_| !field.is_required) else { return };
         let value = match (&field.shape, default) {

@@ -46,7 +46,7 @@ const TAKEN_TYPES: &[&str] = &[
 ];
 
 /// Names that are already used in one scope, each with the next number for a name that collides with it. Without these
-/// numbers, many equal names would take time by the square of their number.
+/// numbers, the time for many equal names would grow with the square of their number.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Names(BTreeMap<String, usize>);
 
@@ -64,7 +64,7 @@ impl Names {
         Self(taken.into_iter().map(|name| (name.to_owned(), SECOND_NUMBER)).collect())
     }
 
-    /// The name `wanted`, or with a number if it is used already. Marks it as used.
+    /// The name `wanted`, with a number if it is already used. Marks the name as used.
     pub(crate) fn unique(&mut self, wanted: &str) -> String {
         let (mut name, mut number) = (wanted.to_owned(), self.0.get(wanted).copied().unwrap_or(SECOND_NUMBER));
         while self.0.contains_key(&name) {

@@ -94,7 +94,7 @@ impl PythonFile {
         }
     }
 
-    /// Keys that are no attributes need the other syntax, in which types are strings.
+    /// Keys that cannot be attributes need the functional syntax, in which types are strings.
     fn dictionary(&mut self, name: &str, docs: &[String], it: &Struct) {
         self.imports.insert("TypedDict");
         self.text.push_str("\n\n");
@@ -154,11 +154,11 @@ impl PythonFile {
     }
 }
 
-/// Types that the file names. An attribute with such a name would hide the type from the other attributes.
+/// Types that the file uses. An attribute with such a name would hide the type from the other attributes.
 const BUILTINS: [&str; 6] = ["bool", "dict", "float", "int", "list", "str"];
 
-/// Whether the key can be an attribute of a class. Python changes names that begin with two underscores. Names of types
-/// begin with a capital, so an attribute must not.
+/// Whether the key can be an attribute of a class. Python changes names that begin with two underscores. Names of
+/// types begin with a capital, so an attribute must not begin with one.
 fn is_attribute(key: &str) -> bool {
     key.starts_with(|first: char| first.is_ascii_lowercase() || first == '_')
         && key.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')

@@ -142,7 +142,7 @@ struct Reader<'a> {
     schemas: &'a Schemas,
     names: Names,
     declarations: Vec<Declaration>,
-    /// The names of the types of schemas that others refer to, by the names of the schemas.
+    /// The names of types, by schema, for schemas that other schemas refer to.
     shared: BTreeMap<String, String>,
     /// Schemas that have a name but no declaration yet.
     waiting: VecDeque<String>,
@@ -214,7 +214,7 @@ impl Reader<'_> {
         let properties: BTreeMap<&String, &Value> = properties.collect();
         let (properties, others): (BTreeMap<_, _>, BTreeMap<_, _>) =
             properties.into_iter().partition(|(key, _)| is_expressible(key));
-        // An open struct keeps the fields that have no place in it.
+        // An open struct also keeps fields that it does not declare.
         let is_open = is_open(schema) || !others.is_empty();
         self.declarations.push(Declaration { name, docs, body: Body::Struct(Struct { fields: Vec::new(), is_open }) });
         let required: Vec<&str> =

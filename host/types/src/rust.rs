@@ -225,7 +225,7 @@ fn write_field(text: &mut String, ident: &str, kind: &str) {
     }
 }
 
-/// The method that returns a field or its default. Only for single values: others may be large.
+/// The method that returns a field or its default. Only for single values, because lists and objects may be large.
 fn default_of(model: &Model, field: &Field, ident: &str) -> Option<String> {
     let default = field.default.as_ref().filter(|_| !field.is_required)?;
     let (kind, some, none) = match (&field.shape, default) {

@@ -11,7 +11,7 @@ pub fn sample(model: &Model, name: &str) -> Value {
     let mut object = of_type(model, name);
     let spec = model.structure(name).and_then(|it| it.fields.iter().find(|field| field.key == "spec"));
     if let Some(spec) = spec {
-        // Few definitions require it, but an object without it specifies nothing.
+        // Few definitions require `spec`, but an object without it specifies nothing.
         object["spec"] = of_field(model, spec);
     }
     object

@@ -1,7 +1,7 @@
 //! One call of one export: its instance, its limits, and its result.
 //!
 //! The call normally gets a fresh instance, which is dropped afterwards. If the operator has enabled reuse, it may get
-//! an instance whose earlier calls all ended well; then the guest's own memory is all that is left of them.
+//! an instance whose earlier calls all ended well. Then only the guest's own memory is left of those calls.
 
 pub(crate) mod answer;
 

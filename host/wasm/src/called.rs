@@ -18,8 +18,8 @@ pub struct Called {
     /// Whether the plugin was called. If not, the host knew the result without a call, and the result says nothing
     /// about the plugin.
     pub made: bool,
-    /// The call succeeded, but the object, which is being deleted, must keep its finalizer, because its composer has
-    /// not released it.
+    /// Whether the object must keep its finalizer although the call succeeded: the object is being deleted, and its
+    /// composer has not released it.
     pub keeps_finalizer: bool,
 }
 

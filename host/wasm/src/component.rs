@@ -25,13 +25,13 @@ const SHOWN_NAMES_MAX: usize = 8;
 /// The reason why a file is not a plugin that this host can run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum ComponentError {
-    /// It is not WebAssembly.
+    /// The file is not WebAssembly.
     #[error("it is not WebAssembly: a plugin is a component in binary form, as the SDKs build it")]
     NotWasm,
-    /// It is a core module.
+    /// The file is a core module.
     #[error(
-        "it is a core WebAssembly module, not a component: `windlass build` in the plugin's folder makes a component of \
-         what the compiler wrote, of any core module for wasip1 or wasm32-unknown-unknown that is built against the interface, \
+        "it is a core WebAssembly module, not a component: `windlass build` in the plugin's folder makes a component \
+         out of any core module for wasip1 or wasm32-unknown-unknown that is built against the interface, \
          as with a Windlass SDK"
     )]
     CoreModule,
@@ -46,12 +46,12 @@ pub enum ComponentError {
         exports: Vec<String>,
     },
     /// The component was built for another version of the interface.
-    #[error("it is built for `{found}`, and this host has the versions {} of the interface: {}", supported(), advice(.found))]
+    #[error("it is built for `{found}`, but this host has the versions {} of the interface: {}", supported(), advice(.found))]
     OtherVersion { found: String },
     /// Parts of the component were built for different versions of the interface.
     #[error(
-        "it mixes versions of the interface: it exports a plugin of version {exported}, and imports {}. A part of it was built \
-         with another SDK than the rest: build all of it with one, from an empty build folder", list(.imports)
+        "it mixes versions of the interface: it exports a plugin of version {exported}, and imports {}. Some of its parts \
+         were built with another SDK: build all of it with one SDK, from an empty build folder", list(.imports)
     )]
     MixedVersions {
         /// The version of the component's export.
@@ -59,12 +59,12 @@ pub enum ComponentError {
         /// The imports whose version differs from that of the export.
         imports: Vec<String>,
     },
-    /// It has several entry points.
+    /// The component has several entry points.
     #[error("it exports {}: a plugin exports exactly one of them", .exports.join(" and "))]
     Ambiguous { exports: Vec<String> },
     /// The component imports unsupported parts of WASI.
     #[error(
-        "it imports {}, and this host gives plugins WASI 0.2 with the packages `cli`, `clocks`, `io`, `random`, `filesystem`, \
+        "it imports {}, but this host gives plugins WASI 0.2 with the packages `cli`, `clocks`, `io`, `random`, `filesystem`, \
          `sockets` and `http`: build it for that (`wasm32-wasip2`, or a core module for wasip1 with the adapter of WASI 0.2), or \
          without WASI, which is smaller and faster: `windlass build` in the plugin's folder makes a component of any core module \
          for wasip1 or wasm32-unknown-unknown", list(.imports)
@@ -76,7 +76,7 @@ pub enum ComponentError {
          and `config` only; return the objects that should exist, or write a reconciler", list(.imports)
     )]
     NotForComposers { imports: Vec<String> },
-    /// It has unknown imports.
+    /// The component has unknown imports.
     #[error("it imports {}, which cannot be given to a plugin: plugins get only the interfaces of `windlass:plugin` and WASI 0.2",
         list(.imports))]
     UnknownImports { imports: Vec<String> },
@@ -115,7 +115,7 @@ fn choose_entry(exports: &[&str]) -> Result<(EntryPoint, AbiVersion), ComponentE
     }
 }
 
-/// The names of its imports.
+/// The names of the component's imports.
 pub(crate) fn imports(engine: &Engine, component: &Component) -> Vec<String> {
     component.component_type().imports(engine).map(|(name, _)| name.to_owned()).collect()
 }

@@ -129,8 +129,8 @@ impl PluginCounters {
         self.memory.load(Ordering::Relaxed)
     }
 
-    /// Records the memory of a call. The estimate is the maximum of recent calls, so that one large call does not delay
-    /// the others forever.
+    /// Records the memory of a call. The estimate is the maximum of recent calls, so that one large call does not
+    /// delay later calls forever.
     pub(crate) fn memory_used(&self, bytes: usize) {
         // Calls that end at the same time may overwrite each other's values; this is only an estimate.
         let expected = self.memory_expected();

@@ -18,8 +18,8 @@ const KEEP_RESIDENT: usize = 512 << 10;
 const KEEP_TABLE: usize = 64 << 10;
 
 /// The number of unused slots per processor that are kept warm, with at most 32 MiB. A plugin whose slot is among them
-/// finds its image mapped; otherwise the mapping costs twice as much as the rest of a small call. wasmtime divides the
-/// slots among the calling threads, so that a plugin has one for each.
+/// finds its image mapped. Otherwise the mapping costs twice as much as the rest of a small call. wasmtime divides the
+/// slots among the calling threads, so a plugin has one slot for each thread.
 const WARM_SLOTS: usize = 64;
 
 /// The number of elements for which a table's slot has room. The largest Go programs have tens of thousands of
@@ -141,7 +141,8 @@ fn pool(limits: &Limits, instances: u32) -> PoolingAllocationConfig {
         .max_unused_warm_slots(warm_slots(limits).min(memories))
         .linear_memory_keep_resident(KEEP_RESIDENT)
         .table_keep_resident(KEEP_TABLE)
-        // The kernel reports which pages a call has written. Only those are reset, instead of all pages up to a limit.
+        // The kernel reports which pages a call has written. Only these pages are reset, instead of all pages up to a
+        // limit.
         .pagemap_scan(Enabled::Auto);
     pool
 }

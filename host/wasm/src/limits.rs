@@ -72,22 +72,22 @@ pub struct Limits {
     pub host_calls: u32,
     /// The number of writes in one call. Each operation of a batch counts.
     pub writes: u32,
-    /// The number of reads of the API server itself in one call; further ones are refused.
+    /// The number of reads of the API server itself in one call; further reads are refused.
     pub live_reads: u32,
     /// The number of random bytes in one import call.
     pub random_bytes: u32,
-    /// The log lines of a call; further ones are dropped and counted.
+    /// The log lines of a call; further lines are dropped and counted.
     pub log_lines: u32,
-    /// The bytes of all log lines of a call; further ones are dropped and counted.
+    /// The bytes of all log lines of a call; further lines are dropped and counted.
     pub log_bytes: usize,
-    /// The sustained rate of log lines of one plugin per second, over all its calls; further ones are dropped and
+    /// The sustained rate of log lines of one plugin per second, over all its calls; further lines are dropped and
     /// counted.
     pub log_lines_per_second: u32,
     /// The sustained rate of log bytes of one plugin per second.
     pub log_bytes_per_second: usize,
-    /// The bytes of one log line; longer ones are truncated.
+    /// The bytes of one log line; longer lines are truncated.
     pub log_line_bytes: usize,
-    /// The metric values in one call; further ones are dropped and counted.
+    /// The metric values in one call; further values are dropped and counted.
     pub metric_values: u32,
     /// The linear memory of all running calls together, including parked instances. Calls wait until they get their
     /// part of this memory. It is never less than what one call may use. `None` for half of the machine's or the

@@ -21,7 +21,7 @@ pub struct LoadError {
 /// The reason why a file was not loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadProblem {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("cannot read it: {0}")]
     Read(#[source] std::io::Error),
     /// The path leads to a directory, a pipe or a device.

@@ -17,8 +17,9 @@
 //! The following memory counts: linear memory as it has grown, including that of parked instances, which are dropped
 //! first when a call has to wait; the bodies of writes and the answers to imports while the host holds them, including
 //! those of `wasi:http`; and the objects that a call's writes have left, which its later reads return (`room`). Bodies
-//! and answers exist before they are charged, so a plugin that has never had any can exceed the budget by one import's
-//! worth per call. Tables (at most 1.6 MB per call), stacks, and single objects from a cache do not count.
+//! and answers exist before they are charged, so a plugin that has never had a body or an answer can exceed the budget
+//! by one import's worth per call. Tables (at most 1.6 MB per call), stacks, and single objects from a cache do not
+//! count.
 
 mod room;
 

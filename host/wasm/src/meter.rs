@@ -80,7 +80,8 @@ impl Meter {
         if size <= most {
             return Ok(response);
         }
-        let message = format!("the response has {size} bytes, a guest gets at most {most} at once ({RAISE_RESPONSE})");
+        let message =
+            format!("the response has {size} bytes, but a guest gets at most {most} at once ({RAISE_RESPONSE})");
         Err(HttpError { reason: HttpReason::TooLarge, message })
     }
 

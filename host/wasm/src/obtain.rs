@@ -68,7 +68,8 @@ pub(crate) async fn obtain(shared: &Arc<Shared>, path: &Path) -> Result<Obtained
     let time = shared.limits.compile_deadline;
     let work = {
         let (shared, path) = (shared.clone(), path.to_owned());
-        // The file is read once, so the compiled bytes are those with the digest, even if the file changes meanwhile.
+        // The file is read once, so the digest belongs to exactly the compiled bytes, even if the file changes
+        // meanwhile.
         move || PluginFile::read(shared, &path)?.compiled(&cancelled)
     };
     let late = || Err(CompileFailure::Deadline { limit: time }.into());
@@ -175,7 +176,7 @@ impl PluginFile {
     }
 
     fn compiled(self, cancelled: &UnixStream) -> Result<Obtained, LoadProblem> {
-        // The same bytes may have been compiled for another file while this one waited.
+        // The same bytes may have been compiled for another file while this task waited.
         if let Some((obtained, effort)) = self.found()? {
             return Ok(self.complete(obtained, effort));
         }
@@ -235,7 +236,7 @@ pub(crate) async fn improve(
     let how = (CompileEffort::Full, Haste::Unhurried);
     let work = move || {
         let artefacts = task.artefacts.as_deref();
-        // Another task may have compiled the component while this one waited, or may have found that it cannot be
+        // Another task may have compiled the component while this task waited, or may have found that it cannot be
         // compiled.
         if let Some(found) = artefacts.and_then(|them| them.find(&task.engine, &digests, CompileEffort::Full)) {
             return Ok(obtained(found, digests.file, true));

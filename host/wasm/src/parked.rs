@@ -74,7 +74,7 @@ pub(crate) struct Parked {
     pub(crate) since: Instant,
 }
 
-/// The parked instances, the one that has waited longest first.
+/// The parked instances, the longest idle first.
 pub(crate) struct ParkingLot {
     parked: Mutex<VecDeque<Parked>>,
     most: usize,

@@ -39,7 +39,7 @@ pub(crate) struct CallState {
     latest: Duration,
     /// `None` if the guest has not used WASI.
     wasi: Option<Box<WasiState>>,
-    /// The engine that runs it.
+    /// The engine that runs the guest.
     engine: Engine,
 }
 
@@ -126,7 +126,7 @@ pub(crate) struct ReconcileWorld {
     pub(crate) ports: Ports,
     pub(crate) call: Arc<CallContext>,
     pub(crate) counters: Arc<PluginCounters>,
-    /// The fixed data of a call that must repeat another one. `None` if time and random data are real.
+    /// The fixed data of a call that must repeat another call. `None` if time and random data are real.
     replayed: Option<Box<Replayed>>,
 }
 
@@ -309,8 +309,8 @@ impl CallState {
         }
     }
 
-    /// Counts an import call of any interface; every import call passes here. After too many, the guest is stopped at
-    /// its next check of the epoch, which is always the same place.
+    /// Counts an import call of any interface; every import call passes here. After too many calls, the guest is
+    /// stopped at its next check of the epoch, which is always the same place.
     pub(crate) fn called(&mut self) -> &mut Self {
         if self.meter.import_call() {
             self.engine.increment_epoch();

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use wasmtime::Engine;
 
-/// How long a guest runs before others get the thread. So a small call of another plugin may wait several times as long
-/// as it runs.
+/// How long a guest runs before another guest gets the thread. A small call of another plugin may therefore wait
+/// several times as long as it runs.
 const BUSY_TICK: Duration = Duration::from_micros(500);
 
 /// The interval while a thread is free. The first guest on the last thread may keep it for this long.

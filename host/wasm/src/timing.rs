@@ -1,8 +1,8 @@
-//! The wall time of a call. It is suspended while the host makes the call wait for resources that others use: for
+//! The wall time of a call. It is suspended while the host makes the call wait for resources that other calls use: for
 //! memory, or for its CPU permit after a wait of its own.
 //!
-//! `meter` checks it whenever the guest is interrupted, and `call` ends the whole call by it. All such waits go through
-//! this module, so that the call returns its CPU permit meanwhile.
+//! `meter` checks this time whenever the guest is interrupted, and `call` ends the whole call when the time is over.
+//! All such waits go through this module, so that the call returns its CPU permit meanwhile.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -71,7 +71,7 @@ impl CallTime {
         Overrun::time(limit, allowed)
     }
 
-    /// Whether the call, which has used `cpu` so far, should let another one go first
+    /// Whether the call, which has used `cpu` so far, should let another call go first
     /// ([`let_others`](Self::let_others)).
     pub(crate) fn is_wanted(&self, cpu: Duration) -> bool {
         self.0.cpu_permit.is_wanted(cpu)

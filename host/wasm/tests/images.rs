@@ -38,7 +38,8 @@ async fn look(all: Arc<Barrier>, private: Arc<AtomicUsize>) {
     all.wait().await;
 }
 
-/// How a toolchain lays out initial memory: segments of this many bytes, each at this distance from the one before.
+/// How a toolchain lays out initial memory: segments of this many bytes, each at this distance from the previous
+/// segment.
 struct Shape {
     of: &'static str,
     segments: usize,
@@ -62,7 +63,7 @@ impl Shape {
         self.segments * self.every
     }
 
-    /// A guest that reads the whole image and then waits for the others.
+    /// A guest that reads the whole image and then waits for the other calls.
     fn guest(&self) -> Vec<u8> {
         let (content, image) = ("x".repeat(self.bytes), self.image());
         let segment = |index: usize| format!(r#"(data (i32.const {}) "{content}")"#, MIB + index * self.every);

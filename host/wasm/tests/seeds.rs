@@ -1,7 +1,7 @@
 //! The seeds of the fuzz targets of `fuzz/`: small components, and manifests of this project's own guests.
 //!
 //! With `WINDLASS_FUZZ_SEEDS=DIR` the tests write them to DIR/loader and DIR/manifest, as `tools/fuzz` does; otherwise
-//! they only try each one once.
+//! they only try each seed once.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! The code that wit-bindgen generates from `wit/`, for what the SDK does not wrap. Plugins rarely need it.
+//! The code that wit-bindgen generates from `wit/`, for functions that the SDK does not wrap. Plugins rarely need it.
 
 // This code has wit-bindgen's style, and is documented only as far as the WIT files are.
 #![allow(missing_docs, clippy::all, clippy::pedantic)]

@@ -123,7 +123,7 @@ impl Query {
         self
     }
 
-    /// The objects. The pages are read while the iteration continues. It ends after the first error.
+    /// The objects. The pages are read during the iteration, which ends after the first error.
     #[must_use]
     pub fn iter<T: DeserializeOwned>(self) -> Objects<T> {
         Objects::new(self)

@@ -94,13 +94,13 @@ pub fn updated_conditions(
     conditions
 }
 
-/// Removes a condition from a list. The others keep their order.
+/// Removes a condition from a list. Other conditions keep their order.
 pub fn remove_condition(conditions: &mut Vec<Condition>, condition_type: &str) {
     conditions.retain(|condition| condition.condition_type != condition_type);
 }
 
-/// Adds a condition to a list, or replaces the one of its type. `lastTransitionTime` becomes `now` if the status
-/// changed, and otherwise stays, so setting the same condition again changes nothing.
+/// Adds a condition to a list, or replaces the condition of the same type. `lastTransitionTime` becomes `now` if the
+/// status changed, and otherwise stays, so setting the same condition again changes nothing.
 pub fn set_condition(conditions: &mut Vec<Condition>, mut condition: Condition, now: Timestamp) {
     let known = conditions.iter_mut().find(|known| known.condition_type == condition.condition_type);
     condition.last_transition_time = match &known {

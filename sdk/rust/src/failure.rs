@@ -202,16 +202,16 @@ impl From<Error> for Failures {
 }
 
 /// An error of any type, such as one that wraps the SDK's. The first of its sources that the SDK knows decides how it
-/// is retried; without one, it is transient. The texts of the wrapping errors come first, without repeats. A text
-/// counts as repeated if it is at the beginning or end of another text, or is separated by punctuation from the words
-/// around it (by spaces, if it has several words).
+/// is retried. An error without such a source is transient. The texts of the wrapping errors come first, without
+/// repeats. A text counts as repeated if it is at the beginning or end of another text, or is separated by punctuation
+/// from the words around it (by spaces, if it has several words).
 impl From<Box<dyn std::error::Error + Send + Sync>> for Failures {
     fn from(error: Box<dyn std::error::Error + Send + Sync>) -> Self {
         failures_of(&*error)
     }
 }
 
-/// Converts an error that cannot be sent to other threads like one that can.
+/// Converts errors that cannot be sent to other threads, in the same way as errors that can.
 impl From<Box<dyn std::error::Error>> for Failures {
     fn from(error: Box<dyn std::error::Error>) -> Self {
         failures_of(&*error)

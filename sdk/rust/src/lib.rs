@@ -83,7 +83,7 @@ pub use relations::{Change, RelatedRule, Target};
 pub use request::{Outcome, Request};
 pub use selector::{LabelSelector, LabelSelectorOperator, LabelSelectorRequirement};
 
-/// A plugin that brings the cluster to the state that an object specifies, with any calls it needs.
+/// A plugin that brings the cluster to the state that an object specifies, with any calls that it needs.
 ///
 /// Do not rely on state from an earlier call: each call may get a fresh instance, so there is no `self`.
 pub trait Reconciler {
@@ -91,8 +91,8 @@ pub trait Reconciler {
     /// clocks and random seeds, and refuses a plugin whose answers differ.
     fn manifest() -> manifest::Manifest;
 
-    /// Reconciles one object. The host calls it again whenever something changes, so it must write nothing if
-    /// everything is as desired. An error must contain at least one failure.
+    /// Reconciles one object. The host calls this function again whenever something changes, so it must write nothing
+    /// if everything is as desired. An error must contain at least one failure.
     fn reconcile(request: Request) -> Result<Outcome, Failures>;
 }
 
@@ -140,13 +140,12 @@ pub trait Composer {
 
 /// Decisions about changes in a reconciler's code, for watches that no predicate or mapping of the manifest fits.
 ///
-/// Implement [`matches`](Self::matches) for watches with
-/// [`code_predicate`](crate::manifest::Watch::code_predicate), and [`map`](Self::map) for those that the manifest maps
-/// by [`Mapping::Mapper`](crate::manifest::Mapping::Mapper).
+/// Implement [`matches`](Self::matches) for watches with [`code_predicate`](crate::manifest::Watch::code_predicate),
+/// and [`map`](Self::map) for watches that the manifest maps by [`Mapping::Mapper`](crate::manifest::Mapping::Mapper).
 ///
-/// Both may read [`cache`] and [`config`](mod@config), and call [`log`], [`clock`] and [`random`] besides. The host
-/// asks about each change once, so give the objects that a mapper reads a mapping, too. A mapper has no primary: it
-/// names the namespace of what it reads, and lists nothing that is owned.
+/// Both functions may read [`cache`] and [`config`](mod@config), and may call [`log`], [`clock`] and [`random`]. The
+/// host asks about each change once, so give the objects that a mapper reads a mapping, too. A mapper has no primary:
+/// it must name the namespace of the objects that it reads, and it cannot list owned objects.
 ///
 /// ```
 /// use serde_json::Value;

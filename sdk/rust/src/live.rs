@@ -1,8 +1,8 @@
 //! Reads from the API server itself. Each read sends a request and counts against the plugin's budget. Read from the
 //! [`cache`](crate::cache) if a watch covers the object. Use this module if a watch would not be worth its cost.
 //!
-//! A live read needs a permission in the manifest, to `get` or `list` the resource. A subresource needs its own, such
-//! as for `deployments/scale` or `pods/log`.
+//! A live read needs a permission in the manifest, to `get` or `list` the resource. A subresource needs a permission
+//! of its own, such as `deployments/scale` or `pods/log`.
 
 mod log;
 
@@ -68,14 +68,14 @@ pub fn log(pod: ObjectRef) -> Log {
     Log::of(pod)
 }
 
-/// How the API server serves a kind, for plugins that adapt to the cluster. `None` if the server does not serve it. It
-/// needs no right, and counts as a read.
+/// How the API server serves a kind, for plugins that adapt to the cluster. `None` if the server does not serve the
+/// kind. The call needs no right, and counts as a read.
 pub fn served(api_version: &str, kind: &str) -> Result<Option<ServedKind>, Error> {
     Ok(host::served(&ObjectKind::new(api_version, kind))?)
 }
 
-/// All kinds that the API server serves, each once, ordered by group and kind. It needs no right, and counts as a read.
-/// A kind that has just been installed may be missing for some seconds.
+/// All kinds that the API server serves, each once, ordered by group and kind. The call needs no right, and counts as
+/// a read. A kind that has just been installed may be missing for some seconds.
 pub fn kinds() -> Result<Vec<ListedKind>, Error> {
     Ok(host::kinds()?)
 }
@@ -153,7 +153,7 @@ impl Query {
         self
     }
 
-    /// The objects. The pages are read while the iteration continues. It ends after the first error.
+    /// The objects. The pages are read during the iteration, which ends after the first error.
     #[must_use]
     pub fn iter<T: DeserializeOwned>(self) -> Objects<T> {
         Objects::new(self)

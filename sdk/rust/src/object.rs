@@ -75,11 +75,11 @@ pub struct Metadata {
 pub struct OwnerReference {
     /// Group and version of the owner.
     pub api_version: String,
-    /// Its kind.
+    /// The owner's kind.
     pub kind: String,
     /// The owner's name. The owner is in the namespace of the object that it owns, or cluster-scoped.
     pub name: String,
-    /// Its UID.
+    /// The owner's UID.
     pub uid: String,
     /// Whether the owner is the object's controller. An object has at most one.
     #[serde(default)]
@@ -109,7 +109,7 @@ impl OwnerReference {
 /// declare their own struct.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct Object<Spec, Status> {
-    /// The metadata that identifies it.
+    /// The metadata that identifies the object.
     pub metadata: Metadata,
     /// The desired state.
     pub spec: Spec,

@@ -10,7 +10,7 @@ pub use owners::Claimed;
 /// Makes the primary the controller of all matching objects of its namespace that have no controller, and releases
 /// objects that it controls and that no longer match. It does not touch objects of other controllers.
 ///
-/// It attempts all changes, and returns every error. Afterwards `cache::list` with `owned` returns the objects:
+/// A claim attempts all changes, and returns every error. Afterwards `cache::list` with `owned` returns the objects:
 ///
 /// ```no_run
 /// # use windlass_sdk::{Failures, cache, owners};

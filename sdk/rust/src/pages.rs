@@ -40,7 +40,7 @@ pub(crate) fn page<Q: Pages, T: DeserializeOwned>(query: &Q) -> Result<Page<T>, 
     Ok(Page { items, next_token })
 }
 
-/// The objects that a query finds. The pages are read while the iteration continues. It ends after the first error.
+/// The objects that a query finds. The pages are read during the iteration, which ends after the first error.
 #[derive(Debug)]
 pub struct Objects<Q, T> {
     /// `None` if the last page was fetched, or an error ended the list.

@@ -94,7 +94,7 @@ impl From<Target> for mapper::Target {
     }
 }
 
-/// Selects objects of one watch that are related to a parent: those that meet all conditions.
+/// Selects the objects of one watch that are related to a parent. An object must meet all conditions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use]
 pub struct RelatedRule {
@@ -105,8 +105,8 @@ pub struct RelatedRule {
 }
 
 impl RelatedRule {
-    /// The objects of the watch of this name: those in the parent's namespace and cluster-scoped ones; for a
-    /// cluster-scoped parent, those in any namespace.
+    /// The objects of the watch of this name that are in the parent's namespace or cluster-scoped. For a
+    /// cluster-scoped parent: the objects in any namespace.
     pub fn new(watch: impl Into<String>) -> Self {
         Self { watch: watch.into(), namespace: None, names: Vec::new(), labels: None }
     }

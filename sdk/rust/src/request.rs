@@ -17,8 +17,8 @@ pub enum Outcome {
     Done,
     /// Asks for another call after this many milliseconds. This does not count as a failure.
     RequeueAfter(u32),
-    /// Run again after the key's backoff, which grows with each such outcome in a row; this is not a failure. These
-    /// attempts are not counted, so the host never gives the key up.
+    /// Asks for another call after the key's backoff, which grows with each such outcome in a row. This does not count
+    /// as a failure, so the host never gives the key up.
     RequeueBackoff,
 }
 

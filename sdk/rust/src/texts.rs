@@ -1,4 +1,4 @@
-//! The texts of errors that wrap others, without repeats.
+//! The texts of errors that wrap other errors, without repeats.
 
 use std::ops::Range;
 

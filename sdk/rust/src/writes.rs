@@ -131,8 +131,8 @@ struct Replicas {
     replicas: u32,
 }
 
-/// Evicts a Pod: deletes it unless a disruption budget forbids that now, which is an error with reason
-/// `TooManyRequests`. Evicting a deleted Pod succeeds.
+/// Evicts a Pod: deletes it unless a disruption budget forbids that now. If a budget forbids it, the eviction fails
+/// with reason `TooManyRequests`. Evicting a deleted Pod succeeds.
 pub fn evict(pod: &ObjectRef) -> Eviction {
     Eviction::of(pod)
 }
@@ -221,8 +221,8 @@ impl Write {
         self
     }
 
-    /// Returns only the object's identity and the values at these JSON pointers, in their places. Without it, the whole
-    /// object is returned.
+    /// Returns only the object's identity and the values at these JSON pointers, in their places. Without this call,
+    /// the whole object is returned.
     pub fn fields(mut self, pointers: &[&str]) -> Self {
         self.options.fields = Some(pointers.iter().map(|&pointer| pointer.to_owned()).collect());
         self

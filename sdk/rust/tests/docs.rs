@@ -35,7 +35,7 @@ fn snippets() -> Vec<Snippet> {
 #[test]
 fn every_snippet_is_covered_by_a_test() {
     for Snippet { info, line, .. } in snippets() {
-        // tests/docs checks the commands, and the interpreter's tests check the Starlark scripts, which the fences call
+        // tests/docs checks the commands. The interpreter's tests check the Starlark scripts, whose fences say
         // `python`.
         assert!(
             ["rust", "json manifest", "console", "python"].contains(&info),

@@ -1,5 +1,5 @@
-//! One account per plugin, with its queue of waiters. Shared by the memory stock and the CPU schedule, which each
-//! decide who is next.
+//! One account per plugin, with a queue of waiters. The memory stock and the CPU schedule both keep such
+//! accounts, and each decides by its own rule which plugin is next.
 
 use std::collections::VecDeque;
 
@@ -26,9 +26,9 @@ pub(crate) struct Accounts<A, W> {
 pub(crate) struct AccountEntry<A, W> {
     /// The amounts that the plugin holds and has used.
     pub(crate) account: A,
-    /// In ticket order.
+    /// Waiters that continue work, in ticket order.
     going_on: VecDeque<(WaitTicket, W)>,
-    /// In ticket order.
+    /// Waiters that begin work, in ticket order.
     beginning: VecDeque<(WaitTicket, W)>,
 }
 
@@ -45,7 +45,8 @@ impl<A, W> AccountEntry<A, W> {
         self.is_waiting(Wants::ToGoOn) || self.is_waiting(Wants::ToBegin)
     }
 
-    /// The plugin's next waiter: work that goes on comes first, then first come, first served.
+    /// The plugin's next waiter. A waiter that continues work goes first. Otherwise the longest
+    /// waiter goes first.
     pub(crate) fn next(&self) -> Option<(WaitTicket, Wants, &W)> {
         let (wants, queue) =
             if self.going_on.is_empty() { (Wants::ToBegin, &self.beginning) } else { (Wants::ToGoOn, &self.going_on) };

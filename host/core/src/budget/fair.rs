@@ -5,8 +5,8 @@
 //! Dispatch acquires a permit before each call and returns it together with the CPU that the call used. `schedule`
 //! decides who is next. A permit consists of a call slot, held until the call ends, and a CPU permit (`cpu_permit`).
 //! A call gives up its CPU permit while it waits for the API server or for a budget, and also in the middle of its
-//! work if a plugin that has used less is waiting. How many calls one controller may run at once is its number of
-//! workers, which this module does not know.
+//! work if a plugin that has used less is waiting. The number of workers bounds the calls of one controller; this
+//! module does not know that number.
 
 mod cpu_permit;
 mod schedule;
@@ -64,9 +64,10 @@ impl Fair {
         CpuShare { account: Arc::new(ShareAccount { fair: self.clone(), id }) }
     }
 
-    /// Grants what is free to waiters.
+    /// Grants free CPU permits and call slots to waiters.
     fn hand_out(&self) {
-        // Send without holding the lock: a CPU permit without a receiver comes back at once.
+        // Send without holding the lock: if the receiver is gone, the CPU permit comes back at once
+        // and takes the lock.
         while let Some(PermitWaiter { share, wants, granted }) = self.next() {
             drop(granted.send(Granted { share, wants, is_taken: false }));
         }
@@ -216,7 +217,7 @@ impl CallPermit {
         self.end(Some(cpu));
     }
 
-    /// Gives the permit back without having made a call; it costs nothing.
+    /// Gives the permit back without a call. The plugin is charged nothing.
     pub fn unused(mut self) {
         self.give_back(|schedule, id, _| schedule.end_unused(id));
     }

@@ -1,8 +1,8 @@
 //! Amounts that all plugins share and of which no plugin may have everything: guest memory, and threads for long work.
 //!
-//! `stock` decides who may take how much and who is next. This module hands out portions, and makes requests wait that
-//! cannot be met yet. What is taken cannot be taken back, so no plugin gets all that is free, even while no other
-//! plugin wants any. CPU permits and call slots, which are charged by use, are in [`fair`](crate::budget::fair).
+//! `stock` decides who may take how much and who is next. This module hands out portions, and queues requests that
+//! cannot be met yet. A budget cannot take a portion back, so no plugin gets all that is free, even while no other
+//! plugin waits. CPU permits and call slots, which are charged by use, are in [`fair`](crate::budget::fair).
 
 mod stock;
 
@@ -60,9 +60,10 @@ impl SharedBudget {
         stock.all() - stock.free()
     }
 
-    /// Grants what is free to waiters.
+    /// Grants free units to waiters.
     fn hand_out(&self) {
-        // Send without holding the lock: a portion without a receiver comes back at once.
+        // Send without holding the lock: if the receiver is gone, the portion comes back at once
+        // and takes the lock.
         while let Some((amount, BudgetWaiter { share, granted })) = self.next() {
             drop(granted.send(Portion { share, amount }));
         }
@@ -78,7 +79,7 @@ impl SharedBudget {
     }
 }
 
-/// One plugin's share. Its size depends on what the others hold. Clones are the same share.
+/// One plugin's share. Its size depends on what other plugins hold. Clones are the same share.
 #[derive(Clone, Debug)]
 pub struct BudgetShare(Arc<BudgetAccount>);
 
@@ -174,7 +175,7 @@ impl Drop for Taking {
         // which returns it too.
         self.granted.close();
         drop(self.granted.try_recv());
-        // A waiter behind this one may be next.
+        // A later waiter of the plugin may be next now.
         budget.hand_out();
     }
 }

@@ -31,7 +31,8 @@ impl CodePredicate {
             return false;
         }
         let Some(old) = old else {
-            // Its deletion began before the host saw it, for example while the host was down.
+            // The deletion began before the host saw the object, for example while the host was
+            // down.
             return !(self.deletions && new.header.deleting);
         };
         if self.is_primary && (pause::is_paused(old) != pause::is_paused(new) || run_request::is_made(old, new)) {

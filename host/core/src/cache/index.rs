@@ -41,7 +41,7 @@ impl IndexSource {
         }
     }
 
-    /// The selectors of the object whose JSON is `body`, without those that select nothing.
+    /// The selectors of the object whose JSON is `body`. Selectors that select nothing are left out.
     #[must_use]
     pub fn selectors(&self, body: &Value) -> Vec<Selector> {
         let Self::Selector { pointer, form } = self else { return vec![] };

@@ -17,7 +17,7 @@ only_field!(index: Arc<str>);
 only_field!(key: Arc<str>);
 only_field!(pointer: Arc<str>);
 
-/// How a watched object names its primaries. Manifests write all but [`Itself`](Self::Itself).
+/// How a watched object names its primaries. Manifests may use all variants but [`Itself`](Self::Itself).
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Deserialize)]
 #[serde(tag = "type", rename_all = "camelCase", deny_unknown_fields)]
 pub enum Mapping {
@@ -48,8 +48,8 @@ pub enum Mapping {
     /// bare name counts in the same namespace, or if the primary or the object is cluster-scoped.
     #[serde(deserialize_with = "index")]
     ReferencedBy(Arc<str>),
-    /// Each primary that has, in its index of this name, a selector that selects the object. This counts in the same
-    /// namespace, or if the primary or the object is cluster-scoped.
+    /// Each primary that has, in its index of this name, a selector that selects the object. A selector counts in
+    /// the same namespace, or if the primary or the object is cluster-scoped.
     #[serde(deserialize_with = "index")]
     SelectedBy(Arc<str>),
     /// Every primary. Collect many changes before mapping them this way.
@@ -58,8 +58,8 @@ pub enum Mapping {
     /// The primaries that the plugin's own mapper returns. The object alone does not determine them.
     #[serde(deserialize_with = "nothing_else")]
     Mapper,
-    /// The parents for which the composer declared the object as related: [`related`](crate::cache::related) knows
-    /// which.
+    /// The parents for which the composer declared the object as related. [`related`](crate::cache::related) keeps
+    /// these declarations.
     #[serde(deserialize_with = "nothing_else")]
     Customize,
 }
@@ -125,7 +125,7 @@ impl Mapping {
         }
     }
 
-    /// The one primary that `object` names. `None` if it names no primary, or one that cannot exist.
+    /// The one primary that `object` names. `None` if it names no primary, or a primary that cannot exist.
     fn key(&self, object: &Object, primary: &PrimaryKind) -> Option<ObjectKey> {
         let own = &object.header.key;
         match self {

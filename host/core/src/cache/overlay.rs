@@ -24,8 +24,8 @@ pub const OVERLAY_CREDIT_BYTES: usize = 1 << 20;
 
 /// Memory of the host for one call, from a budget that calls share.
 pub trait Room: fmt::Debug + Send + Sync {
-    /// Whether there is room for `bytes` in total. Takes what is missing from the budget if that much is free.
-    /// Dropping the value returns everything.
+    /// Whether there is room for `bytes` in total. Takes the missing bytes from the budget if they are free. Dropping
+    /// the value returns everything.
     fn try_have(&self, bytes: usize) -> bool;
 }
 
@@ -50,7 +50,7 @@ struct States {
     room: Option<Arc<dyn Room>>,
     /// Bytes for which `room` has granted memory.
     covered: usize,
-    /// Bytes that the call has reserved elsewhere, for what `room` did not grant.
+    /// Bytes that the call has reserved elsewhere because `room` did not grant them.
     paid: usize,
     closed: bool,
     is_fixed: bool,
@@ -137,7 +137,7 @@ impl Overlay {
     pub fn close(&self) {
         let closed = States { closed: true, ..States::default() };
         let before = std::mem::replace(&mut *self.states(), closed);
-        // Dropped outside of the lock, because this gives room to other calls.
+        // Drop outside of the lock, because the drop gives room to other calls.
         drop(before);
     }
 
@@ -177,7 +177,7 @@ impl Overlay {
     pub fn get(&self, kind: &ObjectKind, key: &ObjectKey) -> Option<Known> {
         let states = self.states();
         if states.by_kind.is_empty() {
-            return None; // Nearly always: spares the key's copy.
+            return None; // The usual case, without a copy of the key.
         }
         states.by_kind.get(&group_kind(kind))?.get(key).cloned()
     }

@@ -1,8 +1,8 @@
 //! Decides which changes of a watched object are worth a call.
 //!
 //! Several predicates of one watch are alternatives: a change passes if any of them passes it. Predicates judge
-//! updates only. Additions, deletions and the beginning of a deletion always pass, also below a `Not`. Only a watch
-//! that does not count deletions ignores their beginning ([`passes_but_deletion`]).
+//! updates only. Additions, deletions and the beginning of a deletion always pass, even inside a `Not`. Only a
+//! watch that does not count deletions ignores the beginning of a deletion ([`passes_but_deletion`]).
 
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -98,8 +98,8 @@ impl<'o> BeforeAndAfter<'o> {
         Self { old, new, generation: new.header.generation - i64::from(is_counted), bodies: bodies.into() }
     }
 
-    /// Text that cannot be parsed counts as a change, also below a `Not`: one call too many is better than one too
-    /// few.
+    /// Text that cannot be parsed counts as a change, even inside a `Not`: one call too many is better than one
+    /// too few.
     fn passes(&self, predicates: &[Predicate]) -> bool {
         predicates.is_empty()
             || predicates.iter().any(|predicate| predicate.lets_pass(self))
@@ -147,8 +147,8 @@ fn body(object: &Object) -> Option<Value> {
     serde_json::from_str(&object.glance()).ok()
 }
 
-/// The JSON of an object, without the fields that change when a deletion begins. The beginning of a deletion may also
-/// add a finalizer.
+/// The JSON of an object, without the fields that change when a deletion begins. Finalizers are such a field, because
+/// the beginning of a deletion may add one.
 fn unmarked(object: &Object) -> Option<Value> {
     let mut body = body(object)?;
     if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) {

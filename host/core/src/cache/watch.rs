@@ -70,7 +70,7 @@ impl Projection {
         Self::Fields(sorted.into_iter().collect())
     }
 
-    /// The place in an order in which projections that keep more of an object come first.
+    /// Sorts projections: a projection that keeps more of an object has a lower rank.
     #[must_use]
     pub fn rank(&self) -> u8 {
         match self {
@@ -125,8 +125,8 @@ pub enum IndexSource {
     },
     /// References to other objects, each as `namespace/name`, or as `name` if it has no namespace.
     Reference(ReferencePath),
-    /// Label selectors, such as `app=web,tier=front`. The index finds the object by the labels that these selectors
-    /// select.
+    /// Label selectors, such as `app=web,tier=front`. A lookup with labels finds the objects whose selectors select
+    /// those labels.
     Selector {
         /// A JSON pointer to the selectors (see [`pointer`](crate::object::pointer)).
         pointer: Arc<str>,

@@ -56,11 +56,11 @@ pub enum WhereSubject {
     Field(Arc<str>),
 }
 
-/// The value that the subject of a [`WhereTest`] must have. If a pointer leads to several values, one that fits is
-/// enough.
+/// The value that the subject of a [`WhereTest`] must have. If a pointer leads to several values, one value that fits
+/// is enough.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum WantedValue {
-    /// One of these.
+    /// One of these values.
     In(Arc<[Scalar]>),
     /// Not one of these values. An absent value passes, as in label selectors.
     NotIn(Arc<[Scalar]>),
@@ -116,7 +116,7 @@ impl WhereClause {
         self.conditions.iter().all(|condition| condition.holds(body)) || self.keeps(body)
     }
 
-    /// As [`Self::admits`], for an object of which nothing was left out.
+    /// As [`Self::admits`], for a complete object.
     #[must_use]
     pub fn admits_object(&self, object: &Object) -> bool {
         shallow::parse(&object.glance()).is_ok_and(|body| self.admits(&body))
@@ -295,7 +295,7 @@ fn test(subject: WhereSubject, wanted: WantedValue) -> WhereCondition {
 fn alternatives(conditions: Vec<WhereCondition>) -> Result<Arc<[WhereTest]>, &'static str> {
     let tests = conditions.into_iter().map(|condition| match condition {
         WhereCondition::Test(test) => Ok(test),
-        WhereCondition::Any(_) => Err("an `any` within an `any` is the same as one: put all conditions into one list"),
+        WhereCondition::Any(_) => Err("an `any` inside an `any` adds nothing: put all conditions into one list"),
     });
     tests.collect()
 }

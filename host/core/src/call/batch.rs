@@ -3,8 +3,8 @@
 //! them.
 //!
 //! As `slowStartBatch` of Kubernetes' controllers, which gives up at the first round with a failure. Here the
-//! operations of a batch may be unrelated, so one failure only slows the batch down, and it ends after three rounds
-//! in which everything failed.
+//! operations of a batch may be unrelated, so one failure only slows the batch down. The batch ends after three
+//! rounds in which every operation failed.
 
 use std::ops::Range;
 
@@ -39,7 +39,7 @@ impl SlowStart {
         Some(begin..self.sent)
     }
 
-    /// Records that `failures` operations of `round`, the last one sent, failed.
+    /// Records that `failures` operations failed in `round`, the last round sent.
     pub fn ended(&mut self, round: &Range<usize>, failures: usize) {
         self.size = if failures == 0 { (self.size * 2).min(CONCURRENT_OPERATIONS_MAX) } else { 1 };
         self.failed_rounds = if failures == round.len() { self.failed_rounds + 1 } else { 0 };

@@ -1,5 +1,5 @@
 //! The last lines that a plugin logged in one call, shown with the call's error. The full log has all lines; this
-//! keeps as many as an operator reads next to an error.
+//! module keeps as many as an operator reads next to an error.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

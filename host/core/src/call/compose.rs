@@ -1,8 +1,8 @@
 //! Decides for composite plugins what to apply, replace and prune, from what the plugin composed and what exists (ADR
 //! 9).
 //!
-//! Every decision is a value: [`Wanted`] is a checked answer, [`ChildStep`] what to do about one child, [`Pruning`]
-//! what to delete afterwards. The host's `composite` carries them out.
+//! Every decision is a value: [`Wanted`] is a checked answer, [`ChildStep`] the step for one child, and [`Pruning`]
+//! the children to delete afterwards. The host's `composite` carries the decisions out.
 
 mod observed;
 mod prune;

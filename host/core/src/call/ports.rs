@@ -37,7 +37,7 @@ pub use surroundings::Surroundings;
 pub struct CallContext {
     /// The caller and its rights.
     pub principal: Arc<Principal>,
-    /// The controller's name, as logs and status have it.
+    /// The controller's name, as logs and status show it.
     pub controller: Arc<str>,
     /// The kind of the primary.
     pub primary_kind: ObjectKind,
@@ -240,7 +240,7 @@ pub trait Events: Send + Sync {
     }
 }
 
-/// All ports of a call. [`Port`] is asynchronous, because its answers take time. The others answer at once.
+/// All ports of a call. [`Port`] is asynchronous, because its answers take time. The other ports answer at once.
 #[derive(Clone)]
 pub struct Ports {
     pub reads: Arc<dyn Reads>,

@@ -312,8 +312,8 @@ impl OpenSpan {
         }
     }
 
-    /// Ends the work of the span. `describe` adds attributes if the span is collected. A span that is dropped before
-    /// this call was cut off.
+    /// Ends the work of the span. `describe` adds attributes if the span is collected. If a span is dropped before
+    /// this method is called, the span counts as cut off.
     pub fn ends(&mut self, describe: impl FnOnce(&mut EndedSpan)) {
         self.is_cut_off = false;
         self.describe(describe);
@@ -331,7 +331,7 @@ impl OpenSpan {
         self.trace.traceparent(&span.trace_id, span.id)
     }
 
-    /// Stops collecting it.
+    /// Stops collecting the span.
     pub fn discard(&mut self) {
         self.span = None;
     }

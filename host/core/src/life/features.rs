@@ -39,7 +39,7 @@ pub enum FeatureStage {
     Alpha,
     /// The feature is well tested, and details may change.
     Beta,
-    /// It is generally available: finished.
+    /// The feature is generally available: finished.
     Ga,
     Deprecated,
 }
@@ -136,7 +136,7 @@ pub enum FeatureError {
         known: String,
     },
     /// The gate is locked to its default.
-    #[error("{name} cannot be {wish}, it is locked to {}: {why}", !wish)]
+    #[error("{name} cannot be {wish}, because it is locked to {}: {why}", !wish)]
     Locked {
         name: &'static str,
         /// The requested value.

@@ -42,7 +42,7 @@ pub type FoundLease = Option<(LeaseVersion, LeaseRecord)>;
 pub enum LeaseWish {
     /// Acquire the lease once it has been free for `after`, and keep it.
     Hold { after: Duration },
-    /// Release it.
+    /// Release the lease.
     Yield,
 }
 
@@ -98,7 +98,7 @@ pub enum LeaseLoss {
     NotRenewed,
     /// Another replica is the holder.
     Taken(Arc<str>),
-    /// It was released.
+    /// The lease was released.
     Released,
     /// The candidate gave up the lease, because work that it started does not end: see [`Election::give_up`].
     GivenUp,
@@ -119,7 +119,7 @@ impl LeaseTerm {
         Self { renewed, timing }
     }
 
-    /// How long a request that starts now may take. `None` if none may start any more.
+    /// How long a request that starts now may take. `None` if no request may start any more.
     ///
     /// The limit is half-way between the last moment at which a request may start and the first moment at which another
     /// replica may hold the lease. So the last request has some time, and clocks may run unequally.
@@ -178,7 +178,8 @@ pub struct Election {
 }
 
 impl Election {
-    /// The candidate `me`. The name must be unique to this process: a later process on the same machine has another.
+    /// The candidate `me`. The name must be unique to this process. A later process on the same machine has another
+    /// name.
     #[must_use]
     pub fn new(me: Arc<str>, timing: Timing) -> Self {
         let (next_try, quiet) = (Moment::default(), Moment::default());
@@ -363,7 +364,8 @@ impl Election {
     }
 }
 
-/// As client-go writes it: with a duration so short that others take it at once.
+/// A released lease, as client-go writes it: its duration is so short that other replicas take the
+/// lease at once.
 fn free(transitions: u32) -> LeaseRecord {
     LeaseRecord { holder: "".into(), duration: Duration::from_secs(1), transitions, acquired: None }
 }

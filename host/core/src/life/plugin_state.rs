@@ -27,7 +27,7 @@ pub enum PluginPhase {
 /// The state of one controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ControllerState {
-    /// Another replica runs it.
+    /// Another replica runs the controller.
     StandingBy,
     /// No replica runs the plugin, because the holder of its lease cannot.
     Unserved,
@@ -112,17 +112,17 @@ pub struct PluginFacts<'a> {
 pub enum PluginState {
     /// The plugin's file is being read and compiled.
     Loading,
-    /// Its file cannot be run.
+    /// The plugin's file cannot be run.
     NotLoaded,
     /// The plugin's calls and tasks are ending.
     Ending,
-    /// It has no policy.
+    /// The plugin has no policy.
     WaitingForPolicy,
-    /// Its policy pauses it.
+    /// The plugin's policy pauses it.
     Paused,
     /// The plugin's caches are too large. The host tries the plugin again from time to time.
     Suspended,
-    /// No replica runs it.
+    /// No replica runs the plugin.
     Unserved,
     /// A controller waits for something that does not exist yet.
     Waiting,
@@ -134,7 +134,7 @@ pub enum PluginState {
     Starting,
     /// A controller fills its caches.
     Syncing,
-    /// Another replica runs it.
+    /// Another replica runs the plugin.
     StandingBy,
     /// This replica could not renew the plugin's lease in time, and no other replica is known to hold it.
     LeaseLost,

@@ -1,7 +1,8 @@
 //! Decides whether a new generation of a plugin may stay (ADR 13), by comparing the results of its first calls with
-//! those of the previous generation.
+//! the results of the previous generation.
 //!
-//! Nothing here knows the time or a plugin. The host counts the calls, and asks for a verdict after each call.
+//! This module reads no clock and calls no plugin. The host counts the calls, and asks for a verdict after
+//! each call.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -25,8 +25,8 @@ pub use offer::Offer;
 /// The number of leases that plugins share.
 pub const SHARDS: u64 = 32;
 
-/// The maximum number of periods that a member waits for a free lease because of its rank. A member that can serve less
-/// than another one waits this much longer.
+/// The maximum number of periods that a member waits for a free lease because of its rank. A member that can serve
+/// fewer plugins than another member waits this much longer.
 const FREE_LEASE_PERIODS_MAX: usize = 4;
 /// A lease that is seen for the first time counts as a sign of life only for the full time divided by this number,
 /// because the lease may be old and its replica long dead. A live replica renews several times within the full time.
@@ -72,10 +72,10 @@ pub enum Unserved {
     /// The replica that holds the plugin's lease cannot run the plugin.
     ByHolder {
         holder: Arc<str>,
-        /// Another replica that can serve it.
+        /// Another replica, which can serve the plugin.
         other: Option<Arc<str>>,
     },
-    /// No replica can serve it.
+    /// No replica can serve the plugin.
     ByAll,
 }
 
@@ -221,7 +221,8 @@ pub struct Part {
     lacks: BTreeMap<Arc<str>, usize>,
     /// Whether `me` can serve no plugin of the lease.
     serves_none: bool,
-    /// When a member that was present before last changed its count in `lacks`. Joins and departures do not count.
+    /// When the count in `lacks` last changed for a member that was already present. Joins and departures do not
+    /// count.
     since: Moment,
     /// The members at the last hand-over. If no member acquires the lease, the hand-over is not repeated until the
     /// members change.

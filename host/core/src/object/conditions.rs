@@ -12,7 +12,7 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ConditionStatus {
     True,
-    /// It does not hold.
+    /// The condition does not hold.
     False,
     /// It is not known whether the condition holds.
     Unknown,

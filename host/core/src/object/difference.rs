@@ -55,7 +55,7 @@ impl Disclosure {
 pub struct Difference {
     fields: Vec<String>,
     unnamed: usize,
-    /// Over all fields, uncut.
+    /// A hash over all fields, uncut.
     fingerprint: u64,
 }
 
@@ -87,7 +87,7 @@ impl Difference {
         walk.found
     }
 
-    /// The change that `body` makes to `before`, as far as the body alone shows it. `body` is that of an apply, an
+    /// The change that `body` makes to `before`, as far as the body alone shows it. `body` is the body of an apply, an
     /// update or a merge patch. A null removes a field.
     #[must_use]
     pub fn of_body(before: &Value, body: &Value, disclosure: Disclosure) -> Self {
@@ -222,7 +222,7 @@ impl Walk {
         }
     }
 
-    /// List items that have names are shown by name, others by index.
+    /// List items that have names are shown by name, other items by index.
     fn compare_lists(&mut self, path: &mut String, before: &[Value], after: &[Value]) {
         let said = self.found.clone();
         let keyed = ["name", "type"].into_iter().find_map(|key| Some((key, by(key, before)?, by(key, after)?)));

@@ -62,7 +62,7 @@ impl FromStr for Labels {
 impl FromIterator<(Arc<str>, Arc<str>)> for Labels {
     fn from_iter<I: IntoIterator<Item = (Arc<str>, Arc<str>)>>(labels: I) -> Self {
         let labels: Vec<_> = labels.into_iter().collect();
-        // Servers send them sorted.
+        // Servers send labels sorted.
         if labels.is_sorted_by(|one, next| one.0 < next.0) {
             return Self(labels.into());
         }

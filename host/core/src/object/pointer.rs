@@ -84,7 +84,7 @@ fn child<'v>(value: &'v Value, segment: &str) -> Option<&'v Value> {
     }
 }
 
-/// The list index that a segment names; RFC 6901: digits without a leading zero.
+/// The list index that a segment names. RFC 6901 allows only digits without a leading zero.
 fn place(segment: &str) -> Option<usize> {
     let is_canonical =
         segment == "0" || (!segment.starts_with('0') && segment.bytes().all(|byte| byte.is_ascii_digit()));

@@ -25,8 +25,8 @@ pub enum PointerError {
     /// The text is not a JSON pointer.
     #[error("{0:?} is not a JSON pointer: it must be empty or begin with '/', and '~' must be followed by 0 or 1")]
     Syntax(String),
-    /// It is too deep.
-    #[error("the JSON pointer {pointer:?} has {segments} segments, of at most {SEGMENTS_MAX}")]
+    /// The pointer is too deep.
+    #[error("the JSON pointer {pointer:?} has {segments} segments, but at most {SEGMENTS_MAX} are allowed")]
     TooDeep {
         pointer: String,
         /// The number of its segments.
@@ -380,7 +380,7 @@ mod tests {
                 PointerTree::of_watch([&*deep]).expect_err("too deep"),
             ];
             for error in errors.map(|error| error.to_string()) {
-                assert!(error.contains("segments, of at most 64") && error.len() < 500, "{error}");
+                assert!(error.contains("segments, but at most 64") && error.len() < 500, "{error}");
             }
         }
     }

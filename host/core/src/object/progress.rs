@@ -31,7 +31,7 @@ impl Stamp {
 /// One cache of a watch. Each method describes the cache at one moment: the next call may already return a later state.
 pub trait Progress: Send + Sync {
     /// The version up to which all changes are in the cache and its indexes. Does not advance during a list, and is
-    /// `None` before the first complete one.
+    /// `None` before the first complete list.
     fn version(&self) -> Option<Version>;
 
     /// Whether versions of this resource can be compared as numbers (KEP-5504: Kubernetes 1.35 and later, no
@@ -53,14 +53,14 @@ pub trait Progress: Send + Sync {
     fn observe(&self, token: usize, observer: Weak<dyn Observer>);
 }
 
-/// An advance of a cache. The cache already contains it.
+/// An advance of a cache. The cache already contains the change.
 #[derive(Clone, Copy, Debug)]
 pub enum Advance<'a> {
     /// An event of the watch: the object is now in this state, or was in it when it was deleted. Also sent for states
     /// that the cache already had, and before the [`Advance::Version`] of the same event.
     Object {
         object: &'a Object,
-        /// Whether it was deleted.
+        /// Whether the object was deleted.
         gone: bool,
     },
     /// An event or a bookmark has advanced [`Progress::version`].

@@ -46,7 +46,8 @@ pub enum SelectorError {
     },
 }
 
-/// A parsed label selector. All requirements must hold; without any, everything matches.
+/// A parsed label selector. All requirements must hold. A selector without requirements matches
+/// everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selector {
     requirements: Vec<Requirement>,
@@ -63,7 +64,7 @@ enum Test {
     Exists,
     Absent,
     In(BTreeSet<String>),
-    /// Also true for an absent label.
+    /// Also holds if the label is absent.
     NotIn(BTreeSet<String>),
     Above(i64),
     Below(i64),

@@ -1,5 +1,5 @@
-//! Parses JSON down to a depth, and skips what is deeper. `serde_json` refuses texts of 128 levels, but an object may
-//! have more in a field that preserves unknown fields, and such an object must not become unreadable.
+//! Parses JSON down to a depth, and skips deeper values. `serde_json` refuses texts of 128 levels, but an object may
+//! have more levels in a field that preserves unknown fields, and such an object must not become unreadable.
 
 use std::fmt;
 
@@ -23,7 +23,7 @@ pub fn parse(text: &str) -> Result<Value, serde_json::Error> {
     Ok(value)
 }
 
-/// Reads a value of which this many levels are kept.
+/// Reads a value, and keeps this many of its levels.
 #[derive(Clone, Copy)]
 struct ShallowValue {
     levels: usize,

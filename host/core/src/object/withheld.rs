@@ -8,7 +8,7 @@ use crate::object::difference::Difference;
 pub enum WithheldEffect {
     /// The object does not exist and would be created.
     Create,
-    /// It would be changed.
+    /// The object would be changed.
     Change,
     /// The object would be deleted, at once or after its finalizers are removed.
     Delete,

@@ -40,9 +40,9 @@ pub enum Admission {
 /// How the end of a call changed the circuit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BreakerChange {
-    /// It opened, for this long.
+    /// The circuit opened, for this long.
     Opened(Duration),
-    /// It has closed again.
+    /// The circuit has closed again.
     Closed,
 }
 
@@ -90,7 +90,7 @@ impl<K: Clone + PartialEq> Breaker<K> {
         }
     }
 
-    /// When it stops being [`BreakerState::Open`].
+    /// When the circuit stops being [`BreakerState::Open`].
     #[must_use]
     pub fn open_until(&self) -> Option<Moment> {
         match self.circuit {

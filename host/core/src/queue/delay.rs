@@ -9,7 +9,7 @@ use crate::clock::Moment;
 /// With fewer entries than this, stale entries are not swept.
 const SWEPT_ENTRIES_MIN: usize = 64;
 
-/// Entries by the moment at which they become due. An entry that was replaced by a sooner one stays until its time,
+/// Entries by the moment at which they become due. An entry that was replaced by a sooner entry stays until its time,
 /// which may be weeks away, and is then skipped as stale. Where stale entries pile up, they are swept.
 #[derive(Default)]
 pub(super) struct Delayed {

@@ -1,5 +1,5 @@
-//! The state of each key: client-go's dirty and processing sets (`util/workqueue/queue.go`) as one state a key, with
-//! one state more, *parked*, for keys that the gate holds.
+//! The state of each key. Client-go's dirty and processing sets (`util/workqueue/queue.go`) are here a single state
+//! per key. One more state, *parked*, is for keys that the gate holds.
 //!
 //! ```text
 //!            add               get                 done
@@ -24,7 +24,7 @@ pub enum DirtyStage {
     Idle,
     /// The key is in the ready queue, under the item's present `ready_turn`.
     Ready,
-    /// A worker has it.
+    /// A worker has the key.
     Processing,
     /// The gate holds the key. No worker gets the key until it is woken.
     Parked,

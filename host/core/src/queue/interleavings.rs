@@ -66,8 +66,8 @@ struct Known {
     /// Whether the key was added, and no worker has looked at it since.
     is_wanted: bool,
     is_held: bool,
-    /// How often the key was woken. `parked_at` is that number at the moment when the worker that parked the key got
-    /// it.
+    /// How often the key was woken. `parked_at` is the value of `wakes` when the last worker that parked the key had
+    /// got the key.
     wakes: usize,
     parked_at: Option<usize>,
     /// Whether the condition that the key waits for has become true.

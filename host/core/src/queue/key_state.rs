@@ -1,7 +1,7 @@
 //! Why a key is not done: its state, decided once from the facts of queue, gate and dispatch.
 //!
 //! For display only. Nothing that the host does depends on it: the parts of the host that hold a key back have decided
-//! already, and this value names the one that matters. Status, command line and metrics all show this value and its
+//! already, and this value names the reason that matters. Status, command line and metrics all show this value and its
 //! reason.
 
 use crate::queue::{DirtyStage, QueuedKey};
@@ -89,7 +89,7 @@ pub enum KeyState {
     Done,
     /// The key's last call asked to run again later.
     Scheduled,
-    /// It waits for a worker.
+    /// The key waits for a worker.
     Queued,
     /// A worker has the key and waits for a call permit.
     WaitingForPermit,
@@ -109,9 +109,9 @@ pub enum KeyState {
     Denied,
     /// The key writes one object over and over, and is slowed down.
     HotLoop,
-    /// Its object is paused.
+    /// The key's object is paused.
     Paused,
-    /// Its plugin is paused.
+    /// The key's plugin is paused.
     PluginPaused,
     /// The controller's circuit breaker is open.
     BreakerOpen,
@@ -242,7 +242,7 @@ impl KeyState {
             Self::HotLoop => "its calls write one object over and over: it runs rarely, or when its object is changed",
             Self::Paused => "its object has the annotation windlass.dev/paused",
             Self::PluginPaused => "the plugin's policy says `paused: true`",
-            Self::BreakerOpen => "the circuit is open, since calls about many objects in a row ended without an answer",
+            Self::BreakerOpen => "the circuit is open: calls about many objects in a row ended without an answer",
             Self::ServerUnreachable => "the API server does not answer, so no call is made",
             Self::CachesUnproven => {
                 "the API server was restored, or may have been: no call is made until the caches have been listed anew"

@@ -83,7 +83,7 @@ impl TokenBucket {
     /// The time until the bucket has `tokens` tokens: [`Duration::MAX`] if that is more than the burst. `now` never
     /// goes back.
     pub fn wait(&mut self, tokens: u32, now: Moment) -> Duration {
-        // The bucket has `tokens` tokens if at most `others` are missing, which is the rest of the burst.
+        // The bucket has `tokens` tokens if at most `others` are missing. `others` is the remainder of the burst.
         let Some(others) = self.burst.checked_sub(tokens) else { return Duration::MAX };
         self.paid_until = self.paid_until.max(now);
         self.paid_until.0.saturating_sub(now.0).saturating_sub(self.time_of(others))

@@ -47,7 +47,8 @@ pub struct QueueMetrics {
     /// `workqueue_queue_duration_seconds`: the time from a key's addition until a worker gets it, including the time
     /// parked.
     pub queue_duration: Histogram,
-    /// `workqueue_work_duration_seconds`: from worker to done.
+    /// `workqueue_work_duration_seconds`: the time from when a worker gets a key until the worker
+    /// is done with it.
     pub work_duration: Histogram,
     /// `workqueue_unfinished_work_seconds`: total time so far of all work in progress.
     pub unfinished_work: Duration,

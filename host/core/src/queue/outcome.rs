@@ -170,8 +170,8 @@ pub fn decide(result: &CallResult, kind: &ObjectKind, key: &ObjectKey) -> Decisi
     };
     let classes = failures.iter().map(|failure| classify(failure, kind, key));
     let at_least = failures.iter().filter_map(retry_after).max();
-    // Failures that can be retried take precedence over the others, and counted failures over uncounted ones. An empty
-    // list is a bug of the plugin and counts.
+    // Failures that can be retried take precedence over other failures, and counted failures over uncounted ones. An
+    // empty list is a bug of the plugin and counts.
     match classes.max().unwrap_or(Class::Counted) {
         Class::Counted => Decision::Retry { retry: Retry::Counted, at_least },
         Class::Uncounted => Decision::Retry { retry: Retry::Uncounted, at_least },

@@ -39,8 +39,8 @@ pub(super) struct Ready {
     /// Entries by priority, in the order of their addition. That is also the order of their places, because the clock
     /// never goes back.
     lines: BTreeMap<Priority, VecDeque<(i64, ReadyEntry)>>,
-    /// Entries that began to wait before others that are already here: keys whose priority was raised, and parked keys
-    /// that were woken.
+    /// Entries that began to wait before entries that are already here: keys whose priority was raised, and parked
+    /// keys that were woken.
     returned: BinaryHeap<Reverse<(i64, ReadyEntry)>>,
 }
 

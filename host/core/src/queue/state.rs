@@ -30,7 +30,7 @@ enum Phase {
 /// A key that a worker takes.
 struct Taken<K> {
     slot: u32,
-    /// When it began to wait.
+    /// When the key began to wait.
     since: u64,
     was_due: bool,
     key: K,

@@ -1,7 +1,7 @@
 //! The reasons why a key was queued, for people. WIT passes them to plugins as `triggers.list`.
 //!
 //! A key is queued once, however many events there are, and each distinct trigger is listed once. The host itself uses
-//! only one of them, a requested run, so the list never drops it ([`Triggers::has_run_request`]).
+//! only one trigger, a requested run, so the list never drops a requested run ([`Triggers::has_run_request`]).
 
 use std::sync::Arc;
 

@@ -34,13 +34,13 @@ pub(super) struct AvailableWork {
     pub(super) due: Option<u64>,
     /// Whether no further key will become ready, so that workers must end.
     pub(super) ends: bool,
-    /// Whether all work is done, also the keys that workers had, so that a drain is over.
+    /// Whether a drain is over: all work is done, including the keys that workers had.
     pub(super) drained: bool,
 }
 
 #[derive(Default)]
 pub(super) struct Waiters {
-    /// Workers in ascending order of tickets: the one that has waited longest is first.
+    /// Workers in ascending order of tickets: the longest waiter is first.
     workers: VecDeque<GetWaiter>,
     next: u64,
     /// The number of workers that were woken and have not looked yet.
@@ -81,9 +81,9 @@ impl Waiters {
         self.workers.iter().any(|waiter| waiter.watches <= due)
     }
 
-    /// Removes and returns the waiters that must wake up now. While workers wait, one is on its way for each ready key,
-    /// and one watches the time of the next delayed key or is on its way to do so. If a woken worker gives up, another
-    /// one is woken instead.
+    /// Removes and returns the waiters that must wake up now. While workers wait, each ready key has a worker on its
+    /// way. One more worker watches the time of the next delayed key, or is on its way to do so. If a woken worker
+    /// gives up, another worker is woken instead.
     pub(super) fn take(&mut self, work: AvailableWork) -> Vec<Waker> {
         let mut woken = Vec::new();
         if work.drained {

@@ -16,8 +16,8 @@ use crate::rights::grants::{Cause, Cidr, Denial, HttpRule, Layer, LiveGrants};
 pub use self::address::{AddressClass, canonical};
 pub use self::target::{HttpTarget, TargetError, UrlHost, is_host_pattern, is_hosts_header, is_method};
 
-/// The non-public addresses that a request may reach: those that each layer lists. A layer that lists a whole network
-/// and another that lists one address of it do not together list that address by itself.
+/// The non-public addresses that a request may reach: every layer must list them. If one layer lists a whole network
+/// and another lists a single address of that network, this address does not count as listed by itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AddressReach {
     /// The ranges that each of the operator's layers lists. If empty, only public addresses may be reached.
@@ -95,8 +95,8 @@ impl fmt::Display for AddressDenied {
 /// Whether a request with this `reach` may connect to `socket`.
 ///
 /// The address itself and each IPv4 address embedded in it must be public or listed by a rule. Some addresses, such as
-/// the API server or a cloud's metadata service, must be listed by themselves, because a rule for a wide network would
-/// cover them by accident.
+/// the API server or a cloud's metadata service, need a rule for exactly that address, because a rule for a wide
+/// network would cover them by accident.
 pub fn check_address(socket: SocketAddr, reach: &AddressReach, around: NetworkFacts<'_>) -> Result<(), AddressDenied> {
     let address = canonical(socket.ip());
     let mut classes: Vec<(IpAddr, AddressClass)> = address::readings(address)

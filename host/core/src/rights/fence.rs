@@ -24,7 +24,8 @@ pub trait Fence: fmt::Debug + Send + Sync {
     fn may_start(&self) -> Result<Duration, LeaseLost>;
 }
 
-/// A principal's optional [`Fence`]. By default there is none: only one process acts, or it does no harm if several do.
+/// A principal's optional [`Fence`]. By default there is no fence: only one process acts, or several may act without
+/// harm.
 #[derive(Clone, Debug, Default)]
 pub struct Fenced(Option<Arc<dyn Fence>>);
 

@@ -95,7 +95,7 @@ impl Grants {
         Self { only: only.map(str::to_owned), ..self }
     }
 
-    /// Removes what is denied to every plugin.
+    /// Removes requests that are denied to every plugin.
     #[must_use]
     pub fn without(self, forbidden: Forbidden) -> Self {
         Self { forbidden, ..self }

@@ -8,8 +8,8 @@ use crate::rights::grants::{Access, Denial, Grants, LiveGrants, Rule};
 
 /// The role in which a mutation is made: the plugin's own, or one in which the host works for the plugin.
 ///
-/// Each role of the host has exactly the rights that its work needs. So a plugin need not be granted what only its host
-/// does, and an audit log distinguishes the two.
+/// Each role of the host has exactly the rights that its work needs. So a plugin needs no grants for the host's work,
+/// and an audit log distinguishes the two.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Role {
     /// The plugin itself.

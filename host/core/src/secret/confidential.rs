@@ -16,7 +16,8 @@ const SEARCHED_TEXT_BYTES_MAX: usize = 256 << 10;
 /// secrets, this still allows texts as long as a log line, which take some tens of milliseconds.
 const TEXT_WORK_MAX: usize = 96 << 20;
 
-/// A text that may hold secrets. Cheap to clone. It reads like any text, but neither `{}` nor `{:?}` shows it.
+/// A text that may hold secrets. Cheap to clone. Code can read it like any text, but neither `{}` nor `{:?}`
+/// shows it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Confidential {
     text: Arc<str>,

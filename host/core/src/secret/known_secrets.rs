@@ -2,7 +2,7 @@
 //!
 //! A value is found as it is and in Base64, whatever surrounds it. It is also found if a writer has escaped it for JSON
 //! or a URL, or broken it into lines. Secrets inside a value are found as well, such as the password in a
-//! `.dockerconfigjson`. What a plugin computes from a secret in another way, such as a hash, is not found.
+//! `.dockerconfigjson`. A text that a plugin computes from a secret in another way, such as a hash, is not found.
 
 mod derived;
 mod forms;
@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 
 pub use forms::SecretForms;
 
-/// The shortest value that is searched for, in bytes. Shorter ones, such as `a` or `true`, appear in most texts by
+/// The shortest value that is searched for, in bytes. Shorter values, such as `a` or `true`, appear in most texts by
 /// chance.
 pub const SECRET_BYTES_MIN: usize = 6;
 

@@ -118,7 +118,7 @@ impl Gate {
         self.change(|expectations, _| expectations.give_up(keys));
     }
 
-    /// The keys with unmet expectations, for the gate that follows this one.
+    /// The keys with unmet expectations, for the next gate.
     #[must_use]
     pub fn unseen(&self) -> Vec<DoubtfulKey> {
         self.state.with(|state| state.expectations.unseen())

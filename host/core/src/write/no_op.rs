@@ -181,7 +181,7 @@ fn owned(object: &Object, manager: Manager<'_>) -> Option<Map<String, Value>> {
     is_of_version.then(|| entry["fieldsV1"].as_object().cloned()).flatten()
 }
 
-/// The `apiVersion` of an object, without parsing the rest into memory.
+/// The `apiVersion` of an object, without parsing other fields into memory.
 fn api_version(text: &str) -> Option<Cow<'_, str>> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -216,7 +216,7 @@ fn item_of(name: &str) -> Option<FieldItem> {
 }
 
 impl FieldItem {
-    /// Whether it identifies `value`.
+    /// Whether this description of an item fits `value`.
     fn is(&self, value: &Value) -> bool {
         match self {
             Self::Keyed(key) => key.iter().all(|(name, of)| value.get(name) == Some(of)),

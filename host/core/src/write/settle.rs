@@ -47,7 +47,7 @@ impl Settled {
 
     /// Completes when the last hold has been dropped.
     pub async fn wait(mut self) {
-        // Nothing can be sent, so this ends with the last sender.
+        // Nothing can be sent, so this returns when the last sender is dropped.
         let None = self.0.recv().await;
     }
 }

@@ -266,6 +266,6 @@ async fn a_field_that_is_too_deep_is_refused() {
     let listed = reader.list(&call(), &ListQuery { fields: Some(fields.to_vec()), ..query() }).expect_err("too deep");
     for error in [got, listed] {
         assert_eq!(error.reason, ApiReason::Invalid);
-        assert!(error.to_string().contains("has 500000 segments, of at most 64"), "{error}");
+        assert!(error.to_string().contains("has 500000 segments, but at most 64"), "{error}");
     }
 }

@@ -62,7 +62,7 @@ impl Watch {
     ///
     /// # Panics
     ///
-    /// If the watch is not part of a valid manifest, whose pointers are pointers.
+    /// If a pointer of the watch is malformed. A valid manifest has no such pointer.
     #[must_use]
     pub fn call_part(&self) -> Option<PointerTree> {
         let pointers = self.call_fields.as_deref()?;

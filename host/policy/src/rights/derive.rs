@@ -274,7 +274,7 @@ impl PluginWork<'_> {
             }
             if owns {
                 // On servers with OwnerReferencesPermissionEnforcement, an owner reference that blocks the owner's
-                // deletion needs this.
+                // deletion needs this right.
                 let rule = RoleRule::new(kind.group(), &format!("{}/finalizers", resource.plural), &["update"]);
                 self.own.add(scope.clone(), rule.named(name));
             }

@@ -52,7 +52,8 @@ impl RightsQuestion {
     }
 }
 
-/// The rules that an account holds in `namespace` beyond those that it should have. Each rule is about one resource.
+/// The rules that an account holds in `namespace` beyond the rules that it should have. Each rule is about one
+/// resource.
 #[must_use]
 pub fn superfluous(expected: &Rights, namespace: &str, held: &[RoleRule]) -> Vec<RoleRule> {
     let scope = RightsScope::Namespace(namespace.to_owned());

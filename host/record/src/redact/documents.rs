@@ -158,7 +158,7 @@ impl<'a> Documents<'a> {
                 let items = value.get_mut("items").and_then(Value::as_array_mut);
                 items.into_iter().flatten().for_each(|item| self.secret(item));
             }
-            // These contain bearer tokens, which are credentials.
+            // These kinds contain bearer tokens, which are credentials.
             Some("TokenRequest" | "TokenReview") => {
                 for place in ["/status/token", "/spec/token"] {
                     value.pointer_mut(place).into_iter().for_each(|token| self.leaves(token));
@@ -280,7 +280,7 @@ pub(super) fn is_secret(value: &Value) -> bool {
     is_secret && group.is_none_or(|(group, _)| !group.contains('.'))
 }
 
-/// Whether an object is only a reference to another one.
+/// Whether an object is only a reference to another object.
 fn is_reference(value: &Value) -> bool {
     let is_content = |name: &String| ["metadata", "data", "stringdata"].contains(&&*name.to_ascii_lowercase());
     value.as_object().is_some_and(|fields| !fields.keys().any(is_content))

@@ -23,7 +23,7 @@ const UNIT: &str = " bytes";
 /// The number of hexadecimal digits in a marker.
 const MARKER_DIGITS: usize = 12;
 
-/// Creates markers. Equal values get equal markers. Only someone who has the key can test guesses of a value.
+/// Creates markers. Equal values get equal markers. Without the key, a guess of a value cannot be tested.
 #[derive(Clone)]
 pub(crate) struct Markers {
     /// `None` in a replay, which does not know the key of the recording.

@@ -82,7 +82,7 @@ impl Answers {
             return Ok(json!({"ok": each.collect::<Result<Vec<_>, _>>()?}));
         }
         match import {
-            // These need no answer.
+            // These imports need no answer.
             "events.emit" | "metrics.record" => Ok(json!({"ok": null})),
             _ if is_write(import) => self.write(import, args),
             _ => self.read(import, args),

@@ -25,13 +25,13 @@ use crate::{decode, encode};
 /// A recorded call that was made again.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReplayedCall {
-    /// Its imports, redacted like the recording.
+    /// The call's imports, redacted like the recording.
     pub imports: Vec<RecordedImport>,
     /// The result. `None` if the call did not end.
     pub result: Option<Value>,
-    /// The reason why it could not continue.
+    /// The reason why the call could not continue.
     pub stuck: Option<Stuck>,
-    /// CPU time that it used, in microseconds.
+    /// CPU time that the call used, in microseconds.
     pub cpu_us: u64,
 }
 
@@ -41,8 +41,8 @@ pub enum CannotReplay {
     /// The plugin has another export.
     #[error("the recorded call is a call of `{export}`, an export that this plugin does not have")]
     Export { export: String },
-    /// Its secrets cannot be redacted.
-    #[error("it has too many secret values, or too much text to search for them")]
+    /// The call's secrets cannot be redacted.
+    #[error("the call has too many secret values, or too much text to search for them")]
     Secrets,
 }
 

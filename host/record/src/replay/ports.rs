@@ -173,8 +173,8 @@ fn seed(surroundings: &RecordedSurroundings) -> [u8; 32] {
     seed
 }
 
-/// The answer to a read in a call that has ended. The guest runs on until it can be stopped, and what it does meanwhile
-/// is ignored.
+/// The answer to a read in a call that has ended. The guest runs on until the host can stop it. Until then, its
+/// actions are ignored.
 fn ended() -> ApiError {
     ApiError::refused(ApiReason::ServerError, "get", "", None, "the replay has ended")
 }

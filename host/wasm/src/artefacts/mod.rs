@@ -193,7 +193,7 @@ impl Artefacts {
         }
     }
 
-    /// The file `name`, if this host, or one that shares its key, wrote it under this name.
+    /// The file `name`, if this host, or a host that shares its key, wrote it under this name.
     fn unsealed(&self, name: &str) -> Option<Unsealed> {
         let file = match self.directory.read(name) {
             Ok(file) => file?,

@@ -1,5 +1,5 @@
 //! The only place where bytes become executable machine code, and therefore the only one with `unsafe`: Rust cannot
-//! check that the bytes come from the compiler. The comments of the two functions explain why they do.
+//! check that the bytes come from the compiler. Each of the two functions explains why its bytes do.
 
 use std::os::fd::AsRawFd as _;
 

@@ -151,8 +151,8 @@ pub(crate) fn seed_of_watch(batch: &ChangeBatch) -> [u8; 32] {
 }
 
 /// A seed that is the same for one parent for its whole life. Otherwise a composer's random data, and with it the
-/// children, would differ after each change of the parent. The new status that follows is such a change, so this would
-/// never end.
+/// children, would differ after each change of the parent. The parent's new status is such a change too, so the calls
+/// would never end.
 pub(crate) fn seed_of_parent(request: &Request) -> [u8; 32] {
     let namespace = request.key.namespace.as_deref().unwrap_or_default();
     let uid = request.uid.as_deref().unwrap_or_default();

@@ -1,9 +1,9 @@
 //! Compiles a component to machine code.
 //!
 //! A compiler is a large program whose input is untrusted. So it runs in a process of its own (`child`), which is this
-//! same program under another command. The system enforces its limits on memory and time, and it has access to nothing
-//! worth stealing. Whatever happens there, the host and its plugins go on. `process` is the host's side. The result is
-//! trusted as if it was compiled in this process, because the code will be run.
+//! same program under another command. The system enforces limits on the memory and time of that process, and the
+//! process has access to nothing worth stealing. Whatever happens there, the host and its plugins go on. `process` is
+//! the host's side. The result is trusted as if it was compiled in this process, because the code will be run.
 
 mod child;
 mod order;
@@ -35,12 +35,11 @@ pub use size::TooMuch;
 pub enum Compiler {
     /// Each component is compiled in a process of its own, which must only call [`compile_child`].
     Process {
-        /// The program, which must be of the same build as this one, because the code of other builds is refused.
+        /// The program, which must be of the same build as this program, because the code of other builds is refused.
         program: PathBuf,
         arguments: Vec<OsString>,
     },
-    /// In this process, whose memory and time it uses without a limit other than `compile_deadline`. For tests and
-    /// benchmarks.
+    /// Compiles in this process, without limits other than `compile_deadline`. For tests and benchmarks.
     InProcess,
 }
 
@@ -82,7 +81,7 @@ pub enum CompileFailure {
         /// `Limits::compile_deadline`
         limit: Duration,
     },
-    /// The compiler was killed, but neither by the host nor by its own limits: usually by the system.
+    /// The compiler was killed, but not by the host or by its own limits. Usually the system killed it.
     #[error(
         "the system killed the compiler, usually because the machine or the container has no memory left; give it more \
          memory, or lower `--limit compile-memory=SIZE`"

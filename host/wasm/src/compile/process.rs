@@ -22,8 +22,8 @@ use super::CompileFailure;
 use super::order::{Haste, Order, Refusal, answered};
 
 /// The maximum size of the code for a component of `component` bytes. Machine code is about three times as large as
-/// WebAssembly. The rest is for images of memories: a few bytes can request a large image, which the host would have to
-/// hold.
+/// WebAssembly. The remaining room is for images of memories: a few bytes can request a large image, which the host
+/// would have to hold.
 fn code_bytes_max(component: usize) -> usize {
     (64_usize << 20).saturating_add(component.saturating_mul(16))
 }
@@ -185,7 +185,7 @@ impl<'a> Pipes<'a> {
             {
                 self.error_output = None;
             }
-            // Only the end of the error output is kept, because it says most.
+            // Only the end of the error output is kept, because it says more than the beginning.
             let surplus = self.errors.len().saturating_sub(KEPT_ERROR_OUTPUT_BYTES_MAX);
             self.errors.drain(..surplus);
             if read_available(&mut self.output, &mut buffer, &mut self.answer)? {

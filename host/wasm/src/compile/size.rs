@@ -18,7 +18,7 @@ pub enum TooMuch {
     },
     /// The code of one function is too large.
     #[error(
-        "one of its functions has {found} bytes of code, and {} are allowed; such functions are usually generated, and \
+        "one of its functions has {found} bytes of code, but only {} are allowed; such functions are usually generated, and \
          compiling them takes very long (raise it with `--limit function=SIZE`)", Bytes(u64::from(*.limit))
     )]
     FunctionBytes {
@@ -44,7 +44,7 @@ pub enum TooMuch {
     },
     /// The initial size of one memory is too large.
     #[error(
-        "one of its memories begins with {} bytes, and {} are allowed (raise it with `--limit memory=SIZE`)",
+        "one of its memories begins with {} bytes, but only {} are allowed (raise it with `--limit memory=SIZE`)",
         .found, Bytes(*.limit)
     )]
     MemoryBytes {
@@ -60,7 +60,7 @@ pub enum TooMuch {
         limit: u32,
     },
     /// Too many elements in one table.
-    #[error("one of its tables begins with {found} elements, and {limit} are allowed ({})", of_a_table(*.limit))]
+    #[error("one of its tables begins with {found} elements, but only {limit} are allowed ({})", of_a_table(*.limit))]
     TableElements {
         /// The lower of `Limits::table_elements` and the number of elements that fit into a table.
         limit: u64,

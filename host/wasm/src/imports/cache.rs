@@ -90,8 +90,8 @@ async fn parsed(
         };
         let length = part.items.iter().map(|item| item.len()).sum::<usize>();
         let length = u32::try_from(length).unwrap_or(u32::MAX);
-        // These objects exceed what is left of the page, so the next page begins with them. A page that is still empty
-        // takes them all the same: a single object is never too large for a page.
+        // These objects exceed the remaining size of the page, so the next page begins with them. An empty page takes
+        // them nevertheless: a single object is never too large for a page.
         if !page.items.is_empty() && bytes.is_some_and(|bytes| length > bytes) {
             return Ok(Ok(page));
         }

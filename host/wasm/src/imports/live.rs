@@ -94,8 +94,8 @@ fn charged<T>(state: &mut CallState, verb: &'static str, asked: Result<T, Malfor
     }
     let most = state.meter.limits().live_reads;
     let message = format!(
-        "a call reads live at most {most} times: list instead, or watch what is read, or raise it with `--limit \
-         live-reads=N`"
+        "a call may make at most {most} live reads: list instead, or watch the objects, or raise the limit with \
+         `--limit live-reads=N`"
     );
     Err(refused(ApiReason::TooManyRequests, verb, message))
 }
@@ -107,6 +107,6 @@ fn fits(state: &CallState, verb: &'static str, size: usize) -> Result<(), ApiErr
         return Ok(());
     }
     let most = Value::Bytes(most);
-    let message = format!("the answer has {size} bytes, a guest gets at most {most} at once ({RAISE_RESPONSE})");
+    let message = format!("the answer has {size} bytes, but a guest gets at most {most} at once ({RAISE_RESPONSE})");
     Err(too_large(verb, message))
 }

@@ -1,4 +1,4 @@
-//! `metrics`: values for the port, which keeps those that match the manifest's declarations.
+//! `metrics`: values for the port, which keeps the values that match the manifest's declarations.
 
 use windlass_core::call::ports::MetricChange;
 

@@ -72,7 +72,7 @@ fn refused(reason: ApiReason, verb: &'static str, message: String) -> types::Api
 /// Asks `question`, and waits for the answer without the call's CPU permit. Reserves memory for the answer, and returns
 /// it with its approximate size in bytes.
 ///
-/// If the call is cancelled, unsent requests are dropped. The port settles those that were sent (ADR 5).
+/// If the call is cancelled, unsent requests are dropped. The port settles requests that were sent (ADR 5).
 async fn ask<Q: TypedAsk>(
     state: &mut CallState,
     import: &'static str,
@@ -98,7 +98,7 @@ async fn ask<Q: TypedAsk>(
     Ok((Q::answer(answer), bytes))
 }
 
-/// Reserves memory of all guests for an answer of `bytes`, which the host holds until the guest does, and for the
+/// Reserves memory of all guests: for an answer of `bytes`, which the host holds until the guest has it, and for the
 /// objects that the call's writes have left.
 async fn make_room(state: &mut CallState, bytes: usize) {
     state.meter.have_beside(bytes).await;

@@ -66,8 +66,7 @@ impl Host for CallState {
         };
         let (deleted, size) = ask(self, IMPORT, CollectionDeletion { collection, options }).await?;
         if size > self.meter.limits().response_bytes {
-            let message =
-                "it was carried out, but the names of the deleted objects exceed what one import call may return";
+            let message = "the deletion was carried out, but the objects' names exceed what one import call may return";
             return Ok(Err(too_large(VERB, format!("{message} ({RAISE_RESPONSE})"))));
         }
         let named = |deleted: Vec<CoreRef>| deleted.iter().map(convert::reference).collect();
@@ -120,7 +119,7 @@ fn checked(operation: wit::Operation, limit: usize) -> Result<(Operation, Wanted
     let size = operation.body_bytes();
     if size > limit {
         let limit = Value::Bytes(limit);
-        return Err(too_large(verb, format!("the body has {size} bytes, the API server takes at most {limit}")));
+        return Err(too_large(verb, format!("the body has {size} bytes, but the API server takes at most {limit}")));
     }
     let fields = operation.options().and_then(|options| options.fields.as_deref());
     let fields = fields.map(PointerTree::of_read).transpose();
@@ -142,7 +141,8 @@ impl WantedAnswer {
         let Some(object) = object else { return Ok(None) };
         let answer = match &self.fields {
             Some(fields) => fields.select(object).map_err(|error| {
-                let message = format!("it was carried out, but the answer of the API server cannot be read: {error}");
+                let message =
+                    format!("the write was carried out, but the answer of the API server cannot be read: {error}");
                 refused(ApiReason::ServerError, self.verb, message)
             })?,
             None if object.len() > *left => return Err(self.too_large()),
@@ -156,7 +156,7 @@ impl WantedAnswer {
     }
 
     fn too_large(&self) -> ApiError {
-        let message = "it was carried out, but the object is larger than what one import call may return";
+        let message = "the write was carried out, but the object is larger than what one import call may return";
         too_large(self.verb, format!("{message} ({RAISE_RESPONSE})"))
     }
 }
@@ -204,7 +204,13 @@ async fn write(
 /// The error for an operation that the port did not answer, which is a bug of the port. The outcome of the operation is
 /// not known.
 fn lost(verb: &'static str) -> CoreError {
-    CoreError::refused(ApiReason::UnknownOutcome, verb, "", None, "the host lost the result of this operation")
+    CoreError::refused(
+        ApiReason::UnknownOutcome,
+        verb,
+        "",
+        None,
+        "the host lost the result: the operation may have been carried out",
+    )
 }
 
 /// The object of a write that always returns one.

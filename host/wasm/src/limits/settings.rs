@@ -99,14 +99,17 @@ impl Setting {
             "log lines of a plugin, over all its calls; more are dropped",
             |it| Field::Count(&mut it.log_lines_per_second),
         ),
-        bytes("log-bytes-per-second", (KI, 64 * MI), "the same, in bytes", |it| {
-            Field::Bytes(&mut it.log_bytes_per_second)
-        }),
+        bytes(
+            "log-bytes-per-second",
+            (KI, 64 * MI),
+            "log bytes of a plugin, over all its calls; more are dropped",
+            |it| Field::Bytes(&mut it.log_bytes_per_second),
+        ),
         count("metric-values", (0, 1_000_000), "values of metrics in a call; more are dropped", |it| {
             Field::Count(&mut it.metric_values)
         }),
         bytes("file", (MI, 512 * MI), "the file of a plugin", |it| Field::Wide(&mut it.file_bytes)),
-        bytes("manifest", (KI, 16 * MI), "what `describe` answers", |it| Field::Bytes(&mut it.manifest_bytes)),
+        bytes("manifest", (KI, 16 * MI), "the answer of `describe`", |it| Field::Bytes(&mut it.manifest_bytes)),
         bytes("compile-memory", (64 * MI, 64 * 1024 * MI), "memory for compiling a plugin", |it| {
             Field::Wide(&mut it.compile_memory_bytes)
         }),
@@ -159,7 +162,7 @@ impl Setting {
         }
     }
 
-    /// Sets it in `limits`.
+    /// Sets this limit in `limits`.
     pub fn set(&self, limits: &mut Limits, value: u64) -> Result<(), SetLimitError> {
         self.check(value)?;
         let bytes = usize::try_from(value).unwrap_or(usize::MAX);

@@ -1,7 +1,7 @@
 //! Reserves memory of the guests for the objects that a call's writes have left.
 //!
 //! An overlay cannot wait, because the write is done. So it takes free memory. If there is none, it keeps a small
-//! amount on credit, for which the call waits before it goes on (`Meter::pay_for`), and drops the rest.
+//! amount on credit, for which the call waits before it goes on (`Meter::pay_for`), and drops the remaining objects.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

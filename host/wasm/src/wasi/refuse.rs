@@ -1,9 +1,9 @@
 //! Refusals for the imports of WASI that `wasmtime-wasi` and `wasmtime-wasi-http` lack: unstable interfaces, and
 //! functions that later versions of 0.2 add.
 //!
-//! A toolchain makes its programs import these whether they use them or not. How to refuse follows from the types in
-//! the component: an error that means "not permitted" if there is one, an empty list, or no value. The guest is stopped
-//! only if a type has no such answer. So no function needs code of its own here.
+//! Toolchains make programs import these functions, whether the programs use them or not. The types in the component
+//! determine the refusal: an error that means "not permitted" if there is one, an empty list, or no value. The guest
+//! is stopped only if a type has no such answer. So no function needs code of its own here.
 //!
 //! The component is not trusted: its declarations of imports are limited before they are used.
 

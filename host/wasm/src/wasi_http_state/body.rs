@@ -31,7 +31,7 @@ struct WrittenBody {
 /// Whether and how a body has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum BodyEnd {
-    /// It has not ended.
+    /// The body has not ended.
     Open,
     Whole,
     /// The body has more than [`REQUEST_BODY_BYTES_MAX`] bytes. The beginning is passed on, so that the port refuses

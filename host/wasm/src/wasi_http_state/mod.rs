@@ -22,7 +22,7 @@ pub(crate) use self::requests::{FutureResponse, RequestErrorContext, RequestStag
 use crate::wasi_state::WasiError;
 
 /// The maximum number of requests of a call whose answers the guest has not seen; a `Promise.all` of a few dozen fits.
-/// The next one fails with `connection-limit-reached`. Requests that the guest dropped count until the call ends,
+/// The next request fails with `connection-limit-reached`. Requests that the guest dropped count until the call ends,
 /// because the time of their answers depends on the network and must not be visible to the guest.
 pub(crate) const HTTP_REQUESTS_MAX: usize = 32;
 /// The maximum size of all bodies, of requests and responses, that the host holds for an instance: sixteen bodies of

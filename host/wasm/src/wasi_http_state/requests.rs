@@ -29,7 +29,7 @@ pub(crate) enum Slot {
     #[default]
     Unseen,
     Seen(Box<Seen>),
-    /// The guest has taken it.
+    /// The guest has taken the answer.
     Taken,
 }
 

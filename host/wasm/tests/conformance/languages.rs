@@ -163,7 +163,7 @@ impl Language {
         load(sandbox, &path, &advice)
     }
 
-    /// Compares the component's manifest with the one that all components must have.
+    /// Compares the component's manifest with the manifest that all components must have.
     pub(crate) fn check_manifest(&self) -> Result<(), String> {
         let expected = match self.part {
             Part::Reconciler => include_str!("../../../../tests/conformance/manifest.json"),

@@ -33,7 +33,7 @@ fn load(file: &str) -> Result<Arc<Plugin>, String> {
     plugin_of(&directory().join(file), "`make plugins conformance` builds all of them")
 }
 
-/// The plugins that are compared with the one in Rust.
+/// The plugins that are compared with the plugin in Rust.
 fn sisters(name: &str, sisters: &[Sister]) -> Vec<String> {
     let selected = sisters.iter().filter(|(_, language)| is_selected(language));
     selected.map(|(suffix, _)| format!("{name}-{suffix}")).collect()

@@ -99,7 +99,7 @@ async fn a_compiler_that_needs_too_much_time_is_ended() {
 }
 
 /// Components that are refused by their counts. A compressed bomb is not possible: components are not compressed, so
-/// the file is as large as what is read.
+/// the host reads no more than the size of the file.
 #[tokio::test]
 async fn compiler_bombs_are_refused_by_their_counts() {
     let one = |body: Vec<u8>| around_functions(&[body]);
@@ -112,7 +112,7 @@ async fn compiler_bombs_are_refused_by_their_counts() {
             around_functions(&vec![function(b""); 100_000]),
             "more than 80000 functions (raise it with `--limit functions=N`",
         ),
-        ("one function", one(function(&b"\x01".repeat(3 << 20))), "and 2 MiB are allowed"),
+        ("one function", one(function(&b"\x01".repeat(3 << 20))), "but only 2 MiB are allowed"),
         ("a jump table", one(jump(3 << 20)), "`--limit function=SIZE`"),
         ("nested blocks", one(nested(b"\x02\x40", 1 << 20)), "`--limit function=SIZE`"),
         ("types", around(TYPES_SECTION, &list(&vec![b"\x79".to_vec(); 60_000])), definitions),
@@ -325,7 +325,9 @@ async fn a_component_over_a_lowered_limit_is_refused_from_the_cache_too() {
     for _ in 0..2 {
         let problem = load(&within(lowered.clone()), "guest", &guest).await.expect_err("too much memory").problem;
         assert_eq!(problem.reason(), "too-much", "{problem}");
-        assert!(problem.to_string().contains("131072 bytes, and 64 KiB are allowed (raise it with `--limit memory="));
+        assert!(
+            problem.to_string().contains("131072 bytes, but only 64 KiB are allowed (raise it with `--limit memory=")
+        );
     }
     load(&within(Limits::default()), "guest", &guest).await.expect("it loads again");
 }

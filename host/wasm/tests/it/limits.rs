@@ -1,4 +1,4 @@
-//! Each limit: a guest that exceeds it is stopped with a label and a message, and others are not affected.
+//! Each limit: a guest that exceeds it is stopped with a label and a message, and other guests are not affected.
 
 use crate::support;
 

@@ -1,8 +1,8 @@
 //! Hostile bytes for the loader: components mutated at random, and random components. Each is refused with a message or
 //! loads; nothing panics, and nothing hangs.
 //!
-//! `WINDLASS_MUTANTS=10000` tries more of them, and `WINDLASS_MUTANTS_SEED=N` tries others; `make soak STORIES=mutants`
-//! uses both. With many files the test also checks that memory does not grow with their number.
+//! `WINDLASS_MUTANTS=10000` tries more components, and `WINDLASS_MUTANTS_SEED=N` tries different ones; `make soak
+//! STORIES=mutants` uses both. With many files the test also checks that memory does not grow with their number.
 
 use crate::support;
 

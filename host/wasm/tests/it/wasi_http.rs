@@ -1,5 +1,5 @@
 //! HTTP clients of stock toolchains, which use `wasi:http`. A guest written directly in the canonical ABI sends
-//! requests, and reports a number by asking to be called again after as many milliseconds.
+//! requests. It reports a number by asking to be called again after that many milliseconds.
 
 use crate::support;
 
@@ -149,7 +149,7 @@ async fn a_timer_ends_a_wait_for_an_answer_that_then_still_comes() {
 async fn a_response_is_seen_at_a_poll_and_can_be_taken_once() {
     let (_, ports) = server(|_| ready(Ok(response(204, ""))).boxed());
     let looks = "(global.set $a (call $send (call $to (i32.const 0))))
-        ;; It has come, but nobody has looked.
+        ;; The answer has come, but the guest has not looked.
         (if (i32.ne (call $seen (global.get $a)) (i32.const 0)) (then unreachable))
         (if (i32.eqz (call $ready (call $subscribe (global.get $a)))) (then unreachable))
         (if (i32.ne (call $seen (global.get $a)) (i32.const 204)) (then unreachable))

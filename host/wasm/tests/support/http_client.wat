@@ -82,7 +82,7 @@
       (then (local.set $count (i32.add (local.get $count) (i32.load (i32.const 1112)))) (br $more))))
   (local.get $count))
 
-;; `reconcile` answers that it is to be called again after so many milliseconds.
+;; `reconcile` answers that it is to be called again after this many milliseconds.
 (func $say (param $number i32)
   (i32.store8 (i32.const 516) (i32.const 1))
   (i32.store (i32.const 524) (local.get $number)))

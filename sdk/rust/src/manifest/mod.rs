@@ -81,7 +81,7 @@ impl Manifest {
     }
 
     /// Asks for rights beyond those that the watches imply. Watches imply the rights to read watched objects, to change
-    /// owned ones, and to write the status of primaries.
+    /// owned objects, and to write the status of primaries.
     pub fn permission(mut self, permission: Permission) -> Self {
         self.permissions.push(permission);
         self
@@ -146,13 +146,13 @@ impl Controller {
         Self { name: name.into(), primary, owns: Vec::new(), watches: Vec::new(), options: None }
     }
 
-    /// Watches children: a change of one runs the primary that controls it.
+    /// Watches children: a change of a child runs the primary that controls it.
     pub fn owns(mut self, watch: Watch) -> Self {
         self.owns.push(watch);
         self
     }
 
-    /// Watches other objects: a change of one runs the primaries that the mapping finds.
+    /// Watches other objects: a change of such an object runs the primaries that the mapping finds.
     pub fn watches(mut self, watch: Watch, mapping: Mapping) -> Self {
         self.watches.push(MappedWatch { watch, mapping });
         self

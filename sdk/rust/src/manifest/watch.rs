@@ -72,9 +72,9 @@ impl Watch {
         }
     }
 
-    /// The metadata of all objects of the kinds that the configuration names: it has a list of objects with
-    /// `apiVersion` and `kind` at this JSON pointer, such as `/kinds`. For a primary and for other watches, but not for
-    /// kinds that the controller owns, nor for composers.
+    /// The metadata of all objects of the kinds that the configuration names. The configuration has a list of objects
+    /// with `apiVersion` and `kind` at this JSON pointer, such as `/kinds`. For a primary and for other watches, but
+    /// not for kinds that the controller owns, nor for composers.
     ///
     /// ```
     /// use windlass_sdk::manifest::{Controller, Watch, WriteVerb};
@@ -116,9 +116,9 @@ impl Watch {
         self
     }
 
-    /// Only objects that meet this condition. A further call adds a condition, and an object must meet all of them. The
-    /// host evaluates the conditions, so the server still sends all objects. An object that no longer meets them counts
-    /// as deleted.
+    /// Only objects that meet this condition. A further call adds a condition, and an object must meet all of them.
+    /// The host evaluates the conditions, so the server still sends all objects. An object that no longer meets the
+    /// conditions counts as deleted.
     pub fn only(mut self, condition: Where) -> Self {
         self.conditions.push(condition);
         self
@@ -157,14 +157,14 @@ impl Watch {
     }
 
     /// Gives calls only these fields of an object, as JSON pointers, beside its identity: of the primary in a request,
-    /// and of a composer's parent, children and related objects. A reconciler has this for its primary only, and names
-    /// the fields of what it reads in each read.
+    /// and of a composer's parent, children and related objects. A reconciler has this for its primary only: in each
+    /// read, it names the fields that it wants.
     pub fn call_fields<I: IntoIterator<Item = S>, S: Into<String>>(mut self, pointers: I) -> Self {
         self.call_fields = Some(pointers.into_iter().map(Into::into).collect());
         self
     }
 
-    /// Ignores the deletion of an object and its beginning. Not for a primary.
+    /// Ignores deletions of objects, and the beginning of deletions. Not for a primary.
     pub fn ignore_deletions(mut self) -> Self {
         self.deleted = Some(false);
         self
@@ -207,7 +207,7 @@ pub enum UpdateStrategy {
     InPlace,
     /// By deleting the child, and creating it again once it is gone. A change of metadata alone is applied.
     Recreate,
-    /// Not at all, until someone else deletes the child.
+    /// Not at all, until a person or another controller deletes the child.
     OnDelete,
 }
 

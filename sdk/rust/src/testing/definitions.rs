@@ -1,8 +1,8 @@
 //! Kinds that a test defines, and the validation of their objects.
 //!
-//! It supports structural schemas as far as unit tests need them: types, fields, items, `required`, `enum`, `default`,
-//! `nullable` and bounds. It does not check `pattern`, `format`, `allOf` and similar keywords, list types, and rules in
-//! CEL.
+//! This module supports structural schemas as far as unit tests need them: types, fields, items, `required`, `enum`,
+//! `default`, `nullable` and bounds. It does not check `pattern`, `format`, `allOf` and similar keywords, list types,
+//! and rules in CEL.
 
 use std::collections::BTreeMap;
 

@@ -29,8 +29,8 @@
 //! assert!(reconcile(request).is_err());
 //! ```
 //!
-//! It is simpler than an API server. An apply takes over every field and drops none, a strategic patch is a merge
-//! patch, and lists come on one page. Cache reads and live reads see the same objects. Objects are validated and
+//! This host is simpler than an API server. An apply takes over every field and drops none, a strategic patch is a
+//! merge patch, and lists come on one page. Cache reads and live reads see the same objects. Objects are validated and
 //! defaulted if the test [defines](Host::define) their kind. Deleting an object also deletes the objects that it
 //! controls.
 
@@ -208,7 +208,7 @@ impl Host {
     /// Puts an object into the cluster. It replaces an object of the same name. An object without a UID gets one.
     ///
     /// # Panics
-    /// If it has no `apiVersion`, `kind` and `metadata.name`.
+    /// If the object has no `apiVersion`, `kind` and `metadata.name`.
     pub fn put<T: Serialize>(&mut self, object: &T) {
         let object = serde_json::to_value(object).expect("an object is JSON");
         self.with(|state| state.put(object));
@@ -250,7 +250,7 @@ impl Host {
     ///
     /// From now on objects of these kinds get their defaults, and a write of an invalid object fails with
     /// [`ApiReason::Invalid`], with the paths in its message. An unknown field is invalid, as for an API server with
-    /// strict field validation; a write with another `field_validation` keeps it. It does not check `pattern`,
+    /// strict field validation; a write with another `field_validation` keeps it. The host does not check `pattern`,
     /// `format`, `allOf` and similar keywords, list types, and rules in CEL.
     ///
     /// # Panics
@@ -280,8 +280,8 @@ impl Host {
         self.with(|state| state.logs.insert(objects::key_of(pod), log.to_owned()));
     }
 
-    /// Removes a kind from the API server. According to [`live::served`](crate::live::served), it serves all other
-    /// kinds; [`live::kinds`](crate::live::kinds) lists those of the objects and definitions in the host.
+    /// Removes a kind from the API server. According to [`live::served`](crate::live::served), the server serves all
+    /// other kinds; [`live::kinds`](crate::live::kinds) lists the kinds of the objects and definitions in the host.
     pub fn unserve(&mut self, api_version: &str, kind: &str) {
         self.with(|state| state.unserved.push(ObjectKind::new(api_version, kind)));
     }
@@ -290,7 +290,7 @@ impl Host {
     /// an object is not stored. Without this call, the response is the object that was sent.
     ///
     /// # Panics
-    /// If it is not JSON.
+    /// If `answer` is not JSON.
     pub fn answer<T: Serialize>(&mut self, kind: &str, answer: &T) {
         let answer = serde_json::to_value(answer).expect("an object is JSON");
         self.with(|state| state.answers.insert(kind.to_owned(), answer));
@@ -311,7 +311,7 @@ impl Host {
     /// Sets the operator's configuration. By default it is an empty object.
     ///
     /// # Panics
-    /// If it is not JSON.
+    /// If `config` is not JSON.
     pub fn set_config<T: Serialize>(&mut self, config: &T) {
         let config = serde_json::to_value(config).expect("a configuration is JSON");
         self.with(|state| state.config = config);

@@ -30,7 +30,7 @@ pub struct Write {
     pub owned: bool,
     /// Whether an apply should take over the fields of other managers.
     pub force: bool,
-    /// Whether it was a dry run.
+    /// Whether the write was a dry run.
     pub dry_run: bool,
     /// The suffix of the field manager, if it has one.
     pub manager_suffix: Option<String>,

@@ -42,8 +42,8 @@ impl Ensured {
 }
 
 /// Creates the object if it is not in the cache. Otherwise sends the smallest merge patch that gives the object the
-/// desired fields, or nothing if it has them already. The kind must be watched without a projection: fields that it
-/// hides would be sent each time.
+/// desired fields, or nothing if it has them already. The kind must be watched without a projection: fields that a
+/// projection hides would be sent each time.
 ///
 /// Prefer [`apply`](super::apply): it also removes fields that the plugin applied before and no longer wants, and it
 /// detects another writer of the same field. `ensure` does neither. Its advantage is that a create costs the server
@@ -133,7 +133,8 @@ fn version(cached: &Value, patch: &Value) -> Option<String> {
     version.filter(|_| may_undo(patch)).map(str::to_owned)
 }
 
-/// Whether a merge patch may undo newer writes of others: it replaces whole lists, and a null removes a whole field.
+/// Whether a merge patch may undo newer writes of other clients: it replaces whole lists, and a null removes a whole
+/// field.
 fn may_undo(patch: &Value) -> bool {
     match patch {
         Value::Object(fields) => fields.values().any(may_undo),
@@ -164,8 +165,8 @@ fn is_empty(value: &Value) -> bool {
     value.as_object().is_some_and(Map::is_empty) || value.as_array().is_some_and(Vec::is_empty)
 }
 
-/// Returns `has` with the elements of `wanted`. A wanted element replaces the one with the same `id`, or is appended.
-/// Without an `id`, elements are the same if they are equal.
+/// Returns `has` with the elements of `wanted`. A wanted element replaces the element with the same `id`, or is
+/// appended. Without an `id`, elements are the same if they are equal.
 fn joined(has: &[Value], wanted: &[Value], id: &str) -> Vec<Value> {
     let mut all = has.to_vec();
     for wanted in wanted {

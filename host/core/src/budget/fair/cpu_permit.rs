@@ -1,6 +1,6 @@
 //! The CPU permit of one call, which the call gives up while it waits.
 //!
-//! A wait may last as long as the call's deadline. Without the CPU permit, a waiting call does not delay others. A
+//! A wait may last until the call's deadline. A waiting call without a CPU permit does not delay other calls. A
 //! call has one wait at a time (ADR 36): where the host waits for several things on its behalf, a single
 //! [`CpuPermit::without`] surrounds all of them.
 
@@ -34,7 +34,7 @@ pub(super) struct PermitReturn {
 }
 
 impl CpuPermitInner {
-    /// The state of a call that begins, and holds its CPU permit.
+    /// The state of a call that begins with a CPU permit.
     pub(super) fn held(share: CpuShare) -> Arc<Self> {
         Arc::new(Self {
             share,
@@ -88,8 +88,8 @@ impl CpuPermit {
     /// Dropping the future leaves the call without the permit until its next wait has ended.
     pub async fn without<F: Future>(&self, work: F) -> F::Output {
         let (mut work, mut is_waiting) = (pin!(work), false);
-        // Poll once each time the task is polled: work that only yields the thread would complete if it were polled
-        // again at once.
+        // Poll `work` only once per poll of the task. Work that merely yields the thread would complete if it were
+        // polled again at once.
         let output = std::future::poll_fn(|context| {
             let polled = work.as_mut().poll(context);
             if polled.is_pending() && !std::mem::replace(&mut is_waiting, true) {

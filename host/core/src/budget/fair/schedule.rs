@@ -13,9 +13,9 @@
 //! horizon. So an idle plugin cannot save up a claim, and a newcomer without debt gets the next CPU permit, after at
 //! most one grant to each plugin that reached the horizon before it.
 //!
-//! Being next is worth nothing while other plugins hold everything. So a plugin may take one more only if enough stays
-//! free ([`may_take`]): the more the plugins hold, the less each may hold, and something is left for a plugin that has
-//! nothing.
+//! A plugin that is next gets nothing while other plugins hold everything. So a plugin may take one more unit only if
+//! enough stays free ([`may_take`]). The more all plugins hold, the less each may hold, and something is left for a
+//! plugin that has nothing.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -36,8 +36,8 @@ const PERMITS_TO_FREE: u64 = 3;
 /// of all slots. More slots than permits must stay free, because calls that wait long keep their slots.
 const CALLS_TO_FREE: u64 = 1;
 
-/// Whether a plugin that holds `held` units may take one of the `free` units: after that it may hold at most `to_free`
-/// times what is left. A plugin that holds none may take the last one.
+/// Whether a plugin that holds `held` units may take one of the `free` units. Afterwards, it may hold at most
+/// `to_free` times as many units as are left. A plugin that holds none may take the last one.
 ///
 /// If `n` plugins take all they may, one part in `1 + n * to_free` stays free.
 fn may_take(held: u64, free: u32, to_free: u64) -> bool {
@@ -89,7 +89,7 @@ impl<W> AccountEntry<CpuAccount, W> {
         self.is_waiting(Wants::ToGoOn) || self.is_waiting(Wants::ToBegin) && self.account.may_begin(free)
     }
 
-    /// The plugin's next waiter, if the plugin may take more of what is free.
+    /// The plugin's next waiter, if the plugin may take more of the free permits and slots.
     fn next_of(&self, free: Free) -> Option<WaitTicket> {
         if !may_take(self.account.permits, free.permits, PERMITS_TO_FREE) {
             return None;
@@ -170,7 +170,7 @@ impl<W> Schedule<W> {
         self.accounts.cancel(id, ticket)
     }
 
-    /// Grants what is free to the next waiter. Returns `None` if no waiter may have more.
+    /// Grants free permits and slots to the next waiter. Returns `None` if no waiter may have more.
     pub(super) fn grant(&mut self) -> Option<(AccountId, W)> {
         if self.free.permits == 0 {
             return None;
@@ -200,8 +200,8 @@ impl<W> Schedule<W> {
         Some((next, waiter))
     }
 
-    /// Raises to the horizon the plugins that could get nothing because their own calls held all they may have. Their
-    /// wait must not become a claim on other plugins.
+    /// Raises some accounts to the horizon: those of plugins that could get nothing because their own calls held all
+    /// they may hold. Their wait must not become a claim on other plugins.
     fn bring_up(&mut self) {
         let (horizon, free) = (self.horizon, self.free);
         for entry in self.accounts.iter_mut().filter(|entry| entry.is_hungry(free)) {
@@ -220,8 +220,8 @@ impl<W> Schedule<W> {
         self.account(id).pay(nanoseconds(cpu));
     }
 
-    /// Whether another plugin that has used much less than `id` waits for a CPU permit and could take the one that a
-    /// call of `id` holds.
+    /// Whether another plugin that has used much less than `id` waits for a CPU permit and could take the permit that
+    /// a call of `id` holds.
     pub(super) fn is_wanted(&self, id: AccountId) -> bool {
         if self.order == CpuOrder::FirstCome {
             return false;

@@ -12,7 +12,7 @@ pub const LEAVES_THREAD_AFTER: Duration = Duration::from_millis(1);
 ///
 /// tokio's `yield_now` does not fit. It makes the task wait until the scheduler has polled for I/O, and then runs the
 /// yielding task first. On threads that poll for I/O after few tasks, such as those that run guests (ADR 19), a task
-/// that yields in a loop leaves little time to others.
+/// that yields in a loop leaves little time to other tasks.
 pub async fn leave_thread() {
     let mut has_left = false;
     poll_fn(|context| {

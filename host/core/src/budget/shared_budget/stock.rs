@@ -1,13 +1,13 @@
 //! Decides how much each plugin may have. A plain value: callers report what happens and ask who is next.
 //!
-//! A plugin may take more only if it then holds no more than what is left ([`may_take`]). The more the others hold,
-//! the less it may hold, and something is left for a plugin that holds nothing. Two plugins that take all they may
-//! leave a quarter free, and three an eighth.
+//! A plugin may take more only if it then holds at most as much as is left ([`may_take`]). The more other plugins
+//! hold, the less this plugin may hold, and something is left for a plugin that holds nothing. Two plugins that
+//! take all they may leave a quarter free, and three plugins an eighth.
 //!
-//! The plugin that holds least is next, so a newcomer does not have to wait behind others. Among equals the longest
-//! waiter is next. Within a plugin, work that goes on comes before work that begins. Small requests pass a large one
-//! that does not fit: holding memory back for it would make other plugins wait for one plugin's large request. The
-//! caller handles that large request (`wasm/src/memory.rs`).
+//! The plugin that holds least is next, so a newcomer does not have to wait behind other plugins. Among equals the
+//! longest waiter is next. Within a plugin, work that goes on comes before work that begins. Small requests pass a
+//! large one that does not fit: holding memory back for it would make other plugins wait for one plugin's large
+//! request. The caller handles that large request (`wasm/src/memory.rs`).
 
 use crate::budget::accounts::{AccountEntry, AccountId, Accounts, WaitTicket, Wants};
 
@@ -44,7 +44,8 @@ impl StockHeld {
 }
 
 impl<W> AccountEntry<StockHeld, StockWaiter<W>> {
-    /// The plugin's next waiter, if it may have what it wants of what is `free`.
+    /// The plugin's next waiter, if the plugin may take the amount that this waiter wants. `free` is the number of
+    /// free units.
     fn next_of(&self, free: u32) -> Option<WaitTicket> {
         let (ticket, _, next) = self.next()?;
         may_take(self.account.now, next.amount, free).then_some(ticket)
@@ -112,8 +113,7 @@ impl<W> Stock<W> {
         self.accounts.cancel(id, ticket).map(|waiting| waiting.waiter)
     }
 
-    /// Grants what is free to the next waiter and returns the amount. Returns `None` if no waiter may have what it
-    /// wants.
+    /// Grants the next waiter its amount, and returns the amount. Returns `None` if no waiter may have its amount.
     pub(super) fn grant(&mut self) -> Option<(u32, W)> {
         let free = self.free;
         let accounts = self.accounts.iter_mut();

@@ -17,7 +17,7 @@ pub struct Pruning {
     pub adopted: Vec<ObjectRef>,
 }
 
-/// A child to delete, in exactly this state. If it has changed since, it must be judged again.
+/// A child to delete, in exactly this state. If the child has changed since, it must be judged again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Doomed {
     pub target: ObjectRef,

@@ -38,7 +38,7 @@ pub enum ChildStep<'a> {
         /// Whether the event of the child's deletion will run the parent again.
         ours: bool,
     },
-    /// Another owner controls it.
+    /// Another owner controls the child: leave it alone.
     Leave {
         /// The child, with its controller.
         observed: &'a ObservedChildren,

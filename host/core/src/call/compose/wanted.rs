@@ -69,7 +69,7 @@ impl Wanted {
     pub fn read(answer: &Composition, parent: &CompositeParent, owns: &[OwnedKind]) -> Result<Self, Vec<Flaw>> {
         let mut flaws = Vec::new();
         if answer.children.len() > CHILDREN_MAX {
-            let problem = format!("{} children, at most {CHILDREN_MAX} are allowed", answer.children.len());
+            let problem = format!("{} children, but at most {CHILDREN_MAX} are allowed", answer.children.len());
             return Err(vec![Flaw { place: "children".to_owned(), problem }]);
         }
         let mut children = Vec::with_capacity(answer.children.len());
@@ -93,7 +93,7 @@ impl Wanted {
     }
 }
 
-/// Shortens a problem: it quotes what the composer wrote, which may be megabytes.
+/// Shortens a problem, which may quote megabytes of the composer's answer.
 fn short(mut problem: String) -> String {
     if problem.len() > PROBLEM_BYTES_MAX {
         problem.truncate(problem.floor_char_boundary(PROBLEM_BYTES_MAX));

@@ -14,9 +14,9 @@ use crate::write::{Operation, PatchType, WriteOptions};
 /// The state of an object, as far as it is known without the server.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DryState {
-    /// No watch covers it.
+    /// No watch covers the object.
     Unknown,
-    /// It is not there.
+    /// The object does not exist.
     Absent,
     Is(Value),
 }
@@ -79,8 +79,9 @@ pub(super) fn body(text: &str, options: &WriteOptions, primary: &ObjectRef) -> O
     Some(body)
 }
 
-/// The state of an object, which was `before`, after `operation` of a call about `primary`. `Err` is the reason why the
-/// server would refuse it, as far as that can be known here. Subresources other than `status` are not computed.
+/// The state of an object after `operation`, which a call about `primary` carries out on the state `before`. `Err` is
+/// the reason why the server would refuse the operation, as far as that can be known here. Subresources other than
+/// `status` are not computed.
 pub fn carried_out(operation: &Operation, before: &DryState, primary: &ObjectRef) -> Result<DryState, ApiReason> {
     let exists = || if *before == DryState::Absent { Err(ApiReason::NotFound) } else { Ok(()) };
     let after = match operation {
@@ -124,7 +125,7 @@ pub fn carried_out(operation: &Operation, before: &DryState, primary: &ObjectRef
     Ok(DryState::Is(after))
 }
 
-/// RFC 7386.
+/// A JSON merge patch (RFC 7386).
 fn merge(now: &mut Value, patch: &Value) {
     let Value::Object(patch) = patch else {
         *now = patch.clone();

@@ -1,4 +1,4 @@
-//! Listens to a call: a listener receives what the call asks of its ports and what they answer, in order.
+//! Listens to a call: a listener receives the questions of the call to its ports, and the answers, in order.
 //!
 //! Recordings and shadows are views of this one sequence. Cached reads are included, by reference, so that a call
 //! without a listener pays nothing.

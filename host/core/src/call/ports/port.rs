@@ -63,7 +63,7 @@ impl Port for ReadingPort {
         if ask.is_read() {
             self.0.ask(call, ask)
         } else {
-            ready(ask.refused(ApiReason::ReadOnly, "only reads are carried out here")).boxed()
+            ready(ask.refused(ApiReason::ReadOnly, "this call may only read: the request was not sent")).boxed()
         }
     }
 }

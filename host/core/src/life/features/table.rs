@@ -30,7 +30,7 @@ pub(super) static TABLE: [FeatureGate; 6] = [
         history: &[FeatureSpec { since: (0, 1), stage: FeatureStage::Beta, default: true, locked: None }],
         needs: &[],
         description: "Plugins share the time for calls fairly, by the CPU that each has used. Off: first come, first served, so that a \
-                      plugin with many objects delays the others.",
+                      plugin with many objects delays other plugins.",
     },
     FeatureGate {
         name: "FreshnessProof",
@@ -38,8 +38,8 @@ pub(super) static TABLE: [FeatureGate; 6] = [
         history: &[FeatureSpec { since: (0, 1), stage: FeatureStage::Ga, default: true, locked: None }],
         needs: &[],
         description: "A replica that takes over a plugin makes no calls before its caches are proven to show all writes of the previous \
-                      replica. UNSAFE when off: plugins decide on caches older than that, and create or delete too much. Off is for \
-                      tests that show this.",
+                      replica. UNSAFE when off: plugins decide on older caches, and create or delete too much. Off is for tests \
+                      that show this.",
     },
     FeatureGate {
         name: "WatchList",

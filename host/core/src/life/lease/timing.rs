@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-/// How long a lease lasts, as controller-runtime has it (`pkg/manager/internal.go`: `defaultLeaseDuration`).
+/// How long a lease lasts: `defaultLeaseDuration` of controller-runtime's `pkg/manager/internal.go`.
 const LEASE_DURATION_DEFAULT: Duration = Duration::from_secs(15);
-/// The same file's `defaultRenewDeadline`.
+/// As `defaultRenewDeadline` of controller-runtime.
 const RENEW_DEADLINE_DEFAULT: Duration = Duration::from_secs(10);
-/// The same file's `defaultRetryPeriod`.
+/// As `defaultRetryPeriod` of controller-runtime.
 const RETRY_PERIOD_DEFAULT: Duration = Duration::from_secs(2);
 /// How much longer than the retry period the time between two attempts may be at random: client-go's
 /// `leaderelection.JitterFactor`.
@@ -34,11 +34,12 @@ pub enum TimingError {
     NoMargin { duration: Duration, renew_deadline: Duration },
     /// A single failed renewal would lose the lease.
     #[error(
-        "the renew deadline, {renew_deadline:?}, must be longer than {JITTER_FACTOR} times the retry period, {retry_period:?}"
+        "the renew deadline, {renew_deadline:?}, must be longer than {JITTER_FACTOR} times the retry period, \
+         {retry_period:?}: otherwise a single failed renewal loses the lease"
     )]
     NoRetry { renew_deadline: Duration, retry_period: Duration },
     /// There would be no pause between attempts.
-    #[error("the retry period must not be zero")]
+    #[error("the retry period must not be zero: there would be no pause between attempts")]
     NoPause,
 }
 
@@ -77,13 +78,13 @@ impl Timing {
         self.duration
     }
 
-    /// How often it is renewed.
+    /// How often the holder renews the lease.
     #[must_use]
     pub fn retry_period(&self) -> Duration {
         self.retry_period
     }
 
-    /// How long after the last renewal its holder may start things.
+    /// How long after the last renewal the holder may start work.
     #[must_use]
     pub fn renew_deadline(&self) -> Duration {
         self.renew_deadline

@@ -31,8 +31,7 @@ pub enum Touch {
     Nothing,
     /// At most these.
     Names(BTreeSet<String>),
-    /// The list will be exactly these finalizers. Which of them are added, and which others are removed, follows from
-    /// the previous list.
+    /// The list will be exactly these finalizers. The previous list determines which finalizers are added and removed.
     Only(BTreeSet<String>),
     /// Unknown: only the server can tell.
     Any,
@@ -78,7 +77,7 @@ fn by_body(form: MutationForm, body: &str) -> Option<Touch> {
     let metadata = metadata_of(&top)?;
     let is_directed = |fields: &Fields<'_>| fields.contains_key("$patch") || fields.contains_key("$retainKeys");
     if form == MutationForm::Strategic && (is_directed(&top) || is_directed(&metadata)) {
-        return None; // It may replace the whole object or its metadata, or keep of them what it names.
+        return None; // The directive may replace the object or its metadata, or keep only named fields.
     }
     let list = |field: &str| metadata.get(field).map(|raw| serde_json::from_str::<Option<BTreeSet<String>>>(raw.get()));
     let claims_fields = metadata.get("managedFields").is_some_and(|raw| raw.get() != "null");

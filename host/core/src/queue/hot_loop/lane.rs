@@ -14,9 +14,10 @@ use crate::retry::RetryPolicy;
 /// How long a key is held the first time it loops. Doubles with each further loop, because a key that is busy for a
 /// good reason, as during a large rollout, must not stand still for long.
 pub const HOT_LOOP_HOLD_MIN: Duration = Duration::from_mins(1);
-/// The longest hold. The key then runs as often as one that has used up its retries.
+/// The longest hold. The key then runs as often as a key that has used up its retries.
 pub const HOT_LOOP_HOLD_MAX: Duration = ITEM_BACKOFF_MAX;
-/// A key that has not looped for this long since it left the lane counts as one that never has.
+/// A key that has not looped for this long since it left the lane counts as a key that never
+/// looped.
 pub const LOOP_FORGOTTEN_AFTER: Duration = Duration::from_mins(10);
 /// How long a key that loops for the second time stays in the lane even if its primary is changed. Doubles with each
 /// further loop.
@@ -24,7 +25,8 @@ const SECOND_PAUSE: Duration = Duration::from_secs(10);
 /// The most keys that are held. The write budget keeps plugins below this number.
 const HELD_KEYS_MAX: usize = 4096;
 
-/// The part of a primary that users change, without what its controllers record. If it changes, the key should run.
+/// The part of a primary that users change, without the parts that its controllers record. If this part changes,
+/// the key should run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlowMark {
     uid: Uid,

@@ -41,8 +41,9 @@ impl<K: Key> QueueState<K> {
         self.add_after_at_least(hash, key, delay, at_least, now)
     }
 
-    /// Adds a key again after `delay`, or after `at_least` if that is longer. Returns the longer one. Delays of the key
-    /// that would end before `at_least` has passed, or that ended while a worker had the key, end with this one.
+    /// Adds a key again after `delay`, or after `at_least` if that is longer. Returns the longer delay. Other delays
+    /// of the key end together with this delay if they would end before `at_least` has passed, or ended while a worker
+    /// had the key.
     pub(in crate::queue) fn add_after_at_least(
         &mut self,
         hash: KeyHash,

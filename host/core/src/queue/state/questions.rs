@@ -79,7 +79,7 @@ impl<K: Key> QueueState<K> {
     }
 }
 
-/// The facts about an item `now`. `since` is when a worker got it, if a worker has it.
+/// The facts about an item at the time `now`. `since` is when a worker got the item, if a worker has it.
 fn queued<K>(item: &DirtyItem<K>, since: Option<u64>, now: u64) -> QueuedKey {
     let since = since.unwrap_or(item.since);
     let waited = (item.stage != DirtyStage::Idle).then(|| Duration::from_nanos(now.saturating_sub(since)));

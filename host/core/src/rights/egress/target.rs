@@ -2,7 +2,7 @@
 //!
 //! The WHATWG parser accepts much that people mistype and attackers write: backslashes, tabs, user names, addresses in
 //! octal. Plugins are programs, and a program can write a URL properly. So only case is normalised, and the URL that
-//! was checked against a rule is, byte for byte, the one that is resolved and sent.
+//! was checked against a rule is, byte for byte, the URL that is resolved and sent.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -187,7 +187,7 @@ fn name_or_ipv4(text: &str) -> Result<UrlHost, TargetError> {
     Ok(UrlHost::Name(name.to_ascii_lowercase()))
 }
 
-/// `_` is not allowed in host names, but some have it.
+/// `_` is not allowed in host names, but some host names have it.
 fn is_label(label: &str) -> bool {
     let inner = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
     (1..=HOST_LABEL_BYTES_MAX).contains(&label.len())

@@ -117,8 +117,9 @@ impl Denial {
 /// The beginning of a list of missing rules.
 const RULES: &str = "rules: ";
 
-/// The rule that would allow `verbs` on the target of `access`, as an item of `rules` in a policy. It names no object:
-/// a plugin that works on one object of a namespace usually needs others too, and names are easily added.
+/// The rule that would allow `verbs` on the target of `access`, as an item of `rules` in a policy. The rule names no
+/// object: a plugin that works on one object of a namespace usually needs other objects too, and names are easily
+/// added.
 pub(super) fn missing_rule(access: &Access<'_>, verbs: &[&str]) -> String {
     let group = access.group;
     let path = access.path();

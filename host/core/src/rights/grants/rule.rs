@@ -161,7 +161,7 @@ fn common(a: &[String], b: &[String], narrower: fn(&str, &str) -> Option<String>
     both.into_iter().collect()
 }
 
-/// As [`common`], for lists of which an empty one matches everything. `None` if the lists have nothing in common.
+/// As [`common`], for lists in which no items stand for all items. `None` if the lists have nothing in common.
 fn common_or_all(a: &[String], b: &[String]) -> Option<Vec<String>> {
     match (a, b) {
         ([], other) | (other, []) => Some(other.to_vec()),

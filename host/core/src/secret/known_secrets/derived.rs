@@ -31,7 +31,7 @@ pub(super) fn secrets_of(value: &str) -> FoundSecrets {
 #[derive(Default)]
 pub(super) struct FoundSecrets {
     pub(super) secrets: BTreeSet<String>,
-    /// Whether there are more than [`SECRETS_MAX`], or they are too long in total. The rest was dropped.
+    /// Whether there are more than [`SECRETS_MAX`], or they are too long in total. Further secrets were dropped.
     pub(super) is_overfull: bool,
     bytes: usize,
 }

@@ -81,7 +81,8 @@ impl SecretForms {
             return if text.len() < SECRET_BYTES_MIN { text.into() } else { REDACTED.into() };
         }
         let mut shown = Cow::Borrowed(text);
-        // This comes first: once a single line of a key has been replaced, the rest of the key would not be found.
+        // Search folded text first: once a single line of a key has been replaced, the rest of the key would not
+        // be found.
         self.replace_as_read(&mut shown, &[Reading::Folded], |form| form.folded.as_deref());
         for form in &self.forms {
             if shown.contains(&*form.text) {

@@ -23,8 +23,7 @@ pub(crate) enum Sight {
     /// The cache shows no state of this object that is older than `version`, at which the watch's selector hides the
     /// object.
     Hidden { object: ObjectKey, uid: Uid, version: Version },
-    /// The cache has everything up to the write. For writes about which no version can tell whether the cache shows
-    /// them.
+    /// The cache has everything up to the write. Used if no version can show whether the cache has the write.
     Fresh,
 }
 
@@ -59,7 +58,7 @@ pub(crate) enum ExpectationVerdict {
     Over,
     /// The key must not run.
     Blocks,
-    /// The key may run, but must not if an old state turns up.
+    /// The key may run, unless an old state turns up.
     Guards,
 }
 

@@ -208,7 +208,7 @@ reasons!(
 pub(crate) fn object_ref(target: wit::ObjectRef) -> Result<ObjectRef, Malformed> {
     if let Some(cluster) = target.cluster {
         return Err(format!(
-            "{} is another cluster: omit `cluster`, because this host works on a single one",
+            "{} is another cluster: omit `cluster`, because this host works on a single cluster",
             quoted(&cluster)
         ));
     }

@@ -81,7 +81,7 @@ pub(crate) fn targets(
     let answer = of_each(answer, changes)?;
     let convert = |(change, targets): (usize, Vec<mapper::Target>)| {
         if targets.len() > TARGETS_MAX {
-            return Err(format!("[{change}]: {} targets, at most {TARGETS_MAX} are allowed", targets.len()));
+            return Err(format!("[{change}]: {} targets, but at most {TARGETS_MAX} are allowed", targets.len()));
         }
         let target = |(index, target)| target_of(target).map_err(|what| format!("[{change}][{index}]: {what}"));
         targets.into_iter().enumerate().map(target).collect()
@@ -117,11 +117,11 @@ pub(crate) fn related_rules(
         ))])
     };
     if rules.len() > RULES_MAX {
-        return Err(wrong(format!("{} rules, at most {RULES_MAX} are allowed", rules.len())));
+        return Err(wrong(format!("{} rules, but at most {RULES_MAX} are allowed", rules.len())));
     }
     let names: usize = rules.iter().map(|rule| rule.names.len()).sum();
     if names > NAMES_MAX {
-        return Err(wrong(format!("{names} names, at most {NAMES_MAX} are allowed")));
+        return Err(wrong(format!("{names} names, but at most {NAMES_MAX} are allowed")));
     }
     let rule = |(index, rule)| related_rule(rule).map_err(|what| wrong(format!("[{index}]: {what}")));
     rules.into_iter().enumerate().map(rule).collect()

@@ -1,5 +1,5 @@
-//! Determines when a guest sees that its requests have been answered. Which answers it sees at a wait is part of the
-//! call's data: a recording stores it, and a replay shows the guest the same answers.
+//! Determines when a guest sees that its requests have been answered. The answers that a guest sees at a wait are part
+//! of the call's data: a recording stores them, and a replay shows the guest the same answers.
 
 use std::future::{pending, poll_fn};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Functions by which lists of headers can grow. The crate `wasmtime-wasi-http` limits the size of a single list, and
+//! Functions that make lists of headers grow. The crate `wasmtime-wasi-http` limits the size of a single list, and
 //! the limit on handles bounds the number of lists. This module limits the total size of all lists.
 
 use wasmtime::component::{Linker, Resource};
@@ -10,7 +10,7 @@ use super::super::refuse::GIVEN_VERSION;
 use crate::state::CallState;
 use crate::wasi_http_state::{header_bytes, header_size};
 
-/// Replaces the functions by which lists grow.
+/// Replaces the functions that make lists grow.
 pub(super) fn define(linker: &mut Linker<CallState>) -> wasmtime::Result<()> {
     let mut types = linker.instance(&format!("wasi:http/types@{GIVEN_VERSION}"))?;
     types.func_wrap("[constructor]fields", |mut store, (): ()| {
@@ -44,7 +44,7 @@ pub(super) fn define(linker: &mut Linker<CallState>) -> wasmtime::Result<()> {
 }
 
 impl CallState {
-    /// Applies `change`, by which headers may grow by `bytes`.
+    /// Applies `change`, which may make headers grow by `bytes`.
     fn grown<T>(
         &mut self,
         bytes: usize,

@@ -19,8 +19,8 @@ fn finish<W>(schedule: &mut Schedule<W>, id: AccountId, cpu: Option<Duration>) {
     schedule.end(id, cpu, Duration::ZERO);
 }
 
-/// Begins calls of a plugin, which all wait, until the plugin may have no more. Then queues another call. Returns the
-/// number of calls begun.
+/// Begins calls that all wait, until the plugin may begin no more. Then queues another call. Returns the number of
+/// calls begun.
 fn has_all_that_it_may(schedule: &mut Schedule<()>, waits: AccountId) -> usize {
     for _ in 0..16 {
         schedule.begin(waits, ());
@@ -57,8 +57,8 @@ fn of_a_hundred(schedule: &mut Schedule<()>, one: AccountId, other: AccountId) -
     granted
 }
 
-/// Runs plugins that always want more for `time` on as many processors as there are permits. `calls` holds each
-/// plugin's weight and the cost of one call. Returns the milliseconds that each plugin used.
+/// Runs plugins that always want more, for `time`, with one processor per permit. `calls` holds each plugin's
+/// weight and the cost of one call. Returns the milliseconds that each plugin used.
 fn feast(permits: u32, calls: &[(u32, u64)], time: u64) -> Vec<u64> {
     let mut schedule = Schedule::new(permits, 4 * permits, CpuOrder::LeastUsed);
     let ids: Vec<_> =
