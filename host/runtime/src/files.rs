@@ -19,18 +19,15 @@ const DIRECTORY_QUIET_TIME: Duration = Duration::from_millis(100);
 /// How often to look without a notification.
 const DIRECTORY_POLL_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Why a file or a directory cannot be read, as one line.
-pub type Problem = String;
-
 /// The new state of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
     /// The file's bytes have this SHA-256.
     Is([u8; 32]),
-    /// The file exists but cannot be read.
-    Unreadable(Problem),
+    /// The file exists but cannot be read, for this reason in one line.
+    Unreadable(String),
     /// The file exists but may not run, for this reason. [`Files`] itself never returns this.
-    Withheld(Problem),
+    Withheld(String),
     /// The file is larger than this limit in bytes, so it is not read.
     TooLarge(u64),
     /// The file no longer exists.
@@ -56,7 +53,7 @@ pub struct Files {
     seen: BTreeMap<PathBuf, SeenFile>,
     has_looked: bool,
     /// The problem with the directory at the last look.
-    problem: Option<Problem>,
+    problem: Option<String>,
 }
 
 /// Selects files by path.

@@ -52,7 +52,7 @@ pub enum ProofStep {
 
 /// Why a step has proven nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Finding {
+pub enum Unproven {
     /// The probe received no version: its selector hides the newest changes.
     Silent,
     /// The cache lacks what the server showed, and did not get it in time.
@@ -70,7 +70,7 @@ pub enum Finding {
 const SILENT_PROBES_MAX: u32 = 3;
 /// Up to this number of objects, a list costs the host and the server next to nothing.
 const UNNOTICED_LIST_OBJECTS_MAX: usize = 500;
-/// After this many findings of [`Finding::Behind`], the cache must list again.
+/// After this many times [`Unproven::Behind`], the cache must list again.
 const LACKS_BEFORE_RELIST: u32 = 2;
 
 #[derive(Debug)]
@@ -96,14 +96,14 @@ impl Course {
     }
 
     /// Records how the present step ended.
-    pub fn note(&mut self, finding: Finding) {
-        self.probes = self.probes.saturating_sub(u32::from(finding == Finding::Silent));
-        self.behind += u32::from(finding == Finding::Behind);
-        self.step = match (finding, self.step) {
-            (Finding::WentBack, _) => ProofStep::Relist,
-            (Finding::Behind, _) if self.behind >= LACKS_BEFORE_RELIST => ProofStep::Relist,
-            (Finding::Silent, _) if self.probes == 0 => ProofStep::Compare,
-            (Finding::Forgotten, ProofStep::Probe) => ProofStep::Compare,
+    pub fn note(&mut self, unproven: Unproven) {
+        self.probes = self.probes.saturating_sub(u32::from(unproven == Unproven::Silent));
+        self.behind += u32::from(unproven == Unproven::Behind);
+        self.step = match (unproven, self.step) {
+            (Unproven::WentBack, _) => ProofStep::Relist,
+            (Unproven::Behind, _) if self.behind >= LACKS_BEFORE_RELIST => ProofStep::Relist,
+            (Unproven::Silent, _) if self.probes == 0 => ProofStep::Compare,
+            (Unproven::Forgotten, ProofStep::Probe) => ProofStep::Compare,
             (_, step) => step,
         };
     }
@@ -113,14 +113,14 @@ impl Course {
 mod tests {
     use super::*;
 
-    fn steps(comparable: bool, findings: &[Finding]) -> Vec<ProofStep> {
-        steps_of(Course::new(comparable, 100_000), findings)
+    fn steps(comparable: bool, all: &[Unproven]) -> Vec<ProofStep> {
+        steps_of(Course::new(comparable, 100_000), all)
     }
 
-    fn steps_of(mut course: Course, findings: &[Finding]) -> Vec<ProofStep> {
+    fn steps_of(mut course: Course, all: &[Unproven]) -> Vec<ProofStep> {
         let mut steps = vec![course.step()];
-        for finding in findings {
-            course.note(*finding);
+        for unproven in all {
+            course.note(*unproven);
             steps.push(course.step());
         }
         steps
@@ -128,8 +128,8 @@ mod tests {
 
     #[test]
     fn a_silent_probe_is_repeated_before_a_list_is_compared() {
-        use Finding::{Behind, Silent};
         use ProofStep::{Compare, Probe, Relist};
+        use Unproven::{Behind, Silent};
         assert_eq!(steps(true, &[Silent, Silent, Silent]), [Probe, Probe, Probe, Compare]);
         assert_eq!(steps(true, &[Silent, Silent, Silent, Behind, Behind])[3..], [Compare, Compare, Relist]);
         assert_eq!(
@@ -142,15 +142,15 @@ mod tests {
     #[test]
     fn versions_that_do_not_compare_are_not_probed() {
         use ProofStep::{Compare, Relist};
-        assert_eq!(steps(false, &[Finding::Behind, Finding::Behind]), [Compare, Compare, Relist]);
+        assert_eq!(steps(false, &[Unproven::Behind, Unproven::Behind]), [Compare, Compare, Relist]);
     }
 
     #[test]
     fn failures_keep_the_step_and_a_restored_server_is_listed_at_once() {
         use ProofStep::{Compare, Probe, Relist};
-        assert_eq!(steps(true, &[Finding::Failed; 9]), [Probe; 10]);
-        assert_eq!(steps(false, &[Finding::Failed; 9]), [Compare; 10]);
-        assert_eq!(steps(true, &[Finding::WentBack, Finding::Failed]), [Probe, Relist, Relist]);
-        assert_eq!(steps(true, &[Finding::Forgotten]), [Probe, Compare]);
+        assert_eq!(steps(true, &[Unproven::Failed; 9]), [Probe; 10]);
+        assert_eq!(steps(false, &[Unproven::Failed; 9]), [Compare; 10]);
+        assert_eq!(steps(true, &[Unproven::WentBack, Unproven::Failed]), [Probe, Relist, Relist]);
+        assert_eq!(steps(true, &[Unproven::Forgotten]), [Probe, Compare]);
     }
 }

@@ -286,7 +286,7 @@ where
             Ok(Answering::Answered) => shared.succeeded(),
             Ok(verdict) => tracing::debug!(server = shared.server, ?verdict, "still no answer"),
             Err(_) => {
-                tracing::error!(server = shared.server, "a probe of the API server panicked; the next probe follows")
+                tracing::error!(server = shared.server, "a probe of the API server panicked; the next probe follows");
             }
         }
         let mut outage = shared.outage.subscribe();

@@ -16,7 +16,7 @@ use std::time::Duration;
 use kube::Client;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, sleep, timeout};
-use windlass_core::cache::freshness::{Course, Evidence, Finding, Proof, ProofStep};
+use windlass_core::cache::freshness::{Course, Evidence, Proof, ProofStep, Unproven};
 use windlass_core::cache::watch::WatchSpec;
 use windlass_core::object::compact::Version;
 use windlass_core::object::progress::{Advance, Observer, Progress as _, Stamp};
@@ -133,9 +133,9 @@ impl<'a> Prover<'a> {
             }
             match found {
                 Ok(evidence) => return Proof::Proven(evidence),
-                Err(Trouble::Found(finding)) => course.note(finding),
+                Err(Trouble::Found(unproven)) => course.note(unproven),
                 Err(Trouble::Failed(error)) => {
-                    course.note(Finding::Failed);
+                    course.note(Unproven::Failed);
                     self.log_failure(&error);
                     let pause = backoff.next(Instant::now());
                     if let Err(proof) = self.pause(pause).await {
@@ -162,7 +162,7 @@ impl<'a> Prover<'a> {
             proof = self.ended() => match proof {
                 Proof::Proven(evidence) => Ok(evidence),
                 // The next check will report the loss again.
-                Proof::Lost => Err(Trouble::Found(Finding::Behind)),
+                Proof::Lost => Err(Trouble::Found(Unproven::Behind)),
             },
             found = work => found,
         }
@@ -182,10 +182,10 @@ impl<'a> Prover<'a> {
         }
         let is_older = known.is_some_and(|known| goal.compare(&known) == Some(Ordering::Less));
         if store.epoch() != epoch {
-            return Err(Trouble::Found(Finding::Behind));
+            return Err(Trouble::Found(Unproven::Behind));
         }
         if is_older {
-            return Err(Trouble::Found(Finding::WentBack));
+            return Err(Trouble::Found(Unproven::WentBack));
         }
         self.goal = Some((goal, epoch));
         Ok(())
@@ -267,8 +267,8 @@ impl<'a> Prover<'a> {
 
 /// The reason why a step has proved nothing.
 enum Trouble {
-    Found(Finding),
-    /// The step failed, as with [`Finding::Failed`].
+    Found(Unproven),
+    /// The step failed, as with [`Unproven::Failed`].
     Failed(InformerError),
 }
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
-use windlass_core::cache::freshness::{Evidence, Finding};
+use windlass_core::cache::freshness::{Evidence, Unproven};
 use windlass_core::object::ObjectKey;
 use windlass_core::object::compact::{Uid, Version};
 
@@ -29,7 +29,7 @@ impl Prover<'_> {
         if self.catch_up(|| equals(store, &listed)).await {
             return Ok(Evidence::Compared);
         }
-        Err(Trouble::Found(Finding::Behind))
+        Err(Trouble::Found(Unproven::Behind))
     }
 }
 

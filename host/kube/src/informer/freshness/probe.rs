@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use std::time::Duration;
 
 use tokio::time::timeout;
-use windlass_core::cache::freshness::{Evidence, Finding};
+use windlass_core::cache::freshness::{Evidence, Unproven};
 use windlass_core::cache::watch::{Projection, WatchSpec};
 use windlass_core::object::compact::Version;
 use windlass_core::object::progress::Progress as _;
@@ -41,12 +41,12 @@ impl Prover<'_> {
         let _permit = self.informers.proofs().probes.acquire().await;
         let store = self.feed.store();
         let (Some((goal, epoch)), Some(from)) = (&self.goal, store.version()) else {
-            return Err(Trouble::Found(Finding::Behind));
+            return Err(Trouble::Found(Unproven::Behind));
         };
         let watched = timeout(PROBE_TIMEOUT, self.watch(resource, &from, goal)).await;
         let Shown { reached, last } = watched.unwrap_or_else(|_| Ok(Shown::default()))?;
         if !reached {
-            return Err(Trouble::Found(Finding::Silent));
+            return Err(Trouble::Found(Unproven::Silent));
         }
         // The server sends changes in order, so a cache at the version of the last change has applied the earlier ones
         // as well.
@@ -54,7 +54,7 @@ impl Prover<'_> {
         if self.catch_up(has_all).await && store.epoch() == *epoch {
             return Ok(Evidence::Probed);
         }
-        Err(Trouble::Found(Finding::Behind))
+        Err(Trouble::Found(Unproven::Behind))
     }
 
     /// Watches until the goal is reached or the server ends the watch.
@@ -85,7 +85,7 @@ impl Prover<'_> {
                 Notice::Bookmark { version, .. } => version,
             };
             if version.compare(from) == Some(Ordering::Less) {
-                return Err(Trouble::Found(Finding::WentBack));
+                return Err(Trouble::Found(Unproven::WentBack));
             }
             shown.reached = is_at(Some(&version), goal);
             if shown.reached {
@@ -99,8 +99,8 @@ impl Prover<'_> {
 /// The meaning of a watch's error for the cache.
 fn trouble(error: InformerError) -> Trouble {
     match error.code() {
-        _ if error.is_ahead() => Trouble::Found(Finding::WentBack),
-        Some(410) => Trouble::Found(Finding::Forgotten),
+        _ if error.is_ahead() => Trouble::Found(Unproven::WentBack),
+        Some(410) => Trouble::Found(Unproven::Forgotten),
         _ => Trouble::Failed(error),
     }
 }
