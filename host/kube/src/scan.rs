@@ -55,12 +55,11 @@ impl<'a> Scan<'a> {
 
     /// Reads a string without escapes.
     pub(crate) fn string(&mut self) -> Option<&'a str> {
-        self.expect(b'"')?;
-        let start = self.at();
-        self.rest = from_special(self.rest);
-        let string = self.since(start)?;
-        self.expect(b'"')?;
-        Some(string)
+        let start = self.at() + 1;
+        let [b'"', string @ ..] = self.rest else { return None };
+        let [b'"', after @ ..] = from_special(string) else { return None };
+        self.rest = after;
+        self.text.get(start..self.at() - 1)
     }
 
     /// Reads a value that is not null, and returns its text.
@@ -107,54 +106,61 @@ pub(crate) fn once<T>(field: &mut Option<T>, value: T) -> Option<()> {
     field.replace(value).is_none().then_some(())
 }
 
-/// `rest` after the value with which it begins. Most of an object goes through this loop, so its calls are inlined and
-/// its state is in registers.
+/// `rest` after the value with which it begins. Most of an object goes through this loop, so its calls are inlined, its
+/// state is in registers, and bytes that usually come together are compared together.
 fn after_value(mut rest: &[u8]) -> Option<&[u8]> {
     // A 1, followed by a bit for each open bracket, the innermost last: 1 for an object, 0 for an array.
     let mut open = 1_u64;
-    let mut is_name = false;
     loop {
-        let byte;
-        (byte, rest) = next(rest)?;
-        if byte == b'"' {
-            rest = after_string(rest)?;
-            if is_name {
-                rest = after(rest, b':')?;
-                is_name = false;
+        // A value begins here.
+        rest = match rest {
+            [b'"', rest @ ..] => after_string(rest)?,
+            [b'{', b'}', rest @ ..] | [b'[', b']', rest @ ..] => rest,
+            [b'{' | b'[', ..] if open >> OPEN_BRACKETS_MAX != 0 => return None,
+            [b'{', b'"', rest_of_name @ ..] => {
+                open = (open << 1) | 1;
+                rest = after_name(rest_of_name)?;
                 continue;
             }
-        } else if is_name {
-            return None;
-        } else if matches!(byte, b'{' | b'[') {
-            // In ASCII, the code of a closing bracket is that of its opening bracket plus two.
-            if let Some(after) = after(rest, byte + 2) {
-                rest = after;
-            } else if open >> OPEN_BRACKETS_MAX == 0 {
-                is_name = byte == b'{';
-                open = (open << 1) | u64::from(is_name);
+            [b'[', first @ ..] => {
+                open <<= 1;
+                rest = first;
                 continue;
-            } else {
-                return None;
             }
-        } else {
-            rest = after_scalar(byte, rest)?;
-        }
+            [first, rest @ ..] => after_scalar(*first, rest)?,
+            [] => return None,
+        };
         // A value has ended. The values that contain it may end here too.
         loop {
             if open == 1 {
                 return Some(rest);
             }
-            let byte;
-            (byte, rest) = next(rest)?;
-            if byte == b',' {
-                is_name = open & 1 == 1;
-                break;
-            }
-            if byte != if open & 1 == 1 { b'}' } else { b']' } {
-                return None;
-            }
+            let is_in_object = open & 1 == 1;
+            rest = match rest {
+                [b',', b'"', rest_of_name @ ..] if is_in_object => {
+                    rest = after_name(rest_of_name)?;
+                    break;
+                }
+                [b',', next @ ..] if !is_in_object => {
+                    rest = next;
+                    break;
+                }
+                [b'}', after @ ..] if is_in_object => after,
+                [b']', after @ ..] if !is_in_object => after,
+                _ => return None,
+            };
             open >>= 1;
         }
+    }
+}
+
+/// `rest`, which begins inside the name of a field, after the colon behind that name.
+#[inline]
+fn after_name(rest: &[u8]) -> Option<&[u8]> {
+    match from_special(rest) {
+        [b'"', b':', rest @ ..] => Some(rest),
+        [b'\\', rest @ ..] => after(after_escapes(rest)?, b':'),
+        _ => None,
     }
 }
 
@@ -173,9 +179,9 @@ fn after(rest: &[u8], byte: u8) -> Option<&[u8]> {
 /// `rest`, which begins inside a string, after the end of that string.
 #[inline]
 fn after_string(rest: &[u8]) -> Option<&[u8]> {
-    match next(from_special(rest))? {
-        (b'"', rest) => Some(rest),
-        (b'\\', rest) => after_escapes(rest),
+    match from_special(rest) {
+        [b'"', rest @ ..] => Some(rest),
+        [b'\\', rest @ ..] => after_escapes(rest),
         _ => None,
     }
 }
@@ -249,18 +255,19 @@ fn after_digits(mut rest: &[u8]) -> &[u8] {
 /// control character.
 #[inline]
 fn from_special(mut bytes: &[u8]) -> &[u8] {
-    // Examines eight bytes at a time with Mycroft's test for a zero byte, as serde_json does. The top bit of each byte
-    // says whether the byte is less than 0x20, or is a quote or a backslash. A borrow makes only the bytes after a hit
-    // wrong.
+    // Examines eight bytes at a time with Mycroft's test for bytes that are less than a number. The top bit of each
+    // byte says whether the byte is one of those wanted. A borrow makes only the bytes after a hit wrong. Flipping the
+    // bit that distinguishes a quote from a space makes the quote a neighbour of the control characters, so that one
+    // test finds both.
     const ONES: u64 = u64::MAX / 0xFF;
-    const QUOTES: u64 = ONES * b'"' as u64;
+    const QUOTE_AND_SPACE: u64 = ONES * (b'"' ^ b' ') as u64;
+    const AFTER_SPACE: u64 = ONES * (b' ' + 1) as u64;
     const BACKSLASHES: u64 = ONES * b'\\' as u64;
     while let Some((chunk, rest)) = bytes.split_first_chunk::<8>() {
         let chunk = u64::from_le_bytes(*chunk);
-        let control = chunk.wrapping_sub(ONES * 0x20);
-        let quote = (chunk ^ QUOTES).wrapping_sub(ONES);
+        let control_or_quote = (chunk ^ QUOTE_AND_SPACE).wrapping_sub(AFTER_SPACE);
         let backslash = (chunk ^ BACKSLASHES).wrapping_sub(ONES);
-        let found = (control | quote | backslash) & !chunk & (ONES << 7);
+        let found = (control_or_quote | backslash) & !chunk & (ONES << 7);
         if found != 0 {
             return &bytes[(found.trailing_zeros() / 8) as usize..];
         }
@@ -274,4 +281,26 @@ fn from_special(mut bytes: &[u8]) -> &[u8] {
 fn from_special_byte(bytes: &[u8]) -> &[u8] {
     let is_special = |byte: &u8| matches!(*byte, b'"' | b'\\' | ..0x20);
     &bytes[bytes.iter().position(is_special).unwrap_or(bytes.len())..]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_string_ends_at_its_first_quote_wherever_that_is() {
+        for at in 0..20 {
+            let before = "~\u{7f}é! #€".chars().cycle().take(at).collect::<String>();
+            for end in 0..=0x7f_u8 {
+                let text = format!("\"{before}{}x\"", char::from(end));
+                let found = Scan::new(&text).string();
+                let expected = match end {
+                    b'"' => Some(&*before),
+                    b'\\' | ..0x20 => None,
+                    _ => Some(&text[1..text.len() - 1]),
+                };
+                assert_eq!(found, expected, "{text:?}");
+            }
+        }
+    }
 }

@@ -20,6 +20,7 @@ pub(crate) mod skip;
 mod withhold;
 
 use std::collections::HashSet;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use futures::FutureExt as _;
@@ -57,7 +58,11 @@ pub type OnWithheld = Arc<dyn Fn(&CallContext, &WithheldWrite) -> bool + Send + 
 
 /// Carries out the writes of plugins. Clones share everything.
 #[derive(Clone)]
-pub struct Writer {
+pub struct Writer(Arc<WriterSettings>);
+
+/// The content of a [`Writer`]. It is shared, because every write has a clone of its writer.
+#[derive(Clone)]
+pub struct WriterSettings {
     client: Client,
     discovery: Discovery,
     runtime: Handle,
@@ -81,6 +86,14 @@ pub struct Writer {
     trust: CacheTrust,
 }
 
+impl Deref for Writer {
+    type Target = WriterSettings;
+
+    fn deref(&self) -> &WriterSettings {
+        &self.0
+    }
+}
+
 impl Writer {
     /// A writer whose tasks run on the current tokio runtime.
     ///
@@ -89,7 +102,7 @@ impl Writer {
     /// Panics outside of a tokio runtime.
     #[must_use]
     pub fn new(client: Client, discovery: Discovery) -> Self {
-        Self {
+        Self(Arc::new(WriterSettings {
             client,
             discovery,
             runtime: Handle::current(),
@@ -103,58 +116,67 @@ impl Writer {
             committed: None,
             withheld: None,
             trust: CacheTrust::always(),
-        }
+        }))
+    }
+
+    /// A writer with changed settings.
+    fn with(&self, change: impl FnOnce(&mut WriterSettings)) -> Self {
+        let mut settings = (*self.0).clone();
+        change(&mut settings);
+        Self(Arc::new(settings))
     }
 
     /// If `read_only` (`--read-only`), sends only dry runs of mutations, and reports what they would have done.
     #[must_use]
     pub fn read_only(self, read_only: bool) -> Self {
-        Self { read_only, ..self }
+        self.with(|settings| settings.read_only = read_only)
     }
 
     /// A writer for the calls of one controller with these watches. It does not send writes that provably change
     /// nothing.
     #[must_use]
     pub fn of_controller(&self, followed: Vec<Followed>) -> Self {
-        Self { skips: Some(Arc::new(Skips::new(followed))), ..self.clone() }
+        self.with(|settings| settings.skips = Some(Arc::new(Skips::new(followed))))
     }
 
     /// Sends every write of these kinds, so that webhooks see it even if it changes nothing.
     #[must_use]
     pub fn always_sending(&self, kinds: impl IntoIterator<Item = ObjectKind>) -> Self {
-        Self { always_sent: Arc::new(kinds.into_iter().collect()), ..self.clone() }
+        self.with(|settings| settings.always_sent = Arc::new(kinds.into_iter().collect()))
     }
 
     /// Makes the keys of a controller wait until its caches show their writes.
     #[must_use]
     pub fn expecting(&self, expecting: Expecting) -> Self {
-        Self { expecting: Some(expecting), ..self.clone() }
+        self.with(|settings| settings.expecting = Some(expecting))
     }
 
     /// Sends nothing after a restore of the server until the caches have been listed again, because the state that a
     /// call read before may not exist any more.
     #[must_use]
     pub fn trusting(&self, trust: CacheTrust) -> Self {
-        Self { trust, ..self.clone() }
+        self.with(|settings| settings.trust = trust)
     }
 
     /// Makes the plugin wait if it writes more often than `budget` allows.
     #[must_use]
     pub fn within(&self, budget: WriteBudget) -> Self {
-        let offload = budget.offload(|| self.offload.of_another());
-        Self { budget: Some(budget), offload, ..self.clone() }
+        self.with(|settings| {
+            settings.offload = budget.offload(|| settings.offload.of_another());
+            settings.budget = Some(budget);
+        })
     }
 
     /// Reports each committed write to `committed`.
     #[must_use]
     pub fn reporting_to(&self, committed: Committed) -> Self {
-        Self { committed: Some(committed), ..self.clone() }
+        self.with(|settings| settings.committed = Some(committed))
     }
 
     /// Reports each withheld write to `withheld`.
     #[must_use]
     pub fn withholding(&self, withheld: OnWithheld) -> Self {
-        Self { withheld: Some(withheld), ..self.clone() }
+        self.with(|settings| settings.withheld = Some(withheld))
     }
 
     /// The number of mutations of all plugins that ended with this outcome.

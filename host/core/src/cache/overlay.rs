@@ -7,7 +7,7 @@
 //! States are kept by group and kind without the version, because a write in one version makes the cached state in
 //! another version stale as well. `reader` decides which of them a watch would show.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -44,7 +44,8 @@ impl Default for Overlay {
 
 #[derive(Debug, Default)]
 struct States {
-    by_kind: HashMap<GroupKind, BTreeMap<ObjectKey, Known>>,
+    /// Sorted, because a call writes few kinds, for which comparing is faster than hashing.
+    by_kind: BTreeMap<GroupKind, BTreeMap<ObjectKey, Known>>,
     bytes: usize,
     /// `None` if no budget counts the bytes.
     room: Option<Arc<dyn Room>>,

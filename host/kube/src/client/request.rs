@@ -114,13 +114,26 @@ pub(crate) struct Mutation {
 }
 
 impl Mutation {
+    /// The mutation, to be sent. Only its body and its method remain here, because what the mutation did is judged by
+    /// its body.
+    pub(crate) fn take(&mut self) -> Self {
+        Self {
+            method: self.method.clone(),
+            uri: std::mem::take(&mut self.uri),
+            content_type: self.content_type,
+            body: self.body.clone(),
+            headers: std::mem::take(&mut self.headers),
+        }
+    }
+
     /// Shortens the server's timeout to `limit`, if that is less. Otherwise the write could take effect when another
     /// replica already acts.
     pub(crate) fn end_within(&mut self, limit: Duration) {
+        if limit >= SERVER_TIMEOUT {
+            return;
+        }
         let usual = format!("timeout={SERVER_TIMEOUT_QUERY}");
-        if limit < SERVER_TIMEOUT
-            && let Some(at) = self.uri.rfind(&usual)
-        {
+        if let Some(at) = self.uri.rfind(&usual) {
             // Other parameters cannot match this, because their values are encoded.
             let sooner = format!("timeout={}ms", limit.as_millis().max(1));
             self.uri.replace_range(at..at + usual.len(), &sooner);
@@ -356,6 +369,17 @@ mod tests {
         };
         assert_eq!(uri_within(Duration::from_secs(20)), "/a?fieldManager=timeout%3D15s&timeout=15s");
         assert_eq!(uri_within(Duration::from_micros(12_345_678)), "/a?fieldManager=timeout%3D15s&timeout=12345ms");
+    }
+
+    #[test]
+    fn a_mutation_that_was_taken_leaves_its_body() {
+        let mut headers = HeaderMap::new();
+        headers.insert(ACCEPT, JSON);
+        let (method, uri, body) = (Method::PATCH, "/a".to_owned(), Bytes::from_static(b"{}"));
+        let mut mutation = Mutation { method, uri, content_type: "c", body, headers: headers.clone().into() };
+        let taken = mutation.take();
+        assert_eq!((&*taken.uri, &*taken.body, taken.headers.map), ("/a", &b"{}"[..], headers));
+        assert_eq!((mutation.method, &*mutation.body), (Method::PATCH, &b"{}"[..]));
     }
 
     #[test]

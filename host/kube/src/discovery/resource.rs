@@ -5,6 +5,9 @@ use windlass_core::rights::grants::Access;
 
 use crate::client::request;
 
+/// Enough for the path of most objects, so that it is allocated once.
+const PATH_BYTES: usize = 128;
+
 /// How the server serves a kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resource {
@@ -80,5 +83,8 @@ impl Resource {
 /// The path of a group and version.
 pub(super) fn group_version_path(kind: &ObjectKind) -> String {
     let root = if kind.api_version.contains('/') { "/apis/" } else { "/api/" };
-    [root, &kind.api_version].concat()
+    let mut path = String::with_capacity(PATH_BYTES);
+    path.push_str(root);
+    path.push_str(&kind.api_version);
+    path
 }

@@ -213,7 +213,7 @@ impl Writer {
         };
         let sent = Sent { at, limit };
         plan.mutation.end_within(limit);
-        let result = request::mutate(&self.client, plan.mutation.clone(), limit).await;
+        let result = request::mutate(&self.client, plan.mutation.take(), limit).await;
         let (code, took) = (audit::code(&result), at.elapsed());
         let audit = self.audit(call, &plan);
         match result {

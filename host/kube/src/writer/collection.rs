@@ -194,7 +194,7 @@ impl Writer {
         };
         let sent = Sent { at: Instant::now(), limit };
         deletion.mutation.end_within(limit);
-        let result = request::mutate(&self.client, deletion.mutation.clone(), limit).await;
+        let result = request::mutate(&self.client, deletion.mutation.take(), limit).await;
         let (code, took) = (audit::code(&result), sent.at.elapsed());
         match result {
             Ok(MutationAnswer { text, warnings, .. }) => {

@@ -119,7 +119,9 @@ impl Planner<'_> {
             let access = target.resource.access("create", "", Some(&target.key));
             self.subject.check_grant(&self.call.principal, &access)?;
         }
-        if let Some(namespace) = &target.key.namespace {
+        if let Some(namespace) = &target.key.namespace
+            && body.namespace().as_deref() != Some(&**namespace)
+        {
             self.sound(body.set_namespace(namespace))?;
         }
         if let Some(version) = &options.resource_version {

@@ -63,7 +63,7 @@ impl Writer {
             Err(lost) => return lost.into(),
         };
         plan.mutation.end_within(limit);
-        let result = request::mutate(&self.client, plan.mutation.clone(), limit).await;
+        let result = request::mutate(&self.client, plan.mutation.take(), limit).await;
         let code = audit::code(&result);
         match result {
             Ok(answer) => self.tried(call, plan, before, answer, began).await,

@@ -79,14 +79,8 @@ impl fmt::Display for Access<'_> {
 /// Resource, group and subresource in kubectl's form: `deployments.apps/scale`.
 #[must_use]
 pub fn resource_name(group: &str, resource: &str, subresource: &str) -> String {
-    let mut name = resource.to_owned();
-    for (separator, part) in [('.', group), ('/', subresource)] {
-        if !part.is_empty() {
-            name.push(separator);
-            name.push_str(part);
-        }
-    }
-    name
+    let before = |part: &str, separator: &'static str| if part.is_empty() { "" } else { separator };
+    [resource, before(group, "."), group, before(subresource, "/"), subresource].concat()
 }
 
 impl Rule {
