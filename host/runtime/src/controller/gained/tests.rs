@@ -1,15 +1,18 @@
-//! A controller with configured kinds that are not served or not granted, on the embedded API server. Needs a guest
-//! that also watches the kinds at `/related` of its configuration.
+//! A controller with configured kinds that are not served or not granted, on the embedded API server and in simulated
+//! time. Needs a guest that also watches the kinds at `/related` of its configuration.
 
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::time::timeout;
+use tokio_util::task::AbortOnDropHandle;
+use windlass_apiserver::Config;
+use windlass_wasm::Plugin;
 
 use crate::admission::kinds;
 use crate::files::{Change, Content};
-use crate::leadership::LeaseMode;
 use crate::observe::status::ControllerState;
 use crate::phases::ControllerEnd;
 use crate::policies::GrantMode;
@@ -59,20 +62,26 @@ fn watches(stage: &Stage, kinds: &[&str]) -> bool {
     kinds.iter().all(|kind| figures.iter().any(|it| &*it.watch.kind.kind == *kind && it.status.synced))
 }
 
-#[tokio::test]
-async fn a_controller_runs_without_kinds_that_are_not_served_or_granted() {
-    let stage = Stage::with(LeaseMode::None, GrantMode::Policy).await;
+/// The plugin, and the task that follows its configuration and the definitions.
+async fn started(stage: &Stage) -> (Arc<Plugin>, AbortOnDropHandle<()>) {
     let plugin = stage.load_as(1, &[("CHAMELEON-MODE=good.", "CHAMELEON-MODE=kinds")]).await;
     stage.configure(CONFIGURATION);
     let (configs, host) = (stage.supplies.configs.clone(), stage.host.clone());
     let following = tokio::spawn(async move {
         let mut definitions = host.informers.subscribe(kinds::definitions());
         let kinds = host.kinds.follow(&mut definitions, |group| host.discovery.invalidate(group));
-        tokio::join!(configs.follow(), kinds)
+        tokio::join!(configs.follow(), kinds);
     });
+    stage.host.policies.register(&plugin, &stage.host.status.plugin("chameleon"));
+    (plugin, AbortOnDropHandle::new(following))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_controller_runs_without_kinds_that_are_not_served_or_granted() {
+    let stage = Stage::in_one_thread(&Config::default(), GrantMode::Policy).await;
+    let (plugin, _following) = started(&stage).await;
     let stop = stage.phases.stop.child_token();
     let (serving, _newest) = stage.serving(&plugin, mpsc::unbounded_channel().0, stop.clone());
-    stage.host.policies.register(&plugin, &stage.host.status.plugin("chameleon"));
     grant(&stage, &["services", "nameds"]);
     let mut served = pin!(serving.run());
     let mut reaches = async |condition: &dyn Fn() -> bool| {
@@ -98,5 +107,4 @@ async fn a_controller_runs_without_kinds_that_are_not_served_or_granted() {
     reaches(&|| runs_without(&stage, &["services", "Named"])).await;
     stop.cancel();
     assert_eq!(timeout(Duration::from_mins(1), served).await, Ok(ControllerEnd::Clean));
-    following.abort();
 }
