@@ -169,6 +169,11 @@ impl Stage {
         }
     }
 
+    /// Makes the server forget its history, so that the host lists everything again.
+    pub(crate) fn forget_history(&self) {
+        self.server.compact();
+    }
+
     /// The number of lists of `ConfigMap`s that the host has made.
     pub(crate) fn config_map_lists(&self) -> u64 {
         let requests = self.server.requests().into_iter();
