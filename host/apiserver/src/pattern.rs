@@ -16,8 +16,9 @@ pub(crate) struct Pattern {
 }
 
 /// Memory limits for a compiled pattern, tried in this order. Most patterns fit in the first, and a failed attempt
-/// costs less than the next one. Go limits repetitions to 1000 instead; the last limit is large enough for that.
-const STEPS: [usize; 5] = [16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20];
+/// costs less than the next one. Go limits repetitions to 1000 instead. The last limit is large enough for that with
+/// ASCII classes, and for a host name of letters of all scripts, with a class as large as `\p{L}` 200 times.
+const STEPS: [usize; 6] = [16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20];
 
 /// The compiled patterns of one definition. Each is compiled once, because a definition may repeat a pattern hundreds
 /// of times, and a pattern takes about 10 KiB. Their total memory is limited, because the time of compiling is
@@ -29,8 +30,8 @@ pub(crate) struct PatternBudget {
 }
 
 impl PatternBudget {
-    /// The total memory: enough for a thousand usual patterns, or for a few of the largest.
-    const COMPILED_PATTERN_BYTES_MAX: usize = 16 << 20;
+    /// The total memory: enough for two thousand usual patterns, or for two of the largest.
+    const COMPILED_PATTERN_BYTES_MAX: usize = 32 << 20;
 
     /// A new budget, of which nothing is used yet.
     pub(crate) fn full() -> Self {
@@ -96,8 +97,8 @@ fn from_go(source: &str) -> String {
     while let Some(next) = rest.chars().next() {
         let length = match next {
             '\\' => {
-                let escape: String = rest.chars().take(2).collect();
-                out.push_str(ascii_class(&escape, in_brackets).unwrap_or(&escape));
+                let escape = escape(rest);
+                out.push_str(ascii_class(escape, in_brackets).unwrap_or(escape));
                 escape.len()
             }
             '[' if !in_brackets => {
@@ -126,6 +127,14 @@ fn from_go(source: &str) -> String {
         rest = rest.get(length..).unwrap_or_default();
     }
     out
+}
+
+/// The escape at the beginning of `rest`, such as `\d`, `\p{Greek}` or `\x{10FFFF}`.
+fn escape(rest: &str) -> &str {
+    let with_braces = ["\\p{", "\\P{", "\\x{"].into_iter().any(|start| rest.starts_with(start));
+    let end = if with_braces { rest.find('}').map(|end| end + 1) } else { None };
+    let end = end.or(rest.char_indices().nth(2).map(|(end, _)| end)).unwrap_or(rest.len());
+    rest.get(..end).unwrap_or_default()
 }
 
 fn escaped(character: char, out: &mut String) -> usize {
@@ -184,6 +193,7 @@ mod tests {
             (r"^[[:alpha:]_]+$", "a_", "1"),
             (r"^\/a\-b$", "/a-b", "ab"),
             (r"^\w+\b.*$", "a é", "é"),
+            (r"^\p{Greek}\P{L}[\p{Lu}]{2}\x{41}$", "α1BCA", "a1BCA"),
         ] {
             let read = PatternBudget::full().pattern(pattern).unwrap_or_else(|error| panic!("{pattern}: {error}"));
             assert!(read.matches(good), "{pattern} fits {good}");
@@ -216,7 +226,17 @@ mod tests {
         // Failed attempts use up the budget, too.
         let budget = PatternBudget::full();
         let vain = (0..300).map(|_| budget.pattern("((a{1000}){1000}){1000}").expect_err("too large"));
-        assert_eq!(vain.filter(|error| error.contains("exceeds")).count(), 4);
+        assert_eq!(vain.filter(|error| error.contains("exceeds")).count(), 2);
+    }
+
+    /// Definitions of public projects have such patterns.
+    #[test]
+    fn host_names_in_all_scripts_fit_beside_other_patterns() {
+        let budget = PatternBudget::full();
+        let label = r"[0-9\p{L}\p{S}]([-0-9\p{L}\p{S}]{0,61}[0-9\p{L}\p{S}])?";
+        let host = budget.pattern(&format!(r"^({label}\.)+{label}\.\p{{L}}{{2,63}}$")).expect("it fits");
+        assert!(host.matches("läden.beispiel.straße") && !host.matches("läden..straße"));
+        assert!(budget.pattern("^[a-z]{1,63}$").is_ok());
     }
 
     #[test]

@@ -39,4 +39,4 @@ pub use request_line::RequestLine;
 pub use rule::RunRule;
 pub use story::story_of;
 pub use trace::{CreatedObject, Entry, Happening, RequestNote};
-pub use world::{CheckSubject, WorldError};
+pub use world::{CheckSubject, WorldError, without_refused};

@@ -1,4 +1,6 @@
-//! Replaces the values that differ between any two runs: UIDs, generated names, and times.
+//! Replaces the values that differ between any two runs: UIDs, generated names, addresses, and times.
+
+mod addresses;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -8,6 +10,7 @@ use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
 use serde_json::{Map, Value, json};
 
+use self::addresses::Addresses;
 use crate::scenario::Scenario;
 
 /// The length of a UID.
@@ -20,7 +23,7 @@ const TIME_MARGIN: Duration = Duration::from_hours(6);
 /// The minimum number of digits that a JSON number must have to count as a time.
 const NUMBER_DIGITS_MIN: usize = 10;
 
-/// Knows the UIDs, the generated names and the time of one run.
+/// Knows the UIDs, the generated names, the addresses and the time of one run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Normalizer {
     /// The first and the last time that the run has shown so far, since 1970, with a margin on both sides.
@@ -33,6 +36,7 @@ pub(crate) struct Normalizer {
     present: BTreeSet<String>,
     /// Each generated name with its replacement, the longest name first.
     names: Vec<(String, String)>,
+    addresses: Addresses,
 }
 
 /// All texts and numbers in a scenario that have the form of a time.
@@ -78,14 +82,14 @@ impl Normalizer {
         }
     }
 
-    /// Learns the UIDs and generated names of objects, each with its resource. They stay known after the objects have
-    /// gone, because other objects may still refer to them.
+    /// Learns the UIDs, generated names and addresses of objects, each with its resource. They stay known after the
+    /// objects have gone, because other objects may still refer to them.
     pub(crate) fn learn<'a>(&mut self, objects: impl Iterator<Item = (&'a str, &'a Value)>) {
         let text = |object: &'a Value, field: &str| object["metadata"][field].as_str().unwrap_or_default();
         let objects: Vec<_> = objects.collect();
         self.present = objects.iter().map(|(_, object)| text(object, "uid").to_owned()).collect();
         let new: Vec<_> =
-            objects.into_iter().filter(|(_, object)| !self.uids.contains_key(text(object, "uid"))).collect();
+            objects.iter().filter(|(_, object)| !self.uids.contains_key(text(object, "uid"))).copied().collect();
         for (_, object) in &new {
             if let Some(prefix) = generated(object) {
                 self.names.push((text(object, "name").to_owned(), format!("{prefix}*")));
@@ -97,6 +101,12 @@ impl Normalizer {
             let place = self.place(resource, object);
             self.uids.insert(text(object, "uid").to_owned(), place);
         }
+        let of = |(resource, object): &(&str, &Value)| {
+            let found = addresses::of(resource, object).into_iter();
+            found.map(|address| (address.to_owned(), self.place(resource, object))).collect::<Vec<_>>()
+        };
+        let now = objects.iter().flat_map(of).collect();
+        self.addresses.learn(now);
     }
 
     /// The resource, namespace and name of an object, for people.
@@ -111,8 +121,8 @@ impl Normalizer {
         self.text(object["metadata"]["name"].as_str().unwrap_or_default()).is_some()
     }
 
-    /// Replaces all UIDs, generated names and times. Removes observed generations, because they count the changes of a
-    /// run.
+    /// Replaces all UIDs, generated names, addresses and times. Removes observed generations, because they count the
+    /// changes of a run. Sorts lists of addresses, which may have been in the order of the addresses.
     pub(crate) fn normalize(&self, value: &mut Value) {
         match value {
             Value::Object(map) => {
@@ -122,7 +132,17 @@ impl Normalizer {
                     *map = self.renamed(std::mem::take(map));
                 }
             }
-            Value::Array(items) => items.iter_mut().for_each(|item| self.normalize(item)),
+            Value::Array(items) => {
+                let has_address =
+                    |item: &Value| item.as_str().is_some_and(|text| self.addresses.replaced(text).is_some());
+                let are_addresses = items.iter().any(has_address) && items.iter().all(Value::is_string);
+                for item in &mut *items {
+                    self.normalize(item);
+                }
+                if are_addresses {
+                    items.sort_by_cached_key(ToString::to_string);
+                }
+            }
             Value::String(text) => {
                 if let Some(replaced) = self.text(text) {
                     *text = replaced;
@@ -174,7 +194,7 @@ impl Normalizer {
         for time in self.times(text) {
             replace(time, TIME);
         }
-        replaced
+        self.addresses.replaced(replaced.as_deref().unwrap_or(text)).or(replaced)
     }
 
     /// The times in a text.
@@ -302,6 +322,33 @@ mod tests {
         assert_eq!(normalizer.place("pods", &pod), "pods a/hello-*-*");
         assert_eq!(normalized(&normalizer, json!({"job-name": "hello-x7k2p"})), json!({"job-name": "hello-*"}));
         assert!(normalizer.is_named_anew(&job) && !normalizer.is_named_anew(&json!({"metadata": {"name": "hello"}})));
+    }
+
+    #[test]
+    fn addresses_of_pods_are_replaced_wherever_they_are() {
+        let pod = |name: &str, address: &str| {
+            let metadata = json!({"namespace": "a", "name": name, "uid": name});
+            json!({"metadata": metadata, "status": {"podIP": address}})
+        };
+        let status = |one: &str, other: &str| {
+            let (one, other) = (pod("one", one), pod("other", other));
+            let mut normalizer = normalizer(vec![]);
+            // A Pod gets its address after it was created.
+            let created = json!({"metadata": one["metadata"]});
+            normalizer.learn([("pods", &created)].into_iter());
+            normalizer.learn([("pods", &one), ("pods", &other)].into_iter());
+            let [first, last] = [&one, &other].map(|pod| pod["status"]["podIP"].as_str().expect("a text"));
+            let mut sorted = [first, last];
+            sorted.sort_unstable();
+            normalized(&normalizer, json!({"leader": format!("{first}:80"), "members": sorted, last: "seen"}))
+        };
+        let expected = json!({
+            "leader": "(the address of pods a/one):80",
+            "members": ["(the address of pods a/one)", "(the address of pods a/other)"],
+            "(the address of pods a/other)": "seen",
+        });
+        assert_eq!(status("198.18.0.7", "198.18.0.9"), expected);
+        assert_eq!(status("198.18.0.9", "198.18.0.7"), expected);
     }
 
     #[test]

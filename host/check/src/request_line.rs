@@ -64,6 +64,12 @@ impl RequestLine {
         self.writes() && !self.is_event()
     }
 
+    /// Whether it creates a review, which the server answers and does not store.
+    pub(crate) fn is_review(&self) -> bool {
+        let group = self.resource.split_once('.').map(|(_, group)| group);
+        group.is_some_and(|group| matches!(group, "authorization.k8s.io" | "authentication.k8s.io"))
+    }
+
     /// Whether it is about leases.
     pub(crate) fn is_about_leases(&self) -> bool {
         self.resource == "leases.coordination.k8s.io"

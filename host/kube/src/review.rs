@@ -1,4 +1,5 @@
-//! Asks the API server whether a service account may watch a resource, before a watch is read on the account's behalf.
+//! Asks the API server whether a service account may watch a resource, before a watch is read on the account's behalf,
+//! or whether the host itself may, before it relies on a watch that it can do without.
 //!
 //! The question is asked under a system role. The caller decides what follows, and keeps the last answer if there is no
 //! new one.
@@ -38,19 +39,22 @@ struct Status {
     evaluation_error: String,
 }
 
-/// Whether `account` may list and watch `resource` in `namespace`, or in all namespaces. Asked in the name of `role`,
-/// which needs the right to create `SubjectAccessReview`s.
+/// Whether `account` may list and watch `resource` in `namespace`, or in all namespaces. `None` stands for the client's
+/// own user. Asked in the name of `role`, which needs the right to create `SubjectAccessReview`s of accounts. Every user
+/// may ask about itself.
 pub async fn may_watch(
     client: &Client,
     role: &Principal,
-    account: &ServiceAccount,
+    account: Option<&ServiceAccount>,
     resource: &Resource,
     namespace: Option<&str>,
 ) -> Result<ReviewVerdict, ReviewError> {
     for verb in VERBS {
-        let question = format!("whether {}/{} may {verb} {}", account.namespace, account.name, resource.plural);
+        let subject =
+            account.map_or_else(|| "the host".to_owned(), |account| format!("{}/{}", account.namespace, account.name));
+        let question = format!("whether {subject} may {verb} {}", resource.plural);
         let review = Review {
-            kind: "SubjectAccessReview",
+            kind: if account.is_some() { "SubjectAccessReview" } else { "SelfSubjectAccessReview" },
             spec: spec(account, resource, namespace, verb),
             question: question.clone(),
             advice_if_refused: "",
@@ -70,16 +74,18 @@ pub async fn may_watch(
 }
 
 /// Includes the account's groups, because rules may refer to them.
-fn spec(account: &ServiceAccount, resource: &Resource, namespace: Option<&str>, verb: &str) -> Value {
-    json!({
-        "user": account.user(),
-        "groups": account.groups(),
-        "resourceAttributes": {
-            "group": resource.group(),
-            "version": resource.kind.version(),
-            "resource": resource.plural,
-            "verb": verb,
-            "namespace": namespace.unwrap_or_default(),
-        },
-    })
+fn spec(account: Option<&ServiceAccount>, resource: &Resource, namespace: Option<&str>, verb: &str) -> Value {
+    let attributes = json!({
+        "group": resource.group(),
+        "version": resource.kind.version(),
+        "resource": resource.plural,
+        "verb": verb,
+        "namespace": namespace.unwrap_or_default(),
+    });
+    match account {
+        Some(account) => {
+            json!({"user": account.user(), "groups": account.groups(), "resourceAttributes": attributes})
+        }
+        None => json!({"resourceAttributes": attributes}),
+    }
 }

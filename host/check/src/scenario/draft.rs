@@ -42,23 +42,24 @@ pub fn draft(
     };
     let mut steps = vec![Step::Apply(sample.clone())];
     steps.extend(field_changes(&sample, &load));
+    let guessed = 1..steps.len();
     steps.extend([Step::Delete(ObjectName::of(&sample)), Step::Apply(sample)]);
     load.extend(others);
-    Ok(Scenario::new(name.to_owned(), load, steps))
+    Ok(Scenario { guessed, ..Scenario::new(name.to_owned(), load, steps) })
 }
 
-/// Steps that change each field of `sample`'s spec and change it back, according to the schema in `load`.
+/// Steps that change each field of `sample`'s spec and change it back, according to the schema in `load`. They come in
+/// pairs.
 pub(super) fn field_changes(sample: &Value, load: &[Value]) -> Vec<Step> {
     let text = |field: &str| sample[field].as_str().unwrap_or_default();
     let schema = schema_of(load, text("apiVersion"), text("kind")).unwrap_or_default();
     let object = ObjectName::of(sample);
     let mut steps = Vec::new();
-    for (path, value, other) in changes(&sample["spec"], &schema) {
-        let patch = |value: &Value| {
-            let merge = json!({ "spec": nested(&path, value) });
-            Step::Patch(ObjectPatch { object: object.clone(), merge, subresource: None })
+    for pair in changes(&sample["spec"], &schema) {
+        let patch = |spec: Value| {
+            Step::Patch(ObjectPatch { object: object.clone(), merge: json!({ "spec": spec }), subresource: None })
         };
-        steps.extend([patch(&other), patch(&value)]);
+        steps.extend(pair.map(patch));
     }
     steps
 }
@@ -76,35 +77,60 @@ fn schema_of(objects: &[Value], api_version: &str, kind: &str) -> Option<Value> 
     version.pointer("/schema/openAPIV3Schema/properties/spec").cloned()
 }
 
-/// Fields of `spec`, each with its value and another value that the schema allows. For a field that the sample lacks,
-/// the value is `null`, which removes it again in a merge patch.
-fn changes(spec: &Value, schema: &Value) -> Vec<(Vec<String>, Value, Value)> {
+/// Pairs of merge patches of `spec`: one gives a field another value that the schema allows, and one undoes this.
+fn changes(spec: &Value, schema: &Value) -> Vec<[Value; 2]> {
     let mut found = Vec::new();
-    collect(spec, schema, &mut Vec::new(), &mut found);
+    collect(spec, schema, &mut Place::default(), &mut found);
     found.truncate(CHANGED_FIELDS_MAX);
     found
 }
 
-fn collect(value: &Value, schema: &Value, path: &mut Vec<String>, found: &mut Vec<(Vec<String>, Value, Value)>) {
+/// The place of a field in a spec.
+#[derive(Default)]
+struct Place {
+    path: Vec<String>,
+    /// The length of the path to the outermost object that the sample lacks. `None` if the sample has all objects on
+    /// the path.
+    lacking: Option<usize>,
+}
+
+fn collect(value: &Value, schema: &Value, place: &mut Place, found: &mut Vec<[Value; 2]>) {
     let no_fields = Map::new();
     let properties = schema["properties"].as_object().unwrap_or(&no_fields);
     // Fields that the schema does not describe are changed as well.
     let undescribed = value.as_object().unwrap_or(&no_fields).keys().filter(|name| !properties.contains_key(*name));
-    let names: Vec<String> = properties.keys().chain(undescribed).cloned().collect();
-    for name in names {
+    let lacking = place.lacking;
+    let names = properties.keys().chain(undescribed).filter(|name| lacking.is_none() || is_enough(name, schema));
+    for name in names.cloned().collect::<Vec<String>>() {
         let (field, described) = (&value[&name], &properties.get(&name).cloned().unwrap_or(Value::Null));
-        path.push(name);
-        if (field.is_object() || described["properties"].is_object()) && path.len() < FIELD_DEPTH_MAX {
-            collect(field, described, path, found);
-        } else if let Some(other) = another(field, described) {
-            found.push((path.clone(), field.clone(), other));
+        place.path.push(name);
+        if (field.is_object() || described["properties"].is_object()) && place.path.len() < FIELD_DEPTH_MAX {
+            if !field.is_object() {
+                place.lacking = lacking.or(Some(place.path.len()));
+            }
+            collect(field, described, place, found);
+            place.lacking = lacking;
+        } else if let Some(other) = another(field, described, place.path.len() > 1) {
+            // Remove a whole object that was not there, because it may be invalid without the field.
+            let undo = match lacking {
+                Some(length) => nested(&place.path[..length], &Value::Null),
+                None => nested(&place.path, field),
+            };
+            found.push([nested(&place.path, &other), undo]);
         }
-        path.pop();
+        place.path.pop();
     }
 }
 
-/// Another value of a field. `None` if no other value is known to be valid.
-fn another(value: &Value, schema: &Value) -> Option<Value> {
+/// Whether an object that has only the field `name` has all fields that its schema requires.
+fn is_enough(name: &str, schema: &Value) -> bool {
+    let mut required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    required.all(|required| required == name || !schema["properties"][required]["default"].is_null())
+}
+
+/// Another value of a field. `None` if no other value is known to be valid. `is_nested`: whether the field belongs to an
+/// object within the spec.
+fn another(value: &Value, schema: &Value, is_nested: bool) -> Option<Value> {
     if let Some(choices) = schema["enum"].as_array() {
         return choices.iter().find(|choice| *choice != value && !choice.is_null()).cloned();
     }
@@ -124,6 +150,9 @@ fn another(value: &Value, schema: &Value) -> Option<Value> {
             let less = now.checked_sub(1).filter(|less| least.is_none_or(|least| *less >= least));
             more.or(less).map(|other| json!(other))
         }
+        // Plugins copy nested objects elsewhere. There a text without any example might be invalid, such as the type of
+        // a security profile.
+        "string" if is_nested && current.is_null() => None,
         // With a pattern or a format, a shortened or repeated text might be invalid.
         "string" if schema["pattern"].is_null() && schema["format"].is_null() => {
             let text = current.as_str().unwrap_or("a");
@@ -185,6 +214,25 @@ mod tests {
             "apply Shop default/a".to_owned(),
         ];
         assert_eq!(steps, expected);
+    }
+
+    #[test]
+    fn an_object_that_the_sample_lacks_appears_whole_or_not_at_all() {
+        let text = json!({"type": "string"});
+        let profile = json!({"required": ["type"], "properties": {
+            "type": text, "localhostProfile": text, "on": {"type": "boolean"},
+        }});
+        let limits = json!({"required": ["cpu", "unit"], "properties": {
+            "cpu": {"type": "integer"}, "unit": {"type": "string", "default": "m"}, "note": text,
+        }});
+        let schema = json!({"properties": {"context": {"properties": {"profile": profile, "limits": limits}}}});
+        let found = changes(&json!({}), &schema);
+        let expected = [[json!({"context": {"limits": {"cpu": 1}}}), json!({"context": null})]];
+        assert_eq!(found, expected, "only the field `cpu` makes a valid object");
+        let found = changes(&json!({"context": {}}), &schema);
+        assert_eq!(found[0][1], json!({"context": {"limits": null}}));
+        let found = changes(&json!({"context": {"profile": {"type": "a"}}}), &schema);
+        assert_eq!(found.len(), 3, "the type, too, but no text that has no example: {found:?}");
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod read;
 mod recorded;
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -46,6 +47,10 @@ pub struct Scenario {
     pub steps: Vec<Step>,
     /// The expectations that must hold at the end.
     pub expect: Vec<Expectation>,
+    /// The steps that were guessed from a schema: pairs of a change and the one that undoes it. The API server may
+    /// refuse them.
+    #[serde(skip)]
+    pub(crate) guessed: Range<usize>,
 }
 
 /// An action of a user, or the passing of time.
@@ -81,7 +86,7 @@ impl Scenario {
     pub(crate) fn new(name: String, load: Vec<Value>, steps: Vec<Step>) -> Scenario {
         let stand_ins = "default".to_owned();
         let (rules, faults) = (BTreeMap::new(), BTreeMap::new());
-        Scenario { name, load, stand_ins, start_time: None, rules, faults, steps, expect: vec![] }
+        Scenario { name, load, stand_ins, start_time: None, rules, faults, steps, expect: vec![], guessed: 0..0 }
     }
 
     /// The start time, since 1970. `None` if the scenario has none, or if it is invalid.

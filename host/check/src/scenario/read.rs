@@ -74,7 +74,7 @@ pub fn read(path: &Path) -> Result<Scenario, ScenarioError> {
         }
     }
     let ScenarioDocument { name, stand_ins, start_time, rules, faults, expect, .. } = document;
-    let scenario = Scenario { name, load, stand_ins, start_time, rules, faults, steps, expect };
+    let scenario = Scenario { name, load, stand_ins, start_time, rules, faults, steps, expect, guessed: 0..0 };
     scenario.check().map_err(|(place, problem)| malformed(format!("{place}: {problem}")))?;
     Ok(scenario)
 }

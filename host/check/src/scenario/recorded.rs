@@ -294,13 +294,15 @@ impl ObjectHistory {
         // samples, so they are left out.
         let is_primary = |object: &Value| object["apiVersion"] == *name.api_version && object["kind"] == *name.kind;
         objects.extend(load.iter().filter(|it| !is_primary(it)).map(|object| (ObjectName::of(object), object.clone())));
-        let mut steps = self.steps(name);
+        let (mut steps, mut guessed) = (self.steps(name), 0..0);
         let last = self.states.iter().rev().flatten().next();
         if let Some(last) = last.filter(|_| is_first) {
             if matches!(self.states.last(), Some(None)) {
                 steps.push(Step::Apply(last.clone()));
             }
-            steps.extend(field_changes(last, load));
+            let changes = field_changes(last, load);
+            guessed = steps.len()..steps.len() + changes.len();
+            steps.extend(changes);
             steps.extend([Step::Delete(name.clone()), Step::Apply(last.clone())]);
         }
         let mut redacted = Vec::new();
@@ -315,7 +317,7 @@ impl ObjectHistory {
         let ObjectName { kind, namespace, name, .. } = name;
         let name = format!("{}-{namespace}-{name}", kind.to_lowercase());
         let load = objects.into_values().collect();
-        RecordedScenario { scenario: Scenario::new(name, load, steps), redacted }
+        RecordedScenario { scenario: Scenario { guessed, ..Scenario::new(name, load, steps) }, redacted }
     }
 
     /// The steps from one state to the next.

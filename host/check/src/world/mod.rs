@@ -1,9 +1,11 @@
 //! The world of a run: the API server, the host's own engine with the plugin, a user, and the faults. It runs in one
 //! thread, with simulated time and without sockets.
 
+mod beginning;
 mod clock;
 mod engine;
 mod failover;
+mod guesses;
 mod histories;
 mod process;
 mod purposes;
@@ -20,16 +22,17 @@ use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
-use windlass_apiserver::{ApiServer, Clock, Config, Snapshot};
+use windlass_apiserver::{ApiServer, Config, Snapshot};
 use windlass_core::life::features::Features;
 use windlass_core::object::ObjectKind;
 use windlass_runtime::configured_kinds;
 use windlass_wasm::Plugin;
 
+pub use self::guesses::without_refused;
 pub(crate) use self::run::Run;
 pub(crate) use self::user::UserError;
 
@@ -115,21 +118,9 @@ pub(crate) struct World {
 impl World {
     /// Loads the objects with which the scenario begins.
     pub(crate) async fn new(subject: CheckSubject, scenario: Scenario, record: Record) -> Result<World, WorldError> {
-        let stand_ins = scenario.parsed_stand_ins().unwrap_or_default();
         let start = scenario.parsed_start_time().unwrap_or(WORLD_START);
-        let clock = Clock::Given(SystemTime::UNIX_EPOCH + start);
-        let config = Config { clock, seed: Some(0), stand_ins, ..Config::default() };
-        let server = ApiServer::in_process(&config);
-        let user = User(server.service(), USER);
-        for object in in_order(&scenario.load) {
-            let failed = |error: UserError| WorldError::Load {
-                object: ObjectName::of(object).to_string(),
-                message: error.to_string(),
-            };
-            user.apply(object).await.map_err(failed)?;
-        }
-        // Give the server time to create service accounts and the like.
-        sleep(WAIT_LOOK_INTERVAL).await;
+        let config = beginning::config(&scenario, start);
+        let server = beginning::loaded(&config, &scenario.load).await?;
         let begins = server.snapshot();
         server.shutdown().await;
         let beginning = Beginning::of(&begins);
@@ -192,17 +183,6 @@ impl World {
     pub(crate) fn scenario(&self) -> &Scenario {
         &self.scenario
     }
-}
-
-/// Sorts the objects: namespaces first, then CRDs, then objects that need both.
-fn in_order(objects: &[Value]) -> Vec<&Value> {
-    let mut ordered: Vec<&Value> = objects.iter().collect();
-    ordered.sort_by_key(|object| match object["kind"].as_str() {
-        Some("Namespace") => 0,
-        Some("CustomResourceDefinition") => 1,
-        _ => 2,
-    });
-    ordered
 }
 
 /// One run in progress.

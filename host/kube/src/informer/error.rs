@@ -80,6 +80,12 @@ impl InformerError {
         }
     }
 
+    /// Whether the server refused to list or watch for lack of a right.
+    #[must_use]
+    pub fn is_forbidden(&self) -> bool {
+        self.code() == Some(403)
+    }
+
     /// Whether the server refused a version that it has not reached: it lags or went back.
     pub(crate) fn is_ahead(&self) -> bool {
         let message = match self {

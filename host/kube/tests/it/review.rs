@@ -22,7 +22,7 @@ impl Cluster {
 
     async fn may_watch(&self, kind: ObjectKind, namespace: Option<&str>) -> ReviewVerdict {
         let resource = self.discovery.resolve(&kind).await.expect("served");
-        let asked = may_watch(&self.connection.client, &role(), &self.account(), &resource, namespace).await;
+        let asked = may_watch(&self.connection.client, &role(), Some(&self.account()), &resource, namespace).await;
         asked.expect("a verdict")
     }
 
@@ -97,6 +97,18 @@ async fn a_grant_that_is_taken_back_is_denied_at_the_next_review() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_host_asks_about_its_own_rights_without_naming_an_account() {
+    let script = Script::default().mutations([Reply::Json(201, json!({"status": {"allowed": false}}))]);
+    let client = script.client();
+    let resource = Discovery::new(client.clone()).resolve(&config_maps()).await.expect("served");
+    assert!(is_denied(&may_watch(&client, &role(), None, &resource, None).await.expect("answered")));
+    let asked = script.mutations_asked();
+    assert_eq!(asked[0].path, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews");
+    let attributes = json!({"group": "", "version": "v1", "resource": "configmaps", "verb": "list", "namespace": ""});
+    assert_eq!(asked[0].json()["spec"], json!({"resourceAttributes": attributes}));
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_undecided_review_is_an_error_and_not_a_denial() {
     let answers = [
         json!({"status": {"allowed": false, "evaluationError": "the webhook timed out"}}),
@@ -107,7 +119,7 @@ async fn an_undecided_review_is_an_error_and_not_a_denial() {
     let client = script.client();
     let resource = Discovery::new(client.clone()).resolve(&config_maps()).await.expect("served");
     let account = ServiceAccount { namespace: "prod".into(), name: "watcher".into() };
-    let ask = async || may_watch(&client, &role(), &account, &resource, Some("prod")).await;
+    let ask = async || may_watch(&client, &role(), Some(&account), &resource, Some("prod")).await;
     let error = ask().await.expect_err("undecided");
     assert!(matches!(&error, ReviewError::Undecided { .. }) && error.to_string().contains("webhook"), "{error}");
     assert!(is_denied(&ask().await.expect("one denies it")));

@@ -1,7 +1,7 @@
 //! Watches that a controller works without for now. A kind that the configuration names for one of its `watches` may
-//! not be served yet, may not be a kind that can be watched, or may not be granted. The controller then watches its
-//! other kinds. But it does not run without a kind that is served and granted and cannot be listed, for example because
-//! the host's own account may not list it.
+//! not be served yet, may not be a kind that can be watched, or may not be granted, and the host's own account may lack
+//! the right to watch it. The controller then watches its other kinds. But it does not run without a kind whose lists
+//! fail for another reason.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use windlass_core::rights::principal::ServiceAccount;
 use windlass_kube::{DiscoveryError, InformerError, Resource};
 
 use super::resolve::{Resolved, Watched};
-use super::reviews::{Reviewer, refused};
+use super::reviews::{Reviewer, WatchRefusal, refused};
 use super::{Needed, denied};
 
 /// The configured kinds that a controller does not watch for now.
@@ -19,7 +19,7 @@ use super::{Needed, denied};
 pub(crate) struct LeftOut {
     /// The kinds that the API server does not serve, that cannot be watched, or about which the server gave no answer.
     pub(crate) unserved: Vec<ObjectKind>,
-    /// The watches that the impersonated service account may not make.
+    /// The watches that the host, or the impersonated service account, may not make.
     pub(crate) refused: Vec<Needed>,
     /// The reason for each kind and watch that is left out.
     why: Vec<String>,
@@ -51,16 +51,17 @@ pub(crate) fn without_denied(grants: &Grants, mut resolved: Resolved) -> Resolve
     resolved
 }
 
-/// Leaves out the watches of configured kinds that `account` may not make. If a review fails, its watch stays.
+/// Leaves out the watches of configured kinds that the host, or the impersonated `account`, may not make. If a review
+/// fails, its watch stays.
 pub(crate) async fn without_refused<R: Reviewer>(
     reviewer: &R,
-    account: &ServiceAccount,
+    account: Option<&ServiceAccount>,
     mut resolved: Resolved,
 ) -> Resolved {
     let (mut refusals, mut why) = (Vec::new(), Vec::new());
     for watched in resolved.watches.iter().filter(|watched| watched.is_optional) {
         for needed in watched.needed() {
-            if let Ok(Some(refusal)) = refused(reviewer, account, std::slice::from_ref(&needed)).await {
+            if let Some(refusal) = refused_to_any(reviewer, account, &needed).await {
                 why.push(refusal.to_string());
                 refusals.push(needed);
             }
@@ -69,6 +70,20 @@ pub(crate) async fn without_refused<R: Reviewer>(
     resolved.left_out.refused = take(&mut resolved, |needed| refusals.iter().any(|it| it.is_same(needed)));
     resolved.left_out.why.extend(why);
     resolved
+}
+
+/// Why the host, or `account`, may not have the watch. `None` if both may, or if they cannot be reviewed.
+async fn refused_to_any<R: Reviewer>(
+    reviewer: &R,
+    account: Option<&ServiceAccount>,
+    needed: &Needed,
+) -> Option<WatchRefusal> {
+    for subject in std::iter::once(None).chain(account.map(Some)) {
+        if let Ok(Some(refusal)) = refused(reviewer, subject, std::slice::from_ref(needed)).await {
+            return Some(refusal);
+        }
+    }
+    None
 }
 
 /// Takes the watches of configured kinds that are `left_out` out of `resolved`, and returns them.

@@ -39,7 +39,7 @@ pub(crate) struct Needed {
 }
 
 impl Needed {
-    fn of(resource: &Arc<Resource>, spec: &WatchSpec) -> Self {
+    pub(crate) fn of(resource: &Arc<Resource>, spec: &WatchSpec) -> Self {
         // As in RBAC, a watch of one name needs only the right to that name.
         let name = spec.only_name().unwrap_or_default();
         let key = match &spec.namespace {
@@ -169,7 +169,7 @@ pub(crate) struct Terms {
     pub(crate) wanted: Vec<DeclaredWatch>,
     /// The watches that `wanted` expands to, without those that are left out.
     pub(crate) needed: Vec<Needed>,
-    /// The watches that the account may not make, and without which the controller runs.
+    /// The watches that the account, or the host, may not make, and without which the controller runs.
     pub(crate) refused: Vec<Needed>,
     pub(crate) impersonate: Option<ServiceAccount>,
     pub(crate) only: Option<String>,
@@ -281,7 +281,7 @@ mod tests {
     struct Nobody;
 
     impl Reviewer for Nobody {
-        async fn review(&self, _: &ServiceAccount, _: &Needed) -> Result<ReviewVerdict, ReviewError> {
+        async fn review(&self, _: Option<&ServiceAccount>, _: &Needed) -> Result<ReviewVerdict, ReviewError> {
             pending().await
         }
     }

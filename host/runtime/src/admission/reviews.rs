@@ -1,7 +1,9 @@
-//! Checks that the service account that a plugin impersonates may make the watches that the host makes for the plugin.
+//! Checks that the service account that a plugin impersonates may make the watches that the host makes for the plugin,
+//! and that the host itself may make the watches that the plugin can do without.
 //!
 //! The host reads with its own rights and shares the results. So through a cache, a plugin could see objects that its
-//! account may not see. Therefore each watch is reviewed before it begins, and periodically while it runs.
+//! account may not see. Therefore each watch is reviewed before it begins, and periodically while it runs. Reviews of
+//! the host's own rights only show which of the configured kinds to leave out.
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,10 +24,11 @@ pub(crate) const REVIEW_BACKOFF: RetryPolicy = jittered_policy(Duration::from_se
 /// The period of the reviews of a running controller.
 const REVIEW_PERIOD: Period = Period::sliding(REVIEW_INTERVAL).jitter(1.0, 2.0);
 
-/// The watches that a controller needs and its account may not make; at least one.
+/// The watches that a controller needs and its account, or the host, may not make; at least one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WatchRefusal {
-    account: ServiceAccount,
+    /// `None` for the host.
+    account: Option<ServiceAccount>,
     denied: Vec<DeniedWatch>,
 }
 
@@ -40,8 +43,11 @@ struct DeniedWatch {
 
 impl fmt::Display for WatchRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { account: ServiceAccount { namespace, name }, denied } = self;
-        write!(f, "system:serviceaccount:{namespace}:{name} may not ")?;
+        let Self { account, denied } = self;
+        match account {
+            Some(ServiceAccount { namespace, name }) => write!(f, "system:serviceaccount:{namespace}:{name} may not ")?,
+            None => f.write_str("the host may not ")?,
+        }
         for (index, DeniedWatch { verb, resource, namespace, reason }) in denied.iter().enumerate() {
             let comma = if index == 0 { "" } else { "; nor " };
             write!(f, "{comma}{verb} {resource}")?;
@@ -51,16 +57,19 @@ impl fmt::Display for WatchRefusal {
             }
             write!(f, " ({})", if reason.is_empty() { "none of its roles allows it" } else { reason })?;
         }
-        f.write_str(": bind a role with this right to the account, or change `impersonate` in the policy")
+        f.write_str(match account {
+            Some(_) => ": bind a role with this right to the account, or change `impersonate` in the policy",
+            None => ": `windlass rbac` prints the roles for its account",
+        })
     }
 }
 
 /// Answers reviews: the API server, or a test double.
 pub(crate) trait Reviewer: Send + Sync {
-    /// Asks if `account` may have the watch `needed`.
+    /// Asks if `account`, or the host if it is `None`, may have the watch `needed`.
     fn review(
         &self,
-        account: &ServiceAccount,
+        account: Option<&ServiceAccount>,
         needed: &Needed,
     ) -> impl Future<Output = Result<ReviewVerdict, ReviewError>> + Send;
 }
@@ -79,16 +88,16 @@ impl ServerReviews {
 }
 
 impl Reviewer for ServerReviews {
-    async fn review(&self, account: &ServiceAccount, needed: &Needed) -> Result<ReviewVerdict, ReviewError> {
+    async fn review(&self, account: Option<&ServiceAccount>, needed: &Needed) -> Result<ReviewVerdict, ReviewError> {
         may_watch(&self.connection.client, &self.role, account, &needed.resource, needed.namespace()).await
     }
 }
 
-/// All watches in `needed` that the account may not have, so that one role can fix them all. `None` if it may watch
-/// everything.
+/// All watches in `needed` that the account, or the host if there is none, may not have, so that one role can fix them
+/// all. `None` if it may watch everything.
 pub(crate) async fn refused<R: Reviewer>(
     reviewer: &R,
-    account: &ServiceAccount,
+    account: Option<&ServiceAccount>,
     needed: &[Needed],
 ) -> Result<Option<WatchRefusal>, ReviewError> {
     let mut denied = Vec::new();
@@ -98,7 +107,7 @@ pub(crate) async fn refused<R: Reviewer>(
             denied.push(DeniedWatch { verb, resource, namespace, reason });
         }
     }
-    Ok((!denied.is_empty()).then(|| WatchRefusal { account: account.clone(), denied }))
+    Ok((!denied.is_empty()).then(|| WatchRefusal { account: account.cloned(), denied }))
 }
 
 /// Completes when the account may no longer watch something in `needed`. While reviews fail, the last answer holds.
@@ -109,7 +118,7 @@ pub(crate) async fn until_refused<R: Reviewer>(
 ) -> WatchRefusal {
     loop {
         tokio::time::sleep(REVIEW_PERIOD.pause(Duration::ZERO, windlass_world::random())).await;
-        match refused(reviewer, account, needed).await {
+        match refused(reviewer, Some(account), needed).await {
             Ok(Some(refusal)) => return refusal,
             Ok(None) => {}
             Err(error) => tracing::warn!(%error, "cannot review watches: the last review still holds"),
@@ -131,7 +140,7 @@ mod tests {
     struct Scripted(Mutex<Vec<Option<ReviewVerdict>>>);
 
     impl Reviewer for Scripted {
-        async fn review(&self, _: &ServiceAccount, _: &Needed) -> Result<ReviewVerdict, ReviewError> {
+        async fn review(&self, _: Option<&ServiceAccount>, _: &Needed) -> Result<ReviewVerdict, ReviewError> {
             let mut answers = self.0.lock().expect("no panic");
             let answer = if answers.len() > 1 { answers.remove(0) } else { answers[0].clone() };
             answer.ok_or_else(|| ReviewError::Unnameable("as the test says".to_owned()))
@@ -183,7 +192,8 @@ mod tests {
         let [one] = &needed()[..] else { panic!("one") };
         let other = Resource { plural: "pods".to_owned(), ..(*one.resource).clone() };
         let needed = [one.clone(), one.clone(), Needed { resource: Arc::new(other), ..one.clone() }];
-        let refusal = refused(&script, &account(), &needed).await.expect("it is answered").expect("two are denied");
+        let refusal =
+            refused(&script, Some(&account()), &needed).await.expect("it is answered").expect("two are denied");
         let message = refusal.to_string();
         assert!(
             message.contains("may not watch secrets in all namespaces (none of its roles allows it); nor watch pods"),

@@ -46,10 +46,9 @@ impl Controller {
             let wanted = admission::wanted(&resolved);
             let resolved = admission::narrowed(&grants, resolved);
             self.log_narrowed(&wanted, &admission::needed(&resolved));
-            let mut resolved = left_out::without_denied(&grants, resolved);
-            if let Some(account) = &bounds.impersonate {
-                resolved = left_out::without_refused(&self.parts.host.reviews, account, resolved).await;
-            }
+            let resolved = left_out::without_denied(&grants, resolved);
+            let (reviews, account) = (&self.parts.host.reviews, bounds.impersonate.as_ref());
+            let resolved = left_out::without_refused(reviews, account, resolved).await;
             let needed = admission::needed(&resolved);
             // A changed policy wakes this controller. A change of the cluster's roles does not, so a refused watch is
             // reviewed again after a pause.
@@ -95,7 +94,8 @@ impl Controller {
 
     /// Why the account that the plugin acts as may not watch everything in `needed`, or why that is unknown.
     async fn refused(&self, bounds: &Bounds, needed: &[Needed]) -> Option<String> {
-        match reviews::refused(&self.parts.host.reviews, bounds.impersonate.as_ref()?, needed).await {
+        let account = bounds.impersonate.as_ref()?;
+        match reviews::refused(&self.parts.host.reviews, Some(account), needed).await {
             Ok(refusal) => refusal.map(|refusal| refusal.to_string()),
             Err(error) => Some(error.to_string()),
         }

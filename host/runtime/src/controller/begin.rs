@@ -52,8 +52,8 @@ impl Controller {
         // If the previous generation has passed on its queue, it has handled the changes that happened while this one
         // got ready.
         let (left_out, gained) = (watching.left_out.reason(), self.gained(&watching));
-        let MutedChanges { gone, waiting, keys } =
-            watching.take_muted().filter(|_| inherited.is_none()).unwrap_or_default();
+        let muted = if inherited.is_none() { self.take_muted(&mut watching) } else { None };
+        let MutedChanges { gone, waiting, keys } = muted.unwrap_or_default();
         self.handover.left.add(&watching.primary, keys.into_iter().map(|key| (key, None)));
         let (running, active) = self.start(watching, waiting, inherited.as_ref().map(InheritedRound::active), phases);
         // Map changes by the plugin's code before every primary is queued, so that no change is missed in between.
@@ -98,7 +98,7 @@ impl Controller {
         let fresh = self.showing_waits(&watching, self.fresh(&watching));
         // Keys can wait until every first list has arrived. Events cannot, as they would pile up.
         let (left_out, gained) = (watching.left_out.reason(), self.gained(&watching));
-        let muted = watching.take_muted();
+        let muted = self.take_muted(&mut watching);
         let was_muted = muted.is_some();
         let MutedChanges { gone: deleted, waiting, keys } = muted.unwrap_or_default();
         self.handover.left.add(&watching.primary, keys.into_iter().map(|key| (key, None)));
@@ -131,10 +131,24 @@ impl Controller {
     fn leave_muted(&self, watching: &mut Watching) {
         // Takes all events that are already there. Tokio's cooperative budget would stop after some of them.
         let _ = tokio::task::unconstrained(watching.muted()).now_or_never();
-        let muted = watching.take_muted().unwrap_or_default();
+        let muted = self.take_muted(watching).unwrap_or_default();
         let routes: Vec<_> = watching.subscriptions.iter().map(|(_, route)| route).collect();
         let keys = muted.into_keys(&routes, &watching.primaries);
         self.handover.left.add(&watching.primary, keys);
+    }
+
+    /// The changes to remember of the discarded events. `None` if none were discarded.
+    fn take_muted(&self, watching: &mut Watching) -> Option<MutedChanges> {
+        let muted = watching.take_muted();
+        let forgotten = muted.as_ref().map(|muted| muted.gone.forgotten()).unwrap_or_default();
+        if forgotten > 0 {
+            let (plugin, controller) = (self.parts.plugin.name(), self.name());
+            tracing::warn!(
+                %plugin, controller, forgotten,
+                "too many primaries were deleted while the controller could not work: this generation is not called about the first of them"
+            );
+        }
+        muted
     }
 
     /// Whether another generation has replaced this one: `stop` is cancelled, but the term goes on.

@@ -27,8 +27,7 @@ impl Controller {
         }
         for needed in left_out.refused.clone() {
             let (controller, account) = (self.clone(), account.clone());
-            gained
-                .extend(account.map(|account| async move { controller.until_allowed(account, needed).await }.boxed()));
+            gained.push(async move { controller.until_allowed(account, needed).await }.boxed());
         }
         let handover = self.handover.clone();
         async move {
@@ -50,15 +49,22 @@ impl Controller {
         }
     }
 
-    async fn until_allowed(&self, account: ServiceAccount, needed: Needed) -> ObjectKind {
+    /// Completes when the host, and the `account` that the plugin acts as, may have the watch.
+    async fn until_allowed(&self, account: Option<ServiceAccount>, needed: Needed) -> ObjectKind {
         let mut retries = REVIEW_BACKOFF.begin();
         loop {
             tokio::time::sleep(retries.pause(windlass_world::random())).await;
-            let review = refused(&self.parts.host.reviews, &account, std::slice::from_ref(&needed)).await;
-            if matches!(review, Ok(None)) {
+            if self.is_allowed(None, &needed).await
+                && (account.is_none() || self.is_allowed(account.as_ref(), &needed).await)
+            {
                 return needed.resource.kind.clone();
             }
         }
+    }
+
+    async fn is_allowed(&self, account: Option<&ServiceAccount>, needed: &Needed) -> bool {
+        let review = refused(&self.parts.host.reviews, account, std::slice::from_ref(needed)).await;
+        matches!(review, Ok(None))
     }
 }
 

@@ -5,6 +5,7 @@ mod admit;
 mod assemble;
 mod begin;
 mod callee;
+mod forbidden;
 mod gain_pauses;
 mod gained;
 mod handover;
@@ -205,7 +206,11 @@ impl Controller {
                 RoundEnd::Ended(end) => return end,
                 RoundEnd::Lost(KindLoss::NotServed(kind) | KindLoss::Redefined(kind)) => kind,
                 RoundEnd::Lost(
-                    KindLoss::OverBudget(_) | KindLoss::Revoked(_) | KindLoss::OtherKinds | KindLoss::Gained(_),
+                    KindLoss::OverBudget(_)
+                    | KindLoss::Revoked(_)
+                    | KindLoss::OtherKinds
+                    | KindLoss::Gained(_)
+                    | KindLoss::Forbidden(_),
                 ) => continue,
             };
             if kind == self.with_kinds().primary.object_kind() {

@@ -3,21 +3,27 @@
 //! All primaries run when the controller begins, so it suffices to know which were deleted. If the plugin's own code
 //! decides which primaries count, the caches are rescanned instead, and the changes that a rescan misses are kept.
 
-use std::collections::{BTreeSet, HashMap};
+mod deleted_primaries;
+
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use windlass_core::cache::mapping::{Mapping, Primaries as _};
 use windlass_core::cache::watch::{Tombstone, WatchEvent};
 use windlass_core::object::ObjectKey;
 
+use self::deleted_primaries::DeletedPrimaries;
 use crate::dispatch::code_feeder::WaitingChanges;
 use crate::dispatch::route::{Route, Stores};
+
+/// The maximum number of keys of changes that found no room. If there are more, every primary runs instead.
+const CHANGED_KEYS_MAX: usize = 16_384;
 
 /// The discarded events' effects.
 #[derive(Debug, Default)]
 pub(super) struct MutedChanges {
-    /// The deleted primaries, with their UIDs.
-    pub(super) gone: HashMap<ObjectKey, Arc<str>>,
+    /// The deleted primaries.
+    pub(super) gone: DeletedPrimaries,
     /// The changes that the feeders begin with, for each subscription.
     pub(super) waiting: Vec<WaitingChanges>,
     /// The keys of the changes for which `waiting` has no room.
@@ -28,8 +34,9 @@ impl MutedChanges {
     /// Records an event of the subscription number `at`.
     pub(super) fn record(&mut self, at: usize, event: WatchEvent, route: &Route, primaries: &Stores) {
         if let (WatchEvent::Deleted(Tombstone { last, .. }), Mapping::Itself) = (&event, &route.mapping) {
-            let keys = route.keys(&event, primaries).into_iter().map(|key| (key, last.header.uid.text()));
-            self.gone.extend(keys);
+            for key in route.keys(&event, primaries) {
+                self.gone.add(key, last.header.uid.text());
+            }
         } else if route.is_missed_by_rescan(&event, primaries) {
             if self.waiting.len() <= at {
                 self.waiting.resize_with(at + 1, WaitingChanges::default);
@@ -38,6 +45,10 @@ impl MutedChanges {
             let keys = oldest.iter().flat_map(|oldest| route.keys(oldest, primaries));
             // The object may name a primary that does not exist. A primary that is not in the cache yet may exist.
             self.keys.extend(keys.filter(|key| !primaries.lacks(key)));
+            if self.keys.len() > CHANGED_KEYS_MAX {
+                self.keys.clear();
+                self.waiting[at].missed = true;
+            }
         }
     }
 
@@ -58,9 +69,13 @@ impl MutedChanges {
 
 #[cfg(test)]
 mod tests {
+    use windlass_apiserver::{ApiServer, Config};
     use windlass_core::cache::mapping::PrimaryKind;
+    use windlass_core::cache::watch::WatchSpec;
     use windlass_core::object::conditions::Conditions;
     use windlass_core::object::{Header, Object, ObjectKind};
+    use windlass_kube::client::Connection;
+    use windlass_kube::{Discovery, Informers};
 
     use super::*;
     use crate::dispatch::code_feeder::WAITING_EVENTS_MAX;
@@ -98,8 +113,9 @@ mod tests {
         let mut muted = MutedChanges::default();
         muted.record(0, deleted("primary"), &route(Mapping::Itself), &Stores::default());
         muted.record(2, deleted("child"), &route(Mapping::SameName), &Stores::default());
-        let uid = muted.gone.get(&ObjectKey::namespaced("prod", "primary")).map(|uid| &**uid);
-        assert_eq!((uid, muted.gone.len(), muted.keys.len()), (Some("u-1"), 1, 0));
+        assert!(muted.keys.is_empty());
+        let gone: Vec<_> = muted.gone.into_iter().collect();
+        assert_eq!(gone, [(ObjectKey::namespaced("prod", "primary"), Arc::from("u-1"))]);
         let waiting: Vec<_> = muted.waiting.iter().map(WaitingChanges::len).collect();
         assert_eq!(waiting, [0, 0, 1], "the third subscription's feeder begins with it");
     }
@@ -121,6 +137,22 @@ mod tests {
         let mut muted = MutedChanges::default();
         muted.record(2, deleted("child"), &mapper, &primaries);
         assert_eq!(keys(muted), [key("other", false), key("parent", false)], "only the code knows the primaries");
+    }
+
+    #[tokio::test]
+    async fn too_many_changed_keys_run_every_primary() {
+        let server = ApiServer::in_process(&Config::default());
+        let connection = Connection::in_process(server.service(), &"http://localhost".parse().expect("a URL"));
+        let informers = Informers::new(connection.client.clone(), Discovery::new(connection.client));
+        let subscription = informers.subscribe(WatchSpec::all(ObjectKind::new("v1", "ConfigMap")));
+        // The store is not synced, so it may have any primary.
+        let (primaries, mut muted) = (Stores::new([subscription.store().clone()]), MutedChanges::default());
+        for at in 0..WAITING_EVENTS_MAX + CHANGED_KEYS_MAX {
+            muted.record(0, deleted(&format!("{at:05}")), &route(Mapping::SameName), &primaries);
+        }
+        assert_eq!((muted.keys.len(), muted.waiting[0].missed), (CHANGED_KEYS_MAX, false));
+        muted.record(0, deleted("one more"), &route(Mapping::SameName), &primaries);
+        assert!(muted.keys.is_empty() && muted.waiting[0].missed);
     }
 
     #[test]

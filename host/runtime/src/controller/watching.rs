@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all, select_all};
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::{Notify, oneshot, watch};
 use windlass_core::cache::mapping::{Mapping, PrimaryKind};
 use windlass_core::cache::watch::{WatchEvent, WatchSpec};
 use windlass_core::object::ObjectKind;
 use windlass_core::object::progress::Stamp;
 use windlass_core::rights::grants::{Grants, LiveGrants};
 use windlass_core::rights::principal::ServiceAccount;
-use windlass_kube::{Budget, Excess, Informers, Readable, SubscribeOptions, Subscription};
+use windlass_kube::{Budget, Excess, InformerStatus, Informers, Readable, SubscribeOptions, Subscription};
 use windlass_manifest::Controller as Declared;
 
 use super::Controller;
@@ -23,7 +23,7 @@ use super::muted::MutedChanges;
 use crate::admission::kinds::Definitions;
 use crate::admission::left_out::LeftOut;
 use crate::admission::resolve::Resolved;
-use crate::admission::{Revoked, Terms};
+use crate::admission::{Needed, Revoked, Terms};
 use crate::dispatch::route::{Route, Stores};
 use crate::observe::status::{ControllerState, GateCaches};
 
@@ -45,11 +45,19 @@ pub(super) struct Watching {
     pub(super) defined: Vec<(ObjectKind, Arc<str>)>,
     /// The configured kinds that it does not watch for now.
     pub(super) left_out: LeftOut,
+    /// The watches that it can work without.
+    pub(super) optional: Vec<OptionalWatch>,
     pub(super) finalizer_grants: Grants,
     pub(super) live: LiveGrants,
     pub(super) impersonate: Option<ServiceAccount>,
     /// Notified when `live` has changed.
     pub(super) regranted: Arc<Notify>,
+}
+
+/// A watch that the controller can work without.
+pub(super) struct OptionalWatch {
+    pub(super) needed: Needed,
+    pub(super) status: watch::Receiver<InformerStatus>,
 }
 
 /// Why a controller cannot go on although the host goes on.
@@ -67,6 +75,8 @@ pub(super) enum KindLoss {
     OtherKinds,
     /// A configured kind that was left out can be watched now: it is served, and the impersonated account may watch it.
     Gained(ObjectKind),
+    /// The host lost the right to watch a configured kind that the controller can work without.
+    Forbidden(ObjectKind),
 }
 
 impl fmt::Display for KindLoss {
@@ -78,6 +88,7 @@ impl fmt::Display for KindLoss {
             Self::Revoked(_) => f.write_str("what it watches is not granted any more"),
             Self::OtherKinds => f.write_str("its configuration names other kinds"),
             Self::Gained(kind) => write!(f, "it can watch {kind} now"),
+            Self::Forbidden(kind) => write!(f, "the host may not list and watch {kind} any more"),
         }
     }
 }
@@ -109,7 +120,7 @@ impl Controller {
         let mut declared = Vec::new();
         let mut subscriptions = Vec::new();
         let since = Stamp::take();
-        let mut defined = Vec::new();
+        let (mut defined, mut optional) = (Vec::new(), Vec::new());
         for watched in resolved.watches {
             let first = readable.len();
             for (name, spec) in watched.definition.iter().zip(&watched.specs) {
@@ -121,6 +132,10 @@ impl Controller {
                 let subscription = self.parts.host.informers.subscribe_with(spec.clone(), options);
                 let subscription = subscription.expect("the pointers of a valid manifest are pointers");
                 let store = subscription.store().clone();
+                if watched.is_optional {
+                    let needed = Needed::of(&watched.resource, &spec);
+                    optional.push(OptionalWatch { needed, status: subscription.statuses() });
+                }
                 if watched.is_primary {
                     primaries.push(store.clone());
                 }
@@ -146,6 +161,7 @@ impl Controller {
             muted: Mutex::default(),
             defined,
             left_out,
+            optional,
             finalizer_grants,
             live,
             impersonate,
@@ -173,9 +189,9 @@ impl Controller {
         (bound, revoked)
     }
 
-    /// Completes when a watched kind has gone or differs from its state in `definitions`, when the configuration names
-    /// other kinds, when the plugin's caches have outgrown their limits more than `excesses` times, or when the terms
-    /// are broken.
+    /// Completes when a watched kind has gone or differs from its state in `definitions`, when the host may no longer
+    /// watch a kind without which the controller can work, when the configuration names other kinds, when the plugin's
+    /// caches have outgrown their limits more than `excesses` times, or when the terms are broken.
     pub(super) fn gone(
         &self,
         watching: &Watching,
@@ -197,6 +213,7 @@ impl Controller {
             let kind = kind.clone();
             losses.push(self.parts.host.kinds.replaced(name, definitions).map(|()| KindLoss::Redefined(kind)).boxed());
         }
+        losses.extend(self.forbidden(watching));
         select_all(losses).map(|(loss, ..)| loss).boxed()
     }
 
@@ -206,7 +223,11 @@ impl Controller {
         match loss {
             KindLoss::OverBudget(excess) => return self.suspend(excess),
             KindLoss::Revoked(_) => self.report_state(ControllerState::Waiting, Some("for its grants".to_owned())),
-            KindLoss::NotServed(_) | KindLoss::Redefined(_) | KindLoss::OtherKinds | KindLoss::Gained(_) => {
+            KindLoss::NotServed(_)
+            | KindLoss::Redefined(_)
+            | KindLoss::OtherKinds
+            | KindLoss::Gained(_)
+            | KindLoss::Forbidden(_) => {
                 self.report_state(ControllerState::Starting, None);
             }
         }
@@ -224,6 +245,9 @@ impl Controller {
             ),
             KindLoss::Gained(kind) => tracing::info!(
                 %plugin, controller, %kind, "controller stopped: it starts again, and also watches this kind"
+            ),
+            KindLoss::Forbidden(kind) => tracing::warn!(
+                %plugin, controller, %kind, "controller stopped: the host may not watch this kind any more; it starts again without it"
             ),
             KindLoss::Revoked(Revoked::All) => tracing::warn!(
                 %plugin, controller, "controller stopped: no policy grants the plugin anything any more"

@@ -6,9 +6,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::Request;
+use http::header::{AUTHORIZATION, CONTENT_TYPE};
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Bytes;
+use kube::client::Body;
 use tempfile::TempDir;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
+use tower::ServiceExt as _;
+use tower::util::MapRequest;
 use windlass_apiserver::{ApiServer, Config};
 use windlass_core::budget::fair::Fair;
 use windlass_kube::client::{self, ConnectOptions, Connection};
@@ -41,6 +48,8 @@ pub(crate) struct Stage {
     kubeconfig: PathBuf,
     _directory: TempDir,
     server: ApiServer,
+    /// Whether the server has no socket.
+    in_process: bool,
 }
 
 /// Creates an object by a raw HTTP request. Blocks, so the server must run on another thread.
@@ -76,8 +85,17 @@ impl Stage {
         assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
     }
 
-    /// Sends a raw HTTP request and returns the answer.
+    /// Sends a raw HTTP request as the administrator, and returns the answer.
     pub(crate) async fn send(&self, method: &'static str, path: &str, body: String) -> String {
+        if self.in_process {
+            let bearer = format!("Bearer {}", self.server.token().unwrap_or_default());
+            let request = Request::builder().method(method).uri(path).header(AUTHORIZATION, bearer);
+            let request = request.header(CONTENT_TYPE, "application/json").body(Full::<Bytes>::from(body));
+            let answer = self.server.service().oneshot(request.expect("a request")).await.expect("an answer");
+            let status = answer.status();
+            let text = answer.into_body().collect().await.expect("the whole answer").to_bytes();
+            return format!("HTTP/1.1 {status}\r\n\r\n{}", String::from_utf8_lossy(&text));
+        }
         let (server, path) = (self.server.address(), path.to_owned());
         // The server runs on the thread of the test, which must not block.
         tokio::task::spawn_blocking(move || send(server, method, &path, &body)).await.expect("an answer")
@@ -91,10 +109,41 @@ impl Stage {
     pub(crate) async fn with(leases: LeaseMode, grants: GrantMode) -> Self {
         let server = ApiServer::start(Config::default()).await.expect("loopback");
         let directory = tempfile::tempdir().expect("a directory");
-        let (kubeconfig, plugins) = (directory.path().join("kubeconfig"), directory.path().join("plugins"));
+        let kubeconfig = directory.path().join("kubeconfig");
         std::fs::write(&kubeconfig, server.kubeconfig()).expect("it can be written");
-        std::fs::create_dir(&plugins).expect("a directory");
         let connection = connection(&kubeconfig).await;
+        let options = SandboxOptions { threads: 1, concurrent_calls: 4, ..SandboxOptions::default() };
+        let stage = Self::on(server, connection, directory, options, leases, grants).await;
+        Self { kubeconfig, ..stage }
+    }
+
+    /// A host in one thread and without sockets, so that a test can pause time. It is the user of the first token in
+    /// `config`, if there is one.
+    pub(crate) async fn in_one_thread(config: &Config, grants: GrantMode) -> Self {
+        let server = ApiServer::in_process(config);
+        let bearer = config.tokens.first().map(|token| format!("Bearer {}", token.token));
+        let service = MapRequest::new(server.service(), move |mut request: Request<Body>| {
+            if let Some(bearer) = &bearer {
+                request.headers_mut().insert(AUTHORIZATION, bearer.parse().expect("a header"));
+            }
+            request
+        });
+        let connection = Connection::in_process(service, &"http://localhost".parse().expect("a URL"));
+        let (directory, options) = (tempfile::tempdir().expect("a directory"), SandboxOptions::in_one_thread());
+        let stage = Self::on(server, connection, directory, options, LeaseMode::None, grants).await;
+        Self { in_process: true, ..stage }
+    }
+
+    async fn on(
+        server: ApiServer,
+        connection: Connection,
+        directory: TempDir,
+        options: SandboxOptions,
+        leases: LeaseMode,
+        grants: GrantMode,
+    ) -> Self {
+        let plugins = directory.path().join("plugins");
+        std::fs::create_dir(&plugins).expect("a directory");
         let settings = settings(&plugins, grants, leases);
         let (policies, _) = Policies::read(settings.policies.clone()).await.expect("no policies");
         let (stop, replica) = (CancellationToken::new(), Arc::from("one"));
@@ -104,10 +153,25 @@ impl Stage {
         let host = Arc::new(Host::new(connection.clone(), &settings, policies, leadership, replica, shown, trust));
         let supplies = Supplies::new(&connection, &host.discovery, &settings, Fair::new(2, 4));
         host.leadership.start(&host.informers, &host.panics);
-        let options = SandboxOptions { threads: 1, concurrent_calls: 4, ..SandboxOptions::default() };
         let sandbox = Sandbox::new(options).expect("a sandbox");
-        let phases = Phases::of(stop);
-        Self { host, supplies, sandbox, phases, plugins, settings, kubeconfig, _directory: directory, server }
+        let (phases, kubeconfig, in_process) = (Phases::of(stop), PathBuf::new(), false);
+        Self {
+            host,
+            supplies,
+            sandbox,
+            phases,
+            plugins,
+            settings,
+            kubeconfig,
+            _directory: directory,
+            server,
+            in_process,
+        }
+    }
+
+    /// Makes the server forget its history, so that the host lists everything again.
+    pub(crate) fn forget_history(&self) {
+        self.server.compact();
     }
 
     /// The number of lists of `ConfigMap`s that the host has made.

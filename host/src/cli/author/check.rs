@@ -15,7 +15,7 @@ use serde_json::Value;
 use windlass_author::build::{self, BuildRequest};
 use windlass_author::documents;
 use windlass_check::scenario::{self, RecordedScenario, Scenario};
-use windlass_check::{Baseline, CheckSubject, Effort, FAULT_CLASSES, Report, Reproduction, RunAgain};
+use windlass_check::{Baseline, CheckSubject, Effort, FAULT_CLASSES, Report, Reproduction, RunAgain, WorldError};
 use windlass_core::error::explained;
 use windlass_files::read_argument_text;
 use windlass_wasm::{Limits, Metering, Plugin, Sandbox, SandboxOptions};
@@ -240,6 +240,11 @@ impl CheckArgs {
             eprintln!("{}", announcement(scenarios.len(), self.budget, self.runs));
         }
         for RecordedScenario { scenario, redacted } in scenarios {
+            let impossible = |error: WorldError| match self.from_recording {
+                Some(_) => check_recorded::refused(&error.to_string(), &redacted),
+                None => error.into(),
+            };
+            let scenario = windlass_check::without_refused(scenario).await.map_err(impossible)?;
             let began = Instant::now();
             let mut progress = |done: usize, of: usize| show_progress(&scenario.name, done, of);
             let effort = Effort {
@@ -251,12 +256,7 @@ impl CheckArgs {
             };
             let checking = windlass_check::check(subject.clone(), scenario.clone(), effort).await;
             clear_progress();
-            let mut report = match checking {
-                Err(error) if self.from_recording.is_some() => {
-                    return Err(check_recorded::refused(&error.to_string(), &redacted));
-                }
-                checked => checked?,
-            };
+            let mut report = checking.map_err(impossible)?;
             if self.from_recording.is_some() {
                 check_recorded::usable(&report, &redacted)?;
             }

@@ -1,15 +1,18 @@
-//! A controller with configured kinds that are not served or not granted, on the embedded API server. Needs a guest
-//! that also watches the kinds at `/related` of its configuration.
+//! A controller with configured kinds that are not served, not granted, or forbidden to the host, on the embedded API
+//! server and in simulated time. Needs a guest that also watches the kinds at `/related` of its configuration.
 
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::time::timeout;
+use tokio_util::task::AbortOnDropHandle;
+use windlass_apiserver::{Authorization, Config, StaticToken};
+use windlass_wasm::Plugin;
 
 use crate::admission::kinds;
 use crate::files::{Change, Content};
-use crate::leadership::LeaseMode;
 use crate::observe::status::ControllerState;
 use crate::phases::ControllerEnd;
 use crate::policies::GrantMode;
@@ -59,20 +62,26 @@ fn watches(stage: &Stage, kinds: &[&str]) -> bool {
     kinds.iter().all(|kind| figures.iter().any(|it| &*it.watch.kind.kind == *kind && it.status.synced))
 }
 
-#[tokio::test]
-async fn a_controller_runs_without_kinds_that_are_not_served_or_granted() {
-    let stage = Stage::with(LeaseMode::None, GrantMode::Policy).await;
+/// The plugin, and the task that follows its configuration and the definitions.
+async fn started(stage: &Stage) -> (Arc<Plugin>, AbortOnDropHandle<()>) {
     let plugin = stage.load_as(1, &[("CHAMELEON-MODE=good.", "CHAMELEON-MODE=kinds")]).await;
     stage.configure(CONFIGURATION);
     let (configs, host) = (stage.supplies.configs.clone(), stage.host.clone());
     let following = tokio::spawn(async move {
         let mut definitions = host.informers.subscribe(kinds::definitions());
         let kinds = host.kinds.follow(&mut definitions, |group| host.discovery.invalidate(group));
-        tokio::join!(configs.follow(), kinds)
+        tokio::join!(configs.follow(), kinds);
     });
+    stage.host.policies.register(&plugin, &stage.host.status.plugin("chameleon"));
+    (plugin, AbortOnDropHandle::new(following))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_controller_runs_without_kinds_that_are_not_served_or_granted() {
+    let stage = Stage::in_one_thread(&Config::default(), GrantMode::Policy).await;
+    let (plugin, _following) = started(&stage).await;
     let stop = stage.phases.stop.child_token();
     let (serving, _newest) = stage.serving(&plugin, mpsc::unbounded_channel().0, stop.clone());
-    stage.host.policies.register(&plugin, &stage.host.status.plugin("chameleon"));
     grant(&stage, &["services", "nameds"]);
     let mut served = pin!(serving.run());
     let mut reaches = async |condition: &dyn Fn() -> bool| {
@@ -98,5 +107,60 @@ async fn a_controller_runs_without_kinds_that_are_not_served_or_granted() {
     reaches(&|| runs_without(&stage, &["services", "Named"])).await;
     stop.cancel();
     assert_eq!(timeout(Duration::from_mins(1), served).await, Ok(ControllerEnd::Clean));
-    following.abort();
+}
+
+/// The cluster role `host`, which lets the host watch these resources, and what it needs besides.
+fn role(resources: &str) -> String {
+    let rule = |groups: &str, resources: &str, verbs: &str| {
+        format!(r#"{{"apiGroups": [{groups}], "resources": [{resources}], "verbs": [{verbs}]}}"#)
+    };
+    let rules = [
+        rule(r#""""#, resources, r#""list", "watch""#),
+        rule(r#""apiextensions.k8s.io""#, r#""customresourcedefinitions""#, r#""list", "watch""#),
+        rule(r#""authorization.k8s.io""#, r#""selfsubjectaccessreviews""#, r#""create""#),
+    ];
+    let head = r#""apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "host"}"#;
+    format!(r#"{{{head}, "rules": [{}]}}"#, rules.join(", "))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_controller_runs_without_kinds_that_the_host_may_not_watch() {
+    let tokens = vec![StaticToken { token: "of-host".to_owned(), user: "host".to_owned(), groups: vec![] }];
+    let config = Config { authorization: Authorization::Rbac, tokens, ..Config::default() };
+    let stage = Stage::in_one_thread(&config, GrantMode::Manifest).await;
+    let roles = "/apis/rbac.authorization.k8s.io/v1";
+    let binding = r#"{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "host"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "host"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "host"}]}"#;
+    for (path, body) in
+        [("clusterroles", role(r#""configmaps", "services""#)), ("clusterrolebindings", binding.to_owned())]
+    {
+        let answer = stage.send("POST", &format!("{roles}/{path}"), body).await;
+        assert!(answer.starts_with("HTTP/1.1 201 "), "{answer}");
+    }
+    let allow = async |resources: &str| {
+        let answer = stage.send("PUT", &format!("{roles}/clusterroles/host"), role(resources)).await;
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    };
+    let (plugin, _following) = started(&stage).await;
+    let stop = stage.phases.stop.child_token();
+    let (serving, _newest) = stage.serving(&plugin, mpsc::unbounded_channel().0, stop.clone());
+    let mut served = pin!(serving.run());
+    let mut reaches = async |condition: &dyn Fn() -> bool| {
+        tokio::select! {
+            end = &mut served => panic!("nothing stops it: {end:?}"),
+            () = until(condition) => {}
+        }
+    };
+    reaches(&|| runs_without(&stage, &["secrets", "Named"]) && watches(&stage, &["ConfigMap", "Service"])).await;
+    let (_, why) = stage.host.status.plugin("chameleon").controllers()[0].state();
+    assert!(why.is_some_and(|why| why.contains("the host may not list secrets in all namespaces")));
+    allow(r#""configmaps", "services", "secrets""#).await;
+    reaches(&|| runs_without(&stage, &["Named"]) && watches(&stage, &["Service", "Secret"])).await;
+    // The host learns that it has lost a right when it lists again.
+    allow(r#""configmaps", "secrets""#).await;
+    stage.forget_history();
+    reaches(&|| runs_without(&stage, &["services", "Named"])).await;
+    stop.cancel();
+    assert_eq!(timeout(Duration::from_mins(1), served).await, Ok(ControllerEnd::Clean));
 }
