@@ -73,6 +73,6 @@ var (
 )
 
 // NewWebhookManagedBy begins the webhooks of a type, whose Complete is refused.
-func NewWebhookManagedBy[T runtime.Object](mgr manager.Manager, obj T) *builder.WebhookBuilder[T] {
-	return builder.WebhookManagedBy(mgr, obj)
+func NewWebhookManagedBy(mgr manager.Manager, obj ...runtime.Object) *builder.WebhookBuilder {
+	return builder.WebhookManagedBy(mgr, obj...)
 }
