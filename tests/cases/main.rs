@@ -31,6 +31,7 @@ mod host_config;
 mod hostile;
 mod image;
 mod import;
+mod import_builds;
 mod imports;
 mod kinds;
 mod kubectl;
