@@ -5,6 +5,7 @@ mod admin;
 mod admin_auth;
 mod apiserver;
 mod author;
+mod author_definitions;
 mod author_go_modules;
 mod author_languages;
 mod author_starlark;
