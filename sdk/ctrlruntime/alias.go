@@ -74,6 +74,6 @@ var (
 
 // NewWebhookManagedBy begins the webhooks of a type. Complete then returns an error, because the host serves no
 // webhooks.
-func NewWebhookManagedBy[T runtime.Object](mgr manager.Manager, obj T) *builder.WebhookBuilder[T] {
-	return builder.WebhookManagedBy(mgr, obj)
+func NewWebhookManagedBy(mgr manager.Manager, obj ...runtime.Object) *builder.WebhookBuilder {
+	return builder.WebhookManagedBy(mgr, obj...)
 }

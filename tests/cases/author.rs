@@ -144,6 +144,36 @@ async fn the_same_plugin_again_leaves_the_file_alone() -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_build_fails_until_crd_yaml_follows_the_types() -> anyhow::Result<()> {
+    let folder = folder_of("webapp", &webapp()?)?;
+    let (at, generated) = (folder.path().as_os_str(), folder.path().join("generated"));
+    std::fs::copy(paths::root().join("examples/webapp/crd.yaml"), &generated)?;
+    std::fs::copy(&generated, folder.path().join("crd.yaml"))?;
+    let file = std::fs::read_to_string(folder.path().join("windlass.yaml"))?;
+    std::fs::write(folder.path().join("windlass.yaml"), file + "definitions: {command: cat generated}\n")?;
+    let (code, _, errors) = build(folder.path()).await?;
+    ensure!(code == Some(0), "{errors}");
+
+    edit(&generated, "default: 8080", "default: 80")?;
+    let (code, _, errors) = build(folder.path()).await?;
+    let path = "spec.versions[v1beta1].schema.openAPIV3Schema.properties[spec].properties[port].default";
+    let expected = format!("{path}: crd.yaml has 8080, and the types give 80\n");
+    ensure!(
+        code == Some(1) && errors.contains(&expected) && errors.contains("`windlass crd` updates crd.yaml"),
+        "{errors}"
+    );
+    let checked = windlass(&["crd".as_ref(), at, "--check".as_ref()]).await?;
+    ensure!(checked.status.code() == Some(1) && texts(&checked).1.contains(&expected), "{:?}", texts(&checked));
+    for said in ["wrote crd.yaml\n", "crd.yaml is up to date\n"] {
+        let written = windlass(&["crd".as_ref(), at]).await?;
+        ensure!(written.status.success() && texts(&written).0 == said, "{:?}", texts(&written));
+    }
+    let (code, _, errors) = build(folder.path()).await?;
+    ensure!(code == Some(0), "{errors}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_build_names_missing_and_needless_rules_of_the_policy() -> anyhow::Result<()> {
     let folder = folder_of("webapp", &webapp()?)?;
     let granted = windlass(&["grant", &paths::plugins()?.join("webapp.wasm").to_string_lossy(), "-o", "-"]).await?;

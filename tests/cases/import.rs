@@ -9,7 +9,7 @@ use anyhow::{Context, ensure};
 use tokio::process::Command;
 use windlass_tests::paths;
 
-use crate::author::texts;
+use crate::author::{edit, texts};
 
 /// A project with one controller, as kubebuilder lays it out.
 const GREETER: &[(&str, &str)] = &[
@@ -358,11 +358,13 @@ async fn only_force_writes_over_an_earlier_import() -> anyhow::Result<()> {
     let made = at.path().join("windlass");
     put(&made, "main.go", "mine")?;
     put(&made, "more.go", "mine")?;
+    edit(&made.join("windlass_plugin.go"), "\"0.1.0\"", "\"0.2.0\"")?;
     let (code, _, errors) = import(at.path(), &[]).await?;
     ensure!(code == Some(2) && errors.contains("--force") && read(&made, "main.go")? == "mine", "{code:?} {errors}");
     let (code, out, errors) = import(at.path(), &["--force"]).await?;
     ensure!(code == Some(0) && read(&made, "main.go")?.contains("func main()"), "{out}{errors}");
     ensure!(read(&made, "more.go")? == "mine", "other files stay");
+    ensure_all(&read(&made, "windlass_plugin.go")?, &["Version: \"0.2.0\""])?;
     ensure!(read(&made, ".before-import-1/main.go")? == "mine" && out.contains("replaced: main.go."), "{out}");
     Ok(())
 }

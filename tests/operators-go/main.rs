@@ -161,6 +161,13 @@ async fn embedded_memory_of_the_programs_and_of_one_host() -> anyhow::Result<()>
     host.end(Ok(())).await
 }
 
+/// The project's own Makefile has generated the definitions, with the version of controller-gen that they name.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "tools/test operators builds what it needs"]
+async fn embedded_definitions_of_deploy_image_follow_from_its_types() -> anyhow::Result<()> {
+    DEPLOY_IMAGE.definitions_follow_from_types().await
+}
+
 /// A control: it fails if the comparison reports differences that are random.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "tools/test operators builds what it needs"]

@@ -227,6 +227,33 @@ impl Operator {
         Ok(())
     }
 
+    /// Generates the definitions from the markers on the types, and compares them with those of the project.
+    pub(crate) async fn definitions_follow_from_types(&self) -> anyhow::Result<()> {
+        // The go command finds the project's module from the folder of the types.
+        let (project, folder) = (self.folder()?.join("pristine"), tempfile::tempdir()?);
+        let mut crd = String::new();
+        for file in std::fs::read_dir(project.join("config/crd/bases"))? {
+            crd += &std::fs::read_to_string(file?.path())?;
+        }
+        let named = crd.lines().find_map(|line| line.trim().strip_prefix("controller-gen.kubebuilder.io/version: "));
+        let version = named.context("the generator names its version")?;
+        let types = project.join("api/...").display().to_string();
+        let file =
+            format!("name: shop\nlanguage: go\ndefinitions: {{from: go, paths: [{types:?}], version: {version}}}\n");
+        std::fs::write(folder.path().join("windlass.yaml"), file)?;
+        std::fs::write(folder.path().join("crd.yaml"), &crd)?;
+        let check = || async {
+            let output = Command::new(paths::windlass()?).args(["crd", "--check"]).arg(folder.path()).output().await?;
+            anyhow::Ok((output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned()))
+        };
+        let (code, errors) = check().await?;
+        ensure!(code == Some(0), "{errors}");
+        std::fs::write(folder.path().join("crd.yaml"), crd.replace("minimum: 0\n", "minimum: 1\n"))?;
+        let (code, errors) = check().await?;
+        ensure!(code == Some(1) && errors.contains("minimum: crd.yaml has 1, and the types give 0"), "{errors}");
+        Ok(())
+    }
+
     /// Writes the plugin's sources, and returns how many lines are changed and of how many.
     async fn write_sources(&self, to: &Path) -> anyhow::Result<(usize, usize)> {
         let tool = paths::root().join("tools/build-operators");

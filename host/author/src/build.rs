@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use windlass_componentize::InterfaceVersion;
 use windlass_wasm::{LoadError, Plugin, Sandbox};
 
+use super::definitions::{self, DefinitionsError};
 use super::edits::{self, Edited};
 use super::facts::Facts;
 use super::file::{self, BuildFile, FileError, Language};
@@ -76,6 +77,9 @@ pub enum BuildError {
     /// Cargo created no file that could be a plugin.
     #[error("cargo built no plugin: Cargo.toml needs `[lib]` with `crate-type = [\"cdylib\"]`")]
     NoPluginOfCargo,
+    /// The definitions in crd.yaml are not those that the types say.
+    #[error(transparent)]
+    Definitions(#[from] DefinitionsError),
     /// A script cannot be combined with the interpreter.
     #[error(transparent)]
     Starlark(#[from] StarlarkError),
@@ -95,6 +99,7 @@ impl BuildError {
         match self {
             Self::Run { source: RunError::Failed { .. }, .. } | Self::NoPluginOfCargo => true,
             Self::GoModules(error) => error.is_of_the_sources(),
+            Self::Definitions(error) => error.is_of_the_sources(),
             Self::Starlark(error) => error.is_of_the_script(),
             Self::Finish(error) => !matches!(error, FinishError::Write { .. }),
             _ => false,
@@ -113,6 +118,9 @@ pub async fn build(wish: &BuildRequest, sandbox: &Sandbox) -> Result<Built, Buil
     let site = BuildSite { wish, facts: &facts, folder: &folder, work: &work, sandbox };
     std::fs::create_dir_all(&work).map_err(|error| site.at_work(error))?;
     let _lock = BuildLock::take(&work).await.map_err(|error| site.at_work(error))?;
+    if !wish.for_edits {
+        definitions::check_facts(&folder, &facts, wish.verbose).await?;
+    }
     let edited = if wish.for_edits && edits::can_build(&facts) { Some(edits::build(&site).await?) } else { None };
     let finished = match edited {
         Some(Edited::Finished(finished)) => finished,

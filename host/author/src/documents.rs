@@ -36,9 +36,14 @@ pub(crate) fn read(file: &Path) -> Result<Vec<Value>, DocumentsError> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(vec![]),
         Err(source) => return Err(DocumentsError::Unreadable { path: file.to_owned(), source }),
     };
-    let malformed = |message: String| DocumentsError::Malformed { path: file.to_owned(), message };
-    let text = String::from_utf8(bytes).map_err(|error| malformed(error.to_string()))?;
-    let documents: Vec<Value> = serde_saphyr::from_multiple(&text).map_err(|error| {
+    parse(file, &bytes)
+}
+
+/// All objects of a YAML text. `path` is used in messages.
+pub(crate) fn parse(path: &Path, text: &[u8]) -> Result<Vec<Value>, DocumentsError> {
+    let malformed = |message: String| DocumentsError::Malformed { path: path.to_owned(), message };
+    let text = std::str::from_utf8(text).map_err(|error| malformed(error.to_string()))?;
+    let documents: Vec<Value> = serde_saphyr::from_multiple(text).map_err(|error| {
         malformed(error.without_snippet().to_string().split_whitespace().collect::<Vec<_>>().join(" "))
     })?;
     Ok(documents.into_iter().filter(|object| !object.is_null()).collect())
@@ -56,8 +61,13 @@ pub fn definitions_in(file: &Path) -> Result<Vec<Value>, DocumentsError> {
 }
 
 fn only_definitions(mut objects: Vec<Value>) -> Vec<Value> {
-    objects.retain(|object| object["kind"] == "CustomResourceDefinition");
+    objects.retain(is_definition);
     objects
+}
+
+/// Whether the object is a CRD.
+pub(crate) fn is_definition(object: &Value) -> bool {
+    object["kind"] == "CustomResourceDefinition"
 }
 
 /// The CRDs beside the file `plugin`. If the plugin is in its author's `build/` folder, the CRDs of the author's

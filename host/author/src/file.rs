@@ -19,6 +19,9 @@ pub const NAME: &str = "windlass.yaml";
 /// The maximum size of the file. Files that people write are far smaller.
 const PROJECT_FILE_BYTES_MAX: u64 = 64 << 10;
 
+/// The version of controller-gen, unless the author names another one.
+const CONTROLLER_GEN_VERSION: &str = "v0.22.0";
+
 /// The reason why the build file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
@@ -157,6 +160,22 @@ pub struct OwnBuild {
     pub output: PathBuf,
 }
 
+/// The types from which `crd.yaml` is generated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DefinitionSource {
+    /// Types in Rust. The example `crd` of the plugin's crate prints their definitions.
+    Rust,
+    /// Types in Go with the markers of controller-gen.
+    Go {
+        /// The packages, relative to the folder, such as `./api/...`.
+        paths: Vec<String>,
+        /// The version of controller-gen.
+        version: String,
+    },
+    /// A shell command that prints the definitions.
+    Command(String),
+}
+
 /// The content of the build file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BuildFile {
@@ -170,6 +189,8 @@ pub struct BuildFile {
     pub sdk: PathBuf,
     /// The author's build command. `None` to use the default command of the language.
     pub own: Option<OwnBuild>,
+    /// The types from which the definitions in `crd.yaml` are generated. `None` if the author writes the file.
+    pub definitions: Option<DefinitionSource>,
     /// Patterns of files. `windlass dev` builds when one of these files changes. Empty for all sources.
     pub watch: Vec<String>,
 }
@@ -183,6 +204,7 @@ struct BuildFileDocument {
     plugin: PluginKind,
     sdk: Option<Spanned<String>>,
     build: Option<Spanned<BuildDocument>>,
+    definitions: Option<Spanned<DefinitionsDocument>>,
     #[serde(default)]
     watch: Vec<Spanned<String>>,
 }
@@ -192,6 +214,22 @@ struct BuildFileDocument {
 struct BuildDocument {
     command: String,
     output: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct DefinitionsDocument {
+    from: Option<TypesLanguage>,
+    paths: Option<Vec<String>>,
+    version: Option<String>,
+    command: Option<String>,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum TypesLanguage {
+    Rust,
+    Go,
 }
 
 /// Reads the build file of `folder`.
@@ -213,7 +251,7 @@ pub fn parse(path: &Path, text: &[u8]) -> Result<BuildFile, PolicyError> {
 }
 
 fn checked(document: BuildFileDocument, problems: &mut DocumentProblems) -> BuildFile {
-    let BuildFileDocument { name, language, plugin, sdk, build, watch } = document;
+    let BuildFileDocument { name, language, plugin, sdk, build, definitions, watch } = document;
     if !is_dns_label(&name.value) {
         problems.at(
             &name,
@@ -256,6 +294,10 @@ fn checked(document: BuildFileDocument, problems: &mut DocumentProblems) -> Buil
             problems.at(pattern, format!("{:?} is not a file pattern: {error}", pattern.value));
         }
     }
+    let definitions = definitions.and_then(|definitions| {
+        let source = definition_source(&definitions.value);
+        source.map_err(|problem| problems.at(&definitions, problem.to_owned())).ok()
+    });
     BuildFile {
         name: name.value,
         language: known.unwrap_or(Language::Other),
@@ -263,7 +305,39 @@ fn checked(document: BuildFileDocument, problems: &mut DocumentProblems) -> Buil
         kind: plugin,
         sdk: sdk.map_or_else(|| "sdk".into(), |sdk| sdk.value.into()),
         own: build.map(|build| OwnBuild { command: build.value.command, output: build.value.output.into() }),
+        definitions,
         watch: watch.into_iter().map(|pattern| pattern.value).collect(),
+    }
+}
+
+/// The error is the problem with the document.
+fn definition_source(document: &DefinitionsDocument) -> Result<DefinitionSource, &'static str> {
+    let DefinitionsDocument { from, paths, version, command } = document;
+    match (from, command) {
+        (Some(TypesLanguage::Go), None) => {
+            let is_path = |path: &String| !path.trim().is_empty() && !path.contains([';', '\n']);
+            let paths = paths.clone().filter(|paths| !paths.is_empty() && paths.iter().all(is_path)).ok_or(
+                "`definitions.paths` must list the packages with the types, such as [./api/...]: controller-gen reads them",
+            )?;
+            let version = version.clone().unwrap_or_else(|| CONTROLLER_GEN_VERSION.to_owned());
+            let is_fixed = version.strip_prefix('v').is_some_and(|number| semver::Version::parse(number).is_ok());
+            if !is_fixed {
+                return Err(
+                    "`definitions.version` must be one version of controller-gen, such as v0.22.0: another one may generate \
+                     other definitions",
+                );
+            }
+            Ok(DefinitionSource::Go { paths, version })
+        }
+        _ if paths.is_some() || version.is_some() => {
+            Err("`definitions.paths` and `definitions.version` belong to `from: go`: remove them")
+        }
+        (Some(TypesLanguage::Rust), None) => Ok(DefinitionSource::Rust),
+        (None, Some(command)) if !command.trim().is_empty() => Ok(DefinitionSource::Command(command.clone())),
+        (None, Some(_)) => Err("`definitions.command` is empty: it must print the definitions"),
+        _ => Err(
+            "`definitions` must say where crd.yaml comes from: either `from: go` or `from: rust`, or a `command` that prints it",
+        ),
     }
 }
 
@@ -278,6 +352,7 @@ plugin: composer
 sdk: ../../sdk/go
 build: {command: make shop, output: out/shop.wasm}
 watch: [\"src/**\"]
+definitions: {command: make crd}
 ";
 
     fn read(text: &str) -> Result<BuildFile, String> {
@@ -308,6 +383,7 @@ watch: [\"src/**\"]
             kind: PluginKind::Composer,
             sdk: "../../sdk/go".into(),
             own: Some(own),
+            definitions: Some(DefinitionSource::Command("make crd".into())),
             watch: vec!["src/**".into()],
         };
         assert_eq!(read(FULL), Ok(full));
@@ -335,6 +411,32 @@ watch: [\"src/**\"]
             assert!(FULL.contains(from), "{from}");
             let error = read(&FULL.replacen(from, to, 1)).expect_err(to);
             assert!(expected.iter().all(|part| error.contains(part)), "{to}: {error}");
+        }
+    }
+
+    #[test]
+    fn definitions_come_from_types_or_from_a_command() {
+        let source = |text: &str| {
+            let read = read(&format!("name: shop\nlanguage: go\ndefinitions: {text}\n"));
+            read.map(|file| file.definitions.expect("the file has the field"))
+        };
+        let go = |version: &str| DefinitionSource::Go { paths: vec!["./api/...".into()], version: version.into() };
+        assert_eq!(source("{from: go, paths: [./api/...]}"), Ok(go(CONTROLLER_GEN_VERSION)));
+        assert_eq!(source("{from: go, paths: [./api/...], version: v0.16.1}"), Ok(go("v0.16.1")));
+        assert_eq!(source("{from: rust}"), Ok(DefinitionSource::Rust));
+        for (text, expected) in [
+            ("{from: go}", "[./api/...]"),
+            ("{from: go, paths: []}", "[./api/...]"),
+            ("{from: go, paths: [./a;./b]}", "[./api/...]"),
+            ("{from: go, paths: [./api/...], version: latest}", "such as v"),
+            ("{from: rust, paths: [src]}", "belong to `from: go`"),
+            ("{from: rust, command: make}", "either"),
+            ("{}", "either"),
+            ("{command: ' '}", "`definitions.command` is empty"),
+            ("{from: python}", "windlass.yaml:3"),
+        ] {
+            let error = source(text).expect_err(text);
+            assert!(error.contains("windlass.yaml:3") && error.contains(expected), "{text}: {error}");
         }
     }
 

@@ -44,6 +44,11 @@ const GO: &[Hint] = &[
         &["undefined: record.New"],
         "the host sends the events of a plugin: take the recorder from the manager (mgr.GetEventRecorderFor(NAME))",
     ),
+    (
+        &["undefined: client.NewWithWatch"],
+        "a watch outlives a call, so a plugin has none: declare the kind with Owns or Watches of the controller, and read it with the \
+         manager's client (mgr.GetClient())",
+    ),
     (&["missing go.sum entry"], "go.sum does not know a package yet: go mod tidy"),
     (&["no required module provides package"], "a package is not in go.mod yet: go mod tidy"),
     (
@@ -115,6 +120,7 @@ mod tests {
         for (language, output, hints) in [
             (Language::Go, "./main.go:9:8: undefined: cache.NewSharedIndexInformer", "mgr.GetClient()"),
             (Language::Go, "./main.go:9:9: undefined: record.NewBroadcaster", "GetEventRecorderFor"),
+            (Language::Go, "./main.go:9:9: undefined: client.NewWithWatch", "Watches of the controller"),
             (Language::Go, "imports x: build constraints exclude all Go files in /go/x", "pure Go"),
             (
                 Language::Rust,

@@ -139,6 +139,14 @@ fn shown(program: &Path, first: &[&str], step: &BuildStep) -> String {
     environment.chain(program).chain(arguments).collect::<Vec<_>>().join(" ")
 }
 
+/// The command without the place of its program.
+pub(crate) fn shown_step(step: &BuildStep) -> String {
+    match &step.program {
+        Program::Tool(tool) => shown(Path::new(tool.name), &[], step),
+        Program::Shell => step.arguments.join(" "),
+    }
+}
+
 fn quoted(argument: &str) -> String {
     let plain = |character: char| character.is_ascii_alphanumeric() || "-_./=:,+@%".contains(character);
     if !argument.is_empty() && argument.chars().all(plain) {

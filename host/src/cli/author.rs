@@ -5,6 +5,7 @@ pub(crate) mod build;
 pub(crate) mod check;
 pub(crate) mod check_recorded;
 pub(crate) mod check_report;
+pub(crate) mod crd;
 pub(crate) mod dev;
 pub(crate) mod embedded;
 pub(crate) mod import;

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::docs::comment;
 use crate::model::{Body, Declaration, Field, Model, Shape, Struct};
 use crate::names::{Names, upper_camel};
-use crate::{filled, header, quoted};
+use crate::{filled, header, is_int32, quoted};
 
 /// Names of methods that a struct may have. No field may have the same name.
 const METHODS: [&str; 3] = ["MarshalJSON", "UnmarshalJSON", "String"];
@@ -257,7 +257,8 @@ impl GoFile<'_> {
         let Some(default) = field.default.as_ref().filter(|_| !field.is_required) else { return };
         let value = match (&field.shape, default) {
             (Shape::Bool, Value::Bool(_)) | (Shape::Float, Value::Number(_)) => default.to_string(),
-            (Shape::Int32 | Shape::Int64, Value::Number(it)) if it.is_i64() => it.to_string(),
+            (Shape::Int32, Value::Number(it)) if is_int32(it) => it.to_string(),
+            (Shape::Int64, Value::Number(it)) if it.is_i64() => it.to_string(),
             (Shape::Text, Value::String(it)) => quoted(it),
             (Shape::Named(kind), Value::String(it)) if self.is_enumeration(kind) => quoted(it),
             (Shape::Quantity | Shape::IntOrString, Value::String(it)) => format!("IntOrString{{Text: {}}}", quoted(it)),

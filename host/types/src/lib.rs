@@ -20,7 +20,7 @@ mod typescript;
 pub use model::{Body, Declaration, Field, Model, Shape, Struct};
 pub use read::{ReadError, Schemas, Wanted, read};
 pub use sample::sample;
-use serde_json::Value;
+use serde_json::{Number, Value};
 pub use typescript::literal as typescript_literal;
 use windlass_core::deceptive;
 
@@ -72,6 +72,11 @@ fn quoted(text: &str) -> String {
     deceptive::escape_json(&Value::from(text).to_string()).into_owned()
 }
 
+/// Whether the number is a literal of 32 bits. A server may accept other defaults of such a field.
+fn is_int32(number: &Number) -> bool {
+    number.as_i64().is_some_and(|number| i32::try_from(number).is_ok())
+}
+
 /// Replaces the placeholders, such as `%NAME%`, in one pass: a value may look like another placeholder.
 fn filled(template: &str, values: &[(&str, &str)]) -> String {
     let (mut text, mut rest) = (String::new(), template);
@@ -97,6 +102,25 @@ mod tests {
         for (_, language) in Language::KNOWN {
             let text = generate(language, &model, "main");
             assert!(text.contains("from a\\nb\\rc\\u{2028}d. DO NOT EDIT."), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_default_that_does_not_fit_its_type_gets_no_method() {
+        let field = |key: &str, default: i64| Field {
+            key: key.into(),
+            docs: vec![],
+            is_required: false,
+            default: Some(default.into()),
+            shape: Shape::Int32,
+        };
+        let fields = vec![field("large", 3_000_000_000), field("most", 2_147_483_647)];
+        let body = Body::Struct(Struct { fields, is_open: false });
+        let declarations = vec![Declaration { name: "Shop".into(), docs: vec![], body }];
+        let model = Model { source: "crd.yaml".into(), kinds: vec!["Shop".into()], declarations };
+        for (language, method) in [(Language::Rust, "fn most(&self) -> i32"), (Language::Go, "MostOrDefault() int32")] {
+            let text = generate(language, &model, "main");
+            assert!(text.contains(method) && !text.contains("3000000000"), "{text}");
         }
     }
 

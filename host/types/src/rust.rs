@@ -8,7 +8,7 @@ use serde_json::{Number, Value};
 use crate::docs::comment;
 use crate::model::{Body, Declaration, Field, Model, Shape, Struct};
 use crate::names::{Names, snake, upper_camel};
-use crate::{filled, header};
+use crate::{filled, header, is_int32};
 
 /// rustfmt's limit for lines.
 const LINE_WIDTH: usize = 100;
@@ -230,7 +230,7 @@ fn default_of(model: &Model, field: &Field, ident: &str) -> Option<String> {
     let default = field.default.as_ref().filter(|_| !field.is_required)?;
     let (kind, some, none) = match (&field.shape, default) {
         (Shape::Bool, Value::Bool(it)) => ("bool".to_owned(), "*value", it.to_string()),
-        (Shape::Int32, Value::Number(it)) if it.is_i64() => ("i32".to_owned(), "*value", it.to_string()),
+        (Shape::Int32, Value::Number(it)) if is_int32(it) => ("i32".to_owned(), "*value", it.to_string()),
         (Shape::Int64, Value::Number(it)) if it.is_i64() => ("i64".to_owned(), "*value", it.to_string()),
         (Shape::Float, Value::Number(it)) => ("Number".to_owned(), "*value", number(it)?),
         (Shape::Text, Value::String(it)) => ("&str".to_owned(), "value", format!("{it:?}")),

@@ -17,8 +17,6 @@ edit_plugin() {
     without_batch_schedulers
     without_discovery
     with_own_feature_gates
-    replace controllers/ray/expectations/scale_expectations.go '"k8s\.io/client-go/tools/cache"' \
-        '"github.com/ray-project/kuberay/ray-operator/internal/cache"'
 }
 
 # These schedulers are optional. Their packages import Kubernetes' API server.

@@ -11,6 +11,8 @@ use super::rules::{CLIENT_GO, CONTROLLER_RUNTIME};
 
 /// The fields of a package that [`PackageGraph::read`] needs, for `go list -json`.
 pub(super) const FIELDS: &str = "ImportPath,GoFiles,Imports,Error";
+/// The package whose registry of metrics exports nothing.
+const METRICS: &str = "sigs.k8s.io/controller-runtime/pkg/metrics";
 /// The package whose scheme has the API groups that the plugin imports.
 const SCHEME: &str = "k8s.io/client-go/kubernetes/scheme";
 const API: &str = "k8s.io/api/";
@@ -55,6 +57,12 @@ impl PackageGraph {
             Some(RefusedImport { package: package.import_path.clone(), position: error.pos.clone(), importer, reason })
         });
         refused.collect()
+    }
+
+    /// The packages that use the registry of Prometheus collectors, sorted.
+    pub(super) fn with_collectors(&self) -> Vec<&str> {
+        let uses = |package: &&Package| package.imports.iter().any(|import| import == METRICS);
+        self.0.values().filter(uses).map(|package| &*package.import_path).collect()
     }
 
     /// The source file that adds the plugin's API groups to the scheme of client-go. `None` if the plugin does not use
@@ -217,6 +225,14 @@ mod tests {
         let found = serde_json::json!({"ImportPath": "k8s.io/client-go/util/retry", "GoFiles": ["util.go"]});
         let graph = graph(&[missing("github.com/acme/shop"), missing("k8s.io/client-gone"), found]);
         assert_eq!(graph.refused(), []);
+    }
+
+    #[test]
+    fn packages_with_prometheus_collectors_are_found() {
+        let package = |path: &str, import: &str| serde_json::json!({"ImportPath": path, "Imports": [import]});
+        let facade = "sigs.k8s.io/controller-runtime/pkg/manager";
+        let packages = [package("example.com/b", METRICS), package("example.com/a", METRICS), package(facade, "io")];
+        assert_eq!(graph(&packages).with_collectors(), ["example.com/a", "example.com/b"]);
     }
 
     #[test]

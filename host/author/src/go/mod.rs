@@ -140,6 +140,12 @@ pub(crate) async fn with_copies(mut plan: BuildPlan, build: &GoBuild<'_>) -> Res
     if !refused.is_empty() {
         return Err(GoModulesError::Imports(RefusedImports(refused)));
     }
+    for package in packages.with_collectors() {
+        eprintln!(
+            "{package} uses controller-runtime's metrics.Registry, whose collectors are not exported: declare metrics in the \
+             manifest, and set them with windlass.dev/sdk/metrics"
+        );
+    }
     let client_go = chosen.iter().zip(&copies).find(|(chosen, _)| chosen.module.path == CLIENT_GO);
     if let (Some((_, client_go)), Some(groups)) = (client_go, packages.groups()) {
         build.write(GROUPS, &groups)?;

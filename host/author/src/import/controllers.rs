@@ -14,7 +14,7 @@ use super::scan::{GoController, SourcePlace};
 pub enum ControllersError {
     #[error(
         "found no controller: no Go file calls `ctrl.NewControllerManagedBy(mgr)`. Name the folder of a project that uses \
-         controller-runtime's builder"
+         controller-runtime's builder. A project of webhooks alone cannot be a plugin"
     )]
     None,
     #[error("two controllers have the name {name:?}: {first} and {second}. Give one of them another name with `Named`")]

@@ -157,6 +157,11 @@ impl ProjectFolder {
         read_text(&path, MODULE_FILE_BYTES_MAX).map_err(|source| FolderError::Unreadable { path, source })
     }
 
+    /// The text of a file of an earlier import. Empty if it cannot be read.
+    pub(super) fn earlier(&self, folder: &str, name: &str) -> String {
+        read_text(&self.root.join(folder).join(name), MODULE_FILE_BYTES_MAX).unwrap_or_default()
+    }
+
     /// The text of a YAML file, whose objects have been read before.
     pub(super) fn text(&self, path: &str) -> Result<String, FolderError> {
         let path = self.root.join(path);

@@ -45,7 +45,7 @@ use self::rights::Rights;
 use self::samples::Objects;
 use self::scan::{ScanError, SourceFacts};
 use self::setups::MainCalls;
-use self::sources::PluginFile;
+use self::sources::{PLUGIN_FILE, PluginFile};
 pub use self::write::{ImportWriteError, ReplacedFiles, write};
 use crate::new::TemplateFile;
 
@@ -138,13 +138,16 @@ pub async fn import(request: &ImportRequest) -> Result<Imported, ImportError> {
     folder.left_out.extend(others.into_iter().map(|path| LeftOut { path, why: "there are smaller samples" }));
     let rights = Rights::of(&facts.markers, &role);
     let finalizers = finalizers(&facts);
-    let manifest = manifest(&name, &controllers, &rights.rules, &finalizers)?;
+    let earlier = folder.earlier(&request.folder, PLUGIN_FILE);
+    let version = sources::version(&earlier);
+    let manifest = manifest((&name, version), &controllers, &rights.rules, &finalizers)?;
     let running = running(&facts, &controllers, &main, &go_mod.module);
     let looked_up = facts.uses.iter().filter(|it| running.contains(&it.folder) && it.import == "os");
     let looked_up = looked_up.filter(|it| matches!(&*it.name, "Getenv" | "LookupEnv")).map(|it| &*it.text);
     let reads = reads::reads(&facts, &running, &controllers, &rights.rules, &kinds);
     let plugin_file = PluginFile {
         name: &name,
+        version,
         rules: &rights.rules,
         finalizers: &finalizers,
         reads: &reads.cached,
@@ -194,7 +197,7 @@ fn finalizers(facts: &SourceFacts) -> Vec<String> {
 
 /// The manifest that the plugin will have, as far as its rights depend on it.
 fn manifest(
-    name: &str,
+    (name, version): (&str, &str),
     controllers: &[ImportedController],
     rules: &[Rule],
     finalizers: &[String],
@@ -207,7 +210,7 @@ fn manifest(
         "apiVersion": windlass_manifest::API_VERSION,
         "kind": windlass_manifest::KIND,
         "name": name,
-        "version": "0.1.0",
+        "version": version,
         "controllers": controllers.iter().map(ImportedController::document).collect::<Vec<_>>(),
         "permissions": permissions.collect::<Vec<_>>(),
         "finalizers": finalizers,
@@ -273,7 +276,7 @@ fn files(
         ("go.mod".to_owned(), go_mod.nested(&report.folder).text()),
         ("go.sum".to_owned(), go_sum),
         ("main.go".to_owned(), sources::main_go(name, &report.main, &report.environment)),
-        ("windlass_plugin.go".to_owned(), plugin_go),
+        (PLUGIN_FILE.to_owned(), plugin_go),
         (crate::file::NAME.to_owned(), build_file(name, running)),
         (format!("{name}.policy.yaml"), policy),
         ("IMPORT.md".to_owned(), report.markdown()),
@@ -304,7 +307,8 @@ fn build_file(name: &str, running: &BTreeSet<String>) -> String {
          name: {name}            # as in windlass_plugin.go; the plugin is build/{name}.wasm\n\
          language: go\n\
          plugin: reconciler\n\
-         watch: [{patterns}]   # what `windlass dev` follows\n"
+         watch: [{patterns}]   # what `windlass dev` follows\n\
+         # definitions: {{from: go, paths: [\"../api/...\"]}}   # then a build fails if crd.yaml differs from the types there\n"
     )
 }
 

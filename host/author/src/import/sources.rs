@@ -10,6 +10,10 @@ use super::reads::ReadType;
 use super::scan::Import;
 use super::setups::{MainCall, MainCalls};
 
+/// The file with the manifest's head.
+pub(super) const PLUGIN_FILE: &str = "windlass_plugin.go";
+/// The version of a new plugin.
+const FIRST_VERSION: &str = "0.1.0";
 /// The imports of every main.go.
 const IMPORTS: [(&str, &str); 5] = [
     ("fmt", "fmt"),
@@ -110,9 +114,17 @@ fn comment(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").chars().filter(|it| !it.is_control()).take(120).collect()
 }
 
-/// The contents of the file with the manifest's head.
+/// The version in the text of an earlier [`PLUGIN_FILE`], which the author may have raised. Otherwise the first one.
+pub(super) fn version(earlier: &str) -> &str {
+    let quoted = earlier.split_once("Version:").and_then(|(_, rest)| rest.trim_start().strip_prefix('"'));
+    let version = quoted.and_then(|rest| rest.split_once('"')).map(|(version, _)| version);
+    version.filter(|version| semver::Version::parse(version).is_ok()).unwrap_or(FIRST_VERSION)
+}
+
+/// The contents of [`PLUGIN_FILE`].
 pub(super) struct PluginFile<'a> {
     pub name: &'a str,
+    pub version: &'a str,
     pub rules: &'a [Rule],
     pub finalizers: &'a [String],
     /// The types of kinds that the plugin reads and no controller watches.
@@ -124,7 +136,7 @@ pub(super) struct PluginFile<'a> {
 impl PluginFile<'_> {
     /// The text of the file.
     pub(super) fn text(&self) -> String {
-        let Self { name, rules, finalizers, reads, environment } = self;
+        let Self { name, version, rules, finalizers, reads, environment } = self;
         let mut text =
             "// The name and the rights of the plugin, for its manifest. The controllers are those that main.go sets up.\n\
              package main\n\nimport (\n"
@@ -141,9 +153,10 @@ impl PluginFile<'_> {
         }
         let _ = write!(
             text,
-            ")\n\nfunc init() {{\n\twindlass.Describe(manifest.Manifest{{\n\t\tName:    {},\n\t\tVersion: \"0.1.0\",\n\n\
+            ")\n\nfunc init() {{\n\twindlass.Describe(manifest.Manifest{{\n\t\tName:    {},\n\t\tVersion: {},\n\n\
              \t\t// The rights of the markers `+kubebuilder:rbac`. For, Owns and Watches imply some of them.\n",
-            quoted(name)
+            quoted(name),
+            quoted(version)
         );
         push_permissions(&mut text, rules);
         let _ = write!(

@@ -190,6 +190,7 @@ fn rights_are_written_as_go_and_stay_in_their_quotes() {
     let reads = [read("k8s.io/api/core/v1", "Pod"), read("k8s.io/api/core/v1", "Secret")].into();
     let file = PluginFile {
         name: "shop",
+        version: "0.1.0",
         rules: &[rule],
         finalizers: &["example.com/f".into()],
         reads: &reads,
@@ -258,9 +259,22 @@ fn the_policy_grants_what_the_manifest_asks_for() {
         verbs: vec!["get".into()],
         ..Rule::default()
     };
-    let manifest = manifest("shop", &[controller("shop", "R")], &[rule], &["example.com/f".into()]).expect("valid");
+    let manifest =
+        manifest(("shop", "0.1.0"), &[controller("shop", "R")], &[rule], &["example.com/f".into()]).expect("valid");
     let asked = asks(&manifest, &ClusterNames::default());
     let text = draft(&manifest, "for a test", &asked, true, Instances::Reuse);
     assert!(text.contains("\"shops/status\"") && text.contains("\"secrets\"") && text.contains("SENSITIVE"), "{text}");
     assert!(!text.contains("paused") && text.ends_with("\n- \"example.com/f\"\n"), "{text}");
+}
+
+#[test]
+fn an_author_s_version_stays_in_a_later_import() {
+    for (text, expected) in [
+        ("windlass.Describe(manifest.Manifest{\n\t\tName:    \"shop\",\n\t\tVersion: \"1.2.0-rc.1\",\n", "1.2.0-rc.1"),
+        ("Version: version,\n", "0.1.0"),
+        ("Version: \"\\\"+x", "0.1.0"),
+        ("", "0.1.0"),
+    ] {
+        assert_eq!(sources::version(text), expected, "{text}");
+    }
 }

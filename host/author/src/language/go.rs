@@ -21,6 +21,9 @@ pub(crate) static GO: Tool = Tool {
     ],
 };
 
+/// The generator of definitions from Go types. It is a Go module, which the go command builds once for each version.
+const CONTROLLER_GEN: &str = "sigs.k8s.io/controller-tools/cmd/controller-gen";
+
 pub(super) fn plan(facts: &Facts, traceable: bool) -> BuildPlan {
     let mut needs = if facts.places_go_sdk { paths(facts, &["go.mod"]) } else { vec![source("go.mod")] };
     needs.push(BuildNeed::Tool(&GO));
@@ -47,4 +50,11 @@ pub(super) fn plan(facts: &Facts, traceable: bool) -> BuildPlan {
     );
     step.environment = vec![("GOOS", "wasip1"), ("GOARCH", "wasm"), ("CGO_ENABLED", "0")];
     BuildPlan { needs, steps: vec![step], output: BuildOutput::File(core_module().into()), source_map: None }
+}
+
+/// Runs controller-gen on packages, and prints the definitions of their types.
+pub(super) fn definitions_step(paths: &[String], version: &str) -> BuildStep {
+    let paths = paths.iter().map(|path| format!("paths={path}"));
+    let arguments = ["run".to_owned(), format!("{CONTROLLER_GEN}@{version}"), "crd".to_owned()];
+    BuildStep::of(&GO, arguments.into_iter().chain(paths).chain(["output:stdout".to_owned()]))
 }

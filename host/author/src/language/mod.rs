@@ -13,7 +13,7 @@ pub(crate) use self::go::GO;
 pub(crate) use self::rust::TARGET as RUST_TARGET;
 use super::WORK;
 use super::facts::Facts;
-use super::file::{Language, OwnBuild};
+use super::file::{DefinitionSource, Language, OwnBuild};
 use super::plan::{BuildNeed, BuildOutput, BuildPlan, BuildStep, Program};
 
 /// The folder for Python packages. componentize-py ignores requirements, so authors install packages here.
@@ -37,9 +37,26 @@ pub(crate) fn plan(facts: &Facts, traceable: bool) -> BuildPlan {
     }
 }
 
+/// The tools and the command that print the definitions of a folder.
+pub(crate) fn definitions_step(source: &DefinitionSource) -> (Vec<BuildNeed>, BuildStep) {
+    match source {
+        DefinitionSource::Rust => (vec![BuildNeed::Tool(&rust::CARGO)], rust::definitions_step()),
+        DefinitionSource::Go { paths, version } => (vec![BuildNeed::Tool(&GO)], go::definitions_step(paths, version)),
+        DefinitionSource::Command(command) => (vec![], shell_step(command)),
+    }
+}
+
+fn shell_step(command: &str) -> BuildStep {
+    BuildStep { program: Program::Shell, arguments: vec![command.to_owned()], environment: vec![] }
+}
+
 fn own_plan(own: &OwnBuild) -> BuildPlan {
-    let step = BuildStep { program: Program::Shell, arguments: vec![own.command.clone()], environment: vec![] };
-    BuildPlan { needs: vec![], steps: vec![step], output: BuildOutput::File(own.output.clone()), source_map: None }
+    BuildPlan {
+        needs: vec![],
+        steps: vec![shell_step(&own.command)],
+        output: BuildOutput::File(own.output.clone()),
+        source_map: None,
+    }
 }
 
 /// The path of the module that a language's compiler writes.

@@ -6,7 +6,7 @@ use crate::plan::{BuildNeed, BuildOutput, BuildPlan, BuildStep, Tool, VersionQue
 
 pub(crate) const TARGET: &str = "wasm32-unknown-unknown";
 
-static CARGO: Tool = Tool {
+pub(super) static CARGO: Tool = Tool {
     name: "cargo",
     ways: &[&["cargo"]],
     version: VersionQuery::Argument("--version"),
@@ -33,4 +33,9 @@ pub(super) fn plan(facts: &Facts, traceable: bool) -> BuildPlan {
     };
     let step = BuildStep::of(&CARGO, arguments);
     BuildPlan { needs, steps: vec![step], output: BuildOutput::ReportedByCargo, source_map: None }
+}
+
+/// Runs the program of the author that prints the definitions, on this machine.
+pub(super) fn definitions_step() -> BuildStep {
+    BuildStep::of(&CARGO, ["run", "--quiet", "--example", "crd"])
 }

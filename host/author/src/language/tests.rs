@@ -196,3 +196,17 @@ fn traceable_builds_keep_names_and_lines_of_the_sources() {
         assert_eq!((says_so(true), says_so(false)), ((true, map), (false, None)), "{language}");
     }
 }
+
+#[test]
+fn definitions_are_printed_by_the_generator_of_the_types() {
+    let command = |definitions: &str| {
+        let facts = facts(&format!("name: shop\nlanguage: go\ndefinitions: {definitions}\n"));
+        let (needs, step) = definitions_step(&facts.file.definitions.expect("the file has the field"));
+        (needs.len(), crate::run::shown_step(&step))
+    };
+    assert_eq!(command("{from: rust}"), (1, "cargo run --quiet --example crd".to_owned()));
+    let go = command("{from: go, paths: [./api/..., ../more], version: v0.16.1}");
+    let expected = "go run sigs.k8s.io/controller-tools/cmd/controller-gen@v0.16.1 crd paths=./api/... paths=../more output:stdout";
+    assert_eq!(go, (1, expected.to_owned()));
+    assert_eq!(command("{command: make crd}"), (0, "make crd".to_owned()));
+}

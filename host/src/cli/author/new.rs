@@ -49,8 +49,8 @@ pub(crate) struct NewArgs {
     #[arg(long, value_name = "VERSION")]
     version: Option<String>,
     /// Make a plugin for an existing kind, which this file defines, or which a cluster serves as GROUP/VERSION/KIND.
-    /// For Rust, Go, TypeScript and Python.
-    #[arg(long, value_name = "FILE|KIND", conflicts_with_all = ["kind", "group", "composite"])]
+    /// For reconcilers in Rust, Go, TypeScript and Python.
+    #[arg(long, value_name = "FILE|KIND", conflicts_with_all = ["kind", "group"])]
     from_crd: Option<String>,
     /// The kubeconfig of the cluster for --from-crd. Default: kubectl's.
     #[arg(long, value_name = "FILE", requires = "from_crd")]
@@ -73,8 +73,17 @@ enum NewError {
     Name(#[from] NameError),
     #[error("this windlass has no template of a {} in {language}", kind.as_str())]
     NoTemplate { language: String, kind: PluginKind },
-    #[error("--from-crd makes plugins in {}, and not in {language}", new::languages_with_types().join(", "))]
+    #[error(
+        "--from-crd makes plugins in {}, the languages of `windlass types`: for {language}, leave it out, name the kind with --kind, \
+         --group and --version, and put the definition into crd.yaml",
+        new::languages_with_types().join(", ")
+    )]
     NoTypes { language: String },
+    #[error(
+        "--from-crd makes only reconcilers: for a composer, leave it out, name the kind with --kind, --group and --version, and put \
+         the definition into crd.yaml"
+    )]
+    NoComposer,
     #[error("--from-crd {text}: there is no such file, and {source}")]
     NotFound { text: String, source: types::KindNameError },
     #[error("{file} has {number} definitions: write one of them into a file of its own")]
@@ -148,6 +157,12 @@ impl NewArgs {
 
     /// The folder of a plugin for an existing kind.
     async fn existing(&self, source: &str) -> Result<NewFolder, NewError> {
+        if self.composite {
+            return Err(NewError::NoComposer);
+        }
+        if !new::languages_with_types().contains(&&*self.language) {
+            return Err(NewError::NoTypes { language: self.language.clone() });
+        }
         let (definition, text, version) = self.definition(source).await?;
         let names = ExistingKind::names(&self.name, &definition, &version)?;
         let server = ApiServer::in_process(&Config::default());
@@ -206,4 +221,31 @@ struct NewFolder {
 fn stored_version(definition: &Value) -> Option<String> {
     let versions = definition["spec"]["versions"].as_array()?;
     versions.iter().find(|version| version["storage"] == true)?["name"].as_str().map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        new: NewArgs,
+    }
+
+    /// Nothing is read before this: there is no such file.
+    #[tokio::test]
+    async fn from_crd_says_what_else_makes_a_plugin_for_the_kind() {
+        for (words, expected) in [
+            (&["new", "c", "shop", "--from-crd", "absent.yaml"][..], "for c, leave it out, name the kind with --kind"),
+            (&["new", "js", "shop", "--from-crd", "absent.yaml"], "plugins in rust, go, ts, python"),
+            (&["new", "go", "shop", "--from-crd", "absent.yaml", "--composite"], "for a composer, leave it out"),
+        ] {
+            let line = Line::try_parse_from(words).expect("it is a command line");
+            let error = line.new.make().await.expect_err("no template").to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
 }

@@ -28,6 +28,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 	"sigs.k8s.io/controller-runtime/pkg/windlass"
 	sdk "windlass.dev/sdk"
 	"windlass.dev/sdk/manifest"
@@ -281,6 +283,20 @@ func TestHandlersAndPredicatesRunByCode(t *testing.T) {
 	}
 }
 
+// anyDefaulter is a webhook of controller-runtime 0.22 and older.
+type anyDefaulter struct{}
+
+func (anyDefaulter) Default(context.Context, runtime.Object) error { return nil }
+
+var _ webhook.CustomDefaulter = anyDefaulter{}
+
+// cityDefaulter is a webhook of newer versions.
+type cityDefaulter struct{}
+
+func (cityDefaulter) Default(context.Context, *shop.City) error { return nil }
+
+var _ admission.Defaulter[*shop.City] = cityDefaulter{}
+
 func TestWhatCannotWorkSaysWhereAndWhatToDo(t *testing.T) {
 	for what, call := range map[string]func(manager.Manager) error{
 		"mgr.Add": func(mgr manager.Manager) error {
@@ -295,6 +311,12 @@ func TestWhatCannotWorkSaysWhereAndWhatToDo(t *testing.T) {
 			return ctrl.NewControllerManagedBy(mgr).For(&shop.Shop{}).WatchesRawSource(channel).Complete(nothing)
 		},
 		"a webhook": func(mgr manager.Manager) error { return ctrl.NewWebhookManagedBy(mgr, &shop.Shop{}).Complete() },
+		"a webhook of *shop.Shop": func(mgr manager.Manager) error {
+			return ctrl.NewWebhookManagedBy(mgr).For(&shop.Shop{}).WithDefaulter(anyDefaulter{}).WithValidator(nil).Complete()
+		},
+		"a webhook of *shop.City": func(mgr manager.Manager) error {
+			return ctrl.NewWebhookManagedBy(mgr, &shop.City{}).WithDefaulter(cityDefaulter{}).Complete()
+		},
 		"reading or writing": func(mgr manager.Manager) error {
 			setup.Begin()
 			defer setup.End()

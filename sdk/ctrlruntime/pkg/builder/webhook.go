@@ -9,44 +9,65 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 )
 
-// WebhookBuilder collects the webhooks of a type. Complete is refused.
-type WebhookBuilder[T runtime.Object] struct{ object T }
+// WebhookBuilder collects the webhooks of a type. Complete is refused. Its methods take any webhook: controller-runtime
+// 0.22 and older name the object in For, and newer ones in WebhookManagedBy, with typed webhooks.
+type WebhookBuilder struct{ object runtime.Object }
 
-// WebhookManagedBy begins the webhooks of a type.
-func WebhookManagedBy[T runtime.Object](_ manager.Manager, object T) *WebhookBuilder[T] {
-	return &WebhookBuilder[T]{object}
+// WebhookManagedBy begins the webhooks of a type, which the object or For names.
+func WebhookManagedBy(_ manager.Manager, object ...runtime.Object) *WebhookBuilder {
+	blder := &WebhookBuilder{}
+	for _, object := range object {
+		blder.object = object
+	}
+	return blder
+}
+
+// For names the type.
+func (blder *WebhookBuilder) For(object runtime.Object) *WebhookBuilder {
+	blder.object = object
+	return blder
 }
 
 // WithDefaulter has no effect.
-func (blder *WebhookBuilder[T]) WithDefaulter(admission.Defaulter[T], ...admission.DefaulterOption) *WebhookBuilder[T] {
+func (blder *WebhookBuilder) WithDefaulter(any, ...admission.DefaulterOption) *WebhookBuilder {
 	return blder
 }
 
 // WithCustomDefaulter has no effect.
-func (blder *WebhookBuilder[T]) WithCustomDefaulter(admission.CustomDefaulter, ...admission.DefaulterOption) *WebhookBuilder[T] {
+func (blder *WebhookBuilder) WithCustomDefaulter(admission.CustomDefaulter, ...admission.DefaulterOption) *WebhookBuilder {
 	return blder
 }
 
 // WithValidator has no effect.
-func (blder *WebhookBuilder[T]) WithValidator(admission.Validator[T]) *WebhookBuilder[T] {
-	return blder
-}
+func (blder *WebhookBuilder) WithValidator(any) *WebhookBuilder { return blder }
 
 // WithCustomValidator has no effect.
-func (blder *WebhookBuilder[T]) WithCustomValidator(admission.CustomValidator) *WebhookBuilder[T] {
+func (blder *WebhookBuilder) WithCustomValidator(admission.CustomValidator) *WebhookBuilder {
 	return blder
 }
 
+// WithConverter has no effect.
+func (blder *WebhookBuilder) WithConverter(any) *WebhookBuilder { return blder }
+
+// WithLogConstructor has no effect.
+func (blder *WebhookBuilder) WithLogConstructor(any) *WebhookBuilder { return blder }
+
+// WithContextFunc has no effect.
+func (blder *WebhookBuilder) WithContextFunc(any) *WebhookBuilder { return blder }
+
 // RecoverPanic has no effect.
-func (blder *WebhookBuilder[T]) RecoverPanic(bool) *WebhookBuilder[T] { return blder }
+func (blder *WebhookBuilder) RecoverPanic(bool) *WebhookBuilder { return blder }
+
+// WithCustomPath has no effect.
+func (blder *WebhookBuilder) WithCustomPath(string) *WebhookBuilder { return blder }
 
 // WithValidatorCustomPath has no effect.
-func (blder *WebhookBuilder[T]) WithValidatorCustomPath(string) *WebhookBuilder[T] { return blder }
+func (blder *WebhookBuilder) WithValidatorCustomPath(string) *WebhookBuilder { return blder }
 
 // WithDefaulterCustomPath has no effect.
-func (blder *WebhookBuilder[T]) WithDefaulterCustomPath(string) *WebhookBuilder[T] { return blder }
+func (blder *WebhookBuilder) WithDefaulterCustomPath(string) *WebhookBuilder { return blder }
 
 // Complete is refused: the host serves no webhooks.
-func (blder *WebhookBuilder[T]) Complete() error {
+func (blder *WebhookBuilder) Complete() error {
 	return webhook.Refuse(fmt.Sprintf("a webhook of %T", blder.object))
 }
