@@ -40,8 +40,8 @@ struct Status {
 }
 
 /// Whether `account` may list and watch `resource` in `namespace`, or in all namespaces. `None` stands for the client's
-/// own user. Asked in the name of `role`, which needs the right to create `SubjectAccessReview`s of accounts. Every user
-/// may ask about itself.
+/// own user. Asked in the name of `role`, which needs the right to create `SubjectAccessReview`s of accounts. Every
+/// user may ask about itself.
 pub async fn may_watch(
     client: &Client,
     role: &Principal,

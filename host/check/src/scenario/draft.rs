@@ -80,21 +80,21 @@ fn schema_of(objects: &[Value], api_version: &str, kind: &str) -> Option<Value> 
 /// Pairs of merge patches of `spec`: one gives a field another value that the schema allows, and one undoes this.
 fn changes(spec: &Value, schema: &Value) -> Vec<[Value; 2]> {
     let mut found = Vec::new();
-    collect(spec, schema, &mut Place::default(), &mut found);
+    collect(spec, schema, &mut FieldPlace::default(), &mut found);
     found.truncate(CHANGED_FIELDS_MAX);
     found
 }
 
 /// The place of a field in a spec.
 #[derive(Default)]
-struct Place {
+struct FieldPlace {
     path: Vec<String>,
     /// The length of the path to the outermost object that the sample lacks. `None` if the sample has all objects on
     /// the path.
     lacking: Option<usize>,
 }
 
-fn collect(value: &Value, schema: &Value, place: &mut Place, found: &mut Vec<[Value; 2]>) {
+fn collect(value: &Value, schema: &Value, place: &mut FieldPlace, found: &mut Vec<[Value; 2]>) {
     let no_fields = Map::new();
     let properties = schema["properties"].as_object().unwrap_or(&no_fields);
     // Fields that the schema does not describe are changed as well.
@@ -128,8 +128,8 @@ fn is_enough(name: &str, schema: &Value) -> bool {
     required.all(|required| required == name || !schema["properties"][required]["default"].is_null())
 }
 
-/// Another value of a field. `None` if no other value is known to be valid. `is_nested`: whether the field belongs to an
-/// object within the spec.
+/// Another value of a field. `None` if no other value is known to be valid. `is_nested`: whether the field belongs to
+/// an object within the spec.
 fn another(value: &Value, schema: &Value, is_nested: bool) -> Option<Value> {
     if let Some(choices) = schema["enum"].as_array() {
         return choices.iter().find(|choice| *choice != value && !choice.is_null()).cloned();
