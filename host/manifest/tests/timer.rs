@@ -54,7 +54,7 @@ fn wrong_timers_are_refused_with_their_place_and_a_hint() {
         (json!({"intervalMs": 5000, "jitterMs": 5000}), "timer.jitterMs: must be shorter than the interval"),
         (json!({"intervalMs": 5000, "timeZone": "UTC"}), "timer.timeZone: has no effect on an interval"),
         (json!({"intervalMs": 5000, "jitter": 1}), "did you mean `jitterMs`?"),
-        (json!({"cron": "@daily", "missed": "skipped"}), "did you mean `skip`?"),
+        (json!({"cron": "@daily", "missed": "skips"}), "did you mean `skip`?"),
     ] {
         let refusal = refusal(&timer, &nothing);
         assert!(refusal.contains("controllers[0].primary") && refusal.contains(expected), "{timer}: {refusal}");

@@ -31,9 +31,9 @@ impl Leases {
         Self::notes(found).remove(SERVES)
     }
 
-    /// Changes the annotation `note` of the lease `name`, which is of this `kind`. `change` maps the current value to the
-    /// new one; `None` means that there is no annotation. Creates the lease if necessary. Returns false if other writers
-    /// came first in every attempt.
+    /// Changes the annotation `note` of the lease `name`, which is of this `kind`. `change` maps the current value to
+    /// the new one; `None` means that there is no annotation. Creates the lease if necessary. Returns false if other
+    /// writers came first in every attempt.
     pub async fn note(
         &self,
         name: &str,

@@ -1,6 +1,6 @@
 //! Keeps the progress of timers for the replica that runs the plugin next, as annotations of a lease of the
-//! installation that is never held. A plugin's own lease would not do: each write would conflict with a renewal, and the
-//! lease of a plugin depends on the lease mode.
+//! installation that is never held. A plugin's own lease would not do: each write would conflict with a renewal, and
+//! the lease of a plugin depends on the lease mode.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

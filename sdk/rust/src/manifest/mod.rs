@@ -143,8 +143,8 @@ struct MappedWatch {
 }
 
 impl Controller {
-    /// A controller of the objects that `primary` selects, or one that a [`Timer`] calls. The name is a DNS label, unique
-    /// in the plugin.
+    /// A controller of the objects that `primary` selects, or one that a [`Timer`] calls. The name is a DNS label,
+    /// unique in the plugin.
     pub fn new(name: impl Into<String>, primary: impl Into<Watch>) -> Self {
         Self { name: name.into(), primary: primary.into(), owns: Vec::new(), watches: Vec::new(), options: None }
     }
