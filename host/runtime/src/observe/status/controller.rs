@@ -192,6 +192,12 @@ impl ControllerStatus {
         Some(source.conditions())
     }
 
+    /// When the controller's timer is due. `None` if it has none, or is not at work here.
+    fn timer(&self) -> Option<Value> {
+        let source = locked(&self.doing).source.as_ref()?.upgrade()?;
+        source.timer()
+    }
+
     /// Number of keys that are called rarely because they loop.
     pub(crate) fn slowed(&self) -> u64 {
         locked(&self.doing).guards.as_ref().map_or(0, |guards| guards.slowed() as u64)
@@ -324,6 +330,7 @@ impl ControllerStatus {
             shown
         });
         let last_errors: Vec<_> = last_errors.collect();
+        let timer = self.timer();
         let doing = locked(&self.doing);
         let guards = doing.guards.as_ref();
         let given_up = doing.given_up.iter().map(|(key, error)| json!({"key": key.to_string(), "error": error}));
@@ -344,6 +351,7 @@ impl ControllerStatus {
             "breaker": guards.map(|guards| guards.breaker_json()),
             "slowLane": guards.map_or_else(Vec::new, |guards| guards.slow_lane_json()),
             "lastErrors": last_errors,
+            "timer": timer,
         })
     }
 }

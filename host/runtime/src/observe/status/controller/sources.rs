@@ -44,6 +44,9 @@ pub(crate) trait KeySource: Send + Sync {
     /// Why `key` is queued, if known.
     fn triggers(&self, key: &ObjectKey) -> Triggers;
 
+    /// When the controller's timer was due and is due next, for `/plugins`. `None` if it has none.
+    fn timer(&self) -> Option<Value>;
+
     /// The kind of the primaries, and how many of them have each condition.
     fn conditions(&self) -> (ObjectKind, ConditionCounts);
 
