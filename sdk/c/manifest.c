@@ -135,6 +135,17 @@ static windlass_json *predicate_of(const windlass_predicate *predicate) {
     return value;
 }
 
+static windlass_json *timer_of(const windlass_timer *timer) {
+    static const char *const missed[] = {NULL, "once", "skip"};
+    windlass_json *value = windlass_empty_object();
+    put_text(value, "cron", timer->cron);
+    put_text(value, "timeZone", timer->time_zone);
+    put_number(value, "intervalMs", timer->interval_ms);
+    put_number(value, "jitterMs", timer->jitter_ms);
+    put_text(value, "missed", missed[timer->missed]);
+    return value;
+}
+
 static windlass_json *watch_of(const windlass_watch *watch) {
     static const char *const strategies[] = {NULL, "inPlace", "recreate", "onDelete"};
     windlass_json *value = windlass_empty_object();
@@ -143,6 +154,9 @@ static windlass_json *watch_of(const windlass_watch *watch) {
     put_text(value, "kind", watch->kind);
     put_text(value, "kindsFrom", watch->kinds_from);
     put_texts(value, "verbs", watch->verbs);
+    if (watch->timer != NULL) {
+        windlass_json_set(value, "timer", timer_of(watch->timer));
+    }
     put_texts(value, "namespaces", watch->namespaces);
     put_text(value, "labelSelector", watch->label_selector);
     put_text(value, "fieldSelector", watch->field_selector);
@@ -185,6 +199,7 @@ static windlass_json *mapping_of(const windlass_mapping *mapping) {
         {"mapper", NULL},
         {"customize", NULL},
         {"anyOwner", NULL},
+        {"none", NULL},
     };
     if (mapping->type == WINDLASS_MAPPING_UNSET) {
         return NULL;

@@ -155,6 +155,22 @@ typedef enum windlass_update_strategy {
     WINDLASS_UPDATE_ON_DELETE
 } windlass_update_strategy;
 
+// A timer that calls the plugin at certain times, in place of objects: the primary of a controller.
+typedef struct windlass_timer {
+    // Due when the local time matches, as in Kubernetes' CronJob: minute, hour, day of the month, month, and day of the
+    // week. Either this or `interval_ms`.
+    const char *cron;
+    // The IANA name of the time zone of `cron`, such as `Europe/Berlin`. NULL: UTC.
+    const char *time_zone;
+    // Due once in each interval, at least 1000. The first call comes at once.
+    uint32_t interval_ms;
+    // Each call comes at a random time up to this long after its due time.
+    uint32_t jitter_ms;
+    // What happens to due times at which no call could be made, such as while the host was down. Default: one call for
+    // the last of them, as soon as it can be made. SKIP: none, if it could begin only a minute late or later.
+    enum { WINDLASS_MISSED_DEFAULT, WINDLASS_MISSED_ONCE, WINDLASS_MISSED_SKIP } missed;
+} windlass_timer;
+
 // Objects of one kind that the host keeps in its cache for the plugin.
 typedef struct windlass_watch {
     // Such as `apps/v1`.
@@ -196,6 +212,8 @@ typedef struct windlass_watch {
     const char *kinds_from;
     // The rights to change objects of these kinds: `create`, `update`, `patch`, `delete`, `deletecollection`. Only with `kinds_from`.
     const char *const *verbs;
+    // A timer in place of a kind, only for a primary, without other fields. NULL: none.
+    const windlass_timer *timer;
 } windlass_watch;
 
 // How a changed object maps to the primaries that run.
@@ -213,7 +231,8 @@ typedef struct windlass_mapping {
         WINDLASS_MAPPING_SELECTED_BY,
         WINDLASS_MAPPING_MAPPER,
         WINDLASS_MAPPING_CUSTOMIZE,
-        WINDLASS_MAPPING_ANY_OWNER
+        WINDLASS_MAPPING_ANY_OWNER,
+        WINDLASS_MAPPING_NONE
     } type;
     const char *value;
     windlass_reference reference;
@@ -236,6 +255,8 @@ typedef struct windlass_mapping {
 #define WINDLASS_MAP_REFERENCED_BY(index) {.type = WINDLASS_MAPPING_REFERENCED_BY, .value = index}
 // The primary with the object's own name.
 #define WINDLASS_MAP_SAME_NAME {.type = WINDLASS_MAPPING_SAME_NAME}
+// No primary: the plugin only reads the objects.
+#define WINDLASS_MAP_NONE {.type = WINDLASS_MAPPING_NONE}
 // Every primary.
 #define WINDLASS_MAP_ALL {.type = WINDLASS_MAPPING_ALL}
 // The primaries that the reconciler's own mapper names (WINDLASS_MAPPER). The watch needs a name.

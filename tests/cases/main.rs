@@ -61,6 +61,7 @@ mod storm;
 mod swap;
 mod swap_judged;
 mod three_in_the_morning;
+mod timers;
 mod tools;
 mod traces;
 mod weather;

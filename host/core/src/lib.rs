@@ -20,4 +20,5 @@ pub mod repeats;
 pub mod retry;
 pub mod rights;
 pub mod secret;
+pub mod timer;
 pub mod write;

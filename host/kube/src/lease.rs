@@ -47,6 +47,8 @@ pub enum LeaseKind {
     Plugins,
     /// The lease has no holder. Its annotations list the plugin files that were rolled back.
     Rejected,
+    /// The lease has no holder. Its annotations have the last due times of plugins' timers.
+    Timers,
 }
 
 impl LeaseKind {
@@ -55,6 +57,7 @@ impl LeaseKind {
             Self::Member => "member",
             Self::Plugins => "plugins",
             Self::Rejected => "rejected",
+            Self::Timers => "timers",
         }
     }
 }

@@ -27,21 +27,22 @@ pub struct ImpliedAccess {
 impl Controller {
     /// The access that the watches imply: reading watched objects, reading and writing owned objects, and writing the
     /// status of primaries unless the options say `status: false` or the configuration names their kind. Watches whose
-    /// kinds are not filled in imply none.
+    /// kinds are not filled in imply none, and neither does a timer.
     #[must_use]
     pub fn implied_access(&self) -> Vec<ImpliedAccess> {
         let reading = |does: &'static str, watch: &Watch| {
             let changes = watch.verbs.iter().map(|verb| verb.as_str());
             access(does, watch, None, &READ.iter().copied().chain(changes).collect::<Vec<_>>())
         };
-        let primary = reading("reconciles", &self.primary);
+        let is_timer = self.primary.timer.is_some();
+        let primary = Some(reading("reconciles", &self.primary)).filter(|_| !is_timer);
         let status = access("writes the status of", &self.primary, Some("status"), STATUS);
         // The plugin knows only the metadata of objects whose kinds an operator names.
-        let may_have = self.options.status && self.primary.kinds_from.is_none();
+        let may_have = self.options.status && self.primary.kinds_from.is_none() && !is_timer;
         let status = Some(status).filter(|status| may_have && !has_no_status(&status.kind));
         let owned = self.owns.iter().map(|watch| access("owns", watch, None, OWN));
         let watched = self.watches.iter().map(|watch| reading("watches", watch));
-        let all = std::iter::once(primary).chain(status).chain(owned).chain(watched);
+        let all = primary.into_iter().chain(status).chain(owned).chain(watched);
         all.filter(|access| !access.kind.kind.is_empty()).collect()
     }
 }

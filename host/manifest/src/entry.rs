@@ -73,6 +73,18 @@ fn check_composer(controller: &Controller, path: &str, problems: &mut Vec<String
     if let Some(pointer) = controller.all_watches().find_map(|watch| watch.kinds_from.as_deref()) {
         problems.push(format!("{path}: only reconcilers may take kinds from the configuration, here at `{pointer}`"));
     }
+    if controller.primary.timer.is_some() {
+        problems.push(format!(
+            "{path}.primary.timer: only reconcilers may have a timer: it is no object in the cluster, so it cannot own \
+             a composer's children"
+        ));
+    }
+    for (index, _) in controller.watches.iter().enumerate().filter(|(_, it)| it.mapping == Some(Mapping::None)) {
+        problems.push(format!(
+            "{path}.watches[{index}].mapping: `none` is only for reconcilers: a composer receives what concerns its \
+             parent, and reads nothing else"
+        ));
+    }
     let mut seen = HashSet::<ObjectKind>::new();
     for (index, watch) in controller.owns.iter().enumerate() {
         let path = format!("{path}.owns[{index}]");

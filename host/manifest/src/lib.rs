@@ -12,6 +12,7 @@ mod entry;
 mod kinds;
 mod options;
 mod read;
+mod timer;
 mod validate;
 mod watch;
 
@@ -25,6 +26,7 @@ pub use access::ImpliedAccess;
 pub use entry::{EntryPoint, OptionalExports};
 pub use kinds::{ConfiguredKinds, WriteVerb};
 pub use read::{ManifestError, did_you_mean, nearest};
+pub use timer::PrimaryTimer;
 pub use validate::is_dns_label;
 pub use watch::Watch;
 

@@ -150,21 +150,23 @@ fn check_crd(crd: &Map<String, Value>, path: &str, problems: &mut Problems) {
 }
 
 impl Controller {
-    /// The primary, the owned kinds and the other watches, in this order.
+    /// The primary, the owned kinds and the other watches, in this order. A timer is not watched.
     pub fn all_watches(&self) -> impl Iterator<Item = &Watch> {
-        std::iter::once(&self.primary).chain(&self.owns).chain(&self.watches)
+        let primary = Some(&self.primary).filter(|primary| primary.timer.is_none());
+        primary.into_iter().chain(&self.owns).chain(&self.watches)
     }
 
     fn check(&self, path: &str, problems: &mut Problems) {
         problems.dns_label(format_args!("{path}.name"), &self.name);
-        self.primary.check(&format!("{path}.primary"), problems);
-        self.primary.check_no_mapping(&format!("{path}.primary"), problems);
-        self.primary.check_no_strategy(&format!("{path}.primary"), problems);
-        self.primary.check_deletions_count(&format!("{path}.primary"), problems);
+        match &self.primary.timer {
+            Some(timer) => self.check_timer(timer, path, problems),
+            None => self.primary.check_primary(&format!("{path}.primary"), problems),
+        }
         problems.count(format_args!("{path}.owns"), self.owns.len());
         for (index, watch) in self.owns.iter().enumerate() {
             let path = format!("{path}.owns[{index}]");
             watch.check(&path, problems);
+            watch.check_no_timer(&path, problems);
             watch.check_names_kind(&path, problems);
             watch.check_no_mapping(&path, problems);
         }
@@ -172,6 +174,7 @@ impl Controller {
         for (index, watch) in self.watches.iter().enumerate() {
             let path = format!("{path}.watches[{index}]");
             watch.check(&path, problems);
+            watch.check_no_timer(&path, problems);
             watch.check_no_strategy(&path, problems);
             watch.check_mapping(&path, &self.primary.indexes, problems);
         }

@@ -13,7 +13,7 @@ use windlass_core::cache::where_clause::WhereCondition;
 use windlass_core::call::compose::UpdateStrategy;
 use windlass_core::object::selector::{FieldSelector, ParsedSelector, Selector};
 
-use super::WriteVerb;
+use super::{PrimaryTimer, WriteVerb};
 
 /// A kind that is watched.
 #[allow(clippy::struct_excessive_bools, reason = "each is a property of the document")]
@@ -23,14 +23,16 @@ use super::WriteVerb;
 pub struct Watch {
     /// Unique within the controller.
     pub name: Option<String>,
-    /// Such as `apps/v1`. Empty if the configuration names the kinds and they are not filled in.
+    /// Such as `apps/v1`. Empty if the configuration names the kinds and they are not filled in, and for a timer.
     #[serde(default)]
     pub api_version: String,
     /// Such as `Deployment`. Empty whenever `api_version` is.
     #[serde(default)]
     pub kind: String,
-    /// A JSON pointer to where the plugin's configuration names the kinds. `None` if the manifest names the kind.
+    /// A JSON pointer to where the plugin's configuration names the kinds. `None` if it does not.
     pub kinds_from: Option<String>,
+    /// A timer in place of a kind. Allowed only for primaries.
+    pub timer: Option<PrimaryTimer>,
     /// How the plugin changes objects of the kinds that the configuration names. Allowed only with `kinds_from`.
     #[serde(default)]
     pub verbs: Vec<WriteVerb>,
@@ -75,4 +77,32 @@ pub struct Watch {
 
 fn yes() -> bool {
     true
+}
+
+impl Watch {
+    /// A primary that is only a timer.
+    pub(super) fn of_timer(timer: PrimaryTimer) -> Self {
+        Self {
+            name: None,
+            api_version: String::new(),
+            kind: String::new(),
+            kinds_from: None,
+            timer: Some(timer),
+            verbs: Vec::new(),
+            namespaces: Vec::new(),
+            label_selector: None,
+            field_selector: None,
+            conditions: Vec::new(),
+            projection: Projection::default(),
+            managed_fields: false,
+            indexes: Vec::new(),
+            predicates: Vec::new(),
+            code_predicate: false,
+            call_fields: None,
+            deleted: true,
+            no_op_skip: true,
+            mapping: None,
+            update_strategy: None,
+        }
+    }
 }

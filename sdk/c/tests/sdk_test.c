@@ -45,11 +45,19 @@ static const windlass_manifest manifest = {
             {{.api_version = "v1", .kind = "Service"}, WINDLASS_MAP_SELECTED_BY("selects")},
             {{.api_version = "v1", .kind = "ConfigMap"}, WINDLASS_MAP_REFERENCE(NULL, NULL, "/data/thing")},
             {{.api_version = "v1", .kind = "Node"}, WINDLASS_MAP_ALL},
+            {{.api_version = "v1", .kind = "Namespace"}, WINDLASS_MAP_NONE},
             {{.kinds_from = "/kinds", .verbs = WINDLASS_TEXTS("delete"), .projection = WINDLASS_KEEP_METADATA}, WINDLASS_MAP_ALL},
             {{.api_version = "apps/v1", .kind = "Deployment"}, WINDLASS_MAP_ANY_OWNER},
             {{.api_version = "v1", .kind = "Pod", .name = "pods", .code_predicate = true}, WINDLASS_MAP_MAPPER},
             {{.api_version = "v1", .kind = "Role", .name = "roles"}, WINDLASS_MAP_CUSTOMIZE}),
         .options = {.max_retries = WINDLASS_NO_RETRIES, .finalizer = true, .without_status = true, .backoff.base_ms = 7},
+    }, {
+        .name = "nightly",
+        .primary.timer = &(const windlass_timer){
+            .cron = "0 3 * * *", .time_zone = "Europe/Berlin", .jitter_ms = 60000, .missed = WINDLASS_MISSED_SKIP},
+    }, {
+        .name = "often",
+        .primary.timer = &(const windlass_timer){.interval_ms = 1000},
     }),
     .metrics = WINDLASS_METRICS(&counted),
     .http = WINDLASS_HTTP_HOSTS({.host = "example.com", .methods = WINDLASS_TEXTS("GET")}),
@@ -333,6 +341,7 @@ WINDLASS_TEST(a_manifest_has_only_the_set_fields) {
                 {"apiVersion": "v1", "kind": "Service", "mapping": {"type": "selectedBy", "index": "selects"}},
                 {"apiVersion": "v1", "kind": "ConfigMap", "mapping": {"type": "reference", "name": "/data/thing"}},
                 {"apiVersion": "v1", "kind": "Node", "mapping": {"type": "all"}},
+                {"apiVersion": "v1", "kind": "Namespace", "mapping": {"type": "none"}},
                 {
                     "kindsFrom": "/kinds", "verbs": ["delete"], "projection": {"type": "metadata"},
                     "mapping": {"type": "all"}
@@ -342,6 +351,12 @@ WINDLASS_TEST(a_manifest_has_only_the_set_fields) {
                 {"name": "roles", "apiVersion": "v1", "kind": "Role", "mapping": {"type": "customize"}}
             ],
             "options": {"maxRetries": 0, "backoff": {"baseMs": 7}, "finalizer": true, "status": false}
+        }, {
+            "name": "nightly",
+            "primary": {"timer": {"cron": "0 3 * * *", "timeZone": "Europe/Berlin", "jitterMs": 60000, "missed": "skip"}}
+        }, {
+            "name": "often",
+            "primary": {"timer": {"intervalMs": 1000}}
         }],
         "crds": [{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}],
         "metrics": [{"name": "counted_total", "type": "counter", "help": "What was counted.", "labels": ["color", "size"]}],

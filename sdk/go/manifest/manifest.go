@@ -47,7 +47,7 @@ func (manifest Manifest) MarshalJSON() ([]byte, error) {
 type Controller struct {
 	// Name is unique in the plugin. It is in requests, logs and metrics.
 	Name string `json:"name"`
-	// Primary selects the objects that are reconciled.
+	// Primary selects the objects that are reconciled, or has a Timer instead.
 	Primary Watch `json:"primary"`
 	// Owns are children: a change of a child runs the primary that controls it.
 	Owns []Watch `json:"owns,omitempty"`
@@ -81,6 +81,8 @@ type Watch struct {
 	// Verbs ask for the rights to change objects of the kinds in KindsFrom. Without KindsFrom, use
 	// Manifest.Permissions.
 	Verbs []Verb `json:"verbs,omitempty"`
+	// Timer calls the plugin at certain times, in place of objects. Only for a Primary, without other fields.
+	Timer *Timer `json:"timer,omitempty"`
 	// Namespaces restricts the objects to these namespaces; empty means all.
 	Namespaces []string `json:"namespaces,omitempty"`
 	// LabelSelector and FieldSelector are in Kubernetes' syntax.
@@ -117,6 +119,33 @@ type Watch struct {
 	// Mapping is for Controller.Watches, where it is required.
 	Mapping *Mapping `json:"mapping,omitempty"`
 }
+
+// Timer calls the plugin at certain times. It has either a Cron expression or an IntervalMs.
+type Timer struct {
+	// Cron is due when the local time matches, as in Kubernetes' CronJob: minute, hour, day of the month, month, and day
+	// of the week.
+	Cron string `json:"cron,omitempty"`
+	// TimeZone is the IANA name of the time zone of Cron, such as Europe/Berlin; empty: UTC.
+	TimeZone string `json:"timeZone,omitempty"`
+	// IntervalMs is due once in each interval of so many milliseconds, at least 1000. The first call comes at once.
+	IntervalMs int `json:"intervalMs,omitempty"`
+	// JitterMs makes each call at a random time up to so many milliseconds after its due time.
+	JitterMs int `json:"jitterMs,omitempty"`
+	// Missed says what happens to due times at which no call could be made, such as while the host was down; empty:
+	// MissedOnce.
+	Missed MissedTimes `json:"missed,omitempty"`
+}
+
+// MissedTimes is what a Timer does about due times at which no call could be made.
+type MissedTimes string
+
+// What a Timer does about them.
+const (
+	// MissedOnce makes one call as soon as it can be made, for the last of these times.
+	MissedOnce MissedTimes = "once"
+	// MissedSkip makes no call, if it could begin only a minute late or later.
+	MissedSkip MissedTimes = "skip"
+)
 
 // UpdateStrategy is how a composer's children of a kind are updated.
 type UpdateStrategy string
@@ -282,6 +311,9 @@ func ToSelecting(index string) *Mapping {
 
 // ToSameName runs the primary with the object's own name.
 func ToSameName() *Mapping { return &Mapping{choice{[]byte(`{"type":"sameName"}`)}} }
+
+// ToNone runs no primary: the plugin only reads the objects.
+func ToNone() *Mapping { return &Mapping{choice{[]byte(`{"type":"none"}`)}} }
 
 // ToAll runs every primary, at low priority.
 func ToAll() *Mapping { return &Mapping{choice{[]byte(`{"type":"all"}`)}} }

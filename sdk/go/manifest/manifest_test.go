@@ -100,6 +100,15 @@ func TestEachPartHasTheFormOfTheSchema(t *testing.T) {
 			Watch{KindsFrom: "/kinds", Verbs: []Verb{VerbDelete}, Projection: MetadataOnly()},
 			`{"kindsFrom": "/kinds", "verbs": ["delete"], "projection": {"type": "metadata"}}`,
 		},
+		{
+			Watch{Timer: &Timer{Cron: "0 3 * * *", TimeZone: "Europe/Berlin", JitterMs: 60000, Missed: MissedSkip}},
+			`{"timer": {"cron": "0 3 * * *", "timeZone": "Europe/Berlin", "jitterMs": 60000, "missed": "skip"}}`,
+		},
+		{Watch{Timer: &Timer{IntervalMs: 1000}}, `{"timer": {"intervalMs": 1000}}`},
+		{
+			Watch{APIVersion: "v1", Kind: "Pod", Mapping: ToNone()},
+			`{"apiVersion": "v1", "kind": "Pod", "mapping": {"type": "none"}}`,
+		},
 		{Index{Name: "a"}, `{"name": "a", "source": {}}`},
 		{Watch{APIVersion: "v1", Kind: "Pod", UpdateStrategy: OnDelete}, `{"apiVersion": "v1", "kind": "Pod", "updateStrategy": "onDelete"}`},
 		{Metric{Name: "m", Type: Histogram, Help: "h", Buckets: []float64{1}}, `{"name": "m", "type": "histogram", "help": "h", "buckets": [1]}`},

@@ -32,14 +32,42 @@ export interface Manifest {
 export interface Controller {
   /** Unique in the plugin, a DNS label. It is in requests, logs and metrics. */
   name: string;
-  /** The objects that are reconciled. */
-  primary: Watch;
+  /** The objects that are reconciled, or a timer instead. */
+  primary: Watch | { /** When the plugin is called. */ timer: Timer };
   /** Children: a change of one runs the primary that controls it. */
   owns?: OwnedWatch[];
   /** Other objects: a change of one runs the primaries that its mapping finds. */
   watches?: MappedWatch[];
   /** How the loop runs. */
   options?: Options;
+}
+
+/** A timer that calls the plugin at certain times, in place of objects. */
+export type Timer = TimerOptions & (CronTimer | IntervalTimer);
+
+/** A timer that is due when the local time matches. */
+export interface CronTimer {
+  /** As in Kubernetes' CronJob: minute, hour, day of the month, month, and day of the week. */
+  cron: string;
+  /** The IANA name of the time zone, such as `Europe/Berlin`. Left out: UTC. */
+  timeZone?: string;
+}
+
+/** A timer that is due once in each interval. */
+export interface IntervalTimer {
+  /** The interval, at least 1000. The first call comes at once. */
+  intervalMs: number;
+}
+
+/** The options of all timers. */
+export interface TimerOptions {
+  /** Each call comes at a random time up to this long after its due time. */
+  jitterMs?: number;
+  /**
+   * Due times at which no call could be made, such as while the host was down. `once`: one call for the last of them, as
+   * soon as it can be made. `skip`: none, if it could begin only a minute late or later. Left out: `once`.
+   */
+  missed?: 'once' | 'skip';
 }
 
 /** Objects that the host keeps in its cache for the plugin: of one kind, or of the kinds that the configuration names. */
@@ -211,6 +239,8 @@ export type Mapping =
   | { type: 'selectedBy'; index: string }
   /** The primary with the object's own name. */
   | { type: 'sameName' }
+  /** No primary: the plugin only reads the objects. */
+  | { type: 'none' }
   /** Every primary, at low priority. */
   | { type: 'all' }
   /** The primaries that the reconciler's `map` names. The watch needs a name. */

@@ -13,7 +13,8 @@ const REFERENCE = 'base namespace name';
 const PARTS = {
   manifest: 'apiVersion kind name version description controllers crds permissions metrics config finalizers http',
   controllers: 'name primary owns watches options',
-  primary: WATCH,
+  primary: `${WATCH} timer`,
+  timer: 'cron timeZone intervalMs jitterMs missed',
   owns: `${WATCH} deleted updateStrategy`,
   watches: `${WATCH} deleted mapping`,
   where: WHERE,

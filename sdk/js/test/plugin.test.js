@@ -29,6 +29,8 @@ test('a field that a manifest does not have is refused, at any depth, with a hin
   assert.throws(define({ descripton: '' }), /the manifest: there is no field "descripton"; did you mean "description"\?/);
   const controllers = [{ name: 'a', primary: { ...watch, predicates: [{ type: 'fields', pointer: '/a' }] } }];
   assert.throws(define({ controllers }), /manifest\.controllers\[0\]\.primary\.predicates\[0\]: there is no field "pointer"/);
+  const timed = [{ name: 'a', primary: { timer: { cron: '@daily', timezone: 'UTC' } } }];
+  assert.throws(define({ controllers: timed }), /primary\.timer: there is no field "timezone"; did you mean "timeZone"\?/);
   assert.throws(define({ controllers: {} }), /manifest\.controllers must be an array/);
   assert.throws(define({ version: undefined }), /the manifest has no field "version"/);
   assert.throws(() => defineReconciler({ manifest, reconcil() {} }), /did you mean "reconcile"\?/);

@@ -40,9 +40,16 @@ const manifest: Manifest = {
       { apiVersion: 'v1', kind: 'Event', mapping: { type: 'anyOwner' } },
       { name: 'claims', apiVersion: 'v1', kind: 'PersistentVolumeClaim', mapping: { type: 'mapper' } },
       { kindsFrom: '/kinds', verbs: ['delete'], projection: { type: 'metadata' }, mapping: { type: 'all' } },
+      { apiVersion: 'v1', kind: 'Namespace', mapping: { type: 'none' } },
       { name: 'settings', apiVersion: 'v1', kind: 'ConfigMap', mapping: { type: 'customize' } },
     ],
     options: { status: false },
+  }, {
+    name: 'nightly',
+    primary: { timer: { cron: '0 3 * * *', timeZone: 'Europe/Berlin', jitterMs: 60_000, missed: 'skip' } },
+  }, {
+    name: 'often',
+    primary: { timer: { intervalMs: 60_000 } },
   }],
   metrics: [RUNS, DEPTH, { name: 'size', type: 'histogram', help: 'Size.', buckets: [1, 2] }],
 };
@@ -136,6 +143,13 @@ export const wholeObjects: Manifest = {
   version: '0.1.0',
   // @ts-expect-error Of kinds that the configuration names, the cache keeps only metadata.
   controllers: [{ name: 'a', primary: { kindsFrom: '/kinds' } }],
+};
+
+export const zonedInterval: Manifest = {
+  name: 'a',
+  version: '0.1.0',
+  // @ts-expect-error An interval has no time zone.
+  controllers: [{ name: 'a', primary: { timer: { intervalMs: 1000, timeZone: 'UTC' } } }],
 };
 
 export const ignoredPrimary: Manifest = {

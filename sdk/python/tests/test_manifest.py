@@ -22,6 +22,7 @@ from windlass.manifest import (
     Permission,
     Predicate,
     Projection,
+    Timer,
     Watch,
     Where,
 )
@@ -66,7 +67,7 @@ class ManifestTest(unittest.TestCase):
         mappings = [
             Mapping.owner(), Mapping.any_owner(), Mapping.label("k"), Mapping.annotation("k"), Mapping.field("/a"),
             Mapping.referenced_by("i"), Mapping.same_name(), Mapping.all(), Mapping.mapper(), Mapping.customize(),
-            Mapping.reference("/n"), Mapping.selected_by("s"),
+            Mapping.none(), Mapping.reference("/n"), Mapping.selected_by("s"),
         ]  # fmt: skip
         by_configuration = MappedWatch(projection=Projection.metadata(), kinds_from="/kinds", verbs=["delete"], mapping=Mapping.all())
         controller = Controller(
@@ -77,8 +78,9 @@ class ManifestTest(unittest.TestCase):
             ],
             Options(1, 2, Backoff(3, 4, "maxOf", 10, 100), 5000, 6, True, "run", False),
         )  # fmt: skip
+        nightly = Timer("0 3 * * *", "Europe/Berlin", jitter_ms=60_000, missed="skip")
         whole = manifest(
-            controllers=[controller],
+            controllers=[controller, Controller("nightly", nightly), Controller("often", Timer(interval_ms=1000))],
             description="All of it.",
             crds=[{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}],
             permissions=[Permission([""], ["pods"], ["get"], ["n"], ["p"])],
@@ -90,7 +92,9 @@ class ManifestTest(unittest.TestCase):
         check(whole, json.loads(SCHEMA.read_text()), json.loads(SCHEMA.read_text())["$defs"])
         self.assertEqual([metric["type"] for metric in whole["metrics"]], ["counter", "gauge", "histogram"])
         self.assertEqual(whole["config"], {"schema": {"type": "object"}})
-        [written] = whole["controllers"]
+        [written, *timed] = whole["controllers"]
+        timer = {"cron": "0 3 * * *", "timeZone": "Europe/Berlin", "jitterMs": 60_000, "missed": "skip"}
+        self.assertEqual([each["primary"] for each in timed], [{"timer": timer}, {"timer": {"intervalMs": 1000}}])
         self.assertEqual((written["owns"][0]["deleted"], written["primary"]["noOpSkip"]), (False, False))
         alternatives = [{"annotation": "a", "is": "true"}, {"annotation": "b", "exists": True}]
         conditions = [{"field": "/c", "in": [1, True]}, {"field": "/d", "notIn": ["e"]}, {"field": "/f", "exists": False}]
@@ -115,6 +119,8 @@ class ManifestTest(unittest.TestCase):
             Watch("v1", "Pod", labels="a=b")  # type: ignore[call-arg]
         with self.assertRaisesRegex(TypeError, "needs api_version and kind, or kinds_from"):
             Watch("v1")
+        with self.assertRaisesRegex(TypeError, "needs either cron or interval_ms"):
+            Timer()
 
     def test_lists_and_pointers_are_checked(self) -> None:
         with self.assertRaisesRegex(TypeError, "verbs of a Permission is a list, and not the text 'get'"):

@@ -222,6 +222,11 @@ class Mapping(Tagged):
         return cls("sameName")
 
     @classmethod
+    def none(cls) -> Mapping:
+        """No primary: the plugin only reads the objects."""
+        return cls("none")
+
+    @classmethod
     def all(cls) -> Mapping:
         """Every primary, at low priority."""
         return cls("all")

@@ -19,7 +19,7 @@ from ._text import camel, encode
 
 __all__ = [
     "Backoff", "Controller", "HttpAccess", "Index", "Manifest", "MappedWatch", "Mapping", "Options", "OwnedWatch", "Permission",
-    "Predicate", "Projection", "Watch", "Where",
+    "Predicate", "Projection", "Timer", "Watch", "Where",
 ]  # fmt: skip
 
 
@@ -103,6 +103,32 @@ class Watch(_Part):
 
 
 @dataclass(frozen=True)
+class Timer(_Part):
+    """A timer that calls the plugin at certain times, in place of objects. It has either `cron` or `interval_ms`."""
+
+    #: Due when the local time matches, as in Kubernetes' CronJob: minute, hour, day of the month, month, and day of the week.
+    cron: str | None = None
+    #: The IANA name of the time zone of `cron`, such as `Europe/Berlin`. Default: UTC.
+    time_zone: str | None = None
+    #: Due once in each interval, at least 1000. The first call comes at once.
+    interval_ms: int | None = None
+    #: Each call comes at a random time up to this long after its due time.
+    jitter_ms: int | None = None
+    #: Due times at which no call could be made, such as while the host was down. `once`: one call for the last of them,
+    #: as soon as it can be made. `skip`: none, if it could begin only a minute late or later. Default: `once`.
+    missed: Literal["once", "skip"] | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if (self.cron is None) == (self.interval_ms is None):
+            raise TypeError("a Timer needs either cron or interval_ms")
+
+    def document(self) -> Object:
+        """The primary as JSON."""
+        return {"timer": super().document()}
+
+
+@dataclass(frozen=True)
 class OwnedWatch(Watch):
     """Children of one kind. A plain `Watch` also works, unless a composer sets an update strategy."""
 
@@ -173,8 +199,8 @@ class Controller(_Part):
 
     #: Unique in the plugin. It is in requests, logs and metrics.
     name: str
-    #: The objects that are reconciled.
-    primary: Watch
+    #: The objects that are reconciled, or a timer instead.
+    primary: Watch | Timer
     #: Children: a change of one runs the primary that controls it.
     owns: Sequence[Watch | OwnedWatch] = ()
     #: Other objects: a change of one runs the primaries that its mapping finds.

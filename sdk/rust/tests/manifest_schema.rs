@@ -5,8 +5,8 @@ mod support;
 use serde_json::{Map, Value, json};
 use windlass_sdk::manifest::{
     Backoff, Controller, ExpectationTimeout, HttpAccess, HttpScheme, IndexSource, Limiter, Manifest, Mapping, Metric,
-    MetricType, Options, Permission, Predicate, Projection, ReferencePath, SelectorForm, UpdateStrategy, Watch, Where,
-    WriteVerb,
+    MetricType, MissedTimes, Options, Permission, Predicate, Projection, ReferencePath, SelectorForm, Timer,
+    UpdateStrategy, Watch, Where, WriteVerb,
 };
 
 use support::{misfits, resolve, schema};
@@ -55,6 +55,7 @@ fn full_manifest() -> Manifest {
         .watches(secrets(), Mapping::ReferencedBy { index: "image".into() })
         .watches(secrets().ignore_deletions().without_no_op_skip(), Mapping::SelectedBy { index: "selector".into() })
         .watches(secrets(), Mapping::SameName)
+        .watches(secrets(), Mapping::None)
         .watches(secrets(), Mapping::All)
         .watches(Watch::kinds_from("/kinds").verb(WriteVerb::DeleteCollection), Mapping::SameName)
         .watches(secrets().named("mapped"), Mapping::Mapper)
@@ -78,6 +79,8 @@ fn full_manifest() -> Manifest {
     Manifest::new("thing", "0.1.0")
         .description("Everything.")
         .controller(controller)
+        .controller(Controller::new("nightly", nightly()))
+        .controller(Controller::new("often", Timer::every_ms(60_000)))
         .crd(json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "spec": {}}))
         .permission(Permission::new("", "pods/eviction", &["create"]).in_namespaces(&["prod"]).named(&["a"]))
         .metric(Metric::new("seconds", MetricType::Histogram, "Seconds.").labels(&["kind"]).buckets(&[0.1, 1.0]))
@@ -87,6 +90,10 @@ fn full_manifest() -> Manifest {
         .finalizer("example.com/protect")
         .http(HttpAccess::new(HttpScheme::Https, "*.example.com", &["GET"]).port(8443))
         .http(HttpAccess::new(HttpScheme::Http, "localhost", &["GET"]))
+}
+
+fn nightly() -> Timer {
+    Timer::cron("0 3 * * *").time_zone("Europe/Berlin").jitter_ms(60_000).missed(MissedTimes::Skip)
 }
 
 fn minimal_manifest() -> Value {
@@ -108,6 +115,14 @@ fn unset_options_are_left_out() {
         "controllers": [{"name": "things", "primary": {"apiVersion": "v1", "kind": "Secret"}}],
     });
     assert_eq!(minimal_manifest(), expected);
+}
+
+#[test]
+fn a_timer_takes_the_place_of_a_watch() {
+    let primary = |timer: Timer| serde_json::to_value(Controller::new("a", timer)).unwrap()["primary"].clone();
+    let timer = json!({"cron": "0 3 * * *", "timeZone": "Europe/Berlin", "jitterMs": 60_000, "missed": "skip"});
+    assert_eq!(primary(nightly()), json!({"timer": timer}));
+    assert_eq!(primary(Timer::every_ms(1000)), json!({"timer": {"intervalMs": 1000}}));
 }
 
 #[test]

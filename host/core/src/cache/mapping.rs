@@ -52,6 +52,9 @@ pub enum Mapping {
     /// the same namespace, or if the primary or the object is cluster-scoped.
     #[serde(deserialize_with = "index")]
     SelectedBy(Arc<str>),
+    /// No primary. The plugin only reads the objects.
+    #[serde(deserialize_with = "nothing_else")]
+    None,
     /// Every primary. Collect many changes before mapping them this way.
     #[serde(deserialize_with = "nothing_else")]
     All,
@@ -145,6 +148,7 @@ impl Mapping {
             | Self::ReferencedBy(_)
             | Self::SelectedBy(_)
             | Self::AnyOwner
+            | Self::None
             | Self::All
             | Self::Mapper
             | Self::Customize => None,

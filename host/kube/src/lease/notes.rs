@@ -31,12 +31,13 @@ impl Leases {
         Self::notes(found).remove(SERVES)
     }
 
-    /// Changes the annotation `note` of the lease `name`. `change` maps the current value to the new one; `None` means
-    /// that there is no annotation. Creates the lease if necessary. Returns false if other writers came first in every
-    /// attempt.
+    /// Changes the annotation `note` of the lease `name`, which is of this `kind`. `change` maps the current value to
+    /// the new one; `None` means that there is no annotation. Creates the lease if necessary. Returns false if other
+    /// writers came first in every attempt.
     pub async fn note(
         &self,
         name: &str,
+        kind: LeaseKind,
         note: &str,
         change: impl Fn(Option<&str>) -> Option<String>,
         limit: Duration,
@@ -53,15 +54,13 @@ impl Leases {
                 let nobody =
                     LeaseRecord { holder: "".into(), duration: Duration::from_secs(1), transitions: 0, acquired: None };
                 // The annotation is then written over the new lease.
-                self.write(name, LeaseKind::Rejected, None, &nobody, None, limit).await?;
+                self.write(name, kind, None, &nobody, None, limit).await?;
                 continue;
             };
             let mut metadata: Value = serde_json::from_str(&version).unwrap_or_default();
             put(&mut metadata, note, value.as_deref());
             let over = metadata.to_string().into();
-            if let ElectionAnswer::Written { .. } =
-                self.write(name, LeaseKind::Rejected, Some(&over), &record, None, limit).await?
-            {
+            if let ElectionAnswer::Written { .. } = self.write(name, kind, Some(&over), &record, None, limit).await? {
                 return Ok(true);
             }
         }

@@ -18,6 +18,7 @@ impl Watch {
     pub(crate) fn check(&self, path: &str, problems: &mut Problems) {
         match &self.kinds_from {
             Some(pointer) => self.check_kinds_from(pointer, path, problems),
+            None if self.timer.is_some() => {}
             None => self.check_kind(path, problems),
         }
         problems.count(format_args!("{path}.namespaces"), self.namespaces.len());
@@ -53,6 +54,14 @@ impl Watch {
         }
     }
 
+    /// Checks a watch of primaries.
+    pub(crate) fn check_primary(&self, path: &str, problems: &mut Problems) {
+        self.check(path, problems);
+        self.check_no_mapping(path, problems);
+        self.check_no_strategy(path, problems);
+        self.check_deletions_count(path, problems);
+    }
+
     /// Checks a watch of a kind that the manifest names.
     fn check_kind(&self, path: &str, problems: &mut Problems) {
         let missing =
@@ -86,6 +95,14 @@ impl Watch {
         }
     }
 
+    /// Checks that the watch is no timer.
+    pub(crate) fn check_no_timer(&self, path: &str, problems: &mut Problems) {
+        if self.timer.is_some() {
+            problems
+                .add(format_args!("{path}.timer"), "only a primary may be a timer: give it a controller of its own");
+        }
+    }
+
     /// Checks that the manifest names the kind itself.
     pub(crate) fn check_names_kind(&self, path: &str, problems: &mut Problems) {
         if self.kinds_from.is_some() {
@@ -110,7 +127,7 @@ impl Watch {
     }
 
     /// Checks that the watch of a primary does not ignore deletions.
-    pub(crate) fn check_deletions_count(&self, path: &str, problems: &mut Problems) {
+    fn check_deletions_count(&self, path: &str, problems: &mut Problems) {
         if !self.deleted {
             let what = "a deleted primary is always reconciled, so that its clean-up ends: leave \
                         this field out, and return at once if the request has no object";
@@ -167,6 +184,7 @@ fn check_mapping(mapping: &Mapping, path: &str, primary_indexes: &[Index], probl
         | Mapping::Owner
         | Mapping::AnyOwner
         | Mapping::SameName
+        | Mapping::None
         | Mapping::All
         | Mapping::Mapper
         | Mapping::Customize => {}

@@ -14,14 +14,18 @@ use windlass_core::object::pointer_tree::PointerTree;
 use super::Watch;
 
 impl Watch {
+    /// The kind of the objects, or of the object that a timer's calls are about.
     #[must_use]
     pub fn object_kind(&self) -> ObjectKind {
-        ObjectKind::new(&*self.api_version, &*self.kind)
+        if self.timer.is_some() { Self::timer_kind() } else { ObjectKind::new(&*self.api_version, &*self.kind) }
     }
 
-    /// One specification for each namespace, or one for all namespaces.
+    /// One specification for each namespace, or one for all namespaces. A timer has none.
     #[must_use]
     pub fn specs(&self) -> Vec<WatchSpec> {
+        if self.timer.is_some() {
+            return Vec::new();
+        }
         let spec = |namespace: Option<&String>| WatchSpec {
             kind: self.object_kind(),
             namespace: namespace.map(|namespace| Arc::from(&**namespace)),

@@ -264,6 +264,13 @@ impl PluginWork<'_> {
                 self.host.add(scope, rule);
             }
         }
+        if controller.primary.timer.is_some() {
+            // Nothing in the cluster is its primary, but Events may be about it.
+            for scope in self.events_of(RightsScope::Cluster, false) {
+                self.own.add(scope, of_role(Role::Events, "events.k8s.io", "events"));
+            }
+            return;
+        }
         let (kind, resource) =
             (controller.primary.object_kind(), names.name(manifest, &controller.primary.object_kind()));
         let keeps_finalizer = controller.options.finalizer && grants.check_finalizer(&manifest.finalizer()).is_ok();

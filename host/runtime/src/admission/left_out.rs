@@ -97,7 +97,7 @@ fn take(resolved: &mut Resolved, left_out: impl Fn(&Needed) -> bool) -> Vec<Need
             !is_left_out
         });
     }
-    resolved.watches.retain(|watched| !watched.specs.is_empty());
+    resolved.watches.retain(|watched| watched.is_primary || !watched.specs.is_empty());
     taken
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use windlass_core::cache::code_predicate::CodePredicate;
 use windlass_core::cache::mapping::{Mapping, PrimaryKind};
 use windlass_core::cache::watch::{Index, WatchSpec};
-use windlass_core::object::ObjectKind;
+use windlass_core::object::{ObjectKind, plural};
 use windlass_core::rights::grants::{Allowance, Grants, Rule};
 use windlass_core::rights::principal::Role;
 use windlass_kube::{Discovery, DiscoveryError, Resource};
@@ -78,7 +78,7 @@ pub(crate) async fn resolve(
     controller: &Arc<Controller>,
     only: Option<&str>,
 ) -> Result<Resolved, ResolveError> {
-    let resource = discovery.resolve(&controller.primary.object_kind()).await?;
+    let resource = primary_resource(discovery, &controller.primary).await?;
     let primary = PrimaryKind { kind: resource.kind.clone(), namespaced: resource.namespaced };
     let places = namespaces(&resource.kind, resource.namespaced, &controller.primary.namespaces, only)?;
     let finalizer_grants =
@@ -103,6 +103,16 @@ pub(crate) async fn resolve(
     }
     let asked = asked(discovery, manifest, controller, &left_out, only).await?;
     Ok(Resolved { declared: controller.clone(), primary, watches, left_out, asked, finalizer_grants })
+}
+
+/// The resource of the primaries. That of a timer is made up, and nothing is watched of it.
+async fn primary_resource(discovery: &Discovery, primary: &Watch) -> Result<Arc<Resource>, DiscoveryError> {
+    let kind = primary.object_kind();
+    if primary.timer.is_none() {
+        return discovery.resolve(&kind).await;
+    }
+    let (plural, subresources, verbs) = (plural(&kind.kind), Vec::new(), Vec::new());
+    Ok(Arc::new(Resource { kind, plural, namespaced: false, subresources, verbs, comparable: false }))
 }
 
 /// Makes the caches keep primaries that are being deleted and carry `finalizer`, even if the watch's conditions exclude

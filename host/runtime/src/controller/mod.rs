@@ -18,6 +18,7 @@ pub(crate) mod running;
 mod served;
 mod start;
 mod suspended;
+mod timing;
 mod warm;
 mod watching;
 

@@ -147,8 +147,8 @@ impl Controller {
             }
             declared.push((watched.route, readable[first..].to_vec()));
         }
-        let primaries = Stores::new(primaries).found_by(indexes_of_primaries);
         let Resolved { declared: controller, primary, left_out, finalizer_grants, .. } = resolved;
+        let primaries = Stores::new(primaries).found_by(indexes_of_primaries).or_timer(self.timer(&controller));
         let (impersonate, regranted) = (terms.impersonate.clone(), terms.regranted.clone());
         Watching {
             controller,

@@ -9,7 +9,7 @@ use windlass_core::call::ports::CallContext;
 use windlass_core::defect::Defect;
 use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::life::probation;
-use windlass_core::object::ObjectKey;
+use windlass_core::object::{Object, ObjectKey};
 use windlass_core::queue::ITEM_BACKOFF_MAX;
 use windlass_core::queue::key_state::CallEnd;
 use windlass_core::queue::outcome::{self, CallResult, Decision, Failure, Requeue, Retry};
@@ -18,6 +18,7 @@ use windlass_core::write::settle::Hold;
 use windlass_wasm::Called;
 
 use super::middleware::slow_lane;
+use super::timer::UnkeptProgress;
 use super::{Dispatch, LOG, trace_id};
 use crate::observe::status::KeyCallEnd;
 
@@ -186,6 +187,22 @@ impl Dispatch {
         };
         let further_failures = (unlogged > 0).then_some(unlogged);
         tracing::warn!(error, attempt, ?retry_in, further_failures, "the call failed; the key is tried again");
+    }
+
+    /// Records how a call about the `primary` of a timer ended.
+    pub(super) async fn timer_ends(&self, primary: Option<&Object>, end: CallEnd) {
+        let Some(timer) = &self.keys.primaries.timer else { return };
+        if let Err(error) = timer.ends(primary, end).await {
+            self.warn_not_kept(&error);
+        }
+    }
+
+    /// Logs that the progress of the timer could not be kept.
+    pub(crate) fn warn_not_kept(&self, error: &UnkeptProgress) {
+        tracing::warn!(
+            plugin = %self.callee.principal.plugin, controller = %self.callee.controller, %error,
+            "when the timer was due last cannot be kept for other replicas: after a failover, the plugin may be called again for it"
+        );
     }
 
     /// Reports parked keys that no gate knew. The audit has woken them, but they are the sign of a bug.

@@ -101,7 +101,17 @@ impl ControllerKeys {
             // They must not wait for their backoff, even if the plugin's code does not let them pass.
             self.queue_in_background(failed, reason);
         }
+        if let Some(timer) = self.primaries.timer.as_ref().filter(|timer| timer.is_pending()) {
+            // A due time whose call has not ended well may fare better now.
+            self.queue_in_background(vec![timer.key.clone()], reason);
+        }
         self.queue_all(reason);
+    }
+
+    /// Queues the key of a timer that is due.
+    pub(crate) fn run_timer(&self, key: &ObjectKey) {
+        self.memory().note(key, &Arc::new(TriggerReason::RequeueAfter.into()));
+        self.queue.add(key.clone());
     }
 
     /// Queues the keys whose last calls failed, with all their retries. Returns their number.
@@ -116,8 +126,11 @@ impl ControllerKeys {
     }
 
     /// Queues every primary at low priority for this `reason`, or those to which a [rescan](Rescans) leads if the
-    /// plugin's code decides which primaries count. Returns the number of primaries.
+    /// plugin's code decides which primaries count. Returns the number of primaries. A timer runs only when it is due.
     pub(crate) fn queue_all(&self, reason: TriggerReason) -> usize {
+        if self.primaries.timer.is_some() {
+            return 0;
+        }
         let keys = self.primaries.all();
         let primaries = keys.len();
         if self.rescans.filters_primaries() {

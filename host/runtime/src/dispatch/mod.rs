@@ -32,6 +32,7 @@ pub(crate) mod shadow;
 mod shown;
 pub(crate) mod sink;
 mod spans;
+pub(crate) mod timer;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -333,6 +334,7 @@ impl Dispatch {
         self.log_call(key, &called, started.elapsed());
         let end = self.apply_outcome(key, &called, &context);
         spans.ended(&context, attempt, end, &called.result);
+        self.timer_ends(context.primary.as_ref(), end).await;
         context.overlay.close();
         KeyEnd::Done
     }

@@ -17,6 +17,8 @@ use windlass_core::queue::trigger::{Trigger, TriggerReason};
 use windlass_kube::{ConditionCounts, NotSynced, Store};
 use windlass_wasm::ObjectChange;
 
+use super::timer::ControllerTimer;
+
 /// How the events of one declared watch map to primaries.
 #[derive(Clone, Debug)]
 pub(crate) struct Route {
@@ -35,6 +37,8 @@ pub(crate) struct Route {
 /// The primaries of a controller, and the objects that their composer relates them to.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stores {
+    /// The timer whose object is the only primary. If there is one, there are no stores.
+    pub(crate) timer: Option<Arc<ControllerTimer>>,
     /// One store for each watched namespace, or one for all.
     by_namespace: Arc<[Store]>,
     /// The indexes that all these stores have.
@@ -45,6 +49,11 @@ pub(crate) struct Stores {
 impl Stores {
     pub(crate) fn new(stores: impl Into<Arc<[Store]>>) -> Self {
         Self { by_namespace: stores.into(), ..Self::default() }
+    }
+
+    /// A timer as the only primary. `None` for none.
+    pub(crate) fn or_timer(self, timer: Option<Arc<ControllerTimer>>) -> Self {
+        Self { timer, ..self }
     }
 
     /// These stores, with the indexes that the manifest declares for primaries.
@@ -64,12 +73,12 @@ impl Stores {
 
     /// The primary with this key.
     pub(crate) fn get(&self, key: &ObjectKey) -> Option<Object> {
-        self.by_namespace.iter().find_map(|store| store.get(key))
+        self.by_namespace.iter().find_map(|store| store.get(key)).or_else(|| self.timed(key))
     }
 
     /// The primary with this key. Fails if a store is not synced; each store is asked under one lock.
     pub(crate) fn find(&self, key: &ObjectKey) -> Result<Option<Object>, NotSynced> {
-        let mut found = Ok(None);
+        let mut found = Ok(self.timed(key));
         for store in self.by_namespace.iter() {
             match store.find(key) {
                 Ok(None) => {}
@@ -87,7 +96,12 @@ impl Stores {
 
     /// All primaries.
     pub(crate) fn objects(&self) -> impl Iterator<Item = Object> {
-        self.by_namespace.iter().flat_map(Store::all)
+        self.by_namespace.iter().flat_map(Store::all).chain(self.timer.as_ref().map(|timer| timer.object()))
+    }
+
+    /// The object of the timer, if it has this key.
+    fn timed(&self, key: &ObjectKey) -> Option<Object> {
+        self.timer.as_ref().filter(|timer| timer.key == *key).map(|timer| timer.object())
     }
 
     /// The number of primaries with each condition.
@@ -107,7 +121,7 @@ impl Primaries for Stores {
     }
 
     fn all(&self) -> Vec<ObjectKey> {
-        self.by_namespace.iter().flat_map(Store::all).map(|object| object.header.key.clone()).collect()
+        self.objects().map(|object| object.header.key.clone()).collect()
     }
 }
 

@@ -60,6 +60,10 @@ impl KeySource for Dispatch {
         self.keys.memory().triggers(key)
     }
 
+    fn timer(&self) -> Option<Value> {
+        Some(self.keys.primaries.timer.as_ref()?.to_json())
+    }
+
     fn conditions(&self) -> (ObjectKind, ConditionCounts) {
         (self.keys.primary.kind.clone(), self.keys.primaries.conditions())
     }

@@ -15,6 +15,7 @@ mod rejected;
 mod replicas;
 mod settings;
 mod slots;
+mod timers;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

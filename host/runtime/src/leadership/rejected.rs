@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use windlass_core::life::lease::FoundLease;
-use windlass_kube::Leases;
+use windlass_kube::{LeaseKind, Leases};
 
 use super::{Leadership, LeaseMode};
 use crate::rejections::{Rejection, RejectionVerdicts};
@@ -45,10 +45,9 @@ impl Leadership {
             return Ok(());
         }
         let lease = self.settings.rejected_lease();
-        let result = self
-            .leases
-            .note(&lease, &format!("{PREFIX}{plugin}"), |there| over(verdicts, there), REJECTION_REQUEST_TIMEOUT)
-            .await;
+        let note = format!("{PREFIX}{plugin}");
+        let change = |there: Option<&str>| over(verdicts, there);
+        let result = self.leases.note(&lease, LeaseKind::Rejected, &note, change, REJECTION_REQUEST_TIMEOUT).await;
         match result {
             Ok(true) => Ok(()),
             Ok(false) => Err(format!("other clients keep changing the lease {lease}")),

@@ -79,6 +79,11 @@ impl LeaseSettings {
         format!("windlass-{}-rejected", self.instance)
     }
 
+    /// The lease that holds the last due times of timers.
+    pub(super) fn timers_lease(&self) -> String {
+        format!("windlass-{}-timers", self.instance)
+    }
+
     /// The prefix of the names of members' leases.
     pub(super) fn member_prefix(&self) -> String {
         format!("windlass-{}-member-", self.instance)

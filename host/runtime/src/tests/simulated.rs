@@ -19,6 +19,7 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tower::{BoxError, Service};
 use windlass_apiserver::{ApiServer, ApiService, Clock, Config};
+use windlass_core::timer::DueTime;
 use windlass_kube::client::Connection;
 use windlass_wasm::{Plugin, Sandbox, SandboxOptions};
 
@@ -74,8 +75,27 @@ pub(crate) async fn plugin() -> Arc<Plugin> {
     sandbox.load(&plugins.join("webapp.wasm")).await.expect("`make plugins` has built it")
 }
 
+/// The guest `chameleon` in the mode that a timer calls once an hour.
+async fn timed() -> Arc<Plugin> {
+    let sandbox = Sandbox::new(SandboxOptions::in_one_thread()).expect("a sandbox");
+    let guests = std::env::var_os("WINDLASS_GUEST_DIR").map_or_else(|| root().join("target/guests"), Into::into);
+    let mut bytes = std::fs::read(guests.join("chameleon.wasm")).expect("`make plugins` has built it");
+    let (good, timed) = (b"CHAMELEON-MODE=good.", b"CHAMELEON-MODE=timed");
+    let at = bytes.windows(good.len()).position(|window| window == good).expect("the guest has a mode");
+    bytes[at..at + timed.len()].copy_from_slice(timed);
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("chameleon.wasm");
+    std::fs::write(&path, bytes).expect("it can be written");
+    sandbox.load(&path).await.expect("it is a plugin")
+}
+
 /// Creates WebApp's sample, lets an hour pass, and stops the host. Returns the requests and the objects.
 async fn story(plugin: &Arc<Plugin>, seed: u64) -> (String, Vec<u8>) {
+    run(plugin, seed, LeaseMode::None, Duration::from_hours(1)).await
+}
+
+/// The same with this plugin and these leases, for another time.
+async fn run(plugin: &Arc<Plugin>, seed: u64, leases: LeaseMode, lasts: Duration) -> (String, Vec<u8>) {
     let begun = Instant::now();
     let _simulated = windlass_world::simulate(seed, move || SIMULATED_WORLD_START + begun.elapsed());
     let clock = Clock::Given(SystemTime::UNIX_EPOCH + SIMULATED_WORLD_START);
@@ -85,10 +105,10 @@ async fn story(plugin: &Arc<Plugin>, seed: u64) -> (String, Vec<u8>) {
     let connection = Connection::in_process(service, &"http://localhost".parse().expect("a URL"));
     let stop = CancellationToken::new();
     let directory = tempfile::tempdir().expect("a directory");
-    let settings = stage::settings(directory.path(), GrantMode::Manifest, LeaseMode::None);
+    let settings = stage::settings(directory.path(), GrantMode::Manifest, leases);
     let user = async {
         server.load(&root().join("examples/webapp")).expect("they are right");
-        sleep(Duration::from_hours(1)).await;
+        sleep(lasts).await;
         stop.cancel();
     };
     let newest = [watch::channel(plugin.clone()).1];
@@ -114,5 +134,34 @@ fn two_runs_with_one_seed_send_equal_requests_and_leave_equal_objects() {
         assert_eq!((requests.lines().count(), &objects), (again.0.lines().count(), &again.1));
         let other = story(&plugin, 2).await;
         assert!(other.1 != objects, "another seed gives another result");
+    });
+}
+
+/// The last due times that the requests keep in the lease of timers, in seconds since the first one.
+fn kept_due_times(requests: &str) -> Vec<u64> {
+    let written = requests.lines().filter(|line| line.contains(" PUT ") && line.contains("windlass-main-timers"));
+    let last = |line: &str| {
+        let note = line.split_once(r#"\"last\":\""#)?.1;
+        let time = DueTime::try_from(note.split_once('\\')?.0.to_owned()).expect("a time");
+        Some(time.since_1970().as_secs())
+    };
+    let mut times: Vec<u64> = written.filter_map(last).collect();
+    times.dedup();
+    let first = times.first().copied().unwrap_or_default();
+    times.iter().map(|time| time - first).collect()
+}
+
+#[test]
+fn a_timer_follows_simulated_time_and_repeats_the_same_run() {
+    let runtime = Builder::new_current_thread().enable_all().start_paused(true).build().expect("a runtime");
+    runtime.block_on(async {
+        let plugin = timed().await;
+        let lasts = Duration::from_mins(210);
+        let (requests, _) = run(&plugin, 1, LeaseMode::Single, lasts).await;
+        assert_eq!(kept_due_times(&requests), [0, 3600, 7200, 10_800], "{requests}");
+        let (again, _) = run(&plugin, 1, LeaseMode::Single, lasts).await;
+        for (first, second) in requests.lines().zip(again.lines()) {
+            assert_eq!(first, second);
+        }
     });
 }

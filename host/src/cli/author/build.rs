@@ -157,6 +157,9 @@ fn controllers(manifest: &Manifest) -> Vec<String> {
 }
 
 fn kind_of(watch: &Watch) -> String {
+    if let Some(timer) = &watch.timer {
+        return timer.in_words();
+    }
     match watch.lacks_kind() {
         Some(pointer) => format!("kinds that its configuration names at {pointer:?}"),
         None => watch.object_kind().to_string(),

@@ -196,6 +196,12 @@ fn story(plugin: &str, key: &Value) -> String {
     if !triggers.is_empty() {
         line("because", triggers.join(", "));
     }
+    let timer = &key["timer"];
+    for (name, time) in [("due at", "dueTime"), ("last due", "lastDueTime"), ("next due", "nextDueTime")] {
+        if let Some(time) = timer[time].as_str() {
+            line(name, time.to_owned());
+        }
+    }
     if !key["retryInSeconds"].is_null() {
         line("runs in", time(&key["retryInSeconds"]));
     }
@@ -318,6 +324,21 @@ mod tests {
                 2.5s   12ms   failed   1       no image\n    \
                 1m15s  100ms  done     1       Deployment prod/shop\n";
         assert_eq!(story("webapp", &key), expected);
+    }
+
+    #[test]
+    fn the_key_of_a_timer_shows_when_it_is_due() {
+        let timer = json!({
+            "rule": "every 3600s", "dueTime": null, "lastDueTime": "2026-11-29T02:00:00Z",
+            "nextDueTime": "2026-11-29T03:00:00Z",
+        });
+        let key = json!({
+            "key": "hourly", "controller": "hourly", "state": "idle", "why": "nothing is left to do", "exists": true,
+            "timer": timer, "calls": [],
+        });
+        let story = story("webapp", &key);
+        assert!(story.contains("  last due  2026-11-29T02:00:00Z\n  next due  2026-11-29T03:00:00Z\n"), "{story}");
+        assert!(!story.contains("due at"), "{story}");
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 mod condition;
 mod rules;
+mod timer;
 mod watch;
 
 use serde::Serialize;
@@ -12,6 +13,7 @@ use serde_json::Value;
 
 pub use condition::{Where, WhereSubject};
 pub use rules::{HttpAccess, HttpScheme, Metric, MetricType, Permission};
+pub use timer::{MissedTimes, Timer};
 pub use watch::{
     Index, IndexSource, Mapping, Predicate, Projection, ReferencePath, SelectorForm, UpdateStrategy, Watch, WriteVerb,
 };
@@ -141,9 +143,10 @@ struct MappedWatch {
 }
 
 impl Controller {
-    /// A controller of the objects that `primary` selects. The name is a DNS label, unique in the plugin.
-    pub fn new(name: impl Into<String>, primary: Watch) -> Self {
-        Self { name: name.into(), primary, owns: Vec::new(), watches: Vec::new(), options: None }
+    /// A controller of the objects that `primary` selects, or one that a [`Timer`] calls. The name is a DNS label,
+    /// unique in the plugin.
+    pub fn new(name: impl Into<String>, primary: impl Into<Watch>) -> Self {
+        Self { name: name.into(), primary: primary.into(), owns: Vec::new(), watches: Vec::new(), options: None }
     }
 
     /// Watches children: a change of a child runs the primary that controls it.

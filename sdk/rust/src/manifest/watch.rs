@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::Where;
+use super::{Timer, Where};
 
 /// Objects of one kind that the host keeps in its cache for the plugin.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -17,6 +17,8 @@ pub struct Watch {
     kind: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     kinds_from: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    timer: Option<Timer>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     verbs: Vec<WriteVerb>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -47,6 +49,12 @@ pub struct Watch {
     update_strategy: Option<UpdateStrategy>,
 }
 
+impl From<Timer> for Watch {
+    fn from(timer: Timer) -> Self {
+        Self { timer: Some(timer), ..Self::of("", "") }
+    }
+}
+
 impl Watch {
     /// All objects of a kind, such as `apps/v1` and `Deployment`, with all their fields.
     pub fn of(api_version: impl Into<String>, kind: impl Into<String>) -> Self {
@@ -55,6 +63,7 @@ impl Watch {
             api_version: api_version.into(),
             kind: kind.into(),
             kinds_from: None,
+            timer: None,
             verbs: Vec::new(),
             namespaces: Vec::new(),
             label_selector: None,
@@ -349,6 +358,8 @@ pub enum Mapping {
     },
     /// The primary with the object's own name.
     SameName,
+    /// No primary: the plugin only reads the objects.
+    None,
     /// Every primary.
     All,
     /// The primaries that the plugin's own [`Mapper`](crate::Mapper) names. Only for a watch with a name.

@@ -111,6 +111,7 @@ impl Reconciler for Chameleon {
             Mode::Finalizing | Mode::Choosy => keeping::finalize(&request),
             Mode::Configured => keeping::greet(&request),
             Mode::Kinds => kinds::sweep(&request),
+            Mode::Timed => watching::tell_time(&request),
             Mode::Steady(generation) => steady::reconcile(generation, &request),
             _ => {
                 info!("chameleon reconciled", name = request.name, attempt = request.attempt);

@@ -1,7 +1,7 @@
 //! The modes about watches, projections and indexes.
 
 use serde_json::Value;
-use windlass_sdk::manifest::{Controller, IndexSource, Mapping, Projection, SelectorForm, Watch};
+use windlass_sdk::manifest::{Controller, IndexSource, Mapping, Projection, SelectorForm, Timer, Watch};
 use windlass_sdk::{Failures, ObjectRef, Outcome, Request, cache, info};
 
 use crate::kinds;
@@ -11,6 +11,9 @@ use crate::modes::Mode;
 const BY_SECRET: &str = "by-secret";
 /// The index of `selecting` and `mapping`.
 pub(crate) const BY_SELECTOR: &str = "by-selector";
+
+/// The interval of `timed`: longer than a test.
+const TIMED_INTERVAL_MILLIS: u32 = 3_600_000;
 
 pub(crate) fn controller(mode: Mode, primary: Watch) -> Controller {
     match mode {
@@ -35,6 +38,9 @@ pub(crate) fn controller(mode: Mode, primary: Watch) -> Controller {
             Controller::new("chameleon", primary.projection(kept)).watches(secrets, Mapping::SameName)
         }
         Mode::Kinds => kinds::controller(),
+        Mode::Timed => Controller::new("chameleon", Timer::every_ms(TIMED_INTERVAL_MILLIS))
+            .watches(Watch::of("v1", "ConfigMap").labels("chameleon=true"), Mapping::All)
+            .watches(Watch::of("v1", "Secret").labels("chameleon=true").named("read"), Mapping::None),
         _ => Controller::new("chameleon", primary),
     }
 }
@@ -51,6 +57,16 @@ pub(crate) fn count_referrers(request: &Request) -> Result<Outcome, Failures> {
     let count = referrers.collect::<Result<Vec<_>, _>>()?.len();
     let name = &request.name;
     info!("chameleon {name} sees {count} of {secret}");
+    Ok(Outcome::Done)
+}
+
+pub(crate) fn tell_time(request: &Request) -> Result<Outcome, Failures> {
+    let Some(object) = request.object::<Value>()? else { return Ok(Outcome::Done) };
+    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or("never").to_owned();
+    let (kind, due, last) = (text("/kind"), text("/status/dueTime"), text("/status/lastDueTime"));
+    let secrets = cache::list("v1", "Secret").iter::<Value>().collect::<Result<Vec<_>, _>>()?.len();
+    let name = &request.name;
+    info!("chameleon, as the {kind} {name}, is due at {due} after {last} and sees {secrets} secrets");
     Ok(Outcome::Done)
 }
 

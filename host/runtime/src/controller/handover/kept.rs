@@ -19,6 +19,7 @@ use crate::controller::gain_pauses::GainPauses;
 use crate::controller::reporter::StatusReporter;
 use crate::dispatch::left_keys::{LeftKeys, RoundKeys};
 use crate::dispatch::route::Stores;
+use crate::dispatch::timer::SharedProgress;
 use crate::observe::status::ControllerStatus;
 use crate::phases::{AtWork, Phases, tracker};
 
@@ -30,6 +31,8 @@ pub(crate) struct Handover {
     /// The workers of all generations and terms.
     pub(in crate::controller) workers: TaskTracker,
     pub(in crate::controller) gains: GainPauses,
+    /// The progress of the controller's timer, if it has one.
+    pub(in crate::controller) timer: SharedProgress,
     /// The round that is at work.
     active: Mutex<Option<Arc<ActiveRound>>>,
     replaced: AtomicBool,
@@ -161,9 +164,9 @@ impl Handover {
     /// The state of a controller that has not run yet.
     pub(crate) fn new(status: Arc<ControllerStatus>) -> Arc<Self> {
         let (prior, active, replaced) = (PriorKeys::default(), Mutex::default(), AtomicBool::new(false));
-        let (left, gains) = (Arc::default(), GainPauses::default());
+        let (left, gains, timer) = (Arc::default(), GainPauses::default(), Arc::default());
         let (reporter, clock) = (StatusReporter::new(status), Arc::new(SystemClock::new()));
-        Arc::new(Self { reporter, prior, left, workers: tracker(), gains, active, replaced, clock })
+        Arc::new(Self { reporter, prior, left, workers: tracker(), gains, timer, active, replaced, clock })
     }
 
     pub(crate) fn status(&self) -> &Arc<ControllerStatus> {

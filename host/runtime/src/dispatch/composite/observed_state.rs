@@ -263,6 +263,7 @@ impl RelatedWatch {
             Mapping::Owner => Some(store.owned_by(&primary.header.uid.text())),
             Mapping::AnyOwner => key.namespace.as_deref().map(|namespace| store.in_namespace(namespace)),
             Mapping::SameName => near(store, key, &key.name),
+            Mapping::None => Some(vec![]),
             Mapping::ReferencedBy(index) => {
                 let source = primaries.index(index)?;
                 let mut found = Vec::new();

@@ -83,6 +83,10 @@ mod tests {
             Triggers::default()
         }
 
+        fn timer(&self) -> Option<serde_json::Value> {
+            None
+        }
+
         fn conditions(&self) -> (ObjectKind, ConditionCounts) {
             (ObjectKind::new("example.com/v1", "Shop"), self.0.clone())
         }

@@ -2,6 +2,7 @@
 
 mod held;
 mod keys;
+mod sources;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -14,15 +15,15 @@ use windlass_core::life::plugin_state::ControllerState;
 use windlass_core::object::{ObjectKey, ObjectKind};
 use windlass_core::queue::Queue;
 use windlass_core::queue::breaker;
-use windlass_core::queue::key_state::{CallBlock, CallEnd};
+use windlass_core::queue::key_state::CallEnd;
 use windlass_core::queue::outcome::Requeue;
-use windlass_core::queue::trigger::Triggers;
 use windlass_core::repeats::Repeats;
 use windlass_core::write::gate::Gate;
 use windlass_kube::ConditionCounts;
 
 pub(crate) use self::held::GateCaches;
 pub(crate) use self::keys::KeyListing;
+pub(crate) use self::sources::{CallGuards, KeySource, ResumedController};
 use super::calls::KeyCalls;
 use super::settling::SettlingKeys;
 use super::withheld::WithheldWrites;
@@ -36,58 +37,6 @@ const CALL_FAILURES_A_MINUTE: u32 = 10;
 pub(super) const LISTED_GIVEN_UP_KEYS_MAX: usize = 1000;
 /// The maximum number of recent errors that are listed, one of each key.
 const LISTED_ERRORS_MAX: usize = 10;
-
-/// The guards of a controller's calls, as status and metrics show them.
-pub(crate) trait CallGuards: Send + Sync {
-    /// The state of the circuit breaker.
-    fn breaker(&self) -> breaker::BreakerState;
-
-    /// The state of the circuit breaker with its reasons, for `/plugins`.
-    fn breaker_json(&self) -> Value;
-
-    /// Number of keys in the slow lane, which write one object over and over.
-    fn slowed(&self) -> usize;
-
-    /// The keys in the slow lane, for `/plugins`.
-    fn slow_lane_json(&self) -> Vec<Value>;
-
-    /// The object that `key` writes over and over. `None` if the key is not in the slow lane.
-    fn loops_over(&self, key: &ObjectKey) -> Option<Arc<str>>;
-}
-
-/// The keys of a working controller, as dispatch knows them.
-pub(crate) trait KeySource: Send + Sync {
-    /// Why no call can be made now.
-    fn block(&self) -> Option<CallBlock>;
-
-    /// The watches whose caches have not been listed since the server was restored.
-    fn unproven(&self) -> Vec<String>;
-
-    /// Whether the primary of `key` exists.
-    fn has(&self, key: &ObjectKey) -> bool;
-
-    /// The keys of all existing primaries.
-    fn all(&self) -> Vec<ObjectKey>;
-
-    /// Why `key` is queued, if known.
-    fn triggers(&self, key: &ObjectKey) -> Triggers;
-
-    /// The kind of the primaries, and how many of them have each condition.
-    fn conditions(&self) -> (ObjectKind, ConditionCounts);
-
-    /// Queues the keys whose last calls failed, with all their retries, and ends the pause of an open circuit. This is
-    /// the only method by which the status changes a controller, on request at the admin address.
-    fn resume(&self) -> ResumedController;
-}
-
-/// The parts of a controller that were resumed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct ResumedController {
-    /// Number of keys that run because their last calls had failed.
-    pub(crate) failed_keys: usize,
-    /// True if the circuit was open. Then a trial call is made now.
-    pub(crate) had_open_circuit: bool,
-}
 
 /// The status of one controller, over all its rounds.
 pub(crate) struct ControllerStatus {
@@ -243,6 +192,12 @@ impl ControllerStatus {
         Some(source.conditions())
     }
 
+    /// When the controller's timer is due. `None` if it has none, or is not at work here.
+    fn timer(&self) -> Option<Value> {
+        let source = locked(&self.doing).source.as_ref()?.upgrade()?;
+        source.timer()
+    }
+
     /// Number of keys that are called rarely because they loop.
     pub(crate) fn slowed(&self) -> u64 {
         locked(&self.doing).guards.as_ref().map_or(0, |guards| guards.slowed() as u64)
@@ -375,6 +330,7 @@ impl ControllerStatus {
             shown
         });
         let last_errors: Vec<_> = last_errors.collect();
+        let timer = self.timer();
         let doing = locked(&self.doing);
         let guards = doing.guards.as_ref();
         let given_up = doing.given_up.iter().map(|(key, error)| json!({"key": key.to_string(), "error": error}));
@@ -395,6 +351,7 @@ impl ControllerStatus {
             "breaker": guards.map(|guards| guards.breaker_json()),
             "slowLane": guards.map_or_else(Vec::new, |guards| guards.slow_lane_json()),
             "lastErrors": last_errors,
+            "timer": timer,
         })
     }
 }

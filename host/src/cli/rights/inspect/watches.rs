@@ -76,6 +76,9 @@ fn roles(controller: &Controller) -> impl Iterator<Item = (&'static str, &Watch)
 
 /// The objects that the watch selects, as text.
 fn selected(watch: &Watch) -> String {
+    if let Some(timer) = &watch.timer {
+        return format!("timer, {}", timer.in_words());
+    }
     let spec = spec(watch).to_string();
     match watch.lacks_kind() {
         Some(pointer) => format!("kinds that the configuration names at {pointer:?} {}", spec.trim_start()),
@@ -135,6 +138,7 @@ fn of_mapping(mapping: &Mapping) -> String {
         Mapping::SameName => "sameName".to_owned(),
         Mapping::ReferencedBy(index) => format!("referencedBy {index:?}"),
         Mapping::SelectedBy(index) => format!("selectedBy {index:?}"),
+        Mapping::None => "none".to_owned(),
         Mapping::All => "all".to_owned(),
         Mapping::Mapper => "mapper".to_owned(),
         Mapping::Customize => "customize".to_owned(),

@@ -43,6 +43,10 @@ impl KeySource for Stopped {
         Triggers::default()
     }
 
+    fn timer(&self) -> Option<Value> {
+        None
+    }
+
     fn conditions(&self) -> (ObjectKind, ConditionCounts) {
         (ObjectKind::new("v1", "Shop"), ConditionCounts::default())
     }

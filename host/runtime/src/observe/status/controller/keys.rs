@@ -55,6 +55,7 @@ impl ControllerStatus {
         if !has_primary && queued.is_none() && settling.is_none() && calls.is_empty() {
             return None;
         }
+        let timer = parts.source.as_ref().filter(|_| has_primary).and_then(|source| source.timer());
         let looping = parts.guards.as_ref().and_then(|guards| guards.loops_over(key));
         let state = state(&parts, queued, &glance, settling.is_some(), looping.is_some());
         let since = since(state, queued, &glance, settling);
@@ -74,6 +75,7 @@ impl ControllerStatus {
             "retryInSeconds": queued.and_then(|queued| queued.due_in).map(rounded),
             "waitsFor": parts.held(key),
             "loopsOver": looping.as_deref(),
+            "timer": timer,
             "lastError": glance.failure.as_ref().map(KeyFailure::to_json),
             "calls": calls,
         }))
@@ -242,6 +244,10 @@ mod tests {
             let mut triggers = Triggers::default();
             triggers.note(&Arc::new(TriggerReason::Resync.into()));
             triggers
+        }
+
+        fn timer(&self) -> Option<Value> {
+            None
         }
 
         fn conditions(&self) -> (ObjectKind, ConditionCounts) {
