@@ -8,7 +8,7 @@ use regex::Regex;
 /// One name that a statement imports.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Import {
-    /// The full path, including the groups around it. A glob is left out.
+    /// The full path, including the groups around it, without a final `*`.
     pub(crate) path: Vec<String>,
     /// The name in this file.
     pub(crate) name: String,

@@ -24,7 +24,7 @@ const TIMER_MS_MAX: u32 = i32::MAX as u32;
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PrimaryTimer {
-    /// When the timer is due, in local time, as in Kubernetes' CronJob.
+    /// When the timer is due, in local time, as in Kubernetes' `CronJob`.
     pub cron: Option<String>,
     /// The IANA name of the time zone of `cron`. UTC if left out.
     pub time_zone: Option<String>,

@@ -30,9 +30,9 @@ pub enum ComponentError {
     NotWasm,
     /// The file is a core module.
     #[error(
-        "it is a core WebAssembly module, not a component: `windlass build` in the plugin's folder makes a component \
-         out of any core module for wasip1 or wasm32-unknown-unknown that is built against the interface, \
-         as with a Windlass SDK"
+        "it is a core WebAssembly module, not a component: run `windlass build` in the plugin's folder. It converts any \
+         core module for wasip1 or wasm32-unknown-unknown that is built against the interface, for example with a \
+         Windlass SDK"
     )]
     CoreModule,
     /// The component has no export that could be called.

@@ -1,7 +1,7 @@
 //! The memory budget of all guests of the host.
 //!
 //! Before its instance is created, a call reserves as much memory as its plugin's recent calls have needed, and waits
-//! for that. So few calls outgrow their reservation. (If each call reserved the maximum instead, a small host could run
+//! for that. Therefore, only a few calls outgrow their reservation. (If each call reserved the maximum instead, a small host could run
 //! only two calls at a time, even of plugins that need a hundredth of it.) A call that outgrows its reservation takes
 //! free memory. If there is none, it waits for free memory *or* for the reserve, which is as large as one call's limit
 //! and which only one call has at a time. A call with the reserve does not wait for memory any more and ends by its
@@ -10,8 +10,8 @@
 //! (`timing`).
 //!
 //! Calls share the budget as a [`SharedBudget`], because otherwise plugins whose calls do not end could make all their
-//! neighbours wait if memory is scarce. One plugin has at most half of it, two leave a quarter, three an eighth. A
-//! plugin without memory starts in the reserve if it needs more than is left for it. Only one call of each plugin waits
+//! neighbours wait if memory is scarce. One plugin has at most half of it, two leave a quarter, three an eighth. If a
+//! plugin holds no memory and its first call needs more than is left for the plugin, the call starts with the reserve. Only one call of each plugin waits
 //! for the reserve or has it at a time, so a waiting call waits for at most one call of each other plugin.
 //!
 //! The following memory counts: linear memory as it has grown, including that of parked instances, which are dropped

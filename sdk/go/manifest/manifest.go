@@ -272,11 +272,11 @@ func (path ReferencePath) chosen() choice {
 	return chosen("reference", map[string]any{"base": path.Base, "namespace": path.Namespace, "name": path.Name})
 }
 
-// Mapping is how a changed object maps to the primaries that run. An update runs the primaries of both the old and the
-// new object.
+// Mapping selects the primaries to reconcile when an object changes. An update reconciles the primaries of both the old
+// and the new object.
 type Mapping struct{ choice }
 
-// ToOwner runs the primary that controls the object.
+// ToOwner reconciles the primary that controls the object.
 func ToOwner() *Mapping { return &Mapping{choice{[]byte(`{"type":"owner"}`)}} }
 
 // ToAnyOwner runs each primary that owns the object, as its controller or not.

@@ -62,7 +62,7 @@ fn each_write_of_a_call_is_recorded_with_the_key_of_the_call() -> anyhow::Result
     })
 }
 
-/// No check writes these faults, but a file may contain them. Each can occur, and ends.
+/// No check writes these faults, but a file may contain them. Each fault occurs in its run, and the run ends.
 #[test]
 fn faults_that_no_check_has_written_come_to_an_end() -> anyhow::Result<()> {
     let object = json!({"apiVersion": "v1", "kind": "Service", "namespace": "default", "name": "shop"});

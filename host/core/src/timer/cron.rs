@@ -1,4 +1,4 @@
-//! Cron expressions as Kubernetes' CronJob reads them: five fields, in the dialect of robfig/cron v3.
+//! Cron expressions as Kubernetes' `CronJob` reads them: five fields, in the dialect of robfig/cron v3.
 //!
 //! An expression is about local time and knows no time zone; [`schedule`](super::schedule) does.
 

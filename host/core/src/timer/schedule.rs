@@ -1,6 +1,6 @@
 //! When a timer is due after a given time, and which due time it missed last.
 //!
-//! A cron expression is due at each instant whose local time matches it, as in Kubernetes' CronJob. So a local time
+//! A cron expression is due at each instant whose local time matches it, as in Kubernetes' `CronJob`. So a local time
 //! that does not exist, because clocks are set forward, is not due; and one that exists twice, because clocks are set
 //! back, is due twice.
 

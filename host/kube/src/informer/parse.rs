@@ -51,7 +51,7 @@ pub enum ParseError {
     #[error(transparent)]
     Pointer(#[from] PointerError),
     /// The text is a list without a `resourceVersion`.
-    #[error("the list has no metadata.resourceVersion, so it cannot be watched from there")]
+    #[error("the list has no metadata.resourceVersion, so no watch can start from it")]
     NoVersion,
 }
 

@@ -1,5 +1,5 @@
-//! Writes with an unknown outcome (ADR 5). The holder keeps the key from being processed until [`Unsettled::settle`]
-//! returns. `core::settle` decides what follows from what the server shows.
+//! Writes with an unknown outcome (ADR 5). Whoever holds an [`Unsettled`] keeps its key from being processed until
+//! [`Unsettled::settle`] returns. `core::settle` decides the outcome from the state that the server shows.
 
 use std::time::Duration;
 

@@ -83,7 +83,7 @@ impl Controller {
             let dispatch = of_resync.clone();
             async move { resync(period, || dispatch.keys.queue_all(TriggerReason::Resync)).await }
         });
-        self.start_timer(&running, inherited);
+        Self::start_timer(&running, inherited);
         if let Some(gate) = &dispatch.keys.gate {
             self.look_after(&running, gate, watches);
         }

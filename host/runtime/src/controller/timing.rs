@@ -56,7 +56,7 @@ impl Controller {
     }
 
     /// Starts the timer of a round, if the controller has one.
-    pub(super) fn start_timer(&self, running: &Running, inherited: Option<&ActiveRound>) {
+    pub(super) fn start_timer(running: &Running, inherited: Option<&ActiveRound>) {
         let Some(timer) = running.dispatch.keys.primaries.timer.clone() else { return };
         if inherited.is_none() {
             timer.forget_pending();
@@ -172,7 +172,7 @@ fn look(at: Duration, seen: &mut Duration, now: Duration) -> ClockLook {
         return ClockLook::SetBack;
     }
     *seen = now;
-    ClockLook::Early((at - now).min(CLOCK_LOOK_INTERVAL))
+    ClockLook::Early(at.saturating_sub(now).min(CLOCK_LOOK_INTERVAL))
 }
 
 #[cfg(test)]

@@ -189,8 +189,8 @@ impl Controller {
         (bound, revoked)
     }
 
-    /// Completes when a watched kind has gone or differs from its state in `definitions`, when the host may no longer
-    /// watch a kind without which the controller can work, when the configuration names other kinds, when the plugin's
+    /// Completes when a watched kind has gone or differs from its state in `definitions`, when the host loses
+    /// the right to watch an optional kind, when the configuration names other kinds, when the plugin's
     /// caches have outgrown their limits more than `excesses` times, or when the terms are broken.
     pub(super) fn gone(
         &self,

@@ -87,7 +87,7 @@ impl ControllerTimer {
     /// Reads the kept progress and goes on from it. The error says why it cannot be had now.
     pub(crate) async fn load(&self) -> Result<(), String> {
         let kept = self.records.read().await?;
-        *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = kept.clone();
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&kept);
         self.progress().resume(&self.words, kept, windlass_world::now());
         Ok(())
     }

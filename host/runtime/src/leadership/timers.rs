@@ -75,8 +75,11 @@ mod tests {
 
     use super::*;
 
+    fn at(seconds: u64) -> DueTime {
+        DueTime::at(Duration::from_secs(seconds))
+    }
+
     fn progress(rule: &str, last: Option<u64>) -> KeptProgress {
-        let at = |seconds| DueTime::at(Duration::from_secs(seconds));
         KeptProgress { rule: rule.to_owned(), begun: at(1), last: last.map(at) }
     }
 
@@ -90,7 +93,7 @@ mod tests {
         let both = with(Some(&one), "hourly", &progress("every 3600s", None));
         let timers = read(Some(&both));
         assert_eq!(timers.keys().collect::<Vec<_>>(), ["hourly", "nightly"]);
-        assert_eq!(timers["nightly"].last, Some(DueTime::at(Duration::from_secs(1_796_000_400))));
+        assert_eq!(timers["nightly"].last, Some(at(1_796_000_400)));
     }
 
     #[test]

@@ -49,9 +49,9 @@ impl AdminServingArgs {
             None if is_loopback => AdminAuth::None,
             None => {
                 return Err(UsageError(format!(
-                    "--admin-address {address} can be reached from other machines: say whom it answers. \
-                     --admin-auth=token: holders of a token of the cluster whose user may get the path; \
-                     --admin-auth=none: everyone who can connect"
+                    "--admin-address {address} can be reached from other machines, so --admin-auth is required: \
+                     `token` admits clients with a token of the cluster whose user has the verb `get` on the path; \
+                     `none` admits everyone who can connect"
                 )));
             }
         };

@@ -28,7 +28,7 @@ var _ apierrors.APIStatus = &Error{}
 // Error returns the host's text.
 func (err *Error) Error() string { return err.cause.Error() }
 
-// Unwrap returns the host's error, which has the class for retries.
+// Unwrap returns the host's error, whose class decides about retries.
 func (err *Error) Unwrap() error { return err.cause }
 
 // Status returns the API's status.

@@ -1,6 +1,7 @@
 package client
 
-// An option of a request changes the request's options. One value may be an option of several kinds of requests.
+// The options of each kind of request. An option sets fields of the request's struct of options, such as CreateOptions.
+// One value may be an option of several kinds of requests.
 type (
 	// CreateOption is an option of a Create.
 	CreateOption interface{ ApplyToCreate(*CreateOptions) }

@@ -1,5 +1,5 @@
-//! Attacks through `describe` that need code. host/wasm/tests/it/hostile.rs has the manifests that are only malicious
-//! texts.
+//! Attacks through `describe` that need code. host/wasm/tests/it/hostile.rs has the attacks that need only a malicious
+//! manifest.
 
 use windlass_sdk::bindings::windlass::plugin::live::View;
 use windlass_sdk::bindings::windlass::plugin::{clock, http, live, log, random};
