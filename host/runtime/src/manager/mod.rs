@@ -21,10 +21,10 @@ use crate::egress::tls::{Trust, TrustError};
 use crate::files::Files;
 use crate::host::Host;
 use crate::leadership::Leadership;
+use crate::listening::tls::ServerTlsError;
 use crate::observe::admin::authorization::ServerTokenReviews;
 use crate::observe::admin::security::AdminSecurity;
 use crate::observe::admin::settings::AdminSettings;
-use crate::observe::admin::tls::AdminTlsError;
 use crate::observe::admin::{self, Admin, ListenError};
 use crate::observe::metrics::{Guests, HostMetrics};
 use crate::observe::status::Status;
@@ -48,7 +48,7 @@ pub enum HostError {
     Admin(#[from] ListenError),
     /// The admin address has no usable certificate.
     #[error(transparent)]
-    AdminTls(#[from] AdminTlsError),
+    AdminTls(#[from] ServerTlsError),
     /// The file of certificate authorities cannot be used.
     #[error(transparent)]
     Trust(#[from] TrustError),
