@@ -42,6 +42,7 @@ const manifest: Manifest = {
       { kindsFrom: '/kinds', verbs: ['delete'], projection: { type: 'metadata' }, mapping: { type: 'all' } },
       { name: 'settings', apiVersion: 'v1', kind: 'ConfigMap', mapping: { type: 'customize' } },
     ],
+    hooks: [{ name: 'pushed', mapping: { type: 'field', pointer: '/payload/name' } }],
     options: { status: false },
   }],
   metrics: [RUNS, DEPTH, { name: 'size', type: 'histogram', help: 'Size.', buckets: [1, 2] }],

@@ -12,6 +12,7 @@ from windlass import metrics
 from windlass.manifest import (
     Backoff,
     Controller,
+    Hook,
     HttpAccess,
     Index,
     Manifest,
@@ -76,6 +77,7 @@ class ManifestTest(unittest.TestCase):
                 *(MappedWatch("v1", f"C{at}", name=f"c{at}", mapping=mapping, projection=Projection.digest("/data")) for at, mapping in enumerate(mappings)),
             ],
             Options(1, 2, Backoff(3, 4, "maxOf", 10, 100), 5000, 6, True, "run", False),
+            [Hook("pushed", Mapping.field("/payload/name"))],
         )  # fmt: skip
         whole = manifest(
             controllers=[controller],
@@ -91,6 +93,7 @@ class ManifestTest(unittest.TestCase):
         self.assertEqual([metric["type"] for metric in whole["metrics"]], ["counter", "gauge", "histogram"])
         self.assertEqual(whole["config"], {"schema": {"type": "object"}})
         [written] = whole["controllers"]
+        self.assertEqual(written["hooks"], [{"name": "pushed", "mapping": {"type": "field", "pointer": "/payload/name"}}])
         self.assertEqual((written["owns"][0]["deleted"], written["primary"]["noOpSkip"]), (False, False))
         alternatives = [{"annotation": "a", "is": "true"}, {"annotation": "b", "exists": True}]
         conditions = [{"field": "/c", "in": [1, True]}, {"field": "/d", "notIn": ["e"]}, {"field": "/f", "exists": False}]
@@ -148,6 +151,10 @@ class ManifestTest(unittest.TestCase):
             windlass.reconciler(manifest(), map="pods")  # type: ignore[arg-type]
         windlass.reconciler(mapped_by(Mapping.mapper()), map=lambda watch, change: [])
         windlass.composer(mapped_by(Mapping.customize()), customize=lambda request: [])
+        hooked = manifest(controllers=[Controller("shop", Watch("example.dev/v1", "Shop"), hooks=[Hook("pushed", Mapping.mapper())])])
+        with self.assertRaisesRegex(TypeError, "the hook 'pushed' by `mapper`, and the plugin has no `map`"):
+            windlass.reconciler(hooked)
+        windlass.reconciler(hooked, map=lambda watch, change: [])
         windlass.reconciler(mapped_by(Mapping.same_name()))
 
     def test_a_watch_with_a_predicate_in_code_needs_the_code(self) -> None:
