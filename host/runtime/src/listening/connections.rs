@@ -1,5 +1,6 @@
-//! Limits the connections to one address. A new client, such as the liveness probe, must always get one: when all places
-//! are taken, a new connection replaces one that has never sent a request, or else the one whose last request is the longest ago.
+//! Limits the connections to one address. A new client, such as the liveness probe, must always get one: when all
+//! places are taken, a new connection replaces one that has never sent a request, or else the one whose last request is
+//! the longest ago.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
