@@ -56,7 +56,7 @@ impl Stage {
         let mut policy = "apiVersion: windlass.dev/v1alpha1\nkind: PluginPolicy\nplugin: chameleon\nrules:\n\
                           - {apiGroups: [\"*\"], resources: [\"*\"], verbs: [\"*\"]}\nhooks:\n"
             .to_owned();
-        for hook in ["named", "mapped"] {
+        for hook in ["named", "mapped", "everything"] {
             let namespace = server.objects().namespace();
             writeln!(policy, "- {{name: {hook}, secretKeyRefs: [{{namespace: {namespace}, name: hooks, key: key}}]}}")?;
         }
@@ -70,7 +70,7 @@ impl Stage {
         let (kubeconfig, namespace) = (self.server.kubeconfig(), self.server.objects().namespace());
         let host = Host::run_with(kubeconfig, namespace, self.plugins.path(), &flags)?;
         let (hooks, admin) = (admin::address_in(&host, "address of hooks").await?, admin::address(&host).await?);
-        host.says_times("the hook is open", 2).await?;
+        host.says_times("the hook is open", 3).await?;
         Ok((host, hooks, admin))
     }
 }
@@ -137,8 +137,13 @@ async fn a_delivery_runs_the_objects_that_it_names(kind: Kind) -> anyhow::Result
     host.says("the mapper failed about a delivery: nothing runs for it").await?;
     assert_eq!(["web", "api"].map(|name| runs(&host, name)), before, "{}", host.log());
 
+    assert_eq!(delivered(hooks, "everything", "d", &json!(null)).await?, (202, json!({"queued": 2})));
+    for (name, before) in ["web", "api"].into_iter().zip(before) {
+        runs_again(&host, name, before).await?;
+    }
     let shown: Value = serde_json::from_str(&get(admin, "/plugins/chameleon").await?.1)?;
     let expected = json!([
+        {"name": "everything", "served": true, "problem": null, "requests": {"queued": 1}},
         {"name": "mapped", "served": true, "problem": null, "requests": {"duplicate": 1, "mapper_failed": 1, "queued": 1}},
         {"name": "named", "served": true, "problem": null, "requests": {"queued": 1}},
     ]);
