@@ -263,6 +263,17 @@ static windlass_json *controller_of(const windlass_controller *controller) {
             }
         }
     }
+    if (controller->hooks != NULL) {
+        windlass_json *list = windlass_json_set(value, "hooks", windlass_empty_array());
+        for (const windlass_hook *hook = controller->hooks; hook->name != NULL; hook++) {
+            windlass_json *entry = windlass_json_add(list, windlass_empty_object());
+            put_text(entry, "name", hook->name);
+            windlass_json *mapping = mapping_of(&hook->mapping);
+            if (mapping != NULL) {
+                windlass_json_set(entry, "mapping", mapping);
+            }
+        }
+    }
     put_options(value, &controller->options);
     return value;
 }

@@ -28,6 +28,7 @@
 #define WINDLASS_CONTROLLERS(...) ((const windlass_controller[]){__VA_ARGS__, {0}})
 #define WINDLASS_WATCHES(...) ((const windlass_watch[]){__VA_ARGS__, {0}})
 #define WINDLASS_MAPPED_WATCHES(...) ((const windlass_mapped_watch[]){__VA_ARGS__, {{0}, {0}}})
+#define WINDLASS_HOOKS(...) ((const windlass_hook[]){__VA_ARGS__, {0, {0}}})
 #define WINDLASS_INDEXES(...) ((const windlass_index[]){__VA_ARGS__, {0}})
 #define WINDLASS_WHERE(...) ((const windlass_where[]){__VA_ARGS__, {0}})
 #define WINDLASS_PREDICATES(...) ((const windlass_predicate[]){__VA_ARGS__, {0}})
@@ -306,6 +307,16 @@ typedef struct windlass_options {
 } windlass_options;
 #define WINDLASS_NO_RETRIES (-1)
 
+// A web address at which other systems name objects that are to run: POST /hooks/PLUGIN/NAME. It is open only if the
+// operator's policy names its secret. A delivery maps as an object of kind HookDelivery does that has the JSON of the
+// request in /payload: by WINDLASS_MAP_FIELD, WINDLASS_MAP_REFERENCE, WINDLASS_MAP_MAPPER or WINDLASS_MAP_ALL. Only
+// objects that exist run.
+typedef struct windlass_hook {
+    // Unique in the plugin, and among the watches of the controller. A mapper gets it as the name of the watch.
+    const char *name;
+    windlass_mapping mapping;
+} windlass_hook;
+
 // One reconcile loop: a primary kind, and the other objects whose changes run primaries again.
 typedef struct windlass_controller {
     // A DNS label, unique in the plugin.
@@ -315,6 +326,8 @@ typedef struct windlass_controller {
     const windlass_watch *owns;
     // Other objects: a change of such an object runs the primaries that its mapping finds.
     const windlass_mapped_watch *watches;
+    // Web addresses at which other systems name objects that are to run.
+    const windlass_hook *hooks;
     windlass_options options;
 } windlass_controller;
 

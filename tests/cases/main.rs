@@ -28,6 +28,7 @@ mod features;
 mod finalizers;
 mod freshness;
 mod guard;
+mod hooks;
 mod host_config;
 mod hostile;
 mod image;

@@ -12,10 +12,11 @@ use windlass_tests::paths;
 const AUTHORING: &str = include_str!("../../docs/authoring.md");
 
 /// The pages for operators, by their names in docs/operating.
-const PAGES: [(&str, &str); 6] = [
+const PAGES: [(&str, &str); 7] = [
     ("run.md", include_str!("../../docs/operating/run.md")),
     ("policies.md", include_str!("../../docs/operating/policies.md")),
     ("replicas.md", include_str!("../../docs/operating/replicas.md")),
+    ("hooks.md", include_str!("../../docs/operating/hooks.md")),
     ("watching.md", include_str!("../../docs/operating/watching.md")),
     ("trouble.md", include_str!("../../docs/operating/trouble.md")),
     ("threat-model.md", include_str!("../../docs/operating/threat-model.md")),
@@ -163,8 +164,8 @@ fn every_flag_is_described_and_no_other() -> anyhow::Result<()> {
     }
     // What every program has.
     let common = BTreeSet::from(["help", "version"]);
-    // The only flag of kubectl that the pages show.
-    let kubectls = BTreeSet::from(["overwrite"]);
+    // The flags of kubectl that the pages show.
+    let kubectls = BTreeSet::from(["from-literal", "overwrite"]);
     let pages = operating();
     let described: BTreeSet<_> = flags(&pages).difference(&kubectls).copied().collect();
     let known: BTreeSet<_> = flags(&help).difference(&common).copied().collect();

@@ -13,7 +13,12 @@ use crate::wait::until;
 
 /// Finds the address of the admin endpoint in `host`'s log.
 pub async fn address(host: &Host) -> anyhow::Result<SocketAddr> {
-    let line = host.says("admin endpoint").await?;
+    address_in(host, "admin endpoint").await
+}
+
+/// Finds the address in the line of `host`'s log that contains `text`.
+pub async fn address_in(host: &Host, text: &str) -> anyhow::Result<SocketAddr> {
+    let line = host.says(text).await?;
     let mut words = line.split(|byte: char| byte == '=' || byte == '"' || byte.is_whitespace());
     words.find_map(|word| word.parse().ok()).with_context(|| line.clone())
 }

@@ -145,6 +145,14 @@ fn check_code(
         };
         problems.push(format!("{path}.watches[{index}].mapping: {problem}"));
     }
+    for (index, _) in controller.hooks.iter().enumerate().filter(|(_, hook)| hook.mapping == Mapping::Mapper) {
+        let problem = match entry {
+            EntryPoint::Composer => "`mapper` is only for reconcilers: declare another mapping".to_owned(),
+            EntryPoint::Reconciler if !has_optional => format!("{}, or declare another mapping", no_mapper(version)),
+            EntryPoint::Reconciler => continue,
+        };
+        problems.push(format!("{path}.hooks[{index}].mapping: {problem}"));
+    }
 }
 
 fn no_mapper(version: &str) -> String {

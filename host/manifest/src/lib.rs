@@ -9,6 +9,7 @@
 mod access;
 mod convert;
 mod entry;
+mod hook;
 mod kinds;
 mod options;
 mod read;
@@ -24,6 +25,7 @@ use windlass_core::rights::grants::Scheme;
 
 pub use access::ImpliedAccess;
 pub use entry::{EntryPoint, OptionalExports};
+pub use hook::Hook;
 pub use kinds::{ConfiguredKinds, WriteVerb};
 pub use read::{ManifestError, did_you_mean, nearest};
 pub use timer::PrimaryTimer;
@@ -89,6 +91,9 @@ pub struct Controller {
     /// Other kinds whose changes concern primaries. Each has a mapping, which finds the primaries.
     #[serde(default)]
     pub watches: Vec<Watch>,
+    /// Web addresses at which other systems name primaries that are to run.
+    #[serde(default)]
+    pub hooks: Vec<Hook>,
     #[serde(default)]
     pub options: Options,
 }

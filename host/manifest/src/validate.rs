@@ -49,6 +49,8 @@ impl Manifest {
             let what = format!("{informers} watches, counted per namespace, exceed the limit of {WATCHES_MAX}");
             problems.add("controllers", what);
         }
+        let hooks = self.controllers.iter().flat_map(|controller| &controller.hooks);
+        problems.unique("controllers[].hooks", hooks.map(|hook| &*hook.name));
         if self.config.is_none() && !self.kind_pointers().is_empty() {
             let what = "is missing, but `kindsFrom` takes kinds from the configuration: describe it here";
             problems.add("config", what);
@@ -183,6 +185,7 @@ impl Controller {
                         would remove it";
             problems.add(format_args!("{path}.options.finalizer"), what);
         }
+        self.check_hooks(path, problems);
         self.check_names(path, problems);
         self.options.check(&format!("{path}.options"), problems);
     }
@@ -192,13 +195,16 @@ impl Controller {
         let owns = self.owns.iter().enumerate().map(|(at, watch)| (format!("owns[{at}]"), watch));
         let watches = self.watches.iter().enumerate().map(|(at, watch)| (format!("watches[{at}]"), watch));
         let mut taken = HashSet::new();
-        for (place, watch) in primary.chain(owns).chain(watches) {
-            let Some(name) = &watch.name else { continue };
+        let watches = primary.chain(owns).chain(watches).filter_map(|(at, watch)| Some((at, watch.name.as_ref()?)));
+        let hooks = self.hooks.iter().enumerate().map(|(at, hook)| (format!("hooks[{at}]"), &hook.name));
+        for (place, name) in watches.chain(hooks) {
             let at = format!("{path}.{place}.name");
             problems.dns_label(&at, name);
             if !taken.insert(name) {
-                problems
-                    .add(at, format!("{} is also the name of another watch: choose a different name", quoted(name)));
+                problems.add(
+                    at,
+                    format!("{} is also the name of another watch or hook: choose a different name", quoted(name)),
+                );
             }
         }
     }

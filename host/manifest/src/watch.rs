@@ -5,6 +5,8 @@ mod check;
 mod convert;
 mod where_check;
 
+pub(crate) use check::check_mapping;
+
 use serde::Deserialize;
 use windlass_core::cache::mapping::Mapping;
 use windlass_core::cache::predicate::Predicate;

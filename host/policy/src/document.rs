@@ -9,6 +9,7 @@ mod shape;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,11 +20,11 @@ use windlass_core::rights::principal::ServiceAccount;
 use windlass_manifest::{API_VERSION, is_dns_label};
 
 pub use self::check::VERBS;
-use self::check::{check_http, check_rule, is_definition, is_finalizer, is_subdomain};
+use self::check::{check_hook, check_http, check_rule, is_definition, is_finalizer, is_subdomain};
 use self::problems::{DocumentProblems, place};
 use self::shape::{DocumentHead, PolicyDocument, PromoteAfterDocument, RolloutDocument};
 use super::problem::Problem;
-use super::{Policy, PolicyError, PromoteAfter, RolloutStrategy};
+use super::{OpenHook, Policy, PolicyError, PromoteAfter, RolloutStrategy};
 
 /// The `kind` of a plugin's policy.
 pub const POLICY: &str = "PluginPolicy";
@@ -56,6 +57,7 @@ pub fn policy(path: &Path, text: &[u8], plugin: &str) -> Result<Policy, PolicyEr
             impersonate: document.impersonate.as_ref().and_then(|text| service_account(text, &mut problems)),
             rollout: document.rollout.as_ref().map(|rollout| strategy(rollout, &mut problems)).unwrap_or_default(),
             promote_after: document.rollout.as_ref().and_then(|rollout| promote_after(rollout, &mut problems)),
+            hooks: hooks(&document, &mut problems),
             allowance: Arc::new(allowance(document, &mut problems)),
         }
     });
@@ -72,6 +74,7 @@ pub fn ceiling(path: &Path, text: &[u8]) -> Result<Arc<Allowance>, PolicyError> 
             ("instances", document.instances.as_ref().map(|it| place(it.referenced))),
             ("impersonate", document.impersonate.as_ref().map(|it| place(it.referenced))),
             ("rollout", document.rollout.as_ref().map(|it| place(it.referenced))),
+            ("hooks", document.hooks.first().map(|it| place(it.referenced))),
         ];
         for (field, at) in of_policies.into_iter().filter(|(_, at)| at.is_some()) {
             problems.0.push(Problem { place: at, what: format!("`{field}` is for policies, not for a ceiling") });
@@ -144,8 +147,22 @@ fn duration(text: &str) -> Option<Duration> {
     Some(Duration::from_secs(u64::from(number) * seconds))
 }
 
+/// The hooks that a policy opens.
+fn hooks(document: &PolicyDocument, problems: &mut DocumentProblems) -> Vec<OpenHook> {
+    let mut names = BTreeSet::new();
+    for hook in &document.hooks {
+        check_hook(&hook.value, &mut |what| problems.at(hook, what));
+        if !names.insert(&*hook.value.name) {
+            problems
+                .at(hook, format!("the hook {:?} appears twice: list all its secrets in one entry", hook.value.name));
+        }
+    }
+    document.hooks.iter().map(|hook| hook.value.clone().into()).collect()
+}
+
 fn allowance(document: PolicyDocument, problems: &mut DocumentProblems) -> Allowance {
     for (field, count) in [
+        ("hooks", document.hooks.len()),
         ("rules", document.rules.len()),
         ("http", document.http.len()),
         ("crds", document.crds.len()),

@@ -47,7 +47,28 @@ pub fn draft(manifest: &Manifest, origin: &str, asks: &[Ask], in_force: bool, in
         push_ask(&mut text, ask);
     }
     push_rest(&mut text, manifest);
+    push_hooks(&mut text, manifest);
     text
+}
+
+/// Adds the plugin's hooks as a comment, because only the operator knows their secrets. The names are DNS labels.
+fn push_hooks(text: &mut String, manifest: &Manifest) {
+    let hooks: Vec<_> = manifest.controllers.iter().flat_map(|controller| &controller.hooks).collect();
+    if hooks.is_empty() {
+        return;
+    }
+    text.push_str(
+        "# The plugin has hooks, which are closed. Whoever has the secret of an open hook can run the objects that its deliveries \
+         name.\n# To open one, make a Secret with a random value of 32 bytes, and use its lines without the first `# `.\n# hooks:\n",
+    );
+    let plugin = &manifest.name;
+    for name in hooks.iter().map(|hook| &hook.name) {
+        let _ = write!(
+            text,
+            "# - name: {name}   # POST /hooks/{plugin}/{name}\n\
+             #   secretKeyRefs: [{{namespace: NAMESPACE, name: {plugin}-hooks, key: {name}}}]\n"
+        );
+    }
 }
 
 fn push_ask(text: &mut String, ask: &Ask) {
@@ -202,6 +223,27 @@ mod tests {
         assert!(drafted(&serde_json::json!({})).contains("deployments/status"));
         let without = drafted(&serde_json::json!({"status": false}));
         assert!(without.contains("\"deployments\"") && !without.contains("/status"), "{without}");
+    }
+
+    #[test]
+    fn a_draft_shows_how_to_open_a_hook() {
+        let manifest = serde_json::json!({
+            "apiVersion": "windlass.dev/v1alpha1", "kind": "PluginManifest", "name": "a", "version": "0.1.0",
+            "controllers": [{
+                "name": "a", "primary": {"apiVersion": "v1", "kind": "ConfigMap"},
+                "hooks": [{"name": "pushed", "mapping": {"type": "all"}}],
+            }],
+        });
+        let manifest = Manifest::from_json(&manifest.to_string()).expect("valid");
+        let text = draft(&manifest, "for a test", &[], false, Instances::Fresh);
+        let policy = |text: &str| document::policy(Path::new("a"), text.as_bytes(), "a").expect("a policy");
+        assert!(policy(&text).hooks.is_empty(), "it is closed: {text}");
+        let uncommented = |line: &str| format!("{}\n", line.strip_prefix("# ").unwrap_or(line));
+        let (rules, hooks) = text.split_once("# hooks:").expect("it shows the hooks");
+        let opened = hooks.lines().map(uncommented).collect::<String>().replace("NAMESPACE", "ops");
+        let opened = format!("{rules}hooks:{opened}");
+        let opened = policy(&opened).hooks;
+        assert_eq!(opened[0].secrets[0].name, "a-hooks", "{opened:?}");
     }
 
     #[test]

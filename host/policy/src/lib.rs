@@ -8,6 +8,7 @@ pub mod document;
 pub mod draft;
 #[cfg(test)]
 mod examples;
+mod hook;
 mod http;
 mod lack;
 mod narrowed;
@@ -18,6 +19,7 @@ mod sensitive;
 pub mod superfluous;
 pub mod unserved;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,6 +28,7 @@ use windlass_core::life::instances::Instances;
 use windlass_core::rights::grants::Allowance;
 use windlass_core::rights::principal::ServiceAccount;
 
+pub use hook::{OpenHook, SecretKeyRef};
 pub use problem::PolicyError;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -42,8 +45,19 @@ pub struct Policy {
     pub rollout: RolloutStrategy,
     /// When the next version is promoted automatically. `None` if only the operator promotes it.
     pub promote_after: Option<PromoteAfter>,
+    /// The hooks of the plugin that are open. Hooks that are not listed are closed.
+    pub hooks: Vec<OpenHook>,
     /// The most that the plugin may do.
     pub allowance: Arc<Allowance>,
+}
+
+impl Policy {
+    /// The namespaces and names of the Secrets that sign deliveries to its hooks.
+    #[must_use]
+    pub fn hook_secrets(&self) -> BTreeSet<(String, String)> {
+        let secrets = self.hooks.iter().flat_map(|hook| &hook.secrets);
+        secrets.map(|secret| (secret.namespace.clone(), secret.name.clone())).collect()
+    }
 }
 
 /// How a changed `NAME.wasm` is put into service.

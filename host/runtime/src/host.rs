@@ -15,6 +15,7 @@ use crate::dispatch::shadow::Shadows;
 use crate::earlier_rounds::EarlierRounds;
 use crate::egress::tls::Trust;
 use crate::egress::{ApiServer, Egress, HttpLimits, SystemResolver};
+use crate::hooks::Hooks;
 use crate::leadership::Leadership;
 use crate::observe::admin::Admin;
 use crate::observe::metrics::{HostMetrics, RecordedCalls, Sources};
@@ -58,6 +59,8 @@ pub(crate) struct Host {
     pub(crate) recordings: Option<Recordings>,
     /// Samples calls, and exports their spans. `None` without tracing.
     pub(crate) tracer: Option<Tracer>,
+    /// The hooks of plugins that run here.
+    pub(crate) hooks: Hooks,
     /// The name of this process, which identifies its writes in an audit log.
     pub(crate) replica: Arc<str>,
 }
@@ -104,6 +107,10 @@ impl Host {
             metrics.collect(Box::new(ExportedSpans(tracer.clone())));
         }
         let writer = Writer::new(connection.client.clone(), discovery.clone()).read_only(settings.read_only);
+        let hooks = Hooks::new(metrics.hooks().clone());
+        if settings.hooks.is_some() {
+            status.shows_hooks(Arc::new(hooks.clone()));
+        }
         metrics.show(Sources {
             status: status.clone(),
             panics: panics.clone(),
@@ -135,6 +142,7 @@ impl Host {
             slot_worth: f64::from(processors()) / f64::from(settings.call_slots),
             recordings: settings.record.clone(),
             tracer,
+            hooks,
             replica,
         }
     }

@@ -10,6 +10,7 @@ use windlass_wasm::{Compiler, Limits, Sandbox, SandboxError, SandboxOptions};
 
 use crate::dispatch::guards::GuardSettings;
 use crate::dispatch::ports::call_slots;
+use crate::hooks::settings::HookSettings;
 use crate::leadership::{LeaseMode, LeaseSettings};
 use crate::observe::admin::settings::AdminSettings;
 use crate::policies::{GrantMode, PolicySettings};
@@ -42,6 +43,8 @@ pub struct Settings {
     pub cache: usize,
     /// Where the admin endpoint listens, and who may use it. `None` for no endpoint.
     pub admin: Option<AdminSettings>,
+    /// Where the host receives deliveries to hooks. `None` if it does not.
+    pub hooks: Option<HookSettings>,
     /// Further certificate authorities that plugins' HTTPS requests trust.
     pub http_ca: Option<PathBuf>,
     /// How often one plugin may read from the API server itself.
@@ -95,6 +98,7 @@ impl Default for Settings {
             plugin_cache: CACHE_BYTES_DEFAULT,
             cache: CACHE_BYTES_DEFAULT,
             admin: None,
+            hooks: None,
             http_ca: None,
             live: LiveBudget::default(),
             guards: GuardSettings::default(),

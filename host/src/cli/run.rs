@@ -123,6 +123,7 @@ mod tests {
             plugin_cache,
             cache,
             admin,
+            hooks,
             http_ca,
             live,
             guards: GuardSettings { writes, hot_loop_writes },
@@ -144,7 +145,7 @@ mod tests {
         assert_eq!((concurrent_calls, call_slots), (usual.concurrent_calls, usual.call_slots));
         assert_eq!((limits, cache_dir), (usual.limits, usual.cache_dir));
         assert_eq!((plugin_cache, cache), (usual.plugin_cache, usual.cache));
-        assert_eq!((admin.is_none(), http_ca), (usual.admin.is_none(), usual.http_ca));
+        assert_eq!((admin, hooks, http_ca), (usual.admin, usual.hooks, usual.http_ca));
         assert_eq!((live, writes), (usual.live, usual.guards.writes));
         assert_eq!(hot_loop_writes, usual.guards.hot_loop_writes);
         assert_eq!((grants, ceiling), (usual.policies.mode, usual.policies.ceiling));

@@ -50,6 +50,7 @@ static const windlass_manifest manifest = {
             {{.api_version = "apps/v1", .kind = "Deployment"}, WINDLASS_MAP_ANY_OWNER},
             {{.api_version = "v1", .kind = "Pod", .name = "pods", .code_predicate = true}, WINDLASS_MAP_MAPPER},
             {{.api_version = "v1", .kind = "Role", .name = "roles"}, WINDLASS_MAP_CUSTOMIZE}),
+        .hooks = WINDLASS_HOOKS({"pushed", WINDLASS_MAP_FIELD("/payload/name")}),
         .options = {.max_retries = WINDLASS_NO_RETRIES, .finalizer = true, .without_status = true, .backoff.base_ms = 7},
     }, {
         .name = "nightly",
@@ -350,6 +351,7 @@ WINDLASS_TEST(a_manifest_has_only_the_set_fields) {
                 {"name": "pods", "apiVersion": "v1", "kind": "Pod", "codePredicate": true, "mapping": {"type": "mapper"}},
                 {"name": "roles", "apiVersion": "v1", "kind": "Role", "mapping": {"type": "customize"}}
             ],
+            "hooks": [{"name": "pushed", "mapping": {"type": "field", "pointer": "/payload/name"}}],
             "options": {"maxRetries": 0, "backoff": {"baseMs": 7}, "finalizer": true, "status": false}
         }, {
             "name": "nightly",

@@ -53,8 +53,20 @@ type Controller struct {
 	Owns []Watch `json:"owns,omitempty"`
 	// Watches are other objects: a change of such an object runs the primaries that its watch's Mapping finds.
 	Watches []Watch `json:"watches,omitempty"`
+	// Hooks are web addresses at which other systems name objects that are to run.
+	Hooks []Hook `json:"hooks,omitempty"`
 	// Options set how the loop runs.
 	Options *Options `json:"options,omitempty"`
+}
+
+// Hook is a web address at which other systems name objects that are to run: POST /hooks/PLUGIN/NAME. It is open only if
+// the operator's policy names its secret. A delivery maps as an object of kind HookDelivery does that has the JSON of the
+// request in /payload. Only objects that exist run.
+type Hook struct {
+	// Name is unique in the plugin, and among the watches of the controller.
+	Name string `json:"name"`
+	// Mapping is one of ToField, ToReference, ToMapped and ToAll. A mapper gets the hook's name as the change's Watch.
+	Mapping *Mapping `json:"mapping"`
 }
 
 // Verb is a way to change objects of kinds that the configuration names: see Watch.Verbs.

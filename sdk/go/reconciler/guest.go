@@ -32,7 +32,7 @@ func init() {
 		return result
 	}
 	export_windlass_plugin_mapper.Mapper = func(of windlass_plugin_mapper.ChangeBatch) export_windlass_plugin_mapper.Result {
-		return wt.Err[[][]windlass_plugin_mapper.Target](unmapped(of.Watch))
+		return wt.Err[[][]windlass_plugin_mapper.Target](unmapped("watch " + of.Watch))
 	}
 	export_windlass_plugin_mapper.Predicate = func(
 		of windlass_plugin_mapper.ChangeBatch,

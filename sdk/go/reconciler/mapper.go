@@ -13,6 +13,9 @@ import (
 // MapFunc returns the primaries that a change concerns, possibly none. The host calls it for the watches that the
 // manifest maps by manifest.ToMapped. Such a watch needs a name.
 //
+// The host also calls it for the deliveries to hooks that the manifest maps so. The change has the hook's name as its watch,
+// and a new object with the request's JSON in payload. After an error nothing runs for a delivery.
+//
 // A MapFunc may use the packages log, clock, random and config, and read with package cache. Changes of the objects
 // that it reads must be mapped too, because each change is mapped only once. After an error, which is logged, every
 // primary runs at low priority.
@@ -78,8 +81,8 @@ func each[T any](changes []windlass.Change, function func(context.Context, windl
 }
 
 // unmapped is the error for a plugin without a mapper, if its manifest needs one or the host calls one.
-func unmapped(watch string) string {
-	return "the manifest maps the watch " + watch + " by `mapper`, and the plugin has none: give reconciler.Register a reconciler.Mapper"
+func unmapped(what string) string {
+	return "the manifest maps the " + what + " by `mapper`, and the plugin has none: give reconciler.Register a reconciler.Mapper"
 }
 
 func isMapped(watch *manifest.Watch) bool { return entry.IsMapped(watch, manifest.ToMapped()) }
@@ -90,7 +93,10 @@ func isJudged(watch *manifest.Watch) bool { return watch.CodePredicate }
 func describe() string {
 	ready()
 	if watch := entry.Find(&plugin, isMapped); watch != nil && mapper == nil {
-		panic(unmapped(watch.Name))
+		panic(unmapped("watch " + watch.Name))
+	}
+	if hook := entry.FindHook(&plugin, manifest.ToMapped()); hook != nil && mapper == nil {
+		panic(unmapped("hook " + hook.Name))
 	}
 	if watch := entry.Find(&plugin, isJudged); watch != nil && predicate == nil {
 		panic("the manifest has a CodePredicate for the watch " + watch.Name +

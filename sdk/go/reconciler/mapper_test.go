@@ -114,6 +114,23 @@ func TestAManifestThatMapsByAMapperNeedsOne(t *testing.T) {
 	t.Error(describe())
 }
 
+func TestAHookThatCodeMapsNeedsAMapper(t *testing.T) {
+	hooked := manifest.Manifest{Controllers: []manifest.Controller{{Hooks: []manifest.Hook{
+		{Name: "all", Mapping: manifest.ToAll()}, {Name: "pushed", Mapping: manifest.ToMapped()},
+	}}}}
+	registered(t, hooked, Mapper(toServices))
+	if document := describe(); !strings.Contains(document, `"hooks":[{"name":"all","mapping":{"type":"all"}},{"name":"pushed"`) {
+		t.Error(document)
+	}
+	registered(t, hooked)
+	defer func() {
+		if text, _ := recover().(string); !strings.HasPrefix(text, "the manifest maps the hook pushed by `mapper`, and the plugin has none: ") {
+			t.Error(text)
+		}
+	}()
+	t.Error(describe())
+}
+
 // isWeb accepts the changes of Pods that have a label in their last state.
 func isWeb(_ context.Context, change windlass.Change) (bool, error) {
 	states, err := windlass.States[pod](change)

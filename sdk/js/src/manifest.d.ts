@@ -38,6 +38,8 @@ export interface Controller {
   owns?: OwnedWatch[];
   /** Other objects: a change of one runs the primaries that its mapping finds. */
   watches?: MappedWatch[];
+  /** Web addresses at which other systems name objects that are to run. */
+  hooks?: Hook[];
   /** How the loop runs. */
   options?: Options;
 }
@@ -68,6 +70,18 @@ export interface TimerOptions {
    * soon as it can be made. `skip`: none, if it could begin only a minute late or later. Left out: `once`.
    */
   missed?: 'once' | 'skip';
+}
+
+/**
+ * A web address at which other systems name objects to reconcile: `POST /hooks/PLUGIN/NAME`. It is open only if the
+ * operator's policy names its secret. A delivery maps as an object of kind `HookDelivery` does that has the JSON of the
+ * request in `/payload`. Only objects that exist run.
+ */
+export interface Hook {
+  /** Unique in the plugin, and among the watches of the controller. The function `map` gets it as the watch. */
+  name: string;
+  /** Of the types `field`, `reference`, `mapper` and `all`. */
+  mapping: Mapping;
 }
 
 /** Objects that the host keeps in its cache for the plugin: of one kind, or of the kinds that the configuration names. */

@@ -12,11 +12,12 @@ const REFERENCE = 'base namespace name';
 // which take less space in a component. The value of any other field is not checked.
 const PARTS = {
   manifest: 'apiVersion kind name version description controllers crds permissions metrics config finalizers http',
-  controllers: 'name primary owns watches options',
+  controllers: 'name primary owns watches hooks options',
   primary: `${WATCH} timer`,
   timer: 'cron timeZone intervalMs jitterMs missed',
   owns: `${WATCH} deleted updateStrategy`,
   watches: `${WATCH} deleted mapping`,
+  hooks: 'name mapping',
   where: WHERE,
   any: WHERE,
   projection: 'type pointers',
@@ -32,7 +33,7 @@ const PARTS = {
   config: 'schema',
   http: 'scheme host port methods',
 };
-const LISTS = ['controllers', 'owns', 'watches', 'where', 'any', 'indexes', 'predicates', 'permissions', 'metrics', 'http'];
+const LISTS = ['controllers', 'owns', 'watches', 'hooks', 'where', 'any', 'indexes', 'predicates', 'permissions', 'metrics', 'http'];
 // The plugin functions that a mapping calls, by the mapping's type.
 const MAPPERS = { mapper: 'map', customize: 'customize' };
 
@@ -53,9 +54,9 @@ function check(value, part, what, definition) {
   if (value.codePredicate === true && definition.reconcile !== undefined && definition.matches === undefined) {
     throw new TypeError(`the manifest has a codePredicate for the watch "${value.name}", and there is no function "matches" beside it`);
   }
-  const mapper = part === 'watches' ? MAPPERS[value.mapping?.type] : undefined;
+  const mapper = part === 'watches' || part === 'hooks' ? MAPPERS[value.mapping?.type] : undefined;
   if (mapper !== undefined && definition[mapper] === undefined) {
-    throw new TypeError(`the manifest maps the watch "${value.name}" by ${value.mapping.type}, and there is no function "${mapper}" beside it`);
+    throw new TypeError(`the manifest maps the ${part === 'hooks' ? 'hook' : 'watch'} "${value.name}" by ${value.mapping.type}, and there is no function "${mapper}" beside it`);
   }
   for (const field of fields) {
     const place = what === 'the manifest' ? `manifest.${field}` : `${what}.${field}`;

@@ -480,6 +480,10 @@ test('an invalid rule is named by its place, and an error keeps its class', () =
 
 test('a watch that is mapped by code needs the code', () => {
   assert.throws(() => mapped(undefined), /^TypeError: the manifest maps the watch "pods" by mapper, and there is no function "map" beside it$/);
+  const hooks = [{ name: 'pushed', mapping: { type: 'mapper' } }];
+  const hooked = { ...manifest, controllers: [{ name: 'shop', primary: watch, hooks }] };
+  assert.throws(() => defineReconciler({ manifest: hooked, reconcile() {} }), /the manifest maps the hook "pushed" by mapper/);
+  assert.doesNotThrow(() => defineReconciler({ manifest: hooked, reconcile() {}, map: () => [] }));
   assert.throws(() => customized(undefined), /maps the watch "pods" by customize, and there is no function "customize" beside it/);
   assert.throws(() => mapped('pods'), /map must be a function, not string pods/);
   defineReconciler({ manifest: mapping('sameName'), reconcile() {} });

@@ -43,6 +43,7 @@ const manifest: Manifest = {
       { apiVersion: 'v1', kind: 'Namespace', mapping: { type: 'none' } },
       { name: 'settings', apiVersion: 'v1', kind: 'ConfigMap', mapping: { type: 'customize' } },
     ],
+    hooks: [{ name: 'pushed', mapping: { type: 'field', pointer: '/payload/name' } }],
     options: { status: false },
   }, {
     name: 'nightly',

@@ -12,6 +12,7 @@ from windlass import metrics
 from windlass.manifest import (
     Backoff,
     Controller,
+    Hook,
     HttpAccess,
     Index,
     Manifest,
@@ -77,6 +78,7 @@ class ManifestTest(unittest.TestCase):
                 *(MappedWatch("v1", f"C{at}", name=f"c{at}", mapping=mapping, projection=Projection.digest("/data")) for at, mapping in enumerate(mappings)),
             ],
             Options(1, 2, Backoff(3, 4, "maxOf", 10, 100), 5000, 6, True, "run", False),
+            [Hook("pushed", Mapping.field("/payload/name"))],
         )  # fmt: skip
         nightly = Timer("0 3 * * *", "Europe/Berlin", jitter_ms=60_000, missed="skip")
         whole = manifest(
@@ -95,6 +97,7 @@ class ManifestTest(unittest.TestCase):
         [written, *timed] = whole["controllers"]
         timer = {"cron": "0 3 * * *", "timeZone": "Europe/Berlin", "jitterMs": 60_000, "missed": "skip"}
         self.assertEqual([each["primary"] for each in timed], [{"timer": timer}, {"timer": {"intervalMs": 1000}}])
+        self.assertEqual(written["hooks"], [{"name": "pushed", "mapping": {"type": "field", "pointer": "/payload/name"}}])
         self.assertEqual((written["owns"][0]["deleted"], written["primary"]["noOpSkip"]), (False, False))
         alternatives = [{"annotation": "a", "is": "true"}, {"annotation": "b", "exists": True}]
         conditions = [{"field": "/c", "in": [1, True]}, {"field": "/d", "notIn": ["e"]}, {"field": "/f", "exists": False}]
@@ -154,6 +157,10 @@ class ManifestTest(unittest.TestCase):
             windlass.reconciler(manifest(), map="pods")  # type: ignore[arg-type]
         windlass.reconciler(mapped_by(Mapping.mapper()), map=lambda watch, change: [])
         windlass.composer(mapped_by(Mapping.customize()), customize=lambda request: [])
+        hooked = manifest(controllers=[Controller("shop", Watch("example.dev/v1", "Shop"), hooks=[Hook("pushed", Mapping.mapper())])])
+        with self.assertRaisesRegex(TypeError, "the hook 'pushed' by `mapper`, and the plugin has no `map`"):
+            windlass.reconciler(hooked)
+        windlass.reconciler(hooked, map=lambda watch, change: [])
         windlass.reconciler(mapped_by(Mapping.same_name()))
 
     def test_a_watch_with_a_predicate_in_code_needs_the_code(self) -> None:

@@ -110,9 +110,9 @@ def _check_mapping(manifest: Manifest, mapping: str, function: object, name: str
     if _is_function(function, where):
         return
     for controller in manifest.controllers:
-        for watch in controller.watches:
+        for kind, watch in (*(("watch", it) for it in controller.watches), *(("hook", it) for it in controller.hooks)):
             if watch.document().get("mapping") == {"type": mapping}:
-                missing = f"the manifest maps the watch {watch.name!r} by `{mapping}`, and the plugin has no `{name}`"
+                missing = f"the manifest maps the {kind} {watch.name!r} by `{mapping}`, and the plugin has no `{name}`"
                 raise TypeError(f"{missing}: {where} takes it")
 
 

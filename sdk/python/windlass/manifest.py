@@ -18,7 +18,7 @@ from ._objects import Object
 from ._text import camel, encode
 
 __all__ = [
-    "Backoff", "Controller", "HttpAccess", "Index", "Manifest", "MappedWatch", "Mapping", "Options", "OwnedWatch", "Permission",
+    "Backoff", "Controller", "Hook", "HttpAccess", "Index", "Manifest", "MappedWatch", "Mapping", "Options", "OwnedWatch", "Permission",
     "Predicate", "Projection", "Timer", "Watch", "Where",
 ]  # fmt: skip
 
@@ -194,6 +194,18 @@ class Options(_Part):
 
 
 @dataclass(frozen=True)
+class Hook(_Part):
+    """A web address at which other systems name objects that are to run: `POST /hooks/PLUGIN/NAME`. It is open only if the
+    operator's policy names its secret. A delivery maps as an object of kind `HookDelivery` does that has the JSON of the
+    request in `/payload`. Only objects that exist run."""
+
+    #: Unique in the plugin, and among the watches of the controller. The function `map` gets it as the watch.
+    name: str
+    #: `Mapping.field(…)`, `Mapping.reference(…)`, `Mapping.mapper()` or `Mapping.all()`.
+    mapping: Mapping
+
+
+@dataclass(frozen=True)
 class Controller(_Part):
     """One reconcile loop: a primary kind, and the other objects that make its objects run again."""
 
@@ -207,6 +219,8 @@ class Controller(_Part):
     watches: Sequence[MappedWatch] = ()
     #: How the loop runs.
     options: Options | None = None
+    #: Web addresses at which other systems name objects that are to run.
+    hooks: Sequence[Hook] = ()
 
 
 @dataclass(frozen=True)

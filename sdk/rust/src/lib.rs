@@ -192,6 +192,10 @@ pub trait Mapper: Reconciler {
     }
 
     /// The primaries that a change in the watch of this name concerns. After an error or a panic every primary runs.
+    ///
+    /// A delivery to a [hook](crate::manifest::Controller::hook) that the manifest maps by code is a change, too: the
+    /// name is the hook's, and the new object has the request's JSON in `payload`. After an error or a panic nothing
+    /// runs for it.
     fn map(watch: &str, _change: &Change) -> Result<Vec<Target>, Failures> {
         Err(Failures::terminal(format!("the manifest maps the watch {watch:?} by `Mapper`, which has no `map`")))
     }

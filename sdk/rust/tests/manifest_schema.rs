@@ -60,6 +60,7 @@ fn full_manifest() -> Manifest {
         .watches(Watch::kinds_from("/kinds").verb(WriteVerb::DeleteCollection), Mapping::SameName)
         .watches(secrets().named("mapped"), Mapping::Mapper)
         .watches(secrets().named("customized"), Mapping::Customize)
+        .hook("pushed", Mapping::Field { pointer: "/payload/name".into() })
         .options(Options {
             workers: Some(4),
             max_retries: Some(15),

@@ -14,7 +14,7 @@ pub const TRIGGERS_MAX: usize = 8;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trigger {
     pub reason: TriggerReason,
-    /// The name of the watch, if the manifest gives it one.
+    /// The name of the watch, if the manifest gives it one, or of the hook.
     pub watch: Option<Arc<str>>,
     /// The object, if the trigger is about one.
     pub object: Option<ObjectRef>,
@@ -39,13 +39,15 @@ pub enum TriggerReason {
     Swap,
     /// The plugin's configuration or its grants changed.
     Configuration,
+    /// A delivery to a hook named the object. The watch of the trigger is the name of the hook.
+    Hook,
     /// A user requested a run, by the annotation of [`run_request`](crate::object::run_request) or by resuming the
     /// plugin.
     RunRequested,
 }
 
 impl TriggerReason {
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Changed,
         Self::Deleted,
         Self::Start,
@@ -54,6 +56,7 @@ impl TriggerReason {
         Self::Retry,
         Self::Swap,
         Self::Configuration,
+        Self::Hook,
         Self::RunRequested,
     ];
 
@@ -69,6 +72,7 @@ impl TriggerReason {
             Self::Retry => "Retry",
             Self::Swap => "Swap",
             Self::Configuration => "Configuration",
+            Self::Hook => "Hook",
             Self::RunRequested => "RunRequested",
         }
     }

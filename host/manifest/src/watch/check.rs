@@ -169,7 +169,7 @@ fn check_source(source: &IndexSource, path: &str, problems: &mut Problems) {
     }
 }
 
-fn check_mapping(mapping: &Mapping, path: &str, primary_indexes: &[Index], problems: &mut Problems) {
+pub(crate) fn check_mapping(mapping: &Mapping, path: &str, primary_indexes: &[Index], problems: &mut Problems) {
     match mapping {
         Mapping::Label(key) | Mapping::Annotation(key) => problems.not_empty(format_args!("{path}.key"), key),
         Mapping::Field(pointer) => problems.pointer(format_args!("{path}.pointer"), pointer),

@@ -6,7 +6,12 @@ use windlass_core::rights::grants::Cidr;
 use windlass_manifest::{is_dns_label, nearest};
 
 use super::POLICY_LIST_ENTRIES_MAX;
-use super::shape::{HttpDocument, RuleDocument};
+use super::shape::{HookDocument, HttpDocument, RuleDocument};
+
+/// The most secrets that one hook may have: the current one, and a few during a rotation.
+const HOOK_SECRETS_MAX: usize = 4;
+/// The longest key in a Secret's data.
+const SECRET_KEY_BYTES_MAX: usize = 253;
 /// The verbs that a rule may allow.
 pub const VERBS: [&str; 9] = ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "*"];
 
@@ -92,6 +97,37 @@ pub(super) fn check_http(rule: &HttpDocument, problem: &mut impl FnMut(String)) 
     for range in &rule.addresses {
         if let Err(error) = range.parse::<Cidr>() {
             problem(format!("addresses: {error}"));
+        }
+    }
+}
+
+pub(super) fn check_hook(hook: &HookDocument, problem: &mut impl FnMut(String)) {
+    let HookDocument { name, secret_key_refs } = hook;
+    if !is_dns_label(name) {
+        problem(format!("{name:?} is not the name of a hook: use one from the plugin's manifest"));
+    }
+    if secret_key_refs.is_empty() || secret_key_refs.len() > HOOK_SECRETS_MAX {
+        problem(format!(
+            "`secretKeyRefs` has {} entries: name 1 to {HOOK_SECRETS_MAX} keys of Secrets, each of which signs deliveries",
+            secret_key_refs.len()
+        ));
+    }
+    let is_key = |key: &str| {
+        (1..=SECRET_KEY_BYTES_MAX).contains(&key.len())
+            && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+    };
+    for secret in secret_key_refs {
+        if !is_dns_label(&secret.namespace) || !is_subdomain(&secret.name) {
+            problem(format!(
+                "\"{}/{}\" cannot be the name of a Secret: check both parts",
+                secret.namespace, secret.name
+            ));
+        }
+        if !is_key(&secret.key) {
+            problem(format!(
+                "{:?} cannot be a key in a Secret's data: use letters, digits, `-`, `_` and `.`",
+                secret.key
+            ));
         }
     }
 }

@@ -9,7 +9,7 @@ use serde_saphyr::Spanned;
 use windlass_core::life::instances::Instances;
 use windlass_core::rights::grants::{HttpRule, Rule, Scheme};
 
-use crate::RolloutStrategy;
+use crate::{OpenHook, RolloutStrategy, SecretKeyRef};
 
 /// A document of either kind.
 #[derive(Deserialize)]
@@ -23,6 +23,8 @@ pub(super) struct PolicyDocument {
     pub(super) instances: Option<Spanned<Instances>>,
     pub(super) impersonate: Option<Spanned<String>>,
     pub(super) rollout: Option<Spanned<RolloutDocument>>,
+    #[serde(default)]
+    pub(super) hooks: Vec<Spanned<HookDocument>>,
     #[serde(default)]
     pub(super) rules: Vec<Spanned<RuleDocument>>,
     #[serde(default)]
@@ -81,6 +83,13 @@ pub(super) struct HttpDocument {
     pub(super) addresses: Vec<String>,
 }
 
+#[derive(Clone, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct HookDocument {
+    pub(super) name: String,
+    pub(super) secret_key_refs: Vec<SecretKeyRef>,
+}
+
 impl<'de> Deserialize<'de> for RolloutDocument {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(EitherForm)
@@ -122,6 +131,12 @@ impl From<RuleDocument> for Rule {
     fn from(rule: RuleDocument) -> Self {
         let RuleDocument { api_groups, resources, verbs, namespaces, names, cluster } = rule;
         Self { groups: api_groups, resources, verbs, namespaces, names, cluster }
+    }
+}
+
+impl From<HookDocument> for OpenHook {
+    fn from(hook: HookDocument) -> Self {
+        Self { name: hook.name, secrets: hook.secret_key_refs }
     }
 }
 

@@ -6,6 +6,7 @@ use windlass_core::rights::egress::{self, HttpTarget, NetworkFacts, UrlHost};
 use windlass_core::rights::grants::{Access, Grants, HttpRule, Layer, LiveGrants, Rule, Scheme};
 
 use super::*;
+use crate::SecretKeyRef;
 
 const FULL: &str = "\
 apiVersion: windlass.dev/v1alpha1
@@ -13,6 +14,9 @@ kind: PluginPolicy
 plugin: webapp
 paused: true
 impersonate: prod/deployer
+hooks:
+- name: pushed
+  secretKeyRefs: [{namespace: ops, name: hooks, key: pushed}, {namespace: ops, name: hooks, key: next}]
 rules:
 - apiGroups: [apps]
   resources: [deployments, deployments/scale]
@@ -142,11 +146,15 @@ fn multiplying_aliases_are_refused_quickly() {
 #[test]
 fn a_ceiling_is_a_policy_without_a_plugin() {
     let text = FULL.replace("PluginPolicy", "PluginCeiling");
-    let is_ours = |line: &&str| ["plugin:", "paused:", "impersonate:"].iter().any(|it| line.starts_with(it));
+    let is_ours = |line: &&str| {
+        ["plugin:", "paused:", "impersonate:", "hooks:", "- name: pushed", "  secretKeyRefs:"]
+            .iter()
+            .any(|it| line.starts_with(it))
+    };
     let bare = text.lines().filter(|line| !is_ours(line)).collect::<Vec<_>>().join("\n");
     assert_eq!(ceiling(Path::new("c"), bare.as_bytes()).expect("valid").rules.len(), 2);
     let said = ceiling(Path::new("c"), text.as_bytes()).expect_err("of policies").to_string();
-    assert!(said.contains("c:4:9: `paused`") && said.contains("`plugin`"), "{said}");
+    assert!(said.contains("c:4:9: `paused`") && said.contains("`plugin`") && said.contains("c:7:3: `hooks`"), "{said}");
 }
 
 fn schema() -> serde_json::Value {
@@ -170,6 +178,8 @@ fn the_published_schema_knows_the_same_fields() {
         (&schema["$defs"]["document"], "paused: true", "unknown: true"),
         (&schema["$defs"]["rule"], "  names: [shop]", "  unknown: [shop]"),
         (&schema["$defs"]["http"], "port: 8443", "unknown: 8443"),
+        (&schema["$defs"]["hook"], "- name: pushed", "- name: pushed\n  unknown: 1"),
+        (&schema["$defs"]["secretKeyRef"], "key: pushed", "key: pushed, unknown: 1"),
     ] {
         let mut known = known_fields(from, to);
         let properties = definition["properties"].as_object().expect("it has properties");
@@ -192,6 +202,14 @@ fn the_published_schema_has_the_same_required_fields_and_words() {
         ("http", "scheme", "scheme: https, ", ""),
         ("http", "host", "host: \"*.Example.com\", ", ""),
         ("http", "methods", "methods: [get], ", ""),
+        ("hook", "name", "- name: pushed\n  secretKeyRefs", "- secretKeyRefs"),
+        (
+            "hook",
+            "secretKeyRefs",
+            "- name: pushed\n  secretKeyRefs: [{namespace: ops, name: hooks, key: pushed}, {namespace: ops, name: hooks, key: next}]",
+            "- name: pushed",
+        ),
+        ("secretKeyRef", "key", ", key: pushed}", "}"),
     ] {
         let said = wrong(from, to);
         assert!(said.contains(&format!("missing field `{field}`")), "{said}");
@@ -205,6 +223,23 @@ fn the_published_schema_has_the_same_required_fields_and_words() {
     let document = &schema["$defs"]["document"]["properties"];
     assert_eq!(document["kind"]["enum"], serde_json::json!([POLICY, CEILING]));
     assert_eq!(document["apiVersion"]["const"], API_VERSION);
+}
+
+#[test]
+fn a_hook_has_a_name_and_the_keys_of_secrets() {
+    let key = |key: &str| SecretKeyRef { namespace: "ops".into(), name: "hooks".into(), key: key.into() };
+    let pushed = OpenHook { name: "pushed".into(), secrets: vec![key("pushed"), key("next")] };
+    assert_eq!(read(FULL).map(|policy| policy.hooks), Ok(vec![pushed]));
+    for (from, to, words) in [
+        ("- name: pushed", "- name: Push/ed", "\"Push/ed\" is not the name of a hook"),
+        ("key: pushed", "key: \"a b\"", "cannot be a key"),
+        ("name: hooks, key: pushed", "name: ../x, key: pushed", "\"ops/../x\" cannot be the name of a Secret"),
+        ("rules:", "- {name: pushed, secretKeyRefs: [{namespace: a, name: b, key: c}]}\nrules:", "appears twice"),
+        ("rules:", "- {name: merged, secretKeyRefs: []}\nrules:", "`secretKeyRefs` has 0 entries"),
+    ] {
+        let said = wrong(from, to);
+        assert!(said.contains(words), "{to}: {said}");
+    }
 }
 
 #[test]

@@ -41,7 +41,7 @@ pub struct RightsSource<'a> {
     pub grants: Grants,
     /// The service account that the plugin impersonates. `None` if it acts as the host.
     pub impersonate: Option<ServiceAccount>,
-    /// The namespaces and names of the Secrets that its configuration refers to.
+    /// The namespaces and names of the Secrets that its configuration and the hooks of its policy refer to.
     pub secrets: BTreeSet<(String, String)>,
 }
 

@@ -261,6 +261,7 @@ impl Controller {
         self.parts.host.earlier_rounds.note(self.parts.plugin.name(), self.name());
         self.work(&running, left_out);
         drop(beginning);
+        let hooked = self.serve_hooks(&running);
         if let Some(takeover) = &self.takeover {
             takeover.has_begun();
             self.changed.notify_one();
@@ -271,7 +272,7 @@ impl Controller {
             loss = gone => Some(loss),
             loss = gained => Some(loss),
         };
-        drop(shown_active);
+        drop((hooked, shown_active));
         // A generation that is getting ready no longer has to wait for this one.
         self.changed.notify_one();
         if active.retired.is_cancelled() {

@@ -9,6 +9,7 @@ use windlass_core::queue::trigger::TriggerReason;
 use windlass_core::write::expectations::HeldKey;
 use windlass_core::write::gate::Gate;
 use windlass_kube::Subscription;
+use windlass_manifest::Hook;
 
 use super::handover::kept::{ActiveRound, PrimaryScope};
 use super::watching::Watching;
@@ -24,6 +25,8 @@ use crate::dispatch::middleware::finalize;
 use crate::dispatch::overdue::Overdue;
 use crate::dispatch::route::Route;
 use crate::dispatch::sink::KeySink;
+use crate::hooks::ServedHooks;
+use crate::hooks::target::{ControllerHook, DeliveryTarget};
 use crate::observe::status::ControllerState;
 use crate::phases::Phases;
 use crate::supervise::caught;
@@ -158,6 +161,17 @@ impl Controller {
                 overdue.watch(warn, |lost| dispatch.report_lost(lost)).await;
             }
         });
+    }
+
+    /// Serves the controller's hooks until the result is dropped.
+    pub(super) fn serve_hooks(&self, running: &Running) -> ServedHooks {
+        let (plugin, dispatch) = (&self.parts.plugin, &running.dispatch);
+        // Deliveries do not wait for the calls that map the changes of watches.
+        let mapper = PluginMapper::new(plugin.clone(), dispatch.clone());
+        let target = |hook: &Hook| {
+            Arc::new(ControllerHook::new(hook.clone(), dispatch.clone(), mapper.clone())) as Arc<dyn DeliveryTarget>
+        };
+        self.parts.host.hooks.serve(plugin.name(), self.declared().hooks.iter().map(target).collect())
     }
 
     /// Starts the workers. `left_out` says why the controller does not watch all configured kinds, if that is so.

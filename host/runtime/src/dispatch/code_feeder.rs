@@ -29,6 +29,7 @@ use windlass_wasm::{ChangeBatch, ObjectChange};
 use self::asked_code::note_result;
 pub(crate) use self::asked_code::{CodeFailure, MapChanges};
 use self::judge::AskingPause;
+pub(crate) use self::targets::{ANSWER_KEYS_MAX, existing_primaries};
 #[cfg(test)]
 pub(crate) use self::waiting::WAITING_EVENTS_MAX;
 pub(crate) use self::waiting::WaitingChanges;
@@ -84,7 +85,7 @@ struct TakenChange {
 
 /// A failed attempt at a batch.
 #[derive(Debug, PartialEq, Eq)]
-enum Trouble {
+pub(crate) enum Trouble {
     /// The code failed, or its answer is invalid.
     Code(CallResult),
     /// The mapper names more keys than are worth queueing one by one.

@@ -141,6 +141,15 @@ impl ControllerKeys {
         primaries
     }
 
+    /// Queues `keys`, which a delivery to the hook of this name has named.
+    pub(crate) fn queue_delivered(&self, keys: impl IntoIterator<Item = ObjectKey>, hook: &str) {
+        let trigger = Arc::new(Trigger { watch: Some(hook.into()), ..TriggerReason::Hook.into() });
+        for key in keys {
+            self.memory().note(&key, &trigger);
+            self.queue.add_with(key, Priority::CHANGE);
+        }
+    }
+
     fn queue_in_background(&self, keys: Vec<ObjectKey>, reason: TriggerReason) {
         let trigger = Arc::new(reason.into());
         for key in keys {

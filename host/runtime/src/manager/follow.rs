@@ -4,9 +4,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use tokio::sync::{Mutex, mpsc};
 use tokio_util::sync::CancellationToken;
 use windlass_kube::{InformerError, RequestError};
+use windlass_policy::SecretKeyRef;
 use windlass_wasm::Plugin;
 
 use crate::admission::kinds;
@@ -105,6 +107,16 @@ pub(super) async fn offers(host: Arc<Host>, stop: CancellationToken) {
         }
     };
     stop.run_until_cancelled(supervise("offers", &host.panics, &stop, follow)).await;
+}
+
+/// Follows the hooks that policies open, and the Secrets of these hooks, until `stop`.
+pub(super) async fn hook_secrets(host: Arc<Host>, supplies: Arc<Supplies>, stop: CancellationToken) {
+    let read = |reference: SecretKeyRef| {
+        let secrets = supplies.secrets.clone();
+        async move { secrets.value(&reference.namespace, &reference.name, &reference.key).await }.boxed()
+    };
+    let follow = || stop.run_until_cancelled(host.hooks.follow(&host.policies, &read));
+    supervise("hook-secrets", &host.panics, &stop, follow).await;
 }
 
 /// Looks for objects that a plugin left behind, once for each plugin that starts. Runs until `stop`.

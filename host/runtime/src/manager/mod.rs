@@ -19,12 +19,13 @@ use self::follow::FirstLook;
 pub use self::loaded::run_loaded;
 use crate::egress::tls::{Trust, TrustError};
 use crate::files::Files;
+use crate::hooks::{self, HookEndpoint, HookListenError};
 use crate::host::Host;
 use crate::leadership::Leadership;
+use crate::listening::tls::ServerTlsError;
 use crate::observe::admin::authorization::ServerTokenReviews;
 use crate::observe::admin::security::AdminSecurity;
 use crate::observe::admin::settings::AdminSettings;
-use crate::observe::admin::tls::AdminTlsError;
 use crate::observe::admin::{self, Admin, ListenError};
 use crate::observe::metrics::{Guests, HostMetrics};
 use crate::observe::status::Status;
@@ -48,7 +49,10 @@ pub enum HostError {
     Admin(#[from] ListenError),
     /// The admin address has no usable certificate.
     #[error(transparent)]
-    AdminTls(#[from] AdminTlsError),
+    AdminTls(#[from] ServerTlsError),
+    /// The host cannot receive deliveries to hooks.
+    #[error(transparent)]
+    Hooks(#[from] HookListenError),
     /// The file of certificate authorities cannot be used.
     #[error(transparent)]
     Trust(#[from] TrustError),
@@ -90,6 +94,10 @@ pub async fn run(connection: Connection, settings: Settings, stop: CancellationT
         }
         None => None,
     };
+    let hooks = match &settings.hooks {
+        Some(settings) => Some(Arc::new(hooks::listen(settings).await?)),
+        None => None,
+    };
     let trust = Trust::with(settings.http_ca.as_deref())?;
     let sandbox = settings.sandbox()?;
     let settings = Settings { call_slots: sandbox.concurrent_calls(), ..settings };
@@ -112,6 +120,9 @@ pub async fn run(connection: Connection, settings: Settings, stop: CancellationT
     // The policies that bind calls are followed until the last call has ended.
     followers.spawn(follow::policies(host.clone(), files, phases.over.clone()));
     followers.spawn(follow::configs(host.clone(), supplies.clone(), phases.over.clone()));
+    if let Some(hooks) = hooks {
+        follow_hooks(&followers, &host, &supplies, hooks, &stop);
+    }
     followers.spawn(follow::attention(host.clone(), stop.clone()));
     let (leave, left) = mpsc::unbounded_channel();
     followers.spawn(follow::leftovers(host.clone(), left, stop.clone()));
@@ -234,6 +245,26 @@ async fn start_admin(
         supervise("admin", &Panics::default(), &until, || shown.clone().serve(&listener, &security, &until)).await;
     });
     Ok(stop.drop_guard())
+}
+
+/// Receives deliveries to hooks until `stop`.
+fn follow_hooks(
+    followers: &TaskTracker,
+    host: &Arc<Host>,
+    supplies: &Arc<Supplies>,
+    endpoint: Arc<HookEndpoint>,
+    stop: &CancellationToken,
+) {
+    followers.spawn(follow::hook_secrets(host.clone(), supplies.clone(), stop.clone()));
+    let (followed, panics, until) = (endpoint.clone(), host.panics.clone(), stop.clone());
+    followers.spawn(async move {
+        let follow = || until.run_until_cancelled(followed.follow_certificate());
+        supervise("hooks-tls", &panics, &until, follow).await;
+    });
+    let (host, until) = (host.clone(), stop.clone());
+    followers.spawn(async move {
+        supervise("hooks", &host.panics, &until, || endpoint.serve(&host.hooks, &until)).await;
+    });
 }
 
 /// The permits for calls.

@@ -5,16 +5,13 @@
 
 pub(crate) mod authorization;
 mod caller;
-mod connections;
 mod keys;
 mod page;
 mod resume;
 mod review_answers;
 pub(crate) mod security;
 pub(crate) mod settings;
-mod stall;
 mod streams;
-pub(crate) mod tls;
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -41,32 +38,24 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use self::authorization::{AccessRefusal, PROBES};
-use self::connections::{Connection, Connections};
 use self::keys::KeysRefusal;
 use self::security::AdminSecurity;
-use self::stall::StallGuard;
 use self::streams::{CONCURRENT_STREAMS_MAX, PluginStreams};
 use windlass_core::deceptive;
 
+use crate::listening::connections::{Connection, Connections};
+use crate::listening::stall::StallGuard;
+use crate::listening::{ACCEPT_RETRY_DELAY, HANDSHAKE_GRACE, HEADER_TIMEOUT, REQUEST_HEADERS_BYTES_MAX};
 use crate::observe::metrics::HostMetrics;
 use crate::observe::status::Status;
 
 /// The most connections at a time. Beyond that, a new one replaces a silent or idle one.
 const ADMIN_CONNECTIONS_MAX: usize = 64;
-/// How long the headers of a request or a TLS handshake may take to arrive, and how long a connection may be idle
-/// between two requests.
-const HEADER_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long a new connection cannot be evicted, if a handshake comes before the first request.
-const HANDSHAKE_GRACE: Duration = Duration::from_millis(100);
-/// The largest size of a request's headers.
-const REQUEST_HEADERS_BYTES_MAX: usize = 16 << 10;
 /// The longest life of a connection, so that a slow reader cannot hold it for ever.
 const CONNECTION_AGE_MAX: Duration = Duration::from_mins(5);
 /// The age of its connection at which a stream ends. The stream ends before the connection, so that the page opens
 /// another one without seeing a failure.
 const STREAM_AGE_MAX: Duration = Duration::from_secs(290);
-/// The pause after a failed accept, for example when the process has too many open files.
-const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
 const TEXT: &str = "text/plain; charset=utf-8";
 const JSON: &str = "application/json";

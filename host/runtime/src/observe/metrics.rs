@@ -10,6 +10,7 @@ mod collect;
 mod conditions;
 mod counters;
 mod guests;
+mod hooks;
 mod plugin;
 mod ports;
 mod process;
@@ -36,6 +37,7 @@ use windlass_kube::Connection;
 pub(crate) use self::collect::{Sources, counters, gauges};
 use self::counters::Counters;
 pub(crate) use self::guests::Guests;
+pub(crate) use self::hooks::HookTotals;
 pub(crate) use self::plugin::PluginMetrics;
 pub(crate) use self::ports::{PortCounts, counted};
 use self::process::ProcessMetrics;
@@ -63,6 +65,7 @@ pub(crate) struct HostMetrics {
     registry: Arc<Mutex<Registry>>,
     plugins: PluginMetrics,
     http: HttpTotals,
+    hooks: HookTotals,
     reads: Counters,
     live: Counters,
     writes: Counters,
@@ -146,6 +149,7 @@ impl HostMetrics {
             registry: Arc::default(),
             plugins: PluginMetrics::default(),
             http: HttpTotals::default(),
+            hooks: HookTotals::default(),
             reads: Counters::default(),
             live: Counters::default(),
             writes: Counters::default(),
@@ -173,6 +177,7 @@ impl HostMetrics {
         // The encoder adds `_total` to the names of counters.
         for (name, help, counters) in [
             ("windlass_http_requests", "HTTP requests of plugins, by how they ended", &self.http.0),
+            ("windlass_hook_requests", "Requests to hooks of plugins, by how they ended", &self.hooks.0),
             ("windlass_cache_reads", "Reads of plugins from caches, by verb and result", &self.reads),
             ("windlass_live_reads", "Reads of plugins from the API server, by verb and result", &self.live),
             ("windlass_writes", "Writes of plugins, by verb, HTTP status and outcome", &self.writes),
@@ -250,6 +255,11 @@ impl HostMetrics {
         &self.http
     }
 
+    /// How requests to hooks ended.
+    pub(crate) fn hooks(&self) -> &HookTotals {
+        &self.hooks
+    }
+
     /// The counters of `controller` of `plugin`, shown from now on, beginning at zero.
     pub(crate) fn controller(&self, plugin: &str, controller: &str) -> ControllerMetrics {
         let labels = || vec![("controller", controller.to_owned()), ("plugin", plugin.to_owned())];
@@ -285,7 +295,7 @@ impl HostMetrics {
         for controller in self.reconcile_errors.values(plugin, "controller") {
             self.forget_controller(plugin, &controller);
         }
-        let asked = [&self.http.0, &self.reads, &self.live, &self.writes, &self.claims, &self.events];
+        let asked = [&self.http.0, &self.hooks.0, &self.reads, &self.live, &self.writes, &self.claims, &self.events];
         asked.into_iter().chain(self.of_controllers()).for_each(|counters| counters.forget(plugin));
         self.cpu.remove(&of_plugin(plugin));
     }
@@ -371,6 +381,7 @@ mod tests {
             controller.openings.inc();
             controller.cpu.inc_by(1.5);
             metrics.http().count(plugin, "ok");
+            metrics.hooks().count(plugin, "pushed", "queued");
             for counters in [&metrics.reads, &metrics.live, &metrics.writes, &metrics.claims, &metrics.events] {
                 counters.of(vec![("plugin", plugin.to_owned()), ("verb", "get".to_owned())]).inc();
             }

@@ -19,7 +19,9 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::calls::KeyCallEnd;
 pub(crate) use self::controller::{CallGuards, ControllerStatus, GateCaches, KeyListing, KeySource, ResumedController};
-pub(crate) use self::plugin::{LeaseView, LeftBehind, NextView, NotTaken, PluginHealth, PluginStatus, ReplicasView};
+pub(crate) use self::plugin::{
+    HooksView, LeaseView, LeftBehind, NextView, NotTaken, PluginHealth, PluginStatus, ReplicasView,
+};
 pub(crate) use windlass_core::life::plugin_state::{ControllerState, PluginPhase, PluginState};
 
 /// The longest error that is shown, in bytes. The log has the whole error.
@@ -34,6 +36,7 @@ struct StatusInner {
     /// True once the plugins of the directory were loaded or have failed to load.
     loaded: AtomicBool,
     replicas: OnceLock<Arc<dyn ReplicasView>>,
+    hooks: OnceLock<Arc<dyn HooksView>>,
     /// Cancelled when the host stops.
     stop: CancellationToken,
 }
@@ -45,6 +48,7 @@ impl Status {
             plugins: Mutex::default(),
             loaded: AtomicBool::new(false),
             replicas: OnceLock::new(),
+            hooks: OnceLock::new(),
             stop,
         }))
     }
@@ -84,6 +88,20 @@ impl Status {
     pub(crate) fn sees(&self, replicas: Arc<dyn ReplicasView>) {
         // A host sets this once.
         let _ = self.0.replicas.set(replicas);
+    }
+
+    /// Uses `hooks` from now on to show the hooks of plugins.
+    pub(crate) fn shows_hooks(&self, hooks: Arc<dyn HooksView>) {
+        // A host sets this once.
+        let _ = self.0.hooks.set(hooks);
+    }
+
+    /// The hooks of `plugin`. Null if this host listens on no address for them.
+    fn hooks(&self, plugin: &PluginStatus) -> Value {
+        let Some(hooks) = self.0.hooks.get() else { return Value::Null };
+        let generation = plugin.generation();
+        let controllers = generation.iter().flat_map(|plugin| &plugin.manifest().controllers);
+        hooks.to_json(&plugin.name, &controllers.flat_map(|controller| &controller.hooks).collect::<Vec<_>>())
     }
 
     /// Why no replica runs `plugin`, as far as this one knows. `None` if one does, or may.
@@ -159,6 +177,7 @@ impl Status {
     pub(crate) fn plugin_json(&self, plugin: &PluginStatus) -> Value {
         let mut shown = plugin.to_json(&self.health(plugin));
         shown["unserved"] = json!(self.unserved(&plugin.name));
+        shown["hooks"] = self.hooks(plugin);
         if let Some(lease) = shown["lease"].as_object_mut() {
             lease.insert("canServe".to_owned(), json!(self.digests(&plugin.name)));
         }

@@ -22,6 +22,7 @@ use tokio::sync::Semaphore;
 use windlass_core::secret::confidential::Confidential;
 use windlass_kube::SecretError;
 use windlass_manifest::{ConfiguredKinds, Controller, Manifest};
+use windlass_policy::SecretKeyRef;
 
 use windlass_files::read_whole;
 
@@ -86,15 +87,6 @@ struct FromSecret {
     /// A JSON pointer.
     path: String,
     secret_key_ref: SecretKeyRef,
-}
-
-/// A key of a Secret.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct SecretKeyRef {
-    pub(crate) namespace: String,
-    pub(crate) name: String,
-    pub(crate) key: String,
 }
 
 /// The file of the plugin `name` in `directory`.

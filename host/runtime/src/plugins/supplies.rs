@@ -16,7 +16,7 @@ pub(crate) struct Supplies {
     /// Reads from the API server itself. Each plugin gets its own budget.
     pub(super) live: LiveReader,
     pub(super) definitions: Definitions,
-    pub(super) secrets: Arc<Secrets>,
+    pub(crate) secrets: Arc<Secrets>,
     pub(crate) configs: ConfigFiles,
     /// The memory limit of all caches of one plugin, in bytes.
     pub(super) plugin_cache: usize,

@@ -30,7 +30,7 @@ pub use self::standing::{Bounds, Standing, standings};
 use crate::files::{Change, Content, Files};
 use crate::observe::status::PluginStatus;
 use windlass_policy::document::POLICY_BYTES_MAX;
-use windlass_policy::{Policy, PromoteAfter, RolloutStrategy};
+use windlass_policy::{OpenHook, Policy, PromoteAfter, RolloutStrategy};
 
 /// The policies in force.
 #[derive(Clone, Debug, Default)]
@@ -211,6 +211,12 @@ impl Policies {
     /// How a new version of the plugin is rolled out. `None` if no policy in force says so.
     pub(crate) fn rollout(&self, plugin: &str) -> Option<RolloutStrategy> {
         self.state.borrow().policies.get(plugin).map(|policy| policy.rollout)
+    }
+
+    /// The hooks that each policy opens, by plugin.
+    pub(crate) fn hooks(&self) -> BTreeMap<String, Vec<OpenHook>> {
+        let state = self.state.borrow();
+        state.policies.iter().map(|(plugin, policy)| (plugin.clone(), policy.hooks.clone())).collect()
     }
 
     /// The kinds that other plugins bring, if the operator allows them to. A kind that `plugin` brings too is not

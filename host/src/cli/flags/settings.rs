@@ -10,6 +10,7 @@ use windlass_runtime::{GrantMode, GuardSettings, LeaseMode, PolicySettings, Sett
 
 use crate::cli::features::FeatureGateArgs;
 use crate::cli::flags::admin_serving::AdminServingArgs;
+use crate::cli::flags::hooks::HookArgs;
 use crate::cli::flags::leases::LeaseArgs;
 use crate::cli::flags::limits::LimitArgs;
 use crate::cli::flags::size::ByteSize;
@@ -76,6 +77,8 @@ pub(crate) struct PluginArgs {
     pub(crate) cache_dir: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) admin: AdminServingArgs,
+    #[command(flatten)]
+    pub(crate) hooks: HookArgs,
     /// Append a line to this file for each write that a plugin has made or tried, as JSON. `none`, the default, writes
     /// no such file; `--log-level windlass::audit=debug,info` shows the same lines in the log.
     #[arg(long, value_name = "FILE", env = "WINDLASS_AUDIT_LOG")]
@@ -157,6 +160,7 @@ impl PluginArgs {
             plugin_cache: self.plugin_cache_limit.0,
             cache: self.cache_limit.0,
             admin: self.admin.settings()?,
+            hooks: self.hooks.settings()?,
             http_ca: self.http_ca,
             live: LiveBudget { per_second: self.live_reads_per_second, burst: self.live_reads_burst },
             guards: GuardSettings {

@@ -1,5 +1,6 @@
 //! `windlass inspect`: shows what a plugin is, asks for, has and lacks.
 
+mod hooks;
 mod made;
 mod watches;
 
@@ -187,6 +188,7 @@ fn text(plugin: &Plugin, made: &InspectedFile, given: &PolicyLayers, review: &Po
         made::needs(&made.needs),
     );
     text.push_str(&watches::text(manifest, made.kinds.as_ref()));
+    text.push_str(&hooks::text(manifest, given.policy.as_ref()));
     text.push_str("\nasks for:\n");
     for Reviewed { asked, lacks, sensitive } in &review.rules {
         let word = if lacks.is_narrowed() && !given.require_all { "narrowed" } else { has(lacks.all.is_empty()) };
@@ -308,6 +310,7 @@ fn json(plugin: &Plugin, made: &InspectedFile, given: &PolicyLayers, review: &Po
         "entry": entry(plugin),
         "imports": plugin.imports(),
         "controllers": watches::json(manifest, made.kinds.as_ref()),
+        "hooks": hooks::json(manifest, given.policy.as_ref()),
         "wasi": made::wasi_json(plugin.imports()),
         "policy": given.policy.as_ref().map(|policy| json!({"file": given.file, "paused": policy.paused})),
         "granted": review.is_complete(),

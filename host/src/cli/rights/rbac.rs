@@ -1,5 +1,6 @@
 //! `windlass rbac`: the roles that a host needs in its cluster to run its plugins.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -16,7 +17,8 @@ use windlass_policy::asks::ClusterNames;
 use windlass_policy::rights::role::{self, RoleObject};
 use windlass_policy::rights::{HostRights, RightsOptions, RightsSource, asked, derive};
 use windlass_runtime::{
-    AdminAuth, GrantMode, LeaseMode, PolicySettings, Standing, is_plugin_file, named_secrets, standings,
+    AdminAuth, GrantMode, LeaseMode, POLICY_SUFFIX, PolicySettings, Standing, is_plugin_file, named_secrets,
+    read_policy, standings,
 };
 use windlass_wasm::Plugin;
 
@@ -209,12 +211,14 @@ impl RbacArgs {
                 // The operator's policy cannot be used, so the right roles are unknown.
                 Standing::Waiting(Some(why)) => bail!(why),
             };
+            let mut secrets = named_secrets(configs, plugin.name()).await.map_err(anyhow::Error::msg)?;
+            secrets.extend(self.hook_secrets(plugin.name())?);
             sources.push(RightsSource {
                 manifest,
                 names,
                 grants: bounds.grants(asked(manifest, names)?, only),
                 impersonate: bounds.impersonate.clone(),
-                secrets: named_secrets(configs, plugin.name()).await.map_err(anyhow::Error::msg)?,
+                secrets,
             });
             may_run.push(plugin.clone());
         }
@@ -227,6 +231,15 @@ impl RbacArgs {
             eprintln!("windlass: {remark}");
         }
         Ok((may_run, rights))
+    }
+
+    /// The namespaces and names of the Secrets of the plugin's hooks.
+    fn hook_secrets(&self, plugin: &str) -> anyhow::Result<BTreeSet<(String, String)>> {
+        let file = self.policy_dir.as_deref().unwrap_or(&self.plugins).join(format!("{plugin}{POLICY_SUFFIX}"));
+        if self.grants == GrantMode::Manifest || !file.exists() {
+            return Ok(BTreeSet::new());
+        }
+        Ok(read_policy(&file, plugin).map_err(anyhow::Error::msg)?.hook_secrets())
     }
 
     /// The plugins of the directory, ordered by their files. A plugin's other versions are included, as they may need

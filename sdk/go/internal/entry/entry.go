@@ -65,6 +65,18 @@ func IsMapped(watch *manifest.Watch, mapping *manifest.Mapping) bool {
 	return watch.Mapping != nil && written(watch.Mapping) == written(mapping)
 }
 
+// FindHook returns a hook that is mapped in this way, or nil.
+func FindHook(of *manifest.Manifest, mapping *manifest.Mapping) *manifest.Hook {
+	for _, controller := range of.Controllers {
+		for place := range controller.Hooks {
+			if hook := &controller.Hooks[place]; hook.Mapping != nil && written(hook.Mapping) == written(mapping) {
+				return hook
+			}
+		}
+	}
+	return nil
+}
+
 func written(mapping *manifest.Mapping) string {
 	// The document is JSON already, so there is no error.
 	document, _ := mapping.MarshalJSON()

@@ -131,6 +131,8 @@ pub struct Controller {
     owns: Vec<Watch>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     watches: Vec<MappedWatch>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    hooks: Vec<Hook>,
     #[serde(skip_serializing_if = "Option::is_none")]
     options: Option<Options>,
 }
@@ -142,11 +144,18 @@ struct MappedWatch {
     mapping: Mapping,
 }
 
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct Hook {
+    name: String,
+    mapping: Mapping,
+}
+
 impl Controller {
     /// A controller of the objects that `primary` selects, or one that a [`Timer`] calls. The name is a DNS label,
     /// unique in the plugin.
     pub fn new(name: impl Into<String>, primary: impl Into<Watch>) -> Self {
-        Self { name: name.into(), primary: primary.into(), owns: Vec::new(), watches: Vec::new(), options: None }
+        let (owns, watches, hooks) = (Vec::new(), Vec::new(), Vec::new());
+        Self { name: name.into(), primary: primary.into(), owns, watches, hooks, options: None }
     }
 
     /// Watches children: a change of a child runs the primary that controls it.
@@ -158,6 +167,15 @@ impl Controller {
     /// Watches other objects: a change of such an object runs the primaries that the mapping finds.
     pub fn watches(mut self, watch: Watch, mapping: Mapping) -> Self {
         self.watches.push(MappedWatch { watch, mapping });
+        self
+    }
+
+    /// Adds a hook, a web address at which other systems name objects that are to run: `POST /hooks/PLUGIN/NAME`. It is
+    /// open only if the operator's policy names its secret. A delivery maps as an object of kind `HookDelivery` does
+    /// that has the JSON of the request in `/payload`: by [`Mapping::Field`], [`Mapping::Reference`],
+    /// [`Mapping::Mapper`] or [`Mapping::All`]. Only objects that exist run.
+    pub fn hook(mut self, name: impl Into<String>, mapping: Mapping) -> Self {
+        self.hooks.push(Hook { name: name.into(), mapping });
         self
     }
 

@@ -8,11 +8,12 @@ pub(crate) use self::of_composers::rules;
 pub(crate) use self::of_reconcilers::{change, counts, targets};
 use crate::kind::RELATION;
 
-/// Whether a manifest has a watch that uses the script's mapping function.
+/// Whether a manifest has a watch or a hook that uses the script's mapping function.
 pub(crate) fn are_by_code(manifest: &Json) -> bool {
     let (_, _, mapping) = RELATION;
-    let mut watches = list(manifest, "controllers").flat_map(|controller| list(controller, "watches"));
-    watches.any(|watch| watch["mapping"]["type"] == mapping)
+    let mut mapped = list(manifest, "controllers")
+        .flat_map(|controller| list(controller, "watches").chain(list(controller, "hooks")));
+    mapped.any(|watch| watch["mapping"]["type"] == mapping)
 }
 
 /// Whether a manifest has a watch that uses the script's predicate.

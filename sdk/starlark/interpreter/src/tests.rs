@@ -113,6 +113,12 @@ fn an_incomplete_script_is_refused_with_the_missing_parts() {
             ),
             "plugin.star defines no `map`: a manifest with a watch that is mapped by `mapper` wants `def map(watch, change):`",
         ),
+        (
+            format!(
+                "manifest = {{\"controllers\": [{{\"hooks\": [{{\"mapping\": {{\"type\": \"mapper\"}}}}]}}]}}\n{RECONCILE}"
+            ),
+            "plugin.star defines no `map`: a manifest with a watch that is mapped by `mapper` wants `def map(watch, change):`",
+        ),
         (format!("manifest = []\n{RECONCILE}"), "the `manifest` of plugin.star is of type list, and a dict is wanted"),
         (format!("manifest = {{\"a\": [len]}}\n{RECONCILE}"), "the `manifest` of plugin.star: /a/0 is no JSON"),
         (format!("manifest = {{1: 2}}\n{RECONCILE}"), "the `manifest` of plugin.star: it is no JSON: it has the key 1"),

@@ -1,6 +1,6 @@
 //! The mapper of the mode `mapping`: the `data` of a `ConfigMap` names the Services that its changes concern, another
-//! `ConfigMap` that names them (`via`), or a way to misbehave. The predicate of the mode `judging`: the label `counts`
-//! of an object says whether its changes count.
+//! `ConfigMap` that names them (`via`), or a way to misbehave. The `payload` of a delivery to the hook `mapped` names the
+//! same. The predicate of the mode `judging`: the label `counts` of an object says whether its changes count.
 
 use serde_json::Value;
 use windlass_sdk::{Change, Error, Failures, Mapper, ObjectRef, Target, cache, info, live};
@@ -25,8 +25,10 @@ impl Mapper for Chameleon {
         let mut targets = Vec::new();
         for map in change.states::<Value>()? {
             let text = |pointer: &str| map.pointer(pointer).and_then(Value::as_str);
+            let data = if text("/kind") == Some("HookDelivery") { "payload" } else { "data" };
+            let datum = |name: &str| map[data][name].as_str();
             info!("chameleon maps a change of {watch}", map = text("/metadata/name").unwrap_or_default());
-            match text("/data/misbehave") {
+            match datum("misbehave") {
                 Some("trap") => panic!("chameleon: the mapper was told to trap"),
                 Some("loop") => spin(),
                 Some("fail") => return Err(Failures::transient("chameleon: the mapper was told to fail")),
@@ -37,10 +39,10 @@ impl Mapper for Chameleon {
                 Some("index") => targets.push(Target::indexed("by-nothing", "x")),
                 _ => {}
             }
-            let namespace = text("/data/namespace").or_else(|| text("/metadata/namespace")).unwrap_or_default();
-            targets.extend(text("/data/service").map(|name| Target::primary(namespace, name)));
-            if let Some(name) = text("/data/via") {
-                let via = read(namespace, name, text("/data/by"))?;
+            let namespace = datum("namespace").or_else(|| text("/metadata/namespace")).unwrap_or_default();
+            targets.extend(datum("service").map(|name| Target::primary(namespace, name)));
+            if let Some(name) = datum("via") {
+                let via = read(namespace, name, datum("by"))?;
                 let service = via.iter().find_map(|via| via["data"]["service"].as_str());
                 targets.extend(service.map(|name| Target::primary(namespace, name)));
             }

@@ -28,7 +28,10 @@ pub(crate) fn controller(mode: Mode, primary: Watch) -> Controller {
                 .watches(selected, Mapping::SelectedBy { index: BY_SELECTOR.into() })
         }
         Mode::Mapping => Controller::new("chameleon", by_selector(primary))
-            .watches(Watch::of("v1", "ConfigMap").named("maps"), Mapping::Mapper),
+            .watches(Watch::of("v1", "ConfigMap").named("maps"), Mapping::Mapper)
+            .hook("named", Mapping::Field { pointer: "/payload/services/*".into() })
+            .hook("mapped", Mapping::Mapper)
+            .hook("everything", Mapping::All),
         Mode::Judging(_) => Controller::new("chameleon", primary.named("judged").code_predicate())
             .watches(Watch::of("v1", "Secret").named("secrets").code_predicate(), Mapping::SameName),
         Mode::Concerned => Controller::new("chameleon", primary).watches(Watch::of("v1", "Namespace"), Mapping::All),

@@ -12,9 +12,10 @@ use windlass_core::queue::outcome::{CallResult, Failure};
 use super::asked_code::note_result;
 use super::{CodeFeeder, MapChanges, Trouble};
 use crate::dispatch::feeder::EventSource;
+use crate::dispatch::route::Stores;
 
 /// The most keys that one answer queues. Beyond that it is quicker to run every primary, and equally correct.
-const ANSWER_KEYS_MAX: usize = 10_000;
+pub(crate) const ANSWER_KEYS_MAX: usize = 10_000;
 
 impl<S: EventSource, M: MapChanges> CodeFeeder<S, M> {
     /// Queues the keys that the mapper names for the batch in hand.
@@ -28,7 +29,7 @@ impl<S: EventSource, M: MapChanges> CodeFeeder<S, M> {
         let (mut found, mut all) = (HashMap::new(), Vec::new());
         let mut count = 0;
         for targets in answer {
-            let keys = self.keys(targets, &mut found)?;
+            let keys = existing_primaries(&self.sink.primaries, targets, &mut found)?;
             count += keys.len();
             if count > ANSWER_KEYS_MAX {
                 return Err(Trouble::TooMany);
@@ -43,44 +44,42 @@ impl<S: EventSource, M: MapChanges> CodeFeeder<S, M> {
         }
         Ok(())
     }
+}
 
-    /// The existing primaries among `targets`. A value in an index is looked up once in a batch.
-    fn keys(
-        &self,
-        targets: Vec<Target>,
-        found: &mut HashMap<(Arc<str>, String), Vec<ObjectKey>>,
-    ) -> Result<BTreeSet<ObjectKey>, Trouble> {
-        let mut keys = BTreeSet::new();
-        for target in targets {
-            match target {
-                Target::Primary(key) => keys.extend(self.sink.primaries.get(&key).map(|_| key)),
-                Target::Indexed { index, value } => {
-                    let place = (index, value);
-                    if !found.contains_key(&place) {
-                        let indexed = self.indexed(&place.0, &place.1).map_err(wrong)?;
-                        found.insert(place.clone(), indexed);
-                    }
-                    keys.extend(found[&place].iter().cloned());
+/// The existing primaries among `targets`. A value in an index is looked up once in a batch.
+pub(crate) fn existing_primaries(
+    primaries: &Stores,
+    targets: Vec<Target>,
+    found: &mut HashMap<(Arc<str>, String), Vec<ObjectKey>>,
+) -> Result<BTreeSet<ObjectKey>, Trouble> {
+    let mut keys = BTreeSet::new();
+    for target in targets {
+        match target {
+            Target::Primary(key) => keys.extend(primaries.get(&key).map(|_| key)),
+            Target::Indexed { index, value } => {
+                let place = (index, value);
+                if !found.contains_key(&place) {
+                    let indexed = indexed(primaries, &place.0, &place.1).map_err(wrong)?;
+                    found.insert(place.clone(), indexed);
                 }
-            }
-            if keys.len() > ANSWER_KEYS_MAX {
-                return Err(Trouble::TooMany);
+                keys.extend(found[&place].iter().cloned());
             }
         }
-        Ok(keys)
+        if keys.len() > ANSWER_KEYS_MAX {
+            return Err(Trouble::TooMany);
+        }
     }
+    Ok(keys)
+}
 
-    fn indexed(&self, index: &Arc<str>, value: &str) -> Result<Vec<ObjectKey>, String> {
-        let Some(source) = self.sink.primaries.index(index) else {
-            return Err(format!(
-                "it names the index `{index}`, and the manifest declares no such index for the primary"
-            ));
-        };
-        if let (IndexSource::Selector { .. }, Err(error)) = (source, value.parse::<Labels>()) {
-            return Err(format!("the value for the index over selectors `{index}`: {error}"));
-        }
-        Ok(self.sink.primaries.indexed(index, value))
+fn indexed(primaries: &Stores, index: &Arc<str>, value: &str) -> Result<Vec<ObjectKey>, String> {
+    let Some(source) = primaries.index(index) else {
+        return Err(format!("it names the index `{index}`, and the manifest declares no such index for the primary"));
+    };
+    if let (IndexSource::Selector { .. }, Err(error)) = (source, value.parse::<Labels>()) {
+        return Err(format!("the value for the index over selectors `{index}`: {error}"));
     }
+    Ok(primaries.indexed(index, value))
 }
 
 /// The failure of a call whose answer is wrong.

@@ -6,30 +6,34 @@ use tokio::time::Instant;
 use super::authorization::{AccessRefusal, Authorizer, TokenReviewer};
 use super::review_answers::YES_FOR;
 use super::settings::{AdminAuth, AdminSettings};
-use super::tls::{AdminTls, AdminTlsError};
+use crate::listening::tls::{ServerTls, ServerTlsError, TlsNames};
+
+/// The names of the admin address and its flags.
+pub(super) const ADMIN_TLS: TlsNames =
+    TlsNames { address: "admin address", certificate: "--admin-tls-cert-file", key: "--admin-tls-private-key-file" };
 
 /// The security settings in effect for one admin endpoint.
 #[derive(Default)]
 pub(crate) struct AdminSecurity {
     /// `None` for plain HTTP.
-    pub(super) tls: Option<AdminTls>,
+    pub(super) tls: Option<ServerTls>,
     /// `None` if every client is answered.
     authorizer: Option<Authorizer>,
 }
 
 impl AdminSecurity {
     /// Applies `settings`. `reviewer` reviews tokens, if they are required.
-    pub(crate) fn of(settings: &AdminSettings, reviewer: impl TokenReviewer + 'static) -> Result<Self, AdminTlsError> {
+    pub(crate) fn of(settings: &AdminSettings, reviewer: impl TokenReviewer + 'static) -> Result<Self, ServerTlsError> {
         let needs_token = settings.auth == AdminAuth::Token;
         let tls = match &settings.tls {
-            Some(files) => Some(AdminTls::from_files(files.clone())?),
+            Some(files) => Some(ServerTls::from_files(files.clone(), ADMIN_TLS)?),
             // Without TLS, tokens could be read on the network.
-            None if needs_token => Some(AdminTls::self_signed()?),
+            None if needs_token => Some(ServerTls::self_signed(ADMIN_TLS)?),
             None => None,
         };
         let security = Self { tls, authorizer: needs_token.then(|| Authorizer::new(reviewer)) };
         let (tls, auth) =
-            (security.tls.as_ref().map_or("off", AdminTls::source), if needs_token { "token" } else { "none" });
+            (security.tls.as_ref().map_or("off", ServerTls::source), if needs_token { "token" } else { "none" });
         tracing::info!(tls, auth, "access to the admin address is configured");
         Ok(security)
     }

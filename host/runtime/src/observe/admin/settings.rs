@@ -1,7 +1,8 @@
 //! The settings of the admin address.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+
+use crate::listening::tls::TlsFiles;
 
 /// The clients that the admin endpoint answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -10,15 +11,6 @@ pub enum AdminAuth {
     None,
     /// Clients with a token that the cluster knows, whose user may get the path. Requires TLS.
     Token,
-}
-
-/// The files of the admin endpoint's certificate and private key, in PEM.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TlsFiles {
-    /// The certificate, followed by intermediate certificates.
-    pub certificate: PathBuf,
-    /// The certificate's private key.
-    pub key: PathBuf,
 }
 
 /// The settings of the admin endpoint.

@@ -4,6 +4,7 @@ use futures::FutureExt as _;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::*;
+use crate::listening::stall::STALL_TIMEOUT;
 use crate::observe::status::PluginPhase;
 
 async fn serving(stop: &CancellationToken) -> SocketAddr {
@@ -191,7 +192,7 @@ async fn a_page_that_does_not_read_is_dropped_with_its_pending_events() {
     socket.set_recv_buffer_size(4096).expect("a small buffer");
     let mut page = socket.connect(address).await.expect("it listens");
     page.write_all(b"GET /watch HTTP/1.1\r\nHost: a\r\n\r\n").await.expect("sent");
-    tokio::time::sleep(2 * stall::STALL_TIMEOUT).await;
+    tokio::time::sleep(2 * STALL_TIMEOUT).await;
     let mut come = Vec::new();
     // The stream ends with what was already sent, or with a reset.
     let _ = page.read_to_end(&mut come).await;

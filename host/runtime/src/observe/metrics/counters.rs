@@ -39,6 +39,21 @@ impl Counters {
         meant.filter_map(|labels| Some(self.family.get(labels)?.get())).sum()
     }
 
+    /// The counters of `plugin` with this label, added up by the values of the label `by`.
+    pub(super) fn by(&self, plugin: &str, (name, value): (&str, &str), by: &str) -> BTreeMap<String, u64> {
+        let of_plugins = self.of_plugins();
+        let own = of_plugins.get(plugin).into_iter().flatten();
+        let meant = own.filter(|labels| labels.iter().any(|(label, it)| *label == name && it == value));
+        let mut sums = BTreeMap::new();
+        for labels in meant {
+            let key = labels.iter().find(|(label, _)| *label == by).map(|(_, value)| value.clone());
+            if let (Some(key), Some(counter)) = (key, self.family.get(labels)) {
+                *sums.entry(key).or_default() += counter.get();
+            }
+        }
+        sums
+    }
+
     /// The values of the label `name` in the counters of `plugin`.
     pub(super) fn values(&self, plugin: &str, name: &str) -> BTreeSet<String> {
         let of_plugins = self.of_plugins();

@@ -14,6 +14,7 @@ use windlass_core::life::plugin_state::{LeaseStatus, PluginPhase};
 use windlass_core::queue::breaker::BREAKER_PAUSE_MIN;
 use windlass_core::rights::grants::Denials;
 use windlass_kube::Budget;
+use windlass_manifest::Hook;
 use windlass_wasm::{Plugin, PluginStats};
 
 pub(crate) use self::health::PluginHealth;
@@ -58,6 +59,12 @@ pub(crate) trait LeaseView: Send + Sync {
 pub(crate) trait NextView: Send + Sync {
     /// For `/plugins`.
     fn to_json(&self) -> Value;
+}
+
+/// The hooks of plugins, as the status shows them.
+pub(crate) trait HooksView: Send + Sync {
+    /// The hooks of `plugin`, whose manifest has `declared`, for `/plugins`.
+    fn to_json(&self, plugin: &str, declared: &[&Hook]) -> Value;
 }
 
 /// The plugins that replicas can serve, as the status shows them.

@@ -126,7 +126,7 @@ fn of_source(source: &IndexSource) -> String {
     }
 }
 
-fn of_mapping(mapping: &Mapping) -> String {
+pub(super) fn of_mapping(mapping: &Mapping) -> String {
     match mapping {
         Mapping::Itself => "itself".to_owned(),
         Mapping::Owner => "owner".to_owned(),

@@ -11,8 +11,8 @@ use tokio_rustls::TlsConnector;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
+use crate::listening::tls::TlsFiles;
 use crate::observe::admin::authorization::tests::ScriptedReviews;
-use crate::observe::admin::settings::TlsFiles;
 use crate::observe::admin::{Admin, listen};
 use crate::observe::metrics::HostMetrics;
 use crate::observe::status::Status;

@@ -1,5 +1,6 @@
-//! Limits the connections of the admin endpoint. The liveness probe must always get one: when all places are taken, a
-//! new connection replaces one that has never sent a request, or else the one whose last request is the longest ago.
+//! Limits the connections to one address. A new client, such as the liveness probe, must always get one: when all
+//! places are taken, a new connection replaces one that has never sent a request, or else the one whose last request is
+//! the longest ago.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -13,7 +14,7 @@ const CONNECTION_GRACE: Duration = Duration::from_millis(20);
 
 /// The places for connections. Clones share them.
 #[derive(Clone)]
-pub(super) struct Connections(Arc<Mutex<Places>>);
+pub(crate) struct Connections(Arc<Mutex<Places>>);
 
 struct Places {
     most: usize,
@@ -31,24 +32,24 @@ struct Place {
 }
 
 /// A connection's place, given back when this is dropped.
-pub(super) struct Connection {
+pub(crate) struct Connection {
     number: u64,
     closed: CancellationToken,
     places: Connections,
 }
 
 impl Connections {
-    pub(super) fn new(most: usize) -> Self {
+    pub(crate) fn new(most: usize) -> Self {
         Self::with_grace(most, CONNECTION_GRACE)
     }
 
     /// As [`new`](Self::new), for clients that need `grace` to send their first request.
-    pub(super) fn with_grace(most: usize, grace: Duration) -> Self {
+    pub(crate) fn with_grace(most: usize, grace: Duration) -> Self {
         Self(Arc::new(Mutex::new(Places { most, grace, next: 0, taken: Vec::new() })))
     }
 
     /// Takes a place for a new connection. Waits at most until another one may be evicted.
-    pub(super) async fn place(&self) -> Connection {
+    pub(crate) async fn place(&self) -> Connection {
         loop {
             let until = match self.places().place() {
                 Ok((number, closed)) => return Connection { number, closed, places: self.clone() },
@@ -83,7 +84,7 @@ impl Places {
 
 impl Connection {
     /// Records that a whole request has arrived.
-    pub(super) fn asks(&self) {
+    pub(crate) fn asks(&self) {
         let taken = &mut self.places.places().taken;
         if let Some(at) = taken.iter().position(|place| place.number == self.number) {
             let place = taken.remove(at);
@@ -92,7 +93,7 @@ impl Connection {
     }
 
     /// Completes when a new connection has taken the place.
-    pub(super) async fn closed(&self) {
+    pub(crate) async fn closed(&self) {
         self.closed.cancelled().await;
     }
 }

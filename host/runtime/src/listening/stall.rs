@@ -10,17 +10,17 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
 /// How long a write may make no progress.
-pub(super) const STALL_TIMEOUT: Duration = Duration::from_secs(10);
+pub(crate) const STALL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A connection whose writes fail after [`STALL_TIMEOUT`] without progress.
-pub(super) struct StallGuard<S> {
+pub(crate) struct StallGuard<S> {
     inner: S,
     /// The deadline of the waiting write.
     limit: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S> StallGuard<S> {
-    pub(super) fn new(inner: S) -> Self {
+    pub(crate) fn new(inner: S) -> Self {
         Self { inner, limit: None }
     }
 

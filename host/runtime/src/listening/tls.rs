@@ -1,4 +1,5 @@
-//! TLS for the admin endpoint. The certificate comes from files, which are followed, or is created at the start.
+//! TLS for an address on which the host listens. The certificate comes from files, which are followed, or is created at
+//! the start.
 //!
 //! An unusable pair of files never replaces a usable one: a certificate and its key are two files, which may change one
 //! after the other.
@@ -21,7 +22,6 @@ use windlass_files::read_whole;
 
 use self::expiry::ExpiryProblem;
 use super::HEADER_TIMEOUT;
-use super::settings::TlsFiles;
 use crate::files::Files;
 
 /// The largest size of each file, in bytes. A chain has a few kilobytes.
@@ -34,9 +34,29 @@ const HANDSHAKE: u8 = 0x16;
 const PLAIN_HTTP: &str = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n\
     this address speaks HTTPS: use https://\n";
 
+/// The files of a certificate and its private key, in PEM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// The certificate, followed by intermediate certificates.
+    pub certificate: PathBuf,
+    /// The certificate's private key.
+    pub key: PathBuf,
+}
+
+/// The names that messages use for an address and its files.
+#[derive(Clone, Copy, Debug)]
+pub struct TlsNames {
+    /// The address.
+    pub address: &'static str,
+    /// The flag that names the certificate's file.
+    pub certificate: &'static str,
+    /// The flag that names the key's file.
+    pub key: &'static str,
+}
+
 /// Why the certificate cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum AdminTlsError {
+pub enum ServerTlsError {
     /// A file cannot be read.
     #[error("cannot read {} ({flag}): {source}", path.display())]
     Unreadable {
@@ -61,10 +81,12 @@ pub enum AdminTlsError {
     },
     /// The certificate and the key do not match, or TLS does not support one of them.
     #[error(
-        "the certificate in {} (--admin-tls-cert-file) and the private key in {} (--admin-tls-private-key-file) cannot be used \
-         together: {source}", certificate.display(), key.display()
+        "the certificate in {} ({}) and the private key in {} ({}) cannot be used together: {source}",
+        certificate.display(), names.certificate, key.display(), names.key
     )]
     Pair {
+        /// The flags that name the files.
+        names: TlsNames,
         /// The certificate's file.
         certificate: PathBuf,
         /// The key's file.
@@ -73,19 +95,31 @@ pub enum AdminTlsError {
         source: rustls::Error,
     },
     /// No certificate could be created.
-    #[error("cannot make a certificate for the admin address: {0}; name one with --admin-tls-cert-file")]
-    Made(#[from] rcgen::Error),
+    #[error("cannot make a certificate for the {}: {source}; name one with {}", names.address, names.certificate)]
+    Made {
+        /// The address and its flags.
+        names: TlsNames,
+        /// The reason.
+        source: rcgen::Error,
+    },
     /// TLS does not accept the created certificate.
     #[error(
-        "the certificate that was made for the admin address cannot be used: {0}; name one with --admin-tls-cert-file"
+        "the certificate that was made for the {} cannot be used: {source}; name one with {}",
+        names.address, names.certificate
     )]
-    Unusable(rustls::Error),
+    Unusable {
+        /// The address and its flags.
+        names: TlsNames,
+        /// The reason.
+        source: rustls::Error,
+    },
 }
 
 /// The certificate for new connections.
-pub(crate) struct AdminTls {
+pub(crate) struct ServerTls {
     /// `None` if the certificate was created for this process.
     files: Option<TlsFiles>,
+    names: TlsNames,
     current: Mutex<UsablePair>,
 }
 
@@ -97,23 +131,25 @@ struct UsablePair {
     expires: Option<Duration>,
 }
 
-impl AdminTls {
+impl ServerTls {
     /// Reads the pair from `files`.
-    pub(crate) fn from_files(files: TlsFiles) -> Result<Self, AdminTlsError> {
-        let pair = read(&files)?;
-        Ok(Self { files: Some(files), current: Mutex::new(pair) })
+    pub(crate) fn from_files(files: TlsFiles, names: TlsNames) -> Result<Self, ServerTlsError> {
+        let pair = read(&files, names)?;
+        Ok(Self { files: Some(files), names, current: Mutex::new(pair) })
     }
 
     /// Creates a certificate that clients cannot verify. It protects only against eavesdropping.
-    pub(crate) fn self_signed() -> Result<Self, AdminTlsError> {
-        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()])?;
+    pub(crate) fn self_signed(names: TlsNames) -> Result<Self, ServerTlsError> {
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()])
+            .map_err(|source| ServerTlsError::Made { names, source })?;
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
-        let pair = usable(vec![made.cert.der().clone()], key).map_err(AdminTlsError::Unusable)?;
-        Ok(Self { files: None, current: Mutex::new(pair) })
+        let pair =
+            usable(vec![made.cert.der().clone()], key).map_err(|source| ServerTlsError::Unusable { names, source })?;
+        Ok(Self { files: None, names, current: Mutex::new(pair) })
     }
 
     /// The source of the certificate, as one word.
-    pub(super) fn source(&self) -> &'static str {
+    pub(crate) fn source(&self) -> &'static str {
         if self.files.is_some() { "files" } else { "self-signed" }
     }
 
@@ -141,20 +177,21 @@ impl AdminTls {
         let mut reminder = tokio::time::interval(EXPIRY_REMINDER_INTERVAL);
         loop {
             reminder.tick().await;
-            log_expiry(self.expires(), &files.certificate);
+            log_expiry(self.expires(), &files.certificate, self.names);
         }
     }
 
     async fn reload(&self, files: &TlsFiles) {
-        let own = files.clone();
-        let problem = match windlass_world::spawn_blocking(move || read(&own)).await {
+        let (own, names) = (files.clone(), self.names);
+        let problem = match windlass_world::spawn_blocking(move || read(&own, names)).await {
             Ok(Ok(new)) => return self.take_over(new, &files.certificate),
             Ok(Err(error)) => error.to_string(),
             Err(error) => error.to_string(),
         };
         tracing::error!(
             error = problem,
-            "a new certificate of the admin address cannot be used: the previous one stays in use"
+            "a new certificate of the {} cannot be used: the previous one stays in use",
+            names.address
         );
     }
 
@@ -162,8 +199,8 @@ impl AdminTls {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         // The first look at the files finds the pair that is in use.
         if current.certificate != new.certificate {
-            tracing::info!(certificate = %file.display(), "the admin address has a new certificate");
-            log_expiry(new.expires, file);
+            tracing::info!(certificate = %file.display(), "the {} has a new certificate", self.names.address);
+            log_expiry(new.expires, file, self.names);
         }
         *current = new;
     }
@@ -173,7 +210,7 @@ impl AdminTls {
     }
 
     /// The encrypted connection. `None` if the client did not complete the handshake in time.
-    pub(super) async fn accept(&self, stream: TcpStream) -> Option<TlsStream<TcpStream>> {
+    pub(crate) async fn accept(&self, stream: TcpStream) -> Option<TlsStream<TcpStream>> {
         let config = self.current.lock().unwrap_or_else(PoisonError::into_inner).config.clone();
         let shaking = async {
             let mut stream = stream;
@@ -190,7 +227,7 @@ impl AdminTls {
         match tokio::time::timeout(HEADER_TIMEOUT, shaking).await {
             Ok(Ok(stream)) => Some(stream),
             Ok(Err(error)) => {
-                tracing::debug!(%error, "no TLS with a client of the admin address");
+                tracing::debug!(%error, "no TLS with a client of the {}", self.names.address);
                 None
             }
             Err(_) => None,
@@ -199,48 +236,49 @@ impl AdminTls {
 }
 
 /// Logs that a certificate expires at `expires`, if that is soon or in the past.
-fn log_expiry(expires: Option<Duration>, file: &Path) {
-    let certificate = file.display();
+fn log_expiry(expires: Option<Duration>, file: &Path, names: TlsNames) {
+    let (certificate, address) = (file.display(), names.address);
     match expires.and_then(|expires| expiry::problem(expires, windlass_world::now())) {
         None => {}
         Some(ExpiryProblem::Soon(left)) => {
-            tracing::warn!(%certificate, left, "the certificate of the admin address expires soon: renew it");
+            tracing::warn!(%certificate, left, "the certificate of the {address} expires soon: renew it");
         }
         Some(ExpiryProblem::Expired(ago)) => {
-            tracing::error!(%certificate, ago, "the certificate of the admin address has expired, and clients refuse it: renew it");
+            tracing::error!(%certificate, ago, "the certificate of the {address} has expired, and clients refuse it: renew it");
         }
     }
 }
 
-fn read(files: &TlsFiles) -> Result<UsablePair, AdminTlsError> {
+fn read(files: &TlsFiles, names: TlsNames) -> Result<UsablePair, ServerTlsError> {
     let (certificate, key) = (&files.certificate, &files.key);
-    let chain = pem("--admin-tls-cert-file", certificate)?;
+    let chain = pem(names.certificate, certificate)?;
     let chain: Vec<_> = CertificateDer::pem_slice_iter(&chain).collect::<Result<_, _>>().unwrap_or_default();
     if chain.is_empty() {
-        return Err(AdminTlsError::Content {
+        return Err(ServerTlsError::Content {
             what: "certificate",
-            flag: "--admin-tls-cert-file",
+            flag: names.certificate,
             path: certificate.clone(),
             takes: "beginning with -----BEGIN CERTIFICATE-----",
         });
     }
-    let Ok(secret) = PrivateKeyDer::from_pem_slice(&pem("--admin-tls-private-key-file", key)?) else {
-        return Err(AdminTlsError::Content {
+    let Ok(secret) = PrivateKeyDer::from_pem_slice(&pem(names.key, key)?) else {
+        return Err(ServerTlsError::Content {
             what: "private key",
-            flag: "--admin-tls-private-key-file",
+            flag: names.key,
             path: key.clone(),
             takes: "beginning with -----BEGIN PRIVATE KEY----- or the like, and not encrypted",
         });
     };
-    usable(chain, secret).map_err(|source| AdminTlsError::Pair {
+    usable(chain, secret).map_err(|source| ServerTlsError::Pair {
+        names,
         certificate: certificate.clone(),
         key: key.clone(),
         source,
     })
 }
 
-fn pem(flag: &'static str, path: &Path) -> Result<Vec<u8>, AdminTlsError> {
-    read_whole(path, CERTIFICATE_FILE_BYTES_MAX).map_err(|source| AdminTlsError::Unreadable {
+fn pem(flag: &'static str, path: &Path) -> Result<Vec<u8>, ServerTlsError> {
+    read_whole(path, CERTIFICATE_FILE_BYTES_MAX).map_err(|source| ServerTlsError::Unreadable {
         flag,
         path: path.to_owned(),
         source,

@@ -9,6 +9,9 @@ use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
 
 use super::*;
 
+const NAMES: TlsNames =
+    TlsNames { address: "admin address", certificate: "--admin-tls-cert-file", key: "--admin-tls-private-key-file" };
+
 /// A directory with a certificate and its key, as in a Secret's volume.
 fn pair() -> (TempDir, TlsFiles) {
     let directory = tempfile::tempdir().expect("a directory");
@@ -58,15 +61,15 @@ impl LoggedLines {
 }
 
 fn refused(files: &TlsFiles) -> String {
-    AdminTls::from_files(files.clone()).err().expect("it cannot be used").to_string()
+    ServerTls::from_files(files.clone(), NAMES).err().expect("it cannot be used").to_string()
 }
 
-fn current(tls: &AdminTls) -> CertificateDer<'static> {
+fn current(tls: &ServerTls) -> CertificateDer<'static> {
     tls.current.lock().expect("no panic").certificate.clone()
 }
 
 /// Waits until the certificate differs from `old`.
-async fn other_than(tls: &AdminTls, old: &CertificateDer<'static>) {
+async fn other_than(tls: &ServerTls, old: &CertificateDer<'static>) {
     let changed = async {
         while current(tls) == *old {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -78,7 +81,7 @@ async fn other_than(tls: &AdminTls, old: &CertificateDer<'static>) {
 #[test]
 fn a_pair_that_cannot_be_used_is_refused_by_file_and_reason() {
     let (_directory, files) = pair();
-    assert!(AdminTls::from_files(files.clone()).is_ok());
+    assert!(ServerTls::from_files(files.clone(), NAMES).is_ok());
     let (_other, foreign) = pair();
     let mixed = refused(&TlsFiles { key: foreign.key.clone(), ..files.clone() });
     assert!(
@@ -99,7 +102,7 @@ fn a_pair_that_cannot_be_used_is_refused_by_file_and_reason() {
 #[tokio::test]
 async fn a_new_certificate_is_taken_over_and_a_broken_one_is_not() {
     let (_directory, files) = pair();
-    let tls = Arc::new(AdminTls::from_files(files.clone()).expect("a pair"));
+    let tls = Arc::new(ServerTls::from_files(files.clone(), NAMES).expect("a pair"));
     let first = current(&tls);
     std::fs::write(&files.certificate, "no certificate").expect("written");
     tls.reload(&files).await;
@@ -129,7 +132,7 @@ async fn a_pair_behind_links_is_followed_through_them() {
         std::os::unix::fs::symlink(format!("..data/{name}"), path(name)).expect("linked");
     }
     let files = TlsFiles { certificate: path("tls.crt"), key: path("tls.key") };
-    let tls = Arc::new(AdminTls::from_files(files).expect("a pair"));
+    let tls = Arc::new(ServerTls::from_files(files, NAMES).expect("a pair"));
     let first = current(&tls);
     let following = tokio::spawn({
         let tls = tls.clone();
@@ -147,7 +150,7 @@ async fn an_expired_certificate_is_logged_when_loaded_and_every_day() {
     let log = LoggedLines::default();
     let _logging = tracing::subscriber::set_default(tracing_subscriber::registry().with(log.clone()));
     let (_directory, files) = pair();
-    let tls = AdminTls::from_files(files.clone()).expect("a pair");
+    let tls = ServerTls::from_files(files.clone(), NAMES).expect("a pair");
     let expired_lines = || log.times("has expired");
     write_pair_until(&files, 2001);
     tls.reload(&files).await;
