@@ -38,7 +38,10 @@ fn a_timer_needs_no_rights_and_is_not_watched() {
     assert_eq!(timer.in_words(), r#"cron "0 3 * * *" in Europe/Berlin"#);
     assert_eq!(Value::from(timer.spec()), json!({"cron": "0 3 * * *", "timeZone": "Europe/Berlin"}));
     let often = timed(&json!({"intervalMs": 300_000}), &json!({})).expect("valid");
-    assert_eq!(often.controllers[0].primary.timer.as_ref().map(|it| it.in_words()).as_deref(), Some("every 300s"));
+    assert_eq!(
+        often.controllers[0].primary.timer.as_ref().map(windlass_manifest::PrimaryTimer::in_words).as_deref(),
+        Some("every 300s")
+    );
 }
 
 #[test]

@@ -130,7 +130,7 @@ impl Cli {
         run_to_end(runtime, async {
             match self.command {
                 Command::Run(args) => args.run(self.config, log).await.map(|()| ExitCode::SUCCESS),
-                Command::Dev(args) => args.run().await.map(|()| ExitCode::SUCCESS),
+                Command::Dev(args) => Box::pin(args.run()).await.map(|()| ExitCode::SUCCESS),
                 Command::ApiServer(args) => args.run().await.map(|()| ExitCode::SUCCESS),
                 Command::Children(args) => args.run().await.map(|()| ExitCode::SUCCESS),
                 Command::Config(args) => args.run(self.config.as_ref()),
