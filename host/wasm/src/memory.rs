@@ -1,18 +1,19 @@
 //! The memory budget of all guests of the host.
 //!
 //! Before its instance is created, a call reserves as much memory as its plugin's recent calls have needed, and waits
-//! for that. Therefore, only a few calls outgrow their reservation. (If each call reserved the maximum instead, a small host could run
-//! only two calls at a time, even of plugins that need a hundredth of it.) A call that outgrows its reservation takes
-//! free memory. If there is none, it waits for free memory *or* for the reserve, which is as large as one call's limit
-//! and which only one call has at a time. A call with the reserve does not wait for memory any more and ends by its
-//! deadline at the latest, and then all its memory is free. So the budget is never exceeded, no call fails because of
-//! the memory of others, and no two calls wait for each other. While a call waits here, its deadline is suspended
-//! (`timing`).
+//! for that. Therefore, only a few calls outgrow their reservation. (If each call reserved the maximum instead, a small
+//! host could run only two calls at a time, even of plugins that need a hundredth of it.) A call that outgrows its
+//! reservation takes free memory. If there is none, it waits for free memory *or* for the reserve, which is as large as
+//! one call's limit and which only one call has at a time. A call with the reserve does not wait for memory any more
+//! and ends by its deadline at the latest, and then all its memory is free. So the budget is never exceeded, no call
+//! fails because of the memory of others, and no two calls wait for each other. While a call waits here, its deadline
+//! is suspended (`timing`).
 //!
 //! Calls share the budget as a [`SharedBudget`], because otherwise plugins whose calls do not end could make all their
 //! neighbours wait if memory is scarce. One plugin has at most half of it, two leave a quarter, three an eighth. If a
-//! plugin holds no memory and its first call needs more than is left for the plugin, the call starts with the reserve. Only one call of each plugin waits
-//! for the reserve or has it at a time, so a waiting call waits for at most one call of each other plugin.
+//! plugin holds no memory and its first call needs more than is left for the plugin, the call starts with the reserve.
+//! Only one call of each plugin waits for the reserve or has it at a time, so a waiting call waits for at most one call
+//! of each other plugin.
 //!
 //! The following memory counts: linear memory as it has grown, including that of parked instances, which are dropped
 //! first when a call has to wait; the bodies of writes and the answers to imports while the host holds them, including

@@ -130,8 +130,8 @@ pub struct JsonError {
     source: Misfit,
 }
 
-/// Marks serde's error as a mismatch with a plugin's types. The mark is also found if an `#[error(transparent)]` variant
-/// wraps the [`JsonError`]: such a variant hides the `JsonError` itself and exposes only its source.
+/// Marks serde's error as a mismatch with a plugin's types. The mark is also found if an `#[error(transparent)]`
+/// variant wraps the [`JsonError`]: such a variant hides the `JsonError` itself and exposes only its source.
 #[derive(Debug)]
 pub(crate) struct Misfit {
     message: String,

@@ -69,9 +69,9 @@ fn instances_are_used_once_by_default() {
 fn misspelt_fields_are_reported_with_line_and_suggestion() {
     for (from, to, line, words) in [
         ("paused:", "pausd:", ":4:", "did you mean `paused`?"),
-        ("  names:", "  name:", ":11:", "did you mean `names`?"),
-        ("verbs: [get, patch]", "verbs: [get, pach]", ":7:", "did you mean `patch`?"),
-        ("scheme: https", "scheme: htps", ":14:", "did you mean `https`?"),
+        ("  names:", "  name:", ":14:", "did you mean `names`?"),
+        ("verbs: [get, patch]", "verbs: [get, pach]", ":10:", "did you mean `patch`?"),
+        ("scheme: https", "scheme: htps", ":17:", "did you mean `https`?"),
     ] {
         let said = wrong(from, to);
         assert!(said.contains(&format!("webapp.policy.yaml{line}")) && said.contains(words), "{to}: {said}");
@@ -111,9 +111,9 @@ fn invalid_values_are_refused_with_advice() {
 fn a_value_of_the_wrong_type_is_reported_with_its_field() {
     for (from, to, place, field) in [
         ("plugin: webapp", "plugin: [webapp]", ":3:9:", "`plugin`: "),
-        ("verbs: [get, patch]", "verbs: get", ":9:10:", "`rules[0].verbs`: "),
-        ("names: [shop]", "names: [[shop]]", ":11:11:", "`rules[0].names[0]`: "),
-        ("port: 8443", "port: many", ":14:48:", "`http[0].port`: "),
+        ("verbs: [get, patch]", "verbs: get", ":12:10:", "`rules[0].verbs`: "),
+        ("names: [shop]", "names: [[shop]]", ":14:11:", "`rules[0].names[0]`: "),
+        ("port: 8443", "port: many", ":17:48:", "`http[0].port`: "),
     ] {
         let said = wrong(from, to);
         assert!(said.contains(&format!("webapp.policy.yaml{place} {field}")), "{to}: {said}");

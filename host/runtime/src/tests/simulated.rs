@@ -156,9 +156,9 @@ fn a_timer_follows_simulated_time_and_repeats_the_same_run() {
     let runtime = Builder::new_current_thread().enable_all().start_paused(true).build().expect("a runtime");
     runtime.block_on(async {
         let plugin = timed().await;
-        let lasts = Duration::from_mins(210);
+        let lasts = Duration::from_mins(70);
         let (requests, _) = run(&plugin, 1, LeaseMode::Single, lasts).await;
-        assert_eq!(kept_due_times(&requests), [0, 3600, 7200, 10_800], "{requests}");
+        assert_eq!(kept_due_times(&requests), [0, 3600], "{requests}");
         let (again, _) = run(&plugin, 1, LeaseMode::Single, lasts).await;
         for (first, second) in requests.lines().zip(again.lines()) {
             assert_eq!(first, second);

@@ -20,8 +20,8 @@ impl Host for CallState {
         // Secrets are redacted before the text is truncated, because a part of a secret would not be found.
         let message = text::single_line(&self.redacted(&message), limit);
         if self.world.call().is_none() {
-            // `describe` may not log. A `describe` that logs is refused only when it has ended, so that the error has the
-            // whole text: it may be the message of a panic, which some runtimes print piece by piece.
+            // `describe` may not log. A `describe` that logs is refused only when it has ended, so that the error has
+            // the whole text: it may be the message of a panic, which some runtimes print piece by piece.
             self.note_said("log.log", &message);
             return Ok(());
         }

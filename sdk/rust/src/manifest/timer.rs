@@ -37,8 +37,8 @@ pub enum MissedTimes {
 }
 
 impl Timer {
-    /// A timer that is due when the local time matches a cron expression, as in Kubernetes' `CronJob`: minute, hour, day
-    /// of the month, month, and day of the week.
+    /// A timer that is due when the local time matches a cron expression, as in Kubernetes' `CronJob`: minute, hour,
+    /// day of the month, month, and day of the week.
     pub fn cron(expression: impl Into<String>) -> Self {
         Self { cron: Some(expression.into()), time_zone: None, interval_ms: None, jitter_ms: None, missed: None }
     }

@@ -307,7 +307,7 @@ fn every_flag_of_a_host_has_a_key_with_a_description() {
 /// A value for the schema, for keys whose type alone does not give a valid one.
 fn example(key: &ConfigKey) -> Value {
     let value = match key.id() {
-        "admin_address" => return json!("127.0.0.1:8080"),
+        "admin_address" | "hooks_address" => return json!("127.0.0.1:8080"),
         "limits" => return json!({"memory": "256Mi", "writes": 7}),
         "feature_gates" => return json!({"WatchList": true}),
         "record_redact" => return json!(["/spec/password"]),
