@@ -1,6 +1,6 @@
 //! The mapper of the mode `mapping`: the `data` of a `ConfigMap` names the Services that its changes concern, another
-//! `ConfigMap` that names them (`via`), or a way to misbehave. The `payload` of a delivery to the hook `mapped` names the
-//! same. The predicate of the mode `judging`: the label `counts` of an object says whether its changes count.
+//! `ConfigMap` that names them (`via`), or a way to misbehave. The `payload` of a delivery to the hook `mapped` names
+//! the same. The predicate of the mode `judging`: the label `counts` of an object says whether its changes count.
 
 use serde_json::Value;
 use windlass_sdk::{Change, Error, Failures, Mapper, ObjectRef, Target, cache, info, live};
