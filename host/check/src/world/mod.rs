@@ -120,7 +120,7 @@ impl World {
         let clock = Clock::Given(SystemTime::UNIX_EPOCH + start);
         let config = Config { clock, seed: Some(0), stand_ins, ..Config::default() };
         let server = ApiServer::in_process(&config);
-        let user = User(server.service(), USER);
+        let user = User::of(&scenario, server.service(), USER);
         for object in in_order(&scenario.load) {
             let failed = |error: UserError| WorldError::Load {
                 object: ObjectName::of(object).to_string(),
@@ -162,7 +162,7 @@ impl World {
         server.reactors().set(rules.document(seed)).expect("rules of faults are right");
         self.record.begin();
         let refused = match given {
-            Some(object) => User(server.service(), USER).apply(object).await.err(),
+            Some(object) => User::of(&self.scenario, server.service(), USER).apply(object).await.err(),
             None => None,
         };
         let host_faults = HostFaults::of(faults);
@@ -208,6 +208,7 @@ fn in_order(objects: &[Value]) -> Vec<&Value> {
 /// One run in progress.
 struct Round<'a> {
     server: ApiServer,
+    user: User,
     engine: Engine,
     record: &'a Record,
     beginning: &'a Beginning,
@@ -235,8 +236,10 @@ impl<'a> Round<'a> {
         normalizer: Normalizer,
     ) -> Round<'a> {
         let World { record, beginning, .. } = world;
+        let user = User::of(&world.scenario, server.service(), USER);
         Round {
             server,
+            user,
             engine,
             record,
             beginning,
@@ -255,7 +258,7 @@ impl<'a> Round<'a> {
 
     /// Carries out the steps. If a step fails, returns its index and the error.
     async fn steps(&mut self, steps: &[Step], at_rest: &[(usize, &AtRest)]) -> Option<(usize, UserError)> {
-        let user = User(self.server.service(), USER);
+        let user = self.user.clone();
         self.settle(STEP_QUIET_TIMEOUT).await;
         self.outlast().await;
         for (index, step) in steps.iter().enumerate() {
@@ -293,7 +296,7 @@ impl<'a> Round<'a> {
                 (Step::Patch(patch), "annotates")
             }
         };
-        if User(self.server.service(), FOREIGN).act(&step).await.is_ok() {
+        if User::administrator(self.server.service(), FOREIGN).act(&step).await.is_ok() {
             self.record.note(Happening::Stranger(format!("another client {does} {object}")));
             self.rules.has_struck(fault);
             self.settle(STEP_QUIET_TIMEOUT).await;
@@ -350,7 +353,7 @@ impl<'a> Round<'a> {
     }
 
     async fn broken(&self, scenario: &Scenario) -> Vec<String> {
-        let user = User(self.server.service(), USER);
+        let user = User::administrator(self.server.service(), USER);
         let mut broken = Vec::new();
         for expectation in &scenario.expect {
             if let Err(error) = user.holds(expectation).await {
