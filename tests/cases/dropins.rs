@@ -1,6 +1,7 @@
 //! The drop-in operators of `tools/build-dropins`, one file for each.
 
 mod csr_approver;
+mod rbac_manager;
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
