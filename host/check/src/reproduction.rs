@@ -145,7 +145,7 @@ mod tests {
             "apiVersion": API_VERSION, "kind": KIND, "digest": "0", "seed": 1, "faults": [fault],
             "scenario": {
                 "name": "s", "load": [manifest], "standIns": "default", "steps": steps,
-                "startTime": "2026-01-05T18:00:00Z", "rules": {"history": {"off": "a reason"}},
+                "startTime": "2026-01-05T18:00:00Z", "user": "system:node:a", "rules": {"history": {"off": "a reason"}},
                 "faults": {"clock": {"off": "a reason"}},
                 "expect": [has, count, {"absent": object}],
             },
@@ -225,6 +225,7 @@ mod tests {
             ("/faults/0/atRest/object/apiVersion", json!("v1/pods?watch=1"), "faults[0].atRest.object: "),
             ("/scenario/standIns", json!("everything"), "scenario.standIns: "),
             ("/scenario/startTime", json!("1999-12-31T23:59:59Z"), "scenario.startTime: "),
+            ("/scenario/user", json!("a\r\nb"), "scenario.user: "),
             ("/scenario/rules/history/off", json!(" "), "give the reason"),
             (
                 "/scenario/faults",

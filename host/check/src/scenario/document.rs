@@ -21,6 +21,8 @@ pub(super) struct ScenarioDocument {
     #[serde(default)]
     pub(super) start_time: Option<String>,
     #[serde(default)]
+    pub(super) user: Option<String>,
+    #[serde(default)]
     pub(super) rules: BTreeMap<RunRule, SwitchedOff>,
     #[serde(default)]
     pub(super) faults: BTreeMap<String, SwitchedOff>,

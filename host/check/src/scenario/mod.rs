@@ -37,6 +37,10 @@ pub struct Scenario {
     /// The time at which each run starts, in RFC 3339. If it is `None`, the seed determines the time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_time: Option<String>,
+    /// The user name with which the objects are loaded and the steps are carried out. If it is `None`, an
+    /// administrator does it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
     /// The rules that are switched off.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub rules: BTreeMap<RunRule, SwitchedOff>,
@@ -86,7 +90,7 @@ impl Scenario {
     pub(crate) fn new(name: String, load: Vec<Value>, steps: Vec<Step>) -> Scenario {
         let stand_ins = "default".to_owned();
         let (rules, faults) = (BTreeMap::new(), BTreeMap::new());
-        Scenario { name, load, stand_ins, start_time: None, rules, faults, steps, expect: vec![], guessed: 0..0 }
+        Scenario { name, load, stand_ins, start_time: None, user: None, rules, faults, steps, expect: vec![], guessed: 0..0 }
     }
 
     /// The start time, since 1970. `None` if the scenario has none, or if it is invalid.

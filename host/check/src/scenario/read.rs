@@ -73,8 +73,8 @@ pub fn read(path: &Path) -> Result<Scenario, ScenarioError> {
             }
         }
     }
-    let ScenarioDocument { name, stand_ins, start_time, rules, faults, expect, .. } = document;
-    let scenario = Scenario { name, load, stand_ins, start_time, rules, faults, steps, expect, guessed: 0..0 };
+    let ScenarioDocument { name, stand_ins, start_time, user, rules, faults, expect, .. } = document;
+    let scenario = Scenario { name, load, stand_ins, start_time, user, rules, faults, steps, expect, guessed: 0..0 };
     scenario.check().map_err(|(place, problem)| malformed(format!("{place}: {problem}")))?;
     Ok(scenario)
 }
@@ -90,6 +90,7 @@ impl Scenario {
     pub(crate) fn check(&self) -> Result<(), Misplaced> {
         self.parsed_stand_ins().map_err(|error| ("standIns".to_owned(), error.to_string()))?;
         self.check_start_time().map_err(|problem| ("startTime".to_owned(), problem))?;
+        self.check_user().map_err(|problem| ("user".to_owned(), problem))?;
         self.check_rules()?;
         self.check_faults()?;
         let at = |list: &str, index: usize| format!("{list}[{index}]");
@@ -114,6 +115,16 @@ impl Scenario {
 }
 
 impl Scenario {
+    /// The name is sent in a header.
+    fn check_user(&self) -> Result<(), String> {
+        match self.user.as_deref() {
+            Some(name) if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_graphic()) => {
+                Err(format!("{name:?} is not a user's name: use printable ASCII without spaces"))
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn check_start_time(&self) -> Result<(), String> {
         let Some(text) = &self.start_time else { return Ok(()) };
         match self.parsed_start_time() {

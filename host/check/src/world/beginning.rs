@@ -18,11 +18,11 @@ pub(super) fn config(scenario: &Scenario, start: Duration) -> Config {
     Config { clock, seed: Some(0), stand_ins, ..Config::default() }
 }
 
-/// A server with these objects.
-pub(super) async fn loaded(config: &Config, objects: &[Value]) -> Result<ApiServer, WorldError> {
+/// A server with the objects that a scenario loads.
+pub(super) async fn loaded(config: &Config, scenario: &Scenario) -> Result<ApiServer, WorldError> {
     let server = ApiServer::in_process(config);
-    let user = User(server.service(), USER);
-    for object in in_order(objects) {
+    let user = User::of(scenario, server.service(), USER);
+    for object in in_order(&scenario.load) {
         let failed = |error: UserError| WorldError::Load {
             object: ObjectName::of(object).to_string(),
             message: error.to_string(),

@@ -17,8 +17,8 @@ pub async fn without_refused(mut scenario: Scenario) -> Result<Scenario, WorldEr
         return Ok(scenario);
     }
     let config = beginning::config(&scenario, scenario.parsed_start_time().unwrap_or(WORLD_START));
-    let server = beginning::loaded(&config, &scenario.load).await?;
-    let user = User(server.service(), USER);
+    let server = beginning::loaded(&config, &scenario).await?;
+    let user = User::of(&scenario, server.service(), USER);
     let guesses: Vec<Step> = scenario.steps.splice(scenario.guessed.clone(), []).collect();
     let (before, after) = scenario.steps.split_at(scenario.guessed.start);
     let mut accepted = Vec::new();

@@ -120,7 +120,7 @@ impl World {
     pub(crate) async fn new(subject: CheckSubject, scenario: Scenario, record: Record) -> Result<World, WorldError> {
         let start = scenario.parsed_start_time().unwrap_or(WORLD_START);
         let config = beginning::config(&scenario, start);
-        let server = beginning::loaded(&config, &scenario.load).await?;
+        let server = beginning::loaded(&config, &scenario).await?;
         let begins = server.snapshot();
         server.shutdown().await;
         let beginning = Beginning::of(&begins);
@@ -153,7 +153,7 @@ impl World {
         server.reactors().set(rules.document(seed)).expect("rules of faults are right");
         self.record.begin();
         let refused = match given {
-            Some(object) => User(server.service(), USER).apply(object).await.err(),
+            Some(object) => User::of(&self.scenario, server.service(), USER).apply(object).await.err(),
             None => None,
         };
         let host_faults = HostFaults::of(faults);
@@ -188,6 +188,7 @@ impl World {
 /// One run in progress.
 struct Round<'a> {
     server: ApiServer,
+    user: User,
     engine: Engine,
     record: &'a Record,
     beginning: &'a Beginning,
@@ -215,8 +216,10 @@ impl<'a> Round<'a> {
         normalizer: Normalizer,
     ) -> Round<'a> {
         let World { record, beginning, .. } = world;
+        let user = User::of(&world.scenario, server.service(), USER);
         Round {
             server,
+            user,
             engine,
             record,
             beginning,
@@ -235,7 +238,7 @@ impl<'a> Round<'a> {
 
     /// Carries out the steps. If a step fails, returns its index and the error.
     async fn steps(&mut self, steps: &[Step], at_rest: &[(usize, &AtRest)]) -> Option<(usize, UserError)> {
-        let user = User(self.server.service(), USER);
+        let user = self.user.clone();
         self.settle(STEP_QUIET_TIMEOUT).await;
         self.outlast().await;
         for (index, step) in steps.iter().enumerate() {
@@ -273,7 +276,7 @@ impl<'a> Round<'a> {
                 (Step::Patch(patch), "annotates")
             }
         };
-        if User(self.server.service(), FOREIGN).act(&step).await.is_ok() {
+        if User::administrator(self.server.service(), FOREIGN).act(&step).await.is_ok() {
             self.record.note(Happening::Stranger(format!("another client {does} {object}")));
             self.rules.has_struck(fault);
             self.settle(STEP_QUIET_TIMEOUT).await;
@@ -330,7 +333,7 @@ impl<'a> Round<'a> {
     }
 
     async fn broken(&self, scenario: &Scenario) -> Vec<String> {
-        let user = User(self.server.service(), USER);
+        let user = User::administrator(self.server.service(), USER);
         let mut broken = Vec::new();
         for expectation in &scenario.expect {
             if let Err(error) = user.holds(expectation).await {

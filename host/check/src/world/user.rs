@@ -8,18 +8,34 @@ use tower::ServiceExt as _;
 use windlass_apiserver::{ApiService, Condition};
 use windlass_core::object::path_segment;
 
-use crate::scenario::{Expectation, ObjectCondition, ObjectName, Step};
+use crate::scenario::{Expectation, ObjectCondition, ObjectName, Scenario, Step};
 
 /// The reason why a step could not be carried out, or why an expectation does not hold.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct UserError(pub(crate) String);
 
-/// A user with its name, which is also its user agent and field manager. Faults affect only requests of the host.
+/// A user of the API server. Faults affect only requests of the host.
 #[derive(Clone)]
-pub(super) struct User(pub(super) ApiService, pub(super) &'static str);
+pub(super) struct User {
+    service: ApiService,
+    /// The user agent and the field manager.
+    agent: &'static str,
+    /// The user name that the requests impersonate. `None` for an administrator.
+    impersonated: Option<String>,
+}
 
 impl User {
+    /// An administrator.
+    pub(super) fn administrator(service: ApiService, agent: &'static str) -> User {
+        User { service, agent, impersonated: None }
+    }
+
+    /// The user who carries out the steps of this scenario.
+    pub(super) fn of(scenario: &Scenario, service: ApiService, agent: &'static str) -> User {
+        User { service, agent, impersonated: scenario.user.clone() }
+    }
+
     /// Carries out a step that changes an object. The run itself lets time pass and waits.
     pub(super) async fn act(&self, step: &Step) -> Result<(), UserError> {
         match step {
@@ -27,7 +43,7 @@ impl User {
             Step::Patch(change) => {
                 let subresource = change.subresource.as_ref().map(|it| format!("/{it}")).unwrap_or_default();
                 let path = self.path(&change.object).await?;
-                let path = format!("{path}{subresource}?fieldManager={}", self.1);
+                let path = format!("{path}{subresource}?fieldManager={}", self.agent);
                 self.must("PATCH", &path, "application/merge-patch+json", &change.merge).await.map(|_| ())
             }
             Step::Delete(name) => {
@@ -41,7 +57,7 @@ impl User {
     /// Applies an object, like kubectl with server-side apply.
     pub(super) async fn apply(&self, object: &Value) -> Result<(), UserError> {
         let path = self.path(&ObjectName::of(object)).await?;
-        let path = format!("{path}?fieldManager={}&force=true&fieldValidation=Strict", self.1);
+        let path = format!("{path}?fieldManager={}&force=true&fieldValidation=Strict", self.agent);
         self.must("PATCH", &path, "application/apply-patch+yaml", object).await.map(|_| ())
     }
 
@@ -129,9 +145,13 @@ impl User {
         let failed = |error: &dyn std::fmt::Display| UserError(format!("{method} {path}: {error}"));
         let body = if body.is_null() { Bytes::new() } else { body.to_string().into() };
         let request =
-            Request::builder().method(method).uri(path).header("user-agent", self.1).header("content-type", kind);
+            Request::builder().method(method).uri(path).header("user-agent", self.agent).header("content-type", kind);
+        let request = match &self.impersonated {
+            Some(name) => request.header("impersonate-user", name),
+            None => request,
+        };
         let request = request.body(Full::new(body)).map_err(|error| failed(&error))?;
-        let answer = self.0.clone().oneshot(request).await.map_err(|error| failed(&error))?;
+        let answer = self.service.clone().oneshot(request).await.map_err(|error| failed(&error))?;
         let code = answer.status().as_u16();
         let bytes = answer.into_body().collect().await.map_err(|error| failed(&error))?.to_bytes();
         let value = match serde_json::from_slice(&bytes) {

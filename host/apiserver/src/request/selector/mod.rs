@@ -98,6 +98,7 @@ fn selectable_fields(resource: &ResourceType) -> &'static [&'static str] {
         ("", "services") => &["spec.clusterIP", "spec.type"],
         ("", "replicationcontrollers") => &["status.replicas"],
         ("batch", "jobs") => &["status.successful"],
+        ("certificates.k8s.io", "certificatesigningrequests") => &["spec.signerName"],
         _ => &[],
     }
 }
