@@ -12,7 +12,7 @@ CARGO_TARGET_DIR ?= target
 # `bench` and `bench-check` pass these variables on.
 export QUICK CASES CONTENDERS ROUNDS SEED RECORD BUILD
 
-.PHONY: help setup build plugins interpreter guests conformance stock demo test soak fuzz bench bench-check clean
+.PHONY: help setup build plugins interpreter guests conformance stock dropins demo test soak fuzz bench bench-check clean
 
 help: ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1 \2/p' $(MAKEFILE_LIST) | awk '{ printf "  %s %-11s", $$1, $$2; $$1 = $$2 = ""; print }'
@@ -47,6 +47,9 @@ conformance: build ## build the conformance suite's probes, and the WebApp plugi
 
 stock: build ## build the tests' plugins by stock toolchains, without an SDK
 	@tools/build-stock $(NAMES)
+
+dropins: build ## build the drop-in operators to target/dropins; NAMES="replicator": only these
+	@tools/build-dropins $(NAMES)
 
 # Builds only what the demo runs, and hides cargo's own lines. The host is built with the flags of `build`, so that tests share it.
 demo: setup ## see the WebApp plugin reconcile; KEEP=1: leave it running

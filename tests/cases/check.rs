@@ -16,7 +16,7 @@ use tokio::process::Command;
 use windlass_tests::{busy, paths};
 
 /// Runs `windlass check` with these arguments. Returns the exit code, standard output and standard error.
-async fn check<S: AsRef<std::ffi::OsStr>>(arguments: &[S]) -> anyhow::Result<(i32, String, String)> {
+pub(crate) async fn check<S: AsRef<std::ffi::OsStr>>(arguments: &[S]) -> anyhow::Result<(i32, String, String)> {
     let _turn = busy::turn().await?;
     let mut command = Command::new(paths::windlass()?);
     command.arg("check").args(arguments).env("WINDLASS_CACHE_DIR", paths::cache()?);

@@ -20,6 +20,7 @@ mod connections;
 mod crash;
 mod definitions;
 mod dev;
+mod dropins;
 mod expectations;
 mod failover;
 mod fairness;

@@ -49,6 +49,12 @@ pub fn guest(name: &str) -> anyhow::Result<PathBuf> {
     existing(Some(file), "a test guest", "make plugins")
 }
 
+/// The drop-in operator `name`, in `WINDLASS_DROPIN_DIR` or else in `target/dropins`.
+pub fn dropin(name: &str) -> anyhow::Result<PathBuf> {
+    let file = from_environment("WINDLASS_DROPIN_DIR", "target/dropins").join(format!("{name}.wasm"));
+    existing(Some(file), "a drop-in operator", "make dropins")
+}
+
 /// The plugin `name` that a stock toolchain built, in `WINDLASS_STOCK_DIR` or else in `target/stock`.
 pub fn stock(name: &str) -> anyhow::Result<PathBuf> {
     let file = from_environment("WINDLASS_STOCK_DIR", "target/stock").join(format!("{name}.wasm"));
