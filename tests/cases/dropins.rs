@@ -1,5 +1,6 @@
 //! The drop-in operators of `tools/build-dropins`, one file for each.
 
+mod imagepullsecret_patcher;
 mod replicator;
 
 use std::ffi::OsStr;
