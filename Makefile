@@ -48,7 +48,7 @@ conformance: build ## build the conformance suite's probes, and the WebApp plugi
 stock: build ## build the tests' plugins by stock toolchains, without an SDK
 	@tools/build-stock $(NAMES)
 
-dropins: build ## build the drop-in operators to target/dropins; NAMES="csr-approver": only these
+dropins: build ## build the drop-in operators to target/dropins; NAMES="replicator": only these
 	@tools/build-dropins $(NAMES)
 
 # Builds only what the demo runs, and hides cargo's own lines. The host is built with the flags of `build`, so that tests share it.

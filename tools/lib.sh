@@ -155,3 +155,22 @@ link_packages() {
     done
     ln -sfn "$PWD/sdk/js" "$1/node_modules/windlass"
 }
+
+# link_python_packages FOLDER: lets a Python plugin import the packages of its requirements.txt. Installs them first, once
+# per machine for each list.
+link_python_packages() {
+    [ -f "$1/requirements.txt" ] || return 0
+    # Leave a user's own installation alone.
+    if [ -e "$1/packages" ] && ! [ -L "$1/packages" ]; then return 0; fi
+    local packages new
+    packages="$cache_dir/python-packages/$(file_sha256 "$1/requirements.txt" | cut -c 1-16)"
+    if ! [ -e "$packages" ]; then
+        say "installing the packages of $1/requirements.txt, once for this list"
+        mkdir -p "${packages%/*}"
+        new=$(mktemp -d "$packages.XXXXXX")
+        PATH="$(tools/languages)" python3 -m pip install --quiet --disable-pip-version-check --only-binary=:all: --target "$new" \
+            --requirement "$1/requirements.txt" >&2 || die "the packages of $1/requirements.txt could not be installed: see the error above"
+        publish "$new" "$packages"
+    fi
+    ln -sfn "$packages" "$1/packages"
+}

@@ -1,7 +1,9 @@
 //! The drop-in operators of `tools/build-dropins`, one file for each.
 
 mod csr_approver;
+mod imagepullsecret_patcher;
 mod rbac_manager;
+mod replicator;
 
 use std::ffi::OsStr;
 use std::path::PathBuf;

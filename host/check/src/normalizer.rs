@@ -20,6 +20,8 @@ const TIME: &str = "(a time)";
 /// A value this close to a time that the run's clock has shown counts as a time of the run. It is also the distance by
 /// which a `clock` fault sets the clock, so the times of work that is due soon are replaced in all runs.
 const TIME_MARGIN: Duration = Duration::from_hours(6);
+/// The word for a resource version.
+const VERSION: &str = "(a resource version)";
 /// The minimum number of digits that a JSON number must have to count as a time.
 const NUMBER_DIGITS_MIN: usize = 10;
 
@@ -37,6 +39,8 @@ pub(crate) struct Normalizer {
     /// Each generated name with its replacement, the longest name first.
     names: Vec<(String, String)>,
     addresses: Addresses,
+    /// The highest resource version that an object of the run has had so far.
+    latest_version: u64,
 }
 
 /// All texts and numbers in a scenario that have the form of a time.
@@ -82,12 +86,14 @@ impl Normalizer {
         }
     }
 
-    /// Learns the UIDs, generated names and addresses of objects, each with its resource. They stay known after the
-    /// objects have gone, because other objects may still refer to them.
+    /// Learns the UIDs, versions, generated names and addresses of objects, each with its resource. They stay known after
+    /// the objects have gone, because other objects may still refer to them.
     pub(crate) fn learn<'a>(&mut self, objects: impl Iterator<Item = (&'a str, &'a Value)>) {
         let text = |object: &'a Value, field: &str| object["metadata"][field].as_str().unwrap_or_default();
         let objects: Vec<_> = objects.collect();
         self.present = objects.iter().map(|(_, object)| text(object, "uid").to_owned()).collect();
+        let versions = objects.iter().filter_map(|(_, object)| text(object, "resourceVersion").parse().ok());
+        self.latest_version = versions.fold(self.latest_version, u64::max);
         let new: Vec<_> =
             objects.iter().filter(|(_, object)| !self.uids.contains_key(text(object, "uid"))).copied().collect();
         for (_, object) in &new {
@@ -119,6 +125,20 @@ impl Normalizer {
     /// Whether the object may have another name in other runs.
     pub(crate) fn is_named_anew(&self, object: &Value) -> bool {
         self.text(object["metadata"]["name"].as_str().unwrap_or_default()).is_some()
+    }
+
+    /// Replaces the resource versions in annotations. Plugins note there which state of another object they have copied.
+    /// Only annotations whose keys end in `version` count, because a resource version is a number like any other.
+    pub(crate) fn replace_versions(&self, annotations: &mut Map<String, Value>) {
+        let is_version = |value: &Value| {
+            let number = value.as_str().and_then(|text| text.parse::<u64>().ok());
+            number.is_some_and(|number| (1..=self.latest_version).contains(&number))
+        };
+        for (key, value) in annotations {
+            if key.to_ascii_lowercase().ends_with("version") && is_version(value) {
+                *value = VERSION.into();
+            }
+        }
     }
 
     /// Replaces all UIDs, generated names, addresses and times. Removes observed generations, because they count the
@@ -311,6 +331,20 @@ mod tests {
         // A UID that the plugin itself draws is not replaced, because it makes the results of runs differ.
         let drawn = json!("11234567-89ab-cdef-0123-456789abcdef");
         assert_eq!(normalized(&normalizer, drawn.clone()), drawn);
+    }
+
+    #[test]
+    fn only_annotations_named_after_versions_may_hold_versions_of_the_run() {
+        let mut normalizer = normalizer(vec![]);
+        normalizer.learn([("secrets", &json!({"metadata": {"resourceVersion": "42"}}))].into_iter());
+        let replaced = |key: &str, value: &str| {
+            let mut annotations = Map::from_iter([(key.to_owned(), value.into())]);
+            normalizer.replace_versions(&mut annotations);
+            annotations[key] == VERSION
+        };
+        assert!(replaced("example.com/copied-from-version", "42") && replaced("example.com/resourceVersion", "7"));
+        assert!(!replaced("example.com/copied-from-version", "43") && !replaced("example.com/version", "v2"));
+        assert!(!replaced("example.com/replicas", "42"));
     }
 
     #[test]

@@ -241,6 +241,7 @@ fn comparable(object: &Value, normalizer: &Normalizer) -> Value {
         metadata.retain(|name, _| !METADATA_OF_RUN.contains(&name.as_str()));
         if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
             annotations.retain(|name, _| name != MARK && !name.starts_with(REVISION));
+            normalizer.replace_versions(annotations);
             if annotations.is_empty() {
                 metadata.remove("annotations");
             }
