@@ -40,10 +40,10 @@ async fn every_namespace_gets_the_credentials() -> anyhow::Result<()> {
     has(objects, "eyJhdXRocyI6IHt9fQ==").await?;
     until("the account pulls with both secrets", || async {
         let account = objects.get("ServiceAccount", "default").await?.unwrap_or_default();
-        let names: Vec<&Value> =
+        let secrets: Vec<&Value> =
             account["imagePullSecrets"].as_array().into_iter().flatten().map(|it| &it["name"]).collect();
         ensure!(
-            names.len() == 2 && names.contains(&&json!("image-pull-secret")) && names.contains(&&json!("other")),
+            secrets.len() == 2 && secrets.contains(&&json!("image-pull-secret")) && secrets.contains(&&json!("other")),
             "{account}"
         );
         Ok(())

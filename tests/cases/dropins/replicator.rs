@@ -1,4 +1,4 @@
-//! `plugins/replicator`: copies of Secrets and ConfigMaps follow their sources.
+//! `plugins/replicator`: copies of Secrets and `ConfigMap`s follow their sources.
 
 use anyhow::{Context as _, ensure};
 use serde_json::{Value, json};
@@ -25,7 +25,7 @@ async fn namespace(objects: &Objects, suffix: &str) -> anyhow::Result<Objects> {
     Ok(Objects::new(objects.client().clone(), &name))
 }
 
-/// Waits until the ConfigMap has exactly this data, or is gone if `data` is null.
+/// Waits until the `ConfigMap` has exactly this data, or is gone if `data` is null.
 async fn has(objects: &Objects, name: &str, data: &Value) -> anyhow::Result<()> {
     until(&format!("{}/{name} has {data}", objects.namespace()), || async {
         let found = objects.get("ConfigMap", name).await?;

@@ -90,7 +90,18 @@ impl Scenario {
     pub(crate) fn new(name: String, load: Vec<Value>, steps: Vec<Step>) -> Scenario {
         let stand_ins = "default".to_owned();
         let (rules, faults) = (BTreeMap::new(), BTreeMap::new());
-        Scenario { name, load, stand_ins, start_time: None, user: None, rules, faults, steps, expect: vec![], guessed: 0..0 }
+        Scenario {
+            name,
+            load,
+            stand_ins,
+            start_time: None,
+            user: None,
+            rules,
+            faults,
+            steps,
+            expect: vec![],
+            guessed: 0..0,
+        }
     }
 
     /// The start time, since 1970. `None` if the scenario has none, or if it is invalid.
