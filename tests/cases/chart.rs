@@ -120,7 +120,7 @@ async fn nonsense_values_are_refused_by_name() -> anyhow::Result<()> {
         ("watchNamespaces={default}", "the host's own namespace"),
         ("leases.instance=A", "instance"),
         ("fullnameOverride=A_b", "fullnameOverride"),
-        ("metrics.serviceMonitor.enabled=true,metrics.podMonitor.enabled=true", "counts twice"),
+        ("metrics.serviceMonitor.enabled=true,metrics.podMonitor.enabled=true", "scrape each Pod twice"),
         ("serviceAccount.create=false", "serviceAccount.name"),
         ("image.digest=latest", "digest"),
         ("admin.port=80", "port"),
