@@ -153,7 +153,7 @@ fn fits_any(signatures: &str, macs: &[Hmac<Sha256>], known: usize) -> bool {
     let mut fits = false;
     for value in values.filter_map(|text| BASE64_STANDARD.decode(text).ok()) {
         for (at, mac) in macs.iter().enumerate() {
-            fits |= mac.clone().verify_slice(&value).is_ok() & (at < known);
+            fits |= mac.clone().verify_slice(&value).is_ok() && at < known;
         }
     }
     fits
