@@ -116,6 +116,13 @@ mod tests {
     }
 
     #[test]
+    fn a_timer_has_no_hooks() {
+        let hooks = json!([{"name": "pushed", "mapping": {"type": "all"}}]);
+        let refused = read(&hooks, &json!({"timer": {"intervalMs": 60_000}})).expect_err("it would never run");
+        assert!(refused.contains("controllers[0].hooks: must be empty if the primary is a timer"), "{refused}");
+    }
+
+    #[test]
     fn a_hook_that_code_maps_needs_a_mapper() {
         let manifest = of_config_maps(&json!([{"name": "pushed", "mapping": {"type": "mapper"}}])).expect("valid");
         let problem = |entry, relations| {

@@ -151,6 +151,11 @@ impl Controller {
             let what = "cannot be kept on a timer, which is no object in the cluster";
             problems.add(format_args!("{path}.options.finalizer"), what);
         }
+        if !self.hooks.is_empty() {
+            let what = "must be empty if the primary is a timer, which runs only when it is due: give the hooks to a \
+                        controller of objects";
+            problems.add(format_args!("{path}.hooks"), what);
+        }
         for (index, watch) in self.watches.iter().enumerate() {
             if !matches!(watch.mapping, None | Some(Mapping::None | Mapping::All)) {
                 let what = "must be `none`, or `all` if changes call the plugin too: a timer is the only primary of \

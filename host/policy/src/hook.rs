@@ -2,6 +2,9 @@
 
 use serde::Deserialize;
 
+/// The most secrets that one hook may have: the current one, and a few during a rotation.
+pub const HOOK_SECRETS_MAX: usize = 4;
+
 /// A hook of a plugin that other systems may use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenHook {

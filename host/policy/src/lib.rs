@@ -28,7 +28,7 @@ use windlass_core::life::instances::Instances;
 use windlass_core::rights::grants::Allowance;
 use windlass_core::rights::principal::ServiceAccount;
 
-pub use hook::{OpenHook, SecretKeyRef};
+pub use hook::{HOOK_SECRETS_MAX, OpenHook, SecretKeyRef};
 pub use problem::PolicyError;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

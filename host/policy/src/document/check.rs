@@ -7,9 +7,8 @@ use windlass_manifest::{is_dns_label, nearest};
 
 use super::POLICY_LIST_ENTRIES_MAX;
 use super::shape::{HookDocument, HttpDocument, RuleDocument};
+use crate::hook::HOOK_SECRETS_MAX;
 
-/// The most secrets that one hook may have: the current one, and a few during a rotation.
-const HOOK_SECRETS_MAX: usize = 4;
 /// The longest key in a Secret's data.
 const SECRET_KEY_BYTES_MAX: usize = 253;
 /// The verbs that a rule may allow.

@@ -125,33 +125,38 @@ impl ControllerKeys {
         keys
     }
 
-    /// Queues every primary at low priority for this `reason`, or those to which a [rescan](Rescans) leads if the
+    /// Queues every primary at low priority with this `trigger`, or those to which a [rescan](Rescans) leads if the
     /// plugin's code decides which primaries count. Returns the number of primaries. A timer runs only when it is due.
-    pub(crate) fn queue_all(&self, reason: TriggerReason) -> usize {
+    pub(crate) fn queue_all(&self, trigger: impl Into<Trigger>) -> usize {
         if self.primaries.timer.is_some() {
             return 0;
         }
         let keys = self.primaries.all();
         let primaries = keys.len();
         if self.rescans.filters_primaries() {
-            self.rescans.request(reason);
+            self.rescans.request(trigger);
         } else {
-            self.queue_in_background(keys, reason);
+            self.queue_in_background(keys, trigger);
         }
         primaries
     }
 
     /// Queues `keys`, which a delivery to the hook of this name has named.
     pub(crate) fn queue_delivered(&self, keys: impl IntoIterator<Item = ObjectKey>, hook: &str) {
-        let trigger = Arc::new(Trigger { watch: Some(hook.into()), ..TriggerReason::Hook.into() });
+        let trigger = Arc::new(of_hook(hook));
         for key in keys {
             self.memory().note(&key, &trigger);
             self.queue.add_with(key, Priority::CHANGE);
         }
     }
 
-    fn queue_in_background(&self, keys: Vec<ObjectKey>, reason: TriggerReason) {
-        let trigger = Arc::new(reason.into());
+    /// As [`Self::queue_all`], because a delivery to the hook of this name leads to all primaries.
+    pub(crate) fn queue_all_delivered(&self, hook: &str) -> usize {
+        self.queue_all(of_hook(hook))
+    }
+
+    fn queue_in_background(&self, keys: Vec<ObjectKey>, trigger: impl Into<Trigger>) {
+        let trigger = Arc::new(trigger.into());
         for key in keys {
             self.memory().note(&key, &trigger);
             self.queue.add_with(key, Priority::BACKGROUND);
@@ -226,6 +231,11 @@ impl ControllerKeys {
     }
 }
 
+/// The trigger of keys that a delivery to the hook of this name has queued.
+fn of_hook(hook: &str) -> Trigger {
+    Trigger { watch: Some(hook.into()), ..TriggerReason::Hook.into() }
+}
+
 #[cfg(test)]
 mod tests {
     use futures::FutureExt;
@@ -266,18 +276,23 @@ mod tests {
         Object::new(header, "{}")
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn a_filtered_fresh_start_runs_failed_keys_and_rescans_the_rest() {
+    /// The keys of a controller whose code `filters_primaries`, or not, of which `stores` has the primaries.
+    fn keys(filters_primaries: bool, primaries: Stores) -> ControllerKeys {
         let metrics = HostMetrics::new().controller("a", "a");
-        let keys = ControllerKeys {
+        ControllerKeys {
             primary: PrimaryKind { kind: ObjectKind::new("v1", "Secret"), namespaced: true },
-            primaries: Stores::default(),
+            primaries,
             queue: Queue::new(Arc::new(SystemClock::new()), ItemExponential::default()),
             gate: None,
             memory: Arc::default(),
-            rescans: Rescans::new(true),
+            rescans: Rescans::new(filters_primaries),
             status: ControllerStatus::unlisted(&"a".into(), "a", 1, metrics),
-        };
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_filtered_fresh_start_runs_failed_keys_and_rescans_the_rest() {
+        let keys = keys(true, Stores::default());
         let mut rescan = keys.rescans.of(OneObject(object("listed")));
         let failed = object("failed").header.key.clone();
         keys.memory().fails(&failed, None);
@@ -288,5 +303,20 @@ mod tests {
         rescan.begin_requested(|| true);
         let next = rescan.next().expect("an object");
         assert_eq!((&*next.key().name, rescan.trigger().to_string().as_str()), ("listed", "Configuration"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn primaries_that_run_for_a_delivery_learn_its_hook() {
+        let keys = keys(true, Stores::default());
+        let mut rescan = keys.rescans.of(OneObject(object("listed")));
+        keys.queue_all_delivered("pushed");
+        rescan.begin_requested(|| true);
+        let of_rescan = rescan.trigger();
+        let key = object("listed").header.key.clone();
+        keys.queue_in_background(vec![key.clone()], of_hook("pushed"));
+        let triggers = keys.memory().take_triggers(&key);
+        for trigger in triggers.iter().chain([&**of_rescan]) {
+            assert_eq!((trigger.reason, trigger.watch.as_deref()), (TriggerReason::Hook, Some("pushed")));
+        }
     }
 }

@@ -18,14 +18,14 @@ use windlass_kube::Store;
 /// Requests rescans from the feeders of one controller.
 #[derive(Debug)]
 pub(crate) struct Rescans {
-    requests: watch::Sender<TriggerReason>,
+    requests: watch::Sender<Arc<Trigger>>,
     filters_primaries: bool,
 }
 
 impl Rescans {
     /// `filters_primaries`: whether the plugin's own code decides which primaries count.
     pub(crate) fn new(filters_primaries: bool) -> Self {
-        Self { requests: watch::Sender::new(TriggerReason::Start), filters_primaries }
+        Self { requests: watch::Sender::new(Arc::new(TriggerReason::Start.into())), filters_primaries }
     }
 
     /// Whether the plugin's own code decides which primaries count. Otherwise every primary runs instead of a rescan,
@@ -34,10 +34,10 @@ impl Rescans {
         self.filters_primaries
     }
 
-    /// Requests a rescan for this `reason`. If another one has not ended, both go on as one, which begins with the
-    /// objects that are left.
-    pub(crate) fn request(&self, reason: TriggerReason) {
-        self.requests.send_replace(reason);
+    /// Requests a rescan, whose keys get this `trigger`. If another one has not ended, both go on as one, which begins
+    /// with the objects that are left.
+    pub(crate) fn request(&self, trigger: impl Into<Trigger>) {
+        self.requests.send_replace(Arc::new(trigger.into()));
     }
 
     /// The rescans of one cache that are requested from now on.
@@ -69,7 +69,7 @@ impl ScannedCache for Store {
 /// The rescan of one cache. It holds only keys, so it does not keep old states of objects in memory.
 pub(crate) struct Rescan {
     cache: Box<dyn ScannedCache>,
-    requests: watch::Receiver<TriggerReason>,
+    requests: watch::Receiver<Arc<Trigger>>,
     /// The objects that are yet to be handled.
     left: VecDeque<ObjectKey>,
     trigger: Arc<Trigger>,
@@ -91,9 +91,9 @@ impl Rescan {
             return;
         }
         // Mark the request as seen before asking `may_begin`. A request that comes after the answer is then not lost.
-        let reason = *self.requests.borrow_and_update();
+        let trigger = self.requests.borrow_and_update().clone();
         if may_begin() && !Defect::RescanIsLost.is_seeded() {
-            self.trigger = Arc::new(reason.into());
+            self.trigger = trigger;
             self.begin_again();
         }
     }

@@ -4,13 +4,14 @@
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
-use http_body_util::{BodyExt as _, Full, Limited};
+use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Body, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -21,9 +22,10 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
+use super::deliveries::DELIVERY_RETRY_AFTER;
 use super::settings::HookSettings;
 use super::signature::HookRefusal;
-use super::{DeliveryResult, HookName, Hooks, NOT_SERVING_RETRY_AFTER};
+use super::{DeliveryResult, HookName, Hooks};
 use crate::listening::connections::{Connection, Connections};
 use crate::listening::stall::StallGuard;
 use crate::listening::tls::{ServerTls, ServerTlsError, TlsNames};
@@ -142,10 +144,7 @@ impl HookReceiver {
     where
         S: AsyncRead + AsyncWrite + Send + Unpin,
     {
-        let answer = |request: Request<Incoming>| async move {
-            place.asks();
-            Ok::<_, Infallible>(self.answer(request).await)
-        };
+        let answer = |request: Request<Incoming>| async move { Ok::<_, Infallible>(self.answer(request, place).await) };
         let mut builder = http1::Builder::new();
         builder.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT).max_buf_size(REQUEST_HEADERS_BYTES_MAX);
         // A connection that serves one request needs no limits between requests.
@@ -154,16 +153,16 @@ impl HookReceiver {
         let _ = builder.serve_connection(TokioIo::new(StallGuard::new(stream)), service_fn(answer)).await;
     }
 
-    async fn answer<B>(&self, request: Request<B>) -> Response<Full<Bytes>>
+    async fn answer<B>(&self, request: Request<B>, place: &Connection) -> Response<Full<Bytes>>
     where
         B: Body<Data = Bytes>,
-        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let (parts, body) = request.into_parts();
         let name = if parts.method == Method::POST { name_of(parts.uri.path()) } else { None };
-        let body = tokio::time::timeout(HOOK_BODY_TIMEOUT, Limited::new(body, HOOK_BODY_BYTES_MAX).collect()).await;
-        let result = if let Ok(Ok(body)) = body {
-            self.deliver(name.as_ref(), &parts.headers, &body.to_bytes()).await
+        let result = if let Ok(Some(body)) = tokio::time::timeout(HOOK_BODY_TIMEOUT, received(body)).await {
+            // Only now: otherwise, connections whose bodies never arrive would take the places of those that come.
+            place.asks();
+            self.deliver(name.as_ref(), &parts.headers, &body, place).await
         } else {
             let result = DeliveryResult::Refused(HookRefusal::Body);
             self.hooks.count(name.as_ref(), &result);
@@ -172,13 +171,41 @@ impl HookReceiver {
         response(&result)
     }
 
-    async fn deliver(&self, name: Option<&HookName>, headers: &HeaderMap, body: &[u8]) -> DeliveryResult {
+    async fn deliver(
+        &self,
+        name: Option<&HookName>,
+        headers: &HeaderMap,
+        body: &[u8],
+        place: &Connection,
+    ) -> DeliveryResult {
         let checked = {
             let _turn = self.turn.lock().await;
             self.hooks.authenticated(name, headers, body, windlass_world::now())
         };
+        if checked.is_ok() {
+            place.proves();
+        }
         self.hooks.deliver(name, checked, body, windlass_world::now()).await
     }
+}
+
+/// Reads a body into one buffer. `None` if it is too large, or does not arrive.
+///
+/// Each frame is dropped before the next is read. A frame of one byte keeps the whole buffer into which the server has
+/// read it, so if frames were collected, many small ones would take a thousand times what arrives.
+async fn received<B: Body<Data = Bytes>>(body: B) -> Option<Vec<u8>> {
+    let (mut body, mut received) = (pin!(body), Vec::new());
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame.ok()?.into_data() else { continue };
+        let length = received.len() + data.len();
+        if length > HOOK_BODY_BYTES_MAX {
+            return None;
+        }
+        // The maximum is a power of two, so the buffer never exceeds it.
+        received.reserve_exact(length.next_power_of_two() - received.len());
+        received.extend_from_slice(&data);
+    }
+    Some(received)
 }
 
 /// The hook that `path` names. Its parts may be any text.
@@ -199,6 +226,10 @@ fn response(result: &DeliveryResult) -> Response<Full<Bytes>> {
             let error = "no controller of this replica takes the delivery: send it again, another replica may answer";
             (StatusCode::SERVICE_UNAVAILABLE, json!({"error": error}))
         }
+        DeliveryResult::InWork => {
+            let error = "a delivery with this id is being mapped: send it again later";
+            (StatusCode::SERVICE_UNAVAILABLE, json!({"error": error}))
+        }
         DeliveryResult::NotJson => {
             (StatusCode::BAD_REQUEST, json!({"error": "the body is not JSON: send JSON in UTF-8"}))
         }
@@ -209,7 +240,7 @@ fn response(result: &DeliveryResult) -> Response<Full<Bytes>> {
     };
     let retry_after = match result {
         DeliveryResult::Limited(wait) => Some(*wait),
-        DeliveryResult::NotServing => Some(NOT_SERVING_RETRY_AFTER),
+        DeliveryResult::NotServing | DeliveryResult::InWork => Some(DELIVERY_RETRY_AFTER),
         _ => None,
     };
     let mut response = Response::new(Full::new(format!("{body}\n").into()));

@@ -24,6 +24,7 @@ use tokio::time::Instant;
 use windlass_core::clock::Moment;
 use windlass_manifest::Hook;
 
+use self::deliveries::{DeliveryTime, NotAdmitted};
 pub use self::endpoint::HookListenError;
 pub(crate) use self::endpoint::{HookEndpoint, listen};
 use self::known::KnownHook;
@@ -34,8 +35,6 @@ use crate::observe::status::HooksView;
 
 /// How long a delivery may take to be mapped, which includes the time in which no call may be made.
 const HOOK_MAPPING_TIMEOUT: Duration = Duration::from_secs(10);
-/// When a sender may try again if no controller of this replica takes its delivery.
-const NOT_SERVING_RETRY_AFTER: Duration = Duration::from_secs(5);
 
 /// A hook: the plugin's name and its own.
 type HookName = (Arc<str>, Arc<str>);
@@ -63,7 +62,9 @@ enum DeliveryResult {
     Duplicate,
     /// The sender is not known to be authentic.
     Refused(HookRefusal),
-    /// The hook has had too many deliveries: the time until the next one may come.
+    /// A delivery with this id is being mapped.
+    InWork,
+    /// The hook has had too many deliveries, or this one has just failed: the time until it may come again.
     Limited(Duration),
     /// No controller of this replica works on the primaries.
     NotServing,
@@ -81,10 +82,21 @@ impl DeliveryResult {
             Self::Queued(_) => "queued",
             Self::Duplicate => "duplicate",
             Self::Refused(refusal) => refusal.as_str(),
+            Self::InWork => "in_work",
             Self::Limited(_) => "limited",
             Self::NotServing => "not_serving",
             Self::NotJson => "not_json",
             Self::Failed => "mapper_failed",
+        }
+    }
+}
+
+impl From<NotAdmitted> for DeliveryResult {
+    fn from(reason: NotAdmitted) -> Self {
+        match reason {
+            NotAdmitted::Duplicate => Self::Duplicate,
+            NotAdmitted::InWork => Self::InWork,
+            NotAdmitted::Limited(wait) => Self::Limited(wait),
         }
     }
 }
@@ -139,16 +151,17 @@ impl Hooks {
 
     /// Maps and queues an authentic delivery.
     async fn take(&self, name: &HookName, headers: &DeliveryHeaders<'_>, body: &[u8], now: Duration) -> DeliveryResult {
-        let moment = Moment(self.0.origin.elapsed());
-        if let Some(known) = self.known().get_mut(name) {
-            if known.deliveries.has(headers.id, now) {
-                return DeliveryResult::Duplicate;
-            }
-            if let Err(wait) = known.deliveries.admit(moment) {
-                return DeliveryResult::Limited(wait);
-            }
-        }
+        // Looked up first: a replica that maps nothing takes nothing from the rate.
         let Some(target) = self.served().get(name).cloned() else { return DeliveryResult::NotServing };
+        let now = DeliveryTime { wall: now, moment: self.moment() };
+        let admitted = self.known().get_mut(name).map(|known| known.deliveries.admit(headers, now));
+        match admitted {
+            Some(Ok(())) => {}
+            Some(Err(reason)) => return reason.into(),
+            // The policy has just closed the hook.
+            None => return DeliveryResult::Refused(HookRefusal::Unknown),
+        }
+        let _in_work = IdInWork { hooks: self, name, id: headers.id };
         let Some(delivery) = delivery(&name.1, body) else { return DeliveryResult::NotJson };
         let queued = match tokio::time::timeout(HOOK_MAPPING_TIMEOUT, target.deliver(delivery)).await {
             Ok(Ok(queued)) => queued,
@@ -157,9 +170,13 @@ impl Hooks {
         };
         // Only now: a sender whose delivery was not queued sends it again, with the same id.
         if let Some(known) = self.known().get_mut(name) {
-            known.deliveries.remember(headers.id, headers.sent, now);
+            known.deliveries.queued(headers);
         }
         DeliveryResult::Queued(queued)
+    }
+
+    fn moment(&self) -> Moment {
+        Moment(self.0.origin.elapsed())
     }
 
     /// Counts a request. A name that no policy has may be any text, so it is not shown.
@@ -222,6 +239,23 @@ fn delivery(hook: &str, body: &[u8]) -> Option<Arc<str>> {
         )
         .into(),
     )
+}
+
+/// The id of a delivery that is being mapped. If it is not queued, it may come again some time after this is dropped,
+/// which also happens if the connection is closed.
+struct IdInWork<'a> {
+    hooks: &'a Hooks,
+    name: &'a HookName,
+    id: &'a str,
+}
+
+impl Drop for IdInWork<'_> {
+    fn drop(&mut self) {
+        let now = self.hooks.moment();
+        if let Some(known) = self.hooks.known().get_mut(self.name) {
+            known.deliveries.not_queued(self.id, now);
+        }
+    }
 }
 
 /// The hooks of one controller, which are served until this is dropped.

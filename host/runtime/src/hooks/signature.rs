@@ -11,6 +11,7 @@ use base64::prelude::BASE64_STANDARD;
 use hmac::{Hmac, KeyInit as _, Mac};
 use http::HeaderMap;
 use sha2::Sha256;
+use windlass_policy::HOOK_SECRETS_MAX;
 
 /// How far the time of a delivery may be from the host's, in either direction.
 pub(super) const DELIVERY_TIME_TOLERANCE: Duration = Duration::from_mins(5);
@@ -25,7 +26,7 @@ const SECRET_PREFIX: &str = "whsec_";
 /// The prefix of a signature of this form. Other forms are ignored, as the specification demands.
 const SIGNATURE_PREFIX: &str = "v1,";
 
-/// Stands for the key of an unknown hook.
+/// Stands for the secrets that a hook does not have. A signature by it never counts.
 const NO_KEY: [u8; 64] = [0; 64];
 
 /// A secret that signs deliveries, ready to be used.
@@ -98,7 +99,7 @@ impl HookRefusal {
 }
 
 /// Checks that one of `secrets` signed the delivery, and that it was sent about `now`, a time since the Unix epoch.
-/// Without secrets, which means an unknown hook, it takes as long as with one.
+/// It takes as long without secrets, which means an unknown hook, as with any number of them.
 pub(super) fn check<'a>(
     headers: &'a HeaderMap,
     body: &[u8],
@@ -113,11 +114,9 @@ pub(super) fn check<'a>(
         let parts = [id.as_bytes(), b".", timestamp.as_bytes(), b".", body];
         parts.iter().fold(mac, Mac::chain_update)
     };
-    let macs: Vec<_> = match secrets {
-        Some(secrets) => secrets.iter().map(|secret| signed(secret.0.clone())).collect(),
-        None => vec![signed(Hmac::new(&NO_KEY.into()))],
-    };
-    let is_signed = fits_any(signatures, &macs);
+    let known = secrets.unwrap_or_default();
+    let macs = keys(known).map(signed);
+    let is_signed = fits_any(signatures, &macs, known.len());
     let is_plain = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
     let is_id = is_plain(id) && id.len() <= DELIVERY_ID_BYTES_MAX;
     let seconds = timestamp.parse().ok().filter(|_| timestamp.bytes().all(|byte| byte.is_ascii_digit()));
@@ -134,6 +133,12 @@ pub(super) fn check<'a>(
     if sent.abs_diff(now) > DELIVERY_TIME_TOLERANCE { Err(HookRefusal::Time) } else { Ok(DeliveryHeaders { id, sent }) }
 }
 
+/// The keys of these secrets, and as many others as it takes, so that time does not show how many secrets there are.
+fn keys(secrets: &[HookSecret]) -> [Hmac<Sha256>; HOOK_SECRETS_MAX] {
+    let none = Hmac::new(&NO_KEY.into());
+    std::array::from_fn(|at| secrets.get(at).map_or(&none, |secret| &secret.0).clone())
+}
+
 /// The value of a header that appears exactly once.
 fn single<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     let mut all = headers.get_all(name).iter();
@@ -141,13 +146,14 @@ fn single<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     only.to_str().ok()
 }
 
-/// Whether any of `signatures` is one of `macs`. Each comparison takes constant time.
-fn fits_any(signatures: &str, macs: &[Hmac<Sha256>]) -> bool {
+/// Whether any of `signatures` is one of the first `known` of `macs`. Each comparison takes constant time, and all are
+/// made.
+fn fits_any(signatures: &str, macs: &[Hmac<Sha256>], known: usize) -> bool {
     let values = signatures.split(' ').take(SIGNATURES_MAX).filter_map(|text| text.strip_prefix(SIGNATURE_PREFIX));
     let mut fits = false;
     for value in values.filter_map(|text| BASE64_STANDARD.decode(text).ok()) {
-        for mac in macs {
-            fits |= mac.clone().verify_slice(&value).is_ok();
+        for (at, mac) in macs.iter().enumerate() {
+            fits |= mac.clone().verify_slice(&value).is_ok() && at < known;
         }
     }
     fits
@@ -263,6 +269,17 @@ pub(super) mod tests {
         let forged = headers("delivery-1", SENT, BODY, &format!("whsec_{}", BASE64_STANDARD.encode(NO_KEY)));
         assert_eq!(check(&forged, BODY, None, SENT).err(), Some(HookRefusal::Unknown));
         assert_eq!(check(&forged, BODY, Some(&[]), SENT).err(), Some(HookRefusal::Signature));
+        assert_eq!(refused(&forged, BODY, SENT), Some(HookRefusal::Signature), "nor one with a secret");
+    }
+
+    #[test]
+    fn as_many_signatures_are_computed_whatever_secrets_a_hook_has() {
+        let secret = HookSecret::parse(SECRET).expect("a secret");
+        for known in 0..=HOOK_SECRETS_MAX {
+            let keys = keys(&vec![secret.clone(); known]).map(|key| key.finalize().into_bytes());
+            let of_secret = secret.0.clone().finalize().into_bytes();
+            assert_eq!(keys.iter().filter(|key| **key == of_secret).count(), known);
+        }
     }
 
     #[test]

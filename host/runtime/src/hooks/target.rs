@@ -9,7 +9,6 @@ use windlass_core::cache::mapping::Mapping;
 use windlass_core::object::conditions::Conditions;
 use windlass_core::object::labels::Labels;
 use windlass_core::object::{Header, Object, ObjectKey};
-use windlass_core::queue::trigger::TriggerReason;
 use windlass_manifest::Hook;
 use windlass_wasm::{ChangeBatch, ObjectChange};
 
@@ -104,7 +103,7 @@ impl DeliveryTarget for ControllerHook {
                 return Err(DeliveryFailure::NotReady);
             }
             let keys = &self.dispatch.keys;
-            let Some(mut found) = found else { return Ok(keys.queue_all(TriggerReason::Hook)) };
+            let Some(mut found) = found else { return Ok(keys.queue_all_delivered(&self.hook.name)) };
             found.retain(|key| !self.mapper.hides(key));
             let queued = found.len();
             keys.queue_delivered(found, &self.hook.name);

@@ -8,7 +8,7 @@ use windlass_core::cache::mapping::Mapping;
 use windlass_kube::SecretError;
 use windlass_policy::{OpenHook, SecretKeyRef};
 
-use super::deliveries::{DELIVERIES_BURST, DELIVERIES_PER_SECOND};
+use super::deliveries::{DELIVERIES_BURST, DELIVERIES_PER_SECOND, DELIVERY_RETRY_AFTER};
 use super::signature::tests::{SECRET, headers};
 use super::*;
 use crate::observe::metrics::HostMetrics;
@@ -95,6 +95,8 @@ async fn a_delivery_that_was_not_queued_may_come_again() {
     {
         let _served = hooks.serve(&"shop".into(), vec![NotingTarget::answering(Err(failure))]);
         assert_eq!(pushed(&hooks, "a").await, result);
+        assert_eq!(pushed(&hooks, "a").await, DeliveryResult::Limited(DELIVERY_RETRY_AFTER), "not at once");
+        tokio::time::advance(DELIVERY_RETRY_AFTER).await;
     }
     let _served = hooks.serve(&"shop".into(), vec![NotingTarget::answering(Ok(0))]);
     assert_eq!(pushed(&hooks, "a").await, DeliveryResult::Queued(0));
@@ -143,6 +145,7 @@ async fn a_payload_is_json_whose_depth_is_bounded() {
     let deep = "[".repeat(10_000) + &"]".repeat(10_000);
     for body in [&b""[..], b"name=shop", b"{} {}", b"{},\"metadata\":{}", b"\"\xff\"", deep.as_bytes()] {
         assert_eq!(delivered(&hooks, &hook, "a", body, SECRET).await, DeliveryResult::NotJson);
+        tokio::time::advance(DELIVERY_RETRY_AFTER).await;
     }
     assert_eq!(target.count(), 0);
     assert_eq!(delivered(&hooks, &hook, "a", b"null", SECRET).await, DeliveryResult::Queued(1));
@@ -169,6 +172,8 @@ async fn a_changed_policy_closes_hooks_and_keeps_what_others_remember() {
     assert_eq!(pushed(&hooks, "a").await, DeliveryResult::Duplicate);
     hooks.keep(opened([("pushed", "other")]));
     assert_eq!(pushed(&hooks, "b").await, DeliveryResult::Refused(HookRefusal::Unknown), "its secret is not read yet");
+    hooks.read_due(&|_| async { Ok(SECRET.into()) }.boxed()).await;
+    assert_eq!(pushed(&hooks, "a").await, DeliveryResult::Duplicate, "a copy counts for no other secret");
     hooks.keep(BTreeMap::new());
     assert_eq!(pushed(&hooks, "b").await, DeliveryResult::Refused(HookRefusal::Unknown));
 }
@@ -198,6 +203,91 @@ async fn a_secret_that_is_gone_closes_its_hook_and_an_outage_does_not() {
     assert_eq!(pushed(&hooks, "b").await, DeliveryResult::Refused(HookRefusal::Unknown));
     let shown = hooks.to_json("shop", &[]);
     assert!(shown[0]["problem"].as_str().is_some_and(|problem| problem.contains("no such hook")), "{shown}");
+}
+
+/// The policy of `shop` that opens `pushed` with these keys of a Secret.
+fn opened_with(keys: &[&str]) -> BTreeMap<String, Vec<OpenHook>> {
+    let mut open = opened([("pushed", "")]);
+    let hook = &mut open.get_mut("shop").expect("it is there")[0];
+    let named = |key: &&str| SecretKeyRef { key: (*key).to_owned(), ..hook.secrets[0].clone() };
+    hook.secrets = keys.iter().map(named).collect();
+    open
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_secret_that_cannot_be_used_closes_no_hook_with_another() {
+    let (hooks, target) = (open_hooks().await, NotingTarget::answering(Ok(1)));
+    let _served = hooks.serve(&"shop".into(), vec![target]);
+    let read = |reference: SecretKeyRef| {
+        let SecretKeyRef { namespace, name, key } = reference;
+        let value = if key == "pushed" { Ok(SECRET.into()) } else { Err(SecretError::NoKey { namespace, name, key }) };
+        async move { value }.boxed()
+    };
+    hooks.keep(opened_with(&["mistyped", "pushed"]));
+    assert_eq!(pushed(&hooks, "a").await, DeliveryResult::Queued(1), "a secret that stays is not read first");
+    hooks.read_due(&read).await;
+    assert_eq!(pushed(&hooks, "b").await, DeliveryResult::Queued(1));
+    let shown = hooks.to_json("shop", &[]);
+    assert!(hooks.known().values().any(|hook| hook.problem().is_some_and(|it| it.contains("mistyped"))), "{shown}");
+    hooks.keep(opened_with(&["mistyped"]));
+    assert_eq!(pushed(&hooks, "c").await, DeliveryResult::Refused(HookRefusal::Unknown), "its secret is gone");
+}
+
+#[tokio::test(start_paused = true)]
+async fn secrets_of_several_hooks_are_read_at_once() {
+    let hooks = Hooks::new(HostMetrics::new().hooks().clone());
+    hooks.keep(opened([("merged", "merged"), ("pushed", "pushed"), ("tagged", "tagged")]));
+    let read = |_: SecretKeyRef| {
+        let slow = async {
+            tokio::time::sleep(Duration::from_secs(30)).await;
+            Ok(SECRET.into())
+        };
+        slow.boxed()
+    };
+    let began = Instant::now();
+    hooks.read_due(&read).await;
+    assert_eq!(began.elapsed().as_secs(), 30);
+    let interrupted = Hooks::new(HostMetrics::new().hooks().clone());
+    interrupted.keep(opened([("pushed", "pushed")]));
+    assert!(tokio::time::timeout(Duration::from_secs(1), interrupted.read_next(&read)).await.is_err());
+    interrupted.read_next(&read).await;
+    assert!(interrupted.known().values().all(|hook| hook.problem().is_none()), "an interrupted read is made again");
+}
+
+/// A target that never answers.
+struct StuckTarget;
+
+impl DeliveryTarget for StuckTarget {
+    fn hook(&self) -> Arc<str> {
+        "pushed".into()
+    }
+
+    fn deliver(&self, _: Arc<str>) -> BoxFuture<'_, Result<usize, DeliveryFailure>> {
+        futures::future::pending().boxed()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_copy_of_a_delivery_that_is_being_mapped_is_not_mapped() {
+    let hooks = open_hooks().await;
+    let _served = hooks.serve(&"shop".into(), vec![Arc::new(StuckTarget)]);
+    {
+        let first = pushed(&hooks, "a");
+        tokio::pin!(first);
+        assert!(first.as_mut().now_or_never().is_none());
+        assert_eq!(pushed(&hooks, "a").await, DeliveryResult::InWork);
+    }
+    assert_eq!(pushed(&hooks, "a").await, DeliveryResult::Limited(DELIVERY_RETRY_AFTER), "its connection was closed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replica_that_maps_nothing_takes_nothing_from_the_rate() {
+    let hooks = open_hooks().await;
+    for number in 0..2 * DELIVERIES_BURST {
+        assert_eq!(pushed(&hooks, &number.to_string()).await, DeliveryResult::NotServing);
+    }
+    let _served = hooks.serve(&"shop".into(), vec![NotingTarget::answering(Ok(1))]);
+    assert_eq!(pushed(&hooks, "0").await, DeliveryResult::Queued(1));
 }
 
 #[tokio::test(start_paused = true)]

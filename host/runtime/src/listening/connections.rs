@@ -1,6 +1,6 @@
 //! Limits the connections to one address. A new client, such as the liveness probe, must always get one: when all
 //! places are taken, a new connection replaces one that has never sent a request, or else the one whose last request is
-//! the longest ago.
+//! the longest ago. Clients that have proven who they are come last.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -27,8 +27,19 @@ struct Places {
 struct Place {
     number: u64,
     opened: Instant,
-    has_asked: bool,
+    rank: ConnectionRank,
     closed: CancellationToken,
+}
+
+/// The rank of a connection. One of a lower rank is closed first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum ConnectionRank {
+    /// No whole request has arrived.
+    Silent,
+    /// A whole request has arrived.
+    Asked,
+    /// The client has proven who it is.
+    Proven,
 }
 
 /// A connection's place, given back when this is dropped.
@@ -68,7 +79,8 @@ impl Places {
     /// Takes a place, or returns when one can be taken.
     fn place(&mut self) -> Result<(u64, CancellationToken), Instant> {
         if self.taken.len() >= self.most {
-            let victim = self.taken.iter().position(|place| !place.has_asked).unwrap_or(0);
+            let lowest = self.taken.iter().map(|place| place.rank).min();
+            let victim = self.taken.iter().position(|place| Some(place.rank) == lowest).unwrap_or(0);
             let until = self.taken[victim].opened + self.grace;
             if Instant::now() < until {
                 return Err(until);
@@ -77,7 +89,7 @@ impl Places {
         }
         let (number, closed) = (self.next, CancellationToken::new());
         self.next += 1;
-        self.taken.push(Place { number, opened: Instant::now(), has_asked: false, closed: closed.clone() });
+        self.taken.push(Place { number, opened: Instant::now(), rank: ConnectionRank::Silent, closed: closed.clone() });
         Ok((number, closed))
     }
 }
@@ -85,10 +97,19 @@ impl Places {
 impl Connection {
     /// Records that a whole request has arrived.
     pub(crate) fn asks(&self) {
+        self.rises(ConnectionRank::Asked);
+    }
+
+    /// Records that the client has proven who it is.
+    pub(crate) fn proves(&self) {
+        self.rises(ConnectionRank::Proven);
+    }
+
+    fn rises(&self, rank: ConnectionRank) {
         let taken = &mut self.places.places().taken;
         if let Some(at) = taken.iter().position(|place| place.number == self.number) {
             let place = taken.remove(at);
-            taken.push(Place { has_asked: true, ..place });
+            taken.push(Place { rank: place.rank.max(rank), ..place });
         }
     }
 
@@ -126,6 +147,19 @@ mod tests {
         drop(late);
         let third = places.place().await;
         assert!(is_open(&first) && is_open(&second) && is_open(&third));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_proven_client_is_closed_last() {
+        let places = Connections::new(2);
+        let (proven, asked) = (places.place().await, places.place().await);
+        proven.asks();
+        proven.proves();
+        asked.asks();
+        for _ in 0..3 {
+            places.place().await.asks();
+            assert!(is_open(&proven) && !is_open(&asked));
+        }
     }
 
     #[tokio::test(start_paused = true)]
