@@ -149,8 +149,8 @@ impl ControllerTimer {
         self.progress().pending().is_some()
     }
 
-    /// Whether a call about `object` is to be made for these `triggers`. Without a due time, it is not if they belong to
-    /// a due time that has been handled meanwhile: a retry or a requeue of its call, or a later due time that came
+    /// Whether a call about `object` is to be made for these `triggers`. Without a due time, it is not if they belong
+    /// to a due time that has been handled meanwhile: a retry or a requeue of its call, or a later due time that came
     /// before the call began.
     pub(crate) fn begins(&self, object: &Object, triggers: &Triggers) -> bool {
         if let Some(due) = due_of(object) {
