@@ -154,12 +154,45 @@ fn missed_due_times_lead_to_one_call_or_are_skipped() {
         (MissedTimes::Once, "2026-11-28T03:23:00Z", TimerStep::Call(late)),
         (MissedTimes::Skip, "2026-11-28T03:06:20Z", TimerStep::Call(due)),
         (MissedTimes::Skip, "2026-11-28T03:06:21Z", TimerStep::Skip(due)),
-        (MissedTimes::Skip, "2026-11-28T03:20:59Z", TimerStep::Call(late)),
-        (MissedTimes::Skip, "2026-11-28T03:21:01Z", TimerStep::Skip(late)),
+        (MissedTimes::Skip, "2026-11-28T03:21:20Z", TimerStep::Call(late)),
+        (MissedTimes::Skip, "2026-11-28T03:21:21Z", TimerStep::Skip(late)),
     ] {
         let mut progress = begun(&rule);
         assert_eq!(progress.reach(&rule, missed, due, planned, at(now)), expected, "{missed:?} at {now}");
     }
+}
+
+#[test]
+fn a_jitter_longer_than_the_gap_between_due_times_makes_none_late() {
+    let rule = cron("*/5 * * * *", "UTC");
+    let mut progress = begun(&rule);
+    let (due, planned) = (DueTime::at(at("2026-11-28T03:05:00Z")), at("2026-11-28T03:22:00Z"));
+    let latest = DueTime::at(at("2026-11-28T03:20:00Z"));
+    assert_eq!(progress.reach(&rule, MissedTimes::Skip, due, planned, planned), TimerStep::Call(latest));
+}
+
+#[test]
+fn a_due_time_whose_call_begins_late_is_skipped_unless_it_was_tried() {
+    let rule = cron("@hourly", "UTC");
+    let due = DueTime::at(at("2026-11-28T04:00:00Z"));
+    let (in_time, late) = (at("2026-11-28T04:06:00Z"), at("2026-11-28T04:06:01Z"));
+    let jitter = Duration::from_mins(5);
+    let mut progress = begun(&rule);
+    assert_eq!(progress.reach(&rule, MissedTimes::Skip, due, due.since_1970(), due.since_1970()), TimerStep::Call(due));
+    assert_eq!(progress.clone().skip_late(MissedTimes::Once, jitter, late), None);
+    assert_eq!(progress.skip_late(MissedTimes::Skip, jitter, in_time), None);
+    let mut tried = progress.clone();
+    assert_eq!(progress.skip_late(MissedTimes::Skip, jitter, late), Some(due));
+    assert_eq!((progress.pending(), progress.kept().and_then(|kept| kept.last)), (None, Some(due)));
+    tried.begin(MissedTimes::Skip, due);
+    assert_eq!(tried.skip_late(MissedTimes::Skip, jitter, late), None, "this is a retry");
+    let kept = serde_json::to_string(tried.kept().expect("it runs")).expect("a text");
+    let mut other = TimerProgress::default();
+    other.resume("a", Some(serde_json::from_str(&kept).expect("as it was written")), late);
+    let step = other.reach(&rule, MissedTimes::Skip, due, due.since_1970(), late);
+    assert_eq!(step, TimerStep::Call(due), "the next replica goes on");
+    other.finish(due);
+    assert_eq!(other.kept().and_then(|kept| kept.tried), None);
 }
 
 fn next(progress: &mut TimerProgress, rule: &TimerRule, now: &str) -> String {

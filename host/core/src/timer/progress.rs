@@ -68,6 +68,9 @@ pub struct KeptProgress {
     /// The last due time whose call has ended well, or is not to be made.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last: Option<DueTime>,
+    /// With [`MissedTimes::Skip`], the due time for which a call has begun that has not ended well. It is not skipped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tried: Option<DueTime>,
 }
 
 /// The step that follows when a due time has come.
@@ -92,11 +95,14 @@ pub struct TimerProgress {
 impl TimerProgress {
     /// Goes on with what this process and other replicas (`kept`) know, under the rule that `rule` describes.
     pub fn resume(&mut self, rule: &str, kept: Option<KeptProgress>, now: Duration) {
-        let known = [self.kept.take(), kept].into_iter().flatten().max_by_key(|known| known.last);
+        let known = [self.kept.take(), kept];
+        let tried = known.iter().flatten().filter_map(|known| known.tried).max();
+        let known = known.into_iter().flatten().max_by_key(|known| known.last);
         let last = known.as_ref().and_then(|known| known.last);
+        let tried = tried.filter(|tried| Some(*tried) > last);
         // A changed rule counts from the change, so that it missed nothing.
         let begun = known.filter(|known| known.rule == rule).map_or(DueTime::at(now), |known| known.begun);
-        self.kept = Some(KeptProgress { rule: rule.to_owned(), begun, last });
+        self.kept = Some(KeptProgress { rule: rule.to_owned(), begun, last, tried });
     }
 
     /// Forgets the pending due time, because its call is lost. It is due again.
@@ -110,7 +116,7 @@ impl TimerProgress {
         let kept = self.kept.as_mut()?;
         let is_wrong = |time: &DueTime| time.0 > now.saturating_add(HANDLED_AHEAD_MAX);
         if is_wrong(&kept.begun) || kept.last.as_ref().is_some_and(is_wrong) {
-            (kept.begun, kept.last) = (DueTime::at(now), None);
+            (kept.begun, kept.last, kept.tried) = (DueTime::at(now), None, None);
         }
         self.pending.take_if(|pending| is_wrong(pending));
         let last = kept.last.max(self.pending);
@@ -128,12 +134,36 @@ impl TimerProgress {
         now: Duration,
     ) -> TimerStep {
         let later = self.next(rule, now).filter(|later| *later > due && later.0 <= now);
-        let (due, planned) = later.map_or((due, planned), |later| (later, later.0));
-        if missed == MissedTimes::Skip && now.saturating_sub(planned) > SKIP_LATENESS_MAX {
+        // The later one gets the same jitter. Otherwise a jitter longer than the time between two due times would make
+        // most calls late.
+        let jitter = planned.saturating_sub(due.0);
+        let due = later.unwrap_or(due);
+        if self.is_skipped(missed, due, jitter, now) {
             self.finish(due);
             return TimerStep::Skip(due);
         }
         if self.pending.replace(due) == Some(due) { TimerStep::Wait } else { TimerStep::Call(due) }
+    }
+
+    /// Decides about the pending due time right before its call, which waited in the queue. If it is late, it is finished
+    /// and returned: no call is to be made. `jitter_max` is the longest jitter.
+    pub fn skip_late(&mut self, missed: MissedTimes, jitter_max: Duration, now: Duration) -> Option<DueTime> {
+        let due = self.pending.filter(|due| self.is_skipped(missed, *due, jitter_max, now))?;
+        self.finish(due);
+        Some(due)
+    }
+
+    fn is_skipped(&self, missed: MissedTimes, due: DueTime, jitter: Duration, now: Duration) -> bool {
+        let was_tried = self.kept.as_ref().is_some_and(|kept| kept.tried == Some(due));
+        let lateness = now.saturating_sub(due.0.saturating_add(jitter));
+        missed == MissedTimes::Skip && !was_tried && lateness > SKIP_LATENESS_MAX
+    }
+
+    /// Records that a call for `due` begins.
+    pub fn begin(&mut self, missed: MissedTimes, due: DueTime) {
+        if let Some(kept) = self.kept.as_mut().filter(|_| missed == MissedTimes::Skip) {
+            kept.tried = Some(due);
+        }
     }
 
     /// Records that `due` was handled: its call has ended well, or is not to be made.
@@ -141,6 +171,7 @@ impl TimerProgress {
         self.pending.take_if(|pending| *pending == due);
         if let Some(kept) = &mut self.kept {
             kept.last = Some(due);
+            kept.tried.take_if(|tried| *tried <= due);
         }
     }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use windlass_core::cache::mapping::Mapping;
 use windlass_core::retry::RetryPolicy;
 use windlass_core::timer::{DueTime, KeptProgress, TimerStep};
 use windlass_manifest::Controller as Declared;
@@ -52,7 +53,9 @@ impl Controller {
         let names = [&*plugin, self.name()];
         let records = LeaseRecords { host, plugin: plugin.clone(), controller: self.name().into() };
         let (kind, progress) = (declared.primary.object_kind(), self.handover.timer.clone());
-        Some(Arc::new(ControllerTimer::new(names, kind, timer, progress, Box::new(records))))
+        let follows_changes = declared.watches.iter().any(|watch| watch.mapping == Some(Mapping::All));
+        let timer = ControllerTimer::new(names, kind, timer, progress, Box::new(records));
+        Some(Arc::new(timer.following_changes(follows_changes)))
     }
 
     /// Starts the timer of a round, if the controller has one.

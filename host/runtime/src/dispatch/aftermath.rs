@@ -13,6 +13,7 @@ use windlass_core::object::{Object, ObjectKey};
 use windlass_core::queue::ITEM_BACKOFF_MAX;
 use windlass_core::queue::key_state::CallEnd;
 use windlass_core::queue::outcome::{self, CallResult, Decision, Failure, Requeue, Retry};
+use windlass_core::queue::trigger::Triggers;
 use windlass_core::write::expectations::{EXPIRE_AFTER, HeldKey};
 use windlass_core::write::settle::Hold;
 use windlass_wasm::Called;
@@ -187,6 +188,21 @@ impl Dispatch {
         };
         let further_failures = (unlogged > 0).then_some(unlogged);
         tracing::warn!(error, attempt, ?retry_in, further_failures, "the call failed; the key is tried again");
+    }
+
+    /// Skips the due time of the controller's timer if its call waited too long, as the manifest says.
+    pub(super) fn skip_late_timer(&self) {
+        let Some(due) = self.keys.primaries.timer.as_ref().and_then(|timer| timer.skip_late()) else { return };
+        tracing::info!(
+            plugin = %self.callee.principal.plugin, controller = %self.callee.controller, %due,
+            "a due time is skipped as the manifest says: its call waited for too long"
+        );
+    }
+
+    /// Whether a call is to be made about the `primary` for these `triggers`. `false` only for a timer.
+    pub(super) fn timer_begins(&self, primary: Option<&Object>, triggers: &Triggers) -> bool {
+        let timed = self.keys.primaries.timer.as_ref().zip(primary);
+        timed.is_none_or(|(timer, object)| timer.begins(object, triggers))
     }
 
     /// Records how a call about the `primary` of a timer ended.

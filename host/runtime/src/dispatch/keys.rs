@@ -180,10 +180,14 @@ impl ControllerKeys {
     }
 
     /// Calls [`Self::start_afresh`], and queues the deleted primaries in `gone`, each with its UID: the events of the
-    /// watches were discarded until now, so no event has queued these.
+    /// watches were discarded until now, so no event has queued these. For the same reason, it queues a timer that
+    /// changes call.
     pub(crate) fn catch_up(&self, gone: impl IntoIterator<Item = (ObjectKey, Arc<str>)>, reason: TriggerReason) {
         self.queue_gone(gone, KeyMemory::went_before);
         self.start_afresh(reason);
+        if let Some(timer) = self.primaries.timer.as_ref().filter(|timer| timer.follows_changes) {
+            self.queue_in_background(vec![timer.key.clone()], reason);
+        }
     }
 
     /// Queues primaries that the previous generation had and this one lacks. Each runs once all caches have proven to

@@ -295,6 +295,7 @@ impl Dispatch {
             permit.unused();
             return KeyEnd::Held;
         }
+        self.skip_late_timer();
         // Create the overlay before the first look at a cache.
         let overlay = Overlay::default();
         let Ok(primary) = self.keys.primaries.find(key) else {
@@ -308,6 +309,10 @@ impl Dispatch {
             let mut memory = self.keys.memory();
             (self.keys.triggers(&mut memory, key), memory.begins(key, primary.as_ref()))
         };
+        if !self.timer_begins(primary.as_ref(), &triggers) {
+            permit.unused();
+            return KeyEnd::Done;
+        }
         if is_other || triggers.has_run_request() {
             self.keys.forget(key);
         }

@@ -11,6 +11,7 @@ mod retired;
 mod settling;
 mod shown;
 mod spans;
+mod timed;
 mod triggered;
 mod waiting;
 

@@ -6,6 +6,7 @@
 //! call for a due time may be saved, even if nothing in the cluster has changed.
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use serde_json::{Map, Value, json};
 use windlass_core::object::conditions::Conditions;
 use windlass_core::object::{Header, Object, ObjectKey, ObjectKind};
 use windlass_core::queue::key_state::CallEnd;
+use windlass_core::queue::trigger::{TriggerReason, Triggers};
 use windlass_core::timer::{DueTime, KeptProgress, MissedTimes, TimerProgress, TimerRule, TimerStep};
 use windlass_manifest::PrimaryTimer;
 
@@ -40,12 +42,18 @@ pub(crate) struct ControllerTimer {
     words: String,
     pub(crate) jitter: Duration,
     missed: MissedTimes,
+    /// Whether a change of a watched object calls the timer.
+    pub(crate) follows_changes: bool,
     progress: SharedProgress,
     records: Box<dyn TimerRecords>,
     /// The progress that is known to be kept.
     kept: Mutex<Option<KeptProgress>>,
     /// Why it could not be kept the last time.
     failure: Mutex<Option<UnkeptProgress>>,
+    /// Why the timer cannot run yet: the kept progress cannot be read.
+    waits: Mutex<Option<String>>,
+    /// Whether the last call without a due time is to be made again, because it failed or asked for that.
+    repeats_change: AtomicBool,
 }
 
 impl fmt::Debug for ControllerTimer {
@@ -77,16 +85,26 @@ impl ControllerTimer {
             words: declared.in_words(),
             jitter: declared.jitter(),
             missed: declared.missed,
+            follows_changes: false,
             progress,
             records,
             kept: Mutex::default(),
             failure: Mutex::default(),
+            waits: Mutex::default(),
+            repeats_change: AtomicBool::new(false),
         }
+    }
+
+    /// This timer, which is also called for changes of watched objects if `follows_changes` is true.
+    pub(crate) fn following_changes(self, follows_changes: bool) -> Self {
+        Self { follows_changes, ..self }
     }
 
     /// Reads the kept progress and goes on from it. The error says why it cannot be had now.
     pub(crate) async fn load(&self) -> Result<(), String> {
-        let kept = self.records.read().await?;
+        let read = self.records.read().await;
+        *self.waits.lock().unwrap_or_else(PoisonError::into_inner) = read.as_ref().err().cloned();
+        let kept = read?;
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&kept);
         self.progress().resume(&self.words, kept, windlass_world::now());
         Ok(())
@@ -131,12 +149,46 @@ impl ControllerTimer {
         self.progress().pending().is_some()
     }
 
+    /// Whether a call about `object` is to be made for these `triggers`. Without a due time, it is not if they belong
+    /// to a due time that has been handled meanwhile: a retry or a requeue of its call, or a later due time that came
+    /// before the call began.
+    pub(crate) fn begins(&self, object: &Object, triggers: &Triggers) -> bool {
+        if let Some(due) = due_of(object) {
+            self.progress().begin(self.missed, due);
+            return true;
+        }
+        let is_needed = self.repeats_change.load(Ordering::Relaxed)
+            || triggers.iter().any(|trigger| match trigger.reason {
+                TriggerReason::RequeueAfter | TriggerReason::Retry | TriggerReason::Configuration => false,
+                TriggerReason::Start | TriggerReason::Swap => self.follows_changes,
+                _ => true,
+            });
+        // Set now, because a call that panics does not end.
+        self.repeats_change.store(is_needed, Ordering::Relaxed);
+        is_needed
+    }
+
+    /// Finishes the pending due time if its call would begin too late by now, and returns it.
+    pub(crate) fn skip_late(&self) -> Option<DueTime> {
+        self.progress().skip_late(self.missed, self.jitter, windlass_world::now())
+    }
+
     /// Records that a call about `object` has ended. A call that asks to run again has not handled its due time: after
     /// a crash, only another call for it would go on.
     pub(crate) async fn ends(&self, object: Option<&Object>, end: CallEnd) -> Result<(), UnkeptProgress> {
-        let handled = object.and_then(due_of).filter(|_| matches!(end, CallEnd::Done | CallEnd::FailedForGood));
-        let Some(due) = handled else { return Ok(()) };
-        self.progress().finish(due);
+        let is_over = matches!(end, CallEnd::Done | CallEnd::FailedForGood);
+        match object.and_then(due_of) {
+            Some(due) if is_over => self.progress().finish(due),
+            // The next replica must not skip it.
+            Some(_) if self.missed == MissedTimes::Skip => {}
+            Some(_) => return Ok(()),
+            None => {
+                if is_over || end == CallEnd::Denied {
+                    self.repeats_change.store(false, Ordering::Relaxed);
+                }
+                return Ok(());
+            }
+        }
         self.keep().await
     }
 
@@ -164,7 +216,8 @@ impl ControllerTimer {
             key: self.key.clone(),
             uid: (&*self.uid).into(),
             version: version.as_str().into(),
-            generation: 0,
+            // As for an object whose spec does not change: a due time is no change that would forgive earlier failures.
+            generation: 1,
             labels: [].into(),
             owners: [].into(),
             own_fields: None,
@@ -174,14 +227,17 @@ impl ControllerTimer {
         Object::new(header, text.to_string())
     }
 
-    /// When the timer was due last and is due next, for the status.
+    /// When the timer was due last and is due next, for the status, and why it cannot run or keep that.
     pub(crate) fn to_json(&self) -> Value {
         let mut progress = self.progress().clone();
         let (pending, last) = (progress.pending(), progress.kept().and_then(|kept| kept.last));
         let next = progress.next(&self.rule, windlass_world::now());
         let text = |time: Option<DueTime>| time.map(|time| time.to_string());
+        let waits = self.waits.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let not_kept = self.failure.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(ToString::to_string);
         json!({
             "rule": self.words, "dueTime": text(pending), "lastDueTime": text(last), "nextDueTime": text(next),
+            "waits": waits, "notKept": not_kept,
         })
     }
 
@@ -197,23 +253,28 @@ fn due_of(object: &Object) -> Option<DueTime> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::atomic::{AtomicBool, Ordering};
-
+pub(super) mod tests {
     use futures::FutureExt;
+    use windlass_core::queue::hot_loop::SlowMark;
 
     use super::*;
 
     /// Records that fail while the switch is on.
     #[derive(Clone, Default)]
-    struct NotedRecords {
+    pub(in crate::dispatch) struct NotedRecords {
         fails: Arc<AtomicBool>,
-        kept: Arc<Mutex<Option<KeptProgress>>>,
+        pub(in crate::dispatch) kept: Arc<Mutex<Option<KeptProgress>>>,
     }
 
     impl TimerRecords for NotedRecords {
         fn read(&self) -> BoxFuture<'_, Result<Option<KeptProgress>, String>> {
-            async { Ok(self.kept.lock().expect("no panic").clone()) }.boxed()
+            async {
+                if self.fails.load(Ordering::Relaxed) {
+                    return Err("it is down".to_owned());
+                }
+                Ok(self.kept.lock().expect("no panic").clone())
+            }
+            .boxed()
         }
 
         fn write<'a>(&'a self, progress: &'a KeptProgress) -> BoxFuture<'a, Result<(), String>> {
@@ -234,15 +295,17 @@ mod tests {
         }
     }
 
-    fn timer(records: &NotedRecords) -> ControllerTimer {
-        let declared = serde_json::from_value(json!({"intervalMs": 1000})).expect("a timer");
+    /// A timer that is due every hour.
+    pub(in crate::dispatch) fn timer(missed: &str, records: &NotedRecords) -> ControllerTimer {
+        let declared = json!({"intervalMs": 3_600_000, "missed": missed});
+        let declared = serde_json::from_value(declared).expect("a timer");
         let kind = ObjectKind::new("windlass.dev/v1", "Timer");
         ControllerTimer::new(["shop", "often"], kind, &declared, Arc::default(), Box::new(records.clone()))
     }
 
     /// A timer whose first due time has come.
     async fn due(records: &NotedRecords) -> (ControllerTimer, DueTime) {
-        let timer = timer(records);
+        let timer = timer("once", records);
         timer.load().await.expect("read");
         let due = timer.next().expect("an interval is due at once");
         assert_eq!(timer.reach(due, due.since_1970()), TimerStep::Call(due));
@@ -276,13 +339,63 @@ mod tests {
             "metadata": {
                 "name": "often", "uid": "timer.shop.often", "resourceVersion": due.since_1970().as_millis().to_string(),
             },
-            "spec": {"intervalMs": 1000},
+            "spec": {"intervalMs": 3_600_000},
             "status": {"dueTime": due.to_string()},
         });
         assert_eq!(object(&timer), expected);
         timer.ends(Some(&timer.object()), CallEnd::Done).await.expect("kept");
         assert_eq!(object(&timer)["status"], json!({"lastDueTime": due.to_string()}));
         timer.ends(Some(&timer.object()), CallEnd::Done).await.expect("a call between due times handles none");
+    }
+
+    fn triggers(reasons: &[TriggerReason]) -> Triggers {
+        let mut triggers = Triggers::default();
+        for reason in reasons {
+            triggers.note(&Arc::new((*reason).into()));
+        }
+        triggers
+    }
+
+    #[tokio::test]
+    async fn a_retry_or_requeue_of_a_handled_due_time_makes_no_call() {
+        use TriggerReason::{Changed, Configuration, RequeueAfter, Retry, Start};
+        let (timer, _) = due(&NotedRecords::default()).await;
+        let begins = |timer: &ControllerTimer, reasons: &[_]| timer.begins(&timer.object(), &triggers(reasons));
+        assert!(begins(&timer, &[RequeueAfter]), "it is due");
+        timer.ends(Some(&timer.object()), CallEnd::Failed).await.expect("kept");
+        assert!(begins(&timer, &[Retry]), "it is still due");
+        timer.ends(Some(&timer.object()), CallEnd::Done).await.expect("kept");
+        for reasons in [&[][..], &[RequeueAfter], &[Retry], &[Configuration], &[Start]] {
+            assert!(!begins(&timer, reasons), "{reasons:?}");
+        }
+        assert!(begins(&timer, &[Retry, Changed]));
+        timer.ends(Some(&timer.object()), CallEnd::RequeueAfter).await.expect("kept");
+        assert!(begins(&timer, &[RequeueAfter]), "the call for a change has asked for it");
+        timer.ends(Some(&timer.object()), CallEnd::Done).await.expect("kept");
+        assert!(!begins(&timer, &[RequeueAfter]));
+        assert!(begins(&timer.following_changes(true), &[Start]), "changes may have been missed");
+    }
+
+    #[tokio::test]
+    async fn failures_are_not_forgiven_at_the_next_due_time() {
+        let (timer, _) = due(&NotedRecords::default()).await;
+        let now = timer.object();
+        timer.progress().finish(due_of(&now).expect("it is due"));
+        assert_eq!(SlowMark::of(&now.header), SlowMark::of(&timer.object().header));
+    }
+
+    #[tokio::test]
+    async fn the_status_says_why_a_timer_waits_or_keeps_nothing() {
+        let records = NotedRecords::default();
+        records.fails.store(true, Ordering::Relaxed);
+        let timer = timer("once", &records);
+        timer.load().await.expect_err("it is down");
+        assert_eq!((&timer.to_json()["waits"], &timer.to_json()["notKept"]), (&json!("it is down"), &Value::Null));
+        records.fails.store(false, Ordering::Relaxed);
+        timer.load().await.expect("read");
+        records.fails.store(true, Ordering::Relaxed);
+        timer.keep().await.expect_err("it is down");
+        assert_eq!((&timer.to_json()["waits"], &timer.to_json()["notKept"]), (&Value::Null, &json!("it is down")));
     }
 
     #[tokio::test]

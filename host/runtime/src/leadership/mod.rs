@@ -119,6 +119,8 @@ pub(crate) struct Leadership {
     pulse: Arc<Pulse>,
     slots: LeaseSlots,
     rejected: watch::Sender<RejectedPlugins>,
+    /// Held while the progress of a timer is written: timers that are due together would conflict with each other.
+    timer_write: AsyncMutex<()>,
     /// Cancelled once the first list of leases is there, or is known to fail.
     listed: CancellationToken,
     /// Cancelled once this replica has loaded all its plugins, so that other replicas may hand plugins over to it.
@@ -171,6 +173,7 @@ impl Leadership {
             pulse,
             slots: LeaseSlots::default(),
             rejected: watch::Sender::default(),
+            timer_write: AsyncMutex::default(),
             started_plugins: watch::Sender::default(),
             offer: watch::Sender::default(),
             listed: CancellationToken::new(),

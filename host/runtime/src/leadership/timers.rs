@@ -5,6 +5,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use serde_json::{Value, json};
+use tokio::time::timeout;
 use windlass_core::life::lease::ElectionAnswer;
 use windlass_core::timer::KeptProgress;
 use windlass_kube::{LeaseKind, Leases};
@@ -15,9 +17,11 @@ use super::{Leadership, LeaseMode};
 const PREFIX: &str = "timers.windlass.dev/";
 /// How long one request may take.
 const TIMER_REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+/// The longest wait for other timers of this process that write. A timer that waits for longer tries again later.
+const TIMER_WRITE_WAIT_MAX: Duration = Duration::from_secs(10);
 
-/// The progress of a plugin's timers, by controller.
-type PluginTimers = BTreeMap<String, KeptProgress>;
+/// The entries of a plugin's timers, by controller. Another version of the host may have written some in another form.
+type PluginTimers = BTreeMap<String, Value>;
 
 impl Leadership {
     /// Whether replicas keep the progress of timers for each other. Without leases, only this process knows it.
@@ -34,7 +38,13 @@ impl Leadership {
         let answer = self.leases.get(&self.settings.timers_lease(), TIMER_REQUEST_TIMEOUT).await;
         let ElectionAnswer::Found(found) = answer.map_err(|error| error.to_string())? else { return Ok(None) };
         let note = Leases::notes(&found).remove(&format!("{PREFIX}{plugin}"));
-        Ok(read(note.as_deref()).remove(controller))
+        Ok(entry(note.as_deref(), controller).unwrap_or_else(|error| {
+            tracing::warn!(
+                plugin, controller, %error,
+                "when the timer was due last cannot be read from its lease: the timer starts afresh"
+            );
+            None
+        }))
     }
 
     /// Keeps the progress of the timer of this controller. The error says why that failed.
@@ -48,7 +58,10 @@ impl Leadership {
             return Ok(());
         }
         let (lease, note) = (self.settings.timers_lease(), format!("{PREFIX}{plugin}"));
-        let change = |there: Option<&str>| Some(with(there, controller, progress));
+        let Ok(_writes) = timeout(TIMER_WRITE_WAIT_MAX, self.timer_write.lock()).await else {
+            return Err("other timers of this process take too long to write theirs: it tries again soon".to_owned());
+        };
+        let change = |there: Option<&str>| Some(with(there, controller, progress, windlass_world::now()));
         match self.leases.note(&lease, LeaseKind::Timers, &note, change, TIMER_REQUEST_TIMEOUT).await {
             Ok(true) => Ok(()),
             Ok(false) => Err(format!("others keep writing the lease {lease}")),
@@ -57,16 +70,29 @@ impl Leadership {
     }
 }
 
-/// The timers in an annotation. Empty if it cannot be read.
-fn read(note: Option<&str>) -> PluginTimers {
-    note.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
+/// The timers in an annotation.
+fn read(note: Option<&str>) -> serde_json::Result<PluginTimers> {
+    note.map_or_else(|| Ok(PluginTimers::new()), serde_json::from_str)
 }
 
-/// The annotation `there` with the progress of one controller.
-fn with(there: Option<&str>, controller: &str, progress: &KeptProgress) -> String {
-    let mut timers = read(there);
-    timers.insert(controller.to_owned(), progress.clone());
-    serde_json::json!(timers).to_string()
+/// The progress of one controller in an annotation.
+fn entry(note: Option<&str>, controller: &str) -> serde_json::Result<Option<KeptProgress>> {
+    read(note)?.remove(controller).map(serde_json::from_value).transpose()
+}
+
+/// The annotation `there` with the progress of one controller. Other entries stay as they are. So does a later progress
+/// by the same rule, because this one is late then, unless it lies in the future: the clock was wrong before.
+fn with(there: Option<&str>, controller: &str, progress: &KeptProgress, now: Duration) -> String {
+    let is_later = |entry: &KeptProgress| {
+        let is_past = entry.last.is_some_and(|last| last.since_1970() <= now);
+        is_past && entry.rule == progress.rule && entry.last > progress.last
+    };
+    if let (Some(there), Ok(Some(_))) = (there, entry(there, controller).map(|entry| entry.filter(is_later))) {
+        return there.to_owned();
+    }
+    let mut timers = read(there).unwrap_or_default();
+    timers.insert(controller.to_owned(), json!(progress));
+    json!(timers).to_string()
 }
 
 #[cfg(test)]
@@ -80,7 +106,16 @@ mod tests {
     }
 
     fn progress(rule: &str, last: Option<u64>) -> KeptProgress {
-        KeptProgress { rule: rule.to_owned(), begun: at(1), last: last.map(at) }
+        KeptProgress { rule: rule.to_owned(), begun: at(1), last: last.map(at), tried: None }
+    }
+
+    /// The annotation after a write in the year 2033.
+    fn with(there: Option<&str>, controller: &str, progress: &KeptProgress) -> String {
+        super::with(there, controller, progress, Duration::from_secs(2_000_000_000))
+    }
+
+    fn last(note: &str, controller: &str) -> Option<DueTime> {
+        entry(Some(note), controller).expect("it can be read").expect("it is there").last
     }
 
     #[test]
@@ -91,14 +126,33 @@ mod tests {
             r#"{"nightly":{"begun":"1970-01-01T00:00:01Z","last":"2026-11-30T01:00:00Z","rule":"cron \"0 3 * * *\" in UTC"}}"#
         );
         let both = with(Some(&one), "hourly", &progress("every 3600s", None));
-        let timers = read(Some(&both));
+        let timers = read(Some(&both)).expect("JSON");
         assert_eq!(timers.keys().collect::<Vec<_>>(), ["hourly", "nightly"]);
-        assert_eq!(timers["nightly"].last, Some(at(1_796_000_400)));
+        assert_eq!(last(&both, "nightly"), Some(at(1_796_000_400)));
     }
 
     #[test]
-    fn an_annotation_that_cannot_be_read_counts_as_missing() {
-        assert!(read(None).is_empty() && read(Some("no JSON")).is_empty());
-        assert_eq!(read(Some(&with(Some("no JSON"), "a", &progress("every 1s", None)))).len(), 1);
+    fn an_entry_that_cannot_be_read_costs_no_other_entry() {
+        let good = with(Some(r#"{"other":{"last":"yesterday"}}"#), "a", &progress("every 1s", Some(7)));
+        assert!(good.contains(r#""other":{"last":"yesterday"}"#), "{good}");
+        assert_eq!(last(&good, "a"), Some(at(7)));
+        assert!(entry(Some(&good), "other").is_err());
+        let mended = with(Some(&good), "other", &progress("every 1s", Some(8)));
+        assert_eq!((last(&mended, "a"), last(&mended, "other")), (Some(at(7)), Some(at(8))));
+    }
+
+    #[test]
+    fn an_annotation_that_cannot_be_read_is_replaced() {
+        assert!(entry(None, "a").is_ok_and(|entry| entry.is_none()) && entry(Some("no JSON"), "a").is_err());
+        assert_eq!(last(&with(Some("no JSON"), "a", &progress("every 1s", Some(7))), "a"), Some(at(7)));
+    }
+
+    #[test]
+    fn a_late_write_does_not_replace_later_progress() {
+        let there = with(None, "a", &progress("every 1s", Some(9)));
+        assert_eq!(with(Some(&there), "a", &progress("every 1s", Some(8))), there);
+        assert_eq!(last(&with(Some(&there), "a", &progress("every 2s", Some(8))), "a"), Some(at(8)), "a new rule");
+        let future = with(None, "a", &progress("every 1s", Some(3_000_000_000)));
+        assert_eq!(last(&with(Some(&future), "a", &progress("every 1s", Some(8))), "a"), Some(at(8)));
     }
 }

@@ -196,8 +196,15 @@ fn story(plugin: &str, key: &Value) -> String {
     if !triggers.is_empty() {
         line("because", triggers.join(", "));
     }
+    // The last two say what is wrong with the timer.
     let timer = &key["timer"];
-    for (name, time) in [("due at", "dueTime"), ("last due", "lastDueTime"), ("next due", "nextDueTime")] {
+    for (name, time) in [
+        ("due at", "dueTime"),
+        ("last due", "lastDueTime"),
+        ("next due", "nextDueTime"),
+        ("waits", "waits"),
+        ("not kept", "notKept"),
+    ] {
         if let Some(time) = timer[time].as_str() {
             line(name, time.to_owned());
         }
@@ -330,14 +337,19 @@ mod tests {
     fn the_key_of_a_timer_shows_when_it_is_due() {
         let timer = json!({
             "rule": "every 3600s", "dueTime": null, "lastDueTime": "2026-11-29T02:00:00Z",
-            "nextDueTime": "2026-11-29T03:00:00Z",
+            "nextDueTime": "2026-11-29T03:00:00Z", "waits": null, "notKept": "it is down",
         });
         let key = json!({
             "key": "hourly", "controller": "hourly", "state": "idle", "why": "nothing is left to do", "exists": true,
             "timer": timer, "calls": [],
         });
         let story = story("webapp", &key);
-        assert!(story.contains("  last due  2026-11-29T02:00:00Z\n  next due  2026-11-29T03:00:00Z\n"), "{story}");
+        assert!(
+            story.contains(
+                "  last due  2026-11-29T02:00:00Z\n  next due  2026-11-29T03:00:00Z\n  not kept  it is down\n"
+            ),
+            "{story}"
+        );
         assert!(!story.contains("due at"), "{story}");
     }
 
