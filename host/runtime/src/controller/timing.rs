@@ -82,6 +82,9 @@ impl Timing {
     /// Queues the timer's key at each due time. Never completes.
     async fn run(&self) {
         self.load().await;
+        if self.timer.was_wanted() {
+            self.dispatch.keys.catch_up_timer(&self.timer.key);
+        }
         loop {
             self.keep().await;
             let Some(due) = self.timer.next() else { return pending().await };

@@ -1,5 +1,5 @@
 //! The circuit breaker of a controller at work: `core::breaker` decides when it opens and closes; this module waits,
-//! and reports to people.
+//! and shows its state as JSON.
 //!
 //! Dispatch reaches it only through the [call gate](super::call_gate), which admits each call; `middleware::breaker`
 //! records how the call ended. A new generation begins with its own circuit, which is closed.

@@ -114,6 +114,11 @@ impl ControllerKeys {
         self.queue.add(key.clone());
     }
 
+    /// Queues the key of the controller's timer for changes that came before the timer could be called.
+    pub(crate) fn catch_up_timer(&self, key: &ObjectKey) {
+        self.queue_in_background(vec![key.clone()], TriggerReason::Start);
+    }
+
     /// Queues the keys whose last calls failed, with all their retries. Returns their number.
     pub(super) fn run_failed(&self) -> usize {
         let failed = self.memory().forget_failed();

@@ -96,7 +96,7 @@ impl Stores {
 
     /// All primaries.
     pub(crate) fn objects(&self) -> impl Iterator<Item = Object> {
-        self.by_namespace.iter().flat_map(Store::all).chain(self.timer.as_ref().map(|timer| timer.object()))
+        self.by_namespace.iter().flat_map(Store::all).chain(self.timer.as_ref().and_then(|timer| timer.known_object()))
     }
 
     /// The object of the timer, if it has this key.

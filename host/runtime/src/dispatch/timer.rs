@@ -54,6 +54,8 @@ pub(crate) struct ControllerTimer {
     waits: Mutex<Option<String>>,
     /// Whether the last call without a due time is to be made again, because it failed or asked for that.
     repeats_change: AtomicBool,
+    /// Whether a change came before the progress was read.
+    was_wanted: AtomicBool,
 }
 
 impl fmt::Debug for ControllerTimer {
@@ -92,12 +94,29 @@ impl ControllerTimer {
             failure: Mutex::default(),
             waits: Mutex::default(),
             repeats_change: AtomicBool::new(false),
+            was_wanted: AtomicBool::new(false),
         }
     }
 
     /// This timer, which is also called for changes of watched objects if `follows_changes` is true.
     pub(crate) fn following_changes(self, follows_changes: bool) -> Self {
         Self { follows_changes, ..self }
+    }
+
+    /// The object, if the progress has been read. A call before that would miss the last due time. If there is none yet,
+    /// [`Self::was_wanted`] returns true later.
+    pub(crate) fn known_object(&self) -> Option<Object> {
+        let is_known = || self.progress().kept().is_some();
+        if !is_known() {
+            self.was_wanted.store(true, Ordering::SeqCst);
+        }
+        // The progress may have been read meanwhile, and `was_wanted` been asked before it was set.
+        is_known().then(|| self.object())
+    }
+
+    /// Whether a change of a watched object may have called the timer before its progress was read. Returns true once.
+    pub(crate) fn was_wanted(&self) -> bool {
+        self.was_wanted.swap(false, Ordering::SeqCst) && self.follows_changes
     }
 
     /// Reads the kept progress and goes on from it. The error says why it cannot be had now.

@@ -181,7 +181,7 @@ mod tests {
         memory.not_queued("a", Moment(Duration::ZERO));
         for _ in 0..2 * DELIVERIES_BURST {
             let refused = memory.admit(&captured, after(seconds(1)));
-            assert_eq!(refused, Err(NotAdmitted::Limited(DELIVERY_RETRY_AFTER - seconds(1))));
+            assert_eq!(refused, Err(NotAdmitted::Limited(DELIVERY_RETRY_AFTER.saturating_sub(seconds(1)))));
         }
         assert_eq!(memory.admit(&captured, after(DELIVERY_RETRY_AFTER)), Ok(()));
         memory.queued(&captured);

@@ -1,5 +1,6 @@
 //! The key of a timer.
 
+use windlass_core::cache::mapping::Primaries as _;
 use windlass_core::timer::{DueTime, KeptProgress, TimerStep};
 
 use super::*;
@@ -54,5 +55,18 @@ async fn a_muted_start_calls_a_timer_only_if_changes_call_it() {
         timer.load().await.expect("read");
         stage.dispatch.keys.catch_up([], TriggerReason::Start);
         assert_eq!(!stage.is_quiet().await, follows_changes);
+    }
+}
+
+/// Such a call would not know when the timer was due last.
+#[tokio::test(start_paused = true)]
+async fn a_change_calls_no_timer_before_its_progress_is_read() {
+    for follows_changes in [true, false] {
+        let (stage, timer) = timed(timer("once", &NotedRecords::default()).following_changes(follows_changes));
+        let primaries = &stage.dispatch.keys.primaries;
+        assert!(primaries.all().is_empty());
+        timer.load().await.expect("read");
+        assert_eq!(timer.was_wanted(), follows_changes);
+        assert_eq!((primaries.all(), timer.was_wanted()), (vec![timer.key.clone()], false));
     }
 }
