@@ -7,13 +7,16 @@ import {
 } from './api.js';
 import { fitsAny } from './pattern.js';
 
+/** The words for `true` that the original takes. */
+const TRUE: ReadonlySet<string> = new Set(['1', 't', 'T', 'TRUE', 'true', 'True']);
+
 /** A JSON merge patch of an object. */
 export type Patch = Record<string, Record<string, unknown>>;
 
 /** Whether a source permits objects of a namespace to copy its data. */
 export function permits(source: KubernetesObject, namespace: string): boolean {
   const patterns = parts(annotation(source, ALLOWED_NAMESPACES));
-  return annotation(source, ALLOWED)?.trim() === 'true' && fitsAny(patterns, namespace);
+  return TRUE.has(annotation(source, ALLOWED)?.trim() ?? '') && fitsAny(patterns, namespace);
 }
 
 /** The labels that pushed copies of a source get. */

@@ -10,7 +10,7 @@ const FIELDS = ['/metadata/deletionTimestamp'];
 /** The index of namespaces by name. */
 export const BY_NAME = 'name';
 
-/** Whether the operator lets a namespace get copies. */
+/** Whether the operator lets sources be pushed to a namespace. */
 export function mayGetCopies(namespace: string): boolean {
   return !fitsAny(config.get<Config>().excludeNamespaces ?? [], namespace);
 }
@@ -46,10 +46,12 @@ function named(patterns: string[]): KubernetesObject[] {
   });
 }
 
-/** Why the API server would refuse the selector of a source. Undefined if it would not. */
+/** Why the selector of a source selects nothing: it is empty, or the API server would refuse it. */
 export function selectorError(source: KubernetesObject): string | undefined {
   const selector = selectorOf(source);
-  if (selector === undefined) return undefined;
+  if (selector === undefined) {
+    return annotation(source, TO_MATCHING) === undefined ? undefined : `it is empty; for all namespaces, write ".*" in ${TO}`;
+  }
   try {
     cache.page({ apiVersion: 'v1', kind: 'Namespace', labelSelector: selector, fields: [], limit: 1 });
     return undefined;

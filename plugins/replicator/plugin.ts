@@ -4,9 +4,12 @@
 // annotations. `…-copies` brings one copy to the state of its source, or removes it. So a change of a source becomes
 // one small call for each copy, and a copy whose source went while nothing ran is found at the next start.
 
-import { type Change, type Controller, defineReconciler, events, type Manifest, type MappedWatch, type Outcome, type Request, selectorText, type Target } from 'windlass';
-import { ALLOWED, FROM, FROM_VERSION, isPushed, type Kind, KINDS, nameOf, SOURCE, TO, TO_MATCHING } from './api.js';
-import { mistakesOf } from './mistakes.js';
+import {
+  type Change, config, type Controller, defineReconciler, events, type Manifest, type MappedWatch, type Outcome, type Request, selectorText,
+  type Target, Terminal,
+} from 'windlass';
+import { ALLOWED, type Config, FROM, FROM_VERSION, isPushed, type Kind, KINDS, nameOf, SOURCE, TO, TO_MATCHING } from './api.js';
+import { configError, mistakesOf } from './mistakes.js';
 import { BY_NAME } from './namespaces.js';
 import { push } from './push.js';
 import { update } from './update.js';
@@ -100,6 +103,8 @@ const manifest: Manifest = {
 
 function reconcile({ controller, object, deleting }: Request): Outcome | void {
   if (object === undefined || deleting) return;
+  const error = configError(config.get<Config>());
+  if (error !== undefined) throw new Terminal(error);
   const kind = KINDS.find(({ prefix }) => controller.startsWith(`${prefix}-`)) as Kind;
   if (controller.endsWith('-copies')) {
     update(kind, object);

@@ -1,5 +1,5 @@
-// Creates the missing copies of one source, and adopts copies that the original has made. update.ts brings each existing
-// copy to the state of its source.
+// Creates the missing copies of one source, and adopts copies that the original has made. update.ts brings each
+// existing copy to the state of its source.
 
 import {
   type ApiError, cache, events, isApiError, type KubernetesObject, live, type ObjectRef, type Outcome, refOf, requeueAfter,

@@ -64,6 +64,8 @@ test('a source permits only what both annotations permit', () => {
   assert.ok(permits(source({ [ALLOWED]: 'true', [ALLOWED_NAMESPACES]: 'b, c-.*' }), 'c-1'));
   assert.ok(!permits(source({ [ALLOWED]: 'true', [ALLOWED_NAMESPACES]: 'b' }), 'c'));
   assert.ok(!permits(source({ [ALLOWED]: 'true' }), 'b'));
+  assert.ok(permits(source({ [ALLOWED]: 'True', [ALLOWED_NAMESPACES]: 'b' }), 'b'));
+  assert.ok(!permits(source({ [ALLOWED]: 'yes', [ALLOWED_NAMESPACES]: 'b' }), 'b'));
   assert.ok(!permits(source({ [ALLOWED_NAMESPACES]: '.*' }), 'b'));
 });
 
@@ -156,6 +158,41 @@ test('a copy without its source is deleted in the version that was read', () => 
   run(host, 'secret-copies', copy);
   assert.equal(host.writes[0]?.op, 'delete');
   assert.ok(host.writes[0]?.options.resourceVersion);
+});
+
+test('a copy stays while its source has a pattern or selector that cannot be read', () => {
+  const copy = () => object('Secret', 'b/x', { [SOURCE]: 'a/x', [KEYS]: 'k' }, { data: { k: 'dg==' } });
+  for (const annotations of [{ [TO]: 'c,b(' }, { [TO_MATCHING]: ' ' }]) {
+    const host = new TestHost({ objects: [namespace('b'), object('Secret', 'a/x', annotations, { data: { k: 'bmV3' } })] });
+    run(host, 'secret-copies', copy());
+    assert.deepEqual(host.writes, [], JSON.stringify(annotations));
+    run(host, 'secret-sources', host.get({ apiVersion: 'v1', kind: 'Secret', namespace: 'a', name: 'x' })!);
+    assert.deepEqual(host.events.map(({ reason }) => reason), ['InvalidAnnotation']);
+  }
+  const mended = new TestHost({ objects: [namespace('b'), object('Secret', 'a/x', { [TO]: 'c' }, { data: { k: 'bmV3' } })] });
+  run(mended, 'secret-copies', copy());
+  assert.deepEqual(written(mended), ['delete b']);
+});
+
+test('an excluded namespace keeps its copies and may pull', () => {
+  const host = new TestHost({
+    objects: [
+      namespace('b'), object('Secret', 'a/x', { [TO]: 'b' }, { data: { k: 'bmV3' } }),
+      object('Secret', 'a/p', { [ALLOWED]: 'true', [ALLOWED_NAMESPACES]: 'b' }, { data: { k: 'dg==' } }),
+    ],
+    config: { excludeNamespaces: ['.*b.*'] },
+  });
+  run(host, 'secret-copies', object('Secret', 'b/x', { [SOURCE]: 'a/x', [KEYS]: 'k' }, { data: { k: 'dg==' } }));
+  assert.equal(host.writes.length, 0);
+  run(host, 'secret-copies', object('Secret', 'b/p', { [FROM]: 'a/p' }));
+  assert.deepEqual(host.writes[0]?.patch.data, { k: 'dg==' });
+});
+
+test('a configuration with an unreadable pattern pushes nothing', () => {
+  const host = new TestHost({ objects: [namespace('kube-system')], config: { excludeNamespaces: ['(?i)kube'] } });
+  const { failures } = run(host, 'secret-sources', object('Secret', 'a/x', { [TO]: '.*' }, { data: { k: 'dg==' } }));
+  assert.match(String(failures[0]?.terminal), /"\(\?i\)kube" in excludeNamespaces/);
+  assert.deepEqual(host.writes, []);
 });
 
 test('a copy that the original has made is adopted, not replaced', () => {

@@ -3,6 +3,7 @@
 import { cache, config, events, isApiError, type KubernetesObject, live, type ObjectRef, refOf, writes } from 'windlass';
 import { annotation, type Config, FROM, KEYS, type Kind, nameOf, refTo, SOURCE } from './api.js';
 import { clearPatch, isWhollyCopied, type Patch, permits, pullPatch, pushPatch } from './copies.js';
+import { hasUnreadableDestination } from './mistakes.js';
 import { isPushedTo, mayGetCopies } from './namespaces.js';
 
 /** The most objects of a chain in which each one pulls from the next. */
@@ -19,7 +20,6 @@ export function update(kind: Kind, copy: KubernetesObject): void {
 function pull(kind: Kind, copy: KubernetesObject, from: string): void {
   const ref = refTo(kind, from);
   const namespace = copy.metadata.namespace as string;
-  if (!mayGetCopies(namespace)) return;
   if (ref === undefined) {
     warn('InvalidAnnotation', `${FROM} is "${from}": write it as NAMESPACE/NAME`);
     return;
@@ -57,11 +57,21 @@ function isInCycle({ apiVersion, kind }: Kind, copy: KubernetesObject, ref: Obje
   return next !== undefined;
 }
 
-/** Updates a pushed copy, or removes it if its source is gone or is no longer pushed to its namespace. */
+/**
+ * Updates a pushed copy, or removes it if its source is gone or is no longer pushed to its namespace. A copy stays as
+ * it is while its namespace is excluded, and while its source has a pattern or a selector that cannot be read.
+ */
 function follow(kind: Kind, copy: KubernetesObject, ref: ObjectRef | undefined): void {
   const source = ref === undefined ? undefined : cache.get(ref);
-  if (source === undefined || !isPushedTo(source, copy.metadata.namespace as string)) {
-    remove(kind, copy, 'its source is gone, or is no longer pushed to this namespace');
+  const namespace = copy.metadata.namespace as string;
+  if (source === undefined) {
+    remove(kind, copy, 'its source is gone');
+  } else if (!mayGetCopies(namespace)) {
+    console.info('left a copy, because its namespace is excluded', { kind: kind.kind });
+  } else if (!isPushedTo(source, namespace)) {
+    // What cannot be read may be what selects this namespace. plugin.ts reports it.
+    if (hasUnreadableDestination(source)) return;
+    remove(kind, copy, 'its source is no longer pushed to this namespace');
   } else if (source['type'] !== copy['type'] && isWhollyCopied(kind, copy)) {
     // The type cannot be changed. push.ts creates the copy again.
     remove(kind, copy, 'its source has another type');

@@ -122,7 +122,7 @@ pub(crate) fn schema() -> Value {
             },
             "hostAddresses": {
                 "type": "object",
-                "additionalProperties": {"type": "array", "items": {"type": "string"}},
+                "additionalProperties": {"type": "array", "minItems": 1, "items": {"type": "string"}},
                 "description": "The IP addresses of each host by its DNS name. They replace a DNS query.",
             },
             "bypassDnsResolution": switch("Addresses need not belong to the host: only providerIpPrefixes limits them."),

@@ -268,6 +268,8 @@ fn a_wrong_configuration_is_an_error_that_names_the_key() {
         assert!(error.contains(expected), "{error}");
     }
     assert_eq!(schema()["required"], json!(["providerRegex"]));
+    // A host without addresses would have its DNS name approved, without a proof.
+    assert_eq!(schema()["properties"]["hostAddresses"]["additionalProperties"]["minItems"], 1);
 }
 
 fn call(host: &mut Host, object: &Value, change: &Value) -> Result<Outcome, Failures> {

@@ -79,11 +79,12 @@ fn new(definition: &ObjectMeta, wish: &AccountWish) -> Value {
         "apiVersion": "v1", "kind": "ServiceAccount",
         "metadata": {
             "name": wish.name, "namespace": wish.namespace, "labels": {LABEL.0: LABEL.1},
+            // The original replaces an account without this annotation, so it is there even if it is empty.
+            "annotations": {PULL_SECRETS: wish.pull_secrets.join(",")},
             "ownerReferences": [owner(definition)],
         },
     });
     if !wish.pull_secrets.is_empty() {
-        account["metadata"]["annotations"] = json!({PULL_SECRETS: wish.pull_secrets.join(",")});
         account["imagePullSecrets"] = named(&wish.pull_secrets);
     }
     if let Some(automount) = wish.automount {
@@ -98,8 +99,8 @@ fn named(secrets: &[String]) -> Value {
 
 /// Adds the differing settings to the patch. Pull secrets of others stay, such as those that a platform adds.
 fn set_settings(wish: &AccountWish, found: &ServiceAccount, patch: &mut Value) {
-    let noted = found.metadata.annotations.get(PULL_SECRETS).map(String::as_str);
-    let managed: Vec<&str> = noted.unwrap_or_default().split(',').map(str::trim).filter(|it| !it.is_empty()).collect();
+    let noted = found.metadata.annotations.get(PULL_SECRETS).map(String::as_str).unwrap_or_default();
+    let managed: Vec<&str> = noted.split(',').map(str::trim).filter(|it| !it.is_empty()).collect();
     let is_wanted = |name: &str| wish.pull_secrets.iter().any(|wanted| wanted == name);
     let name_of = |secret: &Value| secret["name"].as_str().unwrap_or_default().to_owned();
     let existing: Vec<String> = found.image_pull_secrets.iter().map(name_of).collect();
@@ -109,11 +110,12 @@ fn set_settings(wish: &AccountWish, found: &ServiceAccount, patch: &mut Value) {
     if secrets != existing {
         patch["imagePullSecrets"] = named(&secrets);
     }
-    let note = (!wish.pull_secrets.is_empty()).then(|| wish.pull_secrets.join(","));
-    if note.as_deref() != noted {
+    let note = wish.pull_secrets.join(",");
+    if note != noted {
         patch["metadata"]["annotations"] = json!({PULL_SECRETS: note});
     }
-    if wish.automount != found.automount_service_account_token {
+    // Without a wish, the field belongs to others, who may have switched the mounting off.
+    if wish.automount.is_some() && wish.automount != found.automount_service_account_token {
         patch["automountServiceAccountToken"] = json!(wish.automount);
     }
 }

@@ -78,10 +78,11 @@ pub(crate) fn differences(wanted: &[WantedBinding], owned: &[Binding]) -> Bindin
     }
     let mut created: Vec<(Option<&str>, String)> = Vec::new();
     for binding in missing {
-        let is_former = |it: &Binding| it.metadata.name == binding.name && fits(it, binding, false);
-        let former =
-            owned.iter().zip(&kept).position(|(it, kept)| !kept && is_former(it) && !it.metadata.is_terminating());
-        if let Some(place) = former {
+        // The original names bindings otherwise, so any binding of this role in this place may get the subjects.
+        let former = |it: &Binding| fits(it, binding, false) && !it.metadata.is_terminating();
+        let candidates = || owned.iter().zip(&kept).enumerate().filter(|(_, (it, kept))| !**kept && former(it));
+        let same_name = candidates().find(|(_, (it, _))| it.metadata.name == binding.name);
+        if let Some(place) = same_name.or_else(|| candidates().next()).map(|(place, _)| place) {
             kept[place] = true;
             let version = owned[place].metadata.resource_version.clone();
             changes.patch.push((target(&owned[place]), version, json!({"subjects": in_binding(&binding.subjects)})));

@@ -133,10 +133,13 @@ fn limit(changes: &mut BindingChanges) -> bool {
     total > CHANGES_PER_CALL_MAX
 }
 
-/// Creates before it deletes, so that a renamed entry leaves nobody without access in between.
+/// Creates before it deletes, so that subjects of a changed entry keep their access in between. If a binding could not
+/// be created, none is deleted: one of them may be the binding that the new one replaces.
 fn carry_out(definition: &Definition, changes: &BindingChanges, progress: &mut Progress) {
     let creates = writes::batch(changes.create.iter().map(|object| writes::create(object).owned().fields(&[]).into()));
+    let mut has_all = true;
     for (object, result) in changes.create.iter().zip(creates) {
+        has_all &= result.is_ok();
         match result {
             Ok(_) => progress.created += 1,
             Err(error) if error.reason() == Some(ApiReason::AlreadyExists) => {
@@ -154,6 +157,9 @@ fn carry_out(definition: &Definition, changes: &BindingChanges, progress: &mut P
             Ok(_) => progress.changed += 1,
             Err(error) => progress.failures.push(error),
         }
+    }
+    if !has_all {
+        return;
     }
     for result in writes::batch(changes.delete.iter().map(|target| writes::delete(target.clone()).into())) {
         match result {

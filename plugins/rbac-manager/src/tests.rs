@@ -65,6 +65,15 @@ fn a_service_account_of_several_entries_has_the_settings_of_all() {
 }
 
 #[test]
+fn an_empty_text_in_a_role_binding_counts_as_missing() {
+    let selector = json!({"matchLabels": {"team": "shop"}});
+    let binding = json!({"clusterRole": "view", "role": "", "namespace": "", "namespaceSelector": selector});
+    let wishes = wishes(&entry(&json!([binding]))).unwrap();
+    assert!(matches!(wishes.grants[0].scope, Scope::Selected(_)), "{:?}", wishes.grants);
+    assert_eq!(wishes.grants[0].role.kind, "ClusterRole");
+}
+
+#[test]
 fn each_mistake_of_a_definition_is_named_with_its_place() {
     let subjects = |subject: Value| json!([{"name": "a", "subjects": [subject]}]);
     let selector = |selector: Value| entry(&json!([{"clusterRole": "view", "namespaceSelector": selector}]));
@@ -123,6 +132,11 @@ fn other_subjects_are_patched_and_another_role_is_a_new_binding() {
     assert_eq!((changes.create.len(), changes.delete.len()), (0, 0));
     assert_eq!((changes.patch[0].0.name.as_str(), changes.patch[0].1.as_str()), ("team-people-view", "7"));
     assert_eq!(changes.patch[0].2["subjects"].as_array().map(Vec::len), Some(2));
+
+    // The original has put the namespace into the name.
+    let changes = differences(&[wanted(Some("web"), "view", &["b"])], &[stored(&view, "team-people-view-web")]);
+    assert_eq!((changes.create.len(), changes.delete.len()), (0, 0));
+    assert_eq!(changes.patch[0].0.name, "team-people-view-web");
 
     let changes = differences(&[edit], &[stored(&view, &view.name)]);
     assert_eq!(changes.create[0]["roleRef"]["name"], "edit");
@@ -188,7 +202,26 @@ fn pull_secrets_of_others_stay() {
     assert_eq!(patch["imagePullSecrets"], json!([{"name": "platform"}, {"name": "b"}]));
     let AccountChange::Patch(patch) = accounts::wanted(&team(), &wish(&[], None), Some(&found)) else { panic!() };
     assert_eq!(patch["imagePullSecrets"], json!([{"name": "platform"}]));
-    assert_eq!(patch["metadata"]["annotations"], json!({PULL_SECRETS: null}));
+    assert_eq!(patch["metadata"]["annotations"], json!({PULL_SECRETS: ""}));
+}
+
+#[test]
+fn an_account_of_the_original_without_pull_secrets_stays() {
+    for annotations in [json!({PULL_SECRETS: ""}), json!({})] {
+        let found = account(&owned(&annotations), &["platform"]);
+        assert_eq!(accounts::wanted(&team(), &wish(&[], None), Some(&found)), AccountChange::Leave);
+    }
+    let AccountChange::Create(new) = accounts::wanted(&team(), &wish(&[], None), None) else { panic!() };
+    assert_eq!(new["metadata"]["annotations"], json!({PULL_SECRETS: ""}));
+}
+
+#[test]
+fn token_mounting_stays_as_it_is_unless_the_definition_sets_it() {
+    let mut found = account(&owned(&json!({})), &[]);
+    found.automount_service_account_token = Some(false);
+    assert_eq!(accounts::wanted(&team(), &wish(&[], None), Some(&found)), AccountChange::Leave);
+    let AccountChange::Patch(patch) = accounts::wanted(&team(), &wish(&[], Some(true)), Some(&found)) else { panic!() };
+    assert_eq!(patch, json!({"automountServiceAccountToken": true}));
 }
 
 #[test]
@@ -317,6 +350,16 @@ fn a_failure_does_not_keep_the_rest_from_happening() {
     }]);
     assert!(call(&mut host, &definition(&entries)).unwrap_err().is(ApiReason::ServerError));
     assert!(binding(&host, "web", "team-bots-edit").is_some());
+}
+
+#[test]
+fn the_old_binding_stays_if_the_new_one_is_refused() {
+    let mut host = cluster();
+    let grant = |role: &str| definition(&entry(&json!([{"clusterRole": role, "namespace": "web"}])));
+    call(&mut host, &grant("view")).unwrap();
+    host.fail("create", "RoleBinding", ApiReason::Forbidden);
+    assert!(call(&mut host, &grant("edit")).unwrap_err().is(ApiReason::Forbidden));
+    assert!(binding(&host, "web", "team-people-view").is_some());
 }
 
 #[test]

@@ -119,16 +119,24 @@ fn role(kind: &str, name: &str) -> Role {
 }
 
 fn role_and_scope(binding: &RoleBindingSpec) -> Result<(Role, Scope), String> {
-    let role = match (&binding.cluster_role, &binding.role) {
-        (Some(name), None) => role("ClusterRole", name),
-        (None, Some(name)) => role("Role", name),
-        (Some(_), Some(_)) => return Err("it has a clusterRole and a role: use one of them".into()),
+    // Templates render values that they do not have as empty texts.
+    let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
+    let role = match (given(&binding.cluster_role), given(&binding.role)) {
+        (Some(name), None) => role("ClusterRole", &name),
+        (None, Some(name)) => role("Role", &name),
+        (Some(_), Some(_)) => {
+            return Err("it has a clusterRole and a role: use one of them (the original takes clusterRole)".into());
+        }
         (None, None) => return Err("it has no role: use clusterRole or role".into()),
     };
-    let scope = match (&binding.namespace, &binding.namespace_selector) {
-        (Some(namespace), None) => Scope::Namespace(namespace.clone()),
+    let scope = match (given(&binding.namespace), &binding.namespace_selector) {
+        (Some(namespace), None) => Scope::Namespace(namespace),
         (None, Some(selector)) => Scope::Selected(checked(selector)?),
-        (Some(_), Some(_)) => return Err("it has a namespace and a namespaceSelector: use one of them".into()),
+        (Some(_), Some(_)) => {
+            return Err(
+                "it has a namespace and a namespaceSelector: use one of them (the original takes the selector)".into()
+            );
+        }
         (None, None) => return Err("it has no place: use namespace or namespaceSelector".into()),
     };
     Ok((role, scope))
@@ -137,7 +145,9 @@ fn role_and_scope(binding: &RoleBindingSpec) -> Result<(Role, Scope), String> {
 /// An empty selector would match every namespace, which is more likely a mistake than a wish.
 fn checked(selector: &LabelSelector) -> Result<LabelSelector, String> {
     if selector.match_labels.is_empty() && selector.match_expressions.is_empty() {
-        return Err("the namespaceSelector is empty: select by a label, or use clusterRoleBindings".into());
+        return Err("the namespaceSelector is empty: for all namespaces, as in the original, use matchExpressions: \
+                    [{key: kubernetes.io/metadata.name, operator: Exists}]"
+            .into());
     }
     let is_wrong = |it: &&LabelSelectorRequirement| {
         let needs_values = matches!(it.operator, LabelSelectorOperator::In | LabelSelectorOperator::NotIn);

@@ -88,19 +88,27 @@ async fn copies_follow_their_sources(kind: Kind) -> anyhow::Result<()> {
     }
     has(&a, "pulled", &json!({"key": "1", "own": "kept"})).await?;
 
+    // A typo in the annotation of a source deletes no copies.
+    let push_to = async |destinations: &str| {
+        let annotation = format!("{PREFIX}/replicate-to={destinations}");
+        kubectl.run(&["annotate", "--overwrite", "configmap", "pushed", &annotation]).await
+    };
+    push_to(&format!("{own}-c,{own}-(")).await?;
+    let note = event(objects, "InvalidAnnotation", "pushed").await?;
+    ensure!(note.contains("is not closed"), "{note}");
+    kubectl.run(&["patch", "configmap", "pushed", "--type=merge", "--patch={\"data\":{\"level\":\"2\"}}"]).await?;
+    has(&c, "pushed", &json!({"level": "2"})).await?;
+    has(&a, "pushed", &json!({"level": "1"})).await?;
+
     // The host is down while the source goes and its destinations shrink.
     ensure!(host.terminate().await?.success());
     kubectl.run(&["delete", "configmap", "base"]).await?;
-    kubectl
-        .run(&["annotate", "--overwrite", "configmap", "pushed", &format!("{PREFIX}/replicate-to={own}-c,{own}-(")])
-        .await?;
+    push_to(&format!("{own}-c")).await?;
     let host = running(&server, &plugins).await?;
     has(&a, "pulled", &json!({"own": "kept"})).await?;
     has(&a, "pushed", &Value::Null).await?;
     has(&b, "pushed", &json!({"own": "kept"})).await?;
-    has(&c, "pushed", &json!({"level": "1"})).await?;
-    let note = event(objects, "InvalidAnnotation", "pushed").await?;
-    ensure!(note.contains("is not closed"), "{note}");
+    has(&c, "pushed", &json!({"level": "2"})).await?;
     ensure!(host.terminate().await?.success());
     Ok(())
 }
