@@ -145,8 +145,8 @@ impl TimerProgress {
         if self.pending.replace(due) == Some(due) { TimerStep::Wait } else { TimerStep::Call(due) }
     }
 
-    /// Decides about the pending due time right before its call, which waited in the queue. If it is late, it is finished
-    /// and returned: no call is to be made. `jitter_max` is the longest jitter.
+    /// Decides about the pending due time right before its call, which waited in the queue. If it is late, it is
+    /// finished and returned: no call is to be made. `jitter_max` is the longest jitter.
     pub fn skip_late(&mut self, missed: MissedTimes, jitter_max: Duration, now: Duration) -> Option<DueTime> {
         let due = self.pending.filter(|due| self.is_skipped(missed, *due, jitter_max, now))?;
         self.finish(due);

@@ -103,8 +103,8 @@ impl ControllerTimer {
         Self { follows_changes, ..self }
     }
 
-    /// The object, if the progress has been read. A call before that would miss the last due time. If there is none yet,
-    /// [`Self::was_wanted`] returns true later.
+    /// The object, if the progress has been read. A call before that would miss the last due time. If there is none
+    /// yet, [`Self::was_wanted`] returns true later.
     pub(crate) fn known_object(&self) -> Option<Object> {
         let is_known = || self.progress().kept().is_some();
         if !is_known() {
