@@ -59,6 +59,8 @@ export interface CronTimer {
 export interface IntervalTimer {
   /** The interval, at least 1000. The first call comes at once. */
   intervalMs: number;
+  /** An interval has no time zone. */
+  timeZone?: never;
 }
 
 /** The options of all timers. */
