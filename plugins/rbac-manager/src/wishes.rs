@@ -134,7 +134,7 @@ fn role_and_scope(binding: &RoleBindingSpec) -> Result<(Role, Scope), String> {
         (None, Some(selector)) => Scope::Selected(checked(selector)?),
         (Some(_), Some(_)) => {
             return Err(
-                "it has a namespace and a namespaceSelector: use one of them (the original takes the selector)".into()
+                "it has a namespace and a namespaceSelector: use one of them (the original takes the selector)".into(),
             );
         }
         (None, None) => return Err("it has no place: use namespace or namespaceSelector".into()),
