@@ -86,8 +86,8 @@ impl Normalizer {
         }
     }
 
-    /// Learns the UIDs, versions, generated names and addresses of objects, each with its resource. They stay known after
-    /// the objects have gone, because other objects may still refer to them.
+    /// Learns the UIDs, versions, generated names and addresses of objects, each with its resource. They stay known
+    /// after the objects have gone, because other objects may still refer to them.
     pub(crate) fn learn<'a>(&mut self, objects: impl Iterator<Item = (&'a str, &'a Value)>) {
         let text = |object: &'a Value, field: &str| object["metadata"][field].as_str().unwrap_or_default();
         let objects: Vec<_> = objects.collect();
@@ -127,8 +127,9 @@ impl Normalizer {
         self.text(object["metadata"]["name"].as_str().unwrap_or_default()).is_some()
     }
 
-    /// Replaces the resource versions in annotations. Plugins note there which state of another object they have copied.
-    /// Only annotations whose keys end in `version` count, because a resource version is a number like any other.
+    /// Replaces the resource versions in annotations. Plugins note there which state of another object they have
+    /// copied. Only annotations whose keys end in `version` count, because a resource version is a number like any
+    /// other.
     pub(crate) fn replace_versions(&self, annotations: &mut Map<String, Value>) {
         let is_version = |value: &Value| {
             let number = value.as_str().and_then(|text| text.parse::<u64>().ok());
