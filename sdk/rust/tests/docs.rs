@@ -36,9 +36,10 @@ fn snippets() -> Vec<Snippet> {
 fn every_snippet_is_covered_by_a_test() {
     for Snippet { info, line, .. } in snippets() {
         // tests/docs checks the commands. The interpreter's tests check the Starlark scripts, whose fences say
-        // `python`.
+        // `python`. tests/cases/author_definitions.rs builds a plugin with the snippets that say `toml` and
+        // `rust ignore`.
         assert!(
-            ["rust", "json manifest", "console", "python"].contains(&info),
+            ["rust", "rust ignore", "toml", "json manifest", "json", "console", "python"].contains(&info),
             "line {line}: nothing checks ```{info}"
         );
     }
@@ -55,6 +56,20 @@ fn the_manifests_fit_the_schema() {
     }
 }
 
+#[test]
+fn the_objects_are_of_kinds_that_the_host_makes() {
+    let objects: Vec<_> = snippets().into_iter().filter(|snippet| snippet.info == "json").collect();
+    let kinds: Vec<_> = objects
+        .iter()
+        .map(|Snippet { text, line, .. }| {
+            let object: Value = serde_json::from_str(text).unwrap_or_else(|error| panic!("line {line}: {error}"));
+            assert!(object["apiVersion"].as_str().is_some_and(|it| it.starts_with("windlass.dev/")), "line {line}");
+            object["kind"].as_str().unwrap_or_default().to_owned()
+        })
+        .collect();
+    assert_eq!(kinds, ["Timer", "HookDelivery"]);
+}
+
 /// Each SDK documents this default in its own words. When the host's default changes, all of them must follow.
 #[test]
 fn every_sdk_documents_the_default_of_workers() {
@@ -67,7 +82,7 @@ fn every_sdk_documents_the_default_of_workers() {
         ("js", include_str!("../../js/src/manifest.d.ts")),
         ("c", include_str!("../../c/windlass_manifest.h")),
     ] {
-        let line = text.lines().find(|line| line.contains("objects are reconciled at once"));
+        let line = text.lines().find(|line| line.contains("reconciled at once"));
         let line = line.unwrap_or_else(|| panic!("{path} does not document `workers`"));
         assert!(
             default.is_u64() && line.contains(&default.to_string()),
