@@ -353,7 +353,9 @@ fn every_webapp_plugin_is_within_the_size_limit_of_its_language() {
             // The goal is 2 MiB. The plugin has exceeded it since the interface 0.2.0 (docs/benchmarks.md), because
             // an image of memory grows by whole pages.
             "webapp-ts" => (2 << 20) + (12 << 10),
-            "webapp-go" | "webapp-composite-go" => 4 << 20,
+            // The goal is 4 MiB. The plugin has exceeded it since manifests have timers and hooks (docs/benchmarks.md).
+            "webapp-go" => (4 << 20) + (8 << 10),
+            "webapp-composite-go" => 4 << 20,
             "webapp-composite-ts" => 2 << 20,
             "webapp-starlark" | "webapp-composite-starlark" => 3 << 20,
             _ => 20 << 20,
