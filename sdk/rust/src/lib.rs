@@ -73,6 +73,12 @@ mod texts;
 pub mod triggers;
 pub mod writes;
 
+/// To grow the memory of a fresh instance, and to shrink it afterwards, costs the host two system calls. This allocator
+/// first takes the heap that the linker lays out, of which `windlass build` asks for a page.
+#[cfg(all(target_arch = "wasm32", feature = "allocator"))]
+#[global_allocator]
+static ALLOCATOR: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
+
 pub use compose::{Composition, CompositionRequest};
 pub use error::{ApiError, ApiReason, Error, JsonError};
 pub use failure::{Failure, Failures};

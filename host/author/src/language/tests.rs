@@ -46,7 +46,8 @@ fn every_language_is_built_by_its_own_compiler() {
         (
             "rust",
             &["cargo", "target"][..],
-            &["cargo build --release --target wasm32-unknown-unknown --message-format json-render-diagnostics"][..],
+            &["cargo rustc --lib --release --target wasm32-unknown-unknown --message-format json-render-diagnostics \
+               -- -C link-arg=--initial-heap=65536"][..],
             BuildOutput::ReportedByCargo,
         ),
         (

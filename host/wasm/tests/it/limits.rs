@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use support::guests::{Core, chameleon};
 use support::ports::{FakePorts, WriteMode, quiet};
 use support::{called, limits, load, reconcile, reconcile_object, sandbox, trapped, until};
+use wasmparser::{Parser, Payload};
 use windlass_core::queue::outcome::CallResult;
 use windlass_wasm::{Called, Limits};
 
@@ -64,6 +65,19 @@ async fn a_guest_that_eats_memory_is_stopped() {
     let (reason, message) = stopped(limits, "chameleon", &chameleon("reconcile-allocates")).await;
     assert_eq!(reason, "memory");
     assert!(message.contains("more than 32 MiB of memory (raise it with `--limit memory=SIZE`)"), "{message}");
+}
+
+#[tokio::test]
+async fn a_small_call_in_rust_needs_no_more_memory_than_it_starts_with() {
+    let guest = chameleon("good");
+    let memories = Parser::new(0).parse_all(&guest).filter_map(|payload| match payload.expect("a component") {
+        Payload::MemorySection(memories) => memories.into_iter().next(),
+        _ => None,
+    });
+    let starts_with: u64 = memories.map(|memory| memory.expect("a memory").initial << 16).sum();
+    let plugin = load(&sandbox(Limits::default()), "chameleon", &guest).await.expect("it loads");
+    let result = reconcile(&plugin, &quiet()).await;
+    assert_eq!((result, plugin.stats().most_memory as u64), (CallResult::Done, starts_with));
 }
 
 #[tokio::test]
