@@ -204,9 +204,9 @@ typedef struct windlass_watch {
     // Deletions always count. Only for a reconciler's watch with a name.
     bool code_predicate;
     // The JSON pointers of the fields of an object that a call receives in addition to its identity: of the primary in
-    // a request, and of a composer's parent, children and related objects. NULL for all fields, and WINDLASS_NO_TEXTS
-    // for only the identity. A reconciler can set them only for its primary. For its reads, it names the fields in each
-    // read.
+    // a request, and of a composer's parent, children and related objects. NULL for all that the cache keeps, and
+    // WINDLASS_NO_TEXTS for only the identity. A reconciler can set them only for its primary, because it names the
+    // fields of other objects in each read.
     const char *const *call_fields;
     // A JSON pointer to a list of kinds in the configuration, each with `apiVersion` and `kind`. It takes the place of `api_version` and
     // `kind`, and needs WINDLASS_KEEP_METADATA. Not for kinds that a controller owns, nor for composers.

@@ -117,9 +117,9 @@ type Watch struct {
 	// Deletions always count. Only for a reconciler's watch with a Name.
 	CodePredicate bool `json:"codePredicate,omitempty"`
 	// CallFields are the JSON pointers of the fields of an object that a call receives in addition to its identity: of
-	// the primary in a request, and of a composer's parent, children and related objects. Nil means all fields, and an
-	// empty list only the identity. A reconciler can set them only for its Primary. For its reads, it names the fields
-	// in each read.
+	// the primary in a request, and of a composer's parent, children and related objects. Nil means all that the cache
+	// keeps, and an empty list only the identity. A reconciler can set them only for its Primary, because it names the
+	// fields of other objects in each read.
 	CallFields []string `json:"callFields,omitzero"`
 	// Deleted is new(false) to ignore the beginning and the end of an object's deletion. Not for a Primary.
 	Deleted *bool `json:"deleted,omitempty"`

@@ -130,7 +130,9 @@ func TestASetupRunsOnceBeforeTheFirstCall(t *testing.T) {
 	RegisterSetup(func() manifest.Manifest {
 		setups++
 		return manifest.Manifest{Name: "shops"}
-	}, func(context.Context, windlass.Request) (windlass.Outcome, error) { return windlass.RequeueAfter(time.Second), nil })
+	}, func(context.Context, windlass.Request) (windlass.Outcome, error) {
+		return windlass.RequeueAfter(time.Second), nil
+	})
 	if setups != 0 {
 		t.Error("the set-up runs before the first call")
 	}

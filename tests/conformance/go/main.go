@@ -69,7 +69,9 @@ var plugin = manifest.Manifest{
 	Finalizers: []string{group + "/old"},
 }
 
-func init() { reconciler.Register(plugin, reconcile, reconciler.Mapper(mapped), reconciler.Predicate(matched)) }
+func init() {
+	reconciler.Register(plugin, reconcile, reconciler.Mapper(mapped), reconciler.Predicate(matched))
+}
 
 func main() {}
 
