@@ -2,6 +2,7 @@
 
 mod csr_approver;
 mod imagepullsecret_patcher;
+mod janitor;
 mod rbac_manager;
 mod replicator;
 
