@@ -22,7 +22,7 @@ TIME_FORMS = "2026-01-31T18:00:00Z, 2026-01-31T18:00 or 2026-01-31, in UTC"
 
 _UNIT_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 _TTL = re.compile(TTL_PATTERN)
-_TIME = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})(?:T([0-9]{2}):([0-9]{2})(?::([0-9]{2})Z)?)?")
+_TIME = re.compile(r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})(?:T([0-9]{1,2}):([0-9]{1,2})(?::([0-9]{1,2})Z)?)?")
 _UTC = datetime.timezone.utc
 
 
@@ -50,9 +50,11 @@ class Verdict:
 
 def ttl_seconds(text: str) -> int | None:
     """Reads a time to live. None: the object stays. Raises `ValueError` for any other text."""
+    if text.lower() == FOREVER:
+        return None
     if _TTL.fullmatch(text) is None:
         raise ValueError(f"{text!r} is not a time to live: write {TTL_FORMS}")
-    return None if text == FOREVER else int(text[:-1]) * _UNIT_SECONDS[text[-1]]
+    return int(text[:-1]) * _UNIT_SECONDS[text[-1]]
 
 
 def instant(text: str) -> int:
@@ -73,13 +75,14 @@ def annotations_of(obj: Mapping[str, Any]) -> Mapping[str, str]:
 
 def birth(obj: Mapping[str, Any], time_annotation: str | None) -> int:
     """The time from which an object's age counts, in seconds since 1970: that of its latest deployment, if the operator
-    has named an annotation for it and the object has that annotation. Raises `ValueError` if the annotation has no
-    time."""
+    has named an annotation for it and the object has that annotation. An object that was created with an older
+    annotation is as new as its creation. Raises `ValueError` if the annotation has no time."""
+    created = instant(obj["metadata"]["creationTimestamp"])
     deployed = annotations_of(obj).get(time_annotation or "")
     if deployed is None:
-        return instant(obj["metadata"]["creationTimestamp"])
+        return created
     try:
-        return instant(deployed)
+        return max(created, instant(deployed))
     except ValueError as error:
         raise ValueError(f"{time_annotation}: {error}") from None
 

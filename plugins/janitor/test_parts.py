@@ -31,16 +31,17 @@ def rule(jmespath: str, ttl: str = "4h", *resources: str, id: str = "r") -> Rule
 
 class LifetimesTest(unittest.TestCase):
     def test_a_time_to_live_is_a_number_and_a_unit(self) -> None:
-        seconds = [ttl_seconds(text) for text in ("120s", "5m", "8h", "7d", "2w", "0s", "forever")]
-        self.assertEqual(seconds, [120, 300, 28_800, 604_800, 1_209_600, 0, None])
+        seconds = [ttl_seconds(text) for text in ("120s", "5m", "8h", "7d", "2w", "0s", "forever", "Forever")]
+        self.assertEqual(seconds, [120, 300, 28_800, 604_800, 1_209_600, 0, None, None])
 
     def test_other_times_to_live_are_refused(self) -> None:
-        for text in ("", "5", "m", "-5m", "5 m", "5M", "1.5h", "5m\n", "٥m", "Forever", "1h30m"):
+        for text in ("", "5", "m", "-5m", "5 m", "5M", "1.5h", "5m\n", "٥m", "1h30m"):
             with self.subTest(text), self.assertRaisesRegex(ValueError, "not a time to live: write"):
                 ttl_seconds(text)
 
     def test_a_time_has_a_date_and_maybe_a_time_of_day_in_utc(self) -> None:
         self.assertEqual(instant("2026-01-05T12:00"), BIRTH)
+        self.assertEqual(instant("2026-1-5T12:0"), BIRTH)
         self.assertEqual(instant("2026-01-05"), BIRTH - 12 * 3_600)
         self.assertEqual(instant("2028-02-29T00:00:01Z") - instant("2028-02-28"), 86_401)
 
@@ -58,6 +59,11 @@ class LifetimesTest(unittest.TestCase):
         deadline = with_ttl("1h", deployed="2026-01-06T12:00:00Z").deadline
         assert deadline is not None
         self.assertEqual(deadline.due, BIRTH + 86_400 + 3_600)
+
+    def test_a_deployment_before_the_creation_does_not_count(self) -> None:
+        deadline = with_ttl("1h", deployed="2020-01-06T12:00:00Z").deadline
+        assert deadline is not None
+        self.assertEqual(deadline.due, BIRTH + 3_600)
 
     def test_an_object_whose_deployment_has_no_valid_time_stays(self) -> None:
         verdict = with_ttl("1h", deployed="yesterday")
