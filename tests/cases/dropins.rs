@@ -1,7 +1,9 @@
 //! The drop-in operators of `tools/build-dropins`, one file for each.
 
 mod csr_approver;
+mod downscaler;
 mod imagepullsecret_patcher;
+mod janitor;
 mod rbac_manager;
 mod replicator;
 

@@ -172,6 +172,7 @@ class ManifestTest(unittest.TestCase):
                 with self.assertRaisesRegex(TypeError, told):
                     windlass.reconciler(manifest(controllers=[controller]))
                 windlass.reconciler(manifest(controllers=[controller]), matches=lambda watch, change: True)
+        windlass.reconciler(manifest(controllers=[Controller("often", Timer(interval_ms=1000))]))
         with self.assertRaisesRegex(TypeError, "matches=…\\) takes a function, and not True"):
             windlass.reconciler(manifest(), matches=True)  # type: ignore[arg-type]
 

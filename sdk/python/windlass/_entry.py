@@ -18,7 +18,7 @@ from ._calls import Composition, CompositionRequest, Outcome, Request
 from ._errors import Failure, failures_of, summary, unreported
 from ._mapping import Customize, Map, Matches, counts_of
 from ._text import plain
-from .manifest import Manifest
+from .manifest import Manifest, Watch
 
 try:
     from . import _wit, _wit_exports
@@ -123,7 +123,8 @@ def _check_predicate(manifest: Manifest, matches: object) -> None:
         return
     for controller in manifest.controllers:
         for watch in (controller.primary, *controller.owns, *controller.watches):
-            if watch.code_predicate:
+            # The primary may be a timer.
+            if isinstance(watch, Watch) and watch.code_predicate:
                 missing = f"the manifest has a code_predicate for the watch {watch.name!r}, and the plugin has no `matches`"
                 raise TypeError(f"{missing}: {where} takes it")
 

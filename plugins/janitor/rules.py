@@ -1,0 +1,167 @@
+"""The operator's rules: which objects get a time to live although they have no annotation. Pure: nothing here calls the
+host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jmespath
+from jmespath.exceptions import JMESPathError
+
+from lifetimes import ttl_seconds
+
+#: What a rule may know about a PersistentVolumeClaim, besides the object itself.
+CONTEXT = "_context"
+#: The members of an object that a cache of its metadata has.
+_CACHED = frozenset({"apiVersion", "kind", "metadata"})
+#: The members whose changes run an object with a generation again.
+_NOTICED = _CACHED | {"spec"}
+#: A member that stands for all of them.
+_ALL = "*"
+#: The nodes of an expression whose first child is about the object, and whose other children are about parts of it.
+_STEPS = frozenset({
+    "subexpression", "index_expression", "projection", "value_projection", "filter_projection", "flatten", "slice", "pipe",
+})  # fmt: skip
+#: The nodes all of whose children are about the object.
+_JOINTS = frozenset({
+    "and_expression", "comparator", "expref", "function_expression", "key_val_pair", "multi_select_dict", "multi_select_list",
+    "not_expression", "or_expression",
+})  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule whose expression has been compiled."""
+
+    id: str
+    #: Plurals such as `deployments`; `*` for all.
+    resources: frozenset[str]
+    expression: Any
+    ttl: str
+    #: The members of the object that the expression looks at.
+    members: frozenset[str]
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> Rule:
+        """Compiles a rule. Raises `ValueError` if its expression is invalid."""
+        try:
+            expression = jmespath.compile(document["jmespath"])
+        except JMESPathError as error:
+            raise ValueError(f"the rule {document['id']}: its jmespath is invalid: {error}") from None
+        return cls(
+            document["id"], frozenset(document["resources"]), expression, document["ttl"], members_of(expression.parsed)
+        )
+
+    @property
+    def seconds(self) -> int | None:
+        """The time to live. None: for ever."""
+        return ttl_seconds(self.ttl)
+
+    @property
+    def is_cached(self) -> bool:
+        """Whether the metadata of an object is enough to decide."""
+        return self.members <= _CACHED
+
+    def matches(self, obj: Mapping[str, Any]) -> bool:
+        """Whether the expression is true of an object, or is a list, an object or a text that is not empty."""
+        try:
+            value = self.expression.search(obj)
+        except JMESPathError:
+            return False  # Such as `starts_with` of a missing label.
+        return value is True or (isinstance(value, (list, dict, str)) and len(value) > 0)
+
+
+def plural(kind: str) -> str:
+    """The resource of a kind, by the rule that Kubernetes follows for its own kinds."""
+    name = kind.lower()
+    if name == "endpoints":
+        return name
+    if name.endswith(("s", "x", "z", "ch", "sh")):
+        return name + "es"
+    if name.endswith("y") and name[-2:-1] not in tuple("aeiou"):
+        return name[:-1] + "ies"
+    return name + "s"
+
+
+def rules_for(rules: Iterable[Rule], kind: str) -> list[Rule]:
+    """The rules for objects of a kind, in the operator's order."""
+    return [rule for rule in rules if not rule.resources.isdisjoint((plural(kind), _ALL))]
+
+
+def soonest(rules: Sequence[Rule], metadata: Mapping[str, Any]) -> int | None:
+    """The shortest time to live, in seconds, that an object with this metadata may have: from its first match by
+    metadata, or from a rule before that, which needs the whole object. None: it stays, whatever else is in it."""
+    found: list[int | None] = []
+    for rule in rules:
+        if not rule.is_cached:
+            found.append(rule.seconds)
+        elif rule.matches(metadata):
+            found.append(rule.seconds)
+            break
+    return min((seconds for seconds in found if seconds is not None), default=None)
+
+
+def first_match(rules: Iterable[Rule], obj: Mapping[str, Any]) -> Rule | None:
+    """The rule that decides about a whole object."""
+    return next((rule for rule in rules if rule.matches(obj)), None)
+
+
+def is_noticed(rules: Iterable[Rule], metadata: Mapping[str, Any]) -> bool:
+    """Whether each change of the object that these rules look at runs the object again."""
+    has_generation = "generation" in metadata["metadata"]
+    return all(rule.is_cached or (has_generation and rule.members <= _NOTICED) for rule in rules)
+
+
+def members_of(node: Mapping[str, Any]) -> frozenset[str]:
+    """The members of the object that an expression looks at, from its syntax tree."""
+    children: Sequence[Any] = node.get("children") or ()
+    if node["type"] == "field":
+        return frozenset({node["value"]})
+    if node["type"] == "literal":
+        return frozenset()
+    if node["type"] in _STEPS and children:
+        return members_of(children[0])
+    if node["type"] in _JOINTS:
+        return frozenset().union(*(members_of(child) for child in children))
+    return frozenset({_ALL})
+
+
+def claim_context(claim: str, pods: Iterable[Mapping[str, Any]], sets: Iterable[Mapping[str, Any]]) -> dict[str, bool]:
+    """What rules may know about a PersistentVolumeClaim, from the Pods and StatefulSets of its namespace."""
+    mounted = any(_claim_of(volume) == claim for pod in pods for volume in _list(pod, "spec", "volumes"))
+    referenced = any(
+        _is_claim_of(claim, template["metadata"]["name"], of["metadata"]["name"])
+        for of in sets
+        for template in _list(of, "spec", "volumeClaimTemplates")
+    )
+    return {"pvc_is_not_mounted": not mounted, "pvc_is_not_referenced": not referenced}
+
+
+def _list(obj: Mapping[str, Any], *path: str) -> Sequence[Mapping[str, Any]]:
+    value: Any = obj
+    for member in path:
+        value = value.get(member) or {}
+    return value or ()
+
+
+def _claim_of(volume: Mapping[str, Any]) -> str | None:
+    return (volume.get("persistentVolumeClaim") or {}).get("claimName")
+
+
+def _is_claim_of(claim: str, template: str, stateful_set: str) -> bool:
+    """Whether a StatefulSet has made a claim from a template: `data-db-0`."""
+    start = f"{template}-{stateful_set}-"
+    return claim.startswith(start) and claim[len(start) :].isdecimal()
+
+
+#: Reads what rules may know about a claim.
+ContextReader = Callable[[], Mapping[str, bool]]
+
+
+def with_context(obj: Mapping[str, Any], rules: Iterable[Rule], read: ContextReader) -> Mapping[str, Any]:
+    """The object as rules see it. The context is read only if a rule asks for it."""
+    if obj["kind"] == "PersistentVolumeClaim" and any(CONTEXT in rule.members for rule in rules):
+        return {**obj, CONTEXT: dict(read())}
+    return obj

@@ -1,0 +1,93 @@
+"""The operator's configuration, and its schema. Pure: nothing here calls the host."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lifetimes import TTL_PATTERN
+from rules import Rule
+
+_TEXTS = {"type": "array", "items": {"type": "string", "minLength": 1}}
+_KINDS = {
+    "type": "array",
+    "items": {
+        "type": "object",
+        "required": ["apiVersion", "kind"],
+        "properties": {"apiVersion": {"type": "string"}, "kind": {"type": "string"}},
+        "additionalProperties": False,
+    },
+}
+_RULE = {
+    "type": "object",
+    "required": ["id", "resources", "jmespath", "ttl"],
+    "properties": {
+        "id": {"type": "string", "pattern": "^[a-z][a-z0-9-]*$"},
+        "resources": {**_TEXTS, "minItems": 1},
+        "jmespath": {"type": "string", "minLength": 1},
+        "ttl": {"type": "string", "pattern": TTL_PATTERN},
+    },
+    "additionalProperties": False,
+}
+#: The schema that the host checks a configuration against.
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "kinds": {**_KINDS, "description": "Kinds whose annotated objects are deleted"},
+        "ruleKinds": {**_KINDS, "description": "Kinds that the rules are about"},
+        "rules": {"type": "array", "items": _RULE},
+        "includeNamespaces": {**_TEXTS, "description": "Only objects in these namespaces; by default in all"},
+        "excludeNamespaces": {**_TEXTS, "description": "No object in these namespaces; by default kube-system"},
+        "deploymentTimeAnnotation": {"type": "string", "minLength": 1},
+        "deleteNotificationSeconds": {"type": "integer", "minimum": 1, "maximum": 31_536_000},
+        "dryRun": {"type": "boolean"},
+    },
+    "additionalProperties": False,
+}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The configuration, with its defaults."""
+
+    include_namespaces: frozenset[str] = frozenset()
+    exclude_namespaces: frozenset[str] = frozenset({"kube-system"})
+    #: The annotation whose time takes the place of the creation's.
+    time_annotation: str | None = None
+    #: The time between the Event that warns of a deletion and the deletion. None: no such Event.
+    notification: int | None = None
+    dry_run: bool = False
+    rules: tuple[Rule, ...] = ()
+    #: Invalid rules, for people. If there is one, no rule counts: it might be meant to keep an object from a later one.
+    problems: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> Settings:
+        """Reads a configuration that is valid by the schema."""
+        rules: list[Rule] = []
+        problems: list[str] = []
+        for rule in document.get("rules", ()):
+            try:
+                rules.append(Rule.of(rule))
+            except ValueError as error:
+                problems.append(str(error))
+        return cls(
+            frozenset(document.get("includeNamespaces", ())),
+            frozenset(document.get("excludeNamespaces", ("kube-system",))),
+            document.get("deploymentTimeAnnotation"),
+            document.get("deleteNotificationSeconds"),
+            document.get("dryRun", False),
+            () if problems else tuple(rules),
+            tuple(problems),
+        )
+
+    def covers(self, obj: Mapping[str, Any]) -> bool:
+        """Whether the janitor may delete an object, by its namespace. A Namespace counts as inside itself, and other
+        objects without a namespace are always covered."""
+        metadata = obj["metadata"]
+        namespace = metadata["name"] if obj["kind"] == "Namespace" else metadata.get("namespace")
+        if namespace is None:
+            return True
+        included = not self.include_namespaces or namespace in self.include_namespaces
+        return included and namespace not in self.exclude_namespaces
