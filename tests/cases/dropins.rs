@@ -1,5 +1,6 @@
 //! The drop-in operators of `tools/build-dropins`, one file for each.
 
+mod cronjob;
 mod csr_approver;
 mod downscaler;
 mod imagepullsecret_patcher;
