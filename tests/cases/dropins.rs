@@ -3,6 +3,7 @@
 mod csr_approver;
 mod imagepullsecret_patcher;
 mod rbac_manager;
+mod reloader;
 mod replicator;
 
 use std::ffi::OsStr;
