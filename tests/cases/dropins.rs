@@ -6,6 +6,7 @@ mod downscaler;
 mod imagepullsecret_patcher;
 mod janitor;
 mod rbac_manager;
+mod reloader;
 mod replicator;
 
 use std::ffi::OsStr;

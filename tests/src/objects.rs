@@ -103,6 +103,8 @@ fn resource(kind: &str) -> anyhow::Result<ApiResource> {
         "Deployment" => ("apps", "v1", "deployments"),
         "ReplicaSet" => ("apps", "v1", "replicasets"),
         "Pod" => ("", "v1", "pods"),
+        "DaemonSet" => ("apps", "v1", "daemonsets"),
+        "StatefulSet" => ("apps", "v1", "statefulsets"),
         "Service" => ("", "v1", "services"),
         "ConfigMap" => ("", "v1", "configmaps"),
         "Secret" => ("", "v1", "secrets"),
