@@ -5,6 +5,7 @@ pub(crate) mod duration;
 pub(crate) mod hooks;
 pub(crate) mod leases;
 pub(crate) mod limits;
+pub(crate) mod listening;
 pub(crate) mod log;
 pub(crate) mod settings;
 pub(crate) mod size;

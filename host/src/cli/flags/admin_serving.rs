@@ -1,69 +1,62 @@
 //! The flags about a host's admin address, shared by all commands that run plugins.
 
-use std::net::SocketAddr;
-use std::path::PathBuf;
-
 use clap::Args;
-use windlass_runtime::{AdminAuth, AdminSettings, TlsFiles};
+use windlass_runtime::{AdminAuth, AdminSettings};
+
+use crate::cli::flags::listening::listening_args;
 
 /// A well-formed command line with unusable settings. The program exits with 2.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct UsageError(pub(crate) String);
 
-/// The host's admin address, and who may use it.
-#[derive(Debug, Args)]
-#[expect(clippy::struct_field_names, reason = "the flags are called so")]
-pub(crate) struct AdminServingArgs {
+listening_args! {
+    /// The host's admin address.
+    AdminAddressArgs, "admin", "ADMIN",
     /// Serve /healthz, /readyz, /metrics and /plugins at this address. An address beyond loopback needs --admin-auth.
     /// Default: not served.
-    #[arg(long, value_name = "ADDRESS", env = "WINDLASS_ADMIN_ADDRESS")]
-    admin_address: Option<SocketAddr>,
+    address,
+    /// The certificate of the admin address, with its intermediate certificates, in PEM. The host follows the file.
+    /// Default: with --admin-auth=token, a certificate that the host makes at each start; else no TLS.
+    certificate,
+}
+
+/// The host's admin address, and who may use it.
+#[derive(Debug, Args)]
+pub(crate) struct AdminServingArgs {
+    #[command(flatten)]
+    listening: AdminAddressArgs,
     /// Which clients may use the admin address. none: all that can connect. token: clients with a token of the cluster
     /// whose user may get the path (nonResourceURLs), over TLS; only /healthz and /readyz need no token. Default on a
     /// loopback address: none.
     #[arg(long, value_enum, value_name = "HOW", env = "WINDLASS_ADMIN_AUTH", requires = "admin_address")]
     admin_auth: Option<AdminAuth>,
-    /// The certificate of the admin address, with its intermediate certificates, in PEM. The host follows the file.
-    /// Default: with --admin-auth=token, a certificate that the host makes at each start; else no TLS.
-    #[arg(
-        long,
-        value_name = "FILE",
-        env = "WINDLASS_ADMIN_TLS_CERT_FILE",
-        requires = "admin_address",
-        requires = "admin_tls_private_key_file"
-    )]
-    admin_tls_cert_file: Option<PathBuf>,
-    /// The private key of that certificate, in PEM.
-    #[arg(long, value_name = "FILE", env = "WINDLASS_ADMIN_TLS_PRIVATE_KEY_FILE", requires = "admin_tls_cert_file")]
-    admin_tls_private_key_file: Option<PathBuf>,
 }
 
 impl AdminServingArgs {
     /// The settings from these flags. `None` without an admin address.
     pub(crate) fn settings(self) -> Result<Option<AdminSettings>, UsageError> {
-        let Some(address) = self.admin_address else { return Ok(None) };
-        let is_loopback = address.ip().to_canonical().is_loopback();
+        let Some(served) = self.listening.served() else { return Ok(None) };
         let auth = match self.admin_auth {
             Some(auth) => auth,
-            None if is_loopback => AdminAuth::None,
+            None if served.is_loopback() => AdminAuth::None,
             None => {
                 return Err(UsageError(format!(
-                    "--admin-address {address} can be reached from other machines, so --admin-auth is required: \
+                    "--admin-address {} can be reached from other machines, so --admin-auth is required: \
                      `token` admits clients with a token of the cluster whose user has the verb `get` on the path; \
-                     `none` admits everyone who can connect"
+                     `none` admits everyone who can connect",
+                    served.address
                 )));
             }
         };
-        let tls = self.admin_tls_cert_file.zip(self.admin_tls_private_key_file);
-        let tls = tls.map(|(certificate, key)| TlsFiles { certificate, key });
-        Ok(Some(AdminSettings { address, auth, tls }))
+        Ok(Some(AdminSettings { address: served.address, auth, tls: served.tls }))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use clap::Parser;
+    use windlass_runtime::TlsFiles;
 
     use super::*;
 

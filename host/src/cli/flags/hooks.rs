@@ -1,33 +1,26 @@
 //! The flags about the address at which the host receives deliveries to hooks.
 
-use std::net::SocketAddr;
-use std::path::PathBuf;
-
 use clap::{ArgAction, Args};
-use windlass_runtime::{HookSettings, TlsFiles};
+use windlass_runtime::HookSettings;
 
 use crate::cli::flags::admin_serving::UsageError;
+use crate::cli::flags::listening::listening_args;
 
-/// The address of hooks.
-#[derive(Debug, Args)]
-#[expect(clippy::struct_field_names, reason = "the flags are called so")]
-pub(crate) struct HookArgs {
+listening_args! {
+    /// The address of hooks.
+    HookAddressArgs, "hooks", "HOOKS",
     /// Receive deliveries to hooks of plugins at this address, as POST /hooks/PLUGIN/NAME. An address beyond loopback
     /// needs a certificate or --hooks-plain-http. Default: not served.
-    #[arg(long, value_name = "ADDRESS", env = "WINDLASS_HOOKS_ADDRESS")]
-    hooks_address: Option<SocketAddr>,
+    address,
     /// The certificate of the address of hooks, with its intermediate certificates, in PEM. The host follows the file.
-    #[arg(
-        long,
-        value_name = "FILE",
-        env = "WINDLASS_HOOKS_TLS_CERT_FILE",
-        requires = "hooks_address",
-        requires = "hooks_tls_private_key_file"
-    )]
-    hooks_tls_cert_file: Option<PathBuf>,
-    /// The private key of that certificate, in PEM.
-    #[arg(long, value_name = "FILE", env = "WINDLASS_HOOKS_TLS_PRIVATE_KEY_FILE", requires = "hooks_tls_cert_file")]
-    hooks_tls_private_key_file: Option<PathBuf>,
+    certificate,
+}
+
+/// The address of hooks, and whether others may reach it without TLS.
+#[derive(Debug, Args)]
+pub(crate) struct HookArgs {
+    #[command(flatten)]
+    listening: HookAddressArgs,
     /// Receive deliveries without TLS beyond loopback, because a proxy in front of the host ends TLS. Without TLS,
     /// anyone on the way can read deliveries, but not change them: they are signed.
     #[arg(long, env = "WINDLASS_HOOKS_PLAIN_HTTP", action = ArgAction::Set, value_name = "BOOL", num_args = 0..=1,
@@ -39,22 +32,22 @@ pub(crate) struct HookArgs {
 impl HookArgs {
     /// The settings from these flags. `None` without an address of hooks.
     pub(crate) fn settings(self) -> Result<Option<HookSettings>, UsageError> {
-        let Some(address) = self.hooks_address else { return Ok(None) };
-        let tls = self.hooks_tls_cert_file.zip(self.hooks_tls_private_key_file);
-        let tls = tls.map(|(certificate, key)| TlsFiles { certificate, key });
-        if tls.is_none() && !self.hooks_plain_http && !address.ip().to_canonical().is_loopback() {
+        let Some(served) = self.listening.served() else { return Ok(None) };
+        if served.tls.is_none() && !self.hooks_plain_http && !served.is_loopback() {
             return Err(UsageError(format!(
-                "--hooks-address {address} can be reached by others without TLS: name a certificate with --hooks-tls-cert-file \
-                 and --hooks-tls-private-key-file, or set --hooks-plain-http if a proxy in front of the host ends TLS"
+                "--hooks-address {} can be reached by others without TLS: name a certificate with --hooks-tls-cert-file \
+                 and --hooks-tls-private-key-file, or set --hooks-plain-http if a proxy in front of the host ends TLS",
+                served.address
             )));
         }
-        Ok(Some(HookSettings { address, tls }))
+        Ok(Some(HookSettings { address: served.address, tls: served.tls }))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use clap::Parser;
+    use windlass_runtime::TlsFiles;
 
     use super::*;
 
