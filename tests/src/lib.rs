@@ -21,5 +21,6 @@ pub mod probe;
 pub mod process;
 pub mod proxied;
 pub mod server;
+pub mod state;
 pub mod story;
 pub mod wait;

@@ -11,17 +11,17 @@ use regex::Regex;
 use serde_json::{Value, json};
 
 /// A kind of namespaced objects: group, version, kind and plural.
-pub(crate) type KindOf = (&'static str, &'static str, &'static str, &'static str);
+pub type KindOf = (&'static str, &'static str, &'static str, &'static str);
 
 const EVENT: KindOf = ("events.k8s.io", "v1", "Event", "events");
 
 /// The objects of a namespace, by kind and name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct State(pub(crate) BTreeMap<String, Value>);
+pub struct State(pub BTreeMap<String, Value>);
 
 impl State {
     /// Reads the objects of these kinds.
-    pub(crate) async fn read(client: &Client, namespace: &str, kinds: &[KindOf]) -> anyhow::Result<Self> {
+    pub async fn read(client: &Client, namespace: &str, kinds: &[KindOf]) -> anyhow::Result<Self> {
         let mut objects = BTreeMap::new();
         for kind in kinds {
             let list = api(client, namespace, kind).list(&ListParams::default()).await;
@@ -35,7 +35,7 @@ impl State {
     }
 
     /// Reads the Events about objects of these kinds.
-    pub(crate) async fn read_events(client: &Client, namespace: &str, kinds: &[KindOf]) -> anyhow::Result<Self> {
+    pub async fn read_events(client: &Client, namespace: &str, kinds: &[KindOf]) -> anyhow::Result<Self> {
         let mut objects = BTreeMap::new();
         for object in api(client, namespace, &EVENT).list(&ListParams::default()).await?.items {
             let object = event(&normalized(serde_json::to_value(object)?, namespace)?);
@@ -52,13 +52,14 @@ impl State {
     }
 
     /// The objects of a kind.
-    pub(crate) fn of(&self, kind: &str) -> impl Iterator<Item = &Value> {
+    pub fn of(&self, kind: &str) -> impl Iterator<Item = &Value> {
         let prefix = format!("{kind} ");
         self.0.iter().filter(move |(name, _)| name.starts_with(&prefix)).map(|(_, object)| object)
     }
 
     /// The differences from another state, for a person.
-    pub(crate) fn difference(&self, expected: &Self) -> String {
+    #[must_use]
+    pub fn difference(&self, expected: &Self) -> String {
         let names = self.0.keys().chain(expected.0.keys().filter(|name| !self.0.contains_key(*name)));
         let differ = names.filter(|name| self.0.get(*name) != expected.0.get(*name));
         let shown = differ.map(|name| {
@@ -82,7 +83,8 @@ fn add(objects: &mut BTreeMap<String, Value>, name: &str, object: Value) {
 }
 
 /// The API of a kind.
-pub(crate) fn api(client: &Client, namespace: &str, kind: &KindOf) -> Api<DynamicObject> {
+#[must_use]
+pub fn api(client: &Client, namespace: &str, kind: &KindOf) -> Api<DynamicObject> {
     let (group, version, kind, plural) = kind;
     let resource = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), plural);
     Api::namespaced_with(client.clone(), namespace, &resource)
