@@ -70,7 +70,7 @@ fuzz: setup ## fuzz the parsers of untrusted files, and record the results in do
 	@tools/fuzz $(TARGETS)
 
 # All commands select the whole workspace and the same profile: cargo unifies the features of the selected crates, so all share one build.
-bench: ## measure; QUICK=1: less of it; PEERS=1: beside other controllers, CASES=converge,edit ROUNDS=5; docs/benchmarks.md has results
+bench: ## measure; QUICK=1: less of it; PEERS=1: beside other controllers, CASES=converge,edit ROUNDS=5, CASES=dropins; docs/benchmarks.md has results
 	@tools/setup tests
 ifdef PEERS
 	@tools/bench-peers

@@ -2,7 +2,6 @@
 //! the operator's own test suite must pass while the plugin reconciles. The README has details.
 
 mod operator;
-mod state;
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,10 +11,10 @@ use kube::api::{DeleteParams, PostParams};
 use tokio::process::Command;
 use windlass_tests::process::mebibytes;
 use windlass_tests::server::{Kind, Server};
+use windlass_tests::state::{State, api};
 use windlass_tests::wait::{until, until_within};
 
 use operator::{By, CRONJOB, DEPLOY_IMAGE, Operator, RAY, Running, start_host};
-use state::{State, api};
 
 /// The time that an operator may take for its samples. One of them acts at the start of each minute.
 const RECONCILED_TIMEOUT: Duration = Duration::from_mins(4);

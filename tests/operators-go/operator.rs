@@ -11,8 +11,7 @@ use windlass_tests::host::Host;
 use windlass_tests::objects::documents;
 use windlass_tests::paths;
 use windlass_tests::process::Process;
-
-use crate::state::{KindOf, State};
+use windlass_tests::state::{KindOf, State};
 
 /// An operator of tests/operators-go.
 pub(crate) struct Operator {

@@ -9,6 +9,7 @@
 mod cases;
 mod contender;
 mod density;
+mod dropins;
 mod facts;
 #[path = "../support/load.rs"]
 mod load;
@@ -17,7 +18,7 @@ mod report;
 mod server;
 mod steady;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
@@ -82,11 +83,17 @@ async fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let rounds = arguments.rounds.unwrap_or(if arguments.quick { 1 } else { 3 });
     let output = arguments.output.clone().unwrap_or_else(|| windlass_tests::paths::root().join("target/bench"));
     std::fs::create_dir_all(&output).with_context(|| format!("make {}", output.display()))?;
+    let mut random = SmallRng::seed_from_u64(seed);
+    if arguments.cases.contains(&Case::Dropins) {
+        measure_dropins(rounds, arguments.quick, &mut random, &output).await?;
+    }
     let sessions = cases::sessions(&arguments.cases(), arguments.quick);
+    if sessions.is_empty() {
+        return Ok(());
+    }
     println!("{rounds} rounds, shuffled by --seed {seed}; contenders log to {}/logs", output.display());
     let prepared = Prepared::all(&arguments.contenders(), &output.join("logs")).await?;
     let mut report = Report::new(facts::Facts::of_here(prepared.server_version.clone())?, seed);
-    let mut random = SmallRng::seed_from_u64(seed);
     for round in 1..=rounds {
         for session in &sessions {
             let mut order: Vec<_> = prepared.contenders.iter().filter(|it| session.has(it.contender)).collect();
@@ -107,5 +114,25 @@ async fn run(arguments: &Arguments) -> anyhow::Result<()> {
     }
     println!("\n{}", report.tables());
     println!("{}/peers.json has every figure, and peers-*.svg the plots", output.display());
+    Ok(())
+}
+
+/// Runs the case `dropins`, and prints its tables.
+async fn measure_dropins(rounds: u32, quick: bool, random: &mut SmallRng, output: &Path) -> anyhow::Result<()> {
+    let (subjects, extent) = (dropins::subjects()?, dropins::Extent::new(quick));
+    let server = server::Server::start().await?;
+    let facts = facts::Facts::of_here(server.version().await?)?;
+    server.stop().await?;
+    let mut results = dropins::table::Results::new(facts, extent, &subjects)?;
+    for round in 1..=rounds {
+        println!("round {round} of {rounds}: {} drop-ins and their originals", subjects.len());
+        let figures = dropins::round(&subjects, extent, random).await.with_context(|| format!("round {round}"))?;
+        println!("    {}", serde_json::to_string(&figures)?);
+        results.rounds.push(figures);
+        // The results are written after each round, so that an interrupted run also has results.
+        results.write(output)?;
+    }
+    println!("\n{}", results.tables());
+    println!("{}/dropins.json has every figure", output.display());
     Ok(())
 }

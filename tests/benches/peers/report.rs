@@ -99,6 +99,8 @@ pub(crate) fn columns(case: Case) -> &'static [Column] {
         Case::Swap => SWAP,
         Case::Steady => STEADY,
         Case::Density1 | Case::Density10 | Case::Density100 | Case::Density1000 => DENSITY,
+        // It has tables of its own.
+        Case::Dropins => &[],
     }
 }
 

@@ -11,22 +11,22 @@ use regex::Regex;
 use serde_json::{Value, json};
 
 /// A kind of namespaced objects: group, version, kind and plural.
-pub(crate) type KindOf = (&'static str, &'static str, &'static str, &'static str);
+pub type KindOf = (&'static str, &'static str, &'static str, &'static str);
 
 const EVENT: KindOf = ("events.k8s.io", "v1", "Event", "events");
 
-/// The objects of a namespace, by kind and name.
+/// Objects by kind and name, or by kind, namespace and name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct State(pub(crate) BTreeMap<String, Value>);
+pub struct State(pub BTreeMap<String, Value>);
 
 impl State {
     /// Reads the objects of these kinds.
-    pub(crate) async fn read(client: &Client, namespace: &str, kinds: &[KindOf]) -> anyhow::Result<Self> {
+    pub async fn read(client: &Client, namespace: &str, kinds: &[KindOf]) -> anyhow::Result<Self> {
         let mut objects = BTreeMap::new();
         for kind in kinds {
             let list = api(client, namespace, kind).list(&ListParams::default()).await;
             for object in list.with_context(|| format!("list {}", kind.3))?.items {
-                let object = normalized(serde_json::to_value(object)?, namespace)?;
+                let object = normalized(serde_json::to_value(object)?, Some(namespace))?;
                 let name = object["metadata"]["name"].as_str().unwrap_or_default();
                 add(&mut objects, &format!("{} {name}", kind.2), object.clone());
             }
@@ -34,11 +34,31 @@ impl State {
         Ok(Self(objects))
     }
 
+    /// Reads the objects of these kinds in all namespaces, except in those of Kubernetes. The namespace `default` is
+    /// included. An object is called `KIND NAMESPACE/NAME`, or `KIND NAME` if it has no namespace.
+    pub async fn read_everywhere(client: &Client, kinds: &[ApiResource]) -> anyhow::Result<Self> {
+        let mut objects = BTreeMap::new();
+        for kind in kinds {
+            let list = Api::<DynamicObject>::all_with(client.clone(), kind).list(&ListParams::default()).await;
+            for object in list.with_context(|| format!("list {}", kind.plural))?.items {
+                let namespace = object.metadata.namespace.as_ref();
+                if namespace.is_some_and(|it| it.starts_with("kube-")) {
+                    continue;
+                }
+                let place = namespace.map(|it| format!("{it}/")).unwrap_or_default();
+                let object = normalized(serde_json::to_value(object)?, None)?;
+                let name = object["metadata"]["name"].as_str().unwrap_or_default();
+                objects.insert(format!("{} {place}{name}", kind.kind), object.clone());
+            }
+        }
+        Ok(Self(objects))
+    }
+
     /// Reads the Events about objects of these kinds.
-    pub(crate) async fn read_events(client: &Client, namespace: &str, kinds: &[KindOf]) -> anyhow::Result<Self> {
+    pub async fn read_events(client: &Client, namespace: &str, kinds: &[KindOf]) -> anyhow::Result<Self> {
         let mut objects = BTreeMap::new();
         for object in api(client, namespace, &EVENT).list(&ListParams::default()).await?.items {
-            let object = event(&normalized(serde_json::to_value(object)?, namespace)?);
+            let object = event(&normalized(serde_json::to_value(object)?, Some(namespace))?);
             let about = &object["regarding"];
             if kinds.iter().any(|kind| about["kind"] == kind.2) {
                 add(
@@ -52,13 +72,14 @@ impl State {
     }
 
     /// The objects of a kind.
-    pub(crate) fn of(&self, kind: &str) -> impl Iterator<Item = &Value> {
+    pub fn of(&self, kind: &str) -> impl Iterator<Item = &Value> {
         let prefix = format!("{kind} ");
         self.0.iter().filter(move |(name, _)| name.starts_with(&prefix)).map(|(_, object)| object)
     }
 
     /// The differences from another state, for a person.
-    pub(crate) fn difference(&self, expected: &Self) -> String {
+    #[must_use]
+    pub fn difference(&self, expected: &Self) -> String {
         let names = self.0.keys().chain(expected.0.keys().filter(|name| !self.0.contains_key(*name)));
         let differ = names.filter(|name| self.0.get(*name) != expected.0.get(*name));
         let shown = differ.map(|name| {
@@ -82,15 +103,16 @@ fn add(objects: &mut BTreeMap<String, Value>, name: &str, object: Value) {
 }
 
 /// The API of a kind.
-pub(crate) fn api(client: &Client, namespace: &str, kind: &KindOf) -> Api<DynamicObject> {
+#[must_use]
+pub fn api(client: &Client, namespace: &str, kind: &KindOf) -> Api<DynamicObject> {
     let (group, version, kind, plural) = kind;
     let resource = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), plural);
     Api::namespaced_with(client.clone(), namespace, &resource)
 }
 
-/// Removes the fields that the API server assigns, and replaces times, UIDs, random suffixes and the
+/// Removes the fields that the API server assigns, and replaces times, UIDs, random suffixes and, if it is given, the
 /// namespace.
-fn normalized(mut object: Value, namespace: &str) -> anyhow::Result<Value> {
+fn normalized(mut object: Value, namespace: Option<&str>) -> anyhow::Result<Value> {
     if let Some(metadata) = object["metadata"].as_object_mut() {
         for assigned in ["uid", "creationTimestamp", "managedFields"] {
             metadata.remove(assigned);
@@ -108,7 +130,7 @@ fn normalized(mut object: Value, namespace: &str) -> anyhow::Result<Value> {
     let patterns = patterns.map(|(pattern, text)| Regex::new(pattern).map(|pattern| (pattern, text)));
     let patterns = patterns.into_iter().collect::<Result<Vec<_>, _>>()?;
     replace(&mut object, &|text| {
-        let text = text.replace(namespace, "<namespace>");
+        let text = namespace.map_or_else(|| text.to_owned(), |namespace| text.replace(namespace, "<namespace>"));
         patterns.iter().fold(text, |text, (pattern, by)| pattern.replace_all(&text, *by).into_owned())
     });
     Ok(object)
@@ -152,7 +174,7 @@ mod tests {
                 },
                 "status": {"active": [{"kind": "Job", "resourceVersion": second.to_string()}]},
             });
-            normalized(object, namespace)
+            normalized(object, Some(namespace))
         };
         assert_eq!(run("case-1", 10)?, run("case-2", 11)?);
         Ok(())
