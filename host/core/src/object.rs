@@ -207,6 +207,21 @@ pub struct Header {
 }
 
 impl Header {
+    /// The header of an object that has nothing but its name, UID and version.
+    pub fn bare(key: ObjectKey, uid: impl Into<Uid>, version: impl Into<Version>) -> Self {
+        Self {
+            key,
+            uid: uid.into(),
+            version: version.into(),
+            generation: 0,
+            labels: Labels::default(),
+            owners: Arc::default(),
+            own_fields: None,
+            conditions: Conditions::default(),
+            deleting: false,
+        }
+    }
+
     /// The controlling owner, if there is one.
     #[must_use]
     pub fn controller(&self) -> Option<&OwnerReference> {
@@ -322,15 +337,9 @@ mod tests {
     fn the_footprint_excludes_shared_parts() {
         let object = |own_fields: Option<&str>, labels: Labels| {
             let header = Header {
-                key: ObjectKey::cluster("x"),
-                uid: "u".into(),
-                version: "1".into(),
-                generation: 0,
                 labels,
-                owners: Arc::default(),
                 own_fields: own_fields.map(|fields| Arc::new(fields.to_owned())),
-                conditions: Conditions::default(),
-                deleting: false,
+                ..Header::bare(ObjectKey::cluster("x"), "u", "1")
             };
             Object::new(header, "{}")
         };

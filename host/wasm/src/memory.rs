@@ -277,7 +277,6 @@ pub(crate) mod tests {
     use futures::FutureExt as _;
     use windlass_core::budget::fair::CpuPermit;
     use windlass_core::cache::overlay::{self, Overlay};
-    use windlass_core::object::labels::Labels;
     use windlass_core::object::{Header, Object, ObjectKey, ObjectKind};
 
     use super::*;
@@ -300,18 +299,7 @@ pub(crate) mod tests {
     /// A write has left an object of nearly three pages.
     fn written(overlay: &Overlay, at: usize) {
         let key = ObjectKey::namespaced("prod", format!("w{at}"));
-        let header = Header {
-            key: key.clone(),
-            uid: "u".into(),
-            version: "7".into(),
-            generation: 0,
-            labels: Labels::default(),
-            owners: Arc::default(),
-            own_fields: None,
-            conditions: windlass_core::object::conditions::Conditions::default(),
-            deleting: false,
-        };
-        let object = Object::new(header, " ".repeat(3 * MEMORY_PAGE_BYTES - (2 << 10)));
+        let object = Object::new(Header::bare(key.clone(), "u", "7"), " ".repeat(3 * MEMORY_PAGE_BYTES - (2 << 10)));
         overlay.record(ObjectKind::new("v1", "ConfigMap"), key, Some(object));
     }
 

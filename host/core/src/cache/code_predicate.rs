@@ -48,7 +48,6 @@ impl CodePredicate {
 mod tests {
     use super::*;
     use crate::cache::watch::Tombstone;
-    use crate::object::conditions::Conditions;
     use crate::object::{Header, Object, ObjectKey};
 
     fn code(is_primary: bool, deletions: bool) -> CodePredicate {
@@ -56,17 +55,8 @@ mod tests {
     }
 
     fn object(uid: &str, deleting: bool, metadata: &str) -> Object {
-        let header = Header {
-            key: ObjectKey::namespaced("prod", "shop"),
-            uid: uid.into(),
-            version: "1".into(),
-            generation: 1,
-            labels: [].into(),
-            owners: [].into(),
-            own_fields: None,
-            conditions: Conditions::default(),
-            deleting,
-        };
+        let header =
+            Header { generation: 1, deleting, ..Header::bare(ObjectKey::namespaced("prod", "shop"), uid, "1") };
         Object::new(header, format!(r#"{{"metadata":{{{metadata}}}}}"#))
     }
 

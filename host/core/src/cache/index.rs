@@ -95,15 +95,9 @@ mod tests {
 
     fn object(body: &Value) -> Object {
         let header = Header {
-            key: ObjectKey::namespaced("prod", "shop"),
-            uid: "u-1".into(),
-            version: "1".into(),
             generation: 1,
             labels: [("app".into(), "shop".into())].into(),
-            owners: [].into(),
-            own_fields: None,
-            conditions: crate::object::conditions::Conditions::default(),
-            deleting: false,
+            ..Header::bare(ObjectKey::namespaced("prod", "shop"), "u-1", "1")
         };
         Object::new(header, body.to_string())
     }

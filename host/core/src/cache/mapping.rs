@@ -229,15 +229,10 @@ mod tests {
 
     fn deployment(owner: Option<OwnerReference>) -> Object {
         let header = Header {
-            key: ObjectKey::namespaced("prod", "shop-web"),
-            uid: "d-1".into(),
-            version: "7".into(),
             generation: 1,
             labels: [("app".into(), "shop".into()), ("far".into(), "test/shop".into())].into(),
             owners: owner.into_iter().collect(),
-            own_fields: None,
-            conditions: crate::object::conditions::Conditions::default(),
-            deleting: false,
+            ..Header::bare(ObjectKey::namespaced("prod", "shop-web"), "d-1", "7")
         };
         let text = r#"{"metadata":{"annotations":{"app":"noted"}},"spec":{"for":"pointed"}}"#;
         Object::new(header, text)

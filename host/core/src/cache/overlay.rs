@@ -243,18 +243,7 @@ mod tests {
     }
 
     fn object(text: String) -> Object {
-        let header = Header {
-            key: key(),
-            uid: "u".into(),
-            version: "7".into(),
-            generation: 0,
-            labels: crate::object::labels::Labels::default(),
-            owners: Arc::default(),
-            own_fields: None,
-            conditions: crate::object::conditions::Conditions::default(),
-            deleting: false,
-        };
-        Object::new(header, text)
+        Object::new(Header::bare(key(), "u", "7"), text)
     }
 
     #[test]

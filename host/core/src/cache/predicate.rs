@@ -165,17 +165,7 @@ mod tests {
     use crate::object::{Header, ObjectKey};
 
     fn object(generation: i64, text: &str) -> Object {
-        let header = Header {
-            key: ObjectKey::namespaced("prod", "shop"),
-            uid: "u-1".into(),
-            version: "1".into(),
-            generation,
-            labels: [].into(),
-            owners: [].into(),
-            own_fields: None,
-            conditions: crate::object::conditions::Conditions::default(),
-            deleting: false,
-        };
+        let header = Header { generation, ..Header::bare(ObjectKey::namespaced("prod", "shop"), "u-1", "1") };
         Object::new(header, text)
     }
 

@@ -159,15 +159,9 @@ mod tests {
         let key =
             namespace.map_or_else(|| ObjectKey::cluster(name), |namespace| ObjectKey::namespaced(namespace, name));
         let header = Header {
-            key,
-            uid: "o-1".into(),
-            version: "1".into(),
             generation: 1,
             labels: labels.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect(),
-            owners: [].into(),
-            own_fields: None,
-            conditions: crate::object::conditions::Conditions::default(),
-            deleting: false,
+            ..Header::bare(key, "o-1", "1")
         };
         Object::new(header, "{}")
     }

@@ -32,16 +32,6 @@ pub(crate) fn value_of(object: &Object, name: &str) -> Option<String> {
 /// An object with `annotations`, a JSON object or `null`.
 #[cfg(test)]
 pub(crate) fn annotated(annotations: &str) -> Object {
-    let header = crate::object::Header {
-        key: crate::object::ObjectKey::namespaced("prod", "shop"),
-        uid: "u-1".into(),
-        version: "1".into(),
-        generation: 1,
-        labels: [].into(),
-        owners: [].into(),
-        own_fields: None,
-        conditions: crate::object::conditions::Conditions::default(),
-        deleting: false,
-    };
+    let header = crate::object::Header::bare(crate::object::ObjectKey::namespaced("prod", "shop"), "u-1", "1");
     Object::new(header, format!(r#"{{"metadata":{{"annotations":{annotations}}}}}"#))
 }

@@ -101,7 +101,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::object::labels::Labels;
     use crate::object::{ObjectKind, OwnerReference};
 
     /// The header of an object in `namespace`, controlled by `controller`.
@@ -116,15 +115,10 @@ mod tests {
         // An owner that is not the controller never matters.
         let owners = std::iter::once(reference("other", false)).chain(controller.map(|uid| reference(uid, true)));
         Header {
-            key: ObjectKey { namespace: namespace.map(Into::into), name: uid.into() },
-            uid: uid.into(),
-            version: "1".into(),
             generation: 1,
-            labels: Labels::default(),
             owners: owners.collect(),
-            own_fields: None,
-            conditions: crate::object::conditions::Conditions::default(),
             deleting,
+            ..Header::bare(ObjectKey { namespace: namespace.map(Into::into), name: uid.into() }, uid, "1")
         }
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, Weak};
 
-use windlass_core::object::compact::{Uid, Version};
+use windlass_core::object::compact::Version;
 use windlass_core::object::labels::Labels;
 use windlass_core::object::progress::{Advance, Observer, Progress, Stamp};
 use windlass_core::object::{Header, Object, ObjectKey};
@@ -20,17 +20,7 @@ pub(crate) fn terminating(name: &str, uid: &str, version: &str) -> Object {
 
 pub(crate) fn state(name: &str, uid: &str, version: &str, labels: &[(&str, &str)], deleting: bool) -> Object {
     let labels: Labels = labels.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
-    let header = Header {
-        key: key(name),
-        uid: Uid::from(uid),
-        version: Version::from(version),
-        generation: 0,
-        labels,
-        owners: Arc::default(),
-        own_fields: None,
-        conditions: windlass_core::object::conditions::Conditions::default(),
-        deleting,
-    };
+    let header = Header { labels, deleting, ..Header::bare(key(name), uid, version) };
     Object::new(header, "{}")
 }
 

@@ -381,16 +381,5 @@ pub(crate) fn cluster_call() -> CallContext {
 
 pub(crate) fn object_of(name: &str, uid: &str) -> Object {
     let text = pod(name, uid, 1).to_string();
-    let header = windlass_core::object::Header {
-        key: key(name),
-        uid: uid.into(),
-        version: "1".into(),
-        generation: 0,
-        labels: windlass_core::object::labels::Labels::default(),
-        owners: Arc::default(),
-        own_fields: None,
-        conditions: windlass_core::object::conditions::Conditions::default(),
-        deleting: false,
-    };
-    Object::new(header, text)
+    Object::new(windlass_core::object::Header::bare(key(name), uid, "1"), text)
 }

@@ -140,18 +140,7 @@ mod tests {
     use crate::supervise::{Panics, supervise};
 
     fn definition(name: &str, uid: &str) -> Object {
-        let header = Header {
-            key: ObjectKey::cluster(name),
-            uid: uid.into(),
-            version: "1".into(),
-            generation: 1,
-            labels: [].into_iter().collect(),
-            owners: [].into(),
-            own_fields: None,
-            conditions: windlass_core::object::conditions::Conditions::default(),
-            deleting: false,
-        };
-        Object::new(header, "{}")
+        Object::new(Header::bare(ObjectKey::cluster(name), uid, "1"), "{}")
     }
 
     fn applied(name: &str, uid: &str) -> WatchEvent {

@@ -72,7 +72,6 @@ mod tests {
     use windlass_apiserver::{ApiServer, Config};
     use windlass_core::cache::mapping::PrimaryKind;
     use windlass_core::cache::watch::WatchSpec;
-    use windlass_core::object::conditions::Conditions;
     use windlass_core::object::{Header, Object, ObjectKind};
     use windlass_kube::client::Connection;
     use windlass_kube::{Discovery, Informers};
@@ -94,18 +93,8 @@ mod tests {
     }
 
     fn deleted(name: &str) -> WatchEvent {
-        let header = Header {
-            key: ObjectKey::namespaced("prod", name),
-            uid: "u-1".into(),
-            version: "1".into(),
-            generation: 1,
-            labels: [].into(),
-            owners: [].into(),
-            own_fields: None,
-            conditions: Conditions::default(),
-            deleting: false,
-        };
-        WatchEvent::Deleted(Tombstone { last: Object::new(header, "{}"), final_state_unknown: false })
+        let last = Object::new(Header::bare(ObjectKey::namespaced("prod", name), "u-1", "1"), "{}");
+        WatchEvent::Deleted(Tombstone { last, final_state_unknown: false })
     }
 
     #[test]

@@ -248,7 +248,6 @@ fn of_hook(hook: &str) -> Trigger {
 #[cfg(test)]
 mod tests {
     use futures::FutureExt;
-    use windlass_core::object::conditions::Conditions;
     use windlass_core::object::{Header, Object, ObjectKind};
     use windlass_core::queue::ItemExponential;
 
@@ -271,18 +270,7 @@ mod tests {
     }
 
     fn object(name: &str) -> Object {
-        let header = Header {
-            key: ObjectKey::namespaced("prod", name),
-            uid: name.into(),
-            version: "1".into(),
-            generation: 1,
-            labels: [].into(),
-            owners: [].into(),
-            own_fields: None,
-            conditions: Conditions::default(),
-            deleting: false,
-        };
-        Object::new(header, "{}")
+        Object::new(Header::bare(ObjectKey::namespaced("prod", name), name, "1"), "{}")
     }
 
     /// The keys of a controller whose code `filters_primaries`, or not, of which `stores` has the primaries.

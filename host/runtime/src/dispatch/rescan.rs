@@ -142,7 +142,6 @@ mod tests {
     use std::sync::Mutex;
 
     use windlass_core::object::Header;
-    use windlass_core::object::conditions::Conditions;
 
     use super::*;
 
@@ -156,18 +155,7 @@ mod tests {
         }
 
         fn get(&self, key: &ObjectKey) -> Option<Object> {
-            let header = Header {
-                key: key.clone(),
-                uid: "u".into(),
-                version: "1".into(),
-                generation: 1,
-                labels: [].into(),
-                owners: [].into(),
-                own_fields: None,
-                conditions: Conditions::default(),
-                deleting: false,
-            };
-            self.keys().contains(key).then(|| Object::new(header, "{}"))
+            self.keys().contains(key).then(|| Object::new(Header::bare(key.clone(), "u", "1"), "{}"))
         }
     }
 

@@ -310,15 +310,9 @@ mod tests {
 
     fn labelled(primary: &str, generation: i64) -> Object {
         let header = Header {
-            key: ObjectKey::namespaced("prod", "child"),
-            uid: "c-1".into(),
-            version: "1".into(),
             generation,
             labels: [("for".into(), primary.into())].into(),
-            owners: [].into(),
-            own_fields: None,
-            conditions: windlass_core::object::conditions::Conditions::default(),
-            deleting: false,
+            ..Header::bare(ObjectKey::namespaced("prod", "child"), "c-1", "1")
         };
         Object::new(header, "{}")
     }

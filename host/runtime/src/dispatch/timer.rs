@@ -12,7 +12,6 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use serde_json::{Map, Value, json};
-use windlass_core::object::conditions::Conditions;
 use windlass_core::object::{Header, Object, ObjectKey, ObjectKind};
 use windlass_core::queue::key_state::CallEnd;
 use windlass_core::queue::trigger::{TriggerReason, Triggers};
@@ -232,16 +231,9 @@ impl ControllerTimer {
             "status": status,
         });
         let header = Header {
-            key: self.key.clone(),
-            uid: (&*self.uid).into(),
-            version: version.as_str().into(),
             // As for an object whose spec does not change: a due time is no change that would forgive earlier failures.
             generation: 1,
-            labels: [].into(),
-            owners: [].into(),
-            own_fields: None,
-            conditions: Conditions::default(),
-            deleting: false,
+            ..Header::bare(self.key.clone(), &*self.uid, version.as_str())
         };
         Object::new(header, text.to_string())
     }

@@ -6,8 +6,6 @@ use std::sync::Arc;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use windlass_core::cache::mapping::Mapping;
-use windlass_core::object::conditions::Conditions;
-use windlass_core::object::labels::Labels;
 use windlass_core::object::{Header, Object, ObjectKey};
 use windlass_manifest::Hook;
 use windlass_wasm::{ChangeBatch, ObjectChange};
@@ -115,16 +113,5 @@ impl DeliveryTarget for ControllerHook {
 
 /// The delivery as an object without a namespace.
 fn object(hook: &str, text: Arc<str>) -> Object {
-    let header = Header {
-        key: ObjectKey::cluster(hook),
-        uid: "".into(),
-        version: "".into(),
-        generation: 0,
-        labels: Labels::default(),
-        owners: [].into(),
-        own_fields: None,
-        conditions: Conditions::default(),
-        deleting: false,
-    };
-    Object::new(header, text)
+    Object::new(Header::bare(ObjectKey::cluster(hook), "", ""), text)
 }

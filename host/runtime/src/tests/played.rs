@@ -103,17 +103,7 @@ pub(crate) fn text(version: &str, metadata: &str) -> String {
 
 /// The primary at `version`, with additional `metadata`.
 pub(crate) fn object(version: &str, metadata: &str, deleting: bool) -> Object {
-    let header = Header {
-        key: ObjectKey::namespaced("prod", "a"),
-        uid: "u-1".into(),
-        version: version.into(),
-        generation: 1,
-        labels: [].into(),
-        owners: [].into(),
-        own_fields: None,
-        conditions: windlass_core::object::conditions::Conditions::default(),
-        deleting,
-    };
+    let header = Header { generation: 1, deleting, ..Header::bare(ObjectKey::namespaced("prod", "a"), "u-1", version) };
     Object::new(header, text(version, metadata))
 }
 

@@ -160,18 +160,7 @@ mod tests {
     fn a_field_selector_is_decided_only_by_fields_in_the_text() {
         let text =
             r#"{"metadata":{"name":"a","namespace":"prod"},"spec":{"nodeName":"n","hostNetwork":true},"status":{}}"#;
-        let header = Header {
-            key: ObjectKey::namespaced("prod", "a"),
-            uid: "u-1".into(),
-            version: "1".into(),
-            generation: 1,
-            labels: [].into(),
-            owners: [].into(),
-            own_fields: None,
-            conditions: crate::object::conditions::Conditions::default(),
-            deleting: false,
-        };
-        let object = Object::new(header, text);
+        let object = Object::new(Header::bare(ObjectKey::namespaced("prod", "a"), "u-1", "1"), text);
         for (selector, expected) in [
             ("metadata.name=a", Some(true)),
             ("metadata.name==a,metadata.namespace!=prod", Some(false)),

@@ -11,7 +11,7 @@ use shuttle::future::block_on;
 use shuttle::thread::{JoinHandle, spawn, yield_now};
 
 use super::*;
-use crate::object::compact::{Uid, Version};
+use crate::object::compact::Version;
 use crate::object::progress::Progress;
 use crate::object::{Header, Object};
 use crate::queue::ItemExponential;
@@ -88,18 +88,10 @@ impl Progress for Growing {
 }
 
 fn object(number: u8) -> Object {
-    let header = Header {
-        key: ObjectKey::cluster(number.to_string()),
-        uid: Uid::from(&*number.to_string()),
-        version: Version::from(&*(number + 1).to_string()),
-        generation: 0,
-        labels: crate::object::labels::Labels::default(),
-        owners: Arc::default(),
-        own_fields: None,
-        conditions: crate::object::conditions::Conditions::default(),
-        deleting: false,
-    };
-    Object::new(header, "{}")
+    Object::new(
+        Header::bare(ObjectKey::cluster(number.to_string()), &*number.to_string(), &*(number + 1).to_string()),
+        "{}",
+    )
 }
 
 /// One key, each of whose calls creates an object, until all objects exist. The event of each object is sent while the

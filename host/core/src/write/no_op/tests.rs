@@ -3,7 +3,6 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::*;
-use crate::object::labels::Labels;
 use crate::object::{Header, ObjectKey};
 
 const MANAGER: Manager<'static> = Manager { name: "windlass/webapp", subresource: "" };
@@ -20,15 +19,8 @@ fn object(mut text: Value, owned: &Value) -> Object {
     text["metadata"]["uid"] = json!("u");
     text["metadata"]["resourceVersion"] = json!("7");
     let header = Header {
-        key: ObjectKey::namespaced("prod", "a"),
-        uid: "u".into(),
-        version: "7".into(),
-        generation: 0,
-        labels: Labels::default(),
-        owners: Arc::default(),
         own_fields: Some(Arc::new(json!([entry]).to_string())),
-        conditions: crate::object::conditions::Conditions::default(),
-        deleting: false,
+        ..Header::bare(ObjectKey::namespaced("prod", "a"), "u", "7")
     };
     Object::new(header, text.to_string())
 }

@@ -2,8 +2,6 @@
 
 use windlass_core::cache::watch::WatchSpec;
 use windlass_core::cache::where_clause::WhereClause;
-use windlass_core::object::compact::{Uid, Version};
-use windlass_core::object::conditions::Conditions;
 use windlass_core::object::pointer_tree::{PointerError, PointerTree};
 use windlass_core::object::{Header, Object, ObjectKey, shallow};
 
@@ -46,15 +44,13 @@ pub(super) fn excluded(
     let metadata = metadata.filter(|metadata| !metadata.name.is_empty()).ok_or(ParseError::NoName)?;
     let namespace = (!metadata.namespace.is_empty()).then(|| interner.string(&metadata.namespace));
     let header = Header {
-        key: ObjectKey { namespace, name: (&*metadata.name).into() },
-        uid: Uid::from(&*metadata.uid),
-        version: Version::from(&*metadata.resource_version),
         generation: metadata.generation.unwrap_or_default(),
-        labels: [].into(),
-        owners: [].into(),
-        own_fields: None,
-        conditions: Conditions::default(),
         deleting: metadata.deletion_timestamp.is_some(),
+        ..Header::bare(
+            ObjectKey { namespace, name: (&*metadata.name).into() },
+            &*metadata.uid,
+            &*metadata.resource_version,
+        )
     };
     Ok(SeenObject::Excluded(Object::new(header, "{}")))
 }

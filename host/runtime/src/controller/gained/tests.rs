@@ -1,15 +1,14 @@
 //! A controller with configured kinds that are not served, not granted, or forbidden to the host, on the embedded API
 //! server and in simulated time. Needs a guest that also watches the kinds at `/related` of its configuration.
 
-use std::pin::pin;
-use std::sync::Arc;
+use std::pin::Pin;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 use windlass_apiserver::{Authorization, Config, StaticToken};
-use windlass_wasm::Plugin;
 
 use crate::admission::kinds;
 use crate::files::{Change, Content};
@@ -62,51 +61,69 @@ fn watches(stage: &Stage, kinds: &[&str]) -> bool {
     kinds.iter().all(|kind| figures.iter().any(|it| &*it.watch.kind.kind == *kind && it.status.synced))
 }
 
-/// The plugin, and the task that follows its configuration and the definitions.
-async fn started(stage: &Stage) -> (Arc<Plugin>, AbortOnDropHandle<()>) {
-    let plugin = stage.load_as(1, &[("CHAMELEON-MODE=good.", "CHAMELEON-MODE=kinds")]).await;
-    stage.configure(CONFIGURATION);
-    let (configs, host) = (stage.supplies.configs.clone(), stage.host.clone());
-    let following = tokio::spawn(async move {
-        let mut definitions = host.informers.subscribe(kinds::definitions());
-        let kinds = host.kinds.follow(&mut definitions, |group| host.discovery.invalidate(group));
-        tokio::join!(configs.follow(), kinds);
-    });
-    stage.host.policies.register(&plugin, &stage.host.status.plugin("chameleon"));
-    (plugin, AbortOnDropHandle::new(following))
+/// The plugin while the host serves it.
+struct Served {
+    serving: Pin<Box<dyn Future<Output = ControllerEnd>>>,
+    stop: CancellationToken,
+    /// Follows the plugin's configuration and the definitions.
+    _following: AbortOnDropHandle<()>,
+}
+
+impl Served {
+    async fn start(stage: &Stage) -> Self {
+        let plugin = stage.load_as(1, &[("CHAMELEON-MODE=good.", "CHAMELEON-MODE=kinds")]).await;
+        stage.configure(CONFIGURATION);
+        let (configs, host) = (stage.supplies.configs.clone(), stage.host.clone());
+        let following = tokio::spawn(async move {
+            let mut definitions = host.informers.subscribe(kinds::definitions());
+            let kinds = host.kinds.follow(&mut definitions, |group| host.discovery.invalidate(group));
+            tokio::join!(configs.follow(), kinds);
+        });
+        stage.host.policies.register(&plugin, &stage.host.status.plugin("chameleon"));
+        let stop = stage.phases.stop.child_token();
+        let (serving, newest) = stage.serving(&plugin, mpsc::unbounded_channel().0, stop.clone());
+        let serving = Box::pin(async move {
+            let _newest = newest;
+            serving.run().await
+        });
+        Self { serving, stop, _following: AbortOnDropHandle::new(following) }
+    }
+
+    /// Returns once the condition is true.
+    async fn reaches(&mut self, condition: impl Fn() -> bool) {
+        tokio::select! {
+            end = &mut self.serving => panic!("nothing stops it: {end:?}"),
+            () = until(condition) => {}
+        }
+    }
+
+    async fn stops_cleanly(self) {
+        self.stop.cancel();
+        assert_eq!(timeout(Duration::from_mins(1), self.serving).await, Ok(ControllerEnd::Clean));
+    }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_controller_runs_without_kinds_that_are_not_served_or_granted() {
     let stage = Stage::in_one_thread(&Config::default(), GrantMode::Policy).await;
-    let (plugin, _following) = started(&stage).await;
-    let stop = stage.phases.stop.child_token();
-    let (serving, _newest) = stage.serving(&plugin, mpsc::unbounded_channel().0, stop.clone());
+    let mut served = Served::start(&stage).await;
     grant(&stage, &["services", "nameds"]);
-    let mut served = pin!(serving.run());
-    let mut reaches = async |condition: &dyn Fn() -> bool| {
-        tokio::select! {
-            end = &mut served => panic!("nothing stops it: {end:?}"),
-            () = until(condition) => {}
-        }
-    };
-    reaches(&|| runs_without(&stage, &["secrets", "Named"]) && watches(&stage, &["ConfigMap", "Service"])).await;
+    served.reaches(|| runs_without(&stage, &["secrets", "Named"]) && watches(&stage, &["ConfigMap", "Service"])).await;
     let (_, why) = stage.host.status.plugin("chameleon").controllers()[0].state();
     assert!(why.is_some_and(|why| why.starts_with("it does not watch all kinds yet: ")));
 
     let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
     let answer = stage.send("POST", path, definition()).await;
     assert!(answer.starts_with("HTTP/1.1 201 "), "{answer}");
-    reaches(&|| runs_without(&stage, &["secrets"]) && watches(&stage, &["Service", "Named"])).await;
+    served.reaches(|| runs_without(&stage, &["secrets"]) && watches(&stage, &["Service", "Named"])).await;
     grant(&stage, &["services", "nameds", "secrets"]);
-    reaches(&|| runs_without(&stage, &[]) && watches(&stage, &["Service", "Named", "Secret"])).await;
+    served.reaches(|| runs_without(&stage, &[]) && watches(&stage, &["Service", "Named", "Secret"])).await;
     grant(&stage, &["nameds", "secrets"]);
-    reaches(&|| runs_without(&stage, &["services"])).await;
+    served.reaches(|| runs_without(&stage, &["services"])).await;
     let answer = stage.send("DELETE", &format!("{path}/nameds.named.windlass.dev"), "{}".to_owned()).await;
     assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
-    reaches(&|| runs_without(&stage, &["services", "Named"])).await;
-    stop.cancel();
-    assert_eq!(timeout(Duration::from_mins(1), served).await, Ok(ControllerEnd::Clean));
+    served.reaches(|| runs_without(&stage, &["services", "Named"])).await;
+    served.stops_cleanly().await;
 }
 
 /// The cluster role `host`, which lets the host watch these resources, and what it needs besides.
@@ -142,25 +159,15 @@ async fn a_controller_runs_without_kinds_that_the_host_may_not_watch() {
         let answer = stage.send("PUT", &format!("{roles}/clusterroles/host"), role(resources)).await;
         assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
     };
-    let (plugin, _following) = started(&stage).await;
-    let stop = stage.phases.stop.child_token();
-    let (serving, _newest) = stage.serving(&plugin, mpsc::unbounded_channel().0, stop.clone());
-    let mut served = pin!(serving.run());
-    let mut reaches = async |condition: &dyn Fn() -> bool| {
-        tokio::select! {
-            end = &mut served => panic!("nothing stops it: {end:?}"),
-            () = until(condition) => {}
-        }
-    };
-    reaches(&|| runs_without(&stage, &["secrets", "Named"]) && watches(&stage, &["ConfigMap", "Service"])).await;
+    let mut served = Served::start(&stage).await;
+    served.reaches(|| runs_without(&stage, &["secrets", "Named"]) && watches(&stage, &["ConfigMap", "Service"])).await;
     let (_, why) = stage.host.status.plugin("chameleon").controllers()[0].state();
     assert!(why.is_some_and(|why| why.contains("the host may not list secrets in all namespaces")));
     allow(r#""configmaps", "services", "secrets""#).await;
-    reaches(&|| runs_without(&stage, &["Named"]) && watches(&stage, &["Service", "Secret"])).await;
+    served.reaches(|| runs_without(&stage, &["Named"]) && watches(&stage, &["Service", "Secret"])).await;
     // The host learns that it has lost a right when it lists again.
     allow(r#""configmaps", "secrets""#).await;
     stage.forget_history();
-    reaches(&|| runs_without(&stage, &["services", "Named"])).await;
-    stop.cancel();
-    assert_eq!(timeout(Duration::from_mins(1), served).await, Ok(ControllerEnd::Clean));
+    served.reaches(|| runs_without(&stage, &["services", "Named"])).await;
+    served.stops_cleanly().await;
 }

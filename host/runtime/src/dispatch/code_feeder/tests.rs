@@ -143,17 +143,7 @@ fn stage(turns: usize) -> Stage {
 }
 
 fn pod(namespace: &str, name: &str, generation: i64) -> Object {
-    let header = Header {
-        key: ObjectKey::namespaced(namespace, name),
-        uid: name.into(),
-        version: "1".into(),
-        generation,
-        labels: [].into(),
-        owners: [].into(),
-        own_fields: None,
-        conditions: windlass_core::object::conditions::Conditions::default(),
-        deleting: false,
-    };
+    let header = Header { generation, ..Header::bare(ObjectKey::namespaced(namespace, name), name, "1") };
     Object::new(header, name)
 }
 

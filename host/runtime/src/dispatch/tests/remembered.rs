@@ -9,17 +9,7 @@ use super::*;
 use crate::dispatch::memory::KeyMemory;
 
 fn header(generation: i64, version: &str) -> Header {
-    Header {
-        key: key("a"),
-        uid: "u".into(),
-        version: version.into(),
-        generation,
-        labels: [].into(),
-        owners: [].into(),
-        own_fields: None,
-        conditions: windlass_core::object::conditions::Conditions::default(),
-        deleting: false,
-    }
+    Header { generation, ..Header::bare(key("a"), "u", version) }
 }
 
 /// Whether failures at the state `left` of the primary are forgotten once it is in the state `found`.

@@ -81,18 +81,10 @@ fn kind() -> ObjectKind {
 }
 
 fn primary(status: &Value) -> Object {
-    let header = Header {
-        key: ObjectKey::namespaced("prod", "shop"),
-        uid: "u-1".into(),
-        version: "1".into(),
-        generation: 1,
-        labels: [].into(),
-        owners: [].into(),
-        own_fields: None,
-        conditions: windlass_core::object::conditions::Conditions::default(),
-        deleting: false,
-    };
-    Object::new(header, json!({"metadata": {"name": "shop"}, "status": status}).to_string())
+    Object::new(
+        Header::bare(ObjectKey::namespaced("prod", "shop"), "u-1", "1"),
+        json!({"metadata": {"name": "shop"}, "status": status}).to_string(),
+    )
 }
 
 fn call() -> Arc<CallContext> {
