@@ -53,8 +53,9 @@ fn add(found: &mut Vec<Found>, object: &str, pointer: String, original: &Value, 
             }
         }
         (a, b) if a == b || (is_empty(a) && is_empty(b)) => {}
-        _ => {
-            found.push(Found { object: object.to_owned(), pointer, original: original.clone(), dropin: dropin.clone() })
+        (original, dropin) => {
+            let (original, dropin) = (original.clone(), dropin.clone());
+            found.push(Found { object: object.to_owned(), pointer, original, dropin });
         }
     }
 }
@@ -68,7 +69,7 @@ fn is_empty(value: &Value) -> bool {
 ///
 /// # Errors
 ///
-/// If a difference has no reason, or an entry of `expected` explains none.
+/// If a difference has no reason, or an entry of `expected` that always applies explains none.
 pub(crate) fn explain(found: &[Found], expected: &[Difference], always: &[Difference]) -> anyhow::Result<Vec<usize>> {
     let (mut counts, mut unexplained) = (vec![0; expected.len()], Vec::new());
     for difference in found {
@@ -79,7 +80,7 @@ pub(crate) fn explain(found: &[Found], expected: &[Difference], always: &[Differ
         }
     }
     ensure!(unexplained.is_empty(), "differences without a reason:\n{}", unexplained.join("\n"));
-    let unused = counts.iter().zip(expected).find(|(count, _)| **count == 0);
+    let unused = counts.iter().zip(expected).find(|(count, entry)| **count == 0 && !entry.sometimes);
     ensure!(unused.is_none(), "a reason explains no difference: {unused:?}");
     Ok(counts)
 }
@@ -111,7 +112,8 @@ mod tests {
     }
 
     fn entry(objects: &str, at: &str) -> Difference {
-        Difference { objects: objects.to_owned(), at: at.to_owned(), reason: "a reason".to_owned(), readme: None }
+        let (objects, at, reason) = (objects.to_owned(), at.to_owned(), "a reason".to_owned());
+        Difference { objects, at, reason, sometimes: false, readme: None }
     }
 
     #[test]
@@ -148,6 +150,7 @@ mod tests {
         assert_eq!(explain(&found, &[], &[entry("*", "*")])?, [0; 0]);
         assert!(explain(&found, &[entry("*", "*"), entry("Secret *", "*")], &[]).is_err());
         assert_eq!(explain(&[], &[], &[entry("*", "*")])?, [0; 0]);
+        assert_eq!(explain(&[], &[Difference { sometimes: true, ..entry("*", "*") }], &[])?, [0]);
         Ok(())
     }
 }

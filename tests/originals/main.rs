@@ -30,7 +30,7 @@ const CLUSTER: &[&str] = &["--controllers", "garbage-collector,namespace,service
 const STEP_TIMEOUT: Duration = Duration::from_mins(3);
 
 /// A step is over if nothing changes for this time, unless the description of the drop-in has another one.
-const SETTLED_TIME: Duration = Duration::from_secs(3);
+const STEP_SETTLED_TIME: Duration = Duration::from_secs(3);
 
 /// The operator that runs.
 #[derive(Clone, Copy, Debug)]
@@ -112,7 +112,7 @@ impl Stage<'_> {
         if let Some(running) = &mut self.running {
             running.process()?;
         }
-        let settled_time = self.subject.comparison.settled_seconds.map_or(SETTLED_TIME, Duration::from_secs);
+        let settled_time = self.subject.comparison.settled_seconds.map_or(STEP_SETTLED_TIME, Duration::from_secs);
         until_within(STEP_TIMEOUT, "nothing changes", || async {
             let state = State::read_everywhere(&self.client, &self.kinds).await?;
             tokio::time::sleep(settled_time).await;
@@ -157,13 +157,13 @@ async fn play(subject: &Subject, run: &Run, by: By) -> anyhow::Result<State> {
         kinds.push(until("the kind is served", || resource(&client, &kind.api_version, &kind.kind)).await?.0);
     }
     let mut stage = Stage { subject, by, client, kubeconfig, kinds, running: None };
-    let state = stage.play(&user, &scenario, run).await;
+    let played = stage.play(&user, &scenario, run).await;
     let log = stage.running.as_ref().map(Running::log).transpose()?.unwrap_or_default();
     stage.stop().await?;
-    let state = state.with_context(|| format!("{by:?} of {}, {}; it logged:\n{log}", subject.name, run.scenario));
+    let played = played.with_context(|| format!("{by:?} of {}, {}; it logged:\n{log}", subject.name, run.scenario));
     drop(stage);
     tokio::task::spawn_blocking(move || cluster.stop()).await??;
-    state
+    played
 }
 
 /// The name of a run, for people.
@@ -181,9 +181,10 @@ async fn leaves_the_same(name: &str) -> anyhow::Result<()> {
     subject.program()?;
     let mut failures = Vec::new();
     for run in &subject.runs {
-        let original = play(&subject, run, By::Original).await?;
-        let found = differences(&original, &play(&subject, run, By::DropIn).await?);
-        let scenario = title(run);
+        // Each has its own server.
+        let both = futures::future::try_join(play(&subject, run, By::Original), play(&subject, run, By::DropIn));
+        let (original, dropin) = both.await?;
+        let (found, scenario) = (differences(&original, &dropin), title(run));
         println!("figures: {name} beside {}, {scenario}: {} objects", subject.original, original.0.len());
         match explain(&found, &run.differences, &subject.differences) {
             Ok(counts) => {
@@ -191,7 +192,10 @@ async fn leaves_the_same(name: &str) -> anyhow::Result<()> {
                     println!("figures:   {count} values differ: {}", difference.reason);
                 }
             }
-            Err(error) => failures.push(format!("{scenario}: {error:#}")),
+            Err(error) => {
+                println!("figures:   FAILED: {} values differ", found.len());
+                failures.push(format!("{scenario}: {error:#}"));
+            }
         }
     }
     ensure!(failures.is_empty(), "{name}:\n{}", failures.join("\n"));

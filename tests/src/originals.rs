@@ -121,6 +121,9 @@ pub struct Difference {
     pub at: String,
     /// The reason, for people.
     pub reason: String,
+    /// Whether the difference does not appear in each run, because it depends on the order of events.
+    #[serde(default)]
+    pub sometimes: bool,
     /// The words about it in the README of the drop-in. `None` if the value also differs between two runs of the
     /// original.
     #[serde(default)]
