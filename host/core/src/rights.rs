@@ -4,3 +4,4 @@ pub mod egress;
 pub mod fence;
 pub mod grants;
 pub mod principal;
+pub mod verbs;

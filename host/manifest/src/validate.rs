@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use windlass_core::deceptive::single_line;
 use windlass_core::object::pointer::{SEGMENTS_MAX, segment_count};
 use windlass_core::rights::egress;
+use windlass_core::rights::verbs::{ConsequenceVerb, REQUEST_VERBS};
 
 use super::{Controller, HttpHost, Manifest, Metric, MetricType, Permission, Watch};
 
@@ -212,16 +213,24 @@ impl Controller {
 
 impl Permission {
     fn check(&self, path: &str, problems: &mut Problems) {
-        const VERBS: [&str; 9] =
-            ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "*"];
         for (field, list) in [("apiGroups", &self.api_groups), ("resources", &self.resources), ("verbs", &self.verbs)] {
             if list.is_empty() {
                 problems.add(format_args!("{path}.{field}"), "is empty, so the permission allows nothing");
             }
             problems.count(format_args!("{path}.{field}"), list.len());
         }
-        for verb in self.verbs.iter().filter(|verb| !VERBS.contains(&&***verb)) {
-            problems.add(format_args!("{path}.verbs"), format!("{} is not a verb of the Kubernetes API", quoted(verb)));
+        for verb in self.verbs.iter().filter(|verb| *verb != "*" && !REQUEST_VERBS.contains(&&***verb)) {
+            match ConsequenceVerb::named(verb) {
+                None => {
+                    let problem = format!("{} is not a verb of the Kubernetes API", quoted(verb));
+                    problems.add(format_args!("{path}.verbs"), problem);
+                }
+                Some(known) if !known.fits(&self.api_groups, &self.resources) => {
+                    problems
+                        .add(format_args!("{path}.verbs"), format!("{known}: ask for it in a permission of its own"));
+                }
+                Some(_) => {}
+            }
         }
         problems.count(format_args!("{path}.namespaces"), self.namespaces.len());
         problems.count(format_args!("{path}.names"), self.names.len());

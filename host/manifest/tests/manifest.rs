@@ -168,6 +168,31 @@ fn all_problems_are_listed_at_once() {
 }
 
 #[test]
+fn a_permission_has_verbs_that_fit_its_resources() {
+    let asks = |group: &str, resource: &str, verb: &str| {
+        with("/permissions", json!([{"apiGroups": [group], "resources": [resource], "verbs": ["get", verb]}]))
+    };
+    let rbac = "rbac.authorization.k8s.io";
+    for (group, resource, verb) in [
+        ("apps", "deployments", "*"),
+        ("certificates.k8s.io", "signers", "approve"),
+        (rbac, "clusterroles", "bind"),
+        (rbac, "roles", "escalate"),
+    ] {
+        assert!(read(&asks(group, resource, verb)).is_ok(), "{verb}");
+    }
+    for (group, resource, verb, words) in [
+        ("apps", "deployments", "use", "`use` is not a verb of the Kubernetes API"),
+        ("", "users", "impersonate", "`impersonate` is not a verb of the Kubernetes API"),
+        (rbac, "rolebindings", "bind", "`bind` is only for roles and clusterroles of rbac.authorization.k8s.io"),
+        ("", "signers", "approve", "`approve` is only for signers of certificates.k8s.io: ask for it in a permission"),
+    ] {
+        let said = error(&asks(group, resource, verb));
+        assert!(said.contains(words) && said.contains("permissions[0].verbs"), "{said}");
+    }
+}
+
+#[test]
 fn controllers_need_different_names() {
     let mut manifest = minimal();
     let twin = manifest["controllers"][0].clone();

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 use windlass_core::object::{ObjectKind, plural};
 use windlass_core::rights::grants::Rule;
+use windlass_core::rights::verbs::SIGNERS;
 use windlass_manifest::{Controller, Manifest, Watch};
 
 use super::document::VERBS;
@@ -77,6 +78,9 @@ const WELL_KNOWN: &[(&str, &str, &str, bool)] = &[
     ("storage.k8s.io", "VolumeAttachment", "volumeattachments", false),
 ];
 
+/// Resources of which there are no objects, but about which there are rights: group, plural, whether namespaced.
+const WITHOUT_KIND: &[(&str, &str, bool)] = &[("certificates.k8s.io", SIGNERS, false)];
+
 /// The resources of the kinds that a manifest names, from a cluster and from CRDs. The default is empty.
 #[derive(Clone, Debug, Default)]
 pub struct ClusterNames {
@@ -110,7 +114,7 @@ impl ClusterNames {
     /// Whether a resource is namespaced. `None` if this is not known.
     pub(crate) fn is_namespaced(&self, manifest: &Manifest, group: &str, plural: &str) -> Option<bool> {
         let served = self.scopes.get(&(group.to_owned(), plural.to_owned())).copied();
-        let table = || WELL_KNOWN.iter().find(|it| (it.0, it.2) == (group, plural)).map(|it| it.3);
+        let table = || well_known().find(|it| (it.0, it.1) == (group, plural)).map(|it| it.2);
         let defined =
             || self.defined(manifest).find(|it| (it.group, it.plural) == (group, plural)).map(|it| it.namespaced);
         let watched = || {
@@ -143,6 +147,12 @@ impl ClusterNames {
         let brought = manifest.crds.iter().filter_map(|crd| crd.get("spec"));
         brought.chain(self.definitions.iter().filter_map(|crd| crd.get("spec"))).filter_map(Definition::of)
     }
+}
+
+/// The resources that every cluster has: group, plural, whether namespaced.
+fn well_known<'a>() -> impl Iterator<Item = (&'a str, &'a str, bool)> {
+    let with_kind = WELL_KNOWN.iter().map(|(group, _, plural, namespaced)| (*group, *plural, *namespaced));
+    with_kind.chain(WITHOUT_KIND.iter().copied())
 }
 
 /// The names and scope of a custom resource.
@@ -205,11 +215,10 @@ pub fn asks(manifest: &Manifest, names: &ClusterNames) -> Vec<Ask> {
 fn scope(manifest: &Manifest, rule: &Rule, names: &ClusterNames) -> (bool, bool) {
     let groups: BTreeSet<&str> = rule.groups.iter().map(String::as_str).collect();
     let resources: BTreeSet<&str> = rule.resources.iter().filter_map(|name| name.split('/').next()).collect();
-    let table = WELL_KNOWN.iter().map(|(group, _, plural, namespaced)| (*group, *plural, *namespaced));
     let defined = names.defined(manifest).map(|it| (it.group, it.plural, it.namespaced));
     let served = names.scopes.iter().map(|((group, plural), namespaced)| (&**group, &**plural, *namespaced));
     let mut scopes = BTreeMap::new();
-    for (group, plural, namespaced) in served.chain(table).chain(defined) {
+    for (group, plural, namespaced) in served.chain(well_known()).chain(defined) {
         if groups.contains(group) && resources.contains(plural) {
             scopes.entry((group, plural)).or_insert(namespaced);
         }

@@ -2,6 +2,7 @@
 //! It does not refuse anything.
 
 use windlass_core::rights::grants::{HttpRule, Rule, Scheme};
+use windlass_core::rights::verbs::SIGNERS;
 
 const ALL_WRITES: &[&str] = &["create", "update", "patch", "delete", "deletecollection"];
 const PUTS: &[&str] = &["create", "update", "patch"];
@@ -49,6 +50,18 @@ type Harm = (&'static str, &'static [&'static str], &'static [&'static str], &'s
 /// The worst comes first.
 const HARMS: &[Harm] = &[
     (RBAC, ROLES, PUTS, "writes roles or bindings: it can give itself, or anyone, what the host may give"),
+    (
+        RBAC,
+        &["roles", "clusterroles"],
+        &["bind"],
+        "binds roles: with the right to write bindings, it can give anyone these roles, also rights that the host lacks",
+    ),
+    (
+        RBAC,
+        &["roles", "clusterroles"],
+        &["escalate"],
+        "escalates roles: with the right to write roles, it can put any right into them, also rights that the host lacks",
+    ),
     ("", &["users", "groups", "serviceaccounts"], &["impersonate"], "includes impersonate: it can act as others"),
     ("", &["serviceaccounts/token"], &["create"], "makes tokens of service accounts: it can act as any of them"),
     (
@@ -98,6 +111,18 @@ const HARMS: &[Harm] = &[
         &["certificatesigningrequests/approval"],
         CHANGES,
         "approves certificate requests: the requester gets the identity that the request names",
+    ),
+    (
+        "certificates.k8s.io",
+        &[SIGNERS],
+        &["approve"],
+        "approves for these signers: with `certificatesigningrequests/approval`, it decides who gets their certificates",
+    ),
+    (
+        "certificates.k8s.io",
+        &[SIGNERS],
+        &["sign"],
+        "signs as these signers: with `certificatesigningrequests/status`, it issues their certificates",
     ),
     (
         "certificates.k8s.io",
@@ -404,6 +429,10 @@ mod tests {
             ("apiregistration.k8s.io", "apiservices", "create", "take over", "remove"),
             ("certificates.k8s.io", "certificatesigningrequests/approval", "update", "identity", "itself"),
             ("certificates.k8s.io", "certificatesigningrequests/status", "update", "requested", "identity"),
+            ("certificates.k8s.io", "signers", "approve", "decides who", "issues"),
+            ("certificates.k8s.io", "signers", "sign", "issues", "decides who"),
+            (RBAC, "clusterroles", "bind", "binds roles", "writes roles or"),
+            (RBAC, "roles", "escalate", "escalates roles", "writes roles or"),
             ("coordination.k8s.io", "leases", "create", "keep", "two replicas"),
         ] {
             let said = of_rule(&rule(group, resource, verb));

@@ -39,6 +39,7 @@ impl Reconciler for Plugin {
             .description("Approves the requests for kubelets' serving certificates, if they are right.")
             .controller(Controller::new("csr-approver", waiting).options(options))
             .permission(Permission::new("certificates.k8s.io", "certificatesigningrequests/approval", &["update"]))
+            .permission(Permission::new("certificates.k8s.io", "signers", &["approve"]).named(&[SIGNER]))
             .metric(DECISIONS)
             .config_schema(settings::schema())
     }

@@ -142,7 +142,7 @@ fn carry_out(definition: &Definition, changes: &BindingChanges, progress: &mut P
         has_all &= result.is_ok();
         match result {
             Ok(_) => progress.created += 1,
-            Err(error) if error.reason() == Some(ApiReason::AlreadyExists) => {
+            Err(error) if error.is(ApiReason::AlreadyExists) => {
                 resolve_taken_name(definition, object, progress).unwrap_or_else(|error| progress.failures.push(error));
             }
             Err(error) => progress.failures.push(error),
@@ -164,7 +164,7 @@ fn carry_out(definition: &Definition, changes: &BindingChanges, progress: &mut P
     for result in writes::batch(changes.delete.iter().map(|target| writes::delete(target.clone()).into())) {
         match result {
             Ok(_) => progress.deleted += 1,
-            Err(error) if error.reason() == Some(ApiReason::NotFound) => {}
+            Err(error) if error.is(ApiReason::NotFound) => {}
             Err(error) => progress.failures.push(error),
         }
     }

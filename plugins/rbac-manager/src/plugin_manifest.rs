@@ -25,6 +25,9 @@ pub(crate) fn manifest() -> Manifest {
         .controller(controller)
         .permission(Permission::new(RBAC_GROUP, "clusterrolebindings", &[&["get"], &changes[..]].concat()))
         .permission(Permission::new(RBAC_GROUP, "rolebindings", &[&["get"], &changes[..]].concat()))
+        // Definitions may grant rights that the host lacks.
+        .permission(Permission::new(RBAC_GROUP, "clusterroles", &["bind"]))
+        .permission(Permission::new(RBAC_GROUP, "roles", &["bind"]))
         .permission(Permission::new("", "serviceaccounts", &changes))
 }
 

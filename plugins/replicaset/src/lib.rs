@@ -112,7 +112,7 @@ fn delete(surplus: &[Pod], trouble: &mut Trouble) {
         match result {
             Ok(_) => emit_done("SuccessfulDelete", "Delete", "Deleted", &pod.metadata.name),
             // Another client has deleted the Pod, and the cache does not show it yet.
-            Err(error) if error.reason() == Some(ApiReason::NotFound) => {}
+            Err(error) if error.is(ApiReason::NotFound) => {}
             Err(error) => trouble.note("FailedDelete", error),
         }
     }

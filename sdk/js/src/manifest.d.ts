@@ -321,8 +321,14 @@ export interface Permission {
   apiGroups: string[];
   /** Resources and subresources, such as `deployments` and `deployments/scale`. */
   resources: string[];
-  /** API verbs. An apply needs `patch`. It also needs `create`, unless it has a `uid` or a `resourceVersion`. */
-  verbs: Array<'get' | 'list' | 'watch' | 'create' | 'update' | 'patch' | 'delete' | 'deletecollection' | '*'>;
+  /**
+   * API verbs. An apply needs `patch`. It also needs `create`, unless it has a `uid` or a `resourceVersion`. `approve` and
+   * `sign` are for `signers` of `certificates.k8s.io`, `bind` and `escalate` for roles; `*` does not include these four.
+   */
+  verbs: Array<
+    | 'get' | 'list' | 'watch' | 'create' | 'update' | 'patch' | 'delete' | 'deletecollection'
+    | 'approve' | 'sign' | 'bind' | 'escalate' | '*'
+  >;
   /** Only in these namespaces. Left out or empty: in all namespaces, and for cluster-scoped objects. */
   namespaces?: string[];
   /** Only objects with these names. Left out or empty: all. */

@@ -196,6 +196,23 @@ impl Error {
             Self::Json(_) => None,
         }
     }
+
+    /// Whether this is an API error with this `reason`.
+    ///
+    /// ```
+    /// # use windlass_sdk::{ApiReason, Error, ObjectRef, writes};
+    /// # fn forget(target: ObjectRef) -> Result<(), Error> {
+    /// match writes::delete(target).send() {
+    ///     Err(error) if error.is(ApiReason::NotFound) => {} // It is gone already.
+    ///     deleted => drop(deleted?),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn is(&self, reason: ApiReason) -> bool {
+        self.reason() == Some(reason)
+    }
 }
 
 impl fmt::Display for Error {
@@ -261,6 +278,12 @@ pub(crate) mod tests {
             conflict().to_string(),
             "patch deployments.apps/scale Deployment prod/shop: Conflict: the object has been modified"
         );
+    }
+
+    #[test]
+    fn an_error_is_compared_by_its_reason() {
+        let error = Error::from(conflict());
+        assert!(error.is(ApiReason::Conflict) && !error.is(ApiReason::NotFound));
     }
 
     #[test]

@@ -2,13 +2,12 @@
 
 use serde_json::Value;
 use windlass_core::rights::grants::Rule;
+use windlass_core::rights::verbs::{ConsequenceVerb, REQUEST_VERBS};
 
 use super::scan::{Marker, SourcePlace};
 
 /// The beginning of a marker.
 const MARKER: &str = "+kubebuilder:rbac:";
-/// The verbs that a plugin can have. RBAC knows others, such as `bind` and `escalate`.
-const VERBS: [&str; 9] = ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "*"];
 
 /// Where a rule or a problem is from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,7 +78,9 @@ impl Rights {
             why.is_none()
         });
         rule.verbs.retain(|verb| {
-            let is_known = VERBS.contains(&&**verb);
+            let is_known = verb == "*" || REQUEST_VERBS.contains(&&**verb);
+            let is_known =
+                is_known || ConsequenceVerb::named(verb).is_some_and(|verb| verb.fits(&rule.groups, &rule.resources));
             if !is_known {
                 drop(format!("{}: {verb}", rule.resources.join(", ")), "plugins cannot have this verb");
             }
@@ -108,9 +109,15 @@ fn needless(groups: &[String], resource: &str) -> Option<&'static str> {
     found.map(|(_, _, why)| *why)
 }
 
+fn is_of_request(verb: &str) -> bool {
+    ConsequenceVerb::named(verb).is_none()
+}
+
 /// Whether `rules` allow everything that `rule` does.
 fn covers(rules: &[Rule], rule: &Rule) -> bool {
     let has = |list: &[String], item: &str| list.iter().any(|it| it == item || it == "*");
+    // In a manifest, `*` stands for the verbs of requests only.
+    let allows = |list: &[String], verb: &String| list.contains(verb) || (is_of_request(verb) && has(list, verb));
     let narrows =
         |list: &[String], by: &[String]| list.is_empty() || (!by.is_empty() && by.iter().all(|it| list.contains(it)));
     rule.groups.iter().all(|group| {
@@ -119,7 +126,7 @@ fn covers(rules: &[Rule], rule: &Rule) -> bool {
                 rules.iter().any(|it| {
                     has(&it.groups, group)
                         && has(&it.resources, resource)
-                        && has(&it.verbs, verb)
+                        && allows(&it.verbs, verb)
                         && narrows(&it.namespaces, &rule.namespaces)
                         && narrows(&it.names, &rule.names)
                 })
@@ -239,19 +246,24 @@ mod tests {
             marker(5, "groups=rbac.authorization.k8s.io,resources=roles,verbs=get;escalate"),
             marker(6, "resources=shops,verbs=get"),
             marker(7, "nonsense"),
+            marker(8, "groups=rbac.authorization.k8s.io,resources=rolebindings,verbs=get;bind"),
+            marker(9, "groups=rbac.authorization.k8s.io,resources=roles,verbs=use"),
         ];
         let rights = Rights::of(&markers, &[]);
         let rules: Vec<_> = rights.rules.iter().map(in_short).collect();
-        assert_eq!(rules, ["a.b|shops|update||", "rbac.authorization.k8s.io|roles|get||"]);
+        let of_rbac =
+            ["roles|get;escalate||", "rolebindings|get||"].map(|it| format!("rbac.authorization.k8s.io|{it}"));
+        assert_eq!(rules, [&["a.b|shops|update||".to_owned()][..], &of_rbac].concat());
         let dropped: Vec<_> = rights.dropped.iter().map(|it| format!("{} {}", it.source.0, it.rule)).collect();
         let expected = [
             "a.go:1 events: create, patch",
             "a.go:2 leases: get, update",
             "a.go:3 shops/finalizers: update",
             "a.go:4 urls=/metrics,verbs=get",
-            "a.go:5 roles: escalate",
             "a.go:6 shops: get",
             "a.go:7 nonsense",
+            "a.go:8 rolebindings: bind",
+            "a.go:9 roles: use",
         ];
         assert_eq!(dropped, expected);
     }

@@ -3,6 +3,7 @@
 use windlass_core::object::path_segment;
 use windlass_core::rights::egress::is_host_pattern;
 use windlass_core::rights::grants::Cidr;
+use windlass_core::rights::verbs::{CONSEQUENCE_VERBS, ConsequenceVerb, REQUEST_VERBS, SIGNERS};
 use windlass_manifest::{is_dns_label, nearest};
 
 use super::POLICY_LIST_ENTRIES_MAX;
@@ -11,8 +12,13 @@ use crate::hook::HOOK_SECRETS_MAX;
 
 /// The longest key in a Secret's data.
 const SECRET_KEY_BYTES_MAX: usize = 253;
-/// The verbs that a rule may allow.
-pub const VERBS: [&str; 9] = ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "*"];
+/// The verbs that a rule may allow, in their customary order.
+pub const VERBS: [&str; 13] = {
+    let [get, list, watch, create, update, patch, delete, collection] = REQUEST_VERBS;
+    let [approve, sign, bind, escalate] = CONSEQUENCE_VERBS;
+    let (approve, sign, bind, escalate) = (approve.verb, sign.verb, bind.verb, escalate.verb);
+    [get, list, watch, create, update, patch, delete, collection, approve, sign, bind, escalate, "*"]
+};
 
 pub(super) fn check_rule(rule: &RuleDocument, problem: &mut impl FnMut(String)) {
     let lists = [
@@ -34,8 +40,13 @@ pub(super) fn check_rule(rule: &RuleDocument, problem: &mut impl FnMut(String)) 
         }
     }
     for verb in rule.verbs.iter().filter(|verb| !VERBS.contains(&&***verb)) {
-        let hint = nearest(verb, VERBS.into_iter()).unwrap_or_else(|| VERBS[..8].join(", "));
+        let hint = nearest(verb, VERBS.into_iter()).unwrap_or_else(|| REQUEST_VERBS.join(", "));
         problem(format!("{verb:?} is not a verb that plugins can use: {hint}"));
+    }
+    for verb in rule.verbs.iter().filter_map(|verb| ConsequenceVerb::named(verb)) {
+        if !verb.fits(&rule.api_groups, &rule.resources) {
+            problem(format!("{verb}: write a separate rule for it"));
+        }
     }
     for group in rule.api_groups.iter().filter(|group| group.contains('/')) {
         problem(format!("{group:?} is not a group: write it without the version"));
@@ -44,7 +55,8 @@ pub(super) fn check_rule(rule: &RuleDocument, problem: &mut impl FnMut(String)) 
     for group in rule.api_groups.iter().filter(is_none) {
         problem(format!("{group:?} is not a group: use a name like `apps`, `\"\"` for the core group, or `*` for all"));
     }
-    for name in rule.names.iter().filter(|name| *name != "*" && !is_name(name)) {
+    let is_known = |name: &str| is_name(name) || (rule.resources == [SIGNERS] && is_signer(name));
+    for name in rule.names.iter().filter(|name| *name != "*" && !is_known(name)) {
         problem(format!("{name:?} cannot be the name of an object: `names` has complete names, not patterns"));
     }
     for resource in &rule.resources {
@@ -135,6 +147,10 @@ pub(super) fn check_hook(hook: &HookDocument, problem: &mut impl FnMut(String)) 
 /// it is probably meant as a pattern.
 fn is_name(name: &str) -> bool {
     path_segment::flaw(name).is_none() && !name.contains('*')
+}
+
+fn is_signer(name: &str) -> bool {
+    name.split_once('/').is_some_and(|(domain, path)| is_subdomain(domain) && is_name(path))
 }
 
 pub(super) fn is_subdomain(name: &str) -> bool {

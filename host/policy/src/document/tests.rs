@@ -66,6 +66,39 @@ fn instances_are_used_once_by_default() {
 }
 
 #[test]
+fn verbs_about_consequences_stand_only_beside_what_they_are_for() {
+    let least = "apiVersion: windlass.dev/v1alpha1\nkind: PluginPolicy\nplugin: webapp\nrules:\n- ";
+    let rule =
+        |text: &str| read(&format!("{least}{{{text}, cluster: true}}\n")).map(|policy| policy.allowance.rules.clone());
+    let signers = "apiGroups: [certificates.k8s.io], resources: [signers], verbs: [approve, sign]";
+    assert!(rule(signers).is_ok());
+    let named =
+        rule(&format!("{signers}, names: [kubernetes.io/kubelet-serving]")).expect("a signer's name has a slash");
+    assert_eq!(named[0].names, ["kubernetes.io/kubelet-serving"]);
+    assert!(
+        rule("apiGroups: [rbac.authorization.k8s.io], resources: [roles, clusterroles], verbs: [get, bind, escalate]")
+            .is_ok()
+    );
+    for (wrong, words) in [
+        (
+            "apiGroups: [rbac.authorization.k8s.io], resources: [roles, rolebindings], verbs: [bind]",
+            "`bind` is only for roles and",
+        ),
+        ("apiGroups: [\"\"], resources: [signers], verbs: [approve]", "`approve` is only for signers of"),
+        ("apiGroups: [\"*\"], resources: [\"*\"], verbs: [escalate]", "write a separate rule for it"),
+        ("apiGroups: [\"\"], resources: [users], verbs: [impersonate]", "not a verb that plugins can use"),
+        ("apiGroups: [\"\"], resources: [secrets], verbs: [get], names: [a/b]", "cannot be the name"),
+        (
+            "apiGroups: [certificates.k8s.io], resources: [signers], verbs: [sign], names: [\"a.io/*\"]",
+            "cannot be the name",
+        ),
+    ] {
+        let said = rule(wrong).expect_err(wrong);
+        assert!(said.contains(words), "{said}");
+    }
+}
+
+#[test]
 fn misspelt_fields_are_reported_with_line_and_suggestion() {
     for (from, to, line, words) in [
         ("paused:", "pausd:", ":4:", "did you mean `paused`?"),

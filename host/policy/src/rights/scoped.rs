@@ -2,11 +2,11 @@
 
 use windlass_core::object::ObjectKey;
 use windlass_core::rights::grants::{Access, Grants, Rule};
+use windlass_core::rights::verbs::REQUEST_VERBS;
 use windlass_manifest::{Manifest, Watch, is_dns_label};
 
 use super::{COMPARED_RULES_MAX, RightsScope, RoleRule};
 use crate::asks::{ClusterNames, ResourceName};
-use crate::document::VERBS;
 
 /// The verbs that a watch needs.
 pub(super) const WATCH: [&str; 2] = ["list", "watch"];
@@ -85,8 +85,8 @@ impl Granted<'_> {
     /// plugin.
     pub(super) fn scoped(&self, rule: &Rule) -> ScopedRules {
         let verbs = rule.verbs.iter().flat_map(|verb| match &**verb {
-            // The host makes no requests with other verbs.
-            ANY => VERBS[..8].to_vec(),
+            // As long as the manifest does not name them, the plugin needs no other verbs.
+            ANY => REQUEST_VERBS.to_vec(),
             verb => vec![verb],
         });
         let whole = RoleRule {

@@ -189,6 +189,38 @@ fn a_policy_for_namespaces_leads_to_rights_only_there() {
 }
 
 #[test]
+fn verbs_about_consequences_are_rights_if_manifest_and_policy_name_them() {
+    let rbac = "rbac.authorization.k8s.io";
+    let asks = |group: &str, resource: &str, verbs: &[&str]| json!({"apiGroups": [group], "resources": [resource], "verbs": verbs});
+    let manifest = manifest(&json!({
+        "permissions": [
+            asks("certificates.k8s.io", "signers", &["approve"]), asks(rbac, "clusterroles", &["bind"]), asks(rbac, "roles", &["*"]),
+        ],
+    }));
+    let whole = |rule: Rule| Rule { cluster: true, ..rule };
+    let named = |rule: Rule, names: &[&str]| Rule { names: list(names), ..rule };
+    let setting = Setting::under(vec![
+        named(whole(rule("certificates.k8s.io", &["signers"], &["approve"])), &["kubernetes.io/kubelet-serving"]),
+        named(whole(rule(rbac, &["clusterroles"], &["bind", "escalate"])), &["view"]),
+        rule(rbac, &["roles"], &["*"]),
+    ]);
+    let roles = "*: get,list,watch,create,update,patch,delete,deletecollection roles of rbac.authorization.k8s.io";
+    let expected = [
+        "*: approve signers of certificates.k8s.io named kubernetes.io/kubelet-serving",
+        "*: bind clusterroles of rbac.authorization.k8s.io named view",
+        roles,
+    ];
+    let about_roles = |setting: &Setting| {
+        let lines = setting.host(&manifest).into_iter();
+        lines.filter(|line| line.contains("roles") || line.contains("signers")).collect::<Vec<_>>()
+    };
+    assert_eq!(about_roles(&setting), expected);
+    let confined = RightsOptions { only: Some("prod".to_owned()), ..RightsOptions::default() };
+    let confined = Setting { options: confined, ..setting };
+    assert_eq!(about_roles(&confined)[..2], expected[..2], "signers and cluster roles have no namespace");
+}
+
+#[test]
 fn a_waiting_controller_needs_no_rights_and_is_one_remark() {
     let (shop, secrets) =
         (json!({"apiVersion": "example.com/v1", "kind": "Shop"}), json!({"apiVersion": "v1", "kind": "Secret"}));

@@ -36,7 +36,7 @@ pub(crate) fn reconcile(object: &Object) -> Result<Outcome, Failures> {
         let mut job = job(&json!({"name": name, "namespace": metadata.namespace}), &Value::Null);
         job["spec"] = object.spec["jobTemplate"]["spec"].clone();
         match writes::create(&job).owned().send() {
-            Err(error) if error.reason() != Some(ApiReason::AlreadyExists) => return Err(error.into()),
+            Err(error) if !error.is(ApiReason::AlreadyExists) => return Err(error.into()),
             _ => {}
         }
         let own = ObjectRef::namespaced("batch/v1", "CronJob", &metadata.namespace, &metadata.name);
