@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 
 import windlass
-from decision import FORCE_UPTIME, Change, Verdict, Workload, decide, plan
-from kinds import CONDITIONS, KINDS, Kind, is_finished
+from decision import FORCE_UPTIME, Change, Verdict, Workload, annotations_of, decide, plan
+from kinds import KINDS, Kind, is_finished
 from settings import SCHEMA, Settings
 from windlass import Object, ObjectRef, cache, clock, config, events, writes
 from windlass.manifest import (
@@ -32,12 +32,12 @@ NAMESPACES = MappedWatch(
     deleted=False,
     mapping=Mapping.referenced_by(BY_NAMESPACE),
 )  # fmt: skip
-#: Pods that force the whole cluster up while they run.
+#: Pods that may force the whole cluster up while they run. The annotation's value counts in any case of letters.
 FORCING_PODS = MappedWatch(
     "v1", "Pod",
     projection=Projection.fields("/status/phase"),
-    where=[Where.annotation(FORCE_UPTIME).is_("true")],
-    predicates=[Predicate.fields("/status/phase")],
+    where=[Where.annotation(FORCE_UPTIME).exists()],
+    predicates=[Predicate.annotations(), Predicate.fields("/status/phase")],
     mapping=Mapping.all(),
 )  # fmt: skip
 
@@ -48,7 +48,7 @@ def controller(kind: Kind) -> Controller:
         name=kind.resource,
         primary=Watch(
             kind.api_version, kind.kind,
-            projection=Projection.fields(kind.pointer, *([CONDITIONS] if kind.kind == "Job" else [])),
+            projection=Projection.fields(*kind.fields),
             indexes=[Index.field(BY_NAMESPACE, "/metadata/namespace")],
             predicates=[Predicate.annotations(), Predicate.labels(), Predicate.fields(kind.pointer)],
         ),
@@ -87,19 +87,27 @@ def reconcile(request: windlass.Request) -> windlass.Outcome:
         return windlass.DONE
     workload = Workload(obj, namespace, settings, clock.now().seconds)
     try:
-        verdict = decide(workload, is_cluster_forced())
+        verdict = decide(workload, is_cluster_forced(settings))
         change = plan(kind, workload, verdict.wanted)
     except ValueError as error:
-        return complain(str(error))
+        complain(str(error), "leaves this object as it is")
+        return windlass.DONE
+    for problem in workload.ignored:
+        complain(problem, "ignores this annotation")
     if change is not None:
         act(kind, obj, change, verdict, settings)
     return windlass.DONE if verdict.until is None else rest(verdict.until - workload.now)
 
 
-def is_cluster_forced() -> bool:
-    """Whether a Pod that has not ended forces the whole cluster up."""
-    pods = cache.list("v1", "Pod")
-    return any((pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed") for pod in pods)
+def is_cluster_forced(settings: Settings) -> bool:
+    """Whether a Pod that has not ended forces the whole cluster up. If the configuration names namespaces, only their
+    Pods count."""
+    return any(
+        annotations_of(pod).get(FORCE_UPTIME, "").lower() == "true"
+        and (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed")
+        and (not settings.namespaces or pod["metadata"]["namespace"] in settings.namespaces)
+        for pod in cache.list("v1", "Pod")
+    )
 
 
 def act(kind: Kind, obj: Object, change: Change, verdict: Verdict, settings: Settings) -> None:
@@ -121,11 +129,10 @@ def act(kind: Kind, obj: Object, change: Change, verdict: Verdict, settings: Set
     events.normal(f"Scaled{direction}", "Scale", f"scaled {direction.lower()} from {before} to {change.size} ({verdict.cause})")
 
 
-def complain(problem: str) -> windlass.Outcome:
+def complain(problem: str, consequence: str) -> None:
     """Reports an invalid annotation. Only a change of the object or its namespace can help, so nothing is retried."""
     log.warning("an annotation is invalid", extra={"problem": problem})
-    events.warning("InvalidAnnotation", "Read", f"the downscaler leaves this object as it is: {problem}")
-    return windlass.DONE
+    events.warning("InvalidAnnotation", "Read", f"the downscaler {consequence}: {problem}")
 
 
 def rest(seconds: int) -> windlass.Outcome:

@@ -59,13 +59,15 @@ class Change:
 @dataclass
 class Workload:
     """An object with its namespace, as people have annotated them. Collects the instants at which something may
-    change."""
+    change, and the problems of annotations that it ignores."""
 
     obj: Mapping[str, Any]
     namespace: Mapping[str, Any]
     settings: Settings
     now: int
     instants: list[int] = field(default_factory=list)
+    #: For people.
+    ignored: list[str] = field(default_factory=list)
 
     def own(self, key: str) -> str | None:
         """An annotation of the object."""
@@ -107,18 +109,29 @@ class Workload:
         return self.settings.replicas if found is None else _checked(found[0], number, found[1])
 
     def in_grace(self) -> bool:
-        """Whether the object is so new that it is not scaled down yet."""
+        """Whether the object is so new, or was deployed so recently, that it is not scaled down yet. A value that cannot
+        be read is ignored: the configured grace period, or the creation, counts."""
         grace = self.settings.grace
-        own = self.own(GRACE_PERIOD)
-        if own is not None:
-            grace = min(grace, _checked(GRACE_PERIOD, number, own))
-        birth = self.obj["metadata"]["creationTimestamp"]
-        name = self.settings.time_annotation
-        if name is not None and self.own(name) is not None:
-            birth = self.own(name)
-        ends = _checked(name or "creationTimestamp", instant, birth) + grace
-        self._reaches(ends)
-        return self.now < ends
+        own = self._readable(GRACE_PERIOD, number)
+        if own:  # 0 is no grace period, as in the original.
+            grace = min(grace, own)
+        birth = instant(self.obj["metadata"]["creationTimestamp"])
+        deployed = self._readable(self.settings.time_annotation, instant)
+        if deployed is not None:
+            birth = max(birth, deployed)
+        self._reaches(birth + grace)
+        return self.now < birth + grace
+
+    def _readable(self, key: str | None, read: Callable[[str], T]) -> T | None:
+        """An annotation of the object, unless it cannot be read."""
+        text = None if key is None else self.own(key)
+        if key is None or text is None:
+            return None
+        try:
+            return _checked(key, read, text)
+        except ValueError as error:
+            self.ignored.append(str(error))
+            return None
 
     def _watched(self, times: Schedule) -> Schedule:
         self._reaches(times.next_change(self.now))
@@ -135,27 +148,27 @@ def annotations_of(obj: Mapping[str, Any]) -> Mapping[str, str]:
 
 
 def decide(workload: Workload, is_forced: bool) -> Verdict:
-    """Decides what a workload should be now. `is_forced`: a Pod forces the whole cluster up. Raises `ValueError` for an
-    annotation that cannot be read."""
+    """Decides what a workload should be now. `is_forced`: a Pod forces up all namespaces that do not say otherwise.
+    Raises `ValueError` for an annotation that cannot be read."""
     excluded = workload.excluded()
-    if excluded is None and not workload.settings.covers(workload.obj):
-        excluded = "the configuration"
+    if excluded is None and not workload.settings.selects(workload.obj):
+        excluded = "matchingLabels of the configuration"
     wanted: Wanted
     if excluded is not None:
         wanted, cause = "as it is" if workload.settings.upscale_target_only else "up", f"excluded by {excluded}"
-    elif is_forced:
-        wanted, cause = "up", f"a Pod has {FORCE_UPTIME}"
     else:
-        wanted, cause = _scheduled(workload)
+        wanted, cause = _scheduled(workload, is_forced)
         if wanted == "down" and workload.in_grace():
             wanted, cause = "as it is", "grace period"
     return Verdict(wanted, cause, min(workload.instants, default=None))
 
 
-def _scheduled(workload: Workload) -> tuple[Wanted, str]:
+def _scheduled(workload: Workload, is_forced: bool) -> tuple[Wanted, str]:
     settings, now = workload.settings, workload.now
     if workload.forced(FORCE_UPTIME):
         return "up", FORCE_UPTIME + OF_NAMESPACE
+    if is_forced and FORCE_UPTIME not in annotations_of(workload.namespace):
+        return "up", f"a Pod has {FORCE_UPTIME}"
     if workload.forced(FORCE_DOWNTIME):
         return "down", FORCE_DOWNTIME + OF_NAMESPACE
     up = workload.times(UPSCALE_PERIOD, settings.upscale_period)
@@ -184,6 +197,9 @@ def plan(kind: Kind, workload: Workload, wanted: Wanted) -> Change | None:
     gone = {ORIGINAL_REPLICAS: None, DOWN_REPLICAS: None}
     # The original downscaler does not write what it has set.
     is_ours = size == left if left is not None else size <= least
+    largest = kind.largest(workload.obj)
+    if largest is not None:
+        original = min(original, largest)
     return Change(original if is_ours and original > size else None, gone)
 
 

@@ -21,6 +21,10 @@ class Kind:
     form: Literal["number", "flag", "mark"] = "number"
     #: The smallest size that the API allows.
     least: int = 0
+    #: The field that limits the size. Empty: no field does.
+    limit: tuple[str, ...] = ()
+    #: Other fields that decisions need, as JSON pointers.
+    more: tuple[str, ...] = ()
 
     @property
     def group(self) -> str:
@@ -30,13 +34,16 @@ class Kind:
     @property
     def pointer(self) -> str:
         """The field as a JSON pointer."""
-        return "/" + "/".join(self.path)
+        return _pointer(self.path)
+
+    @property
+    def fields(self) -> list[str]:
+        """All fields that decisions need, as JSON pointers."""
+        return [self.pointer, *([_pointer(self.limit)] if self.limit else []), *self.more]
 
     def size(self, obj: Mapping[str, Any]) -> int:
         """The size of an object."""
-        value: Any = obj
-        for name in self.path:
-            value = (value or {}).get(name)
+        value = _value(obj, self.path)
         if self.form == "number":
             return 1 if value is None else value
         return 0 if value in (True, _ON) else 1
@@ -52,11 +59,27 @@ class Kind:
             value = {name: value}
         return value
 
+    def largest(self, obj: Mapping[str, Any]) -> int | None:
+        """The largest size that the API allows for an object. None: there is no limit."""
+        return _value(obj, self.limit) if self.limit else None
+
     def smallest(self, replicas: int) -> int:
         """The size in a downtime, for the number of replicas that people have asked for."""
         return max(self.least, replicas if self.form == "number" else min(replicas, 1))
 
 
+def _pointer(path: tuple[str, ...]) -> str:
+    return "/" + "/".join(path)
+
+
+def _value(obj: Any, path: tuple[str, ...]) -> Any:
+    for name in path:
+        obj = (obj or {}).get(name)
+    return obj
+
+
+#: The field in which a Job says that it has finished.
+_CONDITIONS = "/status/conditions"
 #: The value of a node selector that no node has.
 _ON = "true"
 _NOWHERE = "kube-downscaler-non-existent"
@@ -66,14 +89,15 @@ KINDS = {
     for kind in (
         Kind("deployments", "apps/v1", "Deployment", ("spec", "replicas")),
         Kind("statefulsets", "apps/v1", "StatefulSet", ("spec", "replicas")),
-        Kind("horizontalpodautoscalers", "autoscaling/v2", "HorizontalPodAutoscaler", ("spec", "minReplicas"), least=1),
+        Kind(
+            "horizontalpodautoscalers", "autoscaling/v2", "HorizontalPodAutoscaler", ("spec", "minReplicas"),
+            least=1, limit=("spec", "maxReplicas"),
+        ),
         Kind("cronjobs", "batch/v1", "CronJob", ("spec", "suspend"), "flag"),
-        Kind("jobs", "batch/v1", "Job", ("spec", "suspend"), "flag"),
+        Kind("jobs", "batch/v1", "Job", ("spec", "suspend"), "flag", more=(_CONDITIONS,)),
         Kind("daemonsets", "apps/v1", "DaemonSet", ("spec", "template", "spec", "nodeSelector", _NOWHERE), "mark"),
-    )
+    )  # fmt: skip
 }
-#: The field in which a Job says that it has finished.
-CONDITIONS = "/status/conditions"
 
 
 def is_finished(obj: Mapping[str, Any]) -> bool:
@@ -82,7 +106,14 @@ def is_finished(obj: Mapping[str, Any]) -> bool:
     return any(it["type"] in ("Complete", "Failed") and it["status"] == "True" for it in conditions)
 
 
-def is_controlled_by(obj: Mapping[str, Any], kind: str) -> bool:
-    """Whether an object of this kind has made the object."""
+def is_owned(obj: Mapping[str, Any]) -> bool:
+    """Whether the object belongs to another one, such as a Job to a CronJob."""
+    return bool(obj["metadata"].get("ownerReferences"))
+
+
+def is_of_stack(obj: Mapping[str, Any]) -> bool:
+    """Whether a Stack of Zalando's controller has made the object."""
     owners = obj["metadata"].get("ownerReferences") or ()
-    return any(owner["kind"] == kind and owner.get("controller") for owner in owners)
+    return any(
+        owner["kind"] == "Stack" and owner["apiVersion"].startswith("zalando.org/") and owner.get("controller") for owner in owners
+    )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from kinds import KINDS, is_controlled_by
+from kinds import KINDS, is_of_stack, is_owned
 from schedules import ALWAYS, NEVER, Defaults, Schedule, schedule, weekdays
 from zones import zone
 
@@ -22,7 +22,7 @@ SCHEMA = {
         "includeResources": {"type": "array", "items": {"enum": list(KINDS)}, "description": "Plurals; by default deployments"},
         "namespaces": {**_TEXTS, "description": "Only in these namespaces; by default in all. It overrides excludeNamespaces"},
         "excludeNamespaces": {**_TEXTS, "description": "Regular expressions for whole names; by default kube-system"},
-        "excludeDeployments": {**_TEXTS, "description": "Names of objects of any kind"},
+        "excludeDeployments": {**_TEXTS, "description": "Names of objects of any kind, which are left as they are"},
         "matchingLabels": {**_TEXTS, "description": "Regular expressions for labels, as NAME=VALUE; one that matches is enough"},
         "defaultUptime": {**_TEXT, "description": "By default always"},
         "defaultDowntime": {**_TEXT, "description": "By default never"},
@@ -93,23 +93,20 @@ class Settings:
         )
 
     def includes(self, resource: str, obj: Mapping[str, Any]) -> bool:
-        """Whether objects of this kind are changed at all. The Jobs of CronJobs need both kinds. A Deployment of a
-        Stack follows the Stack, whose controller would undo any change."""
-        if resource not in self.include_resources or is_controlled_by(obj, "Stack"):
-            return False
-        return resource != "jobs" or not is_controlled_by(obj, "CronJob") or "cronjobs" in self.include_resources
-
-    def covers(self, obj: Mapping[str, Any]) -> bool:
-        """Whether an object may be scaled down, by its namespace, its name and its labels."""
+        """Whether an object is changed at all, up or down. A Job with an owner, such as a CronJob, is the owner's
+        business. A Deployment of a Stack follows the Stack, whose controller would undo any change."""
         metadata = obj["metadata"]
-        namespace = metadata["namespace"]
-        if self.namespaces:
-            is_excluded = namespace not in self.namespaces
-        else:
-            is_excluded = any(pattern.fullmatch(namespace) for pattern in self.exclude_namespaces)
-        if is_excluded or metadata["name"] in self.exclude_names:
+        if resource not in self.include_resources or metadata["name"] in self.exclude_names:
             return False
-        labels = [f"{name}={value}" for name, value in (metadata.get("labels") or {}).items()]
+        if is_of_stack(obj) or (resource == "jobs" and is_owned(obj)):
+            return False
+        if self.namespaces:
+            return metadata["namespace"] in self.namespaces
+        return not any(pattern.fullmatch(metadata["namespace"]) for pattern in self.exclude_namespaces)
+
+    def selects(self, obj: Mapping[str, Any]) -> bool:
+        """Whether an object may be scaled down, by its labels."""
+        labels = [f"{name}={value}" for name, value in (obj["metadata"].get("labels") or {}).items()]
         return not self.matching_labels or any(pattern.fullmatch(it) for pattern in self.matching_labels for it in labels)
 
 

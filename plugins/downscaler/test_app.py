@@ -25,8 +25,8 @@ def namespace(**annotations: str) -> Object:
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", "annotations": annotations}}
 
 
-def forcing_pod(phase: str) -> Object:
-    metadata = {"name": "p", "namespace": "other", "annotations": {"downscaler/force-uptime": "true"}}
+def forcing_pod(phase: str, text: str = "true") -> Object:
+    metadata = {"name": "p", "namespace": "other", "annotations": {"downscaler/force-uptime": text}}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "status": {"phase": phase}}
 
 
@@ -102,6 +102,33 @@ class DownscalerTest(unittest.TestCase):
                 self.host.add(forcing_pod(phase))
                 self.at(NIGHT, deployment())
                 self.assertEqual(self.current()[0], replicas)
+
+    def test_a_pod_forces_by_the_word_true_in_any_case(self) -> None:
+        for text, replicas in (("True", 3), ("TRUE", 3), ("false", 0)):
+            with self.subTest(text):
+                self.host.add(forcing_pod("Running", text))
+                self.at(NIGHT, deployment())
+                self.assertEqual(self.current()[0], replicas)
+
+    def test_only_pods_of_the_configured_namespaces_force(self) -> None:
+        self.host.add(forcing_pod("Running"))
+        for namespaces, replicas in ((["shop", "other"], 3), (["shop"], 0)):
+            with self.subTest(namespaces):
+                self.at(NIGHT, deployment(), namespaces=namespaces)
+                self.assertEqual(self.current()[0], replicas)
+
+    def test_a_workload_outside_of_the_scope_does_not_come_up(self) -> None:
+        down = deployment(0, **{ORIGINAL_REPLICAS: "3", DOWN_REPLICAS: "0"})
+        for scope in ({"excludeNamespaces": ["shop"]}, {"namespaces": ["bar"]}, {"excludeDeployments": ["web"]}):
+            with self.subTest(scope):
+                self.assertIs(self.at(DAY, down, **scope), windlass.DONE)
+        self.assertEqual(self.host.writes, [])
+
+    def test_an_ignored_annotation_is_reported_and_the_rest_counts(self) -> None:
+        self.at(NIGHT, deployment(**{"downscaler/grace-period": "5m"}))
+        self.assertEqual(self.current()[0], 0)
+        self.assertEqual(self.reasons(), ["InvalidAnnotation", "ScaledDown"])
+        self.assertIn("ignores this annotation: downscaler/grace-period: '5m'", self.host.events[0].note)
 
     def test_kinds_are_left_alone_unless_they_are_included(self) -> None:
         self.assertIs(self.at(NIGHT, deployment(), includeResources=["cronjobs"]), windlass.DONE)

@@ -165,6 +165,13 @@ class DecisionTest(unittest.TestCase):
 
     def test_a_pod_may_force_the_cluster_up(self) -> None:
         self.assertEqual(verdict(self.NIGHT, {"uptime": BERLIN}, is_forced=True).wanted, "up")
+        self.assertEqual(verdict(self.NIGHT, {}, {"force_downtime": "true"}, is_forced=True).wanted, "up")
+
+    def test_a_namespace_may_refuse_to_be_forced_up_by_pods(self) -> None:
+        for text, expected in (("false", "down"), ("Mon-Sun 11:00-13:00 CET", "down"), ("Mon-Sun 21:00-23:00 CET", "up")):
+            with self.subTest(text):
+                found = verdict(self.NIGHT, {"uptime": BERLIN}, {"force_uptime": text}, is_forced=True)
+                self.assertEqual(found.wanted, expected)
 
     def test_an_excluded_workload_is_up(self) -> None:
         ways: tuple[tuple[dict[str, str], dict[str, str]], ...] = (
@@ -179,11 +186,10 @@ class DecisionTest(unittest.TestCase):
         self.assertEqual(wanted(self.NIGHT, {"uptime": BERLIN, "exclude_until": "2026-01-06T20:00"}), "down")
         self.assertEqual(verdict(self.NIGHT, {"downtime": "always", "exclude_until": "2026-01-07"}).until, at("2026-01-07T00:00:00+00:00"))
 
-    def test_a_workload_that_the_configuration_excludes_is_up(self) -> None:
-        for settings in ({"excludeNamespaces": ["sh.p"]}, {"namespaces": ["bar"]}, {"excludeDeployments": ["web"]}, {"matchingLabels": ["a=b"]}):
-            with self.subTest(settings):
-                self.assertEqual(wanted(self.NIGHT, {"uptime": BERLIN}, **settings), "up")
-                self.assertEqual(wanted(self.NIGHT, {"uptime": BERLIN}, upscaleTargetOnly=True, **settings), "as it is")
+    def test_a_workload_without_a_matching_label_is_up(self) -> None:
+        settings: dict[str, Any] = {"matchingLabels": ["a=b"]}
+        self.assertEqual(wanted(self.NIGHT, {"uptime": BERLIN}, **settings), "up")
+        self.assertEqual(wanted(self.NIGHT, {"uptime": BERLIN}, upscaleTargetOnly=True, **settings), "as it is")
 
     def test_a_new_workload_has_a_grace_period(self) -> None:
         own = {"uptime": "never"}
@@ -194,12 +200,31 @@ class DecisionTest(unittest.TestCase):
         deployed = {**own, "deployed": "2026-01-05T07:00:00Z"}
         self.assertEqual(wanted("2026-01-05T07:10:00+00:00", deployed, deploymentTimeAnnotation="downscaler/deployed"), "as it is")
 
+    def test_a_grace_period_of_zero_does_not_count(self) -> None:
+        own = {"uptime": "never", "grace_period": "0"}
+        self.assertEqual([wanted(f"2026-01-05T06:{minute}:00+00:00", own) for minute in (10, 15)], ["as it is", "down"])
+        self.assertEqual(wanted("2026-01-05T06:00:00+00:00", own, gracePeriodSeconds=0), "down")
+
+    def test_a_deployment_before_the_creation_does_not_end_the_grace_period(self) -> None:
+        own = {"uptime": "never", "deployed": "2025-01-05T07:00:00Z"}
+        self.assertEqual(wanted("2026-01-05T06:10:00+00:00", own, deploymentTimeAnnotation="downscaler/deployed"), "as it is")
+
+    def test_unreadable_grace_periods_and_deployments_are_ignored(self) -> None:
+        problems = {"downscaler/grace-period: '5m' is not a number": {"grace_period": "5m"}, "downscaler/grace-period: '-5'": {"grace_period": "-5"},
+                    "downscaler/deployed: 'noon' is not a time": {"deployed": "noon"}}  # fmt: skip
+        settings = Settings.of({"deploymentTimeAnnotation": "downscaler/deployed"})
+        for problem, own in problems.items():
+            for time, expected in (("2026-01-05T06:10:00+00:00", "as it is"), ("2026-01-05T06:15:00+00:00", "down")):
+                with self.subTest((problem, time)):
+                    workload = Workload(annotated(uptime="never", **own), annotated("Namespace"), settings, at(time))
+                    self.assertEqual(decide(workload, False).wanted, expected)
+                    self.assertEqual([problem in it for it in workload.ignored], [True])
+
     def test_an_invalid_annotation_is_named(self) -> None:
         problems = {
             "downscaler/uptime: 'day' is not a schedule": ({"uptime": "day"}, {}),
             "downscaler/uptime of the namespace: 'day' is not": ({}, {"uptime": "day"}),
             "downscaler/exclude-until: '2026-02-30' is not a time": ({"exclude_until": "2026-02-30"}, {}),
-            "downscaler/grace-period: '5m' is not a number": ({"uptime": "never", "grace_period": "5m"}, {}),
         }  # fmt: skip
         for problem, annotations in problems.items():
             with self.subTest(problem), self.assertRaisesRegex(ValueError, problem):
@@ -242,6 +267,20 @@ class PlanTest(unittest.TestCase):
     def test_an_autoscaler_keeps_one_replica(self) -> None:
         self.assertEqual(planned(3, "down", "horizontalpodautoscalers"), Change(1, {ORIGINAL_REPLICAS: "3", DOWN_REPLICAS: "1"}))
 
+    def test_an_autoscaler_comes_back_within_its_limit(self) -> None:
+        for most, size in ((9, 4), (3, 3), (1, None)):
+            with self.subTest(most):
+                obj = annotated(original_replicas="4")
+                obj["spec"] = {"minReplicas": 1, "maxReplicas": most}
+                workload = Workload(obj, annotated("Namespace"), Settings.of({}), at(CREATED))
+                change = plan(KINDS["horizontalpodautoscalers"], workload, "up")
+                self.assertEqual(change, Change(size, {ORIGINAL_REPLICAS: None, DOWN_REPLICAS: None}))
+
+    def test_the_cache_has_the_fields_that_decisions_need(self) -> None:
+        self.assertEqual(KINDS["horizontalpodautoscalers"].fields, ["/spec/minReplicas", "/spec/maxReplicas"])
+        self.assertEqual(KINDS["jobs"].fields, ["/spec/suspend", "/status/conditions"])
+        self.assertEqual(KINDS["deployments"].fields, ["/spec/replicas"])
+
     def test_jobs_and_daemon_sets_are_switched_off(self) -> None:
         for resource in ("cronjobs", "jobs", "daemonsets"):
             with self.subTest(resource):
@@ -267,7 +306,17 @@ class SettingsTest(unittest.TestCase):
     def test_the_defaults_are_those_of_the_original(self) -> None:
         settings = Settings.of({})
         self.assertEqual((settings.grace, settings.replicas, set(settings.include_resources)), (900, 0, {"deployments"}))
-        self.assertFalse(settings.covers(annotated() | {"metadata": {"name": "web", "namespace": "kube-system"}}))
+        names = [("web", "shop"), ("web", "kube-system"), ("downscaler", "shop")]
+        included = [settings.includes("deployments", {"metadata": {"name": name, "namespace": space}}) for name, space in names]
+        self.assertEqual(included, [True, False, False])
+
+    def test_workloads_outside_of_the_scope_are_not_included(self) -> None:
+        scopes: dict[str, dict[str, Any]] = {
+            "its namespace": {"namespaces": ["shop"], "excludeNamespaces": ["shop"]}, "another namespace": {"namespaces": ["bar"]},
+            "an excluded namespace": {"excludeNamespaces": ["sh.p"]}, "an excluded name": {"excludeDeployments": ["web"]},
+        }  # fmt: skip
+        included = {scope: Settings.of(document).includes("deployments", annotated()) for scope, document in scopes.items()}
+        self.assertEqual([scope for scope in included if included[scope]], ["its namespace"])
 
     def test_an_invalid_part_is_named(self) -> None:
         problems: dict[str, dict[str, Any]] = {
@@ -280,22 +329,28 @@ class SettingsTest(unittest.TestCase):
             with self.subTest(problem), self.assertRaisesRegex(ValueError, problem):
                 Settings.of(document)
 
-    def test_jobs_of_cron_jobs_need_both_kinds(self) -> None:
-        job = annotated("Job")
-        job["metadata"]["ownerReferences"] = [{"kind": "CronJob", "controller": True}]
-        included = [Settings.of({"includeResources": kinds}).includes("jobs", job) for kinds in (["jobs"], ["jobs", "cronjobs"])]
-        self.assertEqual(included, [False, True])
+    def test_jobs_with_owners_are_left_alone(self) -> None:
+        settings = Settings.of({"includeResources": ["jobs", "cronjobs"]})
+        included = []
+        for owners in ([], [{"apiVersion": "batch/v1", "kind": "CronJob", "controller": True}], [{"apiVersion": "example.com/v1", "kind": "Shop"}]):
+            job = annotated("Job")
+            job["metadata"]["ownerReferences"] = owners
+            included.append(settings.includes("jobs", job))
+        self.assertEqual(included, [True, False, False])
 
     def test_deployments_of_stacks_are_left_alone(self) -> None:
-        obj = annotated()
-        obj["metadata"]["ownerReferences"] = [{"kind": "Stack", "controller": True}]
-        self.assertFalse(Settings.of({}).includes("deployments", obj))
+        included = []
+        for version in ("zalando.org/v1", "example.com/v1"):
+            obj = annotated()
+            obj["metadata"]["ownerReferences"] = [{"apiVersion": version, "kind": "Stack", "controller": True}]
+            included.append(Settings.of({}).includes("deployments", obj))
+        self.assertEqual(included, [False, True])
 
     def test_labels_match_as_a_whole(self) -> None:
         obj = annotated()
         obj["metadata"]["labels"] = {"it-plt": "yes"}
-        covered = [Settings.of({"matchingLabels": [text]}).covers(obj) for text in ("^it-plt.*", "it-plt=yes", "it-plt", "plt.*")]
-        self.assertEqual(covered, [True, True, False, False])
+        selected = [Settings.of({"matchingLabels": [text]}).selects(obj) for text in ("^it-plt.*", "it-plt=yes", "it-plt", "plt.*")]
+        self.assertEqual(selected, [True, True, False, False])
 
     def test_every_annotation_has_the_prefix_of_the_original(self) -> None:
         names = [decision.UPTIME, decision.DOWNTIME, decision.EXCLUDE_UNTIL, decision.ORIGINAL_REPLICAS]

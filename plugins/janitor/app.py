@@ -7,11 +7,12 @@ This module reads, deletes and reports. Pure functions in `lifetimes` and `rules
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 
 import rules
 import windlass
 from lifetimes import EXPIRES, TTL, Deadline, annotated, birth, ttl_deadline
-from settings import SCHEMA, Settings
+from settings import SCHEMA, Settings, namespace_of
 from windlass import Object, ObjectRef, Reason, clock, config, events, live, writes
 from windlass.manifest import Controller, Manifest, Options, Permission, Predicate, Projection, Watch, Where
 from windlass.metrics import Counter
@@ -57,14 +58,18 @@ MANIFEST = Manifest(
         ),
     ],
     # For rules about PersistentVolumeClaims that use `_context`.
-    permissions=[Permission([""], ["pods"], ["list"]), Permission(["apps"], ["statefulsets"], ["list"])],
+    permissions=[
+        Permission([""], ["pods"], ["list"]),
+        Permission(["apps"], ["deployments", "statefulsets"], ["list"]),
+        Permission(["batch"], ["cronjobs", "jobs"], ["list"]),
+    ],
     metrics=[DELETIONS],
     config_schema=SCHEMA,
 )
 
 log = logging.getLogger(__name__)
 
-#: The invalid rules that this instance has logged. A fresh instance logs them again.
+#: The mistakes in the configuration that this instance has logged. A fresh instance logs them again.
 reported: set[str] = set()
 
 
@@ -74,6 +79,8 @@ def reconcile(request: windlass.Request) -> windlass.Outcome:
     if obj is None or request.deleting or obj["metadata"].get("deletionTimestamp") is not None:
         return windlass.DONE
     settings = Settings.of(config.get())
+    if namespace_of(obj) is None:
+        report(f"{obj['kind']} is cluster-scoped", "the janitor deletes no cluster-scoped object but Namespaces: remove the kind")
     if not settings.covers(obj):
         return windlass.DONE
     return by_rules(obj, settings) if request.controller == "rules" else by_annotations(obj, settings)
@@ -90,9 +97,7 @@ def by_annotations(obj: Object, settings: Settings) -> windlass.Outcome:
 def by_rules(obj: Object, settings: Settings) -> windlass.Outcome:
     """Deletes an object if a rule says so. Reads the whole object only if that may decide."""
     for problem in settings.problems:
-        if problem not in reported:
-            reported.add(problem)
-            log.error("no rule is in force until all of them are valid", extra={"problem": problem})
+        report(problem, "no rule is in force until all of them are valid")
     found = rules.rules_for(settings.rules, obj["kind"])
     soonest = rules.soonest(found, obj)
     if soonest is None:
@@ -113,34 +118,37 @@ def by_rules(obj: Object, settings: Settings) -> windlass.Outcome:
         obj = whole
     rule = rules.first_match(found, rules.with_context(obj, found, lambda: claim_context(obj)))
     deadline = None if rule is None else ttl_deadline(obj, rule.ttl, f"rule {rule.id}, ttl={rule.ttl}", settings.time_annotation)
-    if deadline is not None:
-        return act(obj, deadline, settings)
-    return windlass.DONE if rules.is_noticed(found, obj) else rest(RECHECK_INTERVAL)
+    if rules.is_noticed(found, obj):
+        return windlass.DONE if deadline is None else act(obj, deadline, settings)
+    # Another rule may match before the deadline, or this one no longer.
+    return rest(RECHECK_INTERVAL) if deadline is None else act(obj, deadline, settings, RECHECK_INTERVAL)
 
 
 def claim_context(claim: Object) -> dict[str, bool]:
     """Reads what rules may know about a PersistentVolumeClaim."""
-    namespace = claim["metadata"]["namespace"]
-    pods = live.list("v1", "Pod", namespace=namespace, fields=["/spec/volumes"])
-    sets = live.list("apps/v1", "StatefulSet", namespace=namespace, fields=["/spec/volumeClaimTemplates"])
-    return rules.claim_context(claim["metadata"]["name"], pods, sets)
+    metadata = claim["metadata"]
+
+    def users(of: rules.ClaimUser) -> Iterator[Object]:
+        return live.list(of.api_version, of.kind, namespace=metadata["namespace"], fields=of.fields)
+
+    return rules.claim_context(metadata["name"], users)
 
 
-def act(obj: Object, deadline: Deadline, settings: Settings) -> windlass.Outcome:
+def act(obj: Object, deadline: Deadline, settings: Settings, wait_max: int = REST_MAX) -> windlass.Outcome:
     """Deletes the object if its deadline has passed. Otherwise waits for it, and warns in time if the operator wants
-    that."""
+    that. After `wait_max` seconds the decision is made again."""
     now = clock.now().seconds
     if now >= deadline.due:
         delete(obj, deadline, settings)
         return windlass.DONE
     warning = deadline.due - (settings.notification or 0)
     if now < warning:
-        return rest(warning - now)
+        return rest(min(warning - now, wait_max))
     if settings.notification is not None and not settings.dry_run:
         when = clock.Timestamp(deadline.due, 0)
         note = f"will be deleted at {when} ({deadline.cause})"
         events.warning("DeleteNotification", "Notify", note)
-    return rest(deadline.due - now)
+    return rest(min(deadline.due - now, wait_max))
 
 
 def delete(obj: Object, deadline: Deadline, settings: Settings) -> None:
@@ -158,6 +166,13 @@ def delete(obj: Object, deadline: Deadline, settings: Settings) -> None:
     log.info("deleted the object", extra={"kind": obj["kind"], "cause": deadline.cause})
     DELETIONS.add(reason=deadline.reason)
     events.normal(deadline.reason, "Delete", f"deleted the {obj['kind']} ({deadline.cause})")
+
+
+def report(problem: str, consequence: str) -> None:
+    """Logs a mistake in the configuration once."""
+    if problem not in reported:
+        reported.add(problem)
+        log.error(consequence, extra={"problem": problem})
 
 
 def complain(problem: str) -> None:

@@ -49,12 +49,12 @@ class Verdict:
 
 
 def ttl_seconds(text: str) -> int | None:
-    """Reads a time to live. None: the object stays. Raises `ValueError` for any other text."""
+    """Reads a time to live. None: the object stays, also for a time of 0. Raises `ValueError` for any other text."""
     if text.lower() == FOREVER:
         return None
     if _TTL.fullmatch(text) is None:
         raise ValueError(f"{text!r} is not a time to live: write {TTL_FORMS}")
-    return int(text[:-1]) * _UNIT_SECONDS[text[-1]]
+    return int(text[:-1]) * _UNIT_SECONDS[text[-1]] or None
 
 
 def instant(text: str) -> int:

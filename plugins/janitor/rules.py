@@ -128,14 +128,50 @@ def members_of(node: Mapping[str, Any]) -> frozenset[str]:
     return frozenset({_ALL})
 
 
-def claim_context(claim: str, pods: Iterable[Mapping[str, Any]], sets: Iterable[Mapping[str, Any]]) -> dict[str, bool]:
-    """What rules may know about a PersistentVolumeClaim, from the Pods and StatefulSets of its namespace."""
-    mounted = any(_claim_of(volume) == claim for pod in pods for volume in _list(pod, "spec", "volumes"))
-    referenced = any(
-        _is_claim_of(claim, template["metadata"]["name"], of["metadata"]["name"])
-        for of in sets
-        for template in _list(of, "spec", "volumeClaimTemplates")
-    )
+@dataclass(frozen=True)
+class ClaimUser:
+    """A kind whose objects may refer to PersistentVolumeClaims."""
+
+    api_version: str
+    kind: str
+    #: The field that has the spec of a Pod.
+    pod: tuple[str, ...]
+    #: The field that has templates of claims. Empty: there are none.
+    templates: tuple[str, ...] = ()
+
+    @property
+    def fields(self) -> list[str]:
+        """The fields that refer to claims, as JSON pointers."""
+        paths = [(*self.pod, "volumes"), *([self.templates] if self.templates else [])]
+        return ["/" + "/".join(path) for path in paths]
+
+    def refers_to(self, claim: str, obj: Mapping[str, Any]) -> bool:
+        """Whether an object of this kind refers to a claim of its namespace."""
+        if any(_claim_of(volume) == claim for volume in _list(obj, *self.pod, "volumes")):
+            return True
+        name = obj["metadata"]["name"]
+        templates = _list(obj, *self.templates) if self.templates else ()
+        return any(_is_claim_of(claim, template["metadata"]["name"], name) for template in templates)
+
+
+#: Pods mount claims.
+POD = ClaimUser("v1", "Pod", ("spec",))
+#: The kinds that need a claim also while they have no Pod, such as a CronJob between two runs.
+OWNERS_OF_PODS = (
+    ClaimUser("apps/v1", "Deployment", ("spec", "template", "spec")),
+    ClaimUser("apps/v1", "StatefulSet", ("spec", "template", "spec"), ("spec", "volumeClaimTemplates")),
+    ClaimUser("batch/v1", "Job", ("spec", "template", "spec")),
+    ClaimUser("batch/v1", "CronJob", ("spec", "jobTemplate", "spec", "template", "spec")),
+)
+
+#: Reads the objects of a kind in the namespace of a claim.
+UsersReader = Callable[[ClaimUser], Iterable[Mapping[str, Any]]]
+
+
+def claim_context(claim: str, read: UsersReader) -> dict[str, bool]:
+    """What rules may know about a PersistentVolumeClaim. A claim that a Pod mounts is also referenced."""
+    mounted = any(POD.refers_to(claim, pod) for pod in read(POD))
+    referenced = mounted or any(user.refers_to(claim, obj) for user in OWNERS_OF_PODS for obj in read(user))
     return {"pvc_is_not_mounted": not mounted, "pvc_is_not_referenced": not referenced}
 
 

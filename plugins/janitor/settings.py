@@ -34,7 +34,7 @@ _RULE = {
 SCHEMA = {
     "type": "object",
     "properties": {
-        "kinds": {**_KINDS, "description": "Kinds whose annotated objects are deleted"},
+        "kinds": {**_KINDS, "description": "Namespaced kinds, and Namespace, whose annotated objects are deleted"},
         "ruleKinds": {**_KINDS, "description": "Kinds that the rules are about"},
         "rules": {"type": "array", "items": _RULE},
         "includeNamespaces": {**_TEXTS, "description": "Only objects in these namespaces; by default in all"},
@@ -83,11 +83,17 @@ class Settings:
         )
 
     def covers(self, obj: Mapping[str, Any]) -> bool:
-        """Whether the janitor may delete an object, by its namespace. A Namespace counts as inside itself, and other
-        objects without a namespace are always covered."""
-        metadata = obj["metadata"]
-        namespace = metadata["name"] if obj["kind"] == "Namespace" else metadata.get("namespace")
+        """Whether the janitor may delete an object, by its namespace. A Namespace counts as inside itself. Other objects
+        without a namespace are never covered: no setting would limit which of them are deleted."""
+        namespace = namespace_of(obj)
         if namespace is None:
-            return True
+            return False
         included = not self.include_namespaces or namespace in self.include_namespaces
         return included and namespace not in self.exclude_namespaces
+
+
+def namespace_of(obj: Mapping[str, Any]) -> str | None:
+    """The namespace that decides about an object. None: it is cluster-scoped, and not a Namespace."""
+    is_namespace = (obj["apiVersion"], obj["kind"]) == ("v1", "Namespace")
+    found: str | None = obj["metadata"].get("name" if is_namespace else "namespace")
+    return found

@@ -39,6 +39,7 @@ def pod(claim: str) -> Object:
 class JanitorTest(unittest.TestCase):
     def setUp(self) -> None:
         self.host = self.enterContext(testing.Host())
+        app.reported.clear()
 
     def at(self, hours: float, obj: Object, controller: str = "janitor", **settings: Any) -> windlass.Outcome:
         """Reconciles an object this many hours after its creation."""
@@ -142,6 +143,37 @@ class JanitorTest(unittest.TestCase):
         self.host.remove("v1", "Pod", "p", "shop")
         self.at(13, claim(), "rules", rules=[UNUSED])
         self.assertEqual(self.deleted(), ["data"])
+
+    def test_a_claim_in_a_template_stays_without_pods(self) -> None:
+        spec = {"template": {"spec": pod("data")["spec"]}}
+        self.host.add(deployment() | {"spec": spec})
+        self.assertEqual(self.at(13, claim(), "rules", rules=[UNUSED]), windlass.requeue_after(app.RECHECK_INTERVAL))
+        self.host.remove("apps/v1", "Deployment", "web", "shop")
+        job = {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "backup", "namespace": "shop"}}
+        self.host.add(job | {"spec": {"jobTemplate": {"spec": spec}}})
+        self.at(13, claim(), "rules", rules=[UNUSED])
+        self.assertEqual(self.deleted(), [])
+
+    def test_an_unwatched_change_is_seen_before_the_deadline(self) -> None:
+        labelled = {"id": "all", "resources": ["persistentvolumeclaims"], "jmespath": "metadata.name", "ttl": "24h"}
+        self.host.add(pod("data"))
+        self.assertEqual(self.at(13, claim(), "rules", rules=[UNUSED, labelled]), windlass.requeue_after(app.RECHECK_INTERVAL))
+        self.host.remove("v1", "Pod", "p", "shop")
+        self.at(13.5, claim(), "rules", rules=[UNUSED, labelled])
+        self.assertEqual(self.deleted(), ["data"])
+
+    def test_a_time_to_live_of_zero_deletes_nothing(self) -> None:
+        self.assertIs(self.at(9, deployment(**{"janitor/ttl": "0d"})), windlass.DONE)
+        self.assertIs(self.at(9, deployment("pr-7"), "rules", rules=[{**PULL_REQUESTS, "ttl": "0s"}]), windlass.DONE)
+        self.assertEqual((self.deleted(), self.reasons()), ([], []))
+
+    def test_cluster_scoped_objects_stay_and_the_log_says_so(self) -> None:
+        volume = {"apiVersion": "v1", "kind": "PersistentVolume"}
+        metadata = {"name": "data", "creationTimestamp": CREATED, "annotations": {"janitor/ttl": "1h"}}
+        for _ in range(2):
+            self.assertIs(self.at(9, volume | {"metadata": metadata}), windlass.DONE)
+        self.assertEqual(self.deleted(), [])
+        self.assertEqual(["cluster-scoped" in line.message for line in self.host.logs], [True])
 
     def test_an_invalid_rule_stops_all_rules(self) -> None:
         broken = {**UNLABELLED, "jmespath": "("}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unittest
+from collections.abc import Callable
 from typing import Any
 
 import lifetimes
@@ -18,7 +19,7 @@ BIRTH = instant(CREATED)
 
 def obj(kind: str = "Deployment", name: str = "web", namespace: str | None = "shop", **annotations: str) -> dict[str, Any]:
     metadata = {"name": name, "creationTimestamp": CREATED, "annotations": annotations, "labels": {"app": name}, "generation": 1}
-    return {"kind": kind, "metadata": metadata if namespace is None else {**metadata, "namespace": namespace}}
+    return {"apiVersion": "v1", "kind": kind, "metadata": metadata if namespace is None else {**metadata, "namespace": namespace}}
 
 
 def with_ttl(ttl: str, **more: str) -> Verdict:
@@ -29,10 +30,21 @@ def rule(jmespath: str, ttl: str = "4h", *resources: str, id: str = "r") -> Rule
     return Rule.of({"id": id, "resources": resources or ("deployments",), "jmespath": jmespath, "ttl": ttl})
 
 
+def context_of(users: dict[str, list[dict[str, Any]]]) -> Callable[[str], tuple[bool, ...]]:
+    """The context of claims by their names, where these objects may refer to them."""
+    return lambda claim: tuple(rules.claim_context(claim, lambda user: users.get(user.kind, [])).values())
+
+
 class LifetimesTest(unittest.TestCase):
     def test_a_time_to_live_is_a_number_and_a_unit(self) -> None:
         seconds = [ttl_seconds(text) for text in ("120s", "5m", "8h", "7d", "2w", "0s", "forever", "Forever")]
-        self.assertEqual(seconds, [120, 300, 28_800, 604_800, 1_209_600, 0, None, None])
+        self.assertEqual(seconds, [120, 300, 28_800, 604_800, 1_209_600, None, None, None])
+
+    def test_a_time_to_live_of_zero_never_ends(self) -> None:
+        for text in ("0s", "0m", "000d", "0w"):
+            with self.subTest(text):
+                self.assertEqual((ttl_seconds(text), with_ttl(text)), (None, Verdict()))
+                self.assertIsNone(rules.soonest([rule("metadata.name", text)], obj()))
 
     def test_other_times_to_live_are_refused(self) -> None:
         for text in ("", "5", "m", "-5m", "5 m", "5M", "1.5h", "5m\n", "٥m", "1h30m"):
@@ -142,13 +154,30 @@ class RulesTest(unittest.TestCase):
         seen = [rules.is_noticed(body, obj()), rules.is_noticed(status, obj()), rules.is_noticed(body, claim)]
         self.assertEqual(seen, [True, False, False])
 
-    def test_a_claim_is_unused_without_pods_and_stateful_sets(self) -> None:
-        pods = [{"spec": {"volumes": [{"name": "a", "emptyDir": {}}, {"persistentVolumeClaim": {"claimName": "data"}}]}}, {}]
-        sets = [{"metadata": {"name": "db"}, "spec": {"volumeClaimTemplates": [{"metadata": {"name": "data"}}]}}]
-        context = {name: tuple(rules.claim_context(name, pods, sets).values()) for name in ("data", "data-db-0", "data-db-x", "free")}
-        self.assertEqual(
-            context, {"data": (False, True), "data-db-0": (True, False), "data-db-x": (True, True), "free": (True, True)}
-        )
+    def test_a_mounted_claim_is_also_referenced(self) -> None:
+        volumes = [{"name": "a", "emptyDir": {}}, {"persistentVolumeClaim": {"claimName": "data"}}]
+        context = context_of({"Pod": [{"metadata": {"name": "p"}, "spec": {"volumes": volumes}}, {"metadata": {"name": "q"}}]})
+        self.assertEqual([context("data"), context("free")], [(False, False), (True, True)])
+
+    def test_claims_of_templates_are_referenced_without_pods(self) -> None:
+        spec: dict[str, Any] = {"spec": {"volumes": [{"persistentVolumeClaim": {"claimName": "data"}}]}}
+        for kind in ("Deployment", "StatefulSet", "Job", "CronJob"):
+            with self.subTest(kind):
+                template = {"jobTemplate": {"spec": {"template": spec}}} if kind == "CronJob" else {"template": spec}
+                context = context_of({kind: [{"metadata": {"name": "a"}, "spec": template}]})
+                self.assertEqual([context("data"), context("free")], [(True, False), (True, True)])
+
+    def test_a_stateful_set_refers_to_claims_by_their_names(self) -> None:
+        context = context_of({
+            "StatefulSet": [{"metadata": {"name": "db"}, "spec": {"volumeClaimTemplates": [{"metadata": {"name": "data"}}]}}]
+        })  # fmt: skip
+        self.assertEqual([context(name) for name in ("data-db-0", "data-db-x")], [(True, False), (True, True)])
+
+    def test_only_fields_about_claims_are_read(self) -> None:
+        fields = {user.kind: user.fields for user in (rules.POD, *rules.OWNERS_OF_PODS)}
+        self.assertEqual(fields["Pod"], ["/spec/volumes"])
+        self.assertEqual(fields["StatefulSet"], ["/spec/template/spec/volumes", "/spec/volumeClaimTemplates"])
+        self.assertEqual(fields["CronJob"], ["/spec/jobTemplate/spec/template/spec/volumes"])
 
 
 class SettingsTest(unittest.TestCase):
@@ -160,11 +189,15 @@ class SettingsTest(unittest.TestCase):
     def test_namespaces_are_excluded_before_they_are_included(self) -> None:
         settings = Settings.of({"includeNamespaces": ["shop", "bar"], "excludeNamespaces": ["bar"]})
         covered = [settings.covers(obj(namespace=name)) for name in ("shop", "bar", "other", None)]
-        self.assertEqual(covered, [True, False, False, True])
+        self.assertEqual(covered, [True, False, False, False])
 
     def test_a_namespace_counts_as_inside_itself(self) -> None:
         of = [Settings.of({}).covers(obj("Namespace", name, None)) for name in ("kube-system", "shop")]
         self.assertEqual(of, [False, True])
+
+    def test_other_cluster_scoped_objects_are_never_covered(self) -> None:
+        other = obj("Namespace", "shop", None) | {"apiVersion": "example.com/v1"}
+        self.assertEqual([Settings.of({}).covers(it) for it in (obj("PersistentVolume", "data", None), other)], [False, False])
 
 
 if __name__ == "__main__":

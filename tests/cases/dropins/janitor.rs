@@ -84,10 +84,11 @@ async fn objects_are_deleted_at_their_times() -> anyhow::Result<()> {
     kubectl.run(&["annotate", "namespace", "preview", "janitor/ttl=1s"]).await?;
     gone(objects, "Namespace", "preview").await?;
     ensure!(host.terminate().await?.success());
-    objects.apply(&config_map("late", &json!({"janitor/ttl": "0s"}))).await?;
+    objects.apply(&config_map("late", &json!({"janitor/expires": "2020-01-01"}))).await?;
+    objects.apply(&config_map("zero", &json!({"janitor/ttl": "0s"}))).await?;
     let host = running(&server, &plugins).await?;
     gone(objects, "ConfigMap", "late").await?;
-    for (kind, name) in [("ConfigMap", "kept"), ("Deployment", "pr-8"), ("Deployment", "web")] {
+    for (kind, name) in [("ConfigMap", "kept"), ("ConfigMap", "zero"), ("Deployment", "pr-8"), ("Deployment", "web")] {
         ensure!(objects.get(kind, name).await?.is_some(), "{kind} {name} was deleted");
     }
     ensure!(host.terminate().await?.success());
