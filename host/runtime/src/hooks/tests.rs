@@ -304,9 +304,12 @@ async fn the_status_shows_each_hook_its_problem_and_its_requests() {
         json!([
             {
                 "name": "closed", "served": false, "problem": "closed: the plugin's policy does not name its secret",
-                "requests": {},
+                "lastDelivery": null, "requests": {},
             },
-            {"name": "pushed", "served": true, "problem": null, "requests": {"queued": 1, "wrong_signature": 1}},
+            {
+                "name": "pushed", "served": true, "problem": null, "lastDelivery": "2023-11-14T22:13:20Z",
+                "requests": {"queued": 1, "wrong_signature": 1},
+            },
         ])
     );
     assert_eq!(hooks.0.counts.of("", ""), BTreeMap::from([("unknown".to_owned(), 1)]), "its name may be any text");
