@@ -130,11 +130,52 @@ async fn nonsense_values_are_refused_by_name() -> anyhow::Result<()> {
         ("admin.viewers[0].name=operators", "kind"),
         ("admin.operators[0].name=operators", "kind"),
         ("metrics.podMonitor.enabled=true", "metrics.tokenSecret"),
+        ("hooks.enabled=true", "hooks.tls.secretName"),
+        ("hooks.port=443", "port"),
     ] {
         let set = ["--set", "image.repository=registry.example.com/windlass", "--set", value];
         let (liked, said) = helm(&[&["template", "host", path(&chart())?], &set[..]].concat()).await?;
         ensure!(!liked && said.contains(named), "{value}: {said}");
     }
+    Ok(())
+}
+
+/// The values at `pointer` in the objects of this kind.
+fn at(rendered: &Path, kind: &str, pointer: &str) -> anyhow::Result<Vec<Value>> {
+    let objects = served(rendered)?;
+    Ok(objects.iter().filter(|it| it["kind"] == kind).filter_map(|it| it.pointer(pointer)).cloned().collect())
+}
+
+#[tokio::test]
+async fn the_chart_opens_the_address_of_hooks_only_if_asked() -> anyhow::Result<()> {
+    let address = |rendered: &Path| -> anyhow::Result<Vec<String>> {
+        Ok(arguments(rendered)?.into_iter().filter(|it| it.starts_with("--hooks-")).collect())
+    };
+    let closed = render("chart", &["--values", path(&values("default"))?]).await?;
+    ensure!(address(closed.path())?.is_empty() && at(closed.path(), "Service", "/spec/ports/0/name")?.len() == 1);
+    let open = render("chart", &["--values", path(&values("hooks"))?]).await?;
+    let folder = "/etc/windlass/hooks-tls";
+    let [certificate, key] = ["cert-file", "private-key-file"].map(|flag| format!("--hooks-tls-{flag}={folder}/tls."));
+    let flags = ["--hooks-address=0.0.0.0:9443".to_owned(), certificate + "crt", key + "key"];
+    ensure!(address(open.path())? == flags, "{:?}", address(open.path())?);
+    let pod = at(open.path(), "Deployment", "/spec/template/spec")?.pop().context("a Pod")?;
+    let mounts = pod["containers"][0]["volumeMounts"].as_array().context("mounts")?;
+    let mount = mounts.iter().find(|it| it["mountPath"] == folder).context("the folder is mounted")?;
+    let volumes = pod["volumes"].as_array().context("volumes")?;
+    let volume = volumes.iter().find(|it| it["name"] == mount["name"]).context("the volume exists")?;
+    ensure!(volume["secret"]["secretName"] == "windlass-hooks-tls", "{volume}");
+    let ports = at(open.path(), "Service", "/spec/ports/0")?;
+    let port = serde_json::json!({"name": "hooks", "port": 8443, "targetPort": "hooks", "protocol": "TCP"});
+    ensure!(ports.contains(&port), "{ports:?}");
+    let from = at(open.path(), "NetworkPolicy", "/spec/ingress/1/from/0/namespaceSelector/matchLabels")?;
+    ensure!(from == [serde_json::json!({"kubernetes.io/metadata.name": "gateway"})], "{from:?}");
+    let of_hooks = values("hooks");
+    let all = ["--values", path(&of_hooks)?, "--set-json", "networkPolicy.hooksFrom=[]"];
+    let everywhere = render("chart", &all).await?;
+    let rules = at(everywhere.path(), "NetworkPolicy", "/spec/ingress/1")?;
+    ensure!(rules == [serde_json::json!({"ports": [{"port": 9443, "protocol": "TCP"}]})], "{rules:?}");
+    let proxied = render("chart", &["--values", path(&values("everything"))?]).await?;
+    ensure!(address(proxied.path())? == ["--hooks-address=0.0.0.0:8443", "--hooks-plain-http"]);
     Ok(())
 }
 

@@ -111,6 +111,13 @@ true
 {{- end -}}
 {{- end -}}
 
+{{/* The Secret with the certificate of the address of hooks; empty if that address is off or speaks plain HTTP. */}}
+{{- define "windlass.hooksSecret" -}}
+{{- if and .Values.hooks.enabled (not .Values.hooks.plainHttp) -}}
+{{- required "hooks.tls.secretName: name a Secret with a certificate, or set hooks.plainHttp if a proxy in front of the host ends TLS" .Values.hooks.tls.secretName -}}
+{{- end -}}
+{{- end -}}
+
 {{/* How Prometheus gets the metrics: the part of an endpoint that is the same for both kinds of monitors. */}}
 {{- define "windlass.scrape" -}}
 port: admin

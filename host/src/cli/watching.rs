@@ -5,6 +5,7 @@ pub(crate) mod admin_client;
 pub(crate) mod change;
 pub(crate) mod children;
 pub(crate) mod finalizers;
+pub(crate) mod hook_rows;
 pub(crate) mod keys;
 pub(crate) mod marked;
 pub(crate) mod pod_proxy;

@@ -52,6 +52,8 @@ pub(super) struct KnownHook {
     /// When the secrets are read next.
     due: Instant,
     pub(super) deliveries: DeliveryMemory,
+    /// When the last acknowledged delivery came, as the time since the Unix epoch.
+    pub(super) last_delivery: Option<Duration>,
 }
 
 /// A key of a Secret that signs deliveries.
@@ -65,7 +67,7 @@ struct HookKey {
 
 impl KnownHook {
     fn new() -> Self {
-        Self { keys: Vec::new(), due: Instant::now(), deliveries: DeliveryMemory::default() }
+        Self { keys: Vec::new(), due: Instant::now(), deliveries: DeliveryMemory::default(), last_delivery: None }
     }
 
     /// The secrets that are known. `None` if there are none, so that the hook is closed.

@@ -19,6 +19,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use http::HeaderMap;
+use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use windlass_core::clock::Moment;
@@ -75,6 +76,11 @@ enum DeliveryResult {
 }
 
 impl DeliveryResult {
+    /// Whether the sender need not send the delivery again.
+    fn is_acknowledged(&self) -> bool {
+        matches!(self, Self::Queued(_) | Self::Duplicate)
+    }
+
     /// The label of the metric.
     fn as_str(&self) -> &'static str {
         match self {
@@ -131,6 +137,12 @@ impl Hooks {
             Ok((name, headers)) => self.take(name, &headers, body, now).await,
             Err(refusal) => DeliveryResult::Refused(refusal),
         };
+        if result.is_acknowledged()
+            && let Some(name) = name
+            && let Some(hook) = self.known().get_mut(name)
+        {
+            hook.last_delivery = Some(now);
+        }
         self.count(name, &result);
         result
     }
@@ -208,6 +220,7 @@ impl HooksView for Hooks {
         for name in of_manifest {
             let entry = json!({
                 "name": &*name.1, "served": served.contains_key(&name), "problem": problem(&name),
+                "lastDelivery": known.get(&name).and_then(|hook| hook.last_delivery).map(in_seconds),
                 "requests": self.0.counts.of(plugin, &name.1),
             });
             shown.insert(name, entry);
@@ -215,11 +228,18 @@ impl HooksView for Hooks {
         let without_declaration = known.keys().filter(|(of, name)| **of == *plugin && !is_declared(declared, name));
         for (_, name) in without_declaration {
             let problem = "the policy opens it, but the plugin's manifest has no such hook: correct one of them";
-            let entry = json!({"name": &**name, "served": false, "problem": problem, "requests": {}});
+            let entry =
+                json!({"name": &**name, "served": false, "problem": problem, "lastDelivery": null, "requests": {}});
             shown.insert((plugin.into(), name.clone()), entry);
         }
         shown.into_values().collect()
     }
+}
+
+/// The time since the Unix epoch, as a date and time in UTC.
+fn in_seconds(time: Duration) -> String {
+    let second = i64::try_from(time.as_secs()).ok().and_then(|second| Timestamp::from_second(second).ok());
+    second.unwrap_or_default().to_string()
 }
 
 fn is_declared(declared: &[&Hook], name: &str) -> bool {

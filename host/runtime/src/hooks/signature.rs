@@ -162,6 +162,7 @@ fn fits_any(signatures: &str, macs: &[Hmac<Sha256>], known: usize) -> bool {
 #[cfg(test)]
 pub(super) mod tests {
     use http::HeaderValue;
+    use proptest::prelude::*;
 
     use super::*;
 
@@ -279,6 +280,41 @@ pub(super) mod tests {
             let keys = keys(&vec![secret.clone(); known]).map(|key| key.finalize().into_bytes());
             let of_secret = secret.0.clone().finalize().into_bytes();
             assert_eq!(keys.iter().filter(|key| **key == of_secret).count(), known);
+        }
+    }
+
+    /// Texts that are near enough to a delivery's to get past the first checks, and any bytes.
+    fn header_values() -> impl Strategy<Value = Vec<u8>> {
+        prop_oneof!["(v1,|v1a,|whsec_)?[A-Za-z0-9+/=, ]{0,60}", "[0-9]{0,25}", "delivery-1"]
+            .prop_map(String::into_bytes)
+            .boxed()
+            .prop_union(prop::collection::vec(any::<u8>(), 0..60).boxed())
+    }
+
+    proptest! {
+        /// Strangers choose every byte of a request.
+        #[test]
+        fn no_request_of_a_stranger_counts(
+            values in prop::collection::vec((0..3_usize, header_values()), 0..5),
+            body in prop::collection::vec(any::<u8>(), 0..40),
+            now in any::<u32>(),
+        ) {
+            let mut headers = HeaderMap::new();
+            for (name, value) in values {
+                if let Ok(value) = HeaderValue::from_bytes(&value) {
+                    headers.append(["webhook-id", "webhook-timestamp", "webhook-signature"][name], value);
+                }
+            }
+            let now = Duration::from_secs(now.into());
+            prop_assert!(refused(&headers, &body, now).is_some());
+            prop_assert!(check(&headers, &body, None, now).is_err());
+        }
+
+        /// Operators write secrets.
+        #[test]
+        fn any_text_is_read_as_a_secret_or_refused(text in "(whsec_)?\\PC{0,60}") {
+            let long_enough = text.trim().len() >= HOOK_SECRET_BYTES_MIN;
+            prop_assert!(long_enough || HookSecret::parse(&text).is_err());
         }
     }
 

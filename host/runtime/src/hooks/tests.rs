@@ -11,7 +11,9 @@ use windlass_policy::{OpenHook, SecretKeyRef};
 use super::deliveries::{DELIVERIES_BURST, DELIVERIES_PER_SECOND, DELIVERY_RETRY_AFTER};
 use super::signature::tests::{SECRET, headers};
 use super::*;
+use crate::files::{Change, Content};
 use crate::observe::metrics::HostMetrics;
+use crate::policies::{GrantMode, Policies, PolicySettings};
 
 const DELIVERED_AT: Duration = Duration::from_secs(1_700_000_000);
 const BODY: &[u8] = br#"{"name":"prod/shop"}"#;
@@ -254,6 +256,33 @@ async fn secrets_of_several_hooks_are_read_at_once() {
     assert!(interrupted.known().values().all(|hook| hook.problem().is_none()), "an interrupted read is made again");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_hook_that_leaves_the_policy_closes_during_a_slow_read() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("shop.policy.yaml");
+    let policy = "apiVersion: windlass.dev/v1alpha1\nkind: PluginPolicy\nplugin: shop\n\
+                  hooks: [{name: pushed, secretKeyRefs: [{namespace: ops, name: hooks, key: pushed}]}]\n";
+    std::fs::write(&path, policy).expect("written");
+    let settings = PolicySettings {
+        mode: GrantMode::Policy,
+        directory: directory.path().to_owned(),
+        ceiling: None,
+        host_namespace: None,
+    };
+    let (policies, _files) = Policies::read(settings).await.expect("it can be read");
+    let (hooks, reads) = (Hooks::new(HostMetrics::new().hooks().clone()), AtomicUsize::new(0));
+    let read = |_: SecretKeyRef| {
+        reads.fetch_add(1, Ordering::Relaxed);
+        futures::future::pending().boxed()
+    };
+    let mut follow = std::pin::pin!(hooks.follow(&policies, &read));
+    assert!(tokio::time::timeout(Duration::from_secs(1), follow.as_mut()).await.is_err());
+    assert_eq!((hooks.known().len(), reads.load(Ordering::Relaxed)), (1, 1));
+    policies.take(&[Change { path, content: Content::Gone }]);
+    assert!(follow.as_mut().now_or_never().is_none());
+    assert!(hooks.known().is_empty(), "the read still waits for its answer");
+}
+
 /// A target that never answers.
 struct StuckTarget;
 
@@ -304,9 +333,12 @@ async fn the_status_shows_each_hook_its_problem_and_its_requests() {
         json!([
             {
                 "name": "closed", "served": false, "problem": "closed: the plugin's policy does not name its secret",
-                "requests": {},
+                "lastDelivery": null, "requests": {},
             },
-            {"name": "pushed", "served": true, "problem": null, "requests": {"queued": 1, "wrong_signature": 1}},
+            {
+                "name": "pushed", "served": true, "problem": null, "lastDelivery": "2023-11-14T22:13:20Z",
+                "requests": {"queued": 1, "wrong_signature": 1},
+            },
         ])
     );
     assert_eq!(hooks.0.counts.of("", ""), BTreeMap::from([("unknown".to_owned(), 1)]), "its name may be any text");

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::cli::view::{self, ViewFormat, count, cut, size, text, time};
 use crate::cli::watching::admin::{AdminArgs, AdminFailure};
+use crate::cli::watching::hook_rows::hook_rows;
 
 /// The most characters of a reason in a table.
 const SHOWN_REASON_CHARACTERS: usize = 80;
@@ -30,7 +31,7 @@ impl StatusArgs {
         let plugins = &shown.plugins;
         if !view::print_document(self.output, &shown.document())? {
             let is_wide = self.output == ViewFormat::Wide;
-            crate::cli::print(&if plugins.is_empty() { none(shown.is_starting) } else { rows(plugins, is_wide) })?;
+            crate::cli::print(&if plugins.is_empty() { none(shown.is_starting) } else { tables(plugins, is_wide) })?;
         }
         let is_well = shown.is_complete && plugins.iter().all(|plugin| plugin["health"]["well"] == true);
         Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -64,6 +65,12 @@ fn lease(plugin: &Value) -> &str {
     } else {
         lease["holder"].as_str().map_or("free", |_| "elsewhere")
     }
+}
+
+/// A table of the plugins, and one of their hooks if there are any.
+fn tables(plugins: &[Value], is_wide: bool) -> String {
+    let hooks = hook_rows(plugins, is_wide, SHOWN_REASON_CHARACTERS);
+    rows(plugins, is_wide) + &hooks.map(|hooks| format!("\n{hooks}")).unwrap_or_default()
 }
 
 fn rows(plugins: &[Value], is_wide: bool) -> String {
