@@ -8,6 +8,7 @@ mod janitor;
 mod rbac_manager;
 mod reloader;
 mod replicator;
+mod s3_bucket;
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
