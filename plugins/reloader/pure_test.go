@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -275,6 +276,16 @@ func TestTheProjectionHasAllThatReferencesNeed(t *testing.T) {
 	} {
 		if !slices.Contains(workloadFields(), field) {
 			t.Errorf("%s is not in the cache", field)
+		}
+	}
+	// The cache also keeps the fields of predicates and indexes.
+	document, err := json.Marshal(plugin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, field := range []string{`"/spec/template"`, `/env/*/value"`, `/env/*"`} {
+		if strings.Contains(string(document), field) {
+			t.Errorf("the cache keeps the values of variables: %s", field)
 		}
 	}
 }

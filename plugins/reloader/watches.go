@@ -43,7 +43,7 @@ func controller(name string) manifest.Controller {
 		Primary: manifest.Watch{
 			APIVersion: workloads[name].APIVersion, Kind: workloads[name].Kind, Projection: manifest.Fields(workloadFields()...),
 			Indexes:    append(referenceIndexes(), manifest.ByField(byNamespace, "/metadata/namespace")),
-			Predicates: []manifest.Predicate{manifest.AnnotationsChanged, manifest.FieldsChanged(template, "/spec/paused")},
+			Predicates: []manifest.Predicate{manifest.AnnotationsChanged, manifest.FieldsChanged(workloadFields()...)},
 		},
 		Watches: []manifest.Watch{
 			sources("configmaps", "", "/data", "/binaryData"),
@@ -78,7 +78,7 @@ func sources(name, fieldSelector string, data ...string) manifest.Watch {
 var containerLists = [...]string{template + "/spec/containers/*", template + "/spec/initContainers/*"}
 
 // workloadFields are the pointers to the fields of Workload. They leave out the values of environment variables, in
-// which some people keep passwords.
+// which some people keep passwords. The cache also keeps the fields of predicates, so these are the same.
 func workloadFields() []string {
 	volume := template + "/spec/volumes/*"
 	fields := []string{"/spec/paused", template + "/metadata/annotations", volume + "/name"}
