@@ -9,6 +9,7 @@ mod rbac_manager;
 mod reloader;
 mod replicator;
 mod s3_bucket;
+mod together;
 
 use std::ffi::OsStr;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! `plugins/cronjob`: CronJobs of kubebuilder's book start Jobs.
+//! `plugins/cronjob`: `CronJob`s of kubebuilder's book start Jobs.
 
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};
@@ -33,7 +33,7 @@ async fn complete(kubectl: &Kubectl<'_>, job: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Waits until an Event of a CronJob or a condition of `tick` has this text.
+/// Waits until an Event of a `CronJob` or a condition of `tick` has this text.
 async fn says(kubectl: &Kubectl<'_>, text: &str) -> anyhow::Result<()> {
     until(&format!("{text} is reported"), || async {
         let events = kubectl.run(&["get", "events"]).await?;

@@ -2,16 +2,16 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use serde_json::json;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::MutexGuard;
 use tokio::task::JoinSet;
 use windlass_tests::kubectl::Kubectl;
 use windlass_tests::server::{Kind, Server};
-use windlass_tests::wait::{until, until_within};
+use windlass_tests::wait::until;
 
 use super::{gives_no_finding, installed, running, sources};
 use crate::traces::request;
@@ -19,8 +19,8 @@ use crate::traces::request;
 /// The address in the plugin's manifest and in its configuration for `windlass dev`.
 const S3_ADDRESS: &str = "127.0.0.1:9000";
 
-/// The time until the other story about S3 has given the address back.
-const S3_ADDRESS_TIMEOUT: Duration = Duration::from_mins(20);
+/// A story that has the address. Others wait.
+static TURN: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
 /// A bucket's parts as they were put, by name: `tagging` and the like.
 type Parts = HashMap<String, String>;
@@ -29,12 +29,16 @@ type Parts = HashMap<String, String>;
 pub(super) struct SmallS3 {
     buckets: Arc<Mutex<BTreeMap<String, Parts>>>,
     _serving: JoinSet<()>,
+    _turn: MutexGuard<'static, ()>,
 }
 
 impl SmallS3 {
     pub(super) async fn start() -> anyhow::Result<Self> {
+        let turn = TURN.lock().await;
+        // The serving task of the last story may not have ended yet.
         let bound = || TcpListener::bind(S3_ADDRESS);
-        let listener = until_within(S3_ADDRESS_TIMEOUT, &format!("{S3_ADDRESS} is free"), bound).await?;
+        let what = format!("{S3_ADDRESS} is free, which the plugin's manifest names");
+        let listener = until(&what, bound).await?;
         let buckets = Arc::new(Mutex::new(BTreeMap::new()));
         let (mut serving, all) = (JoinSet::new(), buckets.clone());
         serving.spawn(async move {
@@ -45,7 +49,7 @@ impl SmallS3 {
                 connections.spawn(async move { respond(stream, &buckets).await });
             }
         });
-        Ok(Self { buckets, _serving: serving })
+        Ok(Self { buckets, _serving: serving, _turn: turn })
     }
 
     pub(super) fn bucket(&self, name: &str) -> Option<Parts> {
