@@ -236,6 +236,12 @@ async fn the_imagepullsecret_patcher_leaves_the_same() -> anyhow::Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "it needs the original's program: see tests/originals/README.md"]
+async fn the_rbac_manager_leaves_the_same() -> anyhow::Result<()> {
+    leaves_the_same("rbac-manager").await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "it needs the original's program: see tests/originals/README.md"]
 async fn the_replicator_leaves_the_same() -> anyhow::Result<()> {
     leaves_the_same("replicator").await
 }
