@@ -153,8 +153,8 @@ func (place Place) arn() string {
 	return "arn:" + partition + ":s3:::" + place.name
 }
 
-// wantedTags returns the tags that the bucket should have, sorted by key. Without spec.tagging, others' tags stay; with
-// it, only those of AWS itself stay, which nobody else can change.
+// wantedTags returns the tags that the bucket should have, sorted by key. Without spec.tagging, all other tags stay; with
+// it, only AWS' tags stay, which clients cannot change.
 func wantedTags(bucket *Bucket, settings *Settings, current []Tag) []Tag {
 	tags := map[string]string{}
 	for _, tag := range current {

@@ -43,7 +43,7 @@ func (p *problem) isNews(status *cronv1.CronJobStatus) bool {
 	return known == nil || known.Reason != p.reason || known.Message != p.message
 }
 
-// setStatus enters what is known into the status of a CronJob.
+// setStatus updates the status of a CronJob.
 func setStatus(cronJob *cronv1.CronJob, jobs ownJobs, last *time.Time, found *problem, now time.Time) {
 	status := &cronJob.Status
 	// Times in objects are whole seconds.
