@@ -135,11 +135,12 @@ func decide(workload *Workload, states States, settings *Settings, period time.D
 	return plan
 }
 
-// endPause ends a pause of the original, which nothing else would end once the original is gone. Other pauses are not
-// touched.
+// endPause ends a pause of the original when its period is over. Nothing else would end it once the original is gone.
+// The original itself ends no pause without a period that can be read, so a user has to. Other pauses are not touched,
+// and neither are Deployments of namespaces that are not selected, since their period is zero.
 func (plan *Plan) endPause(workload *Workload, period time.Duration, now time.Time) {
-	begin, has := workload.Metadata.Annotations[pausedAt]
-	if !has || workload.Kind != deployment {
+	begin := workload.Metadata.Annotations[pausedAt]
+	if begin == "" || period == 0 || workload.Kind != deployment {
 		return
 	}
 	if left := left(begin, period, now); workload.Spec.Paused && left > 0 {
@@ -169,7 +170,7 @@ func left(begin string, period time.Duration, now time.Time) time.Duration {
 // pausePeriodOf returns the pause period of a Deployment; zero if it has none. If the annotation cannot be read, it
 // returns an error.
 func pausePeriodOf(workload *Workload) (time.Duration, error) {
-	text := workload.annotation(pausePeriod)
+	text := workload.Metadata.Annotations[pausePeriod]
 	if text == "" || workload.Kind != deployment {
 		return 0, nil
 	}
