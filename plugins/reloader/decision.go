@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -27,16 +28,30 @@ func (source *Source) state() string {
 // Seen is the content of the annotation `seen`: digests, or missing, by the texts of refs.
 type Seen map[string]string
 
+// seenVersion stands for what digests are computed from. Whoever changes the pointers in `sources`, or digestDigits,
+// raises it. Digests of other versions cannot be compared, and a comparison would replace the Pods of all workloads.
+const seenVersion = 1
+
+// seenSizeMax is the maximum size of `seen`, in bytes: half of what the API server admits for all annotations of an
+// object. It would refuse the whole patch.
+const seenSizeMax = 128 << 10
+
+// seenRecord is the annotation `seen`, as JSON.
+type seenRecord struct {
+	Version int  `json:"version"`
+	Sources Seen `json:"sources"`
+}
+
 // missing is in Seen for a source that did not exist.
 const missing = "missing"
 
-// seenBy reads the annotation. One that someone has damaged counts as none.
+// seenBy reads the annotation. A damaged one, and one of another version, count as none.
 func seenBy(workload *Workload) Seen {
-	var seenBefore Seen
-	if json.Unmarshal([]byte(workload.Metadata.Annotations[seen]), &seenBefore) != nil {
+	var record seenRecord
+	if json.Unmarshal([]byte(workload.Metadata.Annotations[seen]), &record) != nil || record.Version != seenVersion {
 		return nil
 	}
-	return seenBefore
+	return record.Sources
 }
 
 // refs returns the sources of which the annotation knows.
@@ -54,11 +69,39 @@ func (it Seen) text() string {
 	if len(it) == 0 {
 		return ""
 	}
-	text, err := json.Marshal(it)
+	text, err := json.Marshal(seenRecord{seenVersion, it})
 	if err != nil {
 		panic(fmt.Sprint("texts can be written: ", err))
 	}
 	return string(text)
+}
+
+// limit removes sources that `seen` has no room for, and returns their number. It keeps the sources that the Pods use
+// before those that only a name or a pattern fits.
+func (states States) limit(used refs) (removed int) {
+	all := refs{}
+	for ref := range states {
+		all[ref] = true
+	}
+	order := all.sorted()
+	slices.SortStableFunc(order, func(a, b Ref) int {
+		switch {
+		case used[a] == used[b]:
+			return 0
+		case used[a]:
+			return -1
+		default:
+			return 1
+		}
+	})
+	size := 0
+	for _, ref := range order {
+		if size += len(`"":"",`) + len(ref.String()) + digestDigits; size > seenSizeMax {
+			delete(states, ref)
+			removed++
+		}
+	}
+	return removed
 }
 
 // Change is a source whose change reloads a workload.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -71,7 +72,7 @@ func TestAChangeReloadsAndTheFirstSightDoesNot(t *testing.T) {
 	reconciled(t, host)
 	equal(t, "the environment at first", len(environment(host)), 0)
 	seenAt := windlasstest.Read[Workload](host, web).Metadata.Annotations[seen]
-	equal(t, "what it has seen", seenAt, `{"ConfigMap/app":"`+strings.Repeat("a", 40)+`"}`)
+	equal(t, "what it has seen", seenAt, `{"version":1,"sources":{"ConfigMap/app":"`+strings.Repeat("a", 40)+`"}}`)
 	equal(t, "the events at first", len(reasons(host)), 0)
 
 	putSource(host, app, "b", nil)
@@ -175,6 +176,16 @@ func TestAPauseOfTheOriginalEndsWithItsPeriod(t *testing.T) {
 		equal(t, what+", the annotation", workload.Metadata.Annotations[pausedAt] == "", it.resumes)
 		equal(t, what+", the events", slices.Contains(reasons(host), "Resumed"), it.resumes)
 	}
+}
+
+func TestTooManySourcesAreReported(t *testing.T) {
+	host := windlasstest.New(t)
+	put(host, object{"configmap.reloader.stakater.com/reload": ".*"})
+	for number := range 800 {
+		putSource(host, Ref{ConfigMap, strings.Repeat("a", 200) + fmt.Sprint(number)}, "a", nil)
+	}
+	reconciled(t, host)
+	equal(t, "the events", reasons(host), []string{"TooManySources"})
 }
 
 func TestFailuresOfTheServerAreReturned(t *testing.T) {

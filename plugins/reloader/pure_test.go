@@ -2,8 +2,10 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -177,9 +179,9 @@ func TestOnlyAKnownSourceCanChange(t *testing.T) {
 	}
 }
 
-func TestADamagedAnnotationCountsAsNone(t *testing.T) {
+func TestADamagedOrUnknownAnnotationCountsAsNone(t *testing.T) {
 	for _, text := range []string{
-		"", "{", "[1]", `{"ConfigMap/app": 1}`,
+		"", "{", "[1]", `{"ConfigMap/app": "1"}`, `{"version":1,"sources":{"ConfigMap/app":1}}`, `{"version":2,"sources":{"ConfigMap/app":"1"}}`,
 	} {
 		if seenBefore := seenBy(workloadOf(map[string]string{seen: text})); len(seenBefore.refs()) != 0 {
 			t.Errorf("%s: %v", text, seenBefore)
@@ -308,4 +310,36 @@ func TestTheProjectionHasAllThatReferencesNeed(t *testing.T) {
 			t.Errorf("%s is not in the cache", field)
 		}
 	}
+}
+
+func TestTheVersionOfSeenBelongsToWhatDigestsAreMadeOf(t *testing.T) {
+	var projections []string
+	for _, controller := range plugin.Controllers {
+		for _, watch := range controller.Watches[:2] {
+			text, err := json.Marshal(watch.Projection)
+			if err != nil {
+				t.Fatal(err)
+			}
+			projections = append(projections, string(text))
+		}
+	}
+	configMaps, secrets := `{"pointers":["/data","/binaryData"],"type":"digest"}`, `{"pointers":["/data"],"type":"digest"}`
+	// If this fails, raise seenVersion and then correct this test. Otherwise an upgrade replaces the Pods of all workloads.
+	equal(t, "the projections", projections, slices.Repeat([]string{configMaps, secrets}, len(plugin.Controllers)))
+	equal(t, "the number of digits", digestDigits, 40)
+	equal(t, "the version", seenVersion, 1)
+}
+
+func TestSourcesThatSeenHasNoRoomForAreLeftOut(t *testing.T) {
+	states := States{db: strings.Repeat("a", digestDigits)}
+	for number := range 5000 {
+		states[Ref{ConfigMap, fmt.Sprintf("app-%d", number)}] = strings.Repeat("a", digestDigits)
+	}
+	removed := states.limit(refs{db: true})
+	equal(t, "the number of sources", removed+len(states), 5001)
+	equal(t, "whether some are left out", removed > 0, true)
+	equal(t, "whether a source that is used stays", states[db] != "", true)
+	after, _ := Seen{}.compare(states, &Settings{})
+	equal(t, "whether the annotation fits", len(after.text()) <= seenSizeMax+100, true)
+	equal(t, "a second time", states.limit(refs{db: true}), 0)
 }
