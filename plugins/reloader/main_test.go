@@ -212,11 +212,16 @@ func TestAChangeConcernsWorkloadsThatUseOrNameTheSource(t *testing.T) {
 	workload := host.Object(web)
 	template := workload["spec"].(object)["template"].(object)
 	template["metadata"] = object{"annotations": object{"secret.reloader.stakater.com/reload": "db"}}
-	workload["metadata"].(object)["annotations"] = object{auto: "false"}
+	workload["metadata"].(object)["annotations"] = object{}
 	host.Put(workload)
 	targets, err = toWorkloads(context.Background(), change)
 	equal(t, "the error with a template", err, error(nil))
-	equal(t, "a target by its template", slices.Contains(targets, windlass.Primary("shop", "web")), false)
+	equal(t, "a target by its template", slices.Contains(targets, windlass.Primary("shop", "web")), true)
+	workload["metadata"].(object)["annotations"] = object{auto: "false"}
+	host.Put(workload)
+	targets, err = toWorkloads(context.Background(), change)
+	equal(t, "the error with an opt-out", err, error(nil))
+	equal(t, "a target in spite of an opt-out", slices.Contains(targets, windlass.Primary("shop", "web")), false)
 
 	host.Configure(object{"ignoreNamespaces": []any{"shop"}})
 	targets, err = toWorkloads(context.Background(), change)
