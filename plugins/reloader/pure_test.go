@@ -324,7 +324,7 @@ func TestTheVersionOfSeenBelongsToWhatDigestsAreMadeOf(t *testing.T) {
 		}
 	}
 	configMaps, secrets := `{"pointers":["/data","/binaryData"],"type":"digest"}`, `{"pointers":["/data"],"type":"digest"}`
-	// If this fails, raise seenVersion and then correct this test. Otherwise an upgrade replaces the Pods of all workloads.
+	// If this fails, raise seenVersion and correct this test. Otherwise an upgrade replaces the Pods of all workloads.
 	equal(t, "the projections", projections, slices.Repeat([]string{configMaps, secrets}, len(plugin.Controllers)))
 	equal(t, "the number of digits", digestDigits, 40)
 	equal(t, "the version", seenVersion, 1)
