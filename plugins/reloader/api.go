@@ -8,7 +8,7 @@ import (
 	"windlass.dev/sdk"
 )
 
-// The annotations of the original. Those of a workload may also be on its Pod template.
+// The annotations of the original.
 const (
 	prefix = "reloader.stakater.com/"
 
@@ -59,6 +59,12 @@ func (kind Kind) annotations() annotations {
 	}
 }
 
+// choices are the keys of the annotations that choose sources of the kind, on a workload or on its Pod template.
+func (kind Kind) choices() []string {
+	keys := kind.annotations()
+	return []string{auto, search, keys.auto, keys.reload}
+}
+
 // Ref names a source in the namespace of the workload.
 type Ref struct {
 	kind Kind
@@ -91,12 +97,15 @@ type Workload struct {
 	}
 }
 
-// annotation returns an annotation of the workload, or else of its Pod template; empty if there is none.
-func (workload *Workload) annotation(key string) string {
-	if value, has := workload.Metadata.Annotations[key]; has {
-		return value
+// choosing returns the annotations that choose the sources of a kind. Those of the Pod template count only if the
+// workload has none of them. If they were merged, a template's `auto: "true"` would override a workload's opt-out.
+func (workload *Workload) choosing(kind Kind) map[string]string {
+	for _, key := range kind.choices() {
+		if _, has := workload.Metadata.Annotations[key]; has {
+			return workload.Metadata.Annotations
+		}
 	}
-	return workload.Spec.Template.Metadata.Annotations[key]
+	return workload.Spec.Template.Metadata.Annotations
 }
 
 // PodSpec is the part of a Pod's spec that refers to sources.
@@ -150,16 +159,25 @@ func (refs refs) sorted() []Ref {
 	})
 }
 
-// references returns the sources that the Pods of a template use.
+// references returns the sources that the containers of a template use. A volume that none of them mounts does not
+// count.
 func (spec *PodSpec) references() refs {
 	all := refs{}
 	for _, containers := range [][]Container{spec.InitContainers, spec.Containers} {
 		for place := range containers {
-			maps.Copy(all, containers[place].environment())
+			maps.Copy(all, spec.usedBy(&containers[place]))
 		}
 	}
+	return all
+}
+
+// usedBy returns the sources in the environment and the mounted volumes of a container.
+func (spec *PodSpec) usedBy(container *Container) refs {
+	all := container.environment()
 	for place := range spec.Volumes {
-		maps.Copy(all, spec.Volumes[place].references())
+		if slices.Contains(container.VolumeMounts, named{spec.Volumes[place].Name}) {
+			maps.Copy(all, spec.Volumes[place].references())
+		}
 	}
 	return all
 }
@@ -193,11 +211,7 @@ func (volume *Volume) references() refs {
 func (spec *PodSpec) users(ref Ref) []int {
 	var users []int
 	for place := range spec.Containers {
-		container := &spec.Containers[place]
-		mounts := func(volume Volume) bool {
-			return volume.references()[ref] && slices.Contains(container.VolumeMounts, named{volume.Name})
-		}
-		if container.environment()[ref] || slices.ContainsFunc(spec.Volumes, mounts) {
+		if spec.usedBy(&spec.Containers[place])[ref] {
 			users = append(users, place)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -12,44 +13,49 @@ import (
 // Rules are what the annotations of a workload say about its sources.
 type Rules struct {
 	auto    map[Kind]bool
-	search  bool
+	search  map[Kind]bool
 	reload  map[Kind]names
-	exclude map[Kind]names
+	exclude map[Kind][]string
 	// mistakes are the names that cannot be read.
 	mistakes []string
 }
 
 func rulesOf(workload *Workload, settings *Settings) Rules {
-	rules := Rules{auto: map[Kind]bool{}, reload: map[Kind]names{}, exclude: map[Kind]names{}}
-	rules.search = workload.annotation(search) == "true"
-	everything := workload.annotation(auto)
+	rules := Rules{
+		auto: map[Kind]bool{}, search: map[Kind]bool{}, reload: map[Kind]names{}, exclude: map[Kind][]string{},
+	}
 	for _, kind := range kinds {
 		if settings.ignores(kind) {
 			continue
 		}
-		keys := kind.annotations()
-		rules.auto[kind] = everything == "true" || workload.annotation(keys.auto) == "true" ||
-			settings.AutoReloadAll && everything != "false"
-		rules.reload[kind] = rules.names(keys.reload, workload)
-		rules.exclude[kind] = rules.names(keys.exclude, workload)
+		keys, chosen := kind.annotations(), workload.choosing(kind)
+		// Any value of either annotation, even one that cannot be read, opts out of autoReloadAll.
+		says := chosen[auto] != "" || chosen[keys.auto] != ""
+		rules.auto[kind] = isTrue(chosen[auto]) || isTrue(chosen[keys.auto]) || settings.AutoReloadAll && !says
+		rules.search[kind] = chosen[search] == "true"
+		list, mistakes := namesIn(chosen[keys.reload])
+		rules.reload[kind] = list
+		for _, mistake := range mistakes {
+			rules.mistakes = append(rules.mistakes, fmt.Sprintf("%s has %s", keys.reload, mistake))
+		}
+		for name := range strings.SplitSeq(workload.Metadata.Annotations[keys.exclude], ",") {
+			rules.exclude[kind] = append(rules.exclude[kind], strings.TrimSpace(name))
+		}
 	}
 	return rules
 }
 
-// names reads a list of names, and collects its mistakes.
-func (rules *Rules) names(key string, workload *Workload) names {
-	list, mistakes := namesIn(workload.annotation(key))
-	for _, mistake := range mistakes {
-		rules.mistakes = append(rules.mistakes, fmt.Sprintf("%s has %s", key, mistake))
-	}
-	return list
+// isTrue reads a boolean as the original does: `True`, `t` and `1` are true, too.
+func isTrue(text string) bool {
+	value, err := strconv.ParseBool(text)
+	return err == nil && value
 }
 
 // concern reports whether a change of a source reloads the workload. A source that does not exist is nil: then
 // wasSeen, which reports whether the workload has been started with it, decides what its annotations would.
 func (rules *Rules) concern(ref Ref, source *Source, isUsed, wasSeen bool) bool {
 	switch {
-	case rules.exclude[ref.kind].fit(ref.name):
+	case slices.Contains(rules.exclude[ref.kind], ref.name):
 		return false
 	case source != nil && source.Metadata.Annotations[ignore] == "true":
 		return false
@@ -58,9 +64,9 @@ func (rules *Rules) concern(ref Ref, source *Source, isUsed, wasSeen bool) bool 
 	case isUsed && rules.auto[ref.kind]:
 		return true
 	case source == nil:
-		return isUsed && rules.search && wasSeen
+		return isUsed && rules.search[ref.kind] && wasSeen
 	default:
-		return isUsed && rules.search && source.Metadata.Annotations[match] == "true"
+		return isUsed && rules.search[ref.kind] && source.Metadata.Annotations[match] == "true"
 	}
 }
 
@@ -88,11 +94,11 @@ func (rules *Rules) candidates(kind Kind, used refs, before Seen) map[string]boo
 
 // isEmpty reports whether no source can concern the workload.
 func (rules *Rules) isEmpty() bool {
-	concerns := func(kind Kind) bool { return rules.auto[kind] || len(rules.reload[kind]) > 0 }
-	return !rules.search && !slices.ContainsFunc(kinds, concerns)
+	concerns := func(kind Kind) bool { return rules.auto[kind] || rules.search[kind] || len(rules.reload[kind]) > 0 }
+	return !slices.ContainsFunc(kinds, concerns)
 }
 
-// names is a list of names and of patterns for whole names.
+// names is a list of names and of patterns.
 type names []nameOrPattern
 
 type nameOrPattern struct {
@@ -101,7 +107,8 @@ type nameOrPattern struct {
 	pattern *regexp.Regexp
 }
 
-// namesIn reads a list that is separated by commas. It returns what can be read, and the mistakes.
+// namesIn reads a list that is separated by commas. It returns what can be read, and the mistakes. As in the original,
+// the ends of a pattern bind closer than its `|`: `app|db` fits names that begin with `app` or end with `db`.
 func namesIn(text string) (list names, mistakes []string) {
 	for part := range strings.SplitSeq(text, ",") {
 		part = strings.TrimSpace(part)
@@ -112,7 +119,7 @@ func namesIn(text string) (list names, mistakes []string) {
 			list = append(list, nameOrPattern{name: part})
 			continue
 		}
-		pattern, err := regexp.Compile("^(?:" + part + ")$")
+		pattern, err := regexp.Compile("^" + part + "$")
 		if err != nil {
 			mistakes = append(mistakes, fmt.Sprintf("%q, which is neither a name nor a regular expression", part))
 			continue

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -27,16 +28,30 @@ func (source *Source) state() string {
 // Seen is the content of the annotation `seen`: digests, or missing, by the texts of refs.
 type Seen map[string]string
 
+// seenVersion stands for what digests are computed from. Whoever changes the pointers in `sources`, or digestDigits,
+// raises it. Digests of other versions cannot be compared, and a comparison would replace the Pods of all workloads.
+const seenVersion = 1
+
+// seenSizeMax is the maximum size of `seen`, in bytes: half of what the API server admits for all annotations of an
+// object. It would refuse the whole patch.
+const seenSizeMax = 128 << 10
+
+// seenRecord is the annotation `seen`, as JSON.
+type seenRecord struct {
+	Version int  `json:"version"`
+	Sources Seen `json:"sources"`
+}
+
 // missing is in Seen for a source that did not exist.
 const missing = "missing"
 
-// seenBy reads the annotation. One that someone has damaged counts as none.
+// seenBy reads the annotation. A damaged one, and one of another version, count as none.
 func seenBy(workload *Workload) Seen {
-	var seenBefore Seen
-	if json.Unmarshal([]byte(workload.Metadata.Annotations[seen]), &seenBefore) != nil {
+	var record seenRecord
+	if json.Unmarshal([]byte(workload.Metadata.Annotations[seen]), &record) != nil || record.Version != seenVersion {
 		return nil
 	}
-	return seenBefore
+	return record.Sources
 }
 
 // refs returns the sources of which the annotation knows.
@@ -54,11 +69,39 @@ func (it Seen) text() string {
 	if len(it) == 0 {
 		return ""
 	}
-	text, err := json.Marshal(it)
+	text, err := json.Marshal(seenRecord{seenVersion, it})
 	if err != nil {
 		panic(fmt.Sprint("texts can be written: ", err))
 	}
 	return string(text)
+}
+
+// limit removes sources that `seen` has no room for, and returns their number. It keeps the sources that the Pods use
+// before those that only a name or a pattern fits.
+func (states States) limit(used refs) (removed int) {
+	all := refs{}
+	for ref := range states {
+		all[ref] = true
+	}
+	order := all.sorted()
+	slices.SortStableFunc(order, func(a, b Ref) int {
+		switch {
+		case used[a] == used[b]:
+			return 0
+		case used[a]:
+			return -1
+		default:
+			return 1
+		}
+	})
+	size := 0
+	for _, ref := range order {
+		if size += len(`"":"",`) + len(ref.String()) + digestDigits; size > seenSizeMax {
+			delete(states, ref)
+			removed++
+		}
+	}
+	return removed
 }
 
 // Change is a source whose change reloads a workload.
@@ -135,11 +178,12 @@ func decide(workload *Workload, states States, settings *Settings, period time.D
 	return plan
 }
 
-// endPause ends a pause of the original, which nothing else would end once the original is gone. Other pauses are not
-// touched.
+// endPause ends a pause of the original when its period is over. Nothing else would end it once the original is gone.
+// The original itself ends no pause without a period that can be read, so a user has to. Other pauses are not touched,
+// and neither are Deployments of namespaces that are not selected, since their period is zero.
 func (plan *Plan) endPause(workload *Workload, period time.Duration, now time.Time) {
-	begin, has := workload.Metadata.Annotations[pausedAt]
-	if !has || workload.Kind != deployment {
+	begin := workload.Metadata.Annotations[pausedAt]
+	if begin == "" || period == 0 || workload.Kind != deployment {
 		return
 	}
 	if left := left(begin, period, now); workload.Spec.Paused && left > 0 {
@@ -169,7 +213,7 @@ func left(begin string, period time.Duration, now time.Time) time.Duration {
 // pausePeriodOf returns the pause period of a Deployment; zero if it has none. If the annotation cannot be read, it
 // returns an error.
 func pausePeriodOf(workload *Workload) (time.Duration, error) {
-	text := workload.annotation(pausePeriod)
+	text := workload.Metadata.Annotations[pausePeriod]
 	if text == "" || workload.Kind != deployment {
 		return 0, nil
 	}

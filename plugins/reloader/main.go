@@ -6,6 +6,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -52,6 +53,11 @@ func reconcile(_ context.Context, request windlass.Request) (windlass.Outcome, e
 	states, err := statesOf(&workload, &rules, settings)
 	if err != nil {
 		return windlass.Done, err
+	}
+	if removed := states.limit(workload.Spec.Template.Spec.references()); removed > 0 {
+		text := fmt.Sprintf("%d sources are not followed: there is no room for more than %d; use a narrower pattern",
+			removed, len(states))
+		events.Warning("TooManySources", "Reload", text)
 	}
 	now := clock.Now()
 	plan := decide(&workload, states, settings, period, now)

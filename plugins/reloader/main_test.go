@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -71,7 +72,7 @@ func TestAChangeReloadsAndTheFirstSightDoesNot(t *testing.T) {
 	reconciled(t, host)
 	equal(t, "the environment at first", len(environment(host)), 0)
 	seenAt := windlasstest.Read[Workload](host, web).Metadata.Annotations[seen]
-	equal(t, "what it has seen", seenAt, `{"ConfigMap/app":"`+strings.Repeat("a", 40)+`"}`)
+	equal(t, "what it has seen", seenAt, `{"version":1,"sources":{"ConfigMap/app":"`+strings.Repeat("a", 40)+`"}}`)
 	equal(t, "the events at first", len(reasons(host)), 0)
 
 	putSource(host, app, "b", nil)
@@ -95,7 +96,7 @@ func TestAWorkloadThatOptsOutLosesTheAnnotation(t *testing.T) {
 	for what, settings := range map[string]object{"no annotation": {}, "an ignored namespace": {"ignoreNamespaces": []any{"shop"}}} {
 		host := windlasstest.New(t)
 		host.Configure(settings)
-		annotations := object{seen: `{"ConfigMap/app":"1"}`}
+		annotations := object{seen: Seen{"ConfigMap/app": "1"}.text()}
 		if what != "no annotation" {
 			annotations[auto] = "true"
 		}
@@ -112,7 +113,7 @@ func TestAWorkloadThatOptsOutLosesTheAnnotation(t *testing.T) {
 func TestMistakesAreToldAndTheRestGoesOn(t *testing.T) {
 	host := windlasstest.New(t)
 	put(host, object{
-		"configmap.reloader.stakater.com/reload": "(,app", pausePeriod: "soon", seen: `{"ConfigMap/app":"1"}`,
+		"configmap.reloader.stakater.com/reload": "(,app", pausePeriod: "soon", seen: Seen{"ConfigMap/app": "1"}.text(),
 	})
 	putSource(host, app, "a", nil)
 	reconciled(t, host)
@@ -142,7 +143,7 @@ func TestOnlySelectedSourcesCount(t *testing.T) {
 
 func TestAPauseAsksForAnotherCall(t *testing.T) {
 	host := windlasstest.New(t)
-	put(host, object{auto: "true", pausePeriod: "5m", seen: `{"ConfigMap/app":"1"}`})
+	put(host, object{auto: "true", pausePeriod: "5m", seen: Seen{"ConfigMap/app": "1"}.text()})
 	putSource(host, app, "a", nil)
 	equal(t, "the next call", reconciled(t, host).After(), 5*time.Minute)
 	equal(t, "the environment in the pause", len(environment(host)), 0)
@@ -152,15 +153,39 @@ func TestAPauseAsksForAnotherCall(t *testing.T) {
 	equal(t, "the events", reasons(host), []string{"Reloaded"})
 }
 
-func TestAPausedDeploymentOfTheOriginalIsResumed(t *testing.T) {
+func TestAPauseOfTheOriginalEndsWithItsPeriod(t *testing.T) {
+	for what, it := range map[string]struct {
+		period   string
+		settings object
+		resumes  bool
+	}{
+		"over":                    {"1m", object{}, true},
+		"without a period":        {"", object{}, false},
+		"with an unreadable one":  {"soon", object{}, false},
+		"in an ignored namespace": {"1m", object{"ignoreNamespaces": []any{"shop"}}, false},
+	} {
+		host := windlasstest.New(t)
+		host.Configure(it.settings)
+		put(host, object{pausedAt: "2025-05-06T01:24:17Z", pausePeriod: it.period})
+		deployment := host.Object(web)
+		deployment["spec"].(windlass.Object)["paused"] = true
+		host.Put(deployment)
+		reconciled(t, host)
+		workload := windlasstest.Read[Workload](host, web)
+		equal(t, what, !workload.Spec.Paused, it.resumes)
+		equal(t, what+", the annotation", workload.Metadata.Annotations[pausedAt] == "", it.resumes)
+		equal(t, what+", the events", slices.Contains(reasons(host), "Resumed"), it.resumes)
+	}
+}
+
+func TestTooManySourcesAreReported(t *testing.T) {
 	host := windlasstest.New(t)
-	put(host, object{pausedAt: "2025-05-06T01:24:17Z"})
-	object := host.Object(web)
-	object["spec"].(windlass.Object)["paused"] = true
-	host.Put(object)
+	put(host, object{"configmap.reloader.stakater.com/reload": ".*"})
+	for number := range 800 {
+		putSource(host, Ref{ConfigMap, strings.Repeat("a", 200) + fmt.Sprint(number)}, "a", nil)
+	}
 	reconciled(t, host)
-	equal(t, "whether it is paused", windlasstest.Read[Workload](host, web).Spec.Paused, false)
-	equal(t, "the events", reasons(host), []string{"Resumed"})
+	equal(t, "the events", reasons(host), []string{"TooManySources"})
 }
 
 func TestFailuresOfTheServerAreReturned(t *testing.T) {
@@ -183,6 +208,20 @@ func TestAChangeConcernsWorkloadsThatUseOrNameTheSource(t *testing.T) {
 	equal(t, "the error", err, error(nil))
 	equal(t, "a target by its name", slices.Contains(targets, windlass.Primary("shop", "web")), true)
 	equal(t, "a target by an index", slices.Contains(targets, windlass.Indexed("secret-0", "shop/db")), true)
+
+	workload := host.Object(web)
+	template := workload["spec"].(object)["template"].(object)
+	template["metadata"] = object{"annotations": object{"secret.reloader.stakater.com/reload": "db"}}
+	workload["metadata"].(object)["annotations"] = object{}
+	host.Put(workload)
+	targets, err = toWorkloads(context.Background(), change)
+	equal(t, "the error with a template", err, error(nil))
+	equal(t, "a target by its template", slices.Contains(targets, windlass.Primary("shop", "web")), true)
+	workload["metadata"].(object)["annotations"] = object{auto: "false"}
+	host.Put(workload)
+	targets, err = toWorkloads(context.Background(), change)
+	equal(t, "the error with an opt-out", err, error(nil))
+	equal(t, "a target in spite of an opt-out", slices.Contains(targets, windlass.Primary("shop", "web")), false)
 
 	host.Configure(object{"ignoreNamespaces": []any{"shop"}})
 	targets, err = toWorkloads(context.Background(), change)

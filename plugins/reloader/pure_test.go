@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -29,14 +30,16 @@ func equal(t *testing.T, what string, got, wanted any) {
 // in its second one.
 func workloadOf(annotations map[string]string) *Workload {
 	const template = `{"spec": {
-		"initContainers": [{"name": "prepare", "env": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "early"}}}]}],
+		"initContainers": [{"name": "prepare", "env": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "early"}}}],
+			"volumeMounts": [{"name": "for-init"}]}],
 		"containers": [
 			{"name": "web", "env": [{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "app"}}}, {"name": "B"}]},
 			{"name": "proxy", "volumeMounts": [{"name": "keys"}]}
 		],
 		"volumes": [
 			{"name": "keys", "projected": {"sources": [{"secret": {"name": "db"}}, {"serviceAccountToken": {}}]}},
-			{"name": "unused", "secret": {"secretName": "spare"}}
+			{"name": "unused", "secret": {"secretName": "spare"}},
+			{"name": "for-init", "secret": {"secretName": "first"}}
 		]
 	}}`
 	workload := &Workload{APIVersion: "apps/v1", Kind: deployment}
@@ -53,7 +56,7 @@ func sourceWith(annotations map[string]string) *Source {
 
 func TestReferencesAreFoundEverywhereInATemplate(t *testing.T) {
 	spec := workloadOf(nil).Spec.Template.Spec
-	equal(t, "the references", spec.references(), refs{app: true, db: true, {Secret, "early"}: true, {Secret, "spare"}: true})
+	equal(t, "the references", spec.references(), refs{app: true, db: true, {Secret, "early"}: true, {Secret, "first"}: true})
 	equal(t, "the users of app", spec.users(app), []int{0})
 	equal(t, "the users of db", spec.users(db), []int{1})
 	if users := spec.users(Ref{Secret, "spare"}); users != nil {
@@ -77,14 +80,22 @@ func TestAnnotationsSayWhichSourcesConcernAWorkload(t *testing.T) {
 		"names":                       {map[string]string{reloadSecrets: " db ,x"}, Settings{}, [3]bool{false, true, false}},
 		"a pattern":                   {map[string]string{reloadSecrets: "key-[0-9]|x"}, Settings{}, [3]bool{false, false, true}},
 		"a pattern for a whole name":  {map[string]string{reloadSecrets: "ke[y]"}, Settings{}, [3]bool{}},
+		"ends bind closer than or":    {map[string]string{reloadSecrets: "ke|y"}, Settings{}, [3]bool{false, false, true}},
 		"names beside auto: false":    {map[string]string{auto: "false", reloadSecrets: "key-1"}, Settings{}, [3]bool{false, false, true}},
-		"an exclusion":                {map[string]string{auto: "true", exclude: "app"}, Settings{}, [3]bool{false, true, false}},
+		"an exclusion":                {map[string]string{auto: "true", exclude: "x, app"}, Settings{}, [3]bool{false, true, false}},
+		"an exclusion is a name":      {map[string]string{auto: "true", exclude: "ap."}, Settings{}, [3]bool{true, true, false}},
 		"auto for all":                {nil, all, [3]bool{true, true, false}},
 		"auto for all but this":       {map[string]string{auto: "false"}, all, [3]bool{}},
+		"auto for all but Secrets":    {map[string]string{"secret.reloader.stakater.com/auto": "false"}, all, [3]bool{true, false, false}},
+		"an unreadable opt-out":       {map[string]string{auto: "never"}, all, [3]bool{}},
+		"an empty opt-out":            {map[string]string{auto: ""}, all, [3]bool{true, true, false}},
+		"another spelling of true":    {map[string]string{auto: "True"}, Settings{}, [3]bool{true, true, false}},
+		"1 for Secrets":               {map[string]string{"secret.reloader.stakater.com/auto": "1"}, Settings{}, [3]bool{false, true, false}},
 		"search without a match":      {map[string]string{search: "true"}, Settings{}, [3]bool{}},
 		"auto wins over search":       {map[string]string{auto: "true", search: "true"}, Settings{}, [3]bool{true, true, false}},
 		"Secrets are ignored":         {map[string]string{auto: "true", reloadSecrets: "key-1"}, Settings{ResourcesToIgnore: []string{"secrets"}}, [3]bool{true, false, false}},
 		"search, ConfigMaps ignored":  {map[string]string{search: "true"}, Settings{ResourcesToIgnore: []string{"configMaps"}}, [3]bool{}},
+		"configmaps in lower case":    {map[string]string{auto: "true"}, Settings{ResourcesToIgnore: []string{"configmaps"}}, [3]bool{false, true, false}},
 		"values other than true":      {map[string]string{auto: "yes", search: "1"}, Settings{}, [3]bool{}},
 		"an empty list":               {map[string]string{reloadSecrets: " , "}, Settings{}, [3]bool{}},
 		"a mistake beside a name":     {map[string]string{reloadSecrets: "(,db"}, Settings{}, [3]bool{false, true, false}},
@@ -99,12 +110,31 @@ func TestAnnotationsSayWhichSourcesConcernAWorkload(t *testing.T) {
 	}
 }
 
-func TestAnnotationsOfTheTemplateCountIfTheWorkloadHasNone(t *testing.T) {
+func TestTheTemplateChoosesOnlyIfTheWorkloadDoesNot(t *testing.T) {
+	const autoSecrets, exclude = "secret.reloader.stakater.com/auto", "configmaps.exclude.reloader.stakater.com/reload"
+	for what, it := range map[string]struct {
+		onWorkload, onTemplate map[string]string
+		// of app and of db.
+		wanted [2]bool
+	}{
+		"only the template":              {nil, map[string]string{auto: "true"}, [2]bool{true, true}},
+		"the workload opts out":          {map[string]string{auto: "false"}, map[string]string{auto: "true"}, [2]bool{}},
+		"another choice of the workload": {map[string]string{search: "false"}, map[string]string{auto: "true"}, [2]bool{}},
+		"a choice for the other kind":    {map[string]string{autoSecrets: "false"}, map[string]string{auto: "true"}, [2]bool{true, false}},
+		"an exclusion on the template":   {nil, map[string]string{auto: "true", exclude: "app"}, [2]bool{true, true}},
+		"an exclusion on the workload":   {map[string]string{exclude: "app"}, map[string]string{auto: "true"}, [2]bool{false, true}},
+	} {
+		workload := workloadOf(it.onWorkload)
+		workload.Spec.Template.Metadata.Annotations = it.onTemplate
+		rules := rulesOf(workload, &Settings{})
+		got := [2]bool{rules.concern(app, sourceWith(nil), true, false), rules.concern(db, sourceWith(nil), true, false)}
+		equal(t, what, got, it.wanted)
+	}
 	workload := workloadOf(nil)
-	workload.Spec.Template.Metadata.Annotations = map[string]string{auto: "true"}
-	equal(t, "on the template", workload.annotation(auto), "true")
-	workload.Metadata.Annotations = map[string]string{auto: "false"}
-	equal(t, "on both", workload.annotation(auto), "false")
+	workload.Spec.Template.Metadata.Annotations = map[string]string{pausePeriod: "5m"}
+	period, err := pausePeriodOf(workload)
+	equal(t, "a pause period on the template", period, time.Duration(0))
+	equal(t, "its error", err, error(nil))
 }
 
 func TestSourcesChooseByMatchAndIgnore(t *testing.T) {
@@ -149,8 +179,10 @@ func TestOnlyAKnownSourceCanChange(t *testing.T) {
 	}
 }
 
-func TestADamagedAnnotationCountsAsNone(t *testing.T) {
-	for _, text := range []string{"", "{", "[1]", `{"ConfigMap/app": 1}`} {
+func TestADamagedOrUnknownAnnotationCountsAsNone(t *testing.T) {
+	for _, text := range []string{
+		"", "{", "[1]", `{"ConfigMap/app": "1"}`, `{"version":1,"sources":{"ConfigMap/app":1}}`, `{"version":2,"sources":{"ConfigMap/app":"1"}}`,
+	} {
 		if seenBefore := seenBy(workloadOf(map[string]string{seen: text})); len(seenBefore.refs()) != 0 {
 			t.Errorf("%s: %v", text, seenBefore)
 		}
@@ -158,10 +190,10 @@ func TestADamagedAnnotationCountsAsNone(t *testing.T) {
 }
 
 func TestChangesWaitForTheEndOfThePausePeriod(t *testing.T) {
-	states, known := States{app: "2", db: "1"}, `{"ConfigMap/app":"1"}`
+	states, known := States{app: "2", db: "1"}, Seen{"ConfigMap/app": "1"}.text()
 	begin := now.Add(-time.Minute).Format(time.RFC3339)
 	plan := decide(workloadOf(map[string]string{seen: known}), states, &Settings{}, time.Hour, now)
-	wanted := map[string]string{changedAt: now.Format(time.RFC3339), seen: `{"ConfigMap/app":"1","Secret/db":"1"}`}
+	wanted := map[string]string{changedAt: now.Format(time.RFC3339), seen: Seen{"ConfigMap/app": "1", "Secret/db": "1"}.text()}
 	equal(t, "the begin", plan, Plan{annotations: wanted, again: time.Hour})
 
 	workload := workloadOf(map[string]string{seen: known, changedAt: begin})
@@ -170,7 +202,7 @@ func TestChangesWaitForTheEndOfThePausePeriod(t *testing.T) {
 	equal(t, "the begin stays", plan.annotations[changedAt], begin)
 
 	plan = decide(workload, states, &Settings{}, time.Minute, now)
-	after := map[string]string{changedAt: "", seen: `{"ConfigMap/app":"2","Secret/db":"1"}`}
+	after := map[string]string{changedAt: "", seen: Seen{"ConfigMap/app": "2", "Secret/db": "1"}.text()}
 	equal(t, "the end", plan, Plan{annotations: after, reloads: []Change{{app, "2"}}})
 
 	plan = decide(workload, States{app: "1"}, &Settings{}, time.Hour, now)
@@ -192,7 +224,7 @@ func TestOnlyAPauseOfTheOriginalIsEnded(t *testing.T) {
 	}{
 		"over":                 {deployment, begin, true, time.Minute, true, 0},
 		"not over":             {deployment, begin, true, time.Hour, false, 59 * time.Minute},
-		"without a period":     {deployment, begin, true, 0, true, 0},
+		"without a period":     {deployment, begin, true, 0, false, 0},
 		"with a damaged begin": {deployment, "now", true, time.Hour, true, 0},
 		"already resumed":      {deployment, begin, false, time.Hour, false, 0},
 		"of another user":      {deployment, "", true, time.Minute, false, 0},
@@ -288,4 +320,36 @@ func TestTheProjectionHasAllThatReferencesNeed(t *testing.T) {
 			t.Errorf("the cache keeps the values of variables: %s", field)
 		}
 	}
+}
+
+func TestTheVersionOfSeenBelongsToWhatDigestsAreMadeOf(t *testing.T) {
+	var projections []string
+	for _, controller := range plugin.Controllers {
+		for _, watch := range controller.Watches[:2] {
+			text, err := json.Marshal(watch.Projection)
+			if err != nil {
+				t.Fatal(err)
+			}
+			projections = append(projections, string(text))
+		}
+	}
+	configMaps, secrets := `{"pointers":["/data","/binaryData"],"type":"digest"}`, `{"pointers":["/data"],"type":"digest"}`
+	// If this fails, raise seenVersion and correct this test. Otherwise an upgrade replaces the Pods of all workloads.
+	equal(t, "the projections", projections, slices.Repeat([]string{configMaps, secrets}, len(plugin.Controllers)))
+	equal(t, "the number of digits", digestDigits, 40)
+	equal(t, "the version", seenVersion, 1)
+}
+
+func TestSourcesThatSeenHasNoRoomForAreLeftOut(t *testing.T) {
+	states := States{db: strings.Repeat("a", digestDigits)}
+	for number := range 5000 {
+		states[Ref{ConfigMap, fmt.Sprintf("app-%d", number)}] = strings.Repeat("a", digestDigits)
+	}
+	removed := states.limit(refs{db: true})
+	equal(t, "the number of sources", removed+len(states), 5001)
+	equal(t, "whether some are left out", removed > 0, true)
+	equal(t, "whether a source that is used stays", states[db] != "", true)
+	after, _ := Seen{}.compare(states, &Settings{})
+	equal(t, "whether the annotation fits", len(after.text()) <= seenSizeMax+100, true)
+	equal(t, "a second time", states.limit(refs{db: true}), 0)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"slices"
+	"strings"
 
 	"windlass.dev/sdk/config"
 )
@@ -29,12 +30,12 @@ const settingsSchema = `{
 		},
 		"autoReloadAll": {
 			"type": "boolean",
-			"description": "Workloads without the annotation reloader.stakater.com/auto reload as if it were true."
+			"description": "Workloads reload as with reloader.stakater.com/auto: true, unless that or an auto annotation of the kind is set."
 		},
 		"reloadOnCreate": {"type": "boolean", "description": "Workloads also reload when a source appears that was missing."},
 		"reloadOnDelete": {"type": "boolean", "description": "Workloads also reload when a source is deleted."},
 		"resourcesToIgnore": {
-			"type": "array", "items": {"type": "string", "enum": ["configMaps", "secrets"]},
+			"type": "array", "items": {"type": "string", "enum": ["configMaps", "ConfigMaps", "configmaps", "secrets", "Secrets"]},
 			"description": "Kinds whose changes reload nothing."
 		},
 		"ignoreNamespaces": {
@@ -55,9 +56,7 @@ func settings() (*Settings, error) {
 }
 
 func (settings *Settings) ignores(kind Kind) bool {
-	name := "configMaps"
-	if kind == Secret {
-		name = "secrets"
-	}
-	return slices.Contains(settings.ResourcesToIgnore, name)
+	return slices.ContainsFunc(settings.ResourcesToIgnore, func(name string) bool {
+		return strings.EqualFold(name, string(kind)+"s")
+	})
 }

@@ -142,17 +142,17 @@ func toWorkloads(_ context.Context, change windlass.Change) ([]windlass.Target, 
 	for place := range kind.references() {
 		targets = append(targets, windlass.Indexed(kind.indexOf(place), source.Namespace+"/"+source.Name))
 	}
-	key := escaped(kind.annotations().reload)
-	// No index can find patterns, so this reads one annotation of each workload in the namespace.
-	query := cache.Query{
-		Kind: workloads[change.Controller], Namespace: source.Namespace,
-		Fields: []string{"/metadata/annotations/" + key, template + "/metadata/annotations/" + key},
+	// No index can find patterns, so this reads a few annotations of each workload in the namespace.
+	query := cache.Query{Kind: workloads[change.Controller], Namespace: source.Namespace}
+	for _, key := range kind.choices() {
+		place := "/metadata/annotations/" + escaped(key)
+		query.Fields = append(query.Fields, place, template+place)
 	}
 	for workload, err := range cache.List[Workload](query) {
 		if err != nil {
 			return nil, err
 		}
-		if list, _ := namesIn(workload.annotation(kind.annotations().reload)); list.fit(source.Name) {
+		if list, _ := namesIn(workload.choosing(kind)[kind.annotations().reload]); list.fit(source.Name) {
 			targets = append(targets, windlass.Primary(workload.Metadata.Namespace, workload.Metadata.Name))
 		}
 	}
