@@ -101,7 +101,7 @@ async fn a_new_rust_plugin_runs_and_its_authors_changes_take_over() -> anyhow::R
     edit(&folder.join("sample.yaml"), "Hello, world", "Still here")?;
     message(&objects, "STILL HERE").await.with_context(|| host.log())?;
     let (code, _, errors) = build(&folder).await?;
-    ensure!(code == Some(1) && errors.contains("cargo build"), "{code:?} {errors}");
+    ensure!(code == Some(1) && errors.contains("cargo rustc"), "{code:?} {errors}");
     let status = host.terminate().await?;
     ensure!(status.success(), "{status}");
     Ok(())

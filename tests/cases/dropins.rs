@@ -64,8 +64,8 @@ async fn running(server: &Server, plugins: &tempfile::TempDir) -> anyhow::Result
     Ok(host)
 }
 
-/// Checks the drop-in with each of its scenarios, and with `WINDLASS_CHECK_SEEDS` seeds: two by default, or one and a few
-/// runs in Python.
+/// Checks the drop-in with each of its scenarios, and with `WINDLASS_CHECK_SEEDS` seeds. By default these are two, or
+/// one with a few runs in Python.
 async fn gives_no_finding(name: &str) -> anyhow::Result<()> {
     let is_python = std::fs::read_to_string(sources(name).join("windlass.yaml"))?.contains("language: python");
     let (usual, runs) = if is_python { (1, PYTHON_RUNS) } else { (2, RUNS) };

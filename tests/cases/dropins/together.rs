@@ -42,7 +42,7 @@ const HOST_RUN_TIME: Duration = Duration::from_mins(10);
 const ROUND_PAUSE: Duration = Duration::from_secs(3);
 
 /// How long an effect may take. It includes a start of the host.
-const EFFECT_TIMEOUT: Duration = Duration::from_mins(5);
+const ROUND_EFFECT_TIMEOUT: Duration = Duration::from_mins(5);
 
 /// The users' side of the cluster.
 struct Scene {
@@ -105,7 +105,7 @@ impl Scene {
 
     /// Waits until the object has this value at the pointer; null also if the object is not there.
     async fn has(&self, kind: &str, name: &str, pointer: &str, value: Value) -> anyhow::Result<()> {
-        until_within(EFFECT_TIMEOUT, &format!("{kind} {name} has {value} at {pointer:?}"), || async {
+        until_within(ROUND_EFFECT_TIMEOUT, &format!("{kind} {name} has {value} at {pointer:?}"), || async {
             let found = self.objects().get(kind, name).await?;
             let seen = found.as_ref().and_then(|it| it.pointer(pointer)).cloned().unwrap_or_default();
             ensure!(seen == value, "{found:?}");
@@ -116,7 +116,7 @@ impl Scene {
 
     /// Waits until the object is there, if `yes`, or is gone.
     async fn exists(&self, yes: bool, kind: &str, name: &str) -> anyhow::Result<()> {
-        until_within(EFFECT_TIMEOUT, &format!("{kind} {name}: {yes}"), || async {
+        until_within(ROUND_EFFECT_TIMEOUT, &format!("{kind} {name}: {yes}"), || async {
             let found = self.kubectl().run(&["get", kind, name, "-o", "name", "--ignore-not-found"]).await?;
             ensure!(found.trim().is_empty() != yes, "{found}");
             Ok(())
@@ -157,7 +157,7 @@ impl Scene {
         let own = self.objects().namespace();
         let target = Objects::new(self.objects().client().clone(), "default");
         let copied = async |data: Value| {
-            until_within(EFFECT_TIMEOUT, &format!("the copy of {own}/{name} has {data}"), || async {
+            until_within(ROUND_EFFECT_TIMEOUT, &format!("the copy of {own}/{name} has {data}"), || async {
                 let found = target.get("ConfigMap", name).await?.unwrap_or_default();
                 ensure!(found["data"] == data, "{found}");
                 Ok(())
@@ -182,7 +182,7 @@ impl Scene {
         kubectl.run(&["create", "namespace", name]).await?;
         let began = Instant::now();
         let path = "jsonpath={.imagePullSecrets[*].name}";
-        until_within(EFFECT_TIMEOUT, &format!("the account of {name} pulls with the secret"), || async {
+        until_within(ROUND_EFFECT_TIMEOUT, &format!("the account of {name} pulls with the secret"), || async {
             let found = kubectl.run(&["get", "serviceaccount", "default", "-n", name, "-o", path]).await?;
             ensure!(found == "image-pull-secret", "{found}");
             kubectl.run(&["get", "secret", "image-pull-secret", "-n", name]).await
@@ -201,7 +201,7 @@ impl Scene {
         let node = ["--as", "system:node:node-1", "--as-group", "system:nodes"];
         kubectl.run(&[&["create", "-f", &file.display().to_string()][..], &node].concat()).await?;
         let began = Instant::now();
-        until_within(EFFECT_TIMEOUT, &format!("{name} is approved"), || async {
+        until_within(ROUND_EFFECT_TIMEOUT, &format!("{name} is approved"), || async {
             let path = "jsonpath={.status.conditions[*].type}";
             let found = kubectl.run(&["get", "csr", name, "-o", path]).await?;
             ensure!(found == "Approved", "{found}");
@@ -246,7 +246,7 @@ impl Scene {
         let config = |value: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"a": value}});
         self.create(&config("1")).await?;
         self.create(&Self::deployment(name, &json!({"reloader.stakater.com/auto": "true"}))).await?;
-        until_within(EFFECT_TIMEOUT, &format!("{name} is seen"), || async {
+        until_within(ROUND_EFFECT_TIMEOUT, &format!("{name} is seen"), || async {
             let found = self.objects().get("Deployment", name).await?.unwrap_or_default();
             ensure!(found["metadata"]["annotations"]["reloader.windlass.dev/seen"].is_string(), "{found}");
             Ok(())
@@ -254,7 +254,7 @@ impl Scene {
         .await?;
         self.create(&config("2")).await?;
         let began = Instant::now();
-        until_within(EFFECT_TIMEOUT, &format!("{name} reloads"), || async {
+        until_within(ROUND_EFFECT_TIMEOUT, &format!("{name} reloads"), || async {
             let found = self.objects().get("Deployment", name).await?.unwrap_or_default();
             let variable = found.pointer("/spec/template/spec/containers/0/env/0/name").and_then(Value::as_str);
             ensure!(variable.is_some_and(|it| it.starts_with("STAKATER_")), "{found}");
@@ -303,7 +303,7 @@ impl Scene {
         self.apply(name, &document).await?;
         let began = Instant::now();
         let jobs = async |yes: bool| {
-            until_within(EFFECT_TIMEOUT, &format!("jobs of {name}: {yes}"), || async {
+            until_within(ROUND_EFFECT_TIMEOUT, &format!("jobs of {name}: {yes}"), || async {
                 let found = kubectl.run(&["get", "jobs", "-n", "default", "-o", "name"]).await?;
                 ensure!(found.lines().any(|line| line.contains(&format!("/{name}-"))) == yes, "{found}");
                 Ok(())
@@ -322,7 +322,7 @@ impl Scene {
         self.apply(name, &document).await?;
         let began = Instant::now();
         let exists = async |yes: bool| {
-            until_within(EFFECT_TIMEOUT, &format!("bucket {name}: {yes}"), || async {
+            until_within(ROUND_EFFECT_TIMEOUT, &format!("bucket {name}: {yes}"), || async {
                 ensure!(self.s3.bucket(name).is_some() == yes, "{:?}", self.s3.bucket(name));
                 Ok(())
             })
