@@ -25,8 +25,11 @@ use crate::check;
 /// The number of runs for each scenario and seed. The first ones are without a fault.
 const RUNS: &str = "12";
 
-/// The same for a plugin in Python, with which a debug build of the host is slow.
-const PYTHON_RUNS: &str = "3";
+/// The drop-ins with large components: a debug build of the host compiles and runs them slowly.
+const SLOW: [&str; 4] = ["cronjob", "downscaler", "janitor", "s3-bucket"];
+
+/// The number of runs for these.
+const SLOW_RUNS: &str = "3";
 
 /// A debug build of the host compiles a component with an interpreter for longer than the default limits allow.
 const COMPILE_LIMITS: [&str; 4] = ["--limit", "compile-deadline=6m", "--limit", "compile-cpu=4m"];
@@ -65,10 +68,9 @@ async fn running(server: &Server, plugins: &tempfile::TempDir) -> anyhow::Result
 }
 
 /// Checks the drop-in with each of its scenarios, and with `WINDLASS_CHECK_SEEDS` seeds. By default these are two, or
-/// one with a few runs in Python.
+/// one with a few runs for a slow drop-in.
 async fn gives_no_finding(name: &str) -> anyhow::Result<()> {
-    let is_python = std::fs::read_to_string(sources(name).join("windlass.yaml"))?.contains("language: python");
-    let (usual, runs) = if is_python { (1, PYTHON_RUNS) } else { (2, RUNS) };
+    let (usual, runs) = if SLOW.contains(&name) { (1, SLOW_RUNS) } else { (2, RUNS) };
     let seeds = std::env::var("WINDLASS_CHECK_SEEDS").map_or(Ok(usual), |seeds| seeds.parse::<u64>())?;
     let directory = installed(name)?;
     let plugin = directory.path().join(format!("{name}.wasm")).display().to_string();
