@@ -3,7 +3,7 @@
 use anyhow::ensure;
 use serde_json::{Value, json};
 use windlass_check::{Finding, Happening, RunAgain, scenario};
-use windlass_tests::paths;
+use windlass_tests::{marker, paths};
 
 use super::simulated;
 
@@ -34,6 +34,22 @@ fn an_outage_that_a_deed_starts_ends_before_the_run_is_judged() -> anyhow::Resul
     let outage = json!({"name": "each patch fails", "class": "outage", "rules": [rule], "lastsSeconds": 7200});
     let file = file("webapp", &json!([deed, outage]))?;
     simulated::with(&paths::plugins()?.join("webapp.wasm"), async |plugin| {
+        let again = plugin.again(&file).await?;
+        ensure!(again.missed.is_empty() && again.findings.is_empty(), "{:?} {:?}", again.missed, broken(&again));
+        Ok(())
+    })
+}
+
+/// The plugin makes a Job each minute. The fault strikes when the wait for a quiet world has just ended.
+#[test]
+fn a_call_that_fails_late_in_a_step_has_time_to_succeed() -> anyhow::Result<()> {
+    let when = json!({"verbs": ["create"], "resources": ["jobs.batch"], "calls": {"nth": 10}});
+    let rule = json!({"name": "lost", "when": when, "then": [{"drop": {"at": "beforeCommit"}}]});
+    let file = file("operators/cron", &json!([{"name": "a create is lost", "class": "lost", "rules": [rule]}]))?;
+    let folder = tempfile::tempdir()?;
+    let plugin = folder.path().join("cron.wasm");
+    marker::write("operators", (b"OPERATOR=", 15), "cron", &plugin)?;
+    simulated::with(&plugin, async |plugin| {
         let again = plugin.again(&file).await?;
         ensure!(again.missed.is_empty() && again.findings.is_empty(), "{:?} {:?}", again.missed, broken(&again));
         Ok(())

@@ -61,7 +61,8 @@ impl Bursts {
 
 impl Round<'_> {
     /// Waits until nothing changes any more and the last call of each object has succeeded. After `most`, a pause
-    /// between two bursts is enough, because the plugin may act on a schedule. Records it if the changes do not end.
+    /// between two bursts is enough, because the plugin may act on a schedule. If a call has failed, this ends only
+    /// after twice that time, because a fault may strike just before `most`. Records it if the changes do not end.
     pub(super) async fn settle(&mut self, most: Duration) {
         let begun = Instant::now();
         let mut bursts = Bursts::new(self.changes());
@@ -73,9 +74,12 @@ impl Round<'_> {
             if self.record.is_muted() {
                 bursts.begin(at);
             }
-            let (pause, is_late) = (bursts.pause(at), at >= most);
-            if is_late && pause >= BURST_PAUSE || pause >= QUIET_TIME && self.record.failing().is_empty() {
-                return;
+            let pause = bursts.pause(at);
+            if pause >= BURST_PAUSE {
+                let succeeds = self.record.failing().is_empty();
+                if at >= most * 2 || succeeds && (at >= most || pause >= QUIET_TIME) {
+                    return;
+                }
             }
             if let Some(endless) = bursts.endless() {
                 if !self.may_write_on {
