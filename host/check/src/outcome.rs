@@ -24,6 +24,15 @@ pub(crate) fn foreign_mark() -> Value {
     json!({"metadata": {"annotations": {MARK: "yes"}}})
 }
 
+/// Removes what [`foreign_mark`] adds. An object that has no other annotation then has no annotations.
+pub(crate) fn remove_foreign_mark(object: &mut Value) {
+    let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return };
+    let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) else { return };
+    if annotations.remove(MARK).is_some() && annotations.is_empty() {
+        metadata.remove("annotations");
+    }
+}
+
 /// The objects at the end of a run, by resource and name, without times, UIDs and versions.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct EndState {
@@ -313,6 +322,20 @@ mod tests {
         };
         let one = state(&[("a", object("1", "2020-01-01T00:00:00Z"))]);
         assert_eq!(one.differences(&state(&[("a", object("22", "2020-01-01T00:01:00Z"))])), []);
+    }
+
+    #[test]
+    fn the_mark_of_a_foreign_edit_can_be_removed_without_a_trace() {
+        let mut object = foreign_mark();
+        remove_foreign_mark(&mut object);
+        assert_eq!(object, json!({"metadata": {}}));
+        let mut object = foreign_mark();
+        object["metadata"]["annotations"]["mine"] = "a".into();
+        remove_foreign_mark(&mut object);
+        assert_eq!(object, json!({"metadata": {"annotations": {"mine": "a"}}}));
+        let mut empty = json!({"metadata": {"annotations": {}}});
+        remove_foreign_mark(&mut empty);
+        assert_eq!(empty, json!({"metadata": {"annotations": {}}}), "this is no trace of an edit");
     }
 
     #[test]

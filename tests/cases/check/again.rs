@@ -56,6 +56,24 @@ fn a_call_that_fails_late_in_a_step_has_time_to_succeed() -> anyhow::Result<()> 
     })
 }
 
+/// A scenario may expect that an object has no annotations. The edit of another client adds one.
+#[test]
+fn an_expectation_does_not_see_the_edit_of_a_fault() -> anyhow::Result<()> {
+    let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "default", "name": "shop"});
+    let deed = json!({
+        "name": "another client annotates it", "class": "annotated-child",
+        "atRest": {"afterStep": 5, "object": deployment, "deed": "annotate"},
+    });
+    let mut file = file("webapp", &json!([deed]))?;
+    let expectation = json!({"has": {"object": deployment, "values": {"/metadata/annotations": null}}});
+    file["scenario"]["expect"] = json!([expectation]);
+    simulated::with(&paths::plugins()?.join("webapp.wasm"), async |plugin| {
+        let again = plugin.again(&file).await?;
+        ensure!(again.missed.is_empty() && again.findings.is_empty(), "{:?} {:?}", again.missed, broken(&again));
+        Ok(())
+    })
+}
+
 #[test]
 fn each_write_of_a_call_is_recorded_with_the_key_of_the_call() -> anyhow::Result<()> {
     let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop"});

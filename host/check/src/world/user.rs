@@ -8,6 +8,7 @@ use tower::ServiceExt as _;
 use windlass_apiserver::{ApiService, Condition};
 use windlass_core::object::path_segment;
 
+use crate::outcome::remove_foreign_mark;
 use crate::scenario::{Expectation, ObjectCondition, ObjectName, Scenario, Step};
 
 /// The reason why a step could not be carried out, or why an expectation does not hold.
@@ -65,7 +66,7 @@ impl User {
     pub(super) async fn holds(&self, expectation: &Expectation) -> Result<(), UserError> {
         match expectation {
             Expectation::Has(it) => {
-                let object = self.got(&it.object).await?;
+                let object = self.expected(&it.object).await?;
                 for (pointer, wanted) in &it.values {
                     let found = object.pointer(pointer).unwrap_or(&Value::Null);
                     if found != wanted {
@@ -75,7 +76,7 @@ impl User {
                 Ok(())
             }
             Expectation::Holds(ObjectCondition { object: name, cel }) => {
-                let object = self.got(name).await?;
+                let object = self.expected(name).await?;
                 match Condition::compile(cel).and_then(|condition| condition.holds(&object)) {
                     Ok(true) => Ok(()),
                     Ok(false) => Err(UserError(format!("{cel} is false"))),
@@ -109,10 +110,13 @@ impl User {
         }
     }
 
-    /// An object that must exist.
-    async fn got(&self, name: &ObjectName) -> Result<Value, UserError> {
+    /// An object that must exist, without the annotation by which faults edit objects: the author of an expectation
+    /// does not know that one.
+    async fn expected(&self, name: &ObjectName) -> Result<Value, UserError> {
         let object = self.get(name).await?;
-        object.ok_or_else(|| UserError(format!("{name} does not exist")))
+        let mut object = object.ok_or_else(|| UserError(format!("{name} does not exist")))?;
+        remove_foreign_mark(&mut object);
+        Ok(object)
     }
 
     async fn path(&self, name: &ObjectName) -> Result<String, UserError> {
