@@ -1,5 +1,6 @@
 //! The `windlass` binary: reads the command line and runs it.
 
+mod allocator;
 mod cli;
 mod telemetry;
 
@@ -16,6 +17,9 @@ fn main() -> ExitCode {
         return windlass_wasm::compile_child();
     }
     let cli = cli::Cli::from_command_line();
+    if cli.runs_for_long() {
+        allocator::with_fixed_thresholds();
+    }
     match cli.run() {
         Ok(code) => code,
         Err(error) => {

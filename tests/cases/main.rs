@@ -41,6 +41,7 @@ mod kubectl;
 mod leases;
 mod logs;
 mod mapping;
+mod memory;
 mod metrics;
 mod outage;
 mod page;

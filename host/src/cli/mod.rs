@@ -115,6 +115,11 @@ impl Cli {
         Self { config, ..cli }
     }
 
+    /// Whether the subcommand is the host of a cluster.
+    pub(crate) fn runs_for_long(&self) -> bool {
+        matches!(self.command, Command::Run(_))
+    }
+
     /// Runs the subcommand to its end.
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         let log = self.log.start(&self.command)?;
