@@ -5,5 +5,8 @@ pub mod call_lines;
 pub mod compose;
 pub mod http;
 pub mod intent;
+pub mod list_query;
 pub mod ports;
+pub mod read_set;
+pub mod read_tracker;
 pub mod trace;

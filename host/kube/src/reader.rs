@@ -3,6 +3,7 @@
 pub(crate) mod claim;
 pub(crate) mod live;
 pub(crate) mod overlaid;
+pub(crate) mod stamps;
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -10,8 +11,10 @@ use std::sync::Arc;
 
 use windlass_core::cache::watch::{Index, IndexSource, WatchSpec};
 use windlass_core::call::ports::{CallContext, ListPage, ListQuery, Reads};
+use windlass_core::call::read_set::ReadQuestion;
 use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::object::pointer_tree::PointerTree;
+use windlass_core::object::progress::Stamp;
 use windlass_core::object::selector::{Selector, SelectorError};
 use windlass_core::object::{Object, ObjectKey, ObjectKind, ObjectRef};
 use windlass_core::rights::grants::{Grants, resource_name};
@@ -59,16 +62,11 @@ impl Reader {
         kind: &ObjectKind,
         namespace: Option<&str>,
     ) -> Result<Vec<&Readable>, ApiError> {
-        let of_kind: Vec<_> = self.watches.iter().filter(|watch| watch.spec.kind == *kind).collect();
-        if of_kind.is_empty() {
+        if !self.watches.iter().any(|watch| watch.spec.kind == *kind) {
             let message = format!("no declared watch covers {kind}: add one to the manifest, or read it live");
             return Err(subject.refuse(ApiReason::NotWatched, message));
         }
-        let covers = |spec: &WatchSpec| match (&spec.namespace, namespace) {
-            (Some(watched), Some(asked)) => **watched == *asked,
-            _ => true,
-        };
-        let covering: Vec<_> = of_kind.into_iter().filter(|watch| covers(&watch.spec)).collect();
+        let covering = self.covering_watches(kind, namespace);
         if covering.is_empty() {
             let namespace = namespace.unwrap_or_default();
             let message = format!("no declared watch of {kind} covers the namespace {namespace}");
@@ -116,8 +114,10 @@ impl Reads for Reader {
         subject.check_grant(&call.principal, &resource.access(subject.verb, "", Some(&key)))?;
         let watches = self.covering(&subject, &target.kind, key.namespace.as_deref())?;
         let projection = projection(&subject, fields)?;
+        let absent_since = stamps::changed(call, &watches);
         let found = overlaid::get(&watches, call, &target.kind, &key)
             .map_err(|error| subject.unavailable(format!("{}: {error}", target.kind)))?;
+        stamps::note(call, found.as_ref(), absent_since);
         let meant = |object: &Object| target.uid.as_ref().is_none_or(|uid| object.header.uid.is(uid));
         found.filter(meant).map(|object| project(&subject, &object, projection.as_ref())).transpose()
     }
@@ -138,6 +138,7 @@ impl Reads for Reader {
             // A primary that is gone controls nothing.
             return page.finish();
         }
+        stamps::note(call, None, stamps::changed(call, &watches));
         let scope = filter.scope();
         let after = filter.after.as_ref();
         let own = overlaid::own(&watches, call, &query.kind)
@@ -173,6 +174,10 @@ impl Reads for Reader {
             let _ = shown.filter(|shown| filter.matches(shown)).try_for_each(|shown| page.add(shown));
         }
         page.finish()
+    }
+
+    fn stamp(&self, call: &CallContext, question: &ReadQuestion) -> Option<Stamp> {
+        self.stamp_of(call, question)
     }
 }
 
@@ -219,8 +224,7 @@ pub(crate) fn resource_of(
 }
 
 fn projection(subject: &RequestSubject, fields: Option<&[String]>) -> Result<Option<PointerTree>, ApiError> {
-    let projection = fields.map(PointerTree::of_read).transpose();
-    projection.map_err(|error| subject.refuse(ApiReason::Invalid, error.to_string()))
+    fields.map(PointerTree::of_read).transpose().map_err(|error| subject.refuse(ApiReason::Invalid, error.to_string()))
 }
 
 fn project(subject: &RequestSubject, object: &Object, projection: Option<&PointerTree>) -> Result<Arc<str>, ApiError> {

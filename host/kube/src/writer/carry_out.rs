@@ -119,6 +119,7 @@ impl Writer {
                 && skips.is_unchanged(&plan, object)
             {
                 self.audit(call, &plan).ended(WriteOutcome::Skipped, None, Duration::ZERO);
+                skips.note(call, &plan, object);
                 return Ended { written: Ok(Some(object.text())), unsettled: None }.into();
             }
             if !progress.away {

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use windlass_core::cache::overlay::WrittenState;
 use windlass_core::cache::watch::Projection;
 use windlass_core::call::ports::CallContext;
+use windlass_core::call::read_tracker::Spoiler;
 use windlass_core::defect::Defect;
 use windlass_core::object::{Object, ObjectKey, ObjectKind};
 use windlass_core::write::PatchType;
@@ -18,6 +19,7 @@ use windlass_core::write::no_op::{self, Atomic, Manager};
 use crate::offload::READ_IN_PLACE_BYTES_MAX;
 use crate::reader::Readable;
 use crate::reader::overlaid::newer;
+use crate::reader::stamps::only_full;
 use crate::writer::plan::{How, Plan};
 
 /// The maximum number of kinds for which atomic fields are remembered.
@@ -36,6 +38,8 @@ pub struct Followed {
     /// Whether a change of the object runs the key. `None` if a predicate may suppress changes, so that no write is
     /// skipped because of this watch.
     pub runs: Option<Runs>,
+    /// Whether the object alone decides which keys its changes run. If not, changes of a primary may end that.
+    pub maps_by_object: bool,
 }
 
 impl fmt::Debug for Followed {
@@ -155,6 +159,19 @@ impl Skips {
         match plan.how {
             How::Apply | How::Update | How::Patch(PatchType::Merge) => self.present(call, plan),
             How::Create | How::Delete | How::Patch(PatchType::Json | PatchType::Strategic) => None,
+        }
+    }
+
+    /// Notes that `plan` is skipped because of its candidate `object`. While the object stays in this state, the call
+    /// need not be made again.
+    pub(crate) fn note(&self, call: &CallContext, plan: &Plan, object: &Object) {
+        let kind = &plan.resource.kind;
+        let is_only = only_full(self.followed.iter().map(|followed| &followed.readable), kind).is_some();
+        let mut of_kind = self.followed.iter().filter(|followed| followed.readable.spec.kind == *kind);
+        if is_only && of_kind.all(|followed| followed.maps_by_object) {
+            call.reads.skipped(kind.clone(), plan.key.clone(), object.stamp());
+        } else {
+            call.reads.spoil(Spoiler::UnfollowedSkip);
         }
     }
 

@@ -355,8 +355,11 @@ mod skipping {
         subscription.when(|status| status.synced).await;
         let readable = Readable { spec, store: subscription.store().clone(), indexes: vec![] };
         let runs = |_: &Object, _: &ObjectKey| true;
-        let skipping =
-            cluster.writer.of_controller(vec![Followed { readable: readable.clone(), runs: Some(Arc::new(runs)) }]);
+        let skipping = cluster.writer.of_controller(vec![Followed {
+            readable: readable.clone(),
+            runs: Some(Arc::new(runs)),
+            maps_by_object: true,
+        }]);
         let mut random = Random(SmallRng::seed_from_u64(5), None);
         let target = ObjectRef { kind: ObjectKind::new("v1", "Service"), ..cluster.target("s", None) };
         let mut skipped = [0; 3];
@@ -401,7 +404,7 @@ mod skipping {
         let store = subscription.store().clone();
         let readable = Readable { spec, store: store.clone(), indexes: vec![] };
         let runs = |object: &Object, _: &ObjectKey| &*object.header.key.name == "a";
-        let followed = Followed { readable, runs: Some(Arc::new(runs)) };
+        let followed = Followed { readable, runs: Some(Arc::new(runs)), maps_by_object: true };
         let skipping = cluster.writer.of_controller(vec![followed.clone()]);
         let patch = |name: &str, value: &str, dry_run: bool| Operation::Patch {
             target: cluster.target(name, None),

@@ -243,7 +243,7 @@ fn followed(readable: &[Readable], subscriptions: &[(Subscription, Route)], prim
             let runs = move |object: &Object, key: &ObjectKey| route.concerns(object, key, &primaries);
             Arc::new(runs) as Runs
         });
-        Followed { readable: readable.clone(), runs }
+        Followed { readable: readable.clone(), runs, maps_by_object: route.maps_by_object() }
     });
     followed.collect()
 }

@@ -46,6 +46,7 @@ use windlass_core::budget::fair::{CallPermit, CpuPermit, CpuShare, LEAVES_THREAD
 use windlass_core::cache::overlay::Overlay;
 use windlass_core::call::call_lines::CallLines;
 use windlass_core::call::ports::{CallContext, Ports};
+use windlass_core::call::read_tracker::ReadTracker;
 use windlass_core::call::trace::CallTrace;
 use windlass_core::object::{Object, ObjectKey};
 use windlass_core::queue::hot_loop::SlowMark;
@@ -366,6 +367,7 @@ impl Dispatch {
             lines: CallLines::default(),
             cpu_permit,
             config: self.callee.config.borrow().clone().unwrap_or_else(|| "{}".into()),
+            reads: ReadTracker::default(),
         }
     }
 
