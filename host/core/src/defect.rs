@@ -55,7 +55,7 @@ pub enum Defect {
     DigestIsIgnored,
     /// A key whose time has come need not be called if nothing has changed.
     DueTimerMayBeSaved,
-    /// What a call has read is kept although the plugin's grants or configuration have changed since.
+    /// Calls are saved although the plugin's grants or configuration have changed since the last call.
     OldGrantsAreKept,
     /// A call that has asked for the time is saved like any other.
     ClockIsNotNoted,

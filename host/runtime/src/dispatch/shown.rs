@@ -13,27 +13,40 @@ use windlass_kube::ConditionCounts;
 use super::Dispatch;
 use super::circuit::Circuit;
 use super::middleware::slow_lane::SlowLaneKeys;
-use crate::observe::status::{CallGuards, KeySource, ResumedController};
+use super::saving::SavedCalls;
+use crate::observe::status::{CallGuards, KeySource, ResumedController, UnchangedKey};
 
-impl CallGuards for (Circuit, Arc<SlowLaneKeys>) {
+/// The guards that a controller's calls pass.
+pub(crate) struct ControllerGuards {
+    pub(crate) circuit: Circuit,
+    pub(crate) lane: Arc<SlowLaneKeys>,
+    /// `None` if every call is made.
+    pub(crate) saved: Option<Arc<SavedCalls>>,
+}
+
+impl CallGuards for ControllerGuards {
     fn breaker(&self) -> breaker::BreakerState {
-        self.0.state()
+        self.circuit.state()
     }
 
     fn breaker_json(&self) -> Value {
-        self.0.to_json()
+        self.circuit.to_json()
     }
 
     fn slowed(&self) -> usize {
-        self.1.count()
+        self.lane.count()
     }
 
     fn slow_lane_json(&self) -> Vec<Value> {
-        self.1.to_json()
+        self.lane.to_json()
     }
 
     fn loops_over(&self, key: &ObjectKey) -> Option<Arc<str>> {
-        self.1.object_of(key)
+        self.lane.object_of(key)
+    }
+
+    fn unchanged(&self, key: &ObjectKey) -> Option<UnchangedKey> {
+        self.saved.as_ref()?.unchanged(key)
     }
 }
 
