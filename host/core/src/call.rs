@@ -9,4 +9,5 @@ pub mod list_query;
 pub mod ports;
 pub mod read_set;
 pub mod read_tracker;
+pub mod shared_texts;
 pub mod trace;

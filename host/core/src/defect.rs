@@ -53,6 +53,8 @@ pub enum Defect {
     RemovalIsNotCounted,
     /// A read whose state has changed counts as unchanged, without a look at the answer.
     DigestIsIgnored,
+    /// A skipped write is skipped again, whatever becomes of the values that it sets and of their owners.
+    SkipIgnoresValues,
     /// A key whose time has come need not be called if nothing has changed.
     DueTimerMayBeSaved,
     /// Calls are saved although the plugin's grants or configuration have changed since the last call.
@@ -90,9 +92,10 @@ impl Defect {
         Self::JudgedDeletionIsLost,
     ];
     /// The defects of saved calls, which the tests of saved calls must find. Saving is off in `windlass check`.
-    pub const OF_SAVED_CALLS: [Self; 5] = [
+    pub const OF_SAVED_CALLS: [Self; 6] = [
         Self::RemovalIsNotCounted,
         Self::DigestIsIgnored,
+        Self::SkipIgnoresValues,
         Self::DueTimerMayBeSaved,
         Self::OldGrantsAreKept,
         Self::ClockIsNotNoted,

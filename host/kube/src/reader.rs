@@ -1,6 +1,8 @@
 //! Reads for a plugin from the stores of its declared watches. Sends no requests.
 
 pub(crate) mod claim;
+pub(crate) mod followed;
+mod list_grant;
 pub(crate) mod live;
 pub(crate) mod overlaid;
 pub(crate) mod stamps;
@@ -23,6 +25,7 @@ use crate::client::api_error::RequestSubject;
 use crate::discovery::Resource;
 use crate::informer::index;
 use crate::informer::store::{Store, StoreScope};
+use crate::reader::followed::Followed;
 use crate::reader::overlaid::newer;
 use crate::target::no_namespace;
 
@@ -45,6 +48,8 @@ pub struct Readable {
 pub struct Reader {
     /// Watches that keep most of an object come first, so that their copy is used if several have the same state.
     watches: Vec<Readable>,
+    /// The watches whose changes run keys. Empty if no writes are skipped.
+    followed: Vec<Followed>,
 }
 
 impl Reader {
@@ -52,7 +57,13 @@ impl Reader {
     #[must_use]
     pub fn new(mut watches: Vec<Readable>) -> Self {
         watches.sort_by_key(|watch| (watch.spec.projection.rank(), !watch.spec.managed_fields));
-        Self { watches }
+        Self { watches, followed: Vec::new() }
+    }
+
+    /// The same reader, which knows which changes run keys.
+    #[must_use]
+    pub fn following(self, followed: Vec<Followed>) -> Self {
+        Self { followed, ..self }
     }
 
     /// The watches that may show objects of `kind` in `namespace`; `None` means in any namespace.
@@ -144,7 +155,9 @@ impl Reads for Reader {
         let own = overlaid::own(&watches, call, &query.kind)
             .map_err(|error| subject.unavailable(format!("{}: {error}", query.kind)))?;
         let mut own = own.iter().filter(|(key, _)| after.is_none_or(|after| *key > after)).peekable();
+        let mut seen_bytes = 0;
         let mut add = |object: &Object| {
+            seen_bytes += object.whole_footprint();
             if filter.matches(object) { page.add(object) } else { ControlFlow::Continue(()) }
         };
         let mut visit = |object: &Object| {
@@ -173,33 +186,16 @@ impl Reads for Reader {
             let shown = own.filter_map(|(_, shown)| shown.as_ref()).filter(|shown| filter.finds(shown));
             let _ = shown.filter(|shown| filter.matches(shown)).try_for_each(|shown| page.add(shown));
         }
+        stamps::note_list(call, &filter.scope(), seen_bytes);
         page.finish()
     }
 
     fn stamp(&self, call: &CallContext, question: &ReadQuestion) -> Option<Stamp> {
         self.stamp_of(call, question)
     }
-}
 
-impl Reader {
-    /// Refuses a list unless a rule allows the whole collection, or the whole namespace that is requested or watched.
-    fn check_list_grant(
-        &self,
-        call: &CallContext,
-        subject: &RequestSubject,
-        resource: &Resource,
-        query: &ListQuery,
-    ) -> Result<(), ApiError> {
-        let Some(namespace) = &query.namespace else {
-            let watched = self.watches.iter().filter(|watch| watch.spec.kind == query.kind);
-            let namespaces: Vec<_> = watched.map(|watch| watch.spec.namespace.clone()).collect();
-            return namespaces.into_iter().try_for_each(|namespace| {
-                let collection = namespace.map(whole_namespace);
-                subject.check_grant(&call.principal, &resource.access(subject.verb, "", collection.as_ref()))
-            });
-        };
-        let collection = whole_namespace(Arc::clone(namespace));
-        subject.check_grant(&call.principal, &resource.access(subject.verb, "", Some(&collection)))
+    fn skipped(&self, call: &CallContext, kind: &ObjectKind, key: &ObjectKey) -> Option<Object> {
+        self.skipped_for(call, kind, key)
     }
 }
 

@@ -39,10 +39,10 @@ impl Called {
     }
 
     /// A call that was not made, because it would have read what the last call about its key read, and that call
-    /// changed nothing.
+    /// changed nothing. The host used `cpu` to find that out.
     #[must_use]
-    pub fn saved() -> Self {
-        Self { saved: true, ..Self::not_made(CallResult::Done) }
+    pub fn saved(cpu: Duration) -> Self {
+        Self { saved: true, cpu, ..Self::not_made(CallResult::Done) }
     }
 }
 

@@ -146,6 +146,12 @@ pub trait Reads: Send + Sync {
     fn stamp(&self, _call: &CallContext, _question: &ReadQuestion) -> Option<Stamp> {
         None
     }
+
+    /// The object that a write of the call would be skipped for now, if its body allows that. `None` if no write of the
+    /// object would be skipped.
+    fn skipped(&self, _call: &CallContext, _kind: &ObjectKind, _key: &ObjectKey) -> Option<Object> {
+        None
+    }
 }
 
 /// The result of a claim; as `owners.claimed` in WIT.

@@ -5,9 +5,10 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::call::read_set::{AnswerDigest, KEPT_READS_MAX, Read, ReadQuestion};
+use crate::call::read_set::{AnswerDigest, KEPT_READS_MAX, REREAD_BYTES_MAX, Read, ReadQuestion};
 use crate::object::progress::Stamp;
-use crate::object::{ObjectKey, ObjectKind};
+use crate::object::{Object, ObjectKey, ObjectKind};
+use crate::write::no_op::SkipView;
 
 /// Why a call must be made again the next time, whatever it has read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +82,8 @@ struct Tracked {
     asked: Option<ReadQuestion>,
     /// The state that its answer comes from.
     stamp: Option<Stamp>,
+    /// The text that is read for its answer, in bytes.
+    source_bytes: usize,
     /// The writes that the call has asked for and that are not known to be skipped.
     writes: usize,
 }
@@ -88,6 +91,14 @@ struct Tracked {
 impl Tracked {
     fn spoil(&mut self, why: Spoiler) {
         self.noted.spoiled.get_or_insert(why);
+    }
+
+    /// Notes a read of which only the stamp is kept.
+    fn push_by_stamp(&mut self, question: ReadQuestion) {
+        match self.stamp.take() {
+            stamp @ Some(_) => self.push(Read { question, stamp, answer: None }),
+            None => self.spoil(Spoiler::TooManyReads),
+        }
     }
 
     fn push(&mut self, read: Read) {
@@ -120,7 +131,7 @@ impl ReadTracker {
     /// Notes that `question` is asked. Its answer follows before another question.
     pub fn asks(&self, question: ReadQuestion) {
         self.with(|tracked| {
-            tracked.stamp = None;
+            (tracked.stamp, tracked.source_bytes) = (None, 0);
             if tracked.asked.replace(question).is_some() {
                 tracked.spoil(Spoiler::FailedRead);
             }
@@ -133,24 +144,29 @@ impl ReadTracker {
         self.with(|tracked| tracked.stamp = Some(stamp));
     }
 
-    /// Notes the answer to the last question, of `bytes`. `None` if there was none.
-    pub fn answered(&self, answer: Option<AnswerDigest>, bytes: usize) {
+    /// Notes that the answer to the last question takes reading so many more `bytes`. If they are many, the host does
+    /// not read them again before a call.
+    pub fn takes(&self, bytes: usize) {
+        self.with(|tracked| tracked.source_bytes = tracked.source_bytes.saturating_add(bytes));
+    }
+
+    /// Notes the answer to the last question. `None` if there was none.
+    pub fn answered(&self, answer: Option<AnswerDigest>) {
         self.with(|tracked| match (tracked.asked.take(), answer) {
+            (Some(question), Some(_)) if tracked.source_bytes > REREAD_BYTES_MAX => tracked.push_by_stamp(question),
             (Some(question), Some(answer)) => {
                 let stamp = tracked.stamp.take();
-                tracked.push(Read { question, stamp, answer: Some(answer), answer_bytes: bytes });
+                tracked.push(Read { question, stamp, answer: Some(answer) });
             }
             _ => tracked.spoil(Spoiler::FailedRead),
         });
     }
 
-    /// Notes that the last question got an answer of so many `bytes` that only its stamp is kept.
-    pub fn answered_at_length(&self, bytes: usize) {
-        self.with(|tracked| match (tracked.asked.take(), tracked.stamp.take()) {
-            (Some(question), stamp @ Some(_)) => {
-                tracked.push(Read { question, stamp, answer: None, answer_bytes: bytes });
-            }
-            _ => tracked.spoil(Spoiler::TooManyReads),
+    /// Notes that the last question got an answer that is too long to be read again.
+    pub fn answered_at_length(&self) {
+        self.with(|tracked| match tracked.asked.take() {
+            Some(question) => tracked.push_by_stamp(question),
+            None => tracked.spoil(Spoiler::FailedRead),
         });
     }
 
@@ -159,12 +175,14 @@ impl ReadTracker {
         self.with(|tracked| tracked.writes += writes);
     }
 
-    /// Notes that a write was not sent, because the object in the state `stamp` proves that it would change nothing.
-    pub fn skipped(&self, kind: ObjectKind, key: ObjectKey, stamp: Stamp) {
+    /// Notes that a write was not sent, because the part of `object` that `view` shows proves that it would change
+    /// nothing. `None` for the whole object.
+    pub fn skipped(&self, kind: ObjectKind, key: ObjectKey, object: &Object, view: Option<SkipView>) {
         self.with(|tracked| {
             tracked.writes = tracked.writes.saturating_sub(1);
-            let question = ReadQuestion::SkippedWrite { kind, key };
-            tracked.push(Read { question, stamp: Some(stamp), answer: None, answer_bytes: 0 });
+            let answer = view.as_ref().and_then(|view| AnswerDigest::of_part(view, object));
+            let question = ReadQuestion::SkippedWrite { kind, key, view: view.map(Arc::new) };
+            tracked.push(Read { question, stamp: Some(object.stamp()), answer });
         });
     }
 
@@ -173,6 +191,7 @@ impl ReadTracker {
     pub fn end(&self) -> Option<TrackedReads> {
         let mut tracked = lock(self.0.as_ref()?);
         let Tracked { mut noted, asked, writes, .. } = std::mem::take(&mut *tracked);
+        sort_skips(&mut noted.reads);
         if writes > 0 {
             noted.spoiled.get_or_insert(Spoiler::Write);
         }
@@ -189,6 +208,17 @@ impl ReadTracker {
     }
 }
 
+/// Sorts the skipped writes that follow one another. The writes of a batch run at once, so their order is the host's.
+fn sort_skips(reads: &mut [Read]) {
+    let skipped = |read: &Read| match &read.question {
+        ReadQuestion::SkippedWrite { kind, key, .. } => Some((kind.clone(), key.clone())),
+        _ => None,
+    };
+    for run in reads.chunk_by_mut(|one, other| skipped(one).is_some() && skipped(other).is_some()) {
+        run.sort_by_cached_key(skipped);
+    }
+}
+
 fn lock(tracked: &Mutex<Tracked>) -> MutexGuard<'_, Tracked> {
     tracked.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -196,12 +226,17 @@ fn lock(tracked: &Mutex<Tracked>) -> MutexGuard<'_, Tracked> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::object::Header;
 
     /// Notes something in a tracker.
     type NoteReads<'a> = &'a dyn Fn(&ReadTracker);
 
     fn digest() -> AnswerDigest {
         AnswerDigest([7; 16])
+    }
+
+    fn object() -> Object {
+        Object::new(Header::bare(skipped_key().1, "u", "1"), "{}".to_owned())
     }
 
     fn skipped_key() -> (ObjectKind, ObjectKey) {
@@ -211,18 +246,18 @@ mod tests {
     #[test]
     fn reads_are_noted_in_order_with_the_states_that_they_come_from() {
         let tracker = ReadTracker::begin();
-        let [one, two] = [(); 2].map(|()| Stamp::take());
+        let one = Stamp::take();
         tracker.asks(ReadQuestion::Primary);
         tracker.answers_from(one);
-        tracker.answered(Some(digest()), 5);
+        tracker.answered(Some(digest()));
         tracker.asks_for_writes(1);
-        let (kind, key) = skipped_key();
-        tracker.skipped(kind.clone(), key.clone(), two);
+        let ((kind, key), object) = (skipped_key(), object());
+        tracker.skipped(kind.clone(), key.clone(), &object, None);
         tracker.asks(ReadQuestion::Primary);
-        tracker.answered(Some(digest()), 5);
-        let primary = |stamp| Read { question: ReadQuestion::Primary, stamp, answer: Some(digest()), answer_bytes: 5 };
-        let skip = ReadQuestion::SkippedWrite { kind, key };
-        let skip = Read { question: skip, stamp: Some(two), answer: None, answer_bytes: 0 };
+        tracker.answered(Some(digest()));
+        let primary = |stamp| Read { question: ReadQuestion::Primary, stamp, answer: Some(digest()) };
+        let skip = ReadQuestion::SkippedWrite { kind, key, view: None };
+        let skip = Read { question: skip, stamp: Some(object.stamp()), answer: None };
         let reads = vec![primary(Some(one)), skip, primary(None)];
         assert_eq!(tracker.end(), Some(TrackedReads { reads, spoiled: None }));
         assert!(!tracker.end().expect("it is on").is_complete(), "the reads were taken");
@@ -232,12 +267,12 @@ mod tests {
     fn a_call_is_spoiled_by_what_cannot_be_repeated_or_compared() {
         let cases: [(NoteReads<'_>, Spoiler); 6] = [
             (&|tracker| tracker.asks_for_writes(1), Spoiler::Write),
-            (&|tracker| tracker.answered(Some(digest()), 1), Spoiler::FailedRead),
+            (&|tracker| tracker.answered(Some(digest())), Spoiler::FailedRead),
             (&|tracker| tracker.asks(ReadQuestion::Primary), Spoiler::FailedRead),
             (
                 &|tracker| {
                     tracker.asks(ReadQuestion::Primary);
-                    tracker.answered(None, 0);
+                    tracker.answered(None);
                 },
                 Spoiler::FailedRead,
             ),
@@ -245,7 +280,7 @@ mod tests {
                 &|tracker| {
                     tracker.asks_for_writes(2);
                     let (kind, key) = skipped_key();
-                    tracker.skipped(kind, key, Stamp::take());
+                    tracker.skipped(kind, key, &object(), None);
                 },
                 Spoiler::Write,
             ),
@@ -253,7 +288,7 @@ mod tests {
                 &|tracker| {
                     for _ in 0..=KEPT_READS_MAX {
                         tracker.asks(ReadQuestion::Primary);
-                        tracker.answered(Some(digest()), 1);
+                        tracker.answered(Some(digest()));
                     }
                     tracker.spoil(Spoiler::Clock);
                 },
@@ -265,6 +300,40 @@ mod tests {
             act(&tracker);
             assert_eq!(tracker.end().and_then(|tracked| tracked.spoiled), Some(why));
         }
+    }
+
+    #[test]
+    fn an_answer_that_takes_much_reading_is_kept_by_its_stamp_alone() {
+        for (stamp, bytes, kept) in [
+            (true, REREAD_BYTES_MAX, Ok(Some(digest()))),
+            (true, REREAD_BYTES_MAX + 1, Ok(None)),
+            (false, REREAD_BYTES_MAX + 1, Err(Spoiler::TooManyReads)),
+        ] {
+            let tracker = ReadTracker::begin();
+            tracker.asks(ReadQuestion::Primary);
+            if stamp {
+                tracker.answers_from(Stamp::take());
+            }
+            tracker.takes(bytes - 1);
+            tracker.takes(1);
+            tracker.answered(Some(digest()));
+            let TrackedReads { mut reads, spoiled } = tracker.end().expect("it is on");
+            assert_eq!(spoiled.map_or_else(|| Ok(reads.remove(0).answer), Err), kept, "{bytes} B");
+        }
+    }
+
+    #[test]
+    fn the_order_in_which_the_host_skips_writes_makes_no_difference() {
+        let noted = |names: [&str; 2]| {
+            let tracker = ReadTracker::begin();
+            for name in names {
+                let key = ObjectKey::namespaced("prod", name);
+                tracker.skipped(skipped_key().0, key, &object(), None);
+            }
+            let reads = tracker.end().expect("it is on").reads;
+            reads.into_iter().map(|read| read.question.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(noted(["a", "b"]), noted(["b", "a"]));
     }
 
     #[test]

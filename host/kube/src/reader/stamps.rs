@@ -7,6 +7,7 @@ use windlass_core::object::progress::Stamp;
 use windlass_core::object::{Object, ObjectKey, ObjectKind};
 
 use super::{Readable, Reader};
+use crate::informer::store::StoreScope;
 
 /// When the only one of `watches` last changed, if the call notes its reads. `None` for several watches: which of them
 /// an answer comes from depends on all of them. Called before the read, so that the read shows this state or a later
@@ -23,6 +24,16 @@ pub(super) fn note(call: &CallContext, found: Option<&Object>, changed: Option<S
     if let Some(changed) = changed {
         call.reads.answers_from(found.map_or(changed, Object::stamp));
     }
+    call.reads.takes(found.map_or(0, Object::whole_footprint));
+}
+
+/// Notes what it takes to list the objects of `scope` again, after the call has looked at so many `bytes`. Without an
+/// index, all objects would be looked at, so such a list is never read again.
+pub(super) fn note_list(call: &CallContext, scope: &StoreScope<'_>, bytes: usize) {
+    call.reads.takes(match scope {
+        StoreScope::Owned(_) | StoreScope::Index(..) => bytes,
+        StoreScope::All | StoreScope::Namespace(_) => usize::MAX,
+    });
 }
 
 /// The only watch of `kind` that keeps objects whole, if there is just one.
@@ -53,8 +64,17 @@ impl Reader {
                 [watch] => watch.store.changed(),
                 _ => None,
             },
-            ReadQuestion::SkippedWrite { kind, key } => only_full(self.watches.iter(), kind)?.store.stamp_of(key),
+            ReadQuestion::SkippedWrite { kind, key, .. } => only_full(self.watches.iter(), kind)?.store.stamp_of(key),
         }
+    }
+
+    /// The cached object that a write would be skipped for, if its body allows that.
+    pub(super) fn skipped_for(&self, call: &CallContext, kind: &ObjectKind, key: &ObjectKey) -> Option<Object> {
+        let is_full = |spec: &WatchSpec| spec.kind == *kind && spec.projection == Projection::Full;
+        let mut full = self.followed.iter().filter(|followed| is_full(&followed.readable.spec));
+        let (Some(followed), None) = (full.next(), full.next()) else { return None };
+        let object = followed.readable.store.find(key).ok()??;
+        followed.skips(&object, &call.primary_key).then_some(object)
     }
 
     /// The only watch that may show the object, and the object's key with its namespace.

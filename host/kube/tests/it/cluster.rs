@@ -282,6 +282,7 @@ mod skipping {
     use futures::FutureExt as _;
     use rand::rngs::SmallRng;
     use rand::{RngExt as _, SeedableRng as _};
+    use windlass_core::call::read_tracker::{ReadTracker, Spoiler};
     use windlass_core::object::Object;
     use windlass_kube::{Followed, Readable, WriteOutcome};
 
@@ -434,6 +435,11 @@ mod skipping {
         let written = (0..1_000).find_map(|_| batch.as_mut().now_or_never());
         let written = written.expect("all of a batch is done in the call's own task");
         assert!(written.len() == 40 && written.iter().all(Result::is_ok), "{written:?}");
+        for (value, spoiled) in [("1", None), ("3", Some(Spoiler::Write))] {
+            let call = Arc::new(CallContext { reads: ReadTracker::begin(), ..cluster.call() });
+            skipping.write(call.clone(), patch("a", value, false)).await.expect("carried out");
+            assert_eq!(call.reads.end().expect("it is on").spoiled, spoiled, "only a skipped write leaves no trace");
+        }
         assert!(!skips(&call(), patch("a", "1", true)).await, "the server is to check it");
         assert!(!skips(&call(), patch("b", "1", false)).await, "no event of it runs the key");
         let doubting = call();

@@ -63,9 +63,10 @@ impl Controller {
             spec: primary.spec.clone(),
         });
         let rescans = Rescans::new(filters_primaries);
-        let reader = Arc::new(Reader::new(readable.clone()));
+        let followed = followed(&readable, subscriptions, &primaries);
+        let reader = Arc::new(Reader::new(readable.clone()).following(followed.clone()));
         let saver = self.saver(&primaries, reader.clone());
-        let kept = saver.as_ref().map(|saver| saver.calls.clone());
+        let kept = saver.as_ref().map(|saver| (saver.calls.clone(), saver.record.clone()));
         let guards = ControllerGuards { circuit: circuit.clone(), lane: lane.clone(), saved: kept };
         self.handover.reporter.show(&self.report, |status| status.guarded_by(Arc::new(guards)));
         let middleware = Middleware {
@@ -81,7 +82,6 @@ impl Controller {
         let recorder = self.parts.host.recordings.as_ref().map(|recordings| recordings.of(&self.parts.plugin));
         let plugin =
             middleware.around(callee(&self.parts.plugin, recorder, self.declared(), primaries.clone(), declared));
-        let followed = followed(&readable, subscriptions, &primaries);
         let trust = self.parts.host.informers.trust(subscriptions.iter().map(|(subscription, _)| subscription));
         let ports = self.ports(&controller, (readable, reader), followed, trust.clone(), gate.as_ref(), &lane);
         Dispatch {
@@ -233,6 +233,7 @@ impl Controller {
     fn saver(&self, primaries: &Stores, caches: Arc<Reader>) -> Option<CallSaver> {
         let is_on = self.parts.host.features.enabled(Feature::SavedCalls)
             && self.parts.plugin.entry() == EntryPoint::Reconciler
+            && self.declared().options.saved_calls
             && primaries.timer.is_none();
         let own = self.parts.plugin.manifest().controllers.iter().find(|own| own.name == self.declared().name);
         let call_part = own?.primary.call_part();

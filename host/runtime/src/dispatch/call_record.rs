@@ -65,6 +65,12 @@ impl CallRecord {
         self.may_keep() && self.lock().probation.is_none()
     }
 
+    /// Records a call that was saved. It would have ended well, as the call before it, and a later generation is judged
+    /// by the share of failures.
+    pub(crate) fn saved(&self) {
+        self.lock().recent.add(false);
+    }
+
     /// Records the end of a call about `subject`. `failure` is the text of the failure if the plugin is at fault.
     /// `others_at_work` is true if calls about other objects still run.
     pub(crate) fn called(

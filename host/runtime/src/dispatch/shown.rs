@@ -11,6 +11,7 @@ use windlass_core::queue::trigger::Triggers;
 use windlass_kube::ConditionCounts;
 
 use super::Dispatch;
+use super::call_record::CallRecord;
 use super::circuit::Circuit;
 use super::middleware::slow_lane::SlowLaneKeys;
 use super::saving::SavedCalls;
@@ -20,8 +21,8 @@ use crate::observe::status::{CallGuards, KeySource, ResumedController, Unchanged
 pub(crate) struct ControllerGuards {
     pub(crate) circuit: Circuit,
     pub(crate) lane: Arc<SlowLaneKeys>,
-    /// `None` if every call is made.
-    pub(crate) saved: Option<Arc<SavedCalls>>,
+    /// The kept calls, and the record that says whether any may be saved. `None` if every call is made.
+    pub(crate) saved: Option<(Arc<SavedCalls>, Arc<CallRecord>)>,
 }
 
 impl CallGuards for ControllerGuards {
@@ -46,7 +47,8 @@ impl CallGuards for ControllerGuards {
     }
 
     fn unchanged(&self, key: &ObjectKey) -> Option<UnchangedKey> {
-        self.saved.as_ref()?.unchanged(key)
+        let (saved, record) = self.saved.as_ref()?;
+        saved.unchanged(key).filter(|_| record.may_keep())
     }
 }
 

@@ -178,7 +178,7 @@ fn story(plugin: &str, key: &Value) -> String {
     let unchanged = &key["unchanged"];
     if !unchanged.is_null() {
         let (seconds, saved) = (time(&unchanged["seconds"]), count(&unchanged["savedCalls"]));
-        line("unchanged", format!("for {seconds}; calls saved: {saved}"));
+        line("unchanged", format!("the last call, {seconds} ago, changed nothing; calls saved since: {saved}"));
     }
     let waits = &key["waitsFor"];
     if !waits.is_null() {

@@ -5,6 +5,7 @@
 //! and the shadow, which see only calls that are made.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -12,10 +13,11 @@ use windlass_core::call::ports::{CallContext, Reads};
 use windlass_core::call::read_set::{AuditVerdict, ReadSet};
 use windlass_core::call::read_tracker::{ReadTracker, Spoiler, TrackedReads};
 use windlass_core::life::instances::Instances;
+use windlass_core::object::ObjectKey;
 use windlass_core::object::pointer_tree::PointerTree;
-use windlass_core::queue::breaker::BreakerState;
+use windlass_core::queue::breaker::{BreakerRound, BreakerState};
 use windlass_core::queue::outcome::CallResult;
-use windlass_wasm::Called;
+use windlass_wasm::{Called, CpuTime};
 
 use crate::dispatch::call_record::CallRecord;
 use crate::dispatch::circuit::Circuit;
@@ -64,31 +66,67 @@ impl Saved {
         let (calls, context) = (&self.saver.calls, call.context.clone());
         let (key, basis) = (context.primary_key.clone(), CallBasis::of(&context));
         // If the call is made, this is forgotten, however the call ends.
-        let mut kept = calls.take(&key, &basis);
+        let kept = calls.take(&key, &basis);
         if !self.may_keep(&call) {
             return self.inner.reconcile(call).await;
         }
         let may_save = !call.must_be_made && self.may_save();
-        let expected = kept.take_if(|kept| may_save && kept.reads.is_current(&self.now(&context)));
+        let (expected, cpu) = self.current(kept.filter(|_| may_save), &context).await;
         match expected {
             Some(expected) if !calls.audits() => {
-                calls.keep_saved(key, expected, &basis);
-                self.guards.status.metrics.saved.inc();
-                Called::saved()
+                calls.keep_saved(key.clone(), expected, &basis);
+                self.save(&key, call.round);
+                Called::saved(cpu)
             }
             expected => {
                 let (called, tracked) = self.track(call).await;
-                let changed_nothing =
-                    called.made && !called.keeps_finalizer && tracked.is_complete() && context.overlay.is_empty();
-                if let Some(expected) = expected {
-                    self.audit(&expected.reads, &tracked, &called.result, changed_nothing, &context);
-                }
-                let set = changed_nothing.then(|| ReadSet::new(tracked.reads, called.result.clone())).flatten();
-                if let Some(set) = set.filter(|_| self.saver.record.may_keep() && CallBasis::of(&context).is(&basis)) {
-                    calls.keep(key, KeptCall::new(set), &basis);
-                }
-                called
+                self.made(expected, tracked, &called, &context, &basis);
+                Called { cpu: called.cpu + cpu, ..called }
             }
+        }
+    }
+
+    /// Returns the `kept` call if the next one would read the same, and the time that it took to find out.
+    async fn current(&self, kept: Option<KeptCall>, context: &CallContext) -> (Option<KeptCall>, Duration) {
+        let Some(mut kept) = kept else { return (None, Duration::ZERO) };
+        let now = self.now(context);
+        if kept.reads.has_equal_stamps(&now) {
+            return (Some(kept), Duration::ZERO);
+        }
+        // The host reads for the plugin, so the plugin is charged.
+        let work = CpuTime::default();
+        let is_current = work.metered(async { kept.reads.is_current(&now) }).await;
+        (is_current.then_some(kept), work.used())
+    }
+
+    /// Counts a call that is not made. The plugin would have answered it, so those who judge a plugin by its answers
+    /// count it as a good one.
+    fn save(&self, key: &ObjectKey, round: BreakerRound) {
+        self.saver.record.saved();
+        self.guards.circuit.ended(round, key, None);
+        self.guards.status.metrics.saved.inc();
+    }
+
+    /// Compares a call that was made with what was `expected` of it, and keeps what it read if it changed nothing.
+    fn made(
+        &self,
+        expected: Option<KeptCall>,
+        tracked: TrackedReads,
+        called: &Called,
+        context: &CallContext,
+        basis: &CallBasis,
+    ) {
+        let changed_nothing =
+            called.made && !called.keeps_finalizer && tracked.is_complete() && context.overlay.is_empty();
+        if !CallBasis::of(context).is(basis) {
+            return;
+        }
+        if let Some(expected) = expected {
+            self.audit(&expected.reads, &tracked, &called.result, changed_nothing, context);
+        }
+        let set = changed_nothing.then(|| ReadSet::new(tracked.reads, called.result.clone())).flatten();
+        if let Some(set) = set.filter(|_| self.saver.record.may_keep()) {
+            self.saver.calls.keep(context.primary_key.clone(), KeptCall::new(set), basis);
         }
     }
 
@@ -104,11 +142,16 @@ impl Saved {
 
     /// Whether what `call` reads may be kept, and whether it may be compared with what is kept.
     fn may_keep(&self, call: &Call<'_>) -> bool {
+        if !self.saver.record.may_keep() {
+            // Another controller of the plugin may have found this out.
+            self.saver.calls.clear();
+            return false;
+        }
         let is_usual = call.request.attempt == 0
             && !call.request.deleting
             && call.context.primary.is_some()
             && call.context.overlay.is_empty();
-        is_usual && self.guards.instances.now() == Instances::Fresh && self.saver.record.may_keep()
+        is_usual && self.guards.instances.now() == Instances::Fresh
     }
 
     /// Whether no other part of the host needs each call to be made.
@@ -131,8 +174,9 @@ impl Saved {
         changed_nothing: bool,
         call: &CallContext,
     ) {
-        // A cache that has been emptied, or a host without room, says nothing about the plugin.
-        let is_cut = matches!(result, CallResult::Trapped { .. }) || tracked.spoiled == Some(Spoiler::FailedRead);
+        // A cache that has been emptied, a host without room, or another policy says nothing about the plugin.
+        let is_cut = matches!(result, CallResult::Trapped { .. })
+            || matches!(tracked.spoiled, Some(Spoiler::FailedRead | Spoiler::ReusedInstance));
         let did = Some(result).filter(|_| changed_nothing);
         let verdict = expected.audited(&tracked.reads, did, &self.now(call));
         let AuditVerdict::Mispredicted { after } = verdict else { return };

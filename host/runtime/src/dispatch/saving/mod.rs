@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::time::Instant;
 use windlass_core::call::ports::CallContext;
 use windlass_core::call::read_set::ReadSet;
+use windlass_core::call::shared_texts::SharedTexts;
 use windlass_core::defect::Defect;
 use windlass_core::object::ObjectKey;
 use windlass_core::rights::grants::Grants;
@@ -55,16 +56,14 @@ pub(crate) struct KeptCall {
     since: Instant,
     /// The number of calls that were saved since.
     saved: u64,
+    /// Its approximate memory, in bytes, when it was kept.
+    bytes: usize,
 }
 
 impl KeptCall {
     /// A call that was made now.
     pub(crate) fn new(reads: ReadSet) -> Self {
-        Self { reads, since: Instant::now(), saved: 0 }
-    }
-
-    fn bytes(&self) -> usize {
-        KEPT_CALL_BYTES + self.reads.bytes()
+        Self { reads, since: Instant::now(), saved: 0, bytes: 0 }
     }
 }
 
@@ -83,6 +82,8 @@ struct KeptCalls {
     by_key: HashMap<ObjectKey, (u64, KeptCall)>,
     /// The keys in the order in which they were kept.
     by_turn: BTreeMap<u64, ObjectKey>,
+    /// Texts that the reads of several calls have in common.
+    shared: SharedTexts,
     turn: u64,
     bytes: usize,
 }
@@ -95,13 +96,14 @@ impl KeptCalls {
     fn take(&mut self, key: &ObjectKey) -> Option<KeptCall> {
         let (turn, call) = self.by_key.remove(key)?;
         self.by_turn.remove(&turn);
-        self.bytes -= call.bytes();
+        self.bytes -= call.bytes;
         Some(call)
     }
 
-    fn put(&mut self, key: ObjectKey, call: KeptCall) {
+    fn put(&mut self, key: ObjectKey, mut call: KeptCall) {
         self.turn += 1;
-        self.bytes += call.bytes();
+        call.bytes = KEPT_CALL_BYTES + call.reads.share(&key, &mut self.shared);
+        self.bytes += call.bytes;
         self.by_turn.insert(self.turn, key.clone());
         self.by_key.insert(key, (self.turn, call));
     }
@@ -170,7 +172,7 @@ impl SavedCalls {
         self.lock().clear();
     }
 
-    /// Since when nothing has changed that the calls about `key` read. `None` if they are always made.
+    /// The last call about `key`, if it changed nothing and what it read is kept.
     pub(crate) fn unchanged(&self, key: &ObjectKey) -> Option<UnchangedKey> {
         let kept = self.lock();
         let (_, call) = kept.by_key.get(key)?;
@@ -189,6 +191,9 @@ impl SavedCalls {
 
 #[cfg(test)]
 mod tests {
+    use windlass_core::call::read_set::{AnswerDigest, Read, ReadQuestion};
+    use windlass_core::object::progress::Stamp;
+    use windlass_core::object::{ObjectKind, ObjectRef};
     use windlass_core::queue::outcome::CallResult;
     use windlass_core::rights::grants::{Allowance, LiveGrants};
     use windlass_core::rights::principal::Principal;
@@ -210,7 +215,8 @@ mod tests {
 
     #[tokio::test]
     async fn the_least_recently_kept_call_makes_room() {
-        let calls = saved_calls(2 * kept().bytes());
+        let two = 2 * (KEPT_CALL_BYTES + size_of::<ReadSet>());
+        let calls = saved_calls(two);
         let basis = CallBasis::of(&call(None).1);
         for name in ["a", "b"] {
             calls.keep(key(name), kept(), &basis);
@@ -220,9 +226,30 @@ mod tests {
         calls.keep(key("c"), kept(), &basis);
         assert_eq!(calls.unchanged(&key("b")), None);
         assert_eq!(calls.unchanged(&key("a")).map(|unchanged| unchanged.saved), Some(1));
-        assert_eq!(calls.bytes(), 2 * kept().bytes());
+        assert_eq!(calls.bytes(), two);
         calls.clear();
         assert_eq!(calls.bytes(), 0);
+    }
+
+    /// The reads of the WebApp plugin: the primary, and parts of the Deployment and the Service of the same name.
+    #[tokio::test]
+    async fn a_kept_call_of_a_webapp_takes_less_than_800_bytes() {
+        const KEYS: usize = 100;
+        let (calls, basis) = (saved_calls(KEPT_CALLS_BYTES_MAX), CallBasis::of(&call(None).1));
+        let read = |question| Read { question, stamp: Some(Stamp::take()), answer: Some(AnswerDigest([0; 16])) };
+        for at in 0..KEYS {
+            let name = format!("shop-{at}");
+            let part = |api_version: &str, kind: &str| {
+                let target = ObjectRef { kind: ObjectKind::new(api_version, kind), key: key(&name), uid: None };
+                let fields: Vec<_> = (0..8).map(|at| format!("/status/field-number-{at}")).collect();
+                read(ReadQuestion::Get { target, fields: Some(fields.into()) })
+            };
+            let reads = vec![read(ReadQuestion::Primary), part("apps/v1", "Deployment"), part("v1", "Service")];
+            let set = ReadSet::new(reads, CallResult::Done).expect("it is kept");
+            calls.keep(key(&name), KeptCall::new(set), &basis);
+        }
+        let bytes = calls.bytes() / KEYS;
+        assert!(bytes < 800, "{bytes} B");
     }
 
     #[tokio::test]

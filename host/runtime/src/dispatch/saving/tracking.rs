@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 
-use sha2::{Digest as _, Sha256};
 use windlass_core::call::ports::{
     Answered, Ask, Asked, CallContext, ListPage, Listener, MetricChange, Ports, Reads, Written, listened,
 };
@@ -54,46 +53,43 @@ impl Listener for Tracking {
     }
 }
 
-/// The digest of an answer, and its length in bytes. Without a digest if the answer is too large to be read again, or
-/// if the read failed.
-type Digested = (Option<AnswerDigest>, usize);
+/// An answer, as far as it is compared.
+#[derive(Clone, Copy)]
+enum Digested {
+    Digest(AnswerDigest),
+    /// The answer is too long to be read again.
+    Long,
+    /// The read failed.
+    Failed,
+}
 
-fn answers(tracker: &ReadTracker, (digest, bytes): Digested) {
-    if digest.is_none() && bytes > 0 {
-        tracker.answered_at_length(bytes);
-    } else {
-        tracker.answered(digest, bytes);
+fn answers(tracker: &ReadTracker, digested: Digested) {
+    match digested {
+        Digested::Digest(digest) => tracker.answered(Some(digest)),
+        Digested::Long => tracker.answered_at_length(),
+        Digested::Failed => tracker.answered(None),
     }
 }
 
 fn digest_of_get(object: &Written) -> Digested {
     match object {
         Ok(object) => digest(object.as_deref().into_iter(), u64::from(object.is_some())),
-        Err(_) => (None, 0),
+        Err(_) => Digested::Failed,
     }
 }
 
 fn digest_of_list(page: &Result<ListPage, ApiError>) -> Digested {
-    let Ok(ListPage { items, next_token }) = page else { return (None, 0) };
+    let Ok(ListPage { items, next_token }) = page else { return Digested::Failed };
     let texts = items.iter().map(|item| &**item).chain(next_token.as_deref());
     digest(texts, items.len() as u64)
 }
 
 /// The digest of `texts`, of which there are as many as `count` says and perhaps one more.
 fn digest<'t>(texts: impl Iterator<Item = &'t str> + Clone, count: u64) -> Digested {
-    let bytes: usize = texts.clone().map(str::len).sum();
-    if bytes > REREAD_BYTES_MAX {
-        return (None, bytes);
+    if texts.clone().map(str::len).sum::<usize>() > REREAD_BYTES_MAX {
+        return Digested::Long;
     }
-    let mut hash = Sha256::new();
-    hash.update(count.to_le_bytes());
-    for text in texts {
-        hash.update((text.len() as u64).to_le_bytes());
-        hash.update(text);
-    }
-    let mut digest = [0; 16];
-    digest.copy_from_slice(&hash.finalize()[..16]);
-    (Some(AnswerDigest(digest)), bytes)
+    Digested::Digest(AnswerDigest::of(texts, count))
 }
 
 /// The answers that a call would get now.
@@ -114,12 +110,15 @@ impl AnswersNow<'_> {
     }
 
     fn digest_of_primary(&self) -> Digested {
-        let Some(primary) = &self.call.primary else { return (None, 0) };
+        let Some(primary) = &self.call.primary else { return Digested::Failed };
+        if primary.whole_footprint() > REREAD_BYTES_MAX {
+            return Digested::Long;
+        }
         let text = primary.text();
         match self.call_part.map(|part| part.select(&text)) {
             None => digest([&*text].into_iter(), 1),
             Some(Ok(part)) => digest([part.as_str()].into_iter(), 1),
-            Some(Err(_)) => (None, 0),
+            Some(Err(_)) => Digested::Failed,
         }
     }
 
@@ -151,9 +150,16 @@ impl Answers for AnswersNow<'_> {
 
     fn answer(&self, question: &ReadQuestion) -> Option<(Option<Stamp>, AnswerDigest)> {
         match question {
-            ReadQuestion::Primary => Some((self.stamp(question), self.digest_of_primary().0?)),
+            ReadQuestion::Primary => match self.digest_of_primary() {
+                Digested::Digest(digest) => Some((self.stamp(question), digest)),
+                Digested::Long | Digested::Failed => None,
+            },
             ReadQuestion::Get { .. } | ReadQuestion::List(_) => self.read(question),
-            ReadQuestion::SkippedWrite { .. } => None,
+            ReadQuestion::SkippedWrite { kind, key, view } => {
+                let view = view.as_deref()?;
+                let object = self.caches.skipped(self.call, kind, key)?;
+                Some((Some(object.stamp()), AnswerDigest::of_part(view, &object)?))
+            }
         }
     }
 }

@@ -54,7 +54,7 @@ impl Caches {
             ReadQuestion::List(query) => self.reader.list(&call, query).map(|page| (page.items, page.next_token)),
             ReadQuestion::Primary | ReadQuestion::SkippedWrite { .. } => unreachable!("these are not asked"),
         };
-        tracker.answered(Some(AnswerDigest([0; 16])), 0);
+        tracker.answered(Some(AnswerDigest([0; 16])));
         (answer.map_err(|error| error.to_string()), tracker.end().and_then(|tracked| tracked.reads.into_iter().next()))
     }
 }
@@ -115,6 +115,23 @@ fn an_equal_stamp_means_an_equal_answer() {
 fn a_removal_that_is_not_counted_is_found() {
     let _seeded = Defect::RemovalIsNotCounted.seed();
     assert!((0..150).any(|seed| history(seed).is_err()));
+}
+
+#[test]
+fn only_lists_by_an_index_or_an_owner_are_read_again() {
+    let mut random = Random(SmallRng::seed_from_u64(1));
+    let key = ("prod".to_owned(), "a".to_owned());
+    let caches = Caches::new(&[WatchSpec::all(kind())], &World::from([(key.clone(), random.object(&key, 1))]));
+    let call = call(Overlay::default());
+    let all = ListQuery { limit: 5, owned: false, index: None, namespace: None, ..random.query() };
+    for (query, is_read_again) in [
+        (ListQuery { owned: true, ..all.clone() }, true),
+        (ListQuery { namespace: Some("prod".into()), ..all.clone() }, false),
+        (all, false),
+    ] {
+        let (_, read) = caches.ask(&call, &ReadQuestion::List(Box::new(query.clone())));
+        assert_eq!(read.expect("it is noted").answer.is_some(), is_read_again, "{query:?}");
+    }
 }
 
 #[test]

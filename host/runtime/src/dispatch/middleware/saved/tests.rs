@@ -8,6 +8,7 @@ use std::time::Duration;
 use proptest::test_runner::TestCaseError;
 use windlass_core::defect::Defect;
 use windlass_core::life::probation;
+use windlass_core::queue::breaker::{BreakerState, TRAPPED_KEYS_MIN};
 
 use self::world::{Op, Plugin, World};
 
@@ -26,7 +27,12 @@ fn never() -> bool {
 
 /// Reads the first child and the list of children, and applies the second child.
 fn reads_and_applies() -> Plugin {
-    Plugin::new(vec![Op::Primary, Op::Get { child: 0, part: true }, Op::List, Op::Apply { child: 1, values: 1 }])
+    Plugin::new(vec![
+        Op::Primary,
+        Op::Get { child: 0, part: true },
+        Op::List,
+        Op::Apply { child: 1, values: 1, part: true },
+    ])
 }
 
 #[tokio::test(start_paused = true)]
@@ -61,6 +67,20 @@ async fn a_change_that_the_plugin_does_not_read_makes_no_call() {
     world.change_primary(9);
     world.run(false);
     assert_eq!(world.made(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_whose_part_of_the_object_stays_is_skipped_without_a_call() {
+    for (part, made) in [(true, 2), (false, 3)] {
+        let mut world = called_once(Plugin::new(vec![Op::Apply { child: 0, values: 1, part }]), never);
+        world.run(false);
+        world.touch_child(0);
+        world.run(false);
+        assert_eq!(world.made(), made, "asks for {}", if part { "a part" } else { "the whole object" });
+        world.change_child(0, Some(7));
+        world.run(false);
+        assert_eq!(world.made(), made + 1, "the value that it applies has changed");
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -137,6 +157,28 @@ async fn what_changes_during_an_audit_blames_no_plugin() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_policy_that_is_replaced_during_an_audit_blames_no_plugin() {
+    let mut world = called_once(Plugin::new(vec![Op::Primary, Op::Hidden]), || true);
+    world.replace_policy_within_call();
+    world.hidden(1);
+    world.run(false);
+    assert_eq!((world.made(), world.mispredicted()), (2, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_saved_call_counts_as_an_answer_of_the_plugin() {
+    let mut world = called_once(Plugin::new(vec![Op::Primary]), never);
+    for _ in 0..3 {
+        world.others_trap(TRAPPED_KEYS_MIN - 1);
+        world.run(false);
+    }
+    assert_eq!((world.saved(), world.circuit()), (3, BreakerState::Closed));
+    assert_eq!(world.record().record(), probation::CallCounts { calls: 3, failures: 0 });
+    world.others_trap(TRAPPED_KEYS_MIN);
+    assert_ne!(world.circuit(), BreakerState::Closed);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_saved_call_leaves_the_requested_time_as_it_was() {
     let again = Plugin { again: Some(Duration::from_mins(1)), ..Plugin::new(vec![Op::Primary]) };
     let mut world = called_once(again, never);
@@ -157,6 +199,7 @@ fn the_comparison_finds_each_seeded_defect() {
         Defect::OldGrantsAreKept,
         Defect::ClockIsNotNoted,
         Defect::RemovalIsNotCounted,
+        Defect::SkipIgnoresValues,
     ] {
         let _seeded = defect.seed();
         let found = (0..400).find(|seed| random::compare(*seed).is_err());

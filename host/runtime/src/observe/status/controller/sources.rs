@@ -10,7 +10,7 @@ use windlass_core::queue::key_state::CallBlock;
 use windlass_core::queue::trigger::Triggers;
 use windlass_kube::ConditionCounts;
 
-/// How long nothing has changed that a key's calls read, and the number of calls that were saved since.
+/// How long ago the last call about a key changed nothing, and the number of calls that were saved since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct UnchangedKey {
     pub(crate) since: Duration,
@@ -34,7 +34,7 @@ pub(crate) trait CallGuards: Send + Sync {
     /// The object that `key` writes over and over. `None` if the key is not in the slow lane.
     fn loops_over(&self, key: &ObjectKey) -> Option<Arc<str>>;
 
-    /// Since when nothing has changed that the calls about `key` read. `None` if its next call is made in any case.
+    /// The last call about `key`, if it changed nothing and the next one may be saved.
     fn unchanged(&self, key: &ObjectKey) -> Option<UnchangedKey>;
 }
 

@@ -39,7 +39,7 @@ impl Random {
             0..3 => Op::Primary,
             3..8 => Op::Get { child: self.child(), part: self.below(2) == 0 },
             8..10 => Op::List,
-            10..13 => Op::Apply { child: self.child(), values: 1 + self.below(3) },
+            10..13 => Op::Apply { child: self.child(), values: 1 + self.below(3), part: self.below(2) == 0 },
             13 => Op::Config,
             14 if self.below(3) == 0 => Op::Clock,
             14 => Op::Gauge,

@@ -21,11 +21,13 @@ use windlass_core::object::conditions::Conditions;
 use windlass_core::object::pointer_tree::PointerTree;
 use windlass_core::object::progress::Stamp;
 use windlass_core::object::{Header, Object, ObjectKey, ObjectKind, ObjectRef};
-use windlass_core::queue::breaker::BreakerRound;
+use windlass_core::queue::breaker::{BreakerRound, BreakerState};
 use windlass_core::queue::outcome::{CallResult, Failure};
 use windlass_core::queue::{ItemExponential, Priority, Queue};
+use windlass_core::rights::grants::{Allowance, Grants};
 use windlass_core::rights::principal::Principal;
 use windlass_core::secret::confidential::Confidential;
+use windlass_core::write::no_op::SkipView;
 use windlass_core::write::{Operation, WriteOptions};
 use windlass_wasm::{CallLimits, Called, Request};
 
@@ -55,10 +57,12 @@ pub(super) enum Op {
     },
     /// Lists the children.
     List,
-    /// Applies a child with one of so many values, which depends on what the plugin knows.
+    /// Applies a child with one of so many values, which depends on what the plugin knows. Asks for all of the child,
+    /// or only for its `data`.
     Apply {
         child: usize,
         values: u64,
+        part: bool,
     },
     /// Reads the configuration.
     Config,
@@ -111,6 +115,8 @@ struct State {
     hidden: u64,
     /// A child that changes during the next call, and its value.
     within: Option<(usize, u64)>,
+    /// Whether the plugin's policy is replaced during the next call.
+    replaces_policy: bool,
 }
 
 #[derive(Default)]
@@ -179,12 +185,13 @@ impl State {
     }
 
     /// Carries out an apply, or skips it if it would change nothing.
-    fn apply(&mut self, call: &CallContext, name: &str, value: u64) -> Arc<str> {
+    fn apply(&mut self, call: &CallContext, name: &str, value: u64, fields: Option<&[String]>) -> Arc<str> {
         let own = self.written.iter().rev().find(|(written, _)| written == name).map(|(_, object)| object.clone());
         if let (None, Some(cached)) = (&own, self.cache.get(name))
             && value_of(cached) == value
         {
-            call.reads.skipped(kind(), key_of(name), cached.stamp());
+            let body = json!({"data": {"value": value}}).to_string();
+            call.reads.skipped(kind(), key_of(name), cached, SkipView::of_merge(&body, fields));
             return cached.text();
         }
         self.effects.push(format!("{name}={value}"));
@@ -232,6 +239,10 @@ impl Reads for Shared {
             ReadQuestion::SkippedWrite { key, .. } => Some(of(key)),
         }
     }
+
+    fn skipped(&self, _: &CallContext, _: &ObjectKind, key: &ObjectKey) -> Option<Object> {
+        self.state().cache.get(&*key.name).cloned()
+    }
 }
 
 impl Events for Shared {
@@ -278,6 +289,9 @@ impl Sandboxed {
             if let Some((at, value)) = within {
                 self.shared.state().change(&child(at), value);
             }
+            if std::mem::take(&mut self.shared.state().replaces_policy) {
+                call.context.principal.grants.replace(Grants::asked(Allowance::default()));
+            }
         }
         Ok(())
     }
@@ -292,10 +306,15 @@ impl Sandboxed {
                 known.add(ports.reads.get(context, &target, fields.as_deref()));
             }
             Op::List => known.add(ports.reads.list(context, &list())),
-            Op::Apply { child: at, values } => {
+            Op::Apply { child: at, values, part: asks_part } => {
                 let object = json!({"name": child(*at), "value": known.one_of(*values)}).to_string();
-                let apply = Operation::Apply { object, options: WriteOptions::default() };
-                known.add(ports.ask(context.clone(), apply).now_or_never().expect("at once"));
+                let fields = asks_part.then(|| vec!["/data".to_owned()]);
+                let apply = Operation::Apply { object, options: WriteOptions { fields, ..WriteOptions::default() } };
+                let Ok(Some(whole)) = ports.ask(context.clone(), apply).now_or_never().expect("at once") else {
+                    unreachable!("an apply is answered with an object");
+                };
+                // As the sandbox does it: ports answer with whole objects.
+                known.add(if *asks_part { part().select(&whole).expect("JSON").into() } else { whole });
             }
             Op::Config => known.add(&*context.config),
             Op::Clock => {
@@ -361,6 +380,7 @@ pub(super) struct World {
     principal: Arc<Principal>,
     config: Confidential,
     record: Arc<CallRecord>,
+    circuit: Circuit,
     status: Arc<ControllerStatus>,
     /// The attempt of the next calls.
     pub(super) attempt: u32,
@@ -371,7 +391,7 @@ pub(super) struct World {
 impl World {
     /// An empty world. Calls are saved unless `audits` says otherwise, or are all made if that is `None`.
     pub(super) fn new(plugin: Plugin, audits: Option<fn() -> bool>) -> Self {
-        let (shared, record) = (Arc::<Shared>::default(), CallRecord::new());
+        let (shared, record, circuit) = (Arc::<Shared>::default(), CallRecord::new(), Circuit::default());
         let metrics = HostMetrics::new().controller("a", "a");
         let status = Status::new(CancellationToken::new()).plugin("a").controller("a", 1, metrics);
         let plugin: Box<dyn Reconcile> = Box::new(Sandboxed { plugin, shared: shared.clone() });
@@ -393,7 +413,7 @@ impl World {
                 let guards = SavingGuards {
                     instances: Policies::without_files(settings).instances("a"),
                     next: Shadows::default().of(&"a".into()),
-                    circuit: Circuit::default(),
+                    circuit: circuit.clone(),
                     status: status.clone(),
                 };
                 Box::new(Saved::new(plugin, saver, guards))
@@ -407,6 +427,7 @@ impl World {
             principal: Arc::new(Principal::of_plugin("a", "0", "test")),
             config: "{}".into(),
             record,
+            circuit,
             status,
             attempt: 0,
             follows_writes: false,
@@ -517,6 +538,21 @@ impl World {
         self.shared.state().within = Some((at, value));
     }
 
+    pub(super) fn replace_policy_within_call(&mut self) {
+        self.shared.state().replaces_policy = true;
+    }
+
+    /// Calls about this many other objects trap, one after the other.
+    pub(super) fn others_trap(&self, count: usize) {
+        for at in 0..count {
+            self.circuit.ended(BreakerRound::default(), &key_of(&format!("poison-{at}")), Some("unreachable"));
+        }
+    }
+
+    pub(super) fn circuit(&self) -> BreakerState {
+        self.circuit.state()
+    }
+
     pub(super) fn configure(&mut self, value: u64) {
         self.config = json!({"value": value}).to_string().as_str().into();
     }
@@ -563,10 +599,11 @@ fn ports(shared: &Arc<Shared>) -> Ports {
     let outside = port_fn(move |call, ask| {
         let answer = match ask {
             Ask::Write(operation) => {
-                let Operation::Apply { object, .. } = *operation else { unreachable!("plugins only apply") };
+                let Operation::Apply { object, options } = *operation else { unreachable!("plugins only apply") };
                 let object: Value = serde_json::from_str(&object).expect("JSON");
                 let (name, value) = (object["name"].as_str().expect("a name"), object["value"].as_u64());
-                Answer::Write(Ok(Some(writes.state().apply(&call, name, value.expect("a number")))))
+                let fields = options.fields.as_deref();
+                Answer::Write(Ok(Some(writes.state().apply(&call, name, value.expect("a number"), fields))))
             }
             Ask::Get(_) => Answer::Get(Ok(Some(writes.state().time.to_string().into()))),
             other => unreachable!("{other:?}"),
