@@ -3,6 +3,7 @@
 mod again;
 mod asked;
 mod defects;
+mod saving;
 mod seeds;
 mod simulated;
 

@@ -56,6 +56,7 @@ mod replicas;
 mod restored;
 mod review;
 mod rollout;
+mod saved;
 mod shutdown;
 mod skew;
 mod stock;

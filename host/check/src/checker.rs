@@ -105,7 +105,7 @@ pub async fn again(subject: CheckSubject, file: Reproduction) -> Result<RunAgain
 }
 
 /// Captures the log of this thread until the guard is dropped.
-fn capture_logs(record: &Record) -> tracing::subscriber::DefaultGuard {
+pub(crate) fn capture_logs(record: &Record) -> tracing::subscriber::DefaultGuard {
     tracing::subscriber::set_default(tracing_subscriber::registry().with(Notes(record.clone())))
 }
 

@@ -74,6 +74,7 @@ fn line(entry: &Entry) -> Option<String> {
         Happening::Restart => "host     is stopped gracefully and started again".to_owned(),
         Happening::Line(text) => format!("log      {text}"),
         Happening::Call { key, result, .. } => format!("call     {key} → {}", short(result)),
+        Happening::Saved(key) => format!("host     saves the call {key}: nothing that it would read has changed"),
         Happening::Asked { failed: false, .. } => return None,
         Happening::Asked { about, result, .. } => format!("call     {about} → {}", short(result)),
         Happening::Warning(text) => format!("warning  {text}"),

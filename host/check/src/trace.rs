@@ -58,6 +58,8 @@ pub enum Happening {
         /// The time after which the plugin asked to run again.
         again: Option<Duration>,
     },
+    /// A call about this primary was not made, because it could have changed nothing.
+    Saved(String),
     /// The plugin was asked about a change of a watched object.
     Asked {
         /// The function, the watch and the object.

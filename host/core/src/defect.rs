@@ -49,6 +49,18 @@ pub enum Defect {
     RescanIsLost,
     /// Where the plugin's own code decides which objects count, deletions do not count.
     JudgedDeletionIsLost,
+    /// A cache's counter of changes misses removals, so that a list seems to be unchanged.
+    RemovalIsNotCounted,
+    /// A read whose state has changed counts as unchanged, without a look at the answer.
+    DigestIsIgnored,
+    /// A skipped write is skipped again, whatever becomes of the values that it sets and of their owners.
+    SkipIgnoresValues,
+    /// A key whose time has come need not be called if nothing has changed.
+    DueTimerMayBeSaved,
+    /// Calls are saved although the plugin's grants or configuration have changed since the last call.
+    OldGrantsAreKept,
+    /// A call that has asked for the time is saved like any other.
+    ClockIsNotNoted,
 }
 
 /// While this is held, the engine has the defect on this thread.
@@ -59,6 +71,7 @@ pub struct SeededDefect {
 }
 
 impl Defect {
+    /// The defects that `windlass check` must find.
     pub const ALL: [Self; 17] = [
         Self::AddWhileRunningIsLost,
         Self::FailureIsForgotten,
@@ -77,6 +90,15 @@ impl Defect {
         Self::AdoptedIsPruned,
         Self::RescanIsLost,
         Self::JudgedDeletionIsLost,
+    ];
+    /// The defects of saved calls, which the tests of saved calls must find. Saving is off in `windlass check`.
+    pub const OF_SAVED_CALLS: [Self; 6] = [
+        Self::RemovalIsNotCounted,
+        Self::DigestIsIgnored,
+        Self::SkipIgnoresValues,
+        Self::DueTimerMayBeSaved,
+        Self::OldGrantsAreKept,
+        Self::ClockIsNotNoted,
     ];
 
     /// Whether the defect is seeded on this thread.

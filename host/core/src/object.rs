@@ -27,6 +27,7 @@ use crate::deceptive::single_line;
 use crate::object::compact::{Uid, Version};
 use crate::object::conditions::Conditions;
 use crate::object::labels::Labels;
+use crate::object::progress::Stamp;
 use crate::object::text::{Dictionary, Text};
 
 /// The longest name in Kubernetes.
@@ -234,18 +235,35 @@ impl Header {
 pub struct Object(Arc<ObjectState>);
 
 /// The shared content of an [`Object`].
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct ObjectState {
     /// The part that is known without parsing.
     pub header: Header,
     text: Text,
+    stamp: Stamp,
 }
+
+/// Two states are equal if they read alike, whenever they were made.
+impl PartialEq for ObjectState {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.header, &self.text) == (&other.header, &other.text)
+    }
+}
+
+impl Eq for ObjectState {}
 
 impl Object {
     /// An object with this header and JSON text.
     #[must_use]
     pub fn new(header: Header, text: impl Into<Arc<str>>) -> Self {
-        Self(Arc::new(ObjectState { header, text: Text::new(text.into()) }))
+        Self(Arc::new(ObjectState { header, text: Text::new(text.into()), stamp: Stamp::take() }))
+    }
+
+    /// When this state was made. No other state has this stamp, even of the same object at the same version, so equal
+    /// stamps mean equal content for as long as the process runs.
+    #[must_use]
+    pub fn stamp(&self) -> Stamp {
+        self.0.stamp
     }
 
     /// The JSON text with `apiVersion` and `kind`, and without `metadata.managedFields` unless its watch keeps them.

@@ -93,9 +93,18 @@ impl<K: Key> Queue<K> {
 
     /// Queues `key`. If it is queued already, the higher of the two priorities applies. A key that a worker has is
     /// queued again when the worker is done; a parked key stays parked.
+    ///
+    /// The key [must be called](Queue::must_call).
     pub fn add_with(&self, key: K, priority: Priority) {
         let hash = self.hash(&key);
-        self.change(|state| state.add(hash, key, priority, || self.now()));
+        self.change(|state| state.add(hash, key, priority, true, || self.now()));
+    }
+
+    /// As [`Queue::add_with`], because an object has changed. If that is the only reason, the key need not be called
+    /// if nothing that its last call read has changed.
+    pub fn add_for_change(&self, key: K, priority: Priority) {
+        let hash = self.hash(&key);
+        self.change(|state| state.add(hash, key, priority, false, || self.now()));
     }
 
     /// Queues `key` once `delay` has passed, with the priority that the key had: a retry is no more urgent than the
@@ -169,6 +178,21 @@ impl<K: Key> Queue<K> {
     pub fn was_due(&self, key: &K) -> bool {
         let hash = self.hash(key);
         self.shared.state.with(|state| state.was_due(hash, key))
+    }
+
+    /// Whether `key`, which [`Queue::get`] returned, must be called, whatever its last call read: it was added for
+    /// another reason than a change, it was woken, or a delay or a backoff has ended. True if no worker has the key.
+    #[must_use]
+    pub fn must_call(&self, key: &K) -> bool {
+        let hash = self.hash(key);
+        self.shared.state.with(|state| state.must_call(hash, key))
+    }
+
+    /// If `key`, which [`Queue::get`] returned, [must be called](Queue::must_call), it must also be called the next
+    /// time, because no call is made now.
+    pub fn keep_must_call(&self, key: &K) {
+        let hash = self.hash(key);
+        self.change(|state| state.keep_must_call(hash, key));
     }
 
     /// Waits for a key. No other worker gets it until [`Queue::done`] or [`Queue::park`] is called with it. `None`

@@ -17,6 +17,7 @@ use support::{ManualClock, manual, poll};
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Add(u8, i32),
+    AddForChange(u8, i32),
     AddAfter(u8, u64),
     AddAfterAtLeast(u8, u64, u64),
     AddRateLimited(u8, Retry, u64),
@@ -26,6 +27,7 @@ enum Step {
     Done(usize),
     Park(usize),
     GiveBack(usize),
+    KeepMustCall(usize),
     Wake(u8),
     /// Another gate takes over, which knows no parked key.
     WakeParked,
@@ -41,6 +43,8 @@ fn step() -> impl Strategy<Value = Step> {
     let at_least = prop_oneof![3 => Just(0), 1 => 0..10_000_u64];
     prop_oneof![
         12 => (key(), prop_oneof![Just(0), Just(-100), Just(-3)]).prop_map(|(key, priority)| Step::Add(key, priority)),
+        12 => (key(), prop_oneof![Just(0), Just(-100), Just(-3)])
+            .prop_map(|(key, priority)| Step::AddForChange(key, priority)),
         8 => (key(), 0..10_000_u64).prop_map(|(key, delay)| Step::AddAfter(key, delay)),
         2 => (key(), 0..10_000_u64, at_least.clone())
             .prop_map(|(key, delay, at_least)| Step::AddAfterAtLeast(key, delay, at_least)),
@@ -51,6 +55,7 @@ fn step() -> impl Strategy<Value = Step> {
         10 => (0..4_usize).prop_map(Step::Done),
         6 => (0..4_usize).prop_map(Step::Park),
         4 => (0..4_usize).prop_map(Step::GiveBack),
+        4 => (0..4_usize).prop_map(Step::KeepMustCall),
         8 => key().prop_map(Step::Wake),
         3 => Just(Step::WakeParked),
         6 => (1..12_000_u64).prop_map(Step::Advance),
@@ -79,6 +84,31 @@ struct Backoffs {
     backoff_ends: u64,
 }
 
+/// The keys that must be called: the next time, now by the workers that have them, and after that.
+#[derive(Default)]
+struct MustCall {
+    next: BTreeSet<u8>,
+    now: BTreeSet<u8>,
+    again: BTreeSet<u8>,
+}
+
+impl MustCall {
+    /// A worker does not work on `key`, which goes back to the queue.
+    fn goes_back(&mut self, key: u8) {
+        if self.now.remove(&key) {
+            self.next.insert(key);
+        }
+        self.is_done(key);
+    }
+
+    fn is_done(&mut self, key: u8) {
+        self.now.remove(&key);
+        if self.again.remove(&key) {
+            self.next.insert(key);
+        }
+    }
+}
+
 /// The semantics without optimisation: every question is answered by looking at everything.
 #[derive(Default)]
 struct Model {
@@ -93,6 +123,7 @@ struct Model {
     backoffs: BTreeMap<u8, Backoffs>,
     /// The priority of the last addition of keys that are idle and still known.
     last: BTreeMap<u8, i32>,
+    must_call: MustCall,
     shut_down: bool,
     /// Whether parking has ended too.
     closed: bool,
@@ -104,9 +135,13 @@ impl Model {
         self.order
     }
 
-    fn add(&mut self, key: u8, priority: i32, since: u64, is_delayed: bool) {
+    fn add(&mut self, key: u8, priority: i32, since: u64, is_delayed: bool, must_call: bool) {
         if self.shut_down {
             return;
+        }
+        if must_call {
+            let is_working = self.processing.iter().any(|it| it.0 == key);
+            if is_working { &mut self.must_call.again } else { &mut self.must_call.next }.insert(key);
         }
         let new = Waiting { priority, since, order: self.next_order(), is_delayed };
         if let Some((_, _, again, _)) = self.processing.iter_mut().find(|it| it.0 == key) {
@@ -145,14 +180,15 @@ impl Model {
 
     /// Forgets an idle key about which nothing is known any more.
     fn tidy(&mut self, key: u8) {
-        if !self.delayed.contains_key(&key) && !self.backoffs.contains_key(&key) {
+        let is_known = self.delayed.contains_key(&key) || self.backoffs.contains_key(&key);
+        if !is_known && !self.must_call.next.contains(&key) {
             self.last.remove(&key);
         }
     }
 
     fn add_after(&mut self, key: u8, delay: u64) {
         if delay == 0 {
-            return self.add(key, self.priority(key), self.now, true);
+            return self.add(key, self.priority(key), self.now, true, true);
         }
         if !self.shut_down {
             let new = (self.now + delay, self.next_order());
@@ -170,8 +206,10 @@ impl Model {
                 .remove(&key)
                 .filter(|due| due.0 >= self.now + at_least)
                 .map(|due| self.delayed.insert(key, due));
-            if let Some((_, _, again, _)) = self.processing.iter_mut().find(|it| it.0 == key) {
-                again.take_if(|again| again.is_delayed);
+            if let Some((_, _, again, _)) = self.processing.iter_mut().find(|it| it.0 == key)
+                && again.take_if(|again| again.is_delayed).is_some()
+            {
+                self.must_call.again.remove(&key);
             }
         }
         self.add_after(key, delay.max(at_least));
@@ -205,7 +243,7 @@ impl Model {
         for ((at, _), key) in due {
             if at <= self.now {
                 self.delayed.remove(&key);
-                self.add(key, self.priority(key), at, true);
+                self.add(key, self.priority(key), at, true, true);
             }
         }
         let place = |it: &Waiting| (i128::from(it.since) - i128::from(it.priority) * 100, it.order);
@@ -215,11 +253,15 @@ impl Model {
         };
         self.ready.remove(&key);
         self.processing.push((key, waiting, None, false));
+        if self.must_call.next.remove(&key) {
+            self.must_call.now.insert(key);
+        }
         Poll::Ready(Some(key))
     }
 
     fn done(&mut self, index: usize) -> Option<u8> {
         let (key, waiting, again, _) = self.take(index)?;
+        self.must_call.is_done(key);
         self.last.insert(key, waiting.priority);
         if let Some(again) = again {
             let (order, priority) = (self.next_order(), self.at_least_as_urgent(key, again.priority));
@@ -234,6 +276,7 @@ impl Model {
             return self.done(index);
         }
         let (key, mut waiting, again, woken) = self.take(index)?;
+        self.must_call.goes_back(key);
         waiting.priority = again.map_or(waiting.priority, |again| again.priority.max(waiting.priority));
         waiting.order = self.next_order();
         if woken { &mut self.ready } else { &mut self.parked }.insert(key, waiting);
@@ -245,6 +288,7 @@ impl Model {
             return self.done(index);
         }
         let (key, mut waiting, again, _) = self.take(index)?;
+        self.must_call.goes_back(key);
         waiting.priority = again.map_or(waiting.priority, |again| again.priority.max(waiting.priority));
         waiting.order = self.next_order();
         self.ready.insert(key, waiting);
@@ -255,13 +299,21 @@ impl Model {
         (!self.processing.is_empty()).then(|| self.processing.remove(index % self.processing.len()))
     }
 
+    fn keep_must_call(&mut self, index: usize) -> Option<u8> {
+        let key = self.processing.get(index % self.processing.len().max(1))?.0;
+        self.must_call.next.extend(self.must_call.now.get(&key));
+        Some(key)
+    }
+
     fn wake(&mut self, key: u8) {
         if let Some(waiting) = self.parked.remove(&key) {
             let order = self.next_order();
             self.ready.insert(key, Waiting { order, ..waiting });
+            self.must_call.next.insert(key);
         }
         if let Some((.., woken)) = self.processing.iter_mut().find(|it| it.0 == key) {
             *woken = true;
+            self.must_call.now.insert(key);
         }
     }
 
@@ -275,6 +327,7 @@ impl Model {
         for (_, _, again, _) in &mut self.processing {
             *again = None;
         }
+        self.must_call.again.clear();
         let dropped: Vec<_> = self.ready.iter().chain(&self.parked).map(|(key, it)| (*key, it.priority)).collect();
         self.ready.clear();
         self.parked.clear();
@@ -294,7 +347,11 @@ fn take(step: Step, queue: &Queue<u8>, clock: &ManualClock, model: &mut Model) -
     match step {
         Step::Add(key, priority) => {
             queue.add_with(key, Priority(priority));
-            model.add(key, priority, model.now, false);
+            model.add(key, priority, model.now, false, true);
+        }
+        Step::AddForChange(key, priority) => {
+            queue.add_for_change(key, Priority(priority));
+            model.add(key, priority, model.now, false, false);
         }
         Step::AddAfter(key, delay) => {
             queue.add_after(key, Duration::from_millis(delay));
@@ -327,6 +384,7 @@ fn take(step: Step, queue: &Queue<u8>, clock: &ManualClock, model: &mut Model) -
         Step::Done(index) => drop(model.done(index).map(|key| queue.done(&key))),
         Step::Park(index) => drop(model.park(index).map(|key| queue.park(&key))),
         Step::GiveBack(index) => drop(model.give_back(index).map(|key| queue.give_back(&key))),
+        Step::KeepMustCall(index) => drop(model.keep_must_call(index).map(|key| queue.keep_must_call(&key))),
         Step::Wake(key) => {
             queue.wake(&key);
             model.wake(key);
@@ -364,6 +422,9 @@ fn take(step: Step, queue: &Queue<u8>, clock: &ManualClock, model: &mut Model) -
 fn compare(queue: &Queue<u8>, model: &Model) -> Result<(), TestCaseError> {
     prop_assert_eq!(queue.len(), model.ready.len());
     prop_assert_eq!(queue.metrics().parked, model.parked.len());
+    for (key, ..) in &model.processing {
+        prop_assert_eq!(queue.must_call(key), model.must_call.now.contains(key), "of {}", key);
+    }
     for key in 0..6 {
         let failures = model.backoffs.get(&key).filter(|it| !it.are_requeues);
         prop_assert_eq!(queue.num_requeues(&key), failures.map_or(0, |it| it.counted), "of {}", key);

@@ -48,6 +48,7 @@ pub use crate::informer::{
 };
 pub use crate::lease::{LeaseError, LeaseKind, Leases, Notes};
 pub use crate::port::ApiPort;
+pub use crate::reader::followed::{Followed, Runs};
 pub use crate::reader::live::{LiveBudget, LiveReader};
 pub use crate::reader::{Readable, Reader};
 pub use crate::review::{ReviewVerdict, may_watch};
@@ -56,5 +57,4 @@ pub use crate::token_review::{TokenUser, may_access, whose_token};
 pub use crate::writer::audit::WriteOutcome;
 pub use crate::writer::budget::{WriteBudget, WriteRate};
 pub use crate::writer::expecting::Expecting;
-pub use crate::writer::skip::{Followed, Runs};
 pub use crate::writer::{Committed, OnWithheld, Writer};

@@ -1,8 +1,11 @@
 //! Reads for a plugin from the stores of its declared watches. Sends no requests.
 
 pub(crate) mod claim;
+pub(crate) mod followed;
+mod list_grant;
 pub(crate) mod live;
 pub(crate) mod overlaid;
+pub(crate) mod stamps;
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -10,8 +13,10 @@ use std::sync::Arc;
 
 use windlass_core::cache::watch::{Index, IndexSource, WatchSpec};
 use windlass_core::call::ports::{CallContext, ListPage, ListQuery, Reads};
+use windlass_core::call::read_set::ReadQuestion;
 use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::object::pointer_tree::PointerTree;
+use windlass_core::object::progress::Stamp;
 use windlass_core::object::selector::{Selector, SelectorError};
 use windlass_core::object::{Object, ObjectKey, ObjectKind, ObjectRef};
 use windlass_core::rights::grants::{Grants, resource_name};
@@ -20,6 +25,7 @@ use crate::client::api_error::RequestSubject;
 use crate::discovery::Resource;
 use crate::informer::index;
 use crate::informer::store::{Store, StoreScope};
+use crate::reader::followed::Followed;
 use crate::reader::overlaid::newer;
 use crate::target::no_namespace;
 
@@ -42,6 +48,8 @@ pub struct Readable {
 pub struct Reader {
     /// Watches that keep most of an object come first, so that their copy is used if several have the same state.
     watches: Vec<Readable>,
+    /// The watches whose changes run keys. Empty if no writes are skipped.
+    followed: Vec<Followed>,
 }
 
 impl Reader {
@@ -49,7 +57,13 @@ impl Reader {
     #[must_use]
     pub fn new(mut watches: Vec<Readable>) -> Self {
         watches.sort_by_key(|watch| (watch.spec.projection.rank(), !watch.spec.managed_fields));
-        Self { watches }
+        Self { watches, followed: Vec::new() }
+    }
+
+    /// The same reader, which knows which changes run keys.
+    #[must_use]
+    pub fn following(self, followed: Vec<Followed>) -> Self {
+        Self { followed, ..self }
     }
 
     /// The watches that may show objects of `kind` in `namespace`; `None` means in any namespace.
@@ -59,16 +73,11 @@ impl Reader {
         kind: &ObjectKind,
         namespace: Option<&str>,
     ) -> Result<Vec<&Readable>, ApiError> {
-        let of_kind: Vec<_> = self.watches.iter().filter(|watch| watch.spec.kind == *kind).collect();
-        if of_kind.is_empty() {
+        if !self.watches.iter().any(|watch| watch.spec.kind == *kind) {
             let message = format!("no declared watch covers {kind}: add one to the manifest, or read it live");
             return Err(subject.refuse(ApiReason::NotWatched, message));
         }
-        let covers = |spec: &WatchSpec| match (&spec.namespace, namespace) {
-            (Some(watched), Some(asked)) => **watched == *asked,
-            _ => true,
-        };
-        let covering: Vec<_> = of_kind.into_iter().filter(|watch| covers(&watch.spec)).collect();
+        let covering = self.covering_watches(kind, namespace);
         if covering.is_empty() {
             let namespace = namespace.unwrap_or_default();
             let message = format!("no declared watch of {kind} covers the namespace {namespace}");
@@ -116,8 +125,10 @@ impl Reads for Reader {
         subject.check_grant(&call.principal, &resource.access(subject.verb, "", Some(&key)))?;
         let watches = self.covering(&subject, &target.kind, key.namespace.as_deref())?;
         let projection = projection(&subject, fields)?;
+        let absent_since = stamps::changed(call, &watches);
         let found = overlaid::get(&watches, call, &target.kind, &key)
             .map_err(|error| subject.unavailable(format!("{}: {error}", target.kind)))?;
+        stamps::note(call, found.as_ref(), absent_since);
         let meant = |object: &Object| target.uid.as_ref().is_none_or(|uid| object.header.uid.is(uid));
         found.filter(meant).map(|object| project(&subject, &object, projection.as_ref())).transpose()
     }
@@ -138,12 +149,15 @@ impl Reads for Reader {
             // A primary that is gone controls nothing.
             return page.finish();
         }
+        stamps::note(call, None, stamps::changed(call, &watches));
         let scope = filter.scope();
         let after = filter.after.as_ref();
         let own = overlaid::own(&watches, call, &query.kind)
             .map_err(|error| subject.unavailable(format!("{}: {error}", query.kind)))?;
         let mut own = own.iter().filter(|(key, _)| after.is_none_or(|after| *key > after)).peekable();
+        let mut seen_bytes = 0;
         let mut add = |object: &Object| {
+            seen_bytes += object.whole_footprint();
             if filter.matches(object) { page.add(object) } else { ControlFlow::Continue(()) }
         };
         let mut visit = |object: &Object| {
@@ -172,29 +186,16 @@ impl Reads for Reader {
             let shown = own.filter_map(|(_, shown)| shown.as_ref()).filter(|shown| filter.finds(shown));
             let _ = shown.filter(|shown| filter.matches(shown)).try_for_each(|shown| page.add(shown));
         }
+        stamps::note_list(call, &filter.scope(), seen_bytes);
         page.finish()
     }
-}
 
-impl Reader {
-    /// Refuses a list unless a rule allows the whole collection, or the whole namespace that is requested or watched.
-    fn check_list_grant(
-        &self,
-        call: &CallContext,
-        subject: &RequestSubject,
-        resource: &Resource,
-        query: &ListQuery,
-    ) -> Result<(), ApiError> {
-        let Some(namespace) = &query.namespace else {
-            let watched = self.watches.iter().filter(|watch| watch.spec.kind == query.kind);
-            let namespaces: Vec<_> = watched.map(|watch| watch.spec.namespace.clone()).collect();
-            return namespaces.into_iter().try_for_each(|namespace| {
-                let collection = namespace.map(whole_namespace);
-                subject.check_grant(&call.principal, &resource.access(subject.verb, "", collection.as_ref()))
-            });
-        };
-        let collection = whole_namespace(Arc::clone(namespace));
-        subject.check_grant(&call.principal, &resource.access(subject.verb, "", Some(&collection)))
+    fn stamp(&self, call: &CallContext, question: &ReadQuestion) -> Option<Stamp> {
+        self.stamp_of(call, question)
+    }
+
+    fn skipped(&self, call: &CallContext, kind: &ObjectKind, key: &ObjectKey) -> Option<Object> {
+        self.skipped_for(call, kind, key)
     }
 }
 
@@ -219,8 +220,7 @@ pub(crate) fn resource_of(
 }
 
 fn projection(subject: &RequestSubject, fields: Option<&[String]>) -> Result<Option<PointerTree>, ApiError> {
-    let projection = fields.map(PointerTree::of_read).transpose();
-    projection.map_err(|error| subject.refuse(ApiReason::Invalid, error.to_string()))
+    fields.map(PointerTree::of_read).transpose().map_err(|error| subject.refuse(ApiReason::Invalid, error.to_string()))
 }
 
 fn project(subject: &RequestSubject, object: &Object, projection: Option<&PointerTree>) -> Result<Arc<str>, ApiError> {

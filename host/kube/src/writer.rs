@@ -44,10 +44,11 @@ use crate::client::api_error::RequestSubject;
 use crate::discovery::Discovery;
 use crate::informer::trust::CacheTrust;
 use crate::offload::Offload;
+use crate::reader::followed::Followed;
 use crate::writer::audit::{Counts, WriteOutcome};
 use crate::writer::budget::WriteBudget;
 use crate::writer::expecting::Expecting;
-use crate::writer::skip::{Followed, Skips};
+use crate::writer::skip::Skips;
 
 /// Called for each committed write of the plugin itself, with the object and its new `resourceVersion`, if it still
 /// exists.

@@ -117,6 +117,8 @@ pub struct Options {
     pub status: bool,
     /// The treatment of a key that has waited too long for the cache to show its own writes.
     pub expectation_timeout: ExpectationTimeout,
+    /// Whether the host may leave out calls that would read the same as the last call about their object.
+    pub saved_calls: bool,
 }
 
 impl Default for Options {
@@ -130,6 +132,7 @@ impl Default for Options {
             finalizer: false,
             status: true,
             expectation_timeout: ExpectationTimeout::Probe,
+            saved_calls: true,
         }
     }
 }

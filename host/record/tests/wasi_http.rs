@@ -77,6 +77,7 @@ fn context(plugin: &Plugin) -> Arc<CallContext> {
         lines: <_>::default(),
         cpu_permit: CpuPermit::default(),
         config: "{}".into(),
+        reads: <_>::default(),
     })
 }
 

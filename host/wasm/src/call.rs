@@ -12,6 +12,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use wasmtime::{Store, UpdateDeadline};
 use windlass_core::budget::fair::CpuPermit;
+use windlass_core::call::read_tracker::Spoiler;
 use windlass_core::life::instances::Instances;
 use windlass_core::queue::outcome::CallResult;
 
@@ -156,6 +157,7 @@ impl Callee<'_> {
         let cpu_permit = world.call().map_or_else(CpuPermit::default, |call| call.cpu_permit.clone());
         let begins = |cpu_permit| CallTime::of(self.time.0, self.time.1, cpu_permit);
         if let Some(Parked { mut store, instance, served, .. }) = parked {
+            world.spoils(Spoiler::ReusedInstance);
             store.data_mut().world = world;
             store.data_mut().meter.begin_another(self.limits.clone(), begins(cpu_permit), self.cpu.clone());
             store.set_epoch_deadline(1);

@@ -21,19 +21,28 @@ pub struct Called {
     /// Whether the object must keep its finalizer although the call succeeded: the object is being deleted, and its
     /// composer has not released it.
     pub keeps_finalizer: bool,
+    /// Whether the call was not made because it could have changed nothing.
+    pub saved: bool,
 }
 
 impl Called {
     /// A call that was made and used `cpu`.
     #[must_use]
     pub fn made(result: CallResult, cpu: Duration) -> Self {
-        Self { result, cpu, made: true, keeps_finalizer: false }
+        Self { result, cpu, made: true, keeps_finalizer: false, saved: false }
     }
 
     /// A call that was not made, because the host knew the result without it.
     #[must_use]
     pub fn not_made(result: CallResult) -> Self {
-        Self { result, cpu: Duration::ZERO, made: false, keeps_finalizer: false }
+        Self { result, cpu: Duration::ZERO, made: false, keeps_finalizer: false, saved: false }
+    }
+
+    /// A call that was not made, because it would have read what the last call about its key read, and that call
+    /// changed nothing. The host used `cpu` to find that out.
+    #[must_use]
+    pub fn saved(cpu: Duration) -> Self {
+        Self { saved: true, cpu, ..Self::not_made(CallResult::Done) }
     }
 }
 

@@ -41,6 +41,7 @@ mod refusals;
 mod request;
 mod sandbox;
 mod script;
+mod spoils;
 mod state;
 mod text;
 mod ticker;

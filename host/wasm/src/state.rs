@@ -86,6 +86,7 @@ impl World {
 
     /// Fills `bytes` from the random source of the call.
     pub(crate) fn fill_random(&mut self, bytes: &mut [u8]) {
+        self.gets_chance();
         match self {
             Self::Describe(world) => world.random.fill_bytes(bytes),
             Self::Reconcile(world) => world.fill_random(bytes),
@@ -221,6 +222,7 @@ impl CallState {
 
     /// The time since 1970 as the guest sees it. It never goes back within a call.
     pub(crate) fn now(&mut self) -> Duration {
+        self.world.gets_time();
         if let Some(fixed) = self.world.fixed_now() {
             return fixed + self.slept;
         }
@@ -246,6 +248,7 @@ impl CallState {
 
     /// The guest's monotonic clock, in nanoseconds.
     pub(crate) fn monotonic(&mut self) -> u64 {
+        self.world.gets_time();
         let now = if let Some(fixed) = self.world.fixed_now() {
             fixed + self.slept
         } else {

@@ -135,7 +135,7 @@ fn report(set: &PodSet, problem: Option<&Problem>) -> Result<(), Error> {
     if let Some(problem) = problem.filter(|problem| problem.is_news(set)) {
         events::warning(problem.reason, "Reconcile", problem.message.clone());
     }
-    let status = status::status(set, &active_pods()?, problem, clock::now());
+    let status = status::status(set, &active_pods()?, problem, clock::now);
     if status != set.status {
         writes::apply_status(&set.metadata.sibling(API_VERSION, KIND), &status).send()?;
     }

@@ -1,7 +1,6 @@
 //! The status of a `PodSet`. Pure: nothing here calls the host.
 
-use windlass_sdk::clock::Timestamp;
-use windlass_sdk::conditions::{Condition, find_condition, updated_conditions};
+use windlass_sdk::conditions::{Condition, Now, find_condition, updated_conditions};
 use windlass_sdk::{ApiReason, Error};
 
 use crate::api::{Pod, PodSet, Spec, Status};
@@ -48,7 +47,7 @@ impl Problem {
 
 /// The new status, computed from the active Pods. It equals the old one if nothing has changed, so that it need not be
 /// written.
-pub(crate) fn status(set: &PodSet, active: &[Pod], problem: Option<&Problem>, now: Timestamp) -> Status {
+pub(crate) fn status(set: &PodSet, active: &[Pod], problem: Option<&Problem>, now: impl Now) -> Status {
     let (replicas, wanted) = (active.len(), set.spec.replicas);
     let ready_replicas = active.iter().filter(|pod| pod.is_ready()).count();
     let is_ready = replicas == wanted && ready_replicas == wanted;

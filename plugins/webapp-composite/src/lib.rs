@@ -109,6 +109,6 @@ fn status(app: &WebApp, wanted: &Value, deployment: Option<&Value>, problem: Opt
         "Running" | "Degraded" if app.status.observed_generation == observed_generation => "Degraded",
         _ => "Pending",
     };
-    let conditions = updated_conditions(&app.status.conditions, new, observed_generation, clock::now());
+    let conditions = updated_conditions(&app.status.conditions, new, observed_generation, clock::now);
     Status { observed_generation, ready_replicas, phase: phase.into(), conditions }
 }

@@ -22,6 +22,19 @@ mod tests;
 /// The interval for checking a taken name again. No watch shows when it becomes free.
 const NAME_TAKEN_RETRY: Duration = Duration::from_mins(1);
 
+/// The fields of a child that the plugin compares or reports. A change of another field, such as the time in a
+/// condition of the Deployment, is none of its concern, so the host need not call it.
+const CHILD_FIELDS: [&str; 8] = [
+    "/metadata/labels",
+    "/metadata/ownerReferences",
+    "/metadata/deletionTimestamp",
+    "/metadata/generation",
+    "/spec",
+    "/status/observedGeneration",
+    "/status/readyReplicas",
+    "/status/updatedReplicas",
+];
+
 struct Plugin;
 
 impl Reconciler for Plugin {
@@ -115,26 +128,28 @@ fn bring_about(app: &WebApp) -> Progress {
 
 /// Brings one child to its desired state, and returns its new state.
 fn ensure(app: &WebApp, child: &Child) -> Result<Value, Trouble> {
-    let cached: Option<Value> = cache::get(&child.target)?;
+    let cached: Option<Value> = cache::get_fields(&child.target, &CHILD_FIELDS)?;
     let change = match (children::decide(app, child, cached.as_ref()), cached.as_ref()) {
         (Decision::Leave, _) => return Ok(cached.unwrap_or_default()),
         (Decision::NameTaken, _) => return Err(Trouble::NameTaken),
         (Decision::Apply(change), None) => change,
-        (Decision::Apply(change), Some(cached)) => {
-            cut(child, cached)?;
+        (Decision::Apply(change), Some(_)) => {
+            cut(child)?;
             change
         }
     };
     // The apply uses force: a field that someone edited becomes ours again.
-    let applied = writes::apply(&child.wanted).owned().force().send()?;
+    let applied = writes::apply(&child.wanted).owned().force().fields(&CHILD_FIELDS).send()?;
     announce(child, change);
     Ok(applied.object()?)
 }
 
 /// Removes the entries that an apply would leave. An earlier removal counts as another manager's change, so this also
 /// concerns the port of an older spec.
-fn cut(child: &Child, cached: &Value) -> Result<(), Error> {
-    let surplus = children::surplus(cached, &child.wanted);
+fn cut(child: &Child) -> Result<(), Error> {
+    // Read again, with the version that the entries are in.
+    let Some(cached) = cache::get::<Value>(&child.target)? else { return Ok(()) };
+    let surplus = children::surplus(&cached, &child.wanted);
     if !surplus.is_empty() {
         let version = cached["metadata"]["resourceVersion"].as_str().unwrap_or_default();
         writes::json_patch(child.target.clone(), &surplus).if_version(version).send()?;
@@ -161,13 +176,13 @@ fn report(app: &WebApp, progress: &Progress) -> Result<(), Error> {
                 events::warning(problem.reason, "Reconcile", problem.message.clone());
             }
             // The spec is invalid, but an existing Deployment may still run.
-            let cached = cache::get(&children::deployment(app).target)?;
+            let cached = cache::get_fields(&children::deployment(app).target, &CHILD_FIELDS)?;
             let ours = cached.filter(|deployment| children::is_ours(app, deployment));
-            status::status(app, ours.as_ref(), Some(problem), clock::now())
+            status::status(app, ours.as_ref(), Some(problem), clock::now)
         }
         // A failure that may pass by itself leaves the status alone. The retry that succeeds will write it.
         None if !progress.failures.is_empty() => return Ok(()),
-        None => status::status(app, progress.deployment.as_ref(), None, clock::now()),
+        None => status::status(app, progress.deployment.as_ref(), None, clock::now),
     };
     if status != app.status {
         writes::apply_status(&app.sibling(API_VERSION, KIND), &status).send()?;

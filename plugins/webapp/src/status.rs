@@ -1,8 +1,7 @@
 //! The status of a `WebApp`, computed from its Deployment and from the failures. Pure: nothing here calls the host.
 
 use serde_json::Value;
-use windlass_sdk::clock::Timestamp;
-use windlass_sdk::conditions::{Condition, find_condition, updated_conditions};
+use windlass_sdk::conditions::{Condition, Now, find_condition, updated_conditions};
 use windlass_sdk::{ApiReason, Error, ObjectRef};
 
 use crate::api::{Phase, Spec, Status, WebApp};
@@ -60,7 +59,7 @@ struct Rollout {
 }
 
 /// The new status. It equals the old one if nothing has changed, so that it need not be written.
-pub(crate) fn status(app: &WebApp, deployment: Option<&Value>, problem: Option<&Problem>, now: Timestamp) -> Status {
+pub(crate) fn status(app: &WebApp, deployment: Option<&Value>, problem: Option<&Problem>, now: impl Now) -> Status {
     let rollout = deployment.map(|deployment| rollout(app, deployment)).unwrap_or_default();
     let is_ready = problem.is_none() && rollout.is_complete && rollout.ready_replicas >= app.spec.replicas;
     let new = conditions_of(app, rollout, is_ready, problem);

@@ -68,6 +68,28 @@ impl Condition {
     }
 }
 
+/// A time that is read only if it is needed: a [`Timestamp`], or a function such as
+/// [`clock::now`](crate::clock::now).
+///
+/// Prefer the function. The host makes every call of a plugin that reads the time, but may save calls of a plugin that
+/// does not.
+pub trait Now {
+    /// The time.
+    fn now(&self) -> Timestamp;
+}
+
+impl Now for Timestamp {
+    fn now(&self) -> Timestamp {
+        *self
+    }
+}
+
+impl<F: Fn() -> Timestamp> Now for F {
+    fn now(&self) -> Timestamp {
+        self()
+    }
+}
+
 /// The condition of this type in a list.
 #[must_use]
 pub fn find_condition<'a>(conditions: &'a [Condition], condition_type: &str) -> Option<&'a Condition> {
@@ -83,14 +105,15 @@ pub fn is_condition_true(conditions: &[Condition], condition_type: &str) -> bool
 /// A list with several conditions set as by [`set_condition`], all for this generation of the object. Conditions of a
 /// known type keep their places, and new ones follow in the given order.
 #[must_use]
+#[expect(clippy::needless_pass_by_value, reason = "callers write a time or `clock::now`, and not a reference to it")]
 pub fn updated_conditions(
     known: &[Condition],
     new: impl IntoIterator<Item = Condition>,
     generation: Option<i64>,
-    now: Timestamp,
+    now: impl Now,
 ) -> Vec<Condition> {
     let mut conditions = known.to_vec();
-    new.into_iter().for_each(|condition| set_condition(&mut conditions, condition.observed(generation), now));
+    new.into_iter().for_each(|condition| set(&mut conditions, condition.observed(generation), &now));
     conditions
 }
 
@@ -100,14 +123,19 @@ pub fn remove_condition(conditions: &mut Vec<Condition>, condition_type: &str) {
 }
 
 /// Adds a condition to a list, or replaces the condition of the same type. `lastTransitionTime` becomes `now` if the
-/// status changed, and otherwise stays, so setting the same condition again changes nothing.
-pub fn set_condition(conditions: &mut Vec<Condition>, mut condition: Condition, now: Timestamp) {
+/// status changed, and otherwise stays, so setting the same condition again changes nothing and does not read the time.
+#[expect(clippy::needless_pass_by_value, reason = "callers write a time or `clock::now`, and not a reference to it")]
+pub fn set_condition(conditions: &mut Vec<Condition>, condition: Condition, now: impl Now) {
+    set(conditions, condition, &now);
+}
+
+fn set(conditions: &mut Vec<Condition>, mut condition: Condition, now: &impl Now) {
     let known = conditions.iter_mut().find(|known| known.condition_type == condition.condition_type);
     condition.last_transition_time = match &known {
         Some(known) if known.status == condition.status && !known.last_transition_time.is_empty() => {
             known.last_transition_time.clone()
         }
-        _ => now.to_string(),
+        _ => now.now().to_string(),
     };
     match known {
         Some(known) => *known = condition,
@@ -117,6 +145,8 @@ pub fn set_condition(conditions: &mut Vec<Condition>, mut condition: Condition, 
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
 
     const EARLY: Timestamp = Timestamp { seconds: 60, nanoseconds: 0 };
@@ -139,6 +169,22 @@ mod tests {
         set_condition(&mut conditions, Condition::new("Ready", true, "Started", ""), LATE);
         let times: Vec<_> = conditions.iter().map(|c| c.last_transition_time.as_str()).collect();
         assert_eq!(times, ["1970-01-01T00:02:00Z", "1970-01-01T00:01:00Z"]);
+    }
+
+    #[test]
+    fn the_time_is_read_only_for_a_new_status() {
+        let reads = Cell::new(0);
+        let now = || {
+            reads.set(reads.get() + 1);
+            LATE
+        };
+        let mut conditions = Vec::new();
+        set_condition(&mut conditions, Condition::new("Ready", false, "Starting", ""), now);
+        assert_eq!((reads.get(), &*conditions[0].last_transition_time), (1, "1970-01-01T00:02:00Z"));
+        set_condition(&mut conditions, Condition::new("Ready", false, "Waiting", ""), now);
+        assert_eq!(reads.get(), 1);
+        let again = updated_conditions(&conditions, [Condition::new("Ready", true, "Ready", "")], None, now);
+        assert_eq!((reads.get(), again.len()), (2, 1));
     }
 
     #[test]

@@ -76,6 +76,7 @@ fn full_manifest() -> Manifest {
             finalizer: Some(true),
             status: Some(false),
             expectation_timeout: Some(ExpectationTimeout::Probe),
+            saved_calls: Some(false),
         });
     Manifest::new("thing", "0.1.0")
         .description("Everything.")

@@ -19,7 +19,7 @@ const OPERATOR_SEEDS_MAX: u64 = 200;
 
 /// The operators of tests/guests/operators, and the number of runs without a fault for each seed: one with a different
 /// seed, and two for each patch of the scenario.
-const OPERATORS: [(&str, usize); 7] = [
+const OPERATORS: [(&str, usize); 8] = [
     ("reloader", 8),
     ("replicator", 6),
     ("janitor", 6),
@@ -27,6 +27,7 @@ const OPERATORS: [(&str, usize); 7] = [
     ("jobs", 4),
     ("downscaler", 4),
     ("selective", 10),
+    ("mirror", 2),
 ];
 
 /// The seeds to try, at most `most`.

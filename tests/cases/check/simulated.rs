@@ -8,13 +8,17 @@ use anyhow::Context;
 use serde_json::Value;
 use tokio::runtime::Builder;
 use windlass_check::scenario::{self, Scenario};
-use windlass_check::{CheckSubject, Effort, Report, Reproduction, RunAgain};
+use windlass_check::{CheckSubject, Effort, Report, Reproduction, RunAgain, SavingComparison};
 use windlass_core::life::features::Features;
 use windlass_tests::{busy, paths};
 use windlass_wasm::{Limits, Metering, Plugin, Sandbox, SandboxOptions};
 
 /// A plugin in its simulated world.
-pub(super) struct SimulatedPlugin(Arc<Plugin>);
+pub(super) struct SimulatedPlugin {
+    plugin: Arc<Plugin>,
+    /// The features of the host.
+    features: Features,
+}
 
 /// The effort of a check, and its seed.
 pub(super) struct Trial<'a> {
@@ -35,11 +39,27 @@ pub(super) fn with<T>(file: &Path, work: impl AsyncFnOnce(&SimulatedPlugin) -> a
         let options = SandboxOptions { limits, cache: Some(paths::cache()?), ..SandboxOptions::in_one_thread() };
         let plugin = Sandbox::new(options)?.load(file).await?;
         tokio::time::pause();
-        work(&SimulatedPlugin(plugin)).await
+        work(&SimulatedPlugin { plugin, features: Features::default() }).await
     })
 }
 
 impl SimulatedPlugin {
+    /// The same plugin in a host that saves calls which can change nothing.
+    pub(super) fn saving_calls(&self) -> anyhow::Result<Self> {
+        let features = Features::new(["SavedCalls=true".parse()?])?;
+        Ok(Self { plugin: self.plugin.clone(), features })
+    }
+
+    /// Compares the runs of a scenario with and without saved calls: one without a fault, and `faults` with one.
+    pub(super) async fn compare_saving(&self, scenario: &Path, faults: usize) -> anyhow::Result<SavingComparison> {
+        let scenario = scenario::read(scenario)?;
+        windlass_check::compare_saving(self.subject(), scenario, 1, faults).await.context("it cannot be compared")
+    }
+
+    fn subject(&self) -> CheckSubject {
+        CheckSubject { plugin: self.plugin.clone(), configs: PathBuf::new(), features: self.features.clone() }
+    }
+
     /// Checks the plugin with a scenario of tests/scenarios.
     pub(super) async fn check(&self, trial: &Trial<'_>) -> anyhow::Result<Report> {
         let file = paths::root().join(format!("tests/scenarios/{}.yaml", trial.scenario));
@@ -49,7 +69,7 @@ impl SimulatedPlugin {
     /// Checks the plugin with this scenario, and not with the one that the trial names.
     pub(super) async fn check_scenario(&self, scenario: Scenario, trial: &Trial<'_>) -> anyhow::Result<Report> {
         let Trial { classes, runs, seed, .. } = *trial;
-        let subject = CheckSubject { plugin: self.0.clone(), configs: PathBuf::new(), features: Features::default() };
+        let subject = self.subject();
         let classes = classes.iter().map(|class| (*class).to_owned()).collect();
         let effort = Effort { seed, runs, classes, spent: &|| 0.0, progress: &mut |_, _| {} };
         windlass_check::check(subject, scenario, effort).await.context("it cannot be checked")
@@ -57,7 +77,7 @@ impl SimulatedPlugin {
 
     /// Repeats the run of a file.
     pub(super) async fn again(&self, file: &Value) -> anyhow::Result<RunAgain> {
-        let subject = CheckSubject { plugin: self.0.clone(), configs: PathBuf::new(), features: Features::default() };
+        let subject = self.subject();
         let file = Reproduction::parse(&file.to_string())?;
         windlass_check::again(subject, file).await.context("the run cannot be repeated")
     }

@@ -183,6 +183,12 @@ impl Overlay {
         states.by_kind.get(&group_kind(kind))?.get(key).cloned()
     }
 
+    /// Whether the call has written nothing, as far as is known.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.states().by_kind.is_empty()
+    }
+
     /// All objects of a group and kind that this call has written, in key order.
     #[must_use]
     pub fn of_kind(&self, kind: &ObjectKind) -> Vec<(ObjectKey, Known)> {

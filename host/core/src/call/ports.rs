@@ -17,14 +17,18 @@ use std::sync::Arc;
 use crate::budget::fair::CpuPermit;
 use crate::cache::overlay::Overlay;
 use crate::call::call_lines::CallLines;
+use crate::call::read_set::ReadQuestion;
+use crate::call::read_tracker::ReadTracker;
 use crate::call::trace::{CallTrace, OpenSpan};
 use crate::error::ApiError;
+use crate::object::progress::Stamp;
 use crate::object::{Object, ObjectKey, ObjectKind, ObjectRef};
 use crate::queue::trigger::Triggers;
 use crate::rights::principal::Principal;
 use crate::secret::confidential::Confidential;
 use crate::write::settle::Hold;
 
+pub use crate::call::list_query::ListQuery;
 pub use absent::Absent;
 pub use ask::{Answer, Ask, CollectionDeletion, KindsQuery, OwnerClaim, ServedQuery, TypedAsk};
 pub use listen::{Answered, Asked, Listener, listened};
@@ -62,6 +66,8 @@ pub struct CallContext {
     pub cpu_permit: CpuPermit,
     /// The operator's configuration of the plugin, a JSON object. It may contain values from Secrets.
     pub config: Confidential,
+    /// Notes what the call reads. Off unless the host may save later calls about this key.
+    pub reads: ReadTracker,
 }
 
 impl CallContext {
@@ -88,6 +94,7 @@ impl CallContext {
             lines: CallLines::default(),
             cpu_permit: CpuPermit::default(),
             config: "{}".into(),
+            reads: ReadTracker::default(),
         }
     }
 
@@ -112,29 +119,6 @@ impl CallContext {
     }
 }
 
-/// Conditions of a list from the cache; all must hold. As `cache.list-query` in WIT.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ListQuery {
-    /// The kind; a declared watch must cover it.
-    pub kind: ObjectKind,
-    /// `None` means all namespaces of the watch.
-    pub namespace: Option<Arc<str>>,
-    /// In Kubernetes' syntax.
-    pub label_selector: Option<String>,
-    /// A declared index and the value to look up.
-    pub index: Option<(String, String)>,
-    /// Only objects whose controller is the primary.
-    pub owned: bool,
-    /// Only the values at these JSON pointers.
-    pub fields: Option<Vec<String>>,
-    /// How many objects a page may hold, at least 1.
-    pub limit: u32,
-    /// How many bytes a page may hold.
-    pub max_bytes: Option<u32>,
-    /// Where the previous page ended.
-    pub page_token: Option<String>,
-}
-
 /// A part of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListPage {
@@ -156,6 +140,18 @@ pub trait Reads: Send + Sync {
 
     /// A page of a list.
     fn list(&self, call: &CallContext, query: &ListQuery) -> Result<ListPage, ApiError>;
+
+    /// The state that a read with this `question` would be answered from now, as [`ReadTracker::answers_from`] notes it
+    /// in a read. As long as it stays the same, so does the answer. `None` if that is not known.
+    fn stamp(&self, _call: &CallContext, _question: &ReadQuestion) -> Option<Stamp> {
+        None
+    }
+
+    /// The object that a write of the call would be skipped for now, if its body allows that. `None` if no write of the
+    /// object would be skipped.
+    fn skipped(&self, _call: &CallContext, _kind: &ObjectKind, _key: &ObjectKey) -> Option<Object> {
+        None
+    }
 }
 
 /// The result of a claim; as `owners.claimed` in WIT.

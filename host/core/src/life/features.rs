@@ -21,6 +21,7 @@ pub enum Feature {
     ComparableResourceVersions,
     FairDispatch,
     FreshnessProof,
+    SavedCalls,
     WatchList,
 }
 

@@ -8,8 +8,8 @@
 //!                      └────── wake ───── parked          adds only raise its priority
 //! ```
 //!
-//! A key is known while it is not idle, is delayed, or has recorded backoffs. Otherwise it is forgotten, so that the
-//! queue does not grow with every key that ever existed.
+//! A key is known while it is not idle, is delayed, has recorded backoffs, or must be called the next time it runs.
+//! Otherwise it is forgotten, so that the queue does not grow with every key that ever existed.
 
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry as Place;
@@ -38,6 +38,8 @@ pub(super) struct Addition {
     pub(super) since: u64,
     /// Whether nothing but the end of a delay or a backoff added the key.
     pub(super) is_delayed: bool,
+    /// Whether the key must be called even if nothing that its last call read has changed.
+    pub(super) must_call: bool,
 }
 
 /// The records about a key that a worker has.
@@ -50,6 +52,8 @@ pub(super) struct Working {
     pub(super) woken: bool,
     /// Whether the key was queued because a delay or a backoff had ended.
     pub(super) was_due: bool,
+    /// Whether an addition since the last call asked for a call.
+    pub(super) must_call: bool,
 }
 
 /// Why a key backs off.
@@ -87,17 +91,20 @@ pub(super) struct DirtyItem<K> {
     pub(super) backoff_ends: u64,
     /// Whether a delay or backoff has ended since a worker last had the key.
     pub(super) was_due: bool,
+    /// Whether an addition since the last call asks for a call. Kept while the key is idle.
+    pub(super) must_call: bool,
 }
 
 impl<K> DirtyItem<K> {
     /// Merges an addition into the pending one. A key that waits for its retry keeps its priority.
-    pub(super) fn set(&mut self, Addition { priority, since, .. }: Addition) {
+    pub(super) fn set(&mut self, Addition { priority, since, must_call, .. }: Addition) {
         let waited = if self.due == NEVER_DUE { priority } else { self.priority };
         (self.priority, self.since) = (priority.max(waited), since);
+        self.must_call |= must_call;
     }
 
     fn is_known(&self) -> bool {
-        self.stage != DirtyStage::Idle || self.due != NEVER_DUE || self.backoffs > 0
+        self.stage != DirtyStage::Idle || self.due != NEVER_DUE || self.backoffs > 0 || self.must_call
     }
 
     /// The backoffs that were failures.
@@ -200,6 +207,7 @@ impl<K: Key> Items<K> {
             counted: 0,
             backoff_ends: 0,
             was_due: false,
+            must_call: false,
         });
         slot
     }

@@ -40,6 +40,8 @@ pub enum CallEnd {
     Denied,
     /// No call was made, because the operator does not want one.
     NotMade,
+    /// No call was made, because it could have changed nothing.
+    Saved,
 }
 
 impl CallEnd {
@@ -55,6 +57,7 @@ impl CallEnd {
             Self::FailedForGood => "failed-for-good",
             Self::Denied => "denied",
             Self::NotMade => "not-made",
+            Self::Saved => "saved",
         }
     }
 
@@ -183,7 +186,12 @@ impl KeyState {
             Some(CallEnd::Denied) => Self::Denied,
             Some(CallEnd::NotMade) => Self::Paused,
             Some(
-                CallEnd::Done | CallEnd::RequeueAfter | CallEnd::RequeueBackoff | CallEnd::Failed | CallEnd::GaveUp,
+                CallEnd::Done
+                | CallEnd::RequeueAfter
+                | CallEnd::RequeueBackoff
+                | CallEnd::Failed
+                | CallEnd::GaveUp
+                | CallEnd::Saved,
             )
             | None => Self::Done,
         }

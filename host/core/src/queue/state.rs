@@ -33,6 +33,7 @@ struct Taken<K> {
     /// When the key began to wait.
     since: u64,
     was_due: bool,
+    must_call: bool,
     key: K,
 }
 
@@ -72,8 +73,16 @@ impl<K: Key> QueueState<K> {
         }
     }
 
-    /// Adds a key. Reads the clock only if the time is needed: not for a key that is already queued with that priority.
-    pub(super) fn add(&mut self, hash: KeyHash, key: K, priority: Priority, now: impl FnOnce() -> u64) {
+    /// Adds a key that `must_call`, or for a change. Reads the clock only if the time is needed: not for a key that is
+    /// already queued with that priority.
+    pub(super) fn add(
+        &mut self,
+        hash: KeyHash,
+        key: K,
+        priority: Priority,
+        must_call: bool,
+        now: impl FnOnce() -> u64,
+    ) {
         if self.phase != Phase::Open {
             return;
         }
@@ -81,7 +90,9 @@ impl<K: Key> QueueState<K> {
         let item = self.items.get(slot);
         if item.stage != DirtyStage::Ready || priority > item.priority {
             let since = self.pass(now());
-            self.add_slot(slot, Addition { priority, since, is_delayed: false });
+            self.add_slot(slot, Addition { priority, since, is_delayed: false, must_call });
+        } else {
+            item.must_call |= must_call;
         }
     }
 
@@ -95,17 +106,20 @@ impl<K: Key> QueueState<K> {
             }
             DirtyStage::Ready if addition.priority > item.priority => {
                 item.priority = addition.priority;
+                item.must_call |= addition.must_call;
                 self.depth -= 1; // The entry of the earlier turn is stale now.
                 self.make_ready(slot);
             }
             DirtyStage::Ready | DirtyStage::Parked => {
                 item.priority = item.priority.max(addition.priority);
+                item.must_call |= addition.must_call;
             }
             DirtyStage::Processing => {
                 let Some(working) = self.working.iter_mut().find(|working| working.slot == slot) else { return };
                 if let Some(before) = &mut working.again {
                     before.priority = before.priority.max(addition.priority);
                     before.is_delayed &= addition.is_delayed;
+                    before.must_call |= addition.must_call;
                 } else if !Defect::AddWhileRunningIsLost.is_seeded() {
                     working.again = Some(addition);
                     self.metrics.adds += 1;
@@ -136,12 +150,14 @@ impl<K: Key> QueueState<K> {
         }
     }
 
-    /// Adds a key whose delay is over, with the priority that the key had.
+    /// Adds a key whose delay is over, with the priority that the key had. It must be called: its last call asked for
+    /// that, or failed.
     fn add_again(&mut self, slot: u32, since: u64) {
         let item = self.items.get(slot);
         item.was_due = true;
         let priority = item.priority;
-        self.add_slot(slot, Addition { priority, since, is_delayed: true });
+        let must_call = !Defect::DueTimerMayBeSaved.is_seeded();
+        self.add_slot(slot, Addition { priority, since, is_delayed: true, must_call });
     }
 
     /// Delays a key until `at`, unless it is due earlier already.
@@ -175,7 +191,7 @@ impl<K: Key> QueueState<K> {
         }
         let now = self.pass(now);
         self.add_due(now);
-        let Some(Taken { slot, since, was_due, key }) = self.pop() else {
+        let Some(Taken { slot, since, was_due, must_call, key }) = self.pop() else {
             if self.ends() {
                 return NextKey::ShutDown;
             }
@@ -184,7 +200,7 @@ impl<K: Key> QueueState<K> {
         };
         self.metrics.queue_duration.observe(now.saturating_sub(since));
         self.depth -= 1;
-        self.working.push(Working { slot, since: now, again: None, woken: false, was_due });
+        self.working.push(Working { slot, since: now, again: None, woken: false, was_due, must_call });
         NextKey::Key(key)
     }
 
@@ -195,7 +211,8 @@ impl<K: Key> QueueState<K> {
             if let Some(item) = self.items.ready(entry) {
                 item.stage = DirtyStage::Processing;
                 let was_due = std::mem::take(&mut item.was_due);
-                return Some(Taken { slot: entry.slot, since: item.since, was_due, key: item.key.clone() });
+                let must_call = std::mem::take(&mut item.must_call);
+                return Some(Taken { slot: entry.slot, since: item.since, was_due, must_call, key: item.key.clone() });
             }
         }
     }
@@ -248,6 +265,7 @@ impl<K: Key> QueueState<K> {
     fn raise(&mut self, work: &Working) {
         let item = self.items.get(work.slot);
         item.was_due |= work.was_due;
+        item.must_call |= work.must_call || work.again.is_some_and(|again| again.must_call);
         item.priority = work.again.map_or(item.priority, |again| item.priority.max(again.priority));
     }
 

@@ -6,6 +6,8 @@
 //! atomic, or it may be granular and have been empty when it was applied. Only the schema decides which, so the answers
 //! to applies teach it ([`Atomic::learn`]).
 
+mod view;
+
 use std::borrow::Cow;
 use std::collections::HashSet;
 
@@ -13,6 +15,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::object::Object;
+
+pub use self::view::SkipView;
 
 /// The maximum number of remembered places, because a plugin may invent any number of fields.
 const KNOWN_PLACES_MAX: usize = 1_000;

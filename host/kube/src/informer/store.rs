@@ -80,6 +80,22 @@ impl Store {
         if contents.is_synced() { Ok(contents.get(key).cloned()) } else { Err(NotSynced) }
     }
 
+    /// When an object of the store last came, changed or went. If two answers are equal, every read between them would
+    /// have had the same result. `None` if there is no complete list.
+    #[must_use]
+    pub fn changed(&self) -> Option<Stamp> {
+        let contents = self.read();
+        contents.is_synced().then(|| contents.changed())
+    }
+
+    /// The state that a read of this object comes from: the object's own, or the whole store's if there is no such
+    /// object. `None` if there is no complete list.
+    #[must_use]
+    pub fn stamp_of(&self, key: &ObjectKey) -> Option<Stamp> {
+        let contents = self.read();
+        contents.is_synced().then(|| contents.get(key).map_or_else(|| contents.changed(), Object::stamp))
+    }
+
     /// All objects of `namespace`, sorted by name.
     #[must_use]
     pub fn in_namespace(&self, namespace: &str) -> Vec<Object> {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use windlass_core::call::ports::{CallContext, Written};
+use windlass_core::call::read_tracker::Spoiler;
 use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::object::ObjectRef;
 use windlass_core::rights::principal::Role;
@@ -119,6 +120,8 @@ impl Writer {
                 && skips.is_unchanged(&plan, object)
             {
                 self.audit(call, &plan).ended(WriteOutcome::Skipped, None, Duration::ZERO);
+                let fields = operation.options().and_then(|options| options.fields.as_deref());
+                skips.note(call, &plan, object, fields);
                 return Ended { written: Ok(Some(object.text())), unsettled: None }.into();
             }
             if !progress.away {
@@ -197,6 +200,7 @@ impl Writer {
     }
 
     async fn send(&self, call: &CallContext, mut plan: Plan, before: StateBefore) -> Ended {
+        call.reads.spoil(Spoiler::Write);
         if plan.withheld {
             return Box::pin(self.withhold(call, plan, before)).await;
         }

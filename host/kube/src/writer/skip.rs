@@ -3,46 +3,28 @@
 //! whether a write would change anything. Also finds the state before a write in the controller's caches.
 
 use std::collections::{HashMap, VecDeque};
-use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use windlass_core::cache::overlay::WrittenState;
 use windlass_core::cache::watch::Projection;
 use windlass_core::call::ports::CallContext;
+use windlass_core::call::read_tracker::Spoiler;
 use windlass_core::defect::Defect;
 use windlass_core::object::{Object, ObjectKey, ObjectKind};
 use windlass_core::write::PatchType;
-use windlass_core::write::no_op::{self, Atomic, Manager};
+use windlass_core::write::no_op::{self, Atomic, Manager, SkipView};
 
 use crate::offload::READ_IN_PLACE_BYTES_MAX;
-use crate::reader::Readable;
+use crate::reader::followed::Followed;
 use crate::reader::overlaid::newer;
+use crate::reader::stamps::only_full;
 use crate::writer::plan::{How, Plan};
 
 /// The maximum number of kinds for which atomic fields are remembered.
 const LEARNED_KINDS_MAX: usize = 256;
 /// The maximum number of applies per kind that wait to be learned from. Most objects of a kind have the same fields.
 const WAITING_LESSONS_PER_KIND_MAX: usize = 4;
-
-/// Whether a change of an object runs a key.
-pub type Runs = Arc<dyn Fn(&Object, &ObjectKey) -> bool + Send + Sync>;
-
-/// A watch of a controller.
-#[derive(Clone)]
-pub struct Followed {
-    /// The watch and its objects.
-    pub readable: Readable,
-    /// Whether a change of the object runs the key. `None` if a predicate may suppress changes, so that no write is
-    /// skipped because of this watch.
-    pub runs: Option<Runs>,
-}
-
-impl fmt::Debug for Followed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Followed").field("readable", &self.readable).finish_non_exhaustive()
-    }
-}
 
 /// The state of an object before a write of the call.
 #[derive(Clone, Debug)]
@@ -68,6 +50,20 @@ pub(crate) fn changes_nothing(plan: &Plan, object: &Object, known: &Atomic) -> b
         How::Update => no_op::update_changes_nothing(body, object),
         How::Patch(PatchType::Merge) => no_op::merge_changes_nothing(body, object),
         How::Create | How::Delete | How::Patch(PatchType::Json | PatchType::Strategic) => false,
+    }
+}
+
+/// The part of `object` from which it follows that `plan` is skipped, and which is its answer.
+fn view_of(plan: &Plan, object: &Object, fields: Option<&[String]>) -> Option<SkipView> {
+    let body = std::str::from_utf8(&plan.mutation.body).ok()?;
+    match plan.how {
+        How::Apply => {
+            let manager = Manager { name: &plan.manager, subresource: &plan.subresource };
+            SkipView::of_apply(body, manager, object, fields)
+        }
+        How::Patch(PatchType::Merge) => SkipView::of_merge(body, fields),
+        // An update is compared with everything.
+        _ => None,
     }
 }
 
@@ -158,6 +154,22 @@ impl Skips {
         }
     }
 
+    /// Notes that `plan` is skipped because of its candidate `object`, and answered with these fields of it. While the
+    /// part of the object that this follows from stays as it is, the call need not be made again.
+    pub(crate) fn note(&self, call: &CallContext, plan: &Plan, object: &Object, fields: Option<&[String]>) {
+        if !call.reads.is_on() {
+            return;
+        }
+        let kind = &plan.resource.kind;
+        let is_only = only_full(self.followed.iter().map(|followed| &followed.readable), kind).is_some();
+        let mut of_kind = self.followed.iter().filter(|followed| followed.readable.spec.kind == *kind);
+        if is_only && of_kind.all(|followed| followed.maps_by_object) {
+            call.reads.skipped(kind.clone(), plan.key.clone(), object, view_of(plan, object, fields));
+        } else {
+            call.reads.spoil(Spoiler::UnfollowedSkip);
+        }
+    }
+
     /// Whether `plan` would provably leave its candidate `object` unchanged.
     pub(crate) fn is_unchanged(&self, plan: &Plan, object: &Object) -> bool {
         // Only applies use them.
@@ -200,7 +212,7 @@ impl Skips {
             followed.runs.as_ref().is_some_and(|runs| runs(object, &call.primary_key))
         };
         let (followed, object) = self.latest(call, plan, runs)?;
-        (!object.header.deleting && runs(followed, &object)).then_some(object)
+        followed.skips(&object, &call.primary_key).then_some(object)
     }
 
     /// The latest state of the object, from this call's own writes and from the caches that `admits` accepts with their

@@ -282,6 +282,7 @@ mod skipping {
     use futures::FutureExt as _;
     use rand::rngs::SmallRng;
     use rand::{RngExt as _, SeedableRng as _};
+    use windlass_core::call::read_tracker::{ReadTracker, Spoiler};
     use windlass_core::object::Object;
     use windlass_kube::{Followed, Readable, WriteOutcome};
 
@@ -355,8 +356,11 @@ mod skipping {
         subscription.when(|status| status.synced).await;
         let readable = Readable { spec, store: subscription.store().clone(), indexes: vec![] };
         let runs = |_: &Object, _: &ObjectKey| true;
-        let skipping =
-            cluster.writer.of_controller(vec![Followed { readable: readable.clone(), runs: Some(Arc::new(runs)) }]);
+        let skipping = cluster.writer.of_controller(vec![Followed {
+            readable: readable.clone(),
+            runs: Some(Arc::new(runs)),
+            maps_by_object: true,
+        }]);
         let mut random = Random(SmallRng::seed_from_u64(5), None);
         let target = ObjectRef { kind: ObjectKind::new("v1", "Service"), ..cluster.target("s", None) };
         let mut skipped = [0; 3];
@@ -401,7 +405,7 @@ mod skipping {
         let store = subscription.store().clone();
         let readable = Readable { spec, store: store.clone(), indexes: vec![] };
         let runs = |object: &Object, _: &ObjectKey| &*object.header.key.name == "a";
-        let followed = Followed { readable, runs: Some(Arc::new(runs)) };
+        let followed = Followed { readable, runs: Some(Arc::new(runs)), maps_by_object: true };
         let skipping = cluster.writer.of_controller(vec![followed.clone()]);
         let patch = |name: &str, value: &str, dry_run: bool| Operation::Patch {
             target: cluster.target(name, None),
@@ -431,6 +435,11 @@ mod skipping {
         let written = (0..1_000).find_map(|_| batch.as_mut().now_or_never());
         let written = written.expect("all of a batch is done in the call's own task");
         assert!(written.len() == 40 && written.iter().all(Result::is_ok), "{written:?}");
+        for (value, spoiled) in [("1", None), ("3", Some(Spoiler::Write))] {
+            let call = Arc::new(CallContext { reads: ReadTracker::begin(), ..cluster.call() });
+            skipping.write(call.clone(), patch("a", value, false)).await.expect("carried out");
+            assert_eq!(call.reads.end().expect("it is on").spoiled, spoiled, "only a skipped write leaves no trace");
+        }
         assert!(!skips(&call(), patch("a", "1", true)).await, "the server is to check it");
         assert!(!skips(&call(), patch("b", "1", false)).await, "no event of it runs the key");
         let doubting = call();

@@ -184,7 +184,7 @@ async fn finalizers_known_from_a_cache_or_the_call_take_no_request() {
     let script = Script::default().mutations([Reply::Json(200, object.clone())]);
     let writer = Writer::new(script.client(), Discovery::new(script.client()));
     let runs = |_: &Object, _: &ObjectKey| true;
-    let writer = writer.of_controller(vec![Followed { readable, runs: Some(Arc::new(runs)) }]);
+    let writer = writer.of_controller(vec![Followed { readable, runs: Some(Arc::new(runs)), maps_by_object: true }]);
     let mut changed = object.clone();
     changed["data"] = json!({"n": "1"});
     let call = Arc::new(granted(cluster.call(), &[]));

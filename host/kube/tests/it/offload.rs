@@ -80,7 +80,8 @@ fn a_small_write_compared_with_a_large_object_waits_for_a_thread() {
         let readable = Readable { spec, store: subscription.store().clone(), indexes: vec![] };
         let runs = |_: &Object, _: &ObjectKey| true;
         let writer = Writer::new(script.client(), Discovery::new(script.client()));
-        let writer = writer.of_controller(vec![Followed { readable, runs: Some(Arc::new(runs)) }]);
+        let writer =
+            writer.of_controller(vec![Followed { readable, runs: Some(Arc::new(runs)), maps_by_object: true }]);
         let written = writer.write(Arc::new(call()), patch(r#"{"metadata":{"name":"a"}}"#));
         async move {
             let _kept = (informers, subscription);

@@ -225,7 +225,7 @@ async fn cached(plugin: &Plugin<'_>, script: Script) -> Cached {
     let readable = Readable { spec, store: subscription.store().clone(), indexes: vec![] };
     let runs = |_: &Object, _: &ObjectKey| true;
     let writer = Writer::new(script.client(), Discovery::new(script.client()));
-    let writer = writer.of_controller(vec![Followed { readable, runs: Some(Arc::new(runs)) }]);
+    let writer = writer.of_controller(vec![Followed { readable, runs: Some(Arc::new(runs)), maps_by_object: true }]);
     Cached { writer, script, owned, _subscription: subscription }
 }
 

@@ -237,7 +237,11 @@ async fn held_beside(listed: &[Value], runs: Option<Runs>) -> Option<Duration> {
     let subscription = informers.subscribe(pods());
     subscription.when(|status| status.synced).await;
     let readable = Readable { spec: pods(), store: subscription.store().clone(), indexes: vec![] };
-    let writer = Writer::new(client.clone(), Discovery::new(client)).of_controller(vec![Followed { readable, runs }]);
+    let writer = Writer::new(client.clone(), Discovery::new(client)).of_controller(vec![Followed {
+        readable,
+        runs,
+        maps_by_object: true,
+    }]);
     let (hold, settled) = settle::hold();
     let began = Instant::now();
     let pod = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","labels":{"app":"x"}}}"#;

@@ -8,10 +8,11 @@ use windlass_core::life::features::Feature;
 use windlass_core::object::compact::Version;
 use windlass_core::object::{Object, ObjectKey, ObjectRef};
 use windlass_core::queue::{MaxOf, Queue};
-use windlass_core::rights::principal::{Principal, Role};
+use windlass_core::rights::grants::LiveGrants;
+use windlass_core::rights::principal::{Principal, Role, ServiceAccount};
 use windlass_core::write::gate::Gate;
 use windlass_kube::{ApiPort, CacheTrust, Expecting, Followed, Readable, Reader, Runs, Subscription};
-use windlass_manifest::Controller as Declared;
+use windlass_manifest::{Controller as Declared, EntryPoint};
 use windlass_wasm::CallLimits;
 
 use super::Controller;
@@ -23,12 +24,15 @@ use crate::dispatch::circuit::Circuit;
 use crate::dispatch::in_hand::Workers;
 use crate::dispatch::keys::ControllerKeys;
 use crate::dispatch::left_keys::RoundKeys;
+use crate::dispatch::middleware::saved::CallSaver;
 use crate::dispatch::middleware::slow_lane::SlowLaneKeys;
 use crate::dispatch::middleware::{KeptFinalizer, Middleware};
 use crate::dispatch::ports::layered;
 use crate::dispatch::rescan::Rescans;
 use crate::dispatch::route::{Route, Stores};
+use crate::dispatch::saving::SavedCalls;
 use crate::dispatch::shadow::{Backlog, NextCallee, ShadowCaller};
+use crate::dispatch::shown::ControllerGuards;
 use crate::dispatch::{CallPermits, ControllerCallee, Dispatch, Shutdown};
 use crate::phases::Phases;
 
@@ -49,27 +53,22 @@ impl Controller {
         let options = &self.declared().options;
         let queue = self.queue(options.backoff.limiter(), inherited);
         let gate = self.gate(&readable, &queue, inherited);
-        let principal = Arc::new(Principal {
-            role: Role::Plugin,
-            plugin: self.parts.plugin.name().clone(),
-            digest: self.parts.plugin.short_digest().into(),
-            replica: self.parts.host.replica.clone(),
-            grants: live,
-            impersonate,
-            fence: self.term.fence.clone(),
-        });
+        let principal = Arc::new(self.principal(live, impersonate));
         // A new generation starts with a closed circuit and an empty slow lane.
         let (circuit, lane) =
             (Circuit::default(), SlowLaneKeys::new(self.parts.host.guards.clone(), self.parts.host.recorder.clone()));
-        self.handover
-            .reporter
-            .show(&self.report, |status| status.guarded_by(Arc::new((circuit.clone(), lane.clone()))));
         let finalizer = readable.first().filter(|_| options.finalizer).map(|primary| KeptFinalizer {
             plugin: &principal,
             grants: finalizer_grants,
             spec: primary.spec.clone(),
         });
         let rescans = Rescans::new(filters_primaries);
+        let followed = followed(&readable, subscriptions, &primaries);
+        let reader = Arc::new(Reader::new(readable.clone()).following(followed.clone()));
+        let saver = self.saver(&primaries, reader.clone());
+        let kept = saver.as_ref().map(|saver| (saver.calls.clone(), saver.record.clone()));
+        let guards = ControllerGuards { circuit: circuit.clone(), lane: lane.clone(), saved: kept };
+        self.handover.reporter.show(&self.report, |status| status.guarded_by(Arc::new(guards)));
         let middleware = Middleware {
             instances: self.parts.host.policies.instances(self.parts.plugin.name()),
             circuit: circuit.clone(),
@@ -78,13 +77,13 @@ impl Controller {
             finalizer,
             lane: lane.clone(),
             shadow: (self.parts.host.shadows.of(self.parts.plugin.name()), backlog),
+            saver,
         };
         let recorder = self.parts.host.recordings.as_ref().map(|recordings| recordings.of(&self.parts.plugin));
         let plugin =
             middleware.around(callee(&self.parts.plugin, recorder, self.declared(), primaries.clone(), declared));
-        let followed = followed(&readable, subscriptions, &primaries);
         let trust = self.parts.host.informers.trust(subscriptions.iter().map(|(subscription, _)| subscription));
-        let ports = self.ports(&controller, readable, followed, trust.clone(), gate.as_ref(), &lane);
+        let ports = self.ports(&controller, (readable, reader), followed, trust.clone(), gate.as_ref(), &lane);
         Dispatch {
             keys: ControllerKeys {
                 primary,
@@ -112,6 +111,19 @@ impl Controller {
             panics: self.parts.host.panics.clone(),
             tracer: self.parts.host.tracer.clone(),
             caches_filled: CancellationToken::new(),
+        }
+    }
+
+    /// The plugin in this lease term, with these rights.
+    fn principal(&self, grants: LiveGrants, impersonate: Option<ServiceAccount>) -> Principal {
+        Principal {
+            role: Role::Plugin,
+            plugin: self.parts.plugin.name().clone(),
+            digest: self.parts.plugin.short_digest().into(),
+            replica: self.parts.host.replica.clone(),
+            grants,
+            impersonate,
+            fence: self.term.fence.clone(),
         }
     }
 
@@ -181,7 +193,7 @@ impl Controller {
     fn ports(
         &self,
         controller: &Declared,
-        readable: Vec<Readable>,
+        (readable, reader): (Vec<Readable>, Arc<Reader>),
         followed: Vec<Followed>,
         trust: CacheTrust,
         gate: Option<&Arc<Gate>>,
@@ -203,7 +215,7 @@ impl Controller {
         if let Some(gate) = gate {
             writer = writer.expecting(Expecting::new(gate.clone(), &readable));
         }
-        let (host, reader) = (&self.parts.host, Arc::new(Reader::new(readable)));
+        let host = &self.parts.host;
         let api = ApiPort::new(reader.clone(), self.parts.live.clone(), writer);
         let ports = Ports {
             reads: reader,
@@ -214,6 +226,18 @@ impl Controller {
         };
         let counts = host.metrics.of_ports(self.parts.plugin.name(), host.read_only);
         layered(ports, &counts, host.tracer.is_some())
+    }
+
+    /// Saves calls that can change nothing. `None` if every call is made: a composer's, because what the host does
+    /// around it is not known to have been read, and a timer's, because its time has come.
+    fn saver(&self, primaries: &Stores, caches: Arc<Reader>) -> Option<CallSaver> {
+        let is_on = self.parts.host.features.enabled(Feature::SavedCalls)
+            && self.parts.plugin.entry() == EntryPoint::Reconciler
+            && self.declared().options.saved_calls
+            && primaries.timer.is_none();
+        let own = self.parts.plugin.manifest().controllers.iter().find(|own| own.name == self.declared().name);
+        let call_part = own?.primary.call_part();
+        is_on.then(|| CallSaver { calls: SavedCalls::new(), caches, call_part, record: self.parts.record.clone() })
     }
 
     /// Makes the shadow that calls the next version, on the caches of the current one.
@@ -243,7 +267,7 @@ fn followed(readable: &[Readable], subscriptions: &[(Subscription, Route)], prim
             let runs = move |object: &Object, key: &ObjectKey| route.concerns(object, key, &primaries);
             Arc::new(runs) as Runs
         });
-        Followed { readable: readable.clone(), runs }
+        Followed { readable: readable.clone(), runs, maps_by_object: route.maps_by_object() }
     });
     followed.collect()
 }

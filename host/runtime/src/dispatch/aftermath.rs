@@ -63,6 +63,17 @@ impl Dispatch {
         }
     }
 
+    /// Logs a call that took `elapsed`, and carries out what follows from it. Returns how it ended for its key.
+    pub(super) fn end(&self, key: &ObjectKey, called: &Called, context: &CallContext, elapsed: Duration) -> CallEnd {
+        if called.saved {
+            // Everything stays as the last call left it, also a time at which that call asked to run again.
+            tracing::debug!(target: LOG, "not called: nothing that the last call read has changed");
+            return CallEnd::Saved;
+        }
+        self.log_call(key, called, elapsed);
+        self.apply_outcome(key, called, context)
+    }
+
     /// Carries out what follows from the outcome of a call for its key. Returns how the call ended for the key.
     pub(super) fn apply_outcome(&self, key: &ObjectKey, called: &Called, context: &CallContext) -> CallEnd {
         let result = &called.result;
@@ -87,6 +98,7 @@ impl Dispatch {
         let end = match decision {
             Decision::Leave(again) => {
                 self.keys.memory().keep_triggers(key, &context.triggers);
+                self.keys.queue.keep_must_call(key);
                 if let Some(again) = again {
                     self.keys.queue.add_after(key.clone(), again);
                 }

@@ -1,6 +1,7 @@
 //! Records how the calls of one generation end. Dispatch writes the record, and a swap is judged by it.
 
 use std::future::pending;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
@@ -11,6 +12,8 @@ use windlass_core::life::probation::{self, CallCounts, FirstCalls, OwnFailure, P
 #[derive(Debug)]
 pub(crate) struct CallRecord {
     counted: Mutex<Counted>,
+    /// Whether a call of this generation was not what its reads had predicted.
+    is_unpredictable: AtomicBool,
     /// Notified when a probation ends, and when its time starts.
     changed: watch::Sender<()>,
 }
@@ -43,7 +46,29 @@ pub(crate) enum Judged {
 impl CallRecord {
     /// The record of a generation that has not been called.
     pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Self { counted: Mutex::default(), changed: watch::Sender::default() })
+        let is_unpredictable = AtomicBool::new(false);
+        Arc::new(Self { counted: Mutex::default(), is_unpredictable, changed: watch::Sender::default() })
+    }
+
+    /// Saves no calls of this generation any more.
+    pub(crate) fn stop_saving(&self) {
+        self.is_unpredictable.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether what calls read may be kept, to save calls now or later.
+    pub(crate) fn may_keep(&self) -> bool {
+        !self.is_unpredictable.load(Ordering::Relaxed)
+    }
+
+    /// Whether calls may be saved now: a generation on probation is judged by its calls.
+    pub(crate) fn may_save(&self) -> bool {
+        self.may_keep() && self.lock().probation.is_none()
+    }
+
+    /// Records a call that was saved. It would have ended well, as the call before it, and a later generation is judged
+    /// by the share of failures.
+    pub(crate) fn saved(&self) {
+        self.lock().recent.add(false);
     }
 
     /// Records the end of a call about `subject`. `failure` is the text of the failure if the plugin is at fault.

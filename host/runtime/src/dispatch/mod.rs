@@ -27,9 +27,10 @@ pub(crate) mod recorded;
 pub(crate) mod redacted;
 pub(crate) mod rescan;
 pub(crate) mod route;
+pub(crate) mod saving;
 mod setbacks;
 pub(crate) mod shadow;
-mod shown;
+pub(crate) mod shown;
 pub(crate) mod sink;
 mod spans;
 pub(crate) mod timer;
@@ -46,6 +47,7 @@ use windlass_core::budget::fair::{CallPermit, CpuPermit, CpuShare, LEAVES_THREAD
 use windlass_core::cache::overlay::Overlay;
 use windlass_core::call::call_lines::CallLines;
 use windlass_core::call::ports::{CallContext, Ports};
+use windlass_core::call::read_tracker::ReadTracker;
 use windlass_core::call::trace::CallTrace;
 use windlass_core::object::{Object, ObjectKey};
 use windlass_core::queue::hot_loop::SlowMark;
@@ -329,6 +331,7 @@ impl Dispatch {
             context: context.clone(),
             limits: self.callee.limits.clone(),
             round: pass.round(),
+            must_be_made: self.keys.queue.must_call(key),
         });
         let called = call.await;
         self.status.used(called.cpu);
@@ -336,8 +339,7 @@ impl Dispatch {
         if called.made {
             self.status.called(started.elapsed(), &context.trace_id);
         }
-        self.log_call(key, &called, started.elapsed());
-        let end = self.apply_outcome(key, &called, &context);
+        let end = self.end(key, &called, &context, started.elapsed());
         spans.ended(&context, attempt, end, &called.result);
         self.timer_ends(context.primary.as_ref(), end).await;
         context.overlay.close();
@@ -366,6 +368,7 @@ impl Dispatch {
             lines: CallLines::default(),
             cpu_permit,
             config: self.callee.config.borrow().clone().unwrap_or_else(|| "{}".into()),
+            reads: ReadTracker::default(),
         }
     }
 

@@ -18,6 +18,8 @@ pub(crate) struct Call<'a> {
     pub(crate) limits: CallLimits,
     /// The circuit breaker's round in which the call was admitted. The call does not count towards a later round.
     pub(crate) round: BreakerRound,
+    /// Whether the call is made even if nothing that the last call about its key read has changed.
+    pub(crate) must_be_made: bool,
 }
 
 /// A plugin as a worker sees it: an instance, a middleware around one, or a test double.

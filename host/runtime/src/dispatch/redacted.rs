@@ -85,7 +85,8 @@ mod tests {
         let context = Arc::new(CallContext { config, ..(*context).clone() });
         let (ports, limits, round) = (Absent::ports(), CallLimits::default(), BreakerRound::default());
         let redacted = Redacted { plugin: Indiscreet };
-        let called = redacted.reconcile(Call { request, ports: &ports, context, limits, round }).await;
+        let called =
+            redacted.reconcile(Call { request, ports: &ports, context, limits, round, must_be_made: true }).await;
         assert_eq!(called.result.failure(), r#"cannot log in with {"password":"<redacted>"}"#);
     }
 }

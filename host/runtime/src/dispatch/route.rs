@@ -201,6 +201,11 @@ impl Route {
         !self.asks_code() && self.predicates.is_empty() && self.deletions
     }
 
+    /// Whether the object alone decides which keys its changes run, as far as their primaries exist.
+    pub(crate) fn maps_by_object(&self) -> bool {
+        !self.asks_code() && !matches!(self.mapping, Mapping::ReferencedBy(_) | Mapping::SelectedBy(_))
+    }
+
     /// Whether the plugin's own code decides about changes, or maps them.
     pub(crate) fn asks_code(&self) -> bool {
         self.mapping.is_code() || self.code_predicate.is_some()

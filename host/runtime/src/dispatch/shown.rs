@@ -11,29 +11,44 @@ use windlass_core::queue::trigger::Triggers;
 use windlass_kube::ConditionCounts;
 
 use super::Dispatch;
+use super::call_record::CallRecord;
 use super::circuit::Circuit;
 use super::middleware::slow_lane::SlowLaneKeys;
-use crate::observe::status::{CallGuards, KeySource, ResumedController};
+use super::saving::SavedCalls;
+use crate::observe::status::{CallGuards, KeySource, ResumedController, UnchangedKey};
 
-impl CallGuards for (Circuit, Arc<SlowLaneKeys>) {
+/// The guards that a controller's calls pass.
+pub(crate) struct ControllerGuards {
+    pub(crate) circuit: Circuit,
+    pub(crate) lane: Arc<SlowLaneKeys>,
+    /// The kept calls, and the record that says whether any may be saved. `None` if every call is made.
+    pub(crate) saved: Option<(Arc<SavedCalls>, Arc<CallRecord>)>,
+}
+
+impl CallGuards for ControllerGuards {
     fn breaker(&self) -> breaker::BreakerState {
-        self.0.state()
+        self.circuit.state()
     }
 
     fn breaker_json(&self) -> Value {
-        self.0.to_json()
+        self.circuit.to_json()
     }
 
     fn slowed(&self) -> usize {
-        self.1.count()
+        self.lane.count()
     }
 
     fn slow_lane_json(&self) -> Vec<Value> {
-        self.1.to_json()
+        self.lane.to_json()
     }
 
     fn loops_over(&self, key: &ObjectKey) -> Option<Arc<str>> {
-        self.1.object_of(key)
+        self.lane.object_of(key)
+    }
+
+    fn unchanged(&self, key: &ObjectKey) -> Option<UnchangedKey> {
+        let (saved, record) = self.saved.as_ref()?;
+        saved.unchanged(key).filter(|_| record.may_keep())
     }
 }
 

@@ -45,8 +45,14 @@ impl KeySink {
         let trigger = if is_start { self.start.clone() } else { Arc::new(self.route.trigger(event)) };
         self.note(&keys, &trigger);
         let priority = priority(event, &self.route);
+        // A start or a request of a user asks for a call. A change need not, if no call would read it.
+        let is_change = matches!(trigger.reason, TriggerReason::Changed | TriggerReason::Deleted);
         for key in keys {
-            self.queue.add_with(key.clone(), priority);
+            if is_change {
+                self.queue.add_for_change(key.clone(), priority);
+            } else {
+                self.queue.add_with(key.clone(), priority);
+            }
             // Logged before the key is queued, so that a reader of the line finds the key queued or running.
             tracing::trace!(target: "windlass::feed", kind = %self.route.primary.kind, %key, ?priority, "queued");
         }

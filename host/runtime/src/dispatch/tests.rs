@@ -115,7 +115,7 @@ impl Reconcile for Played {
         async {
             let result = answered.await.expect("dropped to make the call panic");
             let made = !matches!(result, CallResult::NotCalled { .. });
-            Called { result, cpu: Duration::from_millis(1), made, keeps_finalizer: false }
+            Called { made, ..Called::made(result, Duration::from_millis(1)) }
         }
         .boxed()
     }

@@ -78,6 +78,8 @@ pub(crate) struct HostMetrics {
     filtered: Counters,
     openings: Counters,
     hot_loops: Counters,
+    saved: Counters,
+    mispredicted: Counters,
     panics: Counters,
     timeouts: Counters,
     cpu: Family<MetricLabels, SecondsTotal>,
@@ -111,6 +113,10 @@ pub(crate) struct ControllerMetrics {
     pub(crate) filtered: Counter,
     pub(crate) openings: Counter,
     pub(crate) hot_loops: Counter,
+    /// Calls that were not made, because they could have changed nothing.
+    pub(crate) saved: Counter,
+    /// Calls that did something although they could have been saved.
+    pub(crate) mispredicted: Counter,
     /// Calls in which the plugin trapped, or the host panicked.
     pub(crate) panics: Counter,
     timeouts: Counter,
@@ -162,6 +168,8 @@ impl HostMetrics {
             filtered: Counters::default(),
             openings: Counters::default(),
             hot_loops: Counters::default(),
+            saved: Counters::default(),
+            mispredicted: Counters::default(),
             panics: Counters::default(),
             timeouts: Counters::default(),
             cpu: Family::default(),
@@ -198,6 +206,12 @@ impl HostMetrics {
                 &self.openings,
             ),
             ("windlass_hot_loops", "How often a plugin was found to write one object over and over", &self.hot_loops),
+            ("windlass_calls_saved", "Calls that were not made, because they could have changed nothing", &self.saved),
+            (
+                "windlass_calls_mispredicted",
+                "Calls that could have been saved, were made for an audit, and did something",
+                &self.mispredicted,
+            ),
             (
                 "controller_runtime_reconcile_panics",
                 "Calls in which the plugin trapped or the host panicked",
@@ -278,6 +292,8 @@ impl HostMetrics {
             filtered: self.filtered.of(labels()),
             openings: self.openings.of(labels()),
             hot_loops: self.hot_loops.of(labels()),
+            saved: self.saved.of(labels()),
+            mispredicted: self.mispredicted.of(labels()),
             panics: self.panics.of(labels()),
             timeouts: self.timeouts.of(labels()),
             cpu: self.cpu.get_or_create_owned(&of_plugin(plugin)),
@@ -311,7 +327,7 @@ impl HostMetrics {
     }
 
     /// The counters with the name of a controller.
-    fn of_controllers(&self) -> [&Counters; 9] {
+    fn of_controllers(&self) -> [&Counters; 11] {
         [
             &self.reconciles,
             &self.reconcile_errors,
@@ -320,6 +336,8 @@ impl HostMetrics {
             &self.filtered,
             &self.openings,
             &self.hot_loops,
+            &self.saved,
+            &self.mispredicted,
             &self.panics,
             &self.timeouts,
         ]

@@ -18,7 +18,9 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::calls::KeyCallEnd;
-pub(crate) use self::controller::{CallGuards, ControllerStatus, GateCaches, KeyListing, KeySource, ResumedController};
+pub(crate) use self::controller::{
+    CallGuards, ControllerStatus, GateCaches, KeyListing, KeySource, ResumedController, UnchangedKey,
+};
 pub(crate) use self::plugin::{
     HooksView, LeaseView, LeftBehind, NextView, NotTaken, PluginHealth, PluginStatus, ReplicasView,
 };

@@ -186,7 +186,16 @@ async fn each_call_is_made_as_the_policy_says_then() {
     for next in [Some(format!("{HEAD}instances: reuse\n")), None] {
         let (request, context) = call(None);
         let (ports, round) = (Absent::ports(), windlass_core::queue::breaker::BreakerRound::default());
-        plugin.reconcile(Call { request, ports: &ports, context, limits: CallLimits::default(), round }).await;
+        plugin
+            .reconcile(Call {
+                request,
+                ports: &ports,
+                context,
+                limits: CallLimits::default(),
+                round,
+                must_be_made: true,
+            })
+            .await;
         if let Some(next) = next {
             replace(&scene.path("a.policy.yaml"), &next);
             scene.changed().await;

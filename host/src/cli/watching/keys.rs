@@ -175,6 +175,11 @@ fn story(plugin: &str, key: &Value) -> String {
     if let Some(object) = key["loopsOver"].as_str() {
         line("loops", format!("it writes {object} over and over"));
     }
+    let unchanged = &key["unchanged"];
+    if !unchanged.is_null() {
+        let (seconds, saved) = (time(&unchanged["seconds"]), count(&unchanged["savedCalls"]));
+        line("unchanged", format!("the last call, {seconds} ago, changed nothing; calls saved since: {saved}"));
+    }
     let waits = &key["waitsFor"];
     if !waits.is_null() {
         let (watch, what) = (text(&waits["watch"]), text(&waits["what"]));

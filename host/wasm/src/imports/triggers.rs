@@ -1,5 +1,6 @@
 //! `triggers`: the reasons for the call.
 
+use windlass_core::call::read_tracker::Spoiler;
 use windlass_core::queue::trigger::Trigger;
 
 use crate::abi::v0_3_0::bindings::windlass::plugin::triggers::{self, Host};
@@ -9,6 +10,7 @@ use crate::state::CallState;
 impl Host for CallState {
     fn list(&mut self) -> wasmtime::Result<Vec<triggers::Trigger>> {
         let world = self.enter("triggers.list")?;
+        world.call.reads.spoil(Spoiler::Triggers);
         Ok(world.call.triggers.iter().map(trigger).collect())
     }
 }

@@ -16,6 +16,7 @@ mod memory;
 mod mutants;
 mod outside;
 mod reading;
+mod repeatable;
 mod reuse;
 mod scripts;
 mod stock;

@@ -223,6 +223,10 @@ pub struct Options {
     /// How to treat an object whose writes do not appear in the caches for too long. Default: probe.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expectation_timeout: Option<ExpectationTimeout>,
+    /// Whether the host may leave out calls that would read the same as the last call about their object, if that call
+    /// changed nothing. Default: yes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub saved_calls: Option<bool>,
 }
 
 /// The delay before the n-th retry: `base` doubled n times, at most `max`. The `limiter` may change this.

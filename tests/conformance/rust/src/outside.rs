@@ -126,7 +126,7 @@ fn conditions(step: &Value) -> Value {
     let text = |name: &str| step[name].as_str().unwrap_or_default();
     let status: ConditionStatus = read(step, "status");
     let condition = Condition::new(text("type"), status, text("reason"), text("message"));
-    set_condition(&mut conditions, condition.observed(step["generation"].as_i64()), clock::now());
+    set_condition(&mut conditions, condition.observed(step["generation"].as_i64()), clock::now);
     json!(conditions)
 }
 

@@ -5,6 +5,7 @@ mod cron;
 mod downscaler;
 mod janitor;
 mod jobs;
+mod mirror;
 mod reloader;
 mod replicator;
 mod selective;
@@ -60,6 +61,7 @@ impl Reconciler for Plugin {
             "downscaler" => downscaler::controller(),
             "janitor" => janitor::controller(),
             "jobs" => jobs::controller(),
+            "mirror" => mirror::controller(),
             "replicator" => replicator::controller(),
             "selective" => selective::controller(),
             _ => reloader::controller(),
@@ -69,6 +71,7 @@ impl Reconciler for Plugin {
             "cron" | "jobs" => vec![],
             "downscaler" => downscaler::permissions(),
             "janitor" => janitor::permissions(),
+            "mirror" => mirror::permissions(),
             "replicator" => replicator::permissions(),
             "selective" => selective::permissions(),
             _ => reloader::permissions(),
@@ -85,6 +88,7 @@ impl Reconciler for Plugin {
             ("downscaler", _) => downscaler::reconcile(&object),
             ("janitor", _) => janitor::reconcile(&object),
             ("jobs", _) => jobs::reconcile(&object),
+            ("mirror", _) => mirror::reconcile(&object),
             ("selective", _) => selective::reconcile(&object),
             _ => reloader::reconcile(&object),
         }

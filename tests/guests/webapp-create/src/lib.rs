@@ -49,7 +49,7 @@ windlass_sdk::plugin!(Plugin);
 fn reconcile(request: &Request, app: &WebApp) -> Result<Outcome, Error> {
     let deployment: Value = bring_about(app, children::deployment(app))?.object()?;
     bring_about(app, children::service(app))?;
-    let status = status::status(app, Some(&deployment), None, clock::now());
+    let status = status::status(app, Some(&deployment), None, clock::now);
     if status != app.status
         && let Some(mut whole) = request.object::<Value>()?
     {

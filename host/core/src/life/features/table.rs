@@ -3,7 +3,7 @@
 
 use super::{FeatureGate, FeatureSpec, FeatureStage};
 
-pub(super) static TABLE: [FeatureGate; 6] = [
+pub(super) static TABLE: [FeatureGate; 7] = [
     FeatureGate {
         name: "AutomaticExpectations",
         // Tests switch the gate off to show the effect of the feature.
@@ -40,6 +40,14 @@ pub(super) static TABLE: [FeatureGate; 6] = [
         description: "A replica that takes over a plugin makes no calls before its caches are proven to show all writes of the previous \
                       replica. UNSAFE when off: plugins decide on older caches, and create or delete too much. Off is for tests \
                       that show this.",
+    },
+    FeatureGate {
+        name: "SavedCalls",
+        history: &[FeatureSpec { since: (0, 1), stage: FeatureStage::Alpha, default: false, locked: None }],
+        needs: &[],
+        description: "A call of a reconciler is not made if it would read the same as the last call about its object, and that call \
+                      changed nothing. Some of these calls are made nevertheless, to see whether they do change nothing. Plugins \
+                      must not depend on anything but what they read.",
     },
     FeatureGate {
         name: "WatchList",

@@ -111,11 +111,15 @@ fn the_figures_include_the_gates_for_whole_stages() {
 
 #[test]
 fn each_feature_is_at_its_place_in_the_table() {
-    use Feature::{
-        AutomaticExpectations, ColdCompression, ComparableResourceVersions, FairDispatch, FreshnessProof, WatchList,
-    };
-    let all =
-        [AutomaticExpectations, ColdCompression, ComparableResourceVersions, FairDispatch, FreshnessProof, WatchList];
+    let all = [
+        Feature::AutomaticExpectations,
+        Feature::ColdCompression,
+        Feature::ComparableResourceVersions,
+        Feature::FairDispatch,
+        Feature::FreshnessProof,
+        Feature::SavedCalls,
+        Feature::WatchList,
+    ];
     assert_eq!(all.map(|feature| format!("{feature:?}")), TABLE.each_ref().map(|gate| gate.name.to_owned()));
     assert!(all.iter().all(|feature| Features::default().enabled(*feature) == feature.gate().spec().default));
     assert!(TABLE.is_sorted_by_key(|gate| gate.name));

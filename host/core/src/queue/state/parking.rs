@@ -24,15 +24,17 @@ impl<K: Key> QueueState<K> {
         let Some(slot) = self.items.find(hash, key) else { return };
         if self.items.get(slot).stage == DirtyStage::Parked {
             self.parked -= 1;
+            self.items.get(slot).must_call = true;
             self.make_ready(slot);
         } else if let Some(working) = self.working.iter_mut().find(|working| working.slot == slot) {
-            working.woken = true;
+            (working.woken, working.must_call) = (true, true);
         }
     }
 
     /// Wakes all parked keys.
     pub(in crate::queue) fn wake_parked(&mut self) {
         for slot in self.parked_slots() {
+            self.items.get(slot).must_call = true;
             self.make_ready(slot);
         }
         self.parked = 0;

@@ -30,6 +30,18 @@ impl<K: Key> QueueState<K> {
         self.working.iter().any(|working| Some(working.slot) == slot && working.was_due)
     }
 
+    pub(in crate::queue) fn must_call(&mut self, hash: KeyHash, key: &K) -> bool {
+        let slot = self.items.find(hash, key);
+        self.working.iter().find(|working| Some(working.slot) == slot).is_none_or(|working| working.must_call)
+    }
+
+    pub(in crate::queue) fn keep_must_call(&mut self, hash: KeyHash, key: &K) {
+        let Some(slot) = self.items.find(hash, key) else { return };
+        if let Some(working) = self.working.iter().find(|working| working.slot == slot) {
+            self.items.get(slot).must_call |= working.must_call;
+        }
+    }
+
     pub(in crate::queue) fn is_shutting_down(&self) -> bool {
         self.phase != Phase::Open
     }
@@ -109,7 +121,7 @@ mod tests {
         let second = |seconds: u64| seconds * 1_000_000_000;
         let mut state = QueueState::new(ItemExponential::default());
         assert_eq!(state.look(A, &"a", 0), None);
-        state.add(A, "a", Priority::CHANGE, || 0);
+        state.add(A, "a", Priority::CHANGE, false, || 0);
         let queued = state.look(A, &"a", second(3)).expect("it is queued");
         assert_eq!((queued.stage, queued.waited, queued.due_in), (DirtyStage::Ready, Duration::from_secs(3), None));
         let _ = state.next(None, Waker::noop(), second(5));

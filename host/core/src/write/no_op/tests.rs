@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
@@ -164,4 +165,133 @@ fn long_lists_and_names_are_neither_compared_nor_remembered() {
         apply_changes_nothing(&text, MANAGER, &service, &atomic)
     };
     assert!(knows(512 / 2) && !knows(512));
+}
+
+/// Whether a write is skipped for an object.
+type IsSkipped<'a> = &'a dyn Fn(&Object) -> bool;
+
+/// A value of random shape: scalars, maps and lists, a few levels deep.
+fn value() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![Just(Value::Null), (0..3_u8).prop_map(Value::from), "[ab]".prop_map(Value::from)];
+    leaf.prop_recursive(3, 12, 3, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..3).prop_map(Value::from),
+            prop::collection::btree_map("[abc/~*0]", inner, 0..3).prop_map(|fields| json!(fields)),
+        ]
+    })
+}
+
+/// The parts of an object: `spec`, `status` and the labels.
+fn fields() -> impl Strategy<Value = Value> {
+    let map = || prop::collection::btree_map("[abc/~*0]", value(), 0..3);
+    (map(), map(), map())
+        .prop_map(|(spec, status, labels)| json!({"spec": spec, "status": status, "metadata": {"labels": labels}}))
+}
+
+/// The fields that an apply of `body` comes to own, if every map and list at a depth below `granular` is a whole.
+fn owned_by(body: &Value, granular: u32) -> Value {
+    match body {
+        Value::Object(fields) if granular > 0 && !fields.is_empty() => {
+            let below = fields.iter().map(|(name, value)| (format!("f:{name}"), owned_by(value, granular - 1)));
+            below.collect::<serde_json::Map<_, _>>().into()
+        }
+        _ => json!({}),
+    }
+}
+
+/// Leaves out some of the members of `value`, as `choices` say.
+fn reduced(value: &Value, choices: &mut impl Iterator<Item = bool>) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let mut kept = serde_json::Map::new();
+            for (name, value) in fields {
+                if choices.next().unwrap_or(true) {
+                    kept.insert(name.clone(), reduced(value, choices));
+                }
+            }
+            kept.into()
+        }
+        other => other.clone(),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    /// The write is skipped again, whatever changes outside of the part that it depends on.
+    #[test]
+    fn a_write_is_skipped_while_its_part_of_the_object_stays(
+        before in fields(),
+        after in fields(),
+        choices in prop::collection::vec(any::<bool>(), 30),
+        mixed in prop::collection::vec(any::<bool>(), 8),
+        granular in 1..5_u32,
+        asked in prop::sample::select(vec![vec![], vec!["/status/a"], vec!["/spec", "/status"]]),
+    ) {
+        let asked: Vec<String> = asked.into_iter().map(str::to_owned).collect();
+        let wanted = reduced(&before, &mut choices.into_iter());
+        // The later object has some of its parts from the earlier one, so that a write is often skipped again.
+        let mut later = after;
+        for (part, stays) in ["spec", "status", "metadata"].iter().zip(&mixed) {
+            if *stays {
+                later[*part] = before[*part].clone();
+            }
+        }
+        let owned = owned_by(&wanted, granular);
+        let atomic = {
+            let mut atomic = Atomic::default();
+            atomic.learn(&body(wanted.clone()), MANAGER, &object(before.clone(), &owned));
+            atomic
+        };
+        let (before, later) = (object(before, &owned), object(later, &owned));
+        let apply = body(wanted.clone());
+        let applies = |object: &Object| apply_changes_nothing(&apply, MANAGER, object, &atomic);
+        let merges = |object: &Object| merge_changes_nothing(&wanted.to_string(), object);
+        let views: [(Option<SkipView>, IsSkipped<'_>); 2] = [
+            (SkipView::of_apply(&apply, MANAGER, &before, Some(&asked)), &applies),
+            (SkipView::of_merge(&wanted.to_string(), Some(&asked)), &merges),
+        ];
+        for (view, is_skipped) in views {
+            let Some(view) = view.filter(|_| is_skipped(&before)) else { continue };
+            if view.part_of(&before) == view.part_of(&later) {
+                prop_assert!(is_skipped(&later), "{view:?}: {} and {}", before.text(), later.text());
+            }
+        }
+    }
+}
+
+#[test]
+fn a_skipped_apply_depends_on_its_leaves_its_owned_fields_and_its_answer() {
+    let owned = json!({"f:metadata": {"f:labels": {"f:app": {}}}, "f:spec": {"f:type": {}, "f:pick": {}}});
+    let pick = json!({"a": 1});
+    let service = |labels: Value, kind: &str, pick: &Value, status: u8| {
+        let spec = json!({"type": kind, "pick": pick, "ip": status});
+        json!({"metadata": {"labels": labels}, "spec": spec, "status": {"seen": status, "asked": 1}})
+    };
+    let first = object(service(json!({"app": "x"}), "A", &pick, 1), &owned);
+    let apply = body(json!({"metadata": {"labels": {"app": "x"}}, "spec": {"type": "A", "pick": pick}}));
+    let asked = ["/status/asked".to_owned()];
+    let view = SkipView::of_apply(&apply, MANAGER, &first, Some(&asked)).expect("it has one");
+    let is_same = |object: &Object| view.part_of(object) == view.part_of(&first);
+    assert!(is_same(&object(service(json!({"app": "x", "other": "y"}), "A", &pick, 2), &owned)), "foreign fields");
+    assert!(!is_same(&object(service(json!({"app": "y"}), "A", &pick, 1), &owned)), "a value");
+    assert!(!is_same(&object(service(json!({"app": "x"}), "A", &json!({"a": 1, "b": 2}), 1), &owned)), "an atomic map");
+    let taken = json!({"f:metadata": {"f:labels": {"f:app": {}}}, "f:spec": {"f:pick": {}}});
+    assert!(!is_same(&object(service(json!({"app": "x"}), "A", &pick, 1), &taken)), "a field was taken over");
+    let mut answered = service(json!({"app": "x"}), "A", &pick, 1);
+    answered["status"]["asked"] = json!(2);
+    assert!(!is_same(&object(answered, &owned)), "the answer");
+    assert_eq!(SkipView::of_apply(&apply, MANAGER, &first, None), None, "the plugin gets the whole object");
+    let locked = body(json!({"metadata": {"resourceVersion": "7"}, "spec": {"type": "A"}}));
+    assert_eq!(SkipView::of_apply(&locked, MANAGER, &first, Some(&asked)), None, "it names a version");
+}
+
+#[test]
+fn a_merge_that_removes_something_depends_on_the_object_around_it() {
+    let [with, without] =
+        [json!({"spec": {"a": {"c": 1}}}), json!({"spec": {"x": 1}})].map(|it| object(it, &json!({})));
+    let patch = r#"{"spec":{"a":{"b":null}}}"#;
+    assert_eq!([&with, &without].map(|object| merge_changes_nothing(patch, object)), [true, false]);
+    let view = SkipView::of_merge(patch, Some(&[])).expect("it has one");
+    assert_ne!(view.part_of(&with), view.part_of(&without));
 }

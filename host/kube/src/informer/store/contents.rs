@@ -11,6 +11,7 @@ use hashbrown::hash_table::Entry;
 use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 use tokio::time::Instant;
 use windlass_core::cache::watch::IndexSource;
+use windlass_core::defect::Defect;
 use windlass_core::object::compact::Version;
 use windlass_core::object::pointer_tree::PointerError;
 use windlass_core::object::progress::Stamp;
@@ -76,6 +77,8 @@ pub(crate) struct Contents {
     era: Option<Stamp>,
     /// See [`Progress::epoch`](windlass_core::object::progress::Progress::epoch).
     epoch: u64,
+    /// When an object last came, changed or went. A version alone changes nothing.
+    changed: Stamp,
 }
 
 fn namespace_of(key: &ObjectKey) -> &str {
@@ -89,6 +92,8 @@ impl Contents {
 
     /// Returns the previous object.
     pub(crate) fn insert(&mut self, object: &Object) -> Option<Object> {
+        // Before anything else: readers must not take contents that a panic left behind for unchanged ones.
+        self.changed = Stamp::take();
         let key = &object.header.key;
         let hash = |object: &Object| self.hasher.hash_one(&object.header.key);
         let old = match self.objects.entry(self.hasher.hash_one(key), |other| other.header.key == *key, hash) {
@@ -107,6 +112,9 @@ impl Contents {
     }
 
     pub(crate) fn remove(&mut self, key: &ObjectKey) -> Option<Object> {
+        if !Defect::RemovalIsNotCounted.is_seeded() {
+            self.changed = Stamp::take();
+        }
         let hash = self.hasher.hash_one(key);
         let (old, _) = self.objects.find_entry(hash, |object| object.header.key == *key).ok()?.remove();
         if let Some(names) = self.names.get_mut(namespace_of(key)) {
@@ -188,6 +196,7 @@ impl Contents {
     /// Records that the resource is not served any more. If it is served again, its state does not follow from the
     /// earlier one.
     pub(crate) fn set_gone(&mut self) {
+        self.changed = Stamp::take();
         self.epoch += u64::from(self.resource.is_some());
         (self.resource, self.version, self.listed, self.era) = (None, None, None, None);
     }
@@ -202,6 +211,11 @@ impl Contents {
             self.version_since = Some(Instant::now());
         }
         self.version = Some(version);
+    }
+
+    /// See [`Store::changed`](super::Store::changed).
+    pub(super) fn changed(&self) -> Stamp {
+        self.changed
     }
 
     pub(crate) fn listed(&self) -> Option<Stamp> {
@@ -250,6 +264,7 @@ impl Contents {
 
     /// Rebuilds everything else from `objects`.
     pub(crate) fn rebuild(&mut self) {
+        self.changed = Stamp::take();
         let objects = std::mem::take(&mut self.objects);
         self.names.clear();
         self.owners = OwnerIndex::default();

@@ -1,5 +1,7 @@
 //! Compares reads with an overlay with reads of a store that has the same writes.
 
+mod stamped;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -334,7 +334,7 @@ mod tests {
         let composite = Composite { plugin: BusyHost, observed_state, finalizes: false };
         let (request, context) = played::call(Some(played::object("1", "{}", false)));
         let (ports, round) = (Absent::ports(), BreakerRound::default());
-        let call = Call { request, ports: &ports, context, limits: CallLimits::default(), round };
+        let call = Call { request, ports: &ports, context, limits: CallLimits::default(), round, must_be_made: true };
         assert!(composite.reconcile(call).await.cpu > Duration::ZERO);
     }
 }

@@ -4,6 +4,7 @@ pub(crate) mod breaker;
 pub(crate) mod finalize;
 pub(crate) mod pause;
 pub(crate) mod reuse;
+pub(crate) mod saved;
 pub(crate) mod shadow;
 pub(crate) mod slow_lane;
 
@@ -18,6 +19,7 @@ use self::breaker::BreakerRecord;
 use self::finalize::Finalized;
 use self::pause::Pausable;
 use self::reuse::Reusable;
+use self::saved::{CallSaver, Saved, SavingGuards};
 use self::shadow::Shadowed;
 use self::slow_lane::{SlowLaneKeys, Slowed};
 use super::circuit::Circuit;
@@ -47,16 +49,22 @@ pub(crate) struct Middleware<'a> {
     pub(crate) lane: Arc<SlowLaneKeys>,
     /// The next version, which is called after this one, and the calls that it has yet to make.
     pub(crate) shadow: (NextOf, Arc<Backlog>),
+    /// `None` if every call is made.
+    pub(crate) saver: Option<CallSaver>,
 }
 
 impl Middleware<'_> {
     /// Puts the middleware around `plugin`. A call passes it from the last line to the first: the pause is outermost,
     /// the instance innermost.
     pub(crate) fn around(self, plugin: Box<dyn Reconcile>) -> Box<dyn Reconcile> {
-        let mut inner: Box<dyn Reconcile> = Box::new(Reusable::new(plugin, self.instances));
+        let mut inner: Box<dyn Reconcile> = Box::new(Reusable::new(plugin, self.instances.clone()));
         let (next, backlog) = self.shadow;
-        inner = Box::new(Shadowed::new(inner, next, backlog));
-        inner = Box::new(BreakerRecord::new(inner, self.circuit, self.status, self.events));
+        inner = Box::new(Shadowed::new(inner, next.clone(), backlog));
+        inner = Box::new(BreakerRecord::new(inner, self.circuit.clone(), self.status.clone(), self.events));
+        if let Some(saver) = self.saver {
+            let (instances, circuit, status) = (self.instances, self.circuit, self.status);
+            inner = Box::new(Saved::new(inner, saver, SavingGuards { instances, next, circuit, status }));
+        }
         if let Some(KeptFinalizer { plugin, grants, spec }) = self.finalizer {
             inner = Finalized::new(inner, plugin, grants, spec);
         }

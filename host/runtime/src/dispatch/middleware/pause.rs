@@ -88,6 +88,7 @@ mod tests {
                     context,
                     limits: CallLimits::default(),
                     round: windlass_core::queue::breaker::BreakerRound::default(),
+                    must_be_made: true,
                 })
                 .await;
             let made = if calls == 0 { CallResult::NotCalled { again: None } } else { CallResult::Done };

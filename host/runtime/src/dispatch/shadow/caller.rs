@@ -76,7 +76,9 @@ impl ShadowCaller {
         let making = async {
             shadowed.rewind(&context).await;
             let round = BreakerRound::default();
-            plugin.reconcile(Call { request, ports: &ports, context: context.clone(), limits, round }).await
+            plugin
+                .reconcile(Call { request, ports: &ports, context: context.clone(), limits, round, must_be_made: true })
+                .await
         };
         let called = work.metered(making.instrument(span.clone())).await;
         let cpu = called.cpu.max(work.used());

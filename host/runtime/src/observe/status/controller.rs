@@ -23,7 +23,7 @@ use windlass_kube::ConditionCounts;
 
 pub(crate) use self::held::GateCaches;
 pub(crate) use self::keys::KeyListing;
-pub(crate) use self::sources::{CallGuards, KeySource, ResumedController};
+pub(crate) use self::sources::{CallGuards, KeySource, ResumedController, UnchangedKey};
 use super::calls::KeyCalls;
 use super::settling::SettlingKeys;
 use super::withheld::WithheldWrites;

@@ -37,6 +37,9 @@ pub(super) fn text(manifest: &Manifest, kinds: Option<&ConfiguredKinds>) -> Stri
                 let _ = writeln!(text, "             index {name:?}: {}", of_source(source));
             }
         }
+        if !controller.options.saved_calls {
+            let _ = writeln!(text, "  every call of the controller {} is made (savedCalls: false)", controller.name);
+        }
     }
     text
 }
@@ -63,7 +66,11 @@ pub(super) fn json(manifest: &Manifest, kinds: Option<&ConfiguredKinds>) -> Valu
     };
     let of_controller = |controller: &Controller| {
         let watches: Vec<_> = roles(controller).map(of_watch).collect();
-        json!({"name": controller.name, "writesStatus": controller.options.status, "watches": watches})
+        let options = &controller.options;
+        json!({
+            "name": controller.name, "writesStatus": options.status, "savedCalls": options.saved_calls,
+            "watches": watches,
+        })
     };
     manifest.controllers.iter().map(of_controller).collect()
 }
@@ -174,7 +181,7 @@ mod tests {
                     {"apiVersion": "v1", "kind": "ConfigMap", "mapping": {"type": "referencedBy", "index": "uses"}},
                     {"apiVersion": "v1", "kind": "Pod", "mapping": {"type": "anyOwner"}},
                 ],
-                "options": {"status": false},
+                "options": {"status": false, "savedCalls": false},
             }],
         });
         Manifest::from_json(&manifest.to_string()).expect("valid")
@@ -187,7 +194,8 @@ mod tests {
             index \"uses\": annotation \"configmap.reloader.stakater.com/reload\", split at ','\n             \
             index \"selects\": selector \"/metadata/annotations/sel\", as a text\n  \
             watches  v1 ConfigMap, mapped by referencedBy \"uses\"\n  \
-            watches  v1 Pod, mapped by anyOwner\n";
+            watches  v1 Pod, mapped by anyOwner\n  \
+            every call of the controller reloader is made (savedCalls: false)\n";
         assert_eq!(text(&manifest(), None), expected);
     }
 
@@ -239,7 +247,7 @@ mod tests {
     #[test]
     fn programs_learn_whether_a_controller_writes_status() {
         let json = json(&manifest(), None);
-        assert_eq!(json[0]["writesStatus"], false);
+        assert_eq!([&json[0]["writesStatus"], &json[0]["savedCalls"]], [false, false]);
         assert_eq!(
             json[0]["watches"][2],
             json!({

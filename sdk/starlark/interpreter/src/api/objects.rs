@@ -155,7 +155,7 @@ pub(crate) fn conditions(builder: &mut GlobalsBuilder) {
             let number = generation.to_str().parse::<i64>().ok().filter(|_| generation.get_type() == "int");
             number.ok_or_else(|| misfit("`generation`", generation, "a whole number"))
         });
-        let updated = updated_conditions(&known, new, generation.transpose()?, clock::now());
+        let updated = updated_conditions(&known, new, generation.transpose()?, clock::now);
         let text = serde_json::to_string(&updated).map_err(wrong)?;
         Ok(from_json(heap, &text, "a list of conditions")?)
     }

@@ -26,7 +26,14 @@ async fn an_opened_circuit_is_reported_once_with_the_last_trap_and_reason() {
         let context = Arc::new(CallContext { primary_key: key.clone(), ..(*context).clone() });
         let round = circuit.admit().expect("it is closed").round();
         guarded
-            .reconcile(Call { request, ports: &Absent::ports(), context, limits: CallLimits::default(), round })
+            .reconcile(Call {
+                request,
+                ports: &Absent::ports(),
+                context,
+                limits: CallLimits::default(),
+                round,
+                must_be_made: true,
+            })
             .await;
     }
     assert!(circuit.admit().is_none());
@@ -63,6 +70,7 @@ async fn make(guarded: &BreakerRecord, key: &ObjectKey, pass: &Pass) {
             context,
             limits: CallLimits::default(),
             round: pass.round(),
+            must_be_made: true,
         })
         .await;
 }

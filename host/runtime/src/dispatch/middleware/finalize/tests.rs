@@ -39,6 +39,7 @@ async fn called(plugin: &Plugin, writer: &Arc<Writer>, primary: Option<Object>) 
             context,
             limits: CallLimits::default(),
             round: windlass_core::queue::breaker::BreakerRound::default(),
+            must_be_made: true,
         })
         .await
 }
@@ -76,7 +77,7 @@ async fn the_finalizer_is_waited_for_without_the_cpu_permit() {
     let context = Arc::new(CallContext { cpu_permit: permit.cpu_permit(), ..(*context).clone() });
     let (limits, round) = (CallLimits::default(), windlass_core::queue::breaker::BreakerRound::default());
     let finalized = finalized(&plugin);
-    let mut calling = finalized.reconcile(Call { request, ports: &ports, context, limits, round });
+    let mut calling = finalized.reconcile(Call { request, ports: &ports, context, limits, round, must_be_made: true });
     assert!(calling.as_mut().now_or_never().is_none(), "the server does not answer");
     assert!(neighbour.acquire().now_or_never().is_some(), "no call is in progress");
 }
@@ -123,6 +124,7 @@ async fn a_finalizer_is_added_only_if_the_policy_in_force_grants_it() {
                 context: of_call,
                 limits: CallLimits::default(),
                 round: windlass_core::queue::breaker::BreakerRound::default(),
+                must_be_made: true,
             })
             .await;
         if deleting {

@@ -53,7 +53,11 @@ fn stage(leaves: Option<Object>) -> Stage {
     let lane = SlowLaneKeys::new(guards.clone(), events.clone());
     let status = Status::new(CancellationToken::new());
     let controller = status.plugin("a").controller("a", 1, metrics.controller("a", "a"));
-    controller.guarded_by(Arc::new((crate::dispatch::circuit::Circuit::default(), lane.clone())));
+    controller.guarded_by(Arc::new(crate::dispatch::shown::ControllerGuards {
+        circuit: crate::dispatch::circuit::Circuit::default(),
+        lane: lane.clone(),
+        saved: None,
+    }));
     let object = ObjectRef {
         kind: ObjectKind::new("apps/v1", "Deployment"),
         key: ObjectKey::namespaced("prod", "web"),
@@ -78,6 +82,7 @@ impl Stage {
                 context,
                 limits: CallLimits::default(),
                 round: windlass_core::queue::breaker::BreakerRound::default(),
+                must_be_made: true,
             })
             .await;
         (called.result, self.writing.calls.load(Ordering::Relaxed))

@@ -72,6 +72,7 @@ function keyStory(controller) {
       ["Waits for", waits || null],
       ["The cache", cache || null],
       ["Loops", it.loopsOver && `it writes ${it.loopsOver} over and over`],
+      ["Unchanged", it.unchanged && `the last call, ${time(it.unchanged.seconds)} ago, changed nothing; calls saved since: ${count(it.unchanged.savedCalls)}`],
       ["Failures", it.failures > 0 ? `${count(it.failures)} in a row, ${count(it.attempts)} of them counted` : null],
       ["Object", it.exists ? null : "it is not in the cache: it is gone, or never existed"],
       ["Last error", error && el("div", {}, el("p", { class: "quiet" }, ago(error.secondsAgo)), el("pre", {}, error.error), logged(error.log))],

@@ -57,6 +57,7 @@ impl ControllerStatus {
         }
         let timer = parts.source.as_ref().filter(|_| has_primary).and_then(|source| source.timer());
         let looping = parts.guards.as_ref().and_then(|guards| guards.loops_over(key));
+        let unchanged = parts.guards.as_ref().and_then(|guards| guards.unchanged(key));
         let state = state(&parts, queued, &glance, settling.is_some(), looping.is_some());
         let since = since(state, queued, &glance, settling);
         let triggers = parts.source.as_ref().map(|source| source.triggers(key)).unwrap_or_default();
@@ -75,6 +76,9 @@ impl ControllerStatus {
             "retryInSeconds": queued.and_then(|queued| queued.due_in).map(rounded),
             "waitsFor": parts.held(key),
             "loopsOver": looping.as_deref(),
+            "unchanged": unchanged.map(|unchanged| json!({
+                "seconds": rounded(unchanged.since), "savedCalls": unchanged.saved,
+            })),
             "timer": timer,
             "lastError": glance.failure.as_ref().map(KeyFailure::to_json),
             "calls": calls,

@@ -1,6 +1,7 @@
 //! The questions that the status asks a working controller.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::Value;
 use windlass_core::object::{ObjectKey, ObjectKind};
@@ -8,6 +9,13 @@ use windlass_core::queue::breaker;
 use windlass_core::queue::key_state::CallBlock;
 use windlass_core::queue::trigger::Triggers;
 use windlass_kube::ConditionCounts;
+
+/// How long ago the last call about a key changed nothing, and the number of calls that were saved since.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct UnchangedKey {
+    pub(crate) since: Duration,
+    pub(crate) saved: u64,
+}
 
 /// The guards of a controller's calls, as status and metrics show them.
 pub(crate) trait CallGuards: Send + Sync {
@@ -25,6 +33,9 @@ pub(crate) trait CallGuards: Send + Sync {
 
     /// The object that `key` writes over and over. `None` if the key is not in the slow lane.
     fn loops_over(&self, key: &ObjectKey) -> Option<Arc<str>>;
+
+    /// The last call about `key`, if it changed nothing and the next one may be saved.
+    fn unchanged(&self, key: &ObjectKey) -> Option<UnchangedKey>;
 }
 
 /// The keys of a working controller, as dispatch knows them.

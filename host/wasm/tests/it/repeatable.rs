@@ -1,0 +1,70 @@
+//! Calls that are not saved, because the guest got something that another call would not get (ADR 46).
+
+use crate::support;
+
+use std::sync::Arc;
+
+use support::guests::Core;
+use support::ports::quiet;
+use support::{call_of, call_with, load, sandbox};
+use windlass_core::call::ports::CallContext;
+use windlass_core::call::read_tracker::{ReadTracker, Spoiler};
+use windlass_core::defect::Defect;
+use windlass_core::life::instances::Instances;
+use windlass_core::object::ObjectKey;
+use windlass_core::queue::outcome::CallResult;
+use windlass_wasm::{CallLimits, Limits, Plugin};
+
+/// Makes a call, and returns what spoils it.
+async fn spoiler(plugin: &Arc<Plugin>, instances: Instances) -> Option<Spoiler> {
+    let (tracker, key) = (ReadTracker::begin(), ObjectKey::namespaced("prod", "shop"));
+    let call = CallContext { reads: tracker.clone(), ..CallContext::clone(&call_of(plugin, &key)) };
+    let limits = CallLimits { instances, ..CallLimits::default() };
+    let called = call_with(plugin, &quiet(), Arc::new(call), None, limits).await;
+    assert_eq!(called.result, CallResult::Done);
+    tracker.end().expect("the tracker is on").spoiled
+}
+
+/// A guest that makes these calls of WASI.
+async fn direct(imports: &str, calls: &str) -> Arc<Plugin> {
+    load(&sandbox(Limits::default()), "guest", &Core::calling_wasi("0.2.12", imports, calls)).await.expect("it loads")
+}
+
+#[tokio::test]
+async fn a_guest_that_gets_the_time_or_random_data_spoils_its_call() {
+    let imports = r#"(import "wasi:clocks/wall-clock@VERSION" "now" (func $wall (param i32)))
+        (import "wasi:clocks/monotonic-clock@VERSION" "now" (func $monotonic (result i64)))
+        (import "wasi:clocks/monotonic-clock@VERSION" "resolution" (func $resolution (result i64)))
+        (import "wasi:random/random@VERSION" "get-random-u64" (func $random (result i64)))
+        (import "wasi:random/insecure@VERSION" "get-insecure-random-u64" (func $insecure (result i64)))"#;
+    for (calls, expected) in [
+        ("(drop (call $resolution))", None),
+        ("(call $wall (i32.const 1104))", Some(Spoiler::Clock)),
+        ("(drop (call $monotonic))", Some(Spoiler::Clock)),
+        ("(drop (call $random))", Some(Spoiler::Chance)),
+        ("(drop (call $insecure))", Some(Spoiler::Chance)),
+    ] {
+        assert_eq!(spoiler(&direct(imports, calls).await, Instances::Fresh).await, expected, "{calls}");
+    }
+}
+
+#[tokio::test]
+async fn an_instance_that_serves_another_call_spoils_that_call() {
+    let plugin = direct("", "").await;
+    for (instances, expected) in [
+        (Instances::Fresh, None),
+        (Instances::Reuse, None),
+        (Instances::Reuse, Some(Spoiler::ReusedInstance)),
+        (Instances::Fresh, None),
+    ] {
+        assert_eq!(spoiler(&plugin, instances).await, expected, "{instances:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_clock_that_is_not_noted_is_found() {
+    let imports = r#"(import "wasi:clocks/wall-clock@VERSION" "now" (func $wall (param i32)))"#;
+    let plugin = direct(imports, "(call $wall (i32.const 1104))").await;
+    let _seeded = Defect::ClockIsNotNoted.seed();
+    assert_eq!(spoiler(&plugin, Instances::Fresh).await, None);
+}
