@@ -16,11 +16,11 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use windlass_core::call::http::{HttpBody, HttpError, HttpReason, HttpResponse};
 
-use super::bounded_stream::TooMuch;
-use super::{HttpLimits, failed};
+use crate::bounded_stream::TooMuch;
+use crate::{HttpLimits, failed};
 
 /// Sends `request` on `stream` and reads the response. The connection ends with it.
-pub(super) async fn exchange<S>(
+pub async fn exchange<S>(
     stream: S,
     mut request: Request<Full<Bytes>>,
     limits: &HttpLimits,
