@@ -45,16 +45,30 @@ pub enum TrustError {
 const CA_FILE_BYTES_MAX: u64 = 16 << 20;
 
 /// The trusted authorities: the platform's, which are read when they are first needed, and the operator's.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Trust {
+    /// The flag or variable that adds authorities.
+    name: &'static str,
     added: Vec<CertificateDer<'static>>,
     config: OnceLock<Result<Arc<ClientConfig>, String>>,
+}
+
+impl Default for Trust {
+    fn default() -> Self {
+        Self::of_platform("--http-ca")
+    }
 }
 
 impl Trust {
     /// Trusts the platform's authorities and those in the PEM file `added`, which `--http-ca` names.
     pub fn with(added: Option<&Path>) -> Result<Self, TrustError> {
         added.map_or_else(|| Ok(Self::default()), |path| Self::named(path, "--http-ca"))
+    }
+
+    /// Trusts the platform's authorities alone. The flag or variable `name` would add some.
+    #[must_use]
+    pub fn of_platform(name: &'static str) -> Self {
+        Self { name, added: vec![], config: OnceLock::new() }
     }
 
     /// As [`Self::with`], with the file at `path`, which the flag or variable `name` names.
@@ -67,14 +81,14 @@ impl Trust {
         if added.is_empty() {
             return Err(TrustError::Empty { name, path: path.to_owned() });
         }
-        Ok(Self { added, config: OnceLock::new() })
+        Ok(Self { name, added, config: OnceLock::new() })
     }
 
     /// The TLS configuration of connections.
     pub fn config(&self) -> Result<Arc<ClientConfig>, HttpError> {
         let made = self.config.get_or_init(|| config(&self.added).map(Arc::new).map_err(|error| error.to_string()));
         made.clone().map_err(|error| {
-            failed(HttpReason::Tls, format!("the host trusts no authority ({error}): add some with --http-ca"))
+            failed(HttpReason::Tls, format!("the host trusts no authority ({error}): add some with {}", self.name))
         })
     }
 }
