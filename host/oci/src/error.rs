@@ -16,7 +16,10 @@ pub enum OciError {
     #[error(transparent)]
     Credentials(#[from] CredentialsError),
     /// No connection to the server.
-    #[error("cannot reach {server}: {source}")]
+    #[error(
+        "cannot reach {server}: {source}; check the host, and whether it needs --ca-file (an authority of its own) or \
+         --plain-http (no TLS)"
+    )]
     Unreachable { server: String, source: HttpError },
     /// The server's address is not one that may be reached.
     #[error(
