@@ -2,7 +2,7 @@
 //!
 //! It follows the layout of WebAssembly artefacts (config `application/vnd.wasm.config.v0+json`), so other tools read
 //! it. Those accept exactly one layer. So everything else that belongs to a plugin is in the configuration, in a field
-//! that other tools ignore (ADR 46).
+//! that other tools ignore (ADR 47).
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
