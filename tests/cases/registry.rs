@@ -75,7 +75,7 @@ impl Person {
         Ok(child.wait_with_output().await?)
     }
 
-    /// What a command of windlass prints. It must succeed.
+    /// The output of a command of windlass, which must succeed.
     async fn says(&self, arguments: &[&str]) -> anyhow::Result<String> {
         let output = self.run(&paths::windlass()?, arguments, "").await?;
         let (out, errors) = texts(&output);
@@ -149,7 +149,7 @@ async fn a_pushed_plugin_is_read_by_crane_inspected_and_pulled_back() -> anyhow:
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn artefacts_that_are_not_there_or_no_plugins_are_refused_with_the_reason() -> anyhow::Result<()> {
+async fn artefacts_that_are_no_plugins_are_refused_with_the_reason() -> anyhow::Result<()> {
     let (registry, person) = (CraneRegistry::serve().await?, Person::new()?);
     let name = format!("{}/team/shop", registry.address);
     let tagged = format!("oci://{name}:1");

@@ -18,12 +18,13 @@ pub(crate) const LAYER_TYPE: &str = "application/wasm";
 pub(crate) const INDEX_TYPES: [&str; 2] =
     ["application/vnd.oci.image.index.v1+json", "application/vnd.docker.distribution.manifest.list.v2+json"];
 /// The largest size of all documents of a plugin together, in bytes. Written as JSON, they may grow.
-pub const DOCUMENTS_BYTES_MAX: usize = 4 << 20;
+pub const PUBLISHED_DOCUMENTS_BYTES_MAX: usize = 4 << 20;
 /// The first bytes of every WebAssembly file.
 pub(crate) const WASM_MAGIC: &[u8] = b"\0asm";
 const CREATED: &str = "1970-01-01T00:00:00Z";
 
-/// What people read about a plugin. A publisher writes it, so it proves nothing: the host asks the plugin itself.
+/// The texts that people read about a plugin. A publisher writes them, so they prove nothing: a host asks the plugin
+/// itself.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Documents {

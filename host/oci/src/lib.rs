@@ -2,8 +2,8 @@
 //!
 //! A registry is not trusted: it may answer anything, for any time. Everything that it sends is bounded in size and
 //! time, a plugin's bytes go to a temporary file while their digest is computed, and nothing is unpacked. Errors are a
-//! fixed list ([`OciError`]) and quote no text of the registry. The HTTP is that of `windlass-egress`; this crate decides
-//! where requests may go and which credentials they carry ([`Registry`]).
+//! fixed list ([`OciError`]) and quote no text of the registry. The HTTP is that of `windlass-egress`; this crate
+//! decides where requests may go and which credentials they carry ([`Registry`]).
 
 mod artefact;
 mod challenge;
@@ -20,7 +20,7 @@ mod session;
 mod tests;
 mod transport;
 
-pub use artefact::{ComponentNames, DOCUMENTS_BYTES_MAX, Documents};
+pub use artefact::{ComponentNames, Documents, PUBLISHED_DOCUMENTS_BYTES_MAX};
 pub use credentials::{Credentials, CredentialsError, Login};
 pub use digest::ContentDigest;
 pub use error::OciError;

@@ -66,8 +66,9 @@ impl Registry {
         Ok(PublishedPlugin { digest, names, documents, contents })
     }
 
-    /// Pulls the component of `plugin`, which is the one at `reference`, and puts it at `path` in one step. The file has
-    /// the stated length and digest. If anything fails, no file is left behind, and one that was there is unchanged.
+    /// Pulls the component of `plugin`, which is the one at `reference`, and puts it at `path` in one step. The file
+    /// has the stated length and digest. If anything fails, no file is left behind, and one that was there is
+    /// unchanged.
     pub async fn pull(
         &self,
         reference: &OciReference,

@@ -26,8 +26,8 @@ pub struct PluginToPush {
 }
 
 impl Registry {
-    /// Pushes `plugin` to `reference`, and returns the digest of its manifest. What the registry has already is not sent
-    /// again.
+    /// Pushes `plugin` to `reference`, and returns the digest of its manifest. What the registry has already is not
+    /// sent again.
     pub async fn push(
         &self,
         reference: &OciReference,

@@ -1,7 +1,8 @@
 //! A registry client's settings: where its requests may go, what they carry, and its limits.
 //!
 //! A person names a registry, so the registry may be at any address, unless `reach` says otherwise. Everything to which
-//! the registry itself sends the client, such as a redirect or a token server, must use HTTPS and have a public address.
+//! the registry itself sends the client, such as a redirect or a token server, must use HTTPS and have a public
+//! address.
 
 use windlass_core::rights::egress::{AddressReach, HttpTarget};
 use windlass_core::rights::grants::Scheme;

@@ -26,7 +26,7 @@ const SERVICE_LENGTH_MAX: usize = 256;
 /// The wait for a busy server that does not say how long. Each further wait is twice as long.
 const FIRST_BUSY_WAIT: Duration = Duration::from_secs(1);
 
-/// What the requests of a session do with the repository.
+/// The right to the repository that the requests of a session need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
     Pull,

@@ -34,7 +34,7 @@ fn basics(world: &World) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_token_server_on_the_registrys_host_gets_the_password_and_the_registry_the_token() {
+async fn a_token_server_on_the_same_host_gets_the_password() {
     let world = wanting_token("https://registry.example.com/token");
     world.reply(TOKEN_LINE, Reply::ok("application/json", br#"{"token": "t0k3n"}"#));
     let client = Client::with_tls(world, login_for("registry.example.com"), &BOTH);

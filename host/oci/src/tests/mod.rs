@@ -37,7 +37,7 @@ const COMPONENT: &[u8] = b"\0asm\x0d\0\x01\0 and so on";
 /// The size of the pipe to a server.
 const PIPE_BYTES: usize = 64 << 10;
 
-/// What a server does after the bytes of its reply.
+/// The end of a reply, after its bytes.
 #[derive(Clone, Copy)]
 enum Then {
     Close,

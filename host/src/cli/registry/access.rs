@@ -19,8 +19,8 @@ const PASSWORD_BYTES_MAX: u64 = 64 << 10;
 /// How to reach the registry.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct RegistryArgs {
-    /// The user for the registry. Default: the one in the config.json of docker (`DOCKER_CONFIG`, else ~/.docker), without
-    /// its credential helpers. A password goes only to the host and port that it is for.
+    /// The user for the registry. Default: the one in the config.json of docker (`DOCKER_CONFIG`, else ~/.docker),
+    /// without its credential helpers. A password goes only to the host and port that it is for.
     #[arg(long, value_name = "USER", requires = "password_stdin")]
     username: Option<String>,
     /// Read the user's password from standard input.

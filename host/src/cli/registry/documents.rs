@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail, ensure};
 use windlass_author::documents::{CRD, authors_folder};
 use windlass_files::{read_text, replace};
-use windlass_oci::{DOCUMENTS_BYTES_MAX, Documents};
+use windlass_oci::{Documents, PUBLISHED_DOCUMENTS_BYTES_MAX};
 use windlass_runtime::POLICY_SUFFIX;
 
 const README: &str = "README.md";
@@ -28,7 +28,7 @@ pub(crate) fn beside(plugin: &Path, name: &str) -> anyhow::Result<Documents> {
 
 /// The text of the file. `None` if there is none.
 fn text(path: &Path) -> anyhow::Result<Option<String>> {
-    match read_text(path, DOCUMENTS_BYTES_MAX as u64) {
+    match read_text(path, PUBLISHED_DOCUMENTS_BYTES_MAX as u64) {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error).with_context(|| format!("cannot push {} with the plugin", path.display())),
@@ -41,11 +41,11 @@ pub(crate) fn check_size(documents: &Documents) -> anyhow::Result<()> {
     let texts = [policy, definitions, readme, sbom].into_iter().flatten().map(String::len);
     let bytes = manifest.to_string().len() + texts.sum::<usize>();
     ensure!(
-        bytes <= DOCUMENTS_BYTES_MAX,
+        bytes <= PUBLISHED_DOCUMENTS_BYTES_MAX,
         "manifest, policy, crd.yaml, README and bill of materials have {} MiB together: at most {} MiB can be pushed with \
          a plugin; shorten or move the largest",
         bytes >> 20,
-        DOCUMENTS_BYTES_MAX >> 20
+        PUBLISHED_DOCUMENTS_BYTES_MAX >> 20
     );
     Ok(())
 }
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn documents_that_are_too_large_are_refused_with_the_limit() {
-        let documents = Documents { readme: Some("x".repeat(DOCUMENTS_BYTES_MAX)), ..Documents::default() };
+        let documents = Documents { readme: Some("x".repeat(PUBLISHED_DOCUMENTS_BYTES_MAX)), ..Documents::default() };
         assert!(check_size(&documents).is_err_and(|error| error.to_string().contains("at most 4 MiB")));
         assert!(check_size(&Documents::default()).is_ok());
     }

@@ -14,9 +14,9 @@ use crate::cli::registry::{documents, exit_code, progress};
 
 /// Pull a plugin from a registry.
 ///
-/// Writes NAME.wasm in one step, so that a host that follows the file never sees half of it, and prints the digest of the
-/// plugin's manifest in the registry. With that digest instead of a tag you always get exactly this plugin. Everything
-/// that the registry sends is bounded and checked against its digest, and nothing is unpacked or run.
+/// Writes NAME.wasm in one step, so that a host that follows the file never sees half of it, and prints the digest of
+/// the plugin's manifest in the registry. With that digest instead of a tag you always get exactly this plugin.
+/// Everything that the registry sends is bounded and checked against its digest, and nothing is unpacked or run.
 ///
 /// Exit codes: 0, the plugin is there; 1, the registry's artefact is not a plugin, or not intact; 2, it could not be
 /// pulled.

@@ -16,15 +16,15 @@ use windlass_wasm::{FileContents, Limits, LoadError, Plugin};
 
 use crate::cli::flags::limits::LimitArgs;
 use crate::cli::registry::access::{RegistryArgs, oci_reference};
-use crate::cli::registry::{WRONG, documents, exit_code, progress};
+use crate::cli::registry::{NOT_A_PLUGIN, documents, exit_code, progress};
 use crate::cli::rights::examine::{self, CacheArgs};
 
 /// Push a plugin to a registry.
 ///
 /// Loads the plugin as a host would, pushes it, and prints the digest of its manifest in the registry. With it go what
 /// `windlass inspect oci://…` shows: what the plugin asks for, a draft of its policy, crd.yaml, and from its author's
-/// folder README.md and a bill of materials (NAME.cdx.json or NAME.spdx.json). A plugin that is pushed twice has the same
-/// digest.
+/// folder README.md and a bill of materials (NAME.cdx.json or NAME.spdx.json). A plugin that is pushed twice has the
+/// same digest.
 ///
 /// Exit codes: 0, pushed; 1, the plugin is not right; 2, it could not be pushed.
 #[derive(Debug, Args)]
@@ -64,7 +64,7 @@ impl PushArgs {
             }
             Err(error) => {
                 eprintln!("windlass: {}", explained(&*error));
-                Ok(ExitCode::from(if error.is::<LoadError>() { WRONG } else { exit_code(&error) }))
+                Ok(ExitCode::from(if error.is::<LoadError>() { NOT_A_PLUGIN } else { exit_code(&error) }))
             }
         }
     }

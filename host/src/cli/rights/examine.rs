@@ -134,8 +134,8 @@ pub(crate) fn policy_beside(path: &Path, name: &str) -> PathBuf {
     folder_of(path, name, POLICY_SUFFIX).join(format!("{name}{POLICY_SUFFIX}"))
 }
 
-/// The folder of the file with `suffix` of the plugin `name` in the file `path`: the plugin's own, or its author's if the
-/// plugin's has no such file.
+/// The folder of the file with `suffix` of the plugin `name` in the file `path`: the plugin's own, or its author's if
+/// the plugin's has no such file.
 fn folder_of(path: &Path, name: &str, suffix: &str) -> PathBuf {
     let beside = path.with_file_name(format!("{name}{suffix}"));
     let authors = documents::authors_folder(path).filter(|_| !beside.exists());

@@ -37,8 +37,8 @@ const UNPRINTED: &str = "cannot write to standard output";
 
 /// Show what a plugin is, what it asks for, and which of that its policy grants.
 ///
-/// A plugin in a registry is pulled and shown as its publisher states it, without running or compiling it. The policy is
-/// then the one that a flag names.
+/// A plugin in a registry is pulled and shown as its publisher states it, without running or compiling it. The policy
+/// is then the one that a flag names.
 ///
 /// A right is narrowed if the policy grants it for fewer namespaces or names than the plugin asks for.
 ///
