@@ -51,6 +51,7 @@ mod proxy;
 mod rbac;
 mod read_only;
 mod record;
+mod registry;
 mod reload;
 mod replicas;
 mod restored;

@@ -12,7 +12,7 @@ use windlass_tests::paths;
 const AUTHORING: &str = include_str!("../../docs/authoring.md");
 
 /// The pages for operators, by their names in docs/operating.
-const PAGES: [(&str, &str); 7] = [
+const PAGES: [(&str, &str); 8] = [
     ("run.md", include_str!("../../docs/operating/run.md")),
     ("policies.md", include_str!("../../docs/operating/policies.md")),
     ("replicas.md", include_str!("../../docs/operating/replicas.md")),
@@ -20,6 +20,7 @@ const PAGES: [(&str, &str); 7] = [
     ("watching.md", include_str!("../../docs/operating/watching.md")),
     ("trouble.md", include_str!("../../docs/operating/trouble.md")),
     ("threat-model.md", include_str!("../../docs/operating/threat-model.md")),
+    ("publishing.md", include_str!("../../docs/publishing.md")),
 ];
 
 /// A fenced block of a page for operators.
@@ -132,7 +133,7 @@ fn the_documented_commands_exist() -> anyhow::Result<()> {
 #[test]
 fn every_flag_is_described_and_no_other() -> anyhow::Result<()> {
     let mut help = String::new();
-    let commands: [&[&str]; 24] = [
+    let commands: [&[&str]; 26] = [
         &["run"],
         &["dev"],
         &["apiserver"],
@@ -145,6 +146,8 @@ fn every_flag_is_described_and_no_other() -> anyhow::Result<()> {
         &["rollout", "promote"],
         &["rollout", "status"],
         &["inspect"],
+        &["push"],
+        &["pull"],
         &["rbac"],
         &["version"],
         &["completion"],

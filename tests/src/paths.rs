@@ -100,6 +100,14 @@ pub fn promlint() -> anyhow::Result<PathBuf> {
     said_by("tools/build-promlint", &[]).map(PathBuf::from)
 }
 
+/// The path of crane: `WINDLASS_CRANE`, or else the output of `tools/build-crane`.
+pub fn crane() -> anyhow::Result<PathBuf> {
+    if let Some(path) = std::env::var_os("WINDLASS_CRANE") {
+        return Ok(path.into());
+    }
+    said_by("tools/build-crane", &[]).map(PathBuf::from)
+}
+
 /// The folder of npm's packages.
 pub fn npm_packages() -> anyhow::Result<PathBuf> {
     said_by("tools/languages", &["--npm"]).map(PathBuf::from)

@@ -13,8 +13,7 @@ use crate::dispatch::guards::Guards;
 use crate::dispatch::outage::Outages;
 use crate::dispatch::shadow::Shadows;
 use crate::earlier_rounds::EarlierRounds;
-use crate::egress::tls::Trust;
-use crate::egress::{ApiServer, Egress, HttpLimits, SystemResolver};
+use crate::egress::{ApiServer, Egress};
 use crate::hooks::Hooks;
 use crate::leadership::Leadership;
 use crate::observe::admin::Admin;
@@ -24,6 +23,9 @@ use crate::policies::Policies;
 use crate::settings::{Settings, processors};
 use crate::supervise::Panics;
 use crate::traces::{ExportedSpans, Tracer};
+use windlass_egress::HttpLimits;
+use windlass_egress::connect::SystemResolver;
+use windlass_egress::tls::Trust;
 
 /// The parts that all controllers share.
 pub(crate) struct Host {

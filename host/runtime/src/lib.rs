@@ -32,7 +32,6 @@ mod traces;
 
 pub use dispatch::guards::GuardSettings;
 pub use dispatch::ports::call_slots;
-pub use egress::tls::TrustError;
 pub use hooks::HookListenError;
 pub use hooks::settings::HookSettings;
 pub use leadership::{LeaseMode, LeaseSettings};
@@ -53,3 +52,4 @@ pub use policies::{
 };
 pub use settings::{QUICK_COMPILE_BYTES_MIN, Settings, processors};
 pub use traces::{TraceFlags, TraceSettings, TraceSettingsError};
+pub use windlass_egress::tls::TrustError;

@@ -4,6 +4,7 @@ mod author;
 mod completion;
 mod features;
 mod flags;
+mod registry;
 mod rights;
 mod run;
 mod version;
@@ -72,6 +73,8 @@ enum Command {
     Grant(rights::grant::GrantArgs),
     Inspect(rights::inspect::InspectArgs),
     Rbac(rights::rbac::RbacArgs),
+    Push(registry::push::PushArgs),
+    Pull(registry::pull::PullArgs),
     Version(version::VersionArgs),
     Completion(completion::CompletionArgs),
     Man(completion::ManArgs),
@@ -151,7 +154,9 @@ impl Cli {
                 Command::Running(command) => Ok(command.run().await),
                 Command::Grant(args) => args.run().await,
                 Command::Replay(args) => Ok(args.run().await),
-                Command::Inspect(args) => args.run().await,
+                Command::Inspect(args) => Box::pin(args.run()).await,
+                Command::Push(args) => Box::pin(args.run()).await,
+                Command::Pull(args) => args.run().await,
                 Command::Rbac(args) => Ok(args.run().await),
                 Command::Version(args) => args.run().map(|()| ExitCode::SUCCESS),
                 Command::Completion(args) => args.run().map(|()| ExitCode::SUCCESS),

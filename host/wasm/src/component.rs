@@ -98,7 +98,8 @@ pub(crate) fn entry(engine: &Engine, component: &Component) -> Result<(EntryPoin
     choose_entry(&exports)
 }
 
-fn choose_entry(exports: &[&str]) -> Result<(EntryPoint, AbiVersion), ComponentError> {
+/// The entry point among these `exports`, and the version of its interface.
+pub(crate) fn choose_entry(exports: &[&str]) -> Result<(EntryPoint, AbiVersion), ComponentError> {
     let entries: Vec<&str> =
         exports.iter().copied().filter(|name| name.starts_with(RECONCILER) || name.starts_with(COMPOSER)).collect();
     match entries[..] {

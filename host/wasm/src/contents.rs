@@ -4,8 +4,11 @@
 use std::path::Path;
 
 use wasmparser::{ComponentName, Encoding, Instance, KnownCustom, Name, Parser, Payload, ProducersSectionReader};
+use windlass_manifest::EntryPoint;
 
+use crate::abi::AbiVersion;
 use crate::compile::Size;
+use crate::component::{ComponentError, choose_entry};
 use crate::digest;
 use crate::engine::TABLE_ELEMENTS_MAX;
 use crate::limits::Limits;
@@ -90,6 +93,11 @@ pub struct Need {
 }
 
 impl FileContents {
+    /// The entry point of a component, and the version of the interface that it was built for, by its exports.
+    pub fn entry(&self) -> Result<(EntryPoint, AbiVersion), ComponentError> {
+        choose_entry(&self.exports.iter().map(String::as_str).collect::<Vec<_>>())
+    }
+
     /// Examines the file `path`, if it is not larger than a plugin may be.
     pub fn read(path: &Path, limits: &Limits) -> Result<Self, LoadError> {
         match read(path, limits.file_bytes) {

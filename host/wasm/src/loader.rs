@@ -152,6 +152,15 @@ fn plugin_name(path: &Path) -> Result<String, LoadProblem> {
     }
 }
 
+impl Plugin {
+    /// Asks the plugin for its manifest again, and returns the whole answer. The host itself uses the manifest that it
+    /// read when it loaded the plugin.
+    pub async fn describe(&self) -> Result<Value, LoadError> {
+        let answer = describe(&self.shared, &self.code()).await;
+        answer.map_err(|problem| LoadError { path: self.path.clone(), problem })
+    }
+}
+
 /// Calls `describe` in both worlds, and returns the answer if it is the same in both.
 async fn describe(shared: &Arc<Shared>, code: &Arc<LinkedPlugin>) -> Result<Value, LoadProblem> {
     let mut answers = Vec::with_capacity(WORLDS.len());

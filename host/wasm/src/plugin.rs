@@ -279,7 +279,7 @@ impl Plugin {
         Customized { answer, cpu: cpu.used(), left }
     }
 
-    fn code(&self) -> Arc<LinkedPlugin> {
+    pub(crate) fn code(&self) -> Arc<LinkedPlugin> {
         self.code.read().unwrap_or_else(PoisonError::into_inner).linked.clone()
     }
 

@@ -6,14 +6,11 @@
 //! a plugin that follows one makes another fetch. Proxies from the environment are not used, because they would connect
 //! to addresses that were not checked.
 
-mod answer;
-mod bounded_stream;
-mod connect;
+mod api_server;
 mod own;
 mod prepare;
 #[cfg(test)]
 pub(crate) mod tests;
-pub(crate) mod tls;
 mod trace;
 
 use std::collections::HashMap;
@@ -25,63 +22,20 @@ use futures::future::BoxFuture;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 use tracing::Instrument;
-use windlass_core::call::http::{
-    HttpError, HttpReason, HttpRequest, HttpResponse, REQUEST_BODY_BYTES_MAX, REQUEST_HEADER_BYTES_MAX,
-    REQUEST_HEADERS_MAX,
-};
+use windlass_core::call::http::{HttpError, HttpReason, HttpRequest, HttpResponse};
 use windlass_core::call::ports::{Answer, Ask, CallContext, Port, port_fn};
 use windlass_core::rights::egress::{self, AddressReach, HttpTarget, UrlHost};
 use windlass_core::rights::grants::{LiveGrants, Scheme};
+use windlass_egress::bounded_stream::BoundedStream;
+use windlass_egress::connect::{self, Resolve};
+use windlass_egress::exchange::exchange;
+use windlass_egress::tls::{self, Trust};
+use windlass_egress::{HttpLimits, failed};
 
-use self::answer::exchange;
-use self::bounded_stream::BoundedStream;
-pub(crate) use self::connect::{ApiServer, Resolve, SystemResolver};
+pub(crate) use self::api_server::ApiServer;
 pub(crate) use self::own::post_own;
 use self::prepare::{Outgoing, prepare};
-use self::tls::Trust;
 use crate::observe::metrics::HttpTotals;
-
-/// The limits of a fetch.
-#[derive(Clone, Debug)]
-pub(crate) struct HttpLimits {
-    /// The time for the whole exchange, from the look-up to the last byte.
-    pub(crate) time: Duration,
-    /// The time for connecting to one address.
-    pub(crate) connect: Duration,
-    pub(crate) request_bytes: usize,
-    pub(crate) response_bytes: usize,
-    /// The size of all headers of a request or response.
-    pub(crate) header_bytes: usize,
-    /// The number of headers of a request or response.
-    pub(crate) headers: usize,
-    /// The number of interim answers (1xx), which are discarded.
-    pub(crate) interim: usize,
-    /// The number of concurrent fetches of one plugin. Further fetches wait.
-    pub(crate) concurrent: usize,
-}
-
-impl Default for HttpLimits {
-    fn default() -> Self {
-        Self {
-            time: Duration::from_secs(30),
-            connect: Duration::from_secs(5),
-            request_bytes: REQUEST_BODY_BYTES_MAX,
-            response_bytes: 1 << 20,
-            header_bytes: REQUEST_HEADER_BYTES_MAX,
-            headers: REQUEST_HEADERS_MAX,
-            interim: 8,
-            concurrent: 4,
-        }
-    }
-}
-
-impl HttpLimits {
-    /// The most bytes that are read from a peer, including certificates and framing. The framing of small chunks may be
-    /// as long as the body.
-    fn wire_bytes(&self) -> usize {
-        2 * (self.response_bytes + self.header_bytes)
-    }
-}
 
 /// Carries out the HTTP requests of plugins. Clones share the permits.
 #[derive(Clone)]
@@ -144,9 +98,13 @@ impl EgressInner {
         // The operator may have revoked the grant while the request waited. It is checked once more right before
         // sending.
         let reach = allowed(grants, &outgoing)?;
-        let addresses = self.checked_addresses(&outgoing.target, &reach, permit).await?.map_err(|denied| {
-            let denial = egress::deny(grants, outgoing.request.method().as_str(), &outgoing.target, &denied);
-            failed(reason_of_denied_address(&outgoing.target.host), denial.to_string())
+        let (resolver, target) = (self.resolver.as_ref(), &outgoing.target);
+        let (found, api_server) =
+            tokio::join!(connect::resolve(resolver, target, permit.clone()), self.api_server.addresses(resolver));
+        let addresses = found?;
+        connect::check(&addresses, &reach, &api_server).map_err(|denied| {
+            let denial = egress::deny(grants, outgoing.request.method().as_str(), target, &denied);
+            failed(reason_of_denied_address(&target.host), denial.to_string())
         })?;
         let stream = connect::to_one_of(&addresses, self.limits.connect).await?;
         let stream = BoundedStream::new(stream, self.limits.wire_bytes());
@@ -259,10 +217,6 @@ fn reason_of_denied_address(host: &UrlHost) -> HttpReason {
         UrlHost::Name(_) => HttpReason::Connect,
         UrlHost::Address(_) => HttpReason::NotGranted,
     }
-}
-
-fn failed(reason: HttpReason, message: String) -> HttpError {
-    HttpError { reason, message }
 }
 
 /// The label of metrics.

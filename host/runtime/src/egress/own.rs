@@ -8,11 +8,10 @@ use http_body_util::Full;
 use windlass_core::call::http::{HttpError, HttpReason, HttpResponse};
 use windlass_core::rights::egress::{HttpTarget, UrlHost};
 use windlass_core::rights::grants::Scheme;
-
-use super::answer::exchange;
-use super::bounded_stream::BoundedStream;
-use super::tls::{self, Trust};
-use super::{HttpLimits, connect, failed};
+use windlass_egress::bounded_stream::BoundedStream;
+use windlass_egress::exchange::exchange;
+use windlass_egress::tls::{self, Trust};
+use windlass_egress::{HttpLimits, connect, failed};
 
 /// Sends `request` to `target` on a new connection, and reads the whole answer. Only the `limits` are checked.
 pub(crate) async fn post_own(

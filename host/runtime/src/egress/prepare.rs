@@ -6,8 +6,7 @@ use http::{Method, Request, Uri};
 use http_body_util::Full;
 use windlass_core::call::http::{HttpBody, HttpError, HttpReason, HttpRequest};
 use windlass_core::rights::egress::{HttpTarget, is_hosts_header, is_method};
-
-use super::{HttpLimits, failed};
+use windlass_egress::{HttpLimits, failed};
 
 /// A request, and where it goes.
 pub(super) struct Outgoing {

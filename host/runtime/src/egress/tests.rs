@@ -14,6 +14,7 @@ use windlass_core::object::{ObjectKey, ObjectKind};
 use windlass_core::rights::grants::{Allowance, Grants, HttpRule, Layer};
 use windlass_core::rights::principal::Principal;
 use windlass_core::secret::confidential::Confidential;
+use windlass_egress::connect::SystemResolver;
 
 use super::*;
 use crate::traces::tests::collected;

@@ -8,7 +8,6 @@ use windlass_kube::client::Connection;
 use windlass_wasm::Plugin;
 
 use super::{Begun, HostError, begin, end, unique};
-use crate::egress::tls::Trust;
 use crate::host::Host;
 use crate::observe::admin::Admin;
 use crate::observe::metrics::HostMetrics;
@@ -19,6 +18,7 @@ use crate::plugins::serve::Serving;
 use crate::policies::Policies;
 use crate::settings::Settings;
 use crate::supervise::caught;
+use windlass_egress::tls::Trust;
 
 /// Runs `plugins` until `stop`, as [`run`](super::run) runs those of a directory. Each channel holds the newest
 /// generation of one plugin; sending another replaces the running one, as if its file had changed. It reads no files

@@ -17,7 +17,6 @@ use windlass_wasm::SandboxError;
 
 use self::follow::FirstLook;
 pub use self::loaded::run_loaded;
-use crate::egress::tls::{Trust, TrustError};
 use crate::files::Files;
 use crate::hooks::{self, HookEndpoint, HookListenError};
 use crate::host::Host;
@@ -37,6 +36,7 @@ use crate::plugins::supplies::Supplies;
 use crate::policies::{Policies, PoliciesError};
 use crate::settings::Settings;
 use crate::supervise::{Panics, caught, supervise};
+use windlass_egress::tls::{Trust, TrustError};
 
 /// Why a host cannot run at all, or did not stop cleanly.
 #[derive(Debug, thiserror::Error)]

@@ -22,7 +22,6 @@ use windlass_kube::client::{self, ConnectOptions, Connection};
 use windlass_wasm::{Plugin, Sandbox, SandboxOptions};
 
 use crate::call_slots;
-use crate::egress::tls::Trust;
 use crate::host::Host;
 use crate::leadership::{Leadership, LeaseMode, LeaseSettings};
 use crate::observe::admin::Admin;
@@ -36,6 +35,7 @@ use crate::plugins::serve::Serving;
 use crate::plugins::supplies::Supplies;
 use crate::policies::{GrantMode, Policies, PolicySettings};
 use crate::settings::Settings;
+use windlass_egress::tls::Trust;
 
 /// A host without plugins.
 pub(crate) struct Stage {

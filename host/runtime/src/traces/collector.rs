@@ -13,8 +13,9 @@ use windlass_core::rights::egress::HttpTarget;
 
 use super::export::{Collect, ExportError, PartialRefusal};
 use super::settings::TraceSettings;
-use crate::egress::tls::Trust;
-use crate::egress::{HttpLimits, post_own};
+use crate::egress::post_own;
+use windlass_egress::HttpLimits;
+use windlass_egress::tls::Trust;
 
 /// The longest part of a refusal that is quoted, in bytes.
 const SHOWN_REFUSAL_BYTES_MAX: usize = 200;

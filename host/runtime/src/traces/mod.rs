@@ -34,8 +34,8 @@ pub(crate) use self::sampling::Sampling;
 pub use self::settings::{TraceFlags, TraceSettings, TraceSettingsError};
 pub(crate) use self::totals::ExportedSpans;
 use self::totals::SpanTotals;
-use crate::egress::tls::Trust;
 use crate::supervise::{Panics, caught};
+use windlass_egress::tls::Trust;
 
 /// The most spans that may wait for the task. They take some megabytes.
 const QUEUED_SPANS_MAX: usize = 8_192;

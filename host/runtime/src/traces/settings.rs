@@ -10,7 +10,7 @@ use percent_encoding::percent_decode_str;
 use windlass_core::rights::egress::HttpTarget;
 
 use super::Sampling;
-use crate::egress::tls::{Trust, TrustError};
+use windlass_egress::tls::{Trust, TrustError};
 
 /// The path for traces, below a collector's URL.
 const PATH: &str = "/v1/traces";

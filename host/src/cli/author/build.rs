@@ -179,7 +179,10 @@ fn imports(plugin: &Plugin) -> String {
 /// Warns about subresources that the plugin may write but the folder's definitions lack.
 fn unserved(plugin: &Plugin, folder: &Path) -> Vec<String> {
     match documents::definitions(folder) {
-        Ok(definitions) => examine::unserved(plugin, &definitions).iter().map(ToString::to_string).collect(),
+        Ok(definitions) => {
+            let unserved = examine::unserved(plugin.manifest(), plugin.writes(), &definitions);
+            unserved.iter().map(ToString::to_string).collect()
+        }
         Err(error) => {
             vec![format!("cannot check whether the API server serves what the plugin writes: {error}")]
         }
@@ -202,7 +205,7 @@ fn rights(plugin: &Plugin, folder: &Path) -> String {
         Ok(definitions) => definitions,
         Err(error) => return format!("cannot find out what {file} must grant the plugin: {error}"),
     };
-    let ConfiguredManifest { manifest, unknown, .. } = examine::configured_manifest(plugin, folder);
+    let ConfiguredManifest { manifest, unknown, .. } = examine::configured_manifest(plugin.manifest(), folder);
     if let Some(unknown) = unknown {
         return unknown;
     }

@@ -66,14 +66,19 @@ pub(crate) struct ConfiguredManifest {
 impl PluginConfigArgs {
     /// The manifest of `plugin` with its configuration's kinds.
     pub(crate) fn manifest(&self, plugin: &Plugin) -> ConfiguredManifest {
-        let directory = self.config_dir.clone().unwrap_or_else(|| folder_of(plugin, CONFIG_SUFFIX));
-        configured_manifest(plugin, &directory)
+        self.manifest_of(plugin.path(), plugin.manifest())
+    }
+
+    /// The `manifest` of the plugin in the file `path` with its configuration's kinds.
+    pub(crate) fn manifest_of(&self, path: &Path, manifest: &Manifest) -> ConfiguredManifest {
+        let beside = || folder_of(path, &manifest.name, CONFIG_SUFFIX);
+        configured_manifest(manifest, &self.config_dir.clone().unwrap_or_else(beside))
     }
 }
 
-/// The manifest of `plugin` with the kinds that its configuration in `directory` names.
-pub(crate) fn configured_manifest(plugin: &Plugin, directory: &Path) -> ConfiguredManifest {
-    let (name, manifest) = (plugin.name(), plugin.manifest());
+/// The `manifest` with the kinds that the plugin's configuration in `directory` names.
+pub(crate) fn configured_manifest(manifest: &Manifest, directory: &Path) -> ConfiguredManifest {
+    let name = &manifest.name;
     let (kinds, why) = match configured_kinds(directory, manifest) {
         Ok(Some(kinds)) => (Some(kinds), None),
         Ok(None) => (None, Some(format!("there is no {}", directory.join(format!("{name}{CONFIG_SUFFIX}")).display()))),
@@ -111,7 +116,7 @@ pub(crate) async fn load_into(sandbox: &Sandbox, path: &Path) -> anyhow::Result<
 }
 
 /// Refuses a manifest that the host would refuse, so that no rights are granted to a plugin that will not run.
-fn accept(path: &Path, manifest: &Manifest) -> anyhow::Result<()> {
+pub(crate) fn accept(path: &Path, manifest: &Manifest) -> anyhow::Result<()> {
     match windlass_runtime::manifest_problem(manifest) {
         Some(problem) => anyhow::bail!("{}: {problem}", path.display()),
         None => Ok(()),
@@ -121,20 +126,26 @@ fn accept(path: &Path, manifest: &Manifest) -> anyhow::Result<()> {
 /// The default path of a plugin's policy: beside its file, or in its author's folder, where `windlass dev` looks for
 /// it.
 pub(crate) fn beside(plugin: &Plugin) -> PathBuf {
-    folder_of(plugin, POLICY_SUFFIX).join(format!("{}{POLICY_SUFFIX}", plugin.name()))
+    policy_beside(plugin.path(), plugin.name())
 }
 
-/// The folder of the plugin's file with `suffix`: the plugin's own, or its author's if the plugin's has no such file.
-fn folder_of(plugin: &Plugin, suffix: &str) -> PathBuf {
-    let beside = plugin.path().with_file_name(format!("{}{suffix}", plugin.name()));
-    let authors = documents::authors_folder(plugin.path()).filter(|_| !beside.exists());
+/// The default path of the policy of the plugin `name` in the file `path`.
+pub(crate) fn policy_beside(path: &Path, name: &str) -> PathBuf {
+    folder_of(path, name, POLICY_SUFFIX).join(format!("{name}{POLICY_SUFFIX}"))
+}
+
+/// The folder of the file with `suffix` of the plugin `name` in the file `path`: the plugin's own, or its author's if
+/// the plugin's has no such file.
+fn folder_of(path: &Path, name: &str, suffix: &str) -> PathBuf {
+    let beside = path.with_file_name(format!("{name}{suffix}"));
+    let authors = documents::authors_folder(path).filter(|_| !beside.exists());
     authors.unwrap_or_else(|| beside.parent().map(Path::to_owned).unwrap_or_default())
 }
 
-/// The resource names of the kinds in `manifest`, which is `plugin`'s, from the cluster if there is one, and from the
-/// definitions beside the plugin.
+/// The resource names of the kinds in `manifest`, from the cluster if there is one, and from the definitions beside the
+/// plugin's file `path`.
 pub(crate) async fn names_of(
-    plugin: &Plugin,
+    path: &Path,
     manifest: &Manifest,
     cluster: Option<&Discovery>,
 ) -> anyhow::Result<ClusterNames> {
@@ -142,7 +153,7 @@ pub(crate) async fn names_of(
         Some(cluster) => served_names(manifest, cluster).await?,
         None => ClusterNames::default(),
     };
-    let definitions = documents::definitions_of(plugin.path()).unwrap_or_else(|error| {
+    let definitions = documents::definitions_of(path).unwrap_or_else(|error| {
         eprintln!("windlass: cannot read the definitions beside the plugin, so names of kinds may be guessed: {error}");
         vec![]
     });
@@ -169,15 +180,16 @@ async fn served_names(manifest: &Manifest, cluster: &Discovery) -> Result<Cluste
     Ok(ClusterNames::served(kinds, scopes))
 }
 
-/// The subresources that `plugin` may write but that neither its own definitions nor `definitions` declare.
-pub(crate) fn unserved(plugin: &Plugin, definitions: &[Value]) -> Vec<UnservedSubresource> {
-    if plugin.writes() { unserved::of_manifest(plugin.manifest(), definitions) } else { vec![] }
+/// The subresources that a plugin with this `manifest` may write, if it `writes` at all, but that neither its own
+/// definitions nor `definitions` declare.
+pub(crate) fn unserved(manifest: &Manifest, writes: bool, definitions: &[Value]) -> Vec<UnservedSubresource> {
+    if writes { unserved::of_manifest(manifest, definitions) } else { vec![] }
 }
 
 impl ClusterArgs {
-    /// The rights that `plugin` asks for in its `manifest`.
-    pub(crate) async fn asks(self, plugin: &Plugin, manifest: &Manifest) -> anyhow::Result<Vec<Ask>> {
-        let names = names_of(plugin, manifest, self.discovery().await?.as_ref()).await?;
+    /// The rights that the plugin in the file `path` asks for in its `manifest`.
+    pub(crate) async fn asks(self, path: &Path, manifest: &Manifest) -> anyhow::Result<Vec<Ask>> {
+        let names = names_of(path, manifest, self.discovery().await?.as_ref()).await?;
         Ok(asks::asks(manifest, &names))
     }
 

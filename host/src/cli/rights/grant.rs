@@ -57,7 +57,7 @@ impl GrantArgs {
         if let Some(unknown) = unknown {
             eprintln!("windlass: {unknown}");
         }
-        let asks = self.cluster.asks(&plugin, &manifest).await?;
+        let asks = self.cluster.asks(plugin.path(), &manifest).await?;
         let language = FileContents::read(&self.plugin, &self.limits.limits()?)?.language();
         let instances = language.as_deref().and_then(Language::titled).map(Language::instances).unwrap_or_default();
         let (version, digest) = (&manifest.version, plugin.short_digest());

@@ -2,6 +2,7 @@
 
 mod hooks;
 mod made;
+mod subject;
 mod watches;
 
 use std::fmt::Write as _;
@@ -15,11 +16,13 @@ use serde_json::{Value, json};
 use windlass_core::error::explained;
 use windlass_core::rights::grants::{Allowance, HttpRule, Rule, resource_name};
 use windlass_manifest::{ConfiguredKinds, EntryPoint};
-use windlass_wasm::{FileContents, Need, Plugin};
+use windlass_wasm::{FileContents, Need};
 
 use crate::cli::OutputFormat;
 use crate::cli::flags::limits::LimitArgs;
+use crate::cli::registry::access::RegistryArgs;
 use crate::cli::rights::examine::{self, CacheArgs, ClusterArgs, ConfiguredManifest, PluginConfigArgs};
+use crate::cli::rights::inspect::subject::{PulledFile, Subject, reference_in};
 use windlass_author::documents;
 use windlass_policy::Policy;
 use windlass_policy::review::{PolicyReview, Reviewed, review};
@@ -34,16 +37,20 @@ const UNPRINTED: &str = "cannot write to standard output";
 
 /// Show what a plugin is, what it asks for, and which of that its policy grants.
 ///
+/// A plugin in a registry is pulled and shown as its publisher states it, without running or compiling it. The policy
+/// is then the one that a flag names.
+///
 /// A right is narrowed if the policy grants it for fewer namespaces or names than the plugin asks for.
 ///
 /// Exit codes: 0, the plugin lacks nothing; 1, it lacks something, or with --require-all something was narrowed; 2,
 /// `inspect` could not find out.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  windlass inspect plugins/webapp.wasm\n  \
-    windlass inspect webapp.wasm --policy-dir policies -o json | jq .asks.rules")]
+    windlass inspect webapp.wasm --policy-dir policies -o json | jq .asks.rules\n  \
+    windlass inspect oci://registry.example.com/team/webapp:1.2.0")]
 pub(crate) struct InspectArgs {
-    /// The plugin's file.
-    #[arg(value_name = "NAME.wasm")]
+    /// The plugin's file, or its name in a registry, such as `oci://HOST/REPOSITORY:TAG`.
+    #[arg(value_name = "NAME.wasm|oci://…")]
     plugin: PathBuf,
     /// The plugin's policy. Default: NAME.policy.yaml beside the plugin, if there is one.
     #[arg(long, value_name = "FILE", conflicts_with = "policy_dir")]
@@ -68,6 +75,8 @@ pub(crate) struct InspectArgs {
     config: PluginConfigArgs,
     #[command(flatten)]
     cluster: ClusterArgs,
+    #[command(flatten)]
+    registry: RegistryArgs,
 }
 
 /// The contents of the file, and how much of each limit it needs.
@@ -110,31 +119,31 @@ impl InspectArgs {
     /// True if the plugin lacks nothing, or only rights that were narrowed.
     async fn inspect(self) -> anyhow::Result<bool> {
         let limits = self.limits.limits()?;
-        let contents = FileContents::read(&self.plugin, &limits)?;
+        let pulled = match reference_in(&self.plugin)? {
+            Some(reference) => Some(PulledFile::pull(&reference, &self.registry, &limits).await?),
+            None => None,
+        };
+        let path = pulled.as_ref().map_or(&*self.plugin, |pulled| &*pulled.path);
+        let contents = FileContents::read(path, &limits)?;
         let mut made = InspectedFile { needs: contents.needs(&limits), contents, kinds: None, warnings: vec![] };
-        let plugin = match examine::load(&self.plugin, &self.limits, self.cache.clone()).await {
+        let subject = match &pulled {
+            Some(pulled) => Subject::of_pulled(pulled, &made.contents),
+            None => self.load().await,
+        };
+        let plugin = match subject {
             Ok(plugin) => plugin,
             Err(error) => {
                 self.print_unloaded(&made, &error)?;
                 return Err(error);
             }
         };
-        let file = match (&self.policy, &self.policy_dir) {
-            (Some(file), _) => file.clone(),
-            (None, Some(directory)) => directory.join(format!("{}{POLICY_SUFFIX}", plugin.name())),
-            (None, None) => examine::beside(&plugin),
-        };
-        // A policy named by a flag must exist.
-        let policy = if self.policy.is_some() || file.exists() {
-            Some(read_policy(&file, plugin.name()).map_err(anyhow::Error::msg)?)
-        } else {
-            None
-        };
+        let (file, policy) = self.policy_of(&plugin)?;
         let ceiling = self.ceiling.as_deref().map(read_ceiling).transpose().map_err(anyhow::Error::msg)?;
-        let ConfiguredManifest { manifest, kinds, unknown } = self.config.manifest(&plugin);
-        let asks = self.cluster.asks(&plugin, &manifest).await?;
+        let ConfiguredManifest { manifest, kinds, unknown } = self.config.manifest_of(path, &plugin.manifest);
+        let asks = self.cluster.asks(path, &manifest).await?;
         // If the definitions cannot be read, `asks` has reported it already.
-        let unserved = examine::unserved(&plugin, &documents::definitions_of(plugin.path()).unwrap_or_default());
+        let unserved = documents::definitions_of(path).unwrap_or_default();
+        let unserved = examine::unserved(&plugin.manifest, plugin.writes, &unserved);
         made.warnings = unserved.iter().map(ToString::to_string).chain(unknown).collect();
         made.kinds = kinds;
         let nothing = Allowance::default();
@@ -148,6 +157,31 @@ impl InspectArgs {
         }
         .context(UNPRINTED)?;
         Ok(given.lacking(&review).is_empty())
+    }
+
+    /// Loads the plugin's file.
+    async fn load(&self) -> anyhow::Result<Subject> {
+        let plugin = examine::load(&self.plugin, &self.limits, self.cache.clone()).await?;
+        Ok(Subject::of_plugin(&plugin))
+    }
+
+    /// The path of the plugin's policy, and the policy if there is one.
+    fn policy_of(&self, plugin: &Subject) -> anyhow::Result<(PathBuf, Option<Policy>)> {
+        let name = &*plugin.manifest.name;
+        let file = match (&self.policy, &self.policy_dir) {
+            (Some(file), _) => file.clone(),
+            (None, Some(directory)) => directory.join(format!("{name}{POLICY_SUFFIX}")),
+            // Nothing beside a pulled file is the user's own.
+            (None, None) if plugin.published.is_some() => PathBuf::from("--policy"),
+            (None, None) => examine::policy_beside(&plugin.path, name),
+        };
+        // A policy named by a flag must exist.
+        let policy = if self.policy.is_some() || file.exists() {
+            Some(read_policy(&file, name).map_err(anyhow::Error::msg)?)
+        } else {
+            None
+        };
+        Ok((file, policy))
     }
 
     /// Describes a file that this host cannot load as a plugin, so that its author can see why.
@@ -164,27 +198,29 @@ impl InspectArgs {
     }
 }
 
-fn text(plugin: &Plugin, made: &InspectedFile, given: &PolicyLayers, review: &PolicyReview) -> String {
-    let manifest = plugin.manifest();
+fn text(plugin: &Subject, made: &InspectedFile, given: &PolicyLayers, review: &PolicyReview) -> String {
+    let manifest = &plugin.manifest;
     let policy = match &given.policy {
+        None if plugin.published.is_some() => "none: --policy or --policy-dir names one to compare with".to_owned(),
         None => format!("none ({} is not there)", given.file.display()),
         Some(policy) if policy.paused => format!("{}, paused", given.file.display()),
         Some(_) => given.file.display().to_string(),
     };
+    let machine_code = plugin.compiled_bytes.map(|bytes| format!(", and {bytes} of machine code")).unwrap_or_default();
     let mut text = format!(
-        "{} {}\n  file     {}\n  sha256   {}\n  bytes    {}, and {} of machine code\n  abi      {}, {}\n{}  imports  {}\n{}  policy   \
+        "{} {}\n  file     {}\n{}  sha256   {}\n  bytes    {}{machine_code}\n  abi      {}, {}\n{}  imports  {}\n{}  policy   \
          {policy}\n{}",
         manifest.name,
         manifest.version,
-        plugin.path().display(),
-        plugin.digest(),
-        plugin.size(),
-        plugin.compiled_size(),
-        plugin.abi(),
+        plugin.place.display(),
+        plugin.published_text(),
+        plugin.digest,
+        plugin.bytes,
+        plugin.abi,
         entry(plugin),
         made::origin(&made.contents),
-        plugin.imports().join(", "),
-        made::wasi(plugin.imports()),
+        plugin.imports.join(", "),
+        made::wasi(&plugin.imports),
         made::needs(&made.needs),
     );
     text.push_str(&watches::text(manifest, made.kinds.as_ref()));
@@ -197,7 +233,7 @@ fn text(plugin: &Plugin, made: &InspectedFile, given: &PolicyLayers, review: &Po
     for Reviewed { asked, lacks, sensitive } in &review.http {
         line(&mut text, has(lacks.is_none()), &http_line(asked), sensitive);
     }
-    if let Some(lacking) = made::without_http_hosts(plugin.imports(), !review.http.is_empty()) {
+    if let Some(lacking) = made::without_http_hosts(&plugin.imports, !review.http.is_empty()) {
         line(&mut text, "asks", lacking, &[]);
     }
     for (what, list) in [("install", &review.crds), ("keep the finalizer", &review.finalizers)] {
@@ -213,8 +249,8 @@ fn text(plugin: &Plugin, made: &InspectedFile, given: &PolicyLayers, review: &Po
 }
 
 /// The kind of calls that the plugin answers.
-fn entry(plugin: &Plugin) -> &'static str {
-    match plugin.entry() {
+fn entry(plugin: &Subject) -> &'static str {
+    match plugin.entry {
         EntryPoint::Reconciler => "reconciler",
         EntryPoint::Composer => "composer",
     }
@@ -277,8 +313,8 @@ fn http_line(rule: &HttpRule) -> String {
     format!("HTTP {} {}://{:?} port {}", rule.methods.join(" "), rule.scheme, rule.host, rule.port())
 }
 
-fn json(plugin: &Plugin, made: &InspectedFile, given: &PolicyLayers, review: &PolicyReview) -> Value {
-    let manifest = plugin.manifest();
+fn json(plugin: &Subject, made: &InspectedFile, given: &PolicyLayers, review: &PolicyReview) -> Value {
+    let manifest = &plugin.manifest;
     let names = |list: &[Reviewed<String, bool>]| -> Vec<Value> {
         list.iter().map(|it| json!({"name": it.asked, "granted": !it.lacks, "sensitive": it.sensitive})).collect()
     };
@@ -302,16 +338,17 @@ fn json(plugin: &Plugin, made: &InspectedFile, given: &PolicyLayers, review: &Po
     let mut json = json!({
         "name": manifest.name,
         "version": manifest.version,
-        "file": plugin.path(),
-        "sha256": &**plugin.digest(),
-        "bytes": plugin.size(),
-        "compiledBytes": plugin.compiled_size(),
-        "abi": plugin.abi().to_string(),
+        "file": plugin.place,
+        "published": plugin.published_json(),
+        "sha256": plugin.digest,
+        "bytes": plugin.bytes,
+        "compiledBytes": plugin.compiled_bytes,
+        "abi": plugin.abi.to_string(),
         "entry": entry(plugin),
-        "imports": plugin.imports(),
+        "imports": plugin.imports,
         "controllers": watches::json(manifest, made.kinds.as_ref()),
         "hooks": hooks::json(manifest, given.policy.as_ref()),
-        "wasi": made::wasi_json(plugin.imports()),
+        "wasi": made::wasi_json(&plugin.imports),
         "policy": given.policy.as_ref().map(|policy| json!({"file": given.file, "paused": policy.paused})),
         "granted": review.is_complete(),
         "narrowed": review.is_narrowed(),

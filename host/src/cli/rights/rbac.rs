@@ -183,7 +183,7 @@ impl RbacArgs {
         let plugins = self.loaded().await?;
         let configs = self.config_dir.as_deref().unwrap_or(self.plugins.as_path());
         let with_kinds = |plugin: &Arc<Plugin>| {
-            let ConfiguredManifest { manifest, unknown, .. } = examine::configured_manifest(plugin, configs);
+            let ConfiguredManifest { manifest, unknown, .. } = examine::configured_manifest(plugin.manifest(), configs);
             if let Some(unknown) = unknown {
                 eprintln!("windlass: the plugin {unknown}");
             }
@@ -283,7 +283,7 @@ impl RbacArgs {
         };
         let mut names = Vec::new();
         for (plugin, manifest) in plugins.iter().zip(manifests) {
-            names.push(examine::names_of(plugin, manifest, Some(&cluster)).await?);
+            names.push(examine::names_of(plugin.path(), manifest, Some(&cluster)).await?);
         }
         Ok(names)
     }

@@ -10,19 +10,20 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 /// The peer has sent more than may be read.
 #[derive(Debug, thiserror::Error)]
 #[error("the peer has sent more than {most} bytes, framing included")]
-pub(super) struct TooMuch {
+pub struct TooMuch {
     most: usize,
 }
 
 /// A stream that fails once a maximum number of bytes has been read.
-pub(super) struct BoundedStream<S> {
+pub struct BoundedStream<S> {
     inner: S,
     most: usize,
     read: usize,
 }
 
 impl<S> BoundedStream<S> {
-    pub(super) fn new(inner: S, most: usize) -> Self {
+    /// Bounds `inner`: at most `most` bytes are read from it.
+    pub fn new(inner: S, most: usize) -> Self {
         Self { inner, most, read: 0 }
     }
 }

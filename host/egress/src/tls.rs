@@ -1,4 +1,4 @@
-//! The authorities that plugins' HTTPS connections trust: the platform's, and those that the operator adds.
+//! The authorities that HTTPS connections trust: the platform's, and those that the operator adds.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -16,7 +16,7 @@ use windlass_core::call::http::{HttpError, HttpReason};
 use windlass_core::rights::egress::UrlHost;
 use windlass_files::read_whole;
 
-use super::failed;
+use crate::failed;
 
 /// Why a file of authorities cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -45,20 +45,34 @@ pub enum TrustError {
 const CA_FILE_BYTES_MAX: u64 = 16 << 20;
 
 /// The trusted authorities: the platform's, which are read when they are first needed, and the operator's.
-#[derive(Debug, Default)]
-pub(crate) struct Trust {
+#[derive(Debug)]
+pub struct Trust {
+    /// The flag or variable that adds authorities.
+    name: &'static str,
     added: Vec<CertificateDer<'static>>,
     config: OnceLock<Result<Arc<ClientConfig>, String>>,
 }
 
+impl Default for Trust {
+    fn default() -> Self {
+        Self::of_platform("--http-ca")
+    }
+}
+
 impl Trust {
     /// Trusts the platform's authorities and those in the PEM file `added`, which `--http-ca` names.
-    pub(crate) fn with(added: Option<&Path>) -> Result<Self, TrustError> {
+    pub fn with(added: Option<&Path>) -> Result<Self, TrustError> {
         added.map_or_else(|| Ok(Self::default()), |path| Self::named(path, "--http-ca"))
     }
 
+    /// Trusts the platform's authorities alone. The flag or variable `name` would add some.
+    #[must_use]
+    pub fn of_platform(name: &'static str) -> Self {
+        Self { name, added: vec![], config: OnceLock::new() }
+    }
+
     /// As [`Self::with`], with the file at `path`, which the flag or variable `name` names.
-    pub(crate) fn named(path: &Path, name: &'static str) -> Result<Self, TrustError> {
+    pub fn named(path: &Path, name: &'static str) -> Result<Self, TrustError> {
         let unreadable = |reason: String| TrustError::Unreadable { name, path: path.to_owned(), reason };
         let pem = read_whole(path, CA_FILE_BYTES_MAX).map_err(|error| unreadable(error.to_string()))?;
         let added: Vec<_> = CertificateDer::pem_slice_iter(&pem)
@@ -67,14 +81,14 @@ impl Trust {
         if added.is_empty() {
             return Err(TrustError::Empty { name, path: path.to_owned() });
         }
-        Ok(Self { added, config: OnceLock::new() })
+        Ok(Self { name, added, config: OnceLock::new() })
     }
 
     /// The TLS configuration of connections.
-    pub(super) fn config(&self) -> Result<Arc<ClientConfig>, HttpError> {
+    pub fn config(&self) -> Result<Arc<ClientConfig>, HttpError> {
         let made = self.config.get_or_init(|| config(&self.added).map(Arc::new).map_err(|error| error.to_string()));
         made.clone().map_err(|error| {
-            failed(HttpReason::Tls, format!("the host trusts no authority ({error}): add some with --http-ca"))
+            failed(HttpReason::Tls, format!("the host trusts no authority ({error}): add some with {}", self.name))
         })
     }
 }
@@ -91,11 +105,7 @@ fn config(added: &[CertificateDer<'static>]) -> Result<ClientConfig, rustls::Err
 }
 
 /// Begins TLS on `stream`. The peer must prove that it is `host`.
-pub(super) async fn handshake<S>(
-    config: Arc<ClientConfig>,
-    host: &UrlHost,
-    stream: S,
-) -> Result<TlsStream<S>, HttpError>
+pub async fn handshake<S>(config: Arc<ClientConfig>, host: &UrlHost, stream: S) -> Result<TlsStream<S>, HttpError>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {

@@ -1,4 +1,4 @@
-//! One exchange on one connection: sends a request, and reads a response within the limits.
+//! One exchange on one connection: sends a request, and reads a response within the limits, as a whole or in parts.
 
 use std::error::Error;
 use std::io;
@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use http::header::HeaderMap;
+use http::response::Parts;
 use http::{Request, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Body, Incoming};
@@ -16,23 +17,81 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use windlass_core::call::http::{HttpBody, HttpError, HttpReason, HttpResponse};
 
-use super::bounded_stream::TooMuch;
-use super::{HttpLimits, failed};
+use crate::bounded_stream::TooMuch;
+use crate::{HttpLimits, failed};
 
-/// Sends `request` on `stream` and reads the response. The connection ends with it.
-pub(super) async fn exchange<S>(
+/// The head of a response, whose body the caller reads. The connection ends with it.
+#[derive(Debug)]
+pub struct StreamedResponse {
+    pub parts: Parts,
+    body: Incoming,
+    limits: HttpLimits,
+    /// Moves the bytes of the connection. The task is aborted with the response.
+    _driving: JoinSet<Result<(), hyper::Error>>,
+}
+
+impl StreamedResponse {
+    /// The length of the body, if the peer has stated it.
+    #[must_use]
+    pub fn length(&self) -> Option<u64> {
+        self.body.size_hint().exact()
+    }
+
+    /// The next part of the body. `None` at its end. An error if it ends before the stated length.
+    pub async fn chunk(&mut self) -> Result<Option<Bytes>, HttpError> {
+        while let Some(frame) = self.body.frame().await {
+            if let Ok(data) = frame.map_err(|error| broken(&error, &self.limits))?.into_data() {
+                return Ok(Some(data));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The whole body, of at most `most` bytes.
+    pub async fn read(mut self, most: usize) -> Result<Vec<u8>, HttpError> {
+        let too_large = || failed(HttpReason::TooLarge, format!("the body is larger than {most} bytes"));
+        if self.body.size_hint().lower() > most as u64 {
+            return Err(too_large());
+        }
+        let mut bytes = Vec::new();
+        while let Some(data) = self.chunk().await? {
+            if bytes.len() + data.len() > most {
+                return Err(too_large());
+            }
+            bytes.extend_from_slice(&data);
+        }
+        Ok(bytes)
+    }
+}
+
+/// Sends `request` on `stream` and reads the whole response. The connection ends with it.
+pub async fn exchange<S>(
     stream: S,
-    mut request: Request<Full<Bytes>>,
+    request: Request<Full<Bytes>>,
     limits: &HttpLimits,
 ) -> Result<HttpResponse, HttpError>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
+    let response = send(stream, request, limits).await?;
+    let (status, headers) = (response.parts.status.as_u16(), headers(&response.parts.headers));
+    let body = response.read(limits.response_bytes).await?;
+    let body = String::from_utf8(body).map_or_else(|error| HttpBody::Bytes(error.into_bytes()), HttpBody::Text);
+    Ok(HttpResponse { status, headers, body })
+}
+
+/// Sends `request` on `stream` and reads the head of the response.
+pub async fn send<S, B>(stream: S, mut request: Request<B>, limits: &HttpLimits) -> Result<StreamedResponse, HttpError>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
     let mut builder = http1::Builder::new();
     builder.max_buf_size(limits.header_bytes).max_headers(limits.headers);
     let broken = |error: hyper::Error| broken(&error, limits);
     let (mut sender, connection) = builder.handshake(TokioIo::new(stream)).await.map_err(broken)?;
-    // The connection's task is aborted when this function ends, in whatever way.
+    // The connection's task is aborted when this function fails, or when its response is dropped.
     let mut driving = JoinSet::new();
     driving.spawn(connection);
     let interim = Interim::count(&mut request, limits.interim);
@@ -45,9 +104,7 @@ where
     if parts.status == StatusCode::SWITCHING_PROTOCOLS {
         return Err(failed(HttpReason::Protocol, "the peer wants to switch to another protocol".to_owned()));
     }
-    let body = read(body, limits).await?;
-    let body = String::from_utf8(body).map_or_else(|error| HttpBody::Bytes(error.into_bytes()), HttpBody::Text);
-    Ok(HttpResponse { status: parts.status.as_u16(), headers: headers(&parts.headers), body })
+    Ok(StreamedResponse { parts, body, limits: limits.clone(), _driving: driving })
 }
 
 /// Counts the interim answers to one request.
@@ -57,7 +114,7 @@ struct Interim {
 }
 
 impl Interim {
-    fn count(request: &mut Request<Full<Bytes>>, most: usize) -> Self {
+    fn count<B>(request: &mut Request<B>, most: usize) -> Self {
         let too_many = CancellationToken::new();
         let (seen, limit_reached) = (AtomicUsize::new(0), too_many.clone());
         hyper::ext::on_informational(request, move |_| {
@@ -71,23 +128,6 @@ impl Interim {
     fn error(&self) -> HttpError {
         failed(HttpReason::TooLarge, format!("the peer sent more than {} interim answers (1xx)", self.most))
     }
-}
-
-async fn read(mut body: Incoming, limits: &HttpLimits) -> Result<Vec<u8>, HttpError> {
-    let most = limits.response_bytes;
-    let too_large = || failed(HttpReason::TooLarge, format!("the body is larger than {most} bytes"));
-    if body.size_hint().lower() > most as u64 {
-        return Err(too_large());
-    }
-    let mut bytes = Vec::new();
-    while let Some(frame) = body.frame().await {
-        let Ok(data) = frame.map_err(|error| broken(&error, limits))?.into_data() else { continue };
-        if bytes.len() + data.len() > most {
-            return Err(too_large());
-        }
-        bytes.extend_from_slice(&data);
-    }
-    Ok(bytes)
 }
 
 /// Names are in lower case already. Bytes of a value that are not UTF-8 are replaced.

@@ -1,0 +1,189 @@
+//! Pulls a plugin: its manifest and configuration into memory, its component into a file.
+
+use std::path::Path;
+
+use bytes::Bytes;
+use http::Method;
+use http::StatusCode;
+use http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue};
+use sha2::{Digest as _, Sha256};
+use tempfile::NamedTempFile;
+use tokio::io::AsyncWriteExt as _;
+
+use crate::Progress;
+use crate::artefact::{
+    self, ComponentNames, Contents, Documents, INDEX_TYPES, MANIFEST_TYPE, StatedContent, WASM_MAGIC,
+};
+use crate::digest::ContentDigest;
+use crate::error::OciError;
+use crate::reference::{OciReference, OciVersion};
+use crate::registry::Registry;
+use crate::session::{Scope, Session, expect};
+use crate::transport::{OciAnswer, OciRequest};
+
+/// The header in which a registry states the digest of a manifest.
+const DIGEST_HEADER: &str = "docker-content-digest";
+const COMPONENT: &str = "the layer";
+
+/// A plugin in a registry, as its manifest and configuration describe it.
+#[derive(Clone, Debug)]
+pub struct PublishedPlugin {
+    /// The digest of the manifest, which selects exactly this plugin.
+    pub digest: ContentDigest,
+    /// The imports and exports that the publisher states.
+    pub names: ComponentNames,
+    /// `None` if another tool has pushed the component.
+    pub documents: Option<Documents>,
+    contents: Contents,
+}
+
+impl PublishedPlugin {
+    /// The size of the component in bytes.
+    #[must_use]
+    pub fn component_bytes(&self) -> u64 {
+        self.contents.component.size
+    }
+}
+
+impl Registry {
+    /// Reads the manifest and the configuration of the plugin at `reference`, and checks both digests.
+    pub async fn look_up(&self, reference: &OciReference) -> Result<PublishedPlugin, OciError> {
+        let mut session = Session::new(self, reference, Scope::Pull)?;
+        let limits = &self.options.limits;
+        let manifest = manifest(&mut session, reference, limits.manifest_bytes).await?;
+        let digest = ContentDigest::of(&manifest);
+        let contents = artefact::read_manifest(&manifest, limits)?;
+        let what = "the configuration";
+        let answer = blob(&mut session, &contents.config, what).await?;
+        let config = answer.read(what).await?;
+        if config.len() as u64 != contents.config.size {
+            return Err(OciError::Length { what, stated: contents.config.size });
+        }
+        if ContentDigest::of(&config) != contents.config.digest {
+            return Err(OciError::DigestMismatch { what });
+        }
+        let (names, documents) = artefact::read_config(&config)?;
+        Ok(PublishedPlugin { digest, names, documents, contents })
+    }
+
+    /// Pulls the component of `plugin`, which is the one at `reference`, and puts it at `path` in one step. The file
+    /// has the stated length and digest. If anything fails, no file is left behind, and one that was there is
+    /// unchanged.
+    pub async fn pull(
+        &self,
+        reference: &OciReference,
+        plugin: &PublishedPlugin,
+        path: &Path,
+        progress: Option<Progress>,
+    ) -> Result<(), OciError> {
+        let mut session = Session::new(self, reference, Scope::Pull)?;
+        let unwritable = |source| OciError::Write { path: path.to_owned(), source };
+        let component = &plugin.contents.component;
+        let answer = blob(&mut session, component, COMPONENT).await?;
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let file = new_file(folder).map_err(unwritable)?;
+        let mut to = tokio::fs::File::from_std(file.reopen().map_err(unwritable)?);
+        let mut received = Received::new(component);
+        let mut rest = answer;
+        while let Some(part) = rest.chunk().await? {
+            received.take(&part)?;
+            to.write_all(&part).await.map_err(unwritable)?;
+            if let Some(progress) = &progress {
+                progress(received.bytes, component.size);
+            }
+        }
+        received.finish()?;
+        to.sync_all().await.map_err(unwritable)?;
+        file.persist(path).map_err(|error| unwritable(error.error))?;
+        Ok(())
+    }
+}
+
+/// A new file beside the final one, with the permissions that the user's other files have.
+fn new_file(folder: &Path) -> std::io::Result<NamedTempFile> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".windlass-pull-").permissions(std::fs::Permissions::from_mode(0o666)).tempfile_in(folder)
+}
+
+/// The bytes of a component as they come. They are hashed and counted, and refused as soon as they are wrong.
+struct Received<'a> {
+    stated: &'a StatedContent,
+    hash: Sha256,
+    first: Vec<u8>,
+    bytes: u64,
+}
+
+impl<'a> Received<'a> {
+    fn new(stated: &'a StatedContent) -> Self {
+        Self { stated, hash: Sha256::new(), first: Vec::new(), bytes: 0 }
+    }
+
+    fn take(&mut self, part: &Bytes) -> Result<(), OciError> {
+        self.bytes += part.len() as u64;
+        if self.bytes > self.stated.size {
+            return Err(self.other_length());
+        }
+        let lacking = WASM_MAGIC.len() - self.first.len();
+        self.first.extend(part.iter().take(lacking));
+        if !WASM_MAGIC.starts_with(&self.first) {
+            return Err(OciError::NotWasm);
+        }
+        self.hash.update(part);
+        Ok(())
+    }
+
+    fn finish(self) -> Result<(), OciError> {
+        if self.bytes != self.stated.size {
+            return Err(self.other_length());
+        }
+        if ContentDigest::finished(self.hash) != self.stated.digest {
+            return Err(OciError::DigestMismatch { what: COMPONENT });
+        }
+        if self.first != WASM_MAGIC {
+            return Err(OciError::NotWasm);
+        }
+        Ok(())
+    }
+
+    fn other_length(&self) -> OciError {
+        OciError::Length { what: COMPONENT, stated: self.stated.size }
+    }
+}
+
+/// The bytes of the manifest, which match all digests that are known for it.
+async fn manifest(session: &mut Session<'_>, reference: &OciReference, most: u64) -> Result<Vec<u8>, OciError> {
+    let what = "the manifest";
+    let target = session.target(&format!("manifests/{}", reference.version()));
+    let mut request = OciRequest::new(Method::GET, target, most);
+    // Indexes are accepted only so that the error can name them.
+    let types = format!("{MANIFEST_TYPE}, {}", INDEX_TYPES.join(", "));
+    request.headers.extend(HeaderValue::from_str(&types).map(|value| (ACCEPT, value)));
+    let answer = expect(session.follow(request).await?, &[StatusCode::OK])?;
+    match answer.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()) {
+        Some(MANIFEST_TYPE) => {}
+        Some(index) if INDEX_TYPES.contains(&index) => return Err(OciError::Index),
+        _ => return Err(OciError::MediaType { what, expected: MANIFEST_TYPE }),
+    }
+    let stated = answer.headers().get(DIGEST_HEADER).map(|value| value.as_bytes().to_owned());
+    let bytes = answer.read(what).await?;
+    let digest = ContentDigest::of(&bytes);
+    let is_stated = stated.is_none_or(|stated| stated == digest.as_str().as_bytes());
+    let is_asked =
+        matches!(reference.version(), OciVersion::Tag(_)) || *reference.version() == OciVersion::Digest(digest);
+    if is_stated && is_asked { Ok(bytes) } else { Err(OciError::DigestMismatch { what }) }
+}
+
+/// The answer with a content, whose body is still to be read.
+async fn blob(session: &mut Session<'_>, content: &StatedContent, what: &'static str) -> Result<OciAnswer, OciError> {
+    let target = session.target(&format!("blobs/{}", content.digest));
+    let request = OciRequest::new(Method::GET, target, content.size);
+    let answer = expect(session.follow(request).await?, &[StatusCode::OK])?;
+    if answer.headers().contains_key(CONTENT_ENCODING) {
+        return Err(OciError::Encoded { what });
+    }
+    match answer.length() {
+        Some(length) if length != content.size => Err(OciError::Length { what, stated: content.size }),
+        _ => Ok(answer),
+    }
+}
