@@ -31,8 +31,9 @@ async fn a_due_time_is_called_once_whichever_replica_runs_the_plugin(kind: Kind)
     let flags = [&["--leases=single"], &TIMES[..]].concat();
 
     let (first, address) = watched(&server, plugins.path(), &flags).await?;
-    let said = first.says(TIMED).await?;
-    ensure!(said.contains("is due at 2") && said.contains("after never and sees 1 secrets"), "{said}");
+    // The end of the first list of ConfigMaps may call the plugin before that, without a due time.
+    let said = first.says(&format!("{TIMED} is due at 2")).await?;
+    ensure!(said.contains("after never and sees 1 secrets"), "{said}");
     first.says("the timer waits until it is due").await?;
     until("the due time is kept for other replicas", || async { kept(&server).await.map(drop) }).await?;
     let last = kept(&server).await?;
