@@ -71,17 +71,28 @@ impl SavingComparison {
         let differ = ends.flat_map(|(with, without)| with.differences(without));
         let mut found: Vec<String> = differ.map(|it| format!("{it:?}")).collect();
         found.extend((with.broken != without.broken).then(|| format!("{:?}, not {:?}", with.broken, without.broken)));
+        let (saving, calling) = (course(with), course(without));
+        found.extend((saving != calling).then(|| format!("{saving}, not {calling}")));
         let (saving, calling) = (writes(with), writes(without));
         found.extend((saving != calling).then(|| format!("writes: {saving:?}, not {calling:?}")));
         self.differences.extend(found.into_iter().map(|difference| format!("{under}: {difference}")));
     }
 }
 
-/// The verbs and resources of the committed writes of each key's calls, in their order. Names are left out: some are
-/// random.
+/// How the run went on: whether it reached its end, and whether a new start still changed something.
+fn course(run: &Run) -> String {
+    let Run { rests, undone, noisy, second, left, .. } = run;
+    let (is_undone, is_noisy, left) = (undone.is_some(), noisy.is_some(), left.len());
+    let (steps, changed) = (rests.len(), second.changed);
+    format!("steps: {steps}, undone: {is_undone}, noisy: {is_noisy}, left: {left}, changed by a new start: {changed}")
+}
+
+/// The verbs and resources of the committed writes of each key's calls before the new start, in their order. Names are
+/// left out: some are random.
 fn writes(run: &Run) -> BTreeMap<&str, Vec<String>> {
     let mut writes: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-    for entry in &run.entries {
+    let first = run.entries.len().saturating_sub(run.second.entries.len());
+    for entry in &run.entries[..first] {
         if let Happening::Request(note) = &entry.happened
             && let Some(key) = note.key.as_deref().filter(|_| note.line.alters() && note.is_carried_out())
         {

@@ -24,7 +24,8 @@ const NAME_TAKEN_RETRY: Duration = Duration::from_mins(1);
 
 /// The fields of a child that the plugin compares or reports. A change of another field, such as the time in a
 /// condition of the Deployment, is none of its concern, so the host need not call it.
-const CHILD_FIELDS: [&str; 8] = [
+const CHILD_FIELDS: [&str; 9] = [
+    "/metadata/uid",
     "/metadata/labels",
     "/metadata/ownerReferences",
     "/metadata/deletionTimestamp",
@@ -133,8 +134,8 @@ fn ensure(app: &WebApp, child: &Child) -> Result<Value, Trouble> {
         (Decision::Leave, _) => return Ok(cached.unwrap_or_default()),
         (Decision::NameTaken, _) => return Err(Trouble::NameTaken),
         (Decision::Apply(change), None) => change,
-        (Decision::Apply(change), Some(_)) => {
-            cut(child)?;
+        (Decision::Apply(change), Some(judged)) => {
+            cut(child, judged["metadata"]["uid"].as_str().unwrap_or_default())?;
             change
         }
     };
@@ -146,13 +147,15 @@ fn ensure(app: &WebApp, child: &Child) -> Result<Value, Trouble> {
 
 /// Removes the entries that an apply would leave. An earlier removal counts as another manager's change, so this also
 /// concerns the port of an older spec.
-fn cut(child: &Child) -> Result<(), Error> {
-    // Read again, with the version that the entries are in.
-    let Some(cached) = cache::get::<Value>(&child.target)? else { return Ok(()) };
+fn cut(child: &Child, uid: &str) -> Result<(), Error> {
+    // Read again, with the version that the entries are in. By now, another client may have created a new object under
+    // the name: only the one with this UID is known to be ours.
+    let target = child.target.clone().with_uid(uid);
+    let Some(cached) = cache::get::<Value>(&target)? else { return Ok(()) };
     let surplus = children::surplus(&cached, &child.wanted);
     if !surplus.is_empty() {
         let version = cached["metadata"]["resourceVersion"].as_str().unwrap_or_default();
-        writes::json_patch(child.target.clone(), &surplus).if_version(version).send()?;
+        writes::json_patch(target, &surplus).if_version(version).send()?;
     }
     Ok(())
 }

@@ -122,7 +122,10 @@ impl AnswerDigest {
     /// again before a call.
     #[must_use]
     pub fn of_part(view: &SkipView, object: &Object) -> Option<Self> {
-        let part = view.part_of(object).filter(|_| object.whole_footprint() <= REREAD_BYTES_MAX)?;
+        if object.whole_footprint() > REREAD_BYTES_MAX {
+            return None;
+        }
+        let part = view.part_of(object)?;
         Some(Self::of(part.iter().map(String::as_str), 2))
     }
 }

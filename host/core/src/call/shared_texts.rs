@@ -9,6 +9,8 @@ use crate::write::no_op::SkipView;
 
 /// The most texts of a sort that are shared. A plugin whose questions differ more keeps further ones for each read.
 const SHARED_TEXTS_MAX: usize = 64;
+/// The longest text that is shared, in bytes. Nobody is charged for what is shared.
+const SHARED_TEXT_BYTES_MAX: usize = 4 << 10;
 /// The memory of an `Arc` in addition to its value, in bytes.
 const ARC_BYTES: usize = 2 * size_of::<usize>();
 
@@ -47,11 +49,12 @@ fn shared<T: Clone + Eq + Hash>(known: &mut HashSet<T>, value: &mut T, bytes: im
         *value = shared.clone();
         return 0;
     }
-    if known.len() < SHARED_TEXTS_MAX {
+    let needed = bytes(value);
+    if known.len() < SHARED_TEXTS_MAX && needed <= SHARED_TEXT_BYTES_MAX {
         known.insert(value.clone());
         return 0;
     }
-    bytes(value)
+    needed
 }
 
 /// Shares the texts of `key` with the key of the primary, which has the same namespace and often the same name. Returns
@@ -96,6 +99,9 @@ mod tests {
         assert_eq!(share_key(&mut other, &primary), ARC_BYTES + 200);
         let mut own = |at: usize| shared.fields(&mut [format!("/spec/{at:03}")].into());
         let bytes: Vec<_> = (0..100).map(&mut own).collect();
+        let mut long = SharedTexts::default();
+        let needed = long.fields(&mut [format!("/spec/{}", "x".repeat(5000))].into());
+        assert_eq!(needed, ARC_BYTES + size_of::<String>() + 5006, "a long text is not shared");
         assert_eq!((bytes[0], bytes[99]), (0, ARC_BYTES + size_of::<String>() + 9), "only so many are shared");
     }
 }

@@ -286,6 +286,27 @@ fn a_skipped_apply_depends_on_its_leaves_its_owned_fields_and_its_answer() {
     assert_eq!(SkipView::of_apply(&locked, MANAGER, &first, Some(&asked)), None, "it names a version");
 }
 
+/// Each leaf repeats the names above it, so the memory of the pointers is the square of the body's.
+#[test]
+fn a_write_with_many_leaves_or_long_names_has_no_view() {
+    let leaves = |name: &str, count: usize| {
+        let below: serde_json::Map<_, _> = (0..count).map(|at| (format!("a{at}"), json!(0))).collect();
+        json!({"spec": {name: below}})
+    };
+    let is_seen = |wanted: &Value| {
+        let merged = SkipView::of_merge(&wanted.to_string(), Some(&[]));
+        let owned = json!({"f:spec": {"f:x": {}}});
+        let applied = SkipView::of_apply(&body(wanted.clone()), MANAGER, &object(wanted.clone(), &owned), Some(&[]));
+        assert!(merged.as_ref().is_none_or(|view| view.bytes() < 64 << 10));
+        [merged.is_some(), applied.is_some()]
+    };
+    assert_eq!(is_seen(&leaves("x", 100)), [true, true]);
+    assert_eq!(is_seen(&leaves("x", 300)), [false, true], "the apply owns all of it as one value");
+    assert_eq!(is_seen(&leaves(&"x".repeat(100_000), 10_000)), [false, false]);
+    assert_eq!(is_seen(&leaves(&"x".repeat(1000), 30)), [false, true], "each leaf has a pointer");
+    assert_eq!(SkipView::of_merge("{}", Some(&["/a".repeat(10_000)])), None, "the answer counts, too");
+}
+
 #[test]
 fn a_merge_that_removes_something_depends_on_the_object_around_it() {
     let [with, without] =

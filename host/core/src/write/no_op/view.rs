@@ -13,6 +13,9 @@ use crate::object::pointer_tree::PointerTree;
 
 /// The most pointers of a view. A write with more leaves is compared by the whole object.
 const VIEW_POINTERS_MAX: usize = 256;
+/// The longest that the pointers of a view may be together, in bytes. A write with longer ones is compared by the whole
+/// object: names in a body may be long, and each leaf repeats the names above it.
+const VIEW_BYTES_MAX: usize = 16 << 10;
 
 /// The part of an object that a skipped write depends on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -29,8 +32,8 @@ impl SkipView {
     #[must_use]
     pub fn of_apply(body: &str, manager: Manager<'_>, object: &Object, answer: Option<&[String]>) -> Option<Self> {
         let ObjectParts { version: None, fields, .. } = parts(body)? else { return None };
-        let mut pointers = answer?.to_vec();
-        add_applied(&fields, &owned(object, manager)?, "", &mut pointers);
+        let mut pointers = Pointers::of(answer?)?;
+        pointers.add_applied(&fields, &owned(object, manager)?, "")?;
         Self::new(pointers, true)
     }
 
@@ -38,16 +41,15 @@ impl SkipView {
     /// object counts.
     #[must_use]
     pub fn of_merge(patch: &str, answer: Option<&[String]>) -> Option<Self> {
-        let mut pointers = answer?.to_vec();
-        add_merged(&json(patch)?, "", &mut pointers);
+        let mut pointers = Pointers::of(answer?)?;
+        pointers.add_merged(&json(patch)?, "")?;
         Self::new(pointers, false)
     }
 
-    fn new(mut pointers: Vec<String>, counts_owned: bool) -> Option<Self> {
+    fn new(Pointers { texts: mut pointers, .. }: Pointers, counts_owned: bool) -> Option<Self> {
         pointers.sort_unstable();
         pointers.dedup();
-        let is_small = pointers.len() <= VIEW_POINTERS_MAX && PointerTree::of_read(&pointers).is_ok();
-        is_small.then(|| Self { pointers: pointers.into(), counts_owned })
+        PointerTree::of_read(&pointers).is_ok().then(|| Self { pointers: pointers.into(), counts_owned })
     }
 
     /// This part of `object`, as texts to compare. `None` if it cannot be read.
@@ -68,33 +70,62 @@ impl SkipView {
     }
 }
 
-/// Adds pointers to the values that an apply compares. `owned` has the fields that the manager owns here: a value that
-/// is owned as a whole is compared as a whole. So is a list, because its items are matched with each other.
-fn add_applied(body: &Value, owned: &Map<String, Value>, pointer: &str, pointers: &mut Vec<String>) {
-    match body {
-        Value::Object(fields) if !owned.is_empty() => {
-            let nothing = Map::new();
-            for (name, value) in fields {
-                let below = owned.get(&format!("f:{name}")).and_then(Value::as_object).unwrap_or(&nothing);
-                add_applied(value, below, &joined(pointer, name), pointers);
-            }
+/// Pointers that are collected until there are too many.
+#[derive(Default)]
+struct Pointers {
+    texts: Vec<String>,
+    /// The length of all texts together.
+    bytes: usize,
+}
+
+/// Each method returns `None` if there are too many pointers, or if they are too long.
+impl Pointers {
+    fn of(pointers: &[String]) -> Option<Self> {
+        let mut collected = Self::default();
+        pointers.iter().try_for_each(|pointer| collected.add(pointer))?;
+        Some(collected)
+    }
+
+    fn add(&mut self, pointer: &str) -> Option<()> {
+        self.bytes += pointer.len();
+        if self.texts.len() == VIEW_POINTERS_MAX || self.bytes > VIEW_BYTES_MAX {
+            return None;
         }
-        _ => pointers.push(pointer.to_owned()),
+        self.texts.push(pointer.to_owned());
+        Some(())
+    }
+
+    /// Adds pointers to the values that an apply compares. `owned` has the fields that the manager owns here: a value
+    /// that is owned as a whole is compared as a whole. So is a list, because its items are matched with each other.
+    fn add_applied(&mut self, body: &Value, owned: &Map<String, Value>, pointer: &str) -> Option<()> {
+        match body {
+            Value::Object(fields) if !owned.is_empty() => {
+                let nothing = Map::new();
+                fields.iter().try_for_each(|(name, value)| {
+                    let below = owned.get(&format!("f:{name}")).and_then(Value::as_object).unwrap_or(&nothing);
+                    self.add_applied(value, below, &joined_within(pointer, name)?)
+                })
+            }
+            _ => self.add(pointer),
+        }
+    }
+
+    /// Adds pointers to the values that a merge patch compares. Where it removes something, the surrounding object
+    /// counts: it must be there.
+    fn add_merged(&mut self, patch: &Value, pointer: &str) -> Option<()> {
+        match patch {
+            Value::Object(fields) if !fields.is_empty() => {
+                if fields.values().any(Value::is_null) {
+                    self.add(pointer)?;
+                }
+                fields.iter().try_for_each(|(name, value)| self.add_merged(value, &joined_within(pointer, name)?))
+            }
+            _ => self.add(pointer),
+        }
     }
 }
 
-/// Adds pointers to the values that a merge patch compares. Where it removes something, the surrounding object counts:
-/// it must be there.
-fn add_merged(patch: &Value, pointer: &str, pointers: &mut Vec<String>) {
-    match patch {
-        Value::Object(fields) if !fields.is_empty() => {
-            if fields.values().any(Value::is_null) {
-                pointers.push(pointer.to_owned());
-            }
-            for (name, value) in fields {
-                add_merged(value, &joined(pointer, name), pointers);
-            }
-        }
-        _ => pointers.push(pointer.to_owned()),
-    }
+/// The pointer to the field `name` below `pointer`. `None` if a view cannot have it.
+fn joined_within(pointer: &str, name: &str) -> Option<String> {
+    (pointer.len() + name.len() < VIEW_BYTES_MAX).then(|| joined(pointer, name))
 }
