@@ -150,12 +150,11 @@ fn ensure(app: &WebApp, child: &Child) -> Result<Value, Trouble> {
 fn cut(child: &Child, uid: &str) -> Result<(), Error> {
     // Read again, with the version that the entries are in. By now, another client may have created a new object under
     // the name: only the one with this UID is known to be ours.
-    let target = child.target.clone().with_uid(uid);
-    let Some(cached) = cache::get::<Value>(&target)? else { return Ok(()) };
+    let Some(cached) = cache::get::<Value>(&child.target.clone().with_uid(uid))? else { return Ok(()) };
     let surplus = children::surplus(&cached, &child.wanted);
     if !surplus.is_empty() {
         let version = cached["metadata"]["resourceVersion"].as_str().unwrap_or_default();
-        writes::json_patch(target, &surplus).if_version(version).send()?;
+        writes::json_patch(child.target.clone(), &surplus).if_version(version).send()?;
     }
     Ok(())
 }
