@@ -142,8 +142,8 @@ impl Stage<'_> {
     }
 }
 
-/// Carries out a scenario on a fresh server, and returns the end state.
-async fn play(subject: &Subject, run: &Run, by: By) -> anyhow::Result<State> {
+/// Carries out a scenario on a fresh server, and returns the end state and the operator's last log.
+async fn play(subject: &Subject, run: &Run, by: By) -> anyhow::Result<(State, String)> {
     let scenario = scenario::read(&paths::root().join(&run.scenario))?;
     let cluster = OwnCluster::start(CLUSTER).await?;
     let kubeconfig = cluster.running()?.kubeconfig();
@@ -160,10 +160,12 @@ async fn play(subject: &Subject, run: &Run, by: By) -> anyhow::Result<State> {
     let played = stage.play(&user, &scenario, run).await;
     let log = stage.running.as_ref().map(Running::log).transpose()?.unwrap_or_default();
     stage.stop().await?;
-    let played = played.with_context(|| format!("{by:?} of {}, {}; it logged:\n{log}", subject.name, run.scenario));
     drop(stage);
     tokio::task::spawn_blocking(move || cluster.stop()).await??;
-    played
+    match played {
+        Ok(state) => Ok((state, log)),
+        Err(error) => Err(error.context(format!("{by:?} of {}, {}; it logged:\n{log}", subject.name, run.scenario))),
+    }
 }
 
 /// The name of a run, for people.
@@ -184,7 +186,7 @@ async fn leaves_the_same(name: &str) -> anyhow::Result<()> {
     for run in &subject.runs {
         // Each has its own server.
         let both = futures::future::try_join(play(&subject, run, By::Original), play(&subject, run, By::DropIn));
-        let (original, dropin) = both.await?;
+        let ((original, log), (dropin, _)) = both.await?;
         let (found, scenario) = (differences(&original, &dropin), title(run));
         println!("figures: {name} beside {}, {scenario}: {} objects", subject.original, original.0.len());
         match explain(&found, &run.differences, &subject.differences) {
@@ -195,7 +197,7 @@ async fn leaves_the_same(name: &str) -> anyhow::Result<()> {
             }
             Err(error) => {
                 println!("figures:   FAILED: {} values differ", found.len());
-                failures.push(format!("{scenario}: {error:#}"));
+                failures.push(format!("{scenario}: {error:#}\nthe original logged:\n{log}"));
             }
         }
     }
@@ -224,8 +226,20 @@ fn readmes_have_the_differences() -> anyhow::Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "it needs the original's program: see tests/originals/README.md"]
+async fn the_cronjob_operator_leaves_the_same() -> anyhow::Result<()> {
+    leaves_the_same("cronjob").await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "it needs the original's program: see tests/originals/README.md"]
 async fn the_csr_approver_leaves_the_same() -> anyhow::Result<()> {
     leaves_the_same("csr-approver").await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "it needs the original's program: see tests/originals/README.md"]
+async fn the_downscaler_leaves_the_same() -> anyhow::Result<()> {
+    leaves_the_same("downscaler").await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -236,8 +250,20 @@ async fn the_imagepullsecret_patcher_leaves_the_same() -> anyhow::Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "it needs the original's program: see tests/originals/README.md"]
+async fn the_janitor_leaves_the_same() -> anyhow::Result<()> {
+    leaves_the_same("janitor").await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "it needs the original's program: see tests/originals/README.md"]
 async fn the_rbac_manager_leaves_the_same() -> anyhow::Result<()> {
     leaves_the_same("rbac-manager").await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "it needs the original's program: see tests/originals/README.md"]
+async fn the_reloader_leaves_the_same() -> anyhow::Result<()> {
+    leaves_the_same("reloader").await
 }
 
 #[tokio::test(flavor = "multi_thread")]

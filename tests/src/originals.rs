@@ -61,7 +61,7 @@ pub struct Subject {
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Program {
-    /// `{kubeconfig}` stands for the path of a kubeconfig.
+    /// `{kubeconfig}` stands for the path of a kubeconfig, and `{root}` for the root of the checkout.
     #[serde(default)]
     pub arguments: Vec<String>,
     #[serde(default)]
@@ -75,6 +75,9 @@ pub struct Program {
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Settings {
+    /// The additional arguments of the original's program. They follow the others, so that they count.
+    #[serde(default)]
+    pub arguments: Vec<String>,
     /// The additional environment of the original's program.
     #[serde(default)]
     pub environment: BTreeMap<String, String>,
@@ -167,6 +170,12 @@ pub struct Effect {
     /// The values that the object has then, by JSON pointer.
     #[serde(default)]
     pub values: BTreeMap<String, Value>,
+    /// What holds for the object then, in CEL, if the two sides have no value in common.
+    #[serde(default)]
+    pub cel: Option<String>,
+    /// Whether the effect is that the object is gone.
+    #[serde(default)]
+    pub absent: bool,
 }
 
 impl Subject {
@@ -181,6 +190,7 @@ impl Subject {
     /// The same with the settings for the comparison.
     #[must_use]
     pub fn for_comparison(mut self) -> Self {
+        self.program.arguments.append(&mut self.comparison.arguments);
         self.program.environment.append(&mut self.comparison.environment);
         self.configuration = self.comparison.configuration.take().or(self.configuration);
         self
@@ -234,7 +244,9 @@ impl Subject {
     pub async fn start_original(&self, kubeconfig: &Path) -> anyhow::Result<Original> {
         let (log, home) = (NamedTempFile::new()?, tempfile::tempdir()?);
         let path = kubeconfig.to_str().context("a path in UTF-8")?;
-        let arguments = self.program.arguments.iter().map(|it| it.replace("{kubeconfig}", path));
+        let root = paths::root().to_str().context("a path in UTF-8")?;
+        let arguments = self.program.arguments.iter();
+        let arguments = arguments.map(|it| it.replace("{kubeconfig}", path).replace("{root}", root));
         let (program, file) = (self.program()?, log.reopen()?);
         let mut command = if self.program.in_cluster {
             in_cluster::command(kubeconfig, home.path(), &program).await?

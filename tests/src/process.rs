@@ -59,6 +59,19 @@ impl Process {
         }
     }
 
+    /// Whether the process has child processes, such as the ones in which a host compiles.
+    pub fn has_children(self) -> anyhow::Result<bool> {
+        for entry in std::fs::read_dir("/proc")? {
+            // Skip a process that has ended meanwhile, and what is no process.
+            let Ok(stat) = std::fs::read_to_string(entry?.path().join("stat")) else { continue };
+            let parent = stat.rsplit_once(')').and_then(|(_, after)| after.split_whitespace().nth(1));
+            if parent.is_some_and(|parent| parent.parse() == Ok(self.0)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// Measures the CPU time that the process uses within the next `time`.
     pub async fn cpu_over(self, time: Duration) -> anyhow::Result<Duration> {
         let before = self.cpu()?;
@@ -116,4 +129,21 @@ pub fn mebibytes(bytes: u64) -> f64 {
 fn value(text: &str, name: &str) -> anyhow::Result<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name)).with_context(|| format!("{name} in {text}"))?;
     line.trim().trim_end_matches(" kB").parse().with_context(|| format!("{name} is a number"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_has_children_while_they_run() -> anyhow::Result<()> {
+        let mut child = std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn()?;
+        let (here, there) = (Process(std::process::id()), Process(child.id()));
+        let (parent, grandchildren) = (here.has_children()?, there.has_children()?);
+        // Without its input, `cat` ends.
+        drop(child.stdin.take());
+        child.wait()?;
+        assert!(parent && !grandchildren);
+        Ok(())
+    }
 }

@@ -36,7 +36,8 @@ impl State {
     }
 
     /// Reads the objects of these kinds in all namespaces, except in those of Kubernetes. The namespace `default` is
-    /// included. An object is called `KIND NAMESPACE/NAME`, or `KIND NAME` if it has no namespace.
+    /// included. An object is called `KIND NAMESPACE/NAME`, or `KIND NAME` if it has no namespace. Objects whose
+    /// generated names are equal once they are normalized are called `NAME`, `NAME #2` and so on.
     pub async fn read_everywhere(client: &Client, kinds: &[ApiResource]) -> anyhow::Result<Self> {
         let mut objects = BTreeMap::new();
         for kind in kinds {
@@ -49,7 +50,8 @@ impl State {
                 let place = namespace.map(|it| format!("{it}/")).unwrap_or_default();
                 let object = normalized(serde_json::to_value(object)?, None);
                 let name = object["metadata"]["name"].as_str().unwrap_or_default();
-                objects.insert(format!("{} {place}{name}", kind.kind), object.clone());
+                let name = format!("{} {place}{name}", kind.kind);
+                add_named(&mut objects, &name, object);
             }
         }
         Ok(Self(objects))
@@ -101,6 +103,13 @@ impl Display for State {
 fn add(objects: &mut BTreeMap<String, Value>, name: &str, object: Value) {
     let mut names = (1..).map(|number: usize| format!("{name} #{number}"));
     objects.extend(names.find(|name| !objects.contains_key(name)).map(|name| (name, object)));
+}
+
+/// Adds an object under its name, or under the name with a number if another object has it.
+fn add_named(objects: &mut BTreeMap<String, Value>, name: &str, object: Value) {
+    let further = (2..).map(|number: usize| format!("{name} #{number}"));
+    let free = std::iter::once(name.to_owned()).chain(further).find(|name| !objects.contains_key(name));
+    objects.extend(free.map(|name| (name, object)));
 }
 
 /// The API of a kind.
@@ -182,6 +191,16 @@ mod tests {
             normalized(object, Some(namespace))
         };
         assert_eq!(run("case-1", 10), run("case-2", 11));
+    }
+
+    #[test]
+    fn objects_with_equal_names_are_all_kept() {
+        let mut objects = BTreeMap::new();
+        for size in 1..=3 {
+            add_named(&mut objects, "Job a/b-<seconds>", json!({"size": size}));
+        }
+        let names: Vec<_> = objects.keys().map(String::as_str).collect();
+        assert_eq!(names, ["Job a/b-<seconds>", "Job a/b-<seconds> #2", "Job a/b-<seconds> #3"]);
     }
 
     #[test]
