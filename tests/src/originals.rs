@@ -170,7 +170,7 @@ pub struct Effect {
     /// The values that the object has then, by JSON pointer.
     #[serde(default)]
     pub values: BTreeMap<String, Value>,
-    /// What holds for the object then, in CEL, if the two sides have no value in common.
+    /// A CEL expression that holds for the object then, for two sides that have no value in common.
     #[serde(default)]
     pub cel: Option<String>,
     /// Whether the effect is that the object is gone.

@@ -318,7 +318,7 @@ impl Stage {
     }
 }
 
-/// What others see of a call. How a plugin reads, and which part of an answer it asks for, differs: the plugin in Rust
+/// The part of a call that others see. How a plugin reads, and which part of an answer it asks for, differs: Rust's
 /// asks for fields, so that its calls can be saved (ADR 46).
 fn outcome(seen: &Seen) -> Value {
     let mut asked: Vec<_> = seen.asked.iter().filter(|asked| !asked["cache.get"].is_object()).cloned().collect();
