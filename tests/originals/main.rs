@@ -163,7 +163,7 @@ async fn play(subject: &Subject, run: &Run, by: By) -> anyhow::Result<(State, St
     drop(stage);
     tokio::task::spawn_blocking(move || cluster.stop()).await??;
     match played {
-        Ok(state) => Ok((state, log)),
+        Ok(left) => Ok((left, log)),
         Err(error) => Err(error.context(format!("{by:?} of {}, {}; it logged:\n{log}", subject.name, run.scenario))),
     }
 }
