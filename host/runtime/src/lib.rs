@@ -39,7 +39,7 @@ pub use listening::tls::{ServerTlsError, TlsFiles, TlsNames};
 pub use manager::{HostError, run, run_loaded};
 pub use observe::admin::ListenError;
 pub use observe::admin::settings::{AdminAuth, AdminSettings};
-pub use plugins::config::{SUFFIX as CONFIG_SUFFIX, configured_kinds, named_secrets};
+pub use plugins::config::{SECRET_READ_INTERVAL_MAX, SUFFIX as CONFIG_SUFFIX, configured_kinds, named_secrets};
 pub use plugins::directory::is_plugin_file;
 pub use plugins::directory::plugin_files::plugin_of;
 pub use plugins::directory::{AllowedError, DirectoryError};

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use windlass_check::{Finding, Happening, RunAgain, scenario};
 use windlass_tests::{marker, paths};
 
-use super::simulated;
+use super::simulated::{self, Trial};
 
 /// The file of a run with these faults, for a scenario of tests/scenarios.
 pub(super) fn file(scenario: &str, faults: &Value) -> anyhow::Result<Value> {
@@ -120,6 +120,22 @@ fn faults_that_no_check_has_written_come_to_an_end() -> anyhow::Result<()> {
             let again = plugin.again(&file("webapp", &json!([fault, fault]))?).await?;
             ensure!(again.missed.len() == missed, "{fault}: {:?} {:?}", again.missed, broken(&again));
         }
+        Ok(())
+    })
+}
+
+/// The host reads the Secrets of a configuration every few minutes.
+#[test]
+fn a_step_that_changes_a_secret_of_the_configuration_waits_for_the_host() -> anyhow::Result<()> {
+    let folder = paths::root().join("plugins/imagepullsecret-patcher");
+    let mut scenario = scenario::read(&folder.join("scenarios/rotation.yaml"))?;
+    // Without the time that passes later, the expectation holds only if the host has read the Secret after the first
+    // step.
+    scenario.steps.truncate(1);
+    let trial = Trial { scenario: "", classes: &[], runs: 1, seed: 7 };
+    simulated::with(&paths::dropin("imagepullsecret-patcher")?, async |plugin| {
+        let report = plugin.configured(&folder).check_scenario(scenario, &trial).await?;
+        ensure!(report.findings.is_empty(), "{:?}", simulated::findings_of(&report));
         Ok(())
     })
 }

@@ -18,6 +18,8 @@ pub(super) struct SimulatedPlugin {
     plugin: Arc<Plugin>,
     /// The features of the host.
     features: Features,
+    /// The directory of its configuration.
+    configs: PathBuf,
 }
 
 /// The effort of a check, and its seed.
@@ -39,7 +41,7 @@ pub(super) fn with<T>(file: &Path, work: impl AsyncFnOnce(&SimulatedPlugin) -> a
         let options = SandboxOptions { limits, cache: Some(paths::cache()?), ..SandboxOptions::in_one_thread() };
         let plugin = Sandbox::new(options)?.load(file).await?;
         tokio::time::pause();
-        work(&SimulatedPlugin { plugin, features: Features::default() }).await
+        work(&SimulatedPlugin { plugin, features: Features::default(), configs: PathBuf::new() }).await
     })
 }
 
@@ -47,7 +49,12 @@ impl SimulatedPlugin {
     /// The same plugin in a host that saves calls which can change nothing.
     pub(super) fn saving_calls(&self) -> anyhow::Result<Self> {
         let features = Features::new(["SavedCalls=true".parse()?])?;
-        Ok(Self { plugin: self.plugin.clone(), features })
+        Ok(Self { plugin: self.plugin.clone(), features, configs: self.configs.clone() })
+    }
+
+    /// The same plugin with its configuration in this directory.
+    pub(super) fn configured(&self, configs: &Path) -> Self {
+        Self { plugin: self.plugin.clone(), features: self.features.clone(), configs: configs.to_owned() }
     }
 
     /// Compares the runs of a scenario with and without saved calls: one without a fault, and `faults` with one.
@@ -57,7 +64,7 @@ impl SimulatedPlugin {
     }
 
     fn subject(&self) -> CheckSubject {
-        CheckSubject { plugin: self.plugin.clone(), configs: PathBuf::new(), features: self.features.clone() }
+        CheckSubject { plugin: self.plugin.clone(), configs: self.configs.clone(), features: self.features.clone() }
     }
 
     /// Checks the plugin with a scenario of tests/scenarios.

@@ -116,6 +116,18 @@ impl Scenario {
     }
 }
 
+impl Step {
+    /// The object that the step applies, changes or deletes. `None` if it only lets time pass.
+    pub(crate) fn object(&self) -> Option<ObjectName> {
+        match self {
+            Step::Apply(object) => Some(ObjectName::of(object)),
+            Step::Patch(patch) => Some(patch.object.clone()),
+            Step::Delete(name) => Some(name.clone()),
+            Step::Advance(_) | Step::Wait(_) => None,
+        }
+    }
+}
+
 impl std::fmt::Display for Step {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {

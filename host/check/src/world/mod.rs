@@ -29,7 +29,7 @@ use tokio::time::{Instant, sleep};
 use windlass_apiserver::{ApiServer, Config, Snapshot};
 use windlass_core::life::features::Features;
 use windlass_core::object::ObjectKind;
-use windlass_runtime::configured_kinds;
+use windlass_runtime::{SECRET_READ_INTERVAL_MAX, configured_kinds, named_secrets};
 use windlass_wasm::Plugin;
 
 pub use self::guesses::without_refused;
@@ -95,6 +95,12 @@ impl CheckSubject {
         let controllers = manifest.with_kinds(&kinds).controllers;
         controllers.iter().map(|controller| controller.primary.object_kind()).collect()
     }
+
+    /// The Secrets, as namespace and name, from which the plugin's configuration takes values. The engine logs what is
+    /// wrong with a configuration that it does not take.
+    async fn secrets(&self) -> BTreeSet<(String, String)> {
+        named_secrets(&self.configs, &self.plugin.manifest().name).await.unwrap_or_default()
+    }
 }
 
 /// The world before a scenario begins, and the plugin.
@@ -106,6 +112,8 @@ pub(crate) struct World {
     config: Config,
     /// The times that occur in the scenario.
     times: BTreeSet<String>,
+    /// The Secrets, as namespace and name, that the plugin's configuration names.
+    secrets: BTreeSet<(String, String)>,
     /// The state of the server with the loaded objects.
     begins: Snapshot,
     /// The loaded objects, to find changes of them.
@@ -124,8 +132,8 @@ impl World {
         let begins = server.snapshot();
         server.shutdown().await;
         let beginning = Beginning::of(&begins);
-        let times = times_of(&scenario);
-        Ok(World { subject, scenario, start, config, times, begins, beginning, record, runs: Cell::new(0) })
+        let (times, secrets) = (times_of(&scenario), subject.secrets().await);
+        Ok(World { subject, scenario, start, config, times, secrets, begins, beginning, record, runs: Cell::new(0) })
     }
 
     /// Runs the whole scenario with `faults`. The same seed and faults always give the same run.
@@ -192,6 +200,7 @@ struct Round<'a> {
     engine: Engine,
     record: &'a Record,
     beginning: &'a Beginning,
+    secrets: &'a BTreeSet<(String, String)>,
     slow: SlowFaults,
     rules: FaultRules,
     normalizer: Normalizer,
@@ -215,7 +224,7 @@ impl<'a> Round<'a> {
         rules: FaultRules,
         normalizer: Normalizer,
     ) -> Round<'a> {
-        let World { record, beginning, .. } = world;
+        let World { record, beginning, secrets, .. } = world;
         let user = User::of(&world.scenario, server.service(), USER);
         Round {
             server,
@@ -223,6 +232,7 @@ impl<'a> Round<'a> {
             engine,
             record,
             beginning,
+            secrets,
             slow,
             rules,
             normalizer,
@@ -254,6 +264,10 @@ impl<'a> Round<'a> {
             if let Err(error) = done {
                 return Some((index, error));
             }
+            if self.is_of_configuration(step) {
+                // The host reads the Secret only from time to time, so the world would be quiet before that.
+                sleep(SECRET_READ_INTERVAL_MAX).await;
+            }
             self.settle(STEP_QUIET_TIMEOUT).await;
             self.endure(index).await;
             for (fault, rest) in at_rest.iter().filter(|(_, it)| it.after_step == index) {
@@ -265,6 +279,12 @@ impl<'a> Round<'a> {
             }
         }
         None
+    }
+
+    /// Whether the step changes a Secret that the plugin's configuration names.
+    fn is_of_configuration(&self, step: &Step) -> bool {
+        let of_secret = step.object().filter(|it| it.api_version == "v1" && it.kind == "Secret");
+        of_secret.is_some_and(|it| self.secrets.contains(&(it.namespace, it.name)))
     }
 
     /// Another client acts on an object. If the object does not exist, the fault does not count as occurred.

@@ -43,12 +43,7 @@ impl Purposes {
         created_by: &BTreeMap<String, Option<String>>,
     ) {
         self.made.retain(|uid, _| there.contains_key(uid));
-        let of_step = match step {
-            Step::Apply(object) => Some(ObjectName::of(object)),
-            Step::Patch(patch) => Some(patch.object.clone()),
-            Step::Delete(name) => Some(name.clone()),
-            Step::Advance(_) | Step::Wait(_) => None,
-        };
+        let of_step = step.object();
         for (uid, place) in there.iter().filter(|(uid, _)| !self.made.contains_key(*uid)).collect::<Vec<_>>() {
             let of_call = || self.primary(created_by.get(uid)?.as_deref()?);
             let purpose = of_step.clone().or_else(of_call);

@@ -28,6 +28,7 @@ use windlass_files::read_whole;
 
 pub(crate) use files::ConfigFiles;
 pub(crate) use follow::ConfigFollower;
+pub use follow::SECRET_READ_INTERVAL_MAX;
 #[cfg(test)]
 use follow::SecretSource;
 

@@ -19,6 +19,8 @@ use crate::supervise::jittered;
 
 /// The pause between two reads of the Secrets, before jitter.
 const SECRET_READ_INTERVAL: Duration = Duration::from_mins(3);
+/// The longest pause between two reads of the Secrets that a configuration names.
+pub const SECRET_READ_INTERVAL_MAX: Duration = SECRET_READ_INTERVAL.saturating_mul(2);
 /// The pause before a Secret that could not be read is tried again, before jitter.
 const SECRET_RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
