@@ -139,3 +139,16 @@ fn a_step_that_changes_a_secret_of_the_configuration_waits_for_the_host() -> any
         Ok(())
     })
 }
+
+/// The drop-in looks at a Secret every ten minutes, and no watch shows its deletion.
+#[test]
+fn a_pull_secret_that_is_deleted_just_before_its_patch_is_there_again() -> anyhow::Result<()> {
+    let folder = paths::root().join("plugins/imagepullsecret-patcher");
+    let scenario = scenario::read(&folder.join("scenarios/rotation.yaml"))?;
+    let trial = Trial { scenario: "", classes: &["foreign-delete"], runs: 12, seed: 13 };
+    simulated::with(&paths::dropin("imagepullsecret-patcher")?, async |plugin| {
+        let report = plugin.configured(&folder).check_scenario(scenario, &trial).await?;
+        ensure!(report.findings.is_empty(), "{:?}", simulated::findings_of(&report));
+        Ok(())
+    })
+}
