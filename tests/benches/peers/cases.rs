@@ -47,7 +47,7 @@ pub(crate) enum Case {
     /// A new version replaces the running one while specs change: the time until each child has changed.
     Swap,
     /// 10,000 objects with all their children, and 50,000 Pods, are in the cache and do not change: memory, and
-    /// processor time at rest.
+    /// processor time at rest. Then one in a hundred Deployments reports its status each second.
     Steady,
     /// One operator with its own kind, which owns Pods and `ConfigMap`s: its memory.
     Density1,
@@ -142,7 +142,7 @@ impl Session {
                 vec![(case, figures, Counts::default())]
             }
             (Some(server), Some(case)) => {
-                let (figures, counts) = steady::run(server, ready, round).await?;
+                let (figures, counts) = steady::run(server, ready, self.objects, round).await?;
                 vec![(case, figures, counts)]
             }
             _ => self.run_fresh(ready, round).await?,

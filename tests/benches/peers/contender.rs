@@ -35,6 +35,16 @@ pub(crate) enum Contender {
     WindlassGo,
     /// Windlass with the plugin in TypeScript.
     WindlassTs,
+    /// Windlass with the plugin in Python.
+    WindlassPython,
+    /// `WindlassRust` with the feature gate `SavedCalls`, as are the next three.
+    WindlassRustSaved,
+    /// `WindlassGo` with it.
+    WindlassGoSaved,
+    /// `WindlassTs` with it.
+    WindlassTsSaved,
+    /// `WindlassPython` with it.
+    WindlassPythonSaved,
     /// controller-runtime, 8 workers, create and update.
     ControllerRuntime,
     /// controller-runtime, 8 workers, server-side apply.
@@ -58,7 +68,20 @@ impl Contender {
     }
 
     pub(crate) fn all() -> Vec<Self> {
-        Self::value_variants().iter().copied().filter(|it| *it != Self::Kopf).collect()
+        Self::value_variants().iter().copied().filter(|it| !it.runs_only_if_named()).collect()
+    }
+
+    /// Whether the contender takes minutes, or matters only in the case `noop`.
+    fn runs_only_if_named(self) -> bool {
+        self == Self::Kopf || self == Self::WindlassPython || self.saves_calls()
+    }
+
+    /// Whether the host saves calls that can change nothing.
+    fn saves_calls(self) -> bool {
+        matches!(
+            self,
+            Self::WindlassRustSaved | Self::WindlassGoSaved | Self::WindlassTsSaved | Self::WindlassPythonSaved
+        )
     }
 
     /// The contenders of a quick run.
@@ -81,10 +104,11 @@ impl Contender {
     /// The file of the plugin, below the directory of built plugins.
     fn plugin(self) -> Option<&'static str> {
         match self {
-            Self::WindlassRust => Some("webapp.wasm"),
+            Self::WindlassRust | Self::WindlassRustSaved => Some("webapp.wasm"),
             Self::WindlassRustCreate => Some("create/webapp-create.wasm"),
-            Self::WindlassGo => Some("webapp-go/webapp-go.wasm"),
-            Self::WindlassTs => Some("webapp-ts/webapp-ts.wasm"),
+            Self::WindlassGo | Self::WindlassGoSaved => Some("webapp-go/webapp-go.wasm"),
+            Self::WindlassTs | Self::WindlassTsSaved => Some("webapp-ts/webapp-ts.wasm"),
+            Self::WindlassPython | Self::WindlassPythonSaved => Some("webapp-python/webapp-python.wasm"),
             _ => None,
         }
     }
@@ -152,8 +176,13 @@ impl Prepared {
             let ((program, arguments, with_pods), plugin) = match contender.plugin() {
                 Some(plugin) => {
                     let folder = plugins.path().join(&name);
-                    let arguments = windlass(&[plugin], &folder).await?;
-                    let with_pods = windlass(&[plugin, POD_PLUGIN], &plugins.path().join(name + "-pods")).await?;
+                    let mut arguments = windlass(&[plugin], &folder).await?;
+                    let mut with_pods = windlass(&[plugin, POD_PLUGIN], &plugins.path().join(name + "-pods")).await?;
+                    if contender.saves_calls() {
+                        for arguments in [&mut arguments, &mut with_pods] {
+                            arguments.push("--feature-gates=SavedCalls=true".into());
+                        }
+                    }
                     let plugin = Path::new(plugin).file_name().context("a plugin is a file")?;
                     ((paths::windlass()?, arguments, with_pods), Some(folder.join(plugin)))
                 }

@@ -67,6 +67,9 @@ impl Extent {
 pub(crate) struct Side {
     /// The memory of each process, in MiB, by its name.
     pub(crate) memory: BTreeMap<String, f64>,
+    /// The anonymous part of the memory of all processes, in MiB. The rest is pages of files, such as code, which the
+    /// system may drop and read again.
+    pub(crate) anonymous: f64,
     pub(crate) watches: f64,
     /// The processor time of all processes, in milliseconds a second.
     pub(crate) cpu_at_rest: f64,
@@ -181,9 +184,11 @@ async fn side(
     let used = cpu(&mut programs)?;
     tokio::time::sleep(extent.watch_time).await;
     let cpu_at_rest = cpu(&mut programs)?.saturating_sub(used).as_secs_f64() * 1e3 / extent.watch_time.as_secs_f64();
-    let mut memory = BTreeMap::new();
+    let (mut memory, mut anonymous) = (BTreeMap::new(), 0.0);
     for (name, process) in programs.processes()? {
-        memory.insert(name, mebibytes(process.memory()?.proportional));
+        let its = process.memory()?;
+        memory.insert(name, mebibytes(its.proportional));
+        anonymous += mebibytes(its.anonymous);
     }
     let watches = server.watches().await? - before;
     let mut reactions = BTreeMap::new();
@@ -194,7 +199,7 @@ async fn side(
     }
     programs.end().await?;
     server.stop().await?;
-    Ok(Side { memory, watches, cpu_at_rest, reactions })
+    Ok(Side { memory, anonymous, watches, cpu_at_rest, reactions })
 }
 
 fn cpu(programs: &mut Programs) -> anyhow::Result<Duration> {

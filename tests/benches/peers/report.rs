@@ -71,6 +71,7 @@ const STEADY: &[Column] = &[
     compared("at_rest_s", "start to rest, s", 1),
     compared("start_cpu_s", "CPU until then, s", 2),
     compared("rest_cpu_ms_s", "CPU at rest, ms a second", 1),
+    compared("heartbeats_cpu_ms_s", "CPU with heartbeats, ms a second", 1),
     compared("pss_mib", "PSS, MiB", 0),
     compared("peak_rss_mib", "peak RSS, MiB", 0),
 ];

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::ensure;
 use futures::{StreamExt, TryStreamExt, stream};
+use jiff::Timestamp;
 use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use windlass_tests::objects::Objects;
@@ -18,6 +19,10 @@ use crate::server::{Counts, Server};
 const PODS_OF_WEBAPP: usize = 5;
 /// The time for which a contender at rest is watched.
 const OPERATORS_WATCH_TIME: Duration = Duration::from_secs(20);
+/// For this time, the Deployments report their status.
+const HEARTBEATS_TIME: Duration = Duration::from_secs(30);
+/// One in so many Deployments reports its status each second.
+const DEPLOYMENTS_OF_HEARTBEAT: usize = 100;
 /// The longest time until a contender is at rest.
 const CONTENDER_REST_TIMEOUT: Duration = Duration::from_mins(10);
 
@@ -87,8 +92,14 @@ fn status(app: &Value) -> Value {
     json!({"observedGeneration": generation, "readyReplicas": 0, "phase": "Pending", "conditions": conditions})
 }
 
-/// Starts a contender, waits until it is at rest, watches it for a while, and ends it.
-pub(crate) async fn run(server: &Server, ready: &Ready, round: u32) -> anyhow::Result<(Figures, Counts)> {
+/// Starts a contender, waits until it is at rest, watches it for a while, also while Deployments report their status,
+/// and ends it.
+pub(crate) async fn run(
+    server: &Server,
+    ready: &Ready,
+    objects: usize,
+    round: u32,
+) -> anyhow::Result<(Figures, Counts)> {
     let before = server.counts().await?;
     let running = ready.start_with_pods(server, &format!("steady-{round}")).await?;
     let process = running.process()?;
@@ -96,13 +107,23 @@ pub(crate) async fn run(server: &Server, ready: &Ready, round: u32) -> anyhow::R
     let cpu_start = process.cpu()?;
     let at_rest_cpu = process.cpu_over(OPERATORS_WATCH_TIME).await?;
     let memory = process.memory()?;
-    running.stop().await?;
     let counts = server.counts().await?.since(&before, &[]);
     let written: u64 = counts.requests.iter().filter(|(it, _)| is_write(it)).map(|(_, count)| count).sum();
     ensure!(written == 0, "{} wrote although there was nothing to do: {:?}", ready.name(), counts.requests);
+    let (beats, heartbeats_cpu) = tokio::try_join!(heartbeats(server, objects), process.cpu_over(HEARTBEATS_TIME))?;
+    running.stop().await?;
+    let ours = [("PATCH deployments/status", beats)];
+    let after = server.counts().await?.since(&before, &ours);
+    ensure!(
+        after.requests.iter().all(|(it, _)| !is_write(it)),
+        "{} wrote for a heartbeat: {:?}",
+        ready.name(),
+        after.requests
+    );
     let figures = Figures::from([
         ("at_rest_s", at_rest.as_secs_f64()),
         ("start_cpu_s", cpu_start.as_secs_f64()),
+        ("heartbeats_cpu_ms_s", heartbeats_cpu.as_secs_f64() * 1e3 / HEARTBEATS_TIME.as_secs_f64()),
         ("rest_cpu_ms_s", at_rest_cpu.as_secs_f64() * 1e3 / OPERATORS_WATCH_TIME.as_secs_f64()),
         ("pss_mib", mebibytes(memory.proportional)),
         ("anonymous_mib", mebibytes(memory.anonymous)),
@@ -110,6 +131,28 @@ pub(crate) async fn run(server: &Server, ready: &Ready, round: u32) -> anyhow::R
         ("told_mib", mebibytes(counts.response_bytes)),
     ]);
     Ok((figures, counts))
+}
+
+/// Lets some of the Deployments report the same status again each second, with a new time, and returns the number of
+/// reports. The number of ready replicas, which a contender needs, stays.
+async fn heartbeats(server: &Server, objects: usize) -> anyhow::Result<u64> {
+    let (api, of_a_second) = (server.objects.api("Deployment")?, objects.div_ceil(DEPLOYMENTS_OF_HEARTBEAT));
+    let mut ticks = tokio::time::interval(Duration::from_secs(1));
+    for _ in 0..HEARTBEATS_TIME.as_secs() {
+        ticks.tick().await;
+        let condition = json!({
+            "type": "Progressing", "status": "True", "reason": "NewReplicaSetAvailable", "message": "it has progressed",
+            "lastTransitionTime": "2026-01-01T00:00:00Z", "lastUpdateTime": Timestamp::now(),
+        });
+        let patch = Patch::Merge(json!({"status": {"conditions": [condition]}}));
+        let report = async |number: usize| {
+            api.patch_status(&load::name(number), &PatchParams::default(), &patch).await?;
+            anyhow::Ok(())
+        };
+        let reports = stream::iter(0..of_a_second).map(Ok);
+        reports.try_for_each_concurrent(CONCURRENT_REQUESTS_MAX, report).await?;
+    }
+    Ok((of_a_second as u64) * HEARTBEATS_TIME.as_secs())
 }
 
 fn is_write(request: &str) -> bool {

@@ -77,6 +77,7 @@ impl Results {
         let lines = |of: fn(&DropIn) -> usize| self.dropins.iter().map(of).sum::<usize>() as f64;
         let rows = [
             ("memory together, PSS, MiB", self.medians(|side| side.memory.values().sum())),
+            ("of it anonymous", self.medians(|side| side.anonymous)),
             ("watches at the server", self.medians(|side| side.watches)),
             ("CPU at rest, ms a second", self.medians(|side| side.cpu_at_rest)),
             ("lines of code", [lines(|it| it.original_lines), lines(|it| it.lines)]),
