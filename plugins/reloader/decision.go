@@ -20,7 +20,7 @@ type States map[Ref]string
 type Seen map[string]string
 
 // seenVersion stands for what digests are computed from. A change of the pointers in `sources`, of `stateOf` or of
-// digestDigits raises it. Digests of other versions, or of other keys, cannot be compared, and a comparison would replace
+// digestDigits raises it. Digests of other versions, or of other keys, cannot be compared: a comparison would replace
 // the Pods of all workloads.
 const seenVersion = 2
 

@@ -72,8 +72,8 @@ func (settings *Settings) keyID() string {
 	return settings.hashed("seen")[:8]
 }
 
-// stateOf returns the state of a source of a namespace; "" if it does not exist. It depends on the place of the source, so
-// that equal values in two places have different states.
+// stateOf returns the state of a source of a namespace; "" if it does not exist. It depends on the place of the source,
+// so that equal values in two places have different states.
 func (settings *Settings) stateOf(ref Ref, namespace string, source *Source) string {
 	if source == nil {
 		return ""

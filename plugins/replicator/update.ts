@@ -71,7 +71,7 @@ function follow(kind: Kind, copy: KubernetesObject, ref: ObjectRef): void {
   const source = cache.get(ref);
   const namespace = copy.metadata.namespace as string;
   if (source === undefined) {
-    // The watch of sources may lag behind that of copies, for example while a backup is restored. It runs the copy again.
+    // The watch of sources may lag behind that of copies, such as while a backup is restored. It runs the copy again.
     const current = live.get(ref, { metadataOnly: true });
     if (current !== undefined && isPushedTo(current, namespace)) return;
     remove(kind, copy, 'its source is gone');

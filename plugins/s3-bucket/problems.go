@@ -10,8 +10,8 @@ import (
 
 // The meaning of S3's errors. Pure: nothing here calls the host or S3.
 
-// problemOf returns the problem that an error is; nil if it is none. passes is true for a failure that passes by itself,
-// such as an overloaded server or a lost connection, which the host retries. A joined error may be both.
+// problemOf returns the problem that an error is; nil if it is none. passes is true for a failure that passes by
+// itself, such as an overloaded server or a lost connection, which the host retries. A joined error may be both.
 func problemOf(err error) (problem *Problem, passes bool) {
 	if several, are := err.(interface{ Unwrap() []error }); are {
 		return joined(several.Unwrap())

@@ -60,8 +60,8 @@ func (store *Store) exists(ctx context.Context) (bool, error) {
 	return err == nil, inContext(err, "look for the bucket")
 }
 
-// create creates the bucket, and returns its location. It may be called again after a lost answer: isNew is false if the
-// account has the bucket already. In us-east-1, S3 does not say that.
+// create creates the bucket, and returns its location. It may be called again after a lost answer: isNew is false if
+// the account has the bucket already. In us-east-1, S3 does not say that.
 func (store *Store) create(ctx context.Context) (location string, isNew bool, err error) {
 	input := &s3.CreateBucketInput{Bucket: &store.place.name}
 	// S3 refuses the name of this region, which is the default.

@@ -124,8 +124,8 @@ fn is_usable(namespace: &str) -> Result<bool, Error> {
     Ok(found.is_some_and(|namespace| !namespace.metadata.is_terminating()))
 }
 
-/// Leaves out deletions in namespaces that the cache does not show, because it may lag behind: the bindings there may be
-/// wanted. If the namespaces are gone, their bindings soon go, too. Returns whether it has left some out.
+/// Leaves out deletions in namespaces that the cache does not show, because it may lag behind, and the bindings there
+/// may be wanted. If the namespaces are gone, their bindings soon go, too. Returns whether it has left some out.
 fn spare_unknown_namespaces(changes: &mut BindingChanges) -> Result<bool, Error> {
     let mut known = Vec::new();
     let total = changes.delete.len();
