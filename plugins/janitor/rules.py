@@ -17,8 +17,7 @@ CONTEXT = "_context"
 _NOT_MOUNTED, _NOT_REFERENCED = "pvc_is_not_mounted", "pvc_is_not_referenced"
 #: The members of an object that a cache of its metadata has.
 _CACHED = frozenset({"apiVersion", "kind", "metadata"})
-#: The fields of the metadata whose caches are complete, and whose changes run an object again. Caches leave out
-#: `managedFields`.
+#: The fields of the metadata whose changes run an object again.
 _CACHED_METADATA = frozenset({
     "annotations", "creationTimestamp", "finalizers", "generation", "labels", "name", "namespace", "ownerReferences", "uid",
 })  # fmt: skip
@@ -26,6 +25,8 @@ _CACHED_METADATA = frozenset({
 _NOTICED = _CACHED | {"spec"}
 #: What stands for all resources in a rule, and for all members of an object.
 ALL = "*"
+#: What stands for `managedFields`, or for something that contains them.
+_HIDDEN = "metadata.managedFields"
 #: The nodes of an expression whose first child is about the object, and whose other children are about parts of it.
 _STEPS = frozenset({
     "subexpression", "index_expression", "projection", "value_projection", "filter_projection", "flatten", "slice", "pipe",
@@ -46,8 +47,8 @@ class Rule:
     resources: frozenset[str]
     expression: Any
     ttl: str
-    #: The members of the object that the expression looks at. `metadata` stands for the fields that caches have, and
-    #: `*` for everything.
+    #: The members of the object that the expression looks at. `metadata` stands for the fields whose changes are noticed,
+    #: and `*` for everything.
     members: frozenset[str]
 
     @classmethod
@@ -57,6 +58,11 @@ class Rule:
             expression = jmespath.compile(document["jmespath"])
         except JMESPathError as error:
             raise ValueError(f"the rule {document['id']}: its jmespath is invalid: {error}") from None
+        if sees_managed_fields(expression.parsed):
+            raise ValueError(
+                f"the rule {document['id']}: its jmespath depends on metadata.managedFields, or on all of the metadata or the object. "
+                "The host gives no plugin the managedFields, so it could match too much: name other fields"
+            )
         return cls(
             document["id"], frozenset(document["resources"]), expression, document["ttl"], members_of(expression.parsed)
         )
@@ -130,28 +136,55 @@ def is_noticed(rules: Iterable[Rule], metadata: Mapping[str, Any]) -> bool:
     return all(judged(rule, metadata) is not None or (has_generation and rule.members <= _NOTICED) for rule in rules)
 
 
-def members_of(node: Mapping[str, Any]) -> frozenset[str]:
-    """The members of the object that an expression looks at, from its syntax tree."""
+def members_of(node: Mapping[str, Any], only_truth: bool = True) -> frozenset[str]:
+    """The members of the object that an expression looks at, from its syntax tree. `_HIDDEN` stands for what may be
+    `managedFields`. `only_truth`: only whether there is a result matters, and not which one."""
     children: Sequence[Any] = node.get("children") or ()
-    if node["type"] == "field":
-        return frozenset({ALL if node["value"] == "metadata" else node["value"]})
-    if node["type"] == "subexpression" and _is_cached_metadata(*children[:2]):
-        return frozenset({"metadata"})
-    if node["type"] == "literal":
+    kind: str = node["type"]
+    if kind == "field":
+        # Here it is not followed by a field.
+        return frozenset({_HIDDEN if _is_metadata(node) and not only_truth else node["value"]})
+    if kind == "subexpression" and _is_metadata(children[0]):
+        return frozenset({_field_of_metadata(children[1])})
+    if kind == "literal":
         return frozenset()
-    if node["type"] in _STEPS and children:
-        return members_of(children[0])
-    if node["type"] in _JOINTS:
-        return frozenset().union(*(members_of(child) for child in children))
-    return frozenset({ALL})
+    if (kind == "function_expression" and node["value"] == "keys" and children[0]["type"] == "current") or (
+        kind == "value_projection" and children[0]["type"] == "identity" and _first(children[1])["type"] == "field"
+    ):
+        return frozenset({ALL})
+    if kind in _STEPS and children:
+        return members_of(children[0], False)
+    if kind in _JOINTS:
+        of_truth = kind == "not_expression" or (only_truth and kind in ("and_expression", "or_expression"))
+        return frozenset().union(*(members_of(child, of_truth) for child in children))
+    return frozenset({_HIDDEN})
 
 
-def _is_cached_metadata(parent: Mapping[str, Any], child: Mapping[str, Any]) -> bool:
-    """Whether a step such as `metadata.labels`, or `metadata.finalizers[0]`, leads to a field that caches have."""
-    is_metadata = parent["type"] == "field" and parent["value"] == "metadata"
-    while child["type"] in _STEPS and child["children"]:
-        child = child["children"][0]
-    return is_metadata and child["type"] == "field" and child["value"] in _CACHED_METADATA
+def _is_metadata(node: Mapping[str, Any]) -> bool:
+    return bool(node["type"] == "field" and node["value"] == "metadata")
+
+
+def _first(node: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The first step of a path such as `finalizers[0]`."""
+    while node["type"] in _STEPS and node["children"]:
+        node = node["children"][0]
+    return node
+
+
+def _field_of_metadata(node: Mapping[str, Any]) -> str:
+    """The member that stands for a field of the metadata."""
+    first = _first(node)
+    if first["type"] != "field":
+        return _HIDDEN
+    return "metadata" if first["value"] in _CACHED_METADATA else ALL
+
+
+def sees_managed_fields(expression: Mapping[str, Any]) -> bool:
+    """Whether the result of an expression may depend on the `managedFields`, which no plugin gets."""
+    nodes: list[Mapping[str, Any]] = [expression]
+    for node in nodes:
+        nodes += node.get("children") or ()
+    return _HIDDEN in members_of(expression) or any(it["type"] == "field" and it["value"] == "managedFields" for it in nodes)
 
 
 @dataclass(frozen=True)

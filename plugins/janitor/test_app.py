@@ -21,7 +21,7 @@ UNUSED = {
 }  # fmt: skip
 
 
-#: It is about objects that a deployer does not manage. Caches leave these fields out.
+#: It is about objects that a deployer does not manage. No plugin gets these fields.
 UNMANAGED = {
     "id": "unmanaged", "resources": ["deployments"], "ttl": "8h",
     "jmespath": "!contains(to_string(metadata.managedFields), 'deployer')",
@@ -160,16 +160,10 @@ class JanitorTest(unittest.TestCase):
         self.behind(9, deployment(), deployment(), rules=[UNLABELLED])
         self.assertEqual(self.deleted(), ["web"])
 
-    def test_managed_fields_are_read_from_the_server(self) -> None:
-        managed = deployment()
-        managed["metadata"]["managedFields"] = [{"manager": "deployer"}]
-        for text in (UNMANAGED["jmespath"], "!(metadata.managedFields[?manager == 'deployer'])"):
-            with self.subTest(text):
-                outcome = self.behind(9, deployment(), managed, rules=[{**UNMANAGED, "jmespath": text}])
-                self.assertEqual(outcome, windlass.requeue_after(app.RECHECK_INTERVAL))
+    def test_a_rule_about_managed_fields_stops_all_rules(self) -> None:
+        self.assertIs(self.at(9, deployment("pr-7"), "rules", rules=[UNMANAGED, PULL_REQUESTS]), windlass.DONE)
         self.assertEqual(self.deleted(), [])
-        self.behind(9, deployment(), deployment(), rules=[UNMANAGED])
-        self.assertEqual(self.deleted(), ["web"])
+        self.assertIn("could match too much: name other fields", str(self.host.logs[-1].fields))
 
     def test_an_object_that_no_rule_matches_waits_for_a_change(self) -> None:
         obj = deployment()

@@ -133,15 +133,21 @@ class RulesTest(unittest.TestCase):
             "*.replicas": {"*"},
             "metadata.ownerReferences[0].kind": {"metadata"},
             "metadata.ownerReferences[?kind == 'Job'].name": {"metadata"},
-            # Caches have no managed fields.
-            "!(metadata.managedFields[?manager == 'a'])": {"*"},
-            "contains(to_string(metadata), 'a')": {"*"},
-            "metadata.*": {"*"},
-            "metadata.[name]": {"*"},
-            "metadata | name": {"*"},
-            'metadata."managedFields"[0].manager': {"*"},
+            "metadata.resourceVersion": {"*"},
+            "metadata && !(metadata)": {"metadata"},
+            "spec.items[?contains(@, 'a')]": {"spec"},
         }
         self.assertEqual({text: set(rule(text).members) for text in members}, members)
+
+    def test_a_rule_cannot_look_at_managed_fields(self) -> None:
+        for text in (
+            "!(metadata.managedFields[?manager == 'a'])", "!contains(to_string(metadata.managedFields), 'a')", "contains(to_string(metadata), 'a')",
+            "contains(to_string(@), 'a')", "metadata.*", "metadata.[name]", "metadata | managedFields", "metadata == `1`", "[metadata]", "*", "*.*",
+            'metadata."managedFields"[0].manager', "*.managedFields", "@.metadata.managedFields", "length(metadata)", "keys(metadata)", "{a: @}",
+            "contains(to_string(metadata || spec), 'a')", "(metadata && spec) | managedFields",
+        ):  # fmt: skip
+            with self.subTest(text), self.assertRaisesRegex(ValueError, "the rule r: its jmespath depends on metadata.managedFields"):
+                rule(text)
 
     def test_a_match_by_metadata_hides_the_rules_after_it(self) -> None:
         named, other, body = rule("metadata.name == 'web'", "4h"), rule("metadata.name", "1h"), rule("spec.replicas", "2h")
