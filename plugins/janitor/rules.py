@@ -47,8 +47,8 @@ class Rule:
     resources: frozenset[str]
     expression: Any
     ttl: str
-    #: The members of the object that the expression looks at. `metadata` stands for the fields whose changes are noticed,
-    #: and `*` for everything.
+    #: The members of the object that the expression looks at. `metadata` stands for the fields whose changes are
+    #: noticed, and `*` for everything.
     members: frozenset[str]
 
     @classmethod
