@@ -10,7 +10,7 @@ import logging
 
 import windlass
 from decision import FORCE_UPTIME, Change, Verdict, Workload, annotations_of, decide, plan
-from kinds import KINDS, Kind, is_finished
+from kinds import KINDS, ORIGINAL_REPLICAS, Kind, is_finished, was_scaled
 from settings import SCHEMA, Settings
 from windlass import Object, ObjectRef, cache, clock, config, events, writes
 from windlass.manifest import (
@@ -86,17 +86,21 @@ def reconcile(request: windlass.Request) -> windlass.Outcome:
     if namespace is None or namespace["metadata"].get("deletionTimestamp") is not None:
         return windlass.DONE
     workload = Workload(obj, namespace, settings, clock.now().seconds)
+    stays = "leaves this object scaled down" if was_scaled(obj) else "leaves this object as it is"
     try:
         verdict = decide(workload, is_cluster_forced(settings))
         change = plan(kind, workload, verdict.wanted)
     except ValueError as error:
-        complain(str(error), "leaves this object as it is")
-        return windlass.DONE
-    for problem in workload.ignored:
-        complain(problem, "ignores this annotation")
-    if change is not None:
-        act(kind, obj, change, verdict, settings)
-    return windlass.DONE if verdict.until is None else rest(verdict.until - workload.now)
+        complain(str(error), stays)
+    else:
+        for problem in workload.ignored:
+            complain(problem, "ignores this annotation")
+        if workload.doubt is not None:
+            complain(workload.doubt, stays if verdict.wanted == "as it is" else "ignores this annotation for now")
+        if change is not None:
+            act(kind, obj, change, verdict, settings)
+    # An annotation that cannot be read now may make no difference by then.
+    return windlass.DONE if workload.until is None else rest(workload.until - workload.now)
 
 
 def is_cluster_forced(settings: Settings) -> bool:
@@ -126,11 +130,21 @@ def act(kind: Kind, obj: Object, change: Change, verdict: Verdict, settings: Set
     log.info("scaled the object", extra=details)
     direction = "Down" if change.size < before else "Up"
     SCALINGS.add(kind=kind.kind, direction=direction.lower())
-    events.normal(f"Scaled{direction}", "Scale", f"scaled {direction.lower()} from {before} to {change.size} ({verdict.cause})")
+    note = f"scaled {direction.lower()} from {before} to {change.size} ({verdict.cause})"
+    events.normal(f"Scaled{direction}", "Scale", note + replaced_size(obj, change))
+
+
+def replaced_size(obj: Object, change: Change) -> str:
+    """What a change does to the size before the downtime, for people. Empty if the change keeps it."""
+    before, after = annotations_of(obj).get(ORIGINAL_REPLICAS), change.annotations[ORIGINAL_REPLICAS]
+    if before is None or after is None or before == after:
+        return ""
+    return f"; it comes back with {after} and not with {before}, because another client has resized it in its downtime"
 
 
 def complain(problem: str, consequence: str) -> None:
-    """Reports an invalid annotation. Only a change of the object or its namespace can help, so nothing is retried."""
+    """Reports an invalid annotation. Only a change of the object or its namespace, or another time of day, can help, so
+    nothing is retried."""
     log.warning("an annotation is invalid", extra={"problem": problem})
     events.warning("InvalidAnnotation", "Read", f"the downscaler {consequence}: {problem}")
 

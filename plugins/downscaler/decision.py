@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
-from kinds import Kind
+from kinds import ORIGINAL_REPLICAS, Kind, is_owned
 from schedules import ALWAYS, NEVER, Schedule, schedule
 from settings import Settings
 
@@ -21,8 +21,7 @@ FORCE_UPTIME, FORCE_DOWNTIME = PREFIX + "force-uptime", PREFIX + "force-downtime
 EXCLUDE, EXCLUDE_UNTIL = PREFIX + "exclude", PREFIX + "exclude-until"
 DOWNTIME_REPLICAS = PREFIX + "downtime-replicas"
 GRACE_PERIOD = PREFIX + "grace-period"
-#: Written by the downscaler: the size before, and the size that it has set.
-ORIGINAL_REPLICAS = PREFIX + "original-replicas"
+#: Written by the downscaler beside the size before: the size that it has set.
 DOWN_REPLICAS = "downscaler.windlass.dev/replicas"
 
 #: What follows the name of an annotation that is not the object's own.
@@ -68,6 +67,18 @@ class Workload:
     instants: list[int] = field(default_factory=list)
     #: For people.
     ignored: list[str] = field(default_factory=list)
+    #: The problem of an annotation that may exclude the object: it is not scaled down meanwhile.
+    doubt: str | None = None
+
+    @property
+    def until(self) -> int | None:
+        """The first instant at which something may change. None: after a change only."""
+        return min(self.instants, default=None)
+
+    @property
+    def is_of_owner(self) -> bool:
+        """Whether the object is a Job that belongs to another object, such as a CronJob."""
+        return self.obj["kind"] == "Job" and is_owned(self.obj)
 
     def own(self, key: str) -> str | None:
         """An annotation of the object."""
@@ -92,21 +103,31 @@ class Workload:
         return self._watched(_schedule(key + OF_NAMESPACE, text, self.settings)).covers(self.now)
 
     def excluded(self) -> str | None:
-        """The annotation of the object or of its namespace that excludes the object now. Any value but `false` does."""
+        """The annotation of the object or of its namespace that excludes the object now. Any value but `false` does. Sets
+        `doubt` for a time that cannot be read."""
         for place, annotations in (("", annotations_of(self.obj)), (OF_NAMESPACE, annotations_of(self.namespace))):
             if annotations.get(EXCLUDE, "false").lower() != "false":
                 return EXCLUDE + place
             if EXCLUDE_UNTIL in annotations:
-                until = _checked(EXCLUDE_UNTIL + place, instant, annotations[EXCLUDE_UNTIL])
+                try:
+                    until = _checked(EXCLUDE_UNTIL + place, instant, annotations[EXCLUDE_UNTIL])
+                except ValueError as error:
+                    self.doubt = str(error)
+                    continue
                 self._reaches(until)
                 if self.now < until:
                     return EXCLUDE_UNTIL + place
         return None
 
-    def replicas(self) -> int:
-        """How many replicas are left in a downtime."""
+    def replicas(self, wanted: Wanted) -> int:
+        """How many replicas are left in a downtime. A number that cannot be read counts as 0, unless the object is to go
+        down: then it raises `ValueError`."""
         found = self.nearest(DOWNTIME_REPLICAS)
-        return self.settings.replicas if found is None else _checked(found[0], number, found[1])
+        if found is None:
+            return self.settings.replicas
+        if wanted == "down":
+            return _checked(found[0], number, found[1])
+        return self._read(*found, number) or 0
 
     def in_grace(self) -> bool:
         """Whether the object is so new, or was deployed so recently, that it is not scaled down yet. A value that cannot
@@ -122,13 +143,18 @@ class Workload:
         self._reaches(birth + grace)
         return self.now < birth + grace
 
+    def number(self, key: str) -> int | None:
+        """A number in an annotation of the object, unless it cannot be read."""
+        return self._readable(key, number)
+
     def _readable(self, key: str | None, read: Callable[[str], T]) -> T | None:
         """An annotation of the object, unless it cannot be read."""
         text = None if key is None else self.own(key)
-        if key is None or text is None:
-            return None
+        return None if key is None or text is None else self._read(key, text, read)
+
+    def _read(self, name: str, text: str, read: Callable[[str], T]) -> T | None:
         try:
-            return _checked(key, read, text)
+            return _checked(name, read, text)
         except ValueError as error:
             self.ignored.append(str(error))
             return None
@@ -149,7 +175,7 @@ def annotations_of(obj: Mapping[str, Any]) -> Mapping[str, str]:
 
 def decide(workload: Workload, is_forced: bool) -> Verdict:
     """Decides what a workload should be now. `is_forced`: a Pod forces up all namespaces that do not say otherwise.
-    Raises `ValueError` for an annotation that cannot be read."""
+    Raises `ValueError` for an annotation that cannot be read, unless it makes no difference now."""
     excluded = workload.excluded()
     if excluded is None and not workload.settings.selects(workload.obj):
         excluded = "matchingLabels of the configuration"
@@ -158,9 +184,13 @@ def decide(workload: Workload, is_forced: bool) -> Verdict:
         wanted, cause = "as it is" if workload.settings.upscale_target_only else "up", f"excluded by {excluded}"
     else:
         wanted, cause = _scheduled(workload, is_forced)
-        if wanted == "down" and workload.in_grace():
+        if workload.doubt is not None and (wanted == "down" or workload.settings.upscale_target_only):
+            wanted, cause = "as it is", "an exclusion that cannot be read"
+        elif wanted == "down" and workload.is_of_owner:
+            wanted, cause = "as it is", "its owner decides about it"
+        elif wanted == "down" and workload.in_grace():
             wanted, cause = "as it is", "grace period"
-    return Verdict(wanted, cause, min(workload.instants, default=None))
+    return Verdict(wanted, cause, workload.until)
 
 
 def _scheduled(workload: Workload, is_forced: bool) -> tuple[Wanted, str]:
@@ -186,8 +216,10 @@ def plan(kind: Kind, workload: Workload, wanted: Wanted) -> Change | None:
     """What to write, so that a workload is what it should be. None: nothing. Raises `ValueError` for an annotation that
     cannot be read."""
     size = kind.size(workload.obj)
-    original, left = _written(workload, ORIGINAL_REPLICAS), _written(workload, DOWN_REPLICAS)
-    least = kind.smallest(workload.replicas())
+    text = workload.own(ORIGINAL_REPLICAS)
+    original = None if text is None else _checked(ORIGINAL_REPLICAS, number, text)
+    left = workload.number(DOWN_REPLICAS)
+    least = kind.smallest(workload.replicas(wanted))
     if wanted == "down" and size > least:
         # The size of a downtime that was changed meanwhile is not the original one.
         before = original if original is not None and size == left else size
@@ -201,11 +233,6 @@ def plan(kind: Kind, workload: Workload, wanted: Wanted) -> Change | None:
     if largest is not None:
         original = min(original, largest)
     return Change(original if is_ours and original > size else None, gone)
-
-
-def _written(workload: Workload, key: str) -> int | None:
-    text = workload.own(key)
-    return None if text is None else _checked(key, number, text)
 
 
 def _schedule(name: str, text: str, settings: Settings) -> Schedule:

@@ -7,6 +7,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 
+#: The annotation with the size before a downtime.
+ORIGINAL_REPLICAS = "downscaler/original-replicas"
+
+
 @dataclass(frozen=True)
 class Kind:
     """A kind of workload. Its size is a number of replicas, or 0 and 1 if it can only be switched off and on."""
@@ -104,6 +108,11 @@ def is_finished(obj: Mapping[str, Any]) -> bool:
     """Whether a Job has completed or failed, so that it never runs again."""
     conditions = (obj.get("status") or {}).get("conditions") or ()
     return any(it["type"] in ("Complete", "Failed") and it["status"] == "True" for it in conditions)
+
+
+def was_scaled(obj: Mapping[str, Any]) -> bool:
+    """Whether the downscaler, or the original, has scaled the object down and not up again."""
+    return ORIGINAL_REPLICAS in (obj["metadata"].get("annotations") or {})
 
 
 def is_owned(obj: Mapping[str, Any]) -> bool:

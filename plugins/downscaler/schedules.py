@@ -15,6 +15,8 @@ ALWAYS = "always"
 NEVER = "never"
 
 _DAY_MINUTES = 24 * 60
+#: The most parts of a schedule. Tenants write schedules, and all share the time and the memory of one instance.
+_PARTS_MAX = 100
 #: How far ahead a schedule knows its changes, in seconds.
 _SIGHT = 2 * 86_400
 _RECURRING = re.compile(
@@ -116,10 +118,13 @@ class Defaults:
     timezone: str | None = None
 
 
-@functools.lru_cache(maxsize=1_000)
+@functools.lru_cache(maxsize=250)
 def schedule(text: str, defaults: Defaults = Defaults()) -> Schedule:
     """Reads a list of parts with commas between them, `always` or `never`. Raises `ValueError` for any other text."""
-    return Schedule(text, tuple(_part(part.strip(), defaults) for part in text.split(",")))
+    parts = text.split(",")
+    if len(parts) > _PARTS_MAX:
+        raise ValueError(f"this schedule has {len(parts)} parts, and at most {_PARTS_MAX} are read: merge or remove some")
+    return Schedule(text, tuple(_part(part.strip(), defaults) for part in parts))
 
 
 def _part(text: str, defaults: Defaults) -> Recurring | Absolute | Constant:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from kinds import KINDS, is_of_stack, is_owned
+from kinds import KINDS, is_of_stack, is_owned, was_scaled
 from schedules import ALWAYS, NEVER, Defaults, Schedule, schedule, weekdays
 from zones import zone
 
@@ -93,12 +93,13 @@ class Settings:
         )
 
     def includes(self, resource: str, obj: Mapping[str, Any]) -> bool:
-        """Whether an object is changed at all, up or down. A Job with an owner, such as a CronJob, is the owner's
-        business. A Deployment of a Stack follows the Stack, whose controller would undo any change."""
+        """Whether an object is changed at all, up or down. A Job with an owner, such as a CronJob, only comes up again if
+        the original has suspended it. A Deployment of a Stack follows the Stack, whose controller would undo any
+        change."""
         metadata = obj["metadata"]
         if resource not in self.include_resources or metadata["name"] in self.exclude_names:
             return False
-        if is_of_stack(obj) or (resource == "jobs" and is_owned(obj)):
+        if is_of_stack(obj) or (resource == "jobs" and is_owned(obj) and not was_scaled(obj)):
             return False
         if self.namespaces:
             return metadata["namespace"] in self.namespaces

@@ -142,9 +142,39 @@ class DownscalerTest(unittest.TestCase):
         self.assertEqual(self.host.get("batch/v1", "CronJob", "web", "shop")["spec"], {"suspend": True})
 
     def test_an_invalid_annotation_is_reported_and_not_retried(self) -> None:
-        self.assertIs(self.at(NIGHT, deployment(**{"downscaler/downtime": "nights"})), windlass.DONE)
+        self.assertIs(self.at(NIGHT, deployment(**{"downscaler/uptime": "always", "downscaler/downtime": "nights"})), windlass.DONE)
         self.assertEqual((self.host.writes, self.reasons()), ([], ["InvalidAnnotation"]))
+        self.assertIn("leaves this object as it is", self.host.events[0].note)
         self.assertIn("downscaler/downtime: 'nights' is not a schedule: write Mon-Fri", self.host.events[0].note)
+
+    def test_a_typo_at_night_keeps_nothing_down_in_the_morning(self) -> None:
+        down = deployment(0, **{ORIGINAL_REPLICAS: "3", DOWN_REPLICAS: "0"})
+        for typo in ({"downscaler/downtime-replicas": "one"}, {"downscaler/exclude-until": "tomorrow"}):
+            with self.subTest(typo):
+                self.host.add(namespace(**typo))
+                self.assertEqual(self.at(NIGHT, down), windlass.requeue_after(9.5 * HOUR))
+                self.assertEqual(self.current()[0], 0)
+                self.assertIn("leaves this object scaled down: downscaler/", self.host.events[-1].note)
+                self.host.add(namespace(**typo, **{"downscaler/force-uptime": "true"}))
+                self.at(NIGHT, down)
+                self.assertEqual(self.current(), (3, {}))
+                self.host.add(namespace(**typo))
+                self.at(DAY, down)
+                self.assertEqual(self.current(), (3, {}))
+
+    def test_an_event_says_which_size_is_replaced(self) -> None:
+        self.at(NIGHT, deployment(1, **{ORIGINAL_REPLICAS: "10", DOWN_REPLICAS: "0"}))
+        self.assertEqual(self.current(), (0, {ORIGINAL_REPLICAS: "1", DOWN_REPLICAS: "0"}))
+        self.assertIn("it comes back with 1 and not with 10, because another client", self.host.events[0].note)
+
+    def test_a_job_that_the_original_has_suspended_is_resumed(self) -> None:
+        owner = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "report", "uid": "u", "controller": True}
+        for annotations, suspend in (({ORIGINAL_REPLICAS: "1"}, False), ({}, True)):
+            with self.subTest(annotations):
+                job = deployment(**annotations) | {"apiVersion": "batch/v1", "kind": "Job", "spec": {"suspend": True}}
+                job["metadata"]["ownerReferences"] = [owner]
+                self.at(DAY, job, "jobs", includeResources=["jobs", "cronjobs"])
+                self.assertEqual(self.host.get("batch/v1", "Job", "web", "shop")["spec"], {"suspend": suspend})
 
     def test_an_invalid_configuration_stops_everything(self) -> None:
         with self.assertRaisesRegex(windlass.Terminal, "defaultUptime: 'day' is not a schedule"):

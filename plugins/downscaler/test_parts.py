@@ -98,6 +98,12 @@ class SchedulesTest(unittest.TestCase):
             with self.subTest(text), self.assertRaisesRegex(ValueError, problem):
                 schedule(text)
 
+    def test_a_schedule_has_a_limited_number_of_parts(self) -> None:
+        part = "Mon-Fri 07:30-20:30 Europe/Berlin"
+        self.assertEqual(len(schedule(",".join([part] * 100)).parts), 100)
+        with self.assertRaisesRegex(ValueError, "has 101 parts, and at most 100 are read: merge"):
+            schedule(",".join([part] * 101))
+
     def test_no_change_is_overlooked_in_any_week(self) -> None:
         """Looks every five minutes in days on which clocks are set, in zones of both hemispheres and with half hours."""
         texts = (
@@ -224,11 +230,29 @@ class DecisionTest(unittest.TestCase):
         problems = {
             "downscaler/uptime: 'day' is not a schedule": ({"uptime": "day"}, {}),
             "downscaler/uptime of the namespace: 'day' is not": ({}, {"uptime": "day"}),
-            "downscaler/exclude-until: '2026-02-30' is not a time": ({"exclude_until": "2026-02-30"}, {}),
         }  # fmt: skip
         for problem, annotations in problems.items():
             with self.subTest(problem), self.assertRaisesRegex(ValueError, problem):
                 verdict(self.DAY, *annotations)
+
+    def test_an_unreadable_exclusion_protects_and_prevents_no_uptime(self) -> None:
+        own = {"uptime": BERLIN, "exclude_until": "2026-02-30"}
+        found = verdict(self.NIGHT, own)
+        self.assertEqual((found.wanted, found.until), ("as it is", at("2026-01-07T07:30:00+01:00")))
+        self.assertEqual([wanted(self.DAY, own), wanted(self.NIGHT, own, {"force_uptime": "true"})], ["up", "up"])
+        self.assertEqual(wanted(self.DAY, own, upscaleTargetOnly=True), "as it is")
+        self.assertEqual(wanted(self.NIGHT, own, {"exclude": "true"}), "up", "the namespace excludes it")
+        workload = Workload(annotated(**own), annotated("Namespace"), Settings.of({}), at(self.NIGHT))
+        decide(workload, False)
+        self.assertIn("downscaler/exclude-until: '2026-02-30' is not a time", str(workload.doubt))
+
+    def test_a_job_with_an_owner_never_goes_down(self) -> None:
+        for owners, expected in (([], "down"), ([{"apiVersion": "batch/v1", "kind": "CronJob"}], "as it is")):
+            with self.subTest(owners):
+                job = annotated("Job", uptime=BERLIN)
+                job["metadata"]["ownerReferences"] = owners
+                found = [decide(Workload(job, annotated("Namespace"), Settings.of({}), at(time)), False).wanted for time in (self.DAY, self.NIGHT)]
+                self.assertEqual(found, ["up", expected])
 
     def test_times_have_the_forms_of_the_original(self) -> None:
         texts = ("2026-01-06T12:00:00Z", "2026-01-06T12:00", "2026-01-06 12:00")
@@ -297,6 +321,18 @@ class PlanTest(unittest.TestCase):
         self.assertEqual([KINDS["cronjobs"].size({"spec": {"suspend": flag}}) for flag in (True, False)], [0, 1])
         self.assertEqual([KINDS["deployments"].size({"spec": spec}) for spec in ({}, {"replicas": 0})], [1, 0])
 
+    def test_an_unreadable_size_of_downtimes_prevents_no_uptime(self) -> None:
+        gone = {ORIGINAL_REPLICAS: None, DOWN_REPLICAS: None}
+        for left in ({DOWN_REPLICAS: "0"}, {DOWN_REPLICAS: "x"}, {}):
+            with self.subTest(left):
+                obj = annotated(original_replicas="3", downtime_replicas="one") | KINDS["deployments"].change(0)
+                obj["metadata"]["annotations"] |= left
+                workload = Workload(obj, annotated("Namespace"), Settings.of({}), at(CREATED))
+                self.assertEqual(plan(KINDS["deployments"], workload, "up"), Change(3, gone))
+                self.assertIn("downscaler/downtime-replicas: 'one' is not a number", str(workload.ignored))
+                with self.assertRaisesRegex(ValueError, "downscaler/downtime-replicas: 'one' is not a number"):
+                    plan(KINDS["deployments"], workload, "down")
+
     def test_an_unreadable_original_size_is_named(self) -> None:
         with self.assertRaisesRegex(ValueError, "downscaler/original-replicas: 'x' is not a number"):
             planned(0, "up", original="x")
@@ -329,7 +365,7 @@ class SettingsTest(unittest.TestCase):
             with self.subTest(problem), self.assertRaisesRegex(ValueError, problem):
                 Settings.of(document)
 
-    def test_jobs_with_owners_are_left_alone(self) -> None:
+    def test_jobs_with_owners_are_left_alone_unless_they_are_down(self) -> None:
         settings = Settings.of({"includeResources": ["jobs", "cronjobs"]})
         included = []
         for owners in ([], [{"apiVersion": "batch/v1", "kind": "CronJob", "controller": True}], [{"apiVersion": "example.com/v1", "kind": "Shop"}]):
@@ -337,6 +373,9 @@ class SettingsTest(unittest.TestCase):
             job["metadata"]["ownerReferences"] = owners
             included.append(settings.includes("jobs", job))
         self.assertEqual(included, [True, False, False])
+        suspended = annotated("Job", original_replicas="1")
+        suspended["metadata"]["ownerReferences"] = [{"apiVersion": "batch/v1", "kind": "CronJob", "controller": True}]
+        self.assertTrue(settings.includes("jobs", suspended))
 
     def test_deployments_of_stacks_are_left_alone(self) -> None:
         included = []

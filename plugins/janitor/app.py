@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import rules
 import windlass
-from lifetimes import EXPIRES, TTL, Deadline, annotated, birth, ttl_deadline
+from lifetimes import EXPIRES, TTL, Deadline, annotated, annotations_of, birth, ttl_deadline
 from settings import SCHEMA, Settings, namespace_of
 from windlass import Object, ObjectRef, Reason, clock, config, events, live, writes
 from windlass.manifest import Controller, Manifest, Options, Permission, Predicate, Projection, Watch, Where
@@ -51,7 +51,7 @@ MANIFEST = Manifest(
                 # An annotation takes precedence over all rules.
                 where=[Where.annotation(TTL).absent()],
                 predicates=[
-                    Predicate.annotations(), Predicate.labels(), Predicate.generation(), Predicate.fields("/metadata/ownerReferences"),
+                    Predicate.annotations(), Predicate.labels(), Predicate.generation(), Predicate.fields("/metadata/ownerReferences", "/metadata/finalizers"),
                 ],  # fmt: skip
             ),
             options=OPTIONS,
@@ -98,7 +98,7 @@ def by_rules(obj: Object, settings: Settings) -> windlass.Outcome:
     """Deletes an object if a rule says so. Reads the whole object only if that may decide."""
     for problem in settings.problems:
         report(problem, "no rule is in force until all of them are valid")
-    found = rules.rules_for(settings.rules, obj["kind"])
+    found = rules.rules_for(settings.rules, settings.plural_of(obj["kind"]))
     soonest = rules.soonest(found, obj)
     if soonest is None:
         return windlass.DONE
@@ -113,7 +113,8 @@ def by_rules(obj: Object, settings: Settings) -> windlass.Outcome:
         return rest(wait)
     if not all(rule.is_cached for rule in found):
         whole = live.get(ObjectRef.of(obj).with_uid(obj["metadata"]["uid"]))
-        if whole is None:
+        # The cache may lag behind an annotation that takes the object from all rules.
+        if whole is None or TTL in annotations_of(whole) or whole["metadata"].get("deletionTimestamp") is not None:
             return windlass.DONE
         obj = whole
     rule = rules.first_match(found, rules.with_context(obj, found, lambda: claim_context(obj)))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from lifetimes import TTL_PATTERN
-from rules import Rule
+from rules import ALL, Rule, plural
 
 _TEXTS = {"type": "array", "items": {"type": "string", "minLength": 1}}
 _KINDS = {
@@ -37,6 +37,10 @@ SCHEMA = {
         "kinds": {**_KINDS, "description": "Namespaced kinds, and Namespace, whose annotated objects are deleted"},
         "ruleKinds": {**_KINDS, "description": "Kinds that the rules are about"},
         "rules": {"type": "array", "items": _RULE},
+        "plurals": {
+            "type": "object", "additionalProperties": {"type": "string", "minLength": 1},
+            "description": "The plurals of kinds in ruleKinds that do not follow from the kind, such as {MongoDB: mongodb}",
+        },
         "includeNamespaces": {**_TEXTS, "description": "Only objects in these namespaces; by default in all"},
         "excludeNamespaces": {**_TEXTS, "description": "No object in these namespaces; by default kube-system"},
         "deploymentTimeAnnotation": {"type": "string", "minLength": 1},
@@ -59,6 +63,8 @@ class Settings:
     notification: int | None = None
     dry_run: bool = False
     rules: tuple[Rule, ...] = ()
+    #: The plurals of kinds that do not follow from the kind.
+    plurals: Mapping[str, str] = field(default_factory=dict)
     #: Invalid rules, for people. If there is one, no rule counts: it might be meant to keep an object from a later one.
     problems: tuple[str, ...] = ()
 
@@ -67,11 +73,14 @@ class Settings:
         """Reads a configuration that is valid by the schema."""
         rules: list[Rule] = []
         problems: list[str] = []
+        plurals = document.get("plurals", {})
+        known = {ALL, *(_plural_of(it["kind"], plurals) for it in document.get("ruleKinds", ()))}
         for rule in document.get("rules", ()):
             try:
                 rules.append(Rule.of(rule))
             except ValueError as error:
                 problems.append(str(error))
+            problems += [_unknown(rule["id"], resource) for resource in rule["resources"] if resource not in known]
         return cls(
             frozenset(document.get("includeNamespaces", ())),
             frozenset(document.get("excludeNamespaces", ("kube-system",))),
@@ -79,8 +88,13 @@ class Settings:
             document.get("deleteNotificationSeconds"),
             document.get("dryRun", False),
             () if problems else tuple(rules),
+            plurals,
             tuple(problems),
         )
+
+    def plural_of(self, kind: str) -> str:
+        """The resource of a kind, as rules name it."""
+        return _plural_of(kind, self.plurals)
 
     def covers(self, obj: Mapping[str, Any]) -> bool:
         """Whether the janitor may delete an object, by its namespace. A Namespace counts as inside itself. Other objects
@@ -90,6 +104,17 @@ class Settings:
             return False
         included = not self.include_namespaces or namespace in self.include_namespaces
         return included and namespace not in self.exclude_namespaces
+
+
+def _plural_of(kind: str, plurals: Mapping[str, str]) -> str:
+    return plurals.get(kind) or plural(kind)
+
+
+def _unknown(rule: str, resource: str) -> str:
+    return (
+        f"the rule {rule}: {resource!r} is the plural of no kind in ruleKinds: add the kind there, and to `plurals` if its plural "
+        "does not follow from it; otherwise take it out of the rule"
+    )
 
 
 def namespace_of(obj: Mapping[str, Any]) -> str | None:

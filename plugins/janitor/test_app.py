@@ -21,6 +21,14 @@ UNUSED = {
 }  # fmt: skip
 
 
+#: It is about objects that a deployer does not manage. No plugin gets these fields.
+UNMANAGED = {
+    "id": "unmanaged", "resources": ["deployments"], "ttl": "8h",
+    "jmespath": "!contains(to_string(metadata.managedFields), 'deployer')",
+}  # fmt: skip
+RULE_KINDS = [{"apiVersion": "apps/v1", "kind": "Deployment"}, {"apiVersion": "v1", "kind": "PersistentVolumeClaim"}]
+
+
 def deployment(name: str = "web", namespace: str = "shop", **annotations: str) -> Object:
     metadata = {"name": name, "namespace": namespace, "creationTimestamp": CREATED, "annotations": annotations}
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata}
@@ -43,9 +51,20 @@ class JanitorTest(unittest.TestCase):
 
     def at(self, hours: float, obj: Object, controller: str = "janitor", **settings: Any) -> windlass.Outcome:
         """Reconciles an object this many hours after its creation."""
-        self.host.configuration = settings
-        self.host.clock = windlass.clock.Timestamp(instant(CREATED) + int(hours * HOUR), 0)
+        self.set(hours, **settings)
         return self.host.reconcile(app.reconcile, obj, controller=controller)
+
+    def behind(self, hours: float, cached: Object, current: Object, **settings: Any) -> windlass.Outcome:
+        """Applies rules to an object of which the cache has an older state."""
+        self.set(hours, **settings)
+        for obj in (cached, current):
+            obj["metadata"]["uid"] = "uid-of-both"
+        self.host.add(current)
+        return app.reconcile(testing.request(cached, controller="rules"))
+
+    def set(self, hours: float, **settings: Any) -> None:
+        self.host.configuration = {"ruleKinds": RULE_KINDS, **settings}
+        self.host.clock = windlass.clock.Timestamp(instant(CREATED) + int(hours * HOUR), 0)
 
     def deleted(self) -> list[str]:
         return [write.target.name for write in self.host.writes if write.verb == "delete"]
@@ -131,6 +150,21 @@ class JanitorTest(unittest.TestCase):
         self.at(8, deployment(), "rules", rules=[UNLABELLED])
         self.assertEqual(self.deleted(), ["web"])
 
+    def test_an_annotation_that_the_cache_lacks_saves_the_object(self) -> None:
+        kept = deployment(**{"janitor/ttl": "forever"})
+        self.assertIs(self.behind(9, deployment(), kept, rules=[UNLABELLED]), windlass.DONE)
+        dying = deployment()
+        dying["metadata"]["deletionTimestamp"] = CREATED
+        self.assertIs(self.behind(9, deployment(), dying, rules=[UNLABELLED]), windlass.DONE)
+        self.assertEqual(self.deleted(), [])
+        self.behind(9, deployment(), deployment(), rules=[UNLABELLED])
+        self.assertEqual(self.deleted(), ["web"])
+
+    def test_a_rule_about_managed_fields_stops_all_rules(self) -> None:
+        self.assertIs(self.at(9, deployment("pr-7"), "rules", rules=[UNMANAGED, PULL_REQUESTS]), windlass.DONE)
+        self.assertEqual(self.deleted(), [])
+        self.assertIn("could match too much: name other fields", str(self.host.logs[-1].fields))
+
     def test_an_object_that_no_rule_matches_waits_for_a_change(self) -> None:
         obj = deployment()
         obj["spec"] = {"template": {"metadata": {"labels": {"team": "a"}}}}
@@ -154,6 +188,16 @@ class JanitorTest(unittest.TestCase):
         self.at(13, claim(), "rules", rules=[UNUSED])
         self.assertEqual(self.deleted(), [])
 
+    def test_a_claim_that_no_rule_can_match_costs_no_read(self) -> None:
+        self.host.fail("list")
+        self.host.fail("get")
+        labelled = {**UNUSED, "jmespath": f"metadata.labels.scratch && {UNUSED['jmespath']}"}
+        self.assertIs(self.at(13, claim(), "rules", rules=[labelled]), windlass.DONE)
+        scratch = claim()
+        scratch["metadata"]["labels"] = {"scratch": "yes"}
+        with self.assertRaises(windlass.ApiError):
+            self.at(13, scratch, "rules", rules=[labelled])
+
     def test_an_unwatched_change_is_seen_before_the_deadline(self) -> None:
         labelled = {"id": "all", "resources": ["persistentvolumeclaims"], "jmespath": "metadata.name", "ttl": "24h"}
         self.host.add(pod("data"))
@@ -174,6 +218,13 @@ class JanitorTest(unittest.TestCase):
             self.assertIs(self.at(9, volume | {"metadata": metadata}), windlass.DONE)
         self.assertEqual(self.deleted(), [])
         self.assertEqual(["cluster-scoped" in line.message for line in self.host.logs], [True])
+
+    def test_a_rule_about_an_unknown_resource_stops_all_rules(self) -> None:
+        keep = {"id": "databases", "resources": ["webs"], "jmespath": "metadata.name", "ttl": "forever"}
+        self.assertIs(self.at(9, deployment("pr-7"), "rules", rules=[keep, PULL_REQUESTS]), windlass.DONE)
+        self.assertEqual(self.deleted(), [])
+        self.assertIn("no rule is in force", self.host.logs[-1].message)
+        self.assertIn("'webs' is the plural of no kind in ruleKinds: add", str(self.host.logs[-1].fields))
 
     def test_an_invalid_rule_stops_all_rules(self) -> None:
         broken = {**UNLABELLED, "jmespath": "("}

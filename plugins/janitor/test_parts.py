@@ -106,8 +106,8 @@ class RulesTest(unittest.TestCase):
 
     def test_a_rule_is_about_its_resources_or_about_all(self) -> None:
         some, all = rule("metadata", "4h", "deployments", "pods"), rule("metadata", "4h", "*")
-        self.assertEqual(rules.rules_for([some, all], "Pod"), [some, all])
-        self.assertEqual(rules.rules_for([some, all], "Service"), [all])
+        self.assertEqual(rules.rules_for([some, all], "pods"), [some, all])
+        self.assertEqual(rules.rules_for([some, all], "services"), [all])
 
     def test_a_rule_matches_true_and_what_is_not_empty(self) -> None:
         matches = {text: rule(text).matches(obj()) for text in (
@@ -131,8 +131,23 @@ class RulesTest(unittest.TestCase):
             "{a: kind, b: metadata.name}": {"kind", "metadata"},
             "contains(keys(@), 'data')": {"*"},
             "*.replicas": {"*"},
+            "metadata.ownerReferences[0].kind": {"metadata"},
+            "metadata.ownerReferences[?kind == 'Job'].name": {"metadata"},
+            "metadata.resourceVersion": {"*"},
+            "metadata && !(metadata)": {"metadata"},
+            "spec.items[?contains(@, 'a')]": {"spec"},
         }
         self.assertEqual({text: set(rule(text).members) for text in members}, members)
+
+    def test_a_rule_cannot_look_at_managed_fields(self) -> None:
+        for text in (
+            "!(metadata.managedFields[?manager == 'a'])", "!contains(to_string(metadata.managedFields), 'a')", "contains(to_string(metadata), 'a')",
+            "contains(to_string(@), 'a')", "metadata.*", "metadata.[name]", "metadata | managedFields", "metadata == `1`", "[metadata]", "*", "*.*",
+            'metadata."managedFields"[0].manager', "*.managedFields", "@.metadata.managedFields", "length(metadata)", "keys(metadata)", "{a: @}",
+            "contains(to_string(metadata || spec), 'a')", "(metadata && spec) | managedFields",
+        ):  # fmt: skip
+            with self.subTest(text), self.assertRaisesRegex(ValueError, "the rule r: its jmespath depends on metadata.managedFields"):
+                rule(text)
 
     def test_a_match_by_metadata_hides_the_rules_after_it(self) -> None:
         named, other, body = rule("metadata.name == 'web'", "4h"), rule("metadata.name", "1h"), rule("spec.replicas", "2h")
@@ -153,6 +168,19 @@ class RulesTest(unittest.TestCase):
         del claim["metadata"]["generation"]
         seen = [rules.is_noticed(body, obj()), rules.is_noticed(status, obj()), rules.is_noticed(body, claim)]
         self.assertEqual(seen, [True, False, False])
+
+    def test_the_context_is_read_only_if_a_match_depends_on_it(self) -> None:
+        free = "_context.pvc_is_not_mounted && _context.pvc_is_not_referenced"
+        claim = obj("PersistentVolumeClaim", "data")
+        read = {"pvc_is_not_mounted": True, "pvc_is_not_referenced": False}
+        for text, is_read in ((free, True), (f"metadata.labels.other && {free}", False), (f"metadata.labels.app || {free}", False)):
+            with self.subTest(text):
+                reads: list[int] = []
+                found = [rule(text, "4h", "*")]
+                seen = rules.with_context(claim, found, lambda: reads.append(1) or read)
+                self.assertEqual((len(reads), rules.first_match(found, seen) is found[0]), (int(is_read), "app ||" in text))
+                self.assertEqual(rules.judged(found[0], claim) is None, is_read)
+        self.assertIs(rules.judged(rule(free), obj()), False, "only claims have a context")
 
     def test_a_mounted_claim_is_also_referenced(self) -> None:
         volumes = [{"name": "a", "emptyDir": {}}, {"persistentVolumeClaim": {"claimName": "data"}}]
@@ -185,6 +213,17 @@ class SettingsTest(unittest.TestCase):
         good = {"id": "a", "resources": ["*"], "jmespath": "metadata", "ttl": "4h"}
         settings = Settings.of({"rules": [good, {**good, "id": "b", "jmespath": "("}]})
         self.assertEqual((settings.rules, len(settings.problems)), ((), 1))
+
+    def test_a_rule_names_plurals_of_configured_kinds(self) -> None:
+        kinds = [{"apiVersion": "v1", "kind": "Pod"}, {"apiVersion": "mongodb.com/v1", "kind": "MongoDB"}]
+        about = {"id": "a", "jmespath": "kind", "ttl": "forever"}
+        problems = {}
+        for resources in (["pods"], ["*"], ["pods", "mongodb"], ["services"]):
+            document = {"ruleKinds": kinds, "rules": [{**about, "resources": resources}]}
+            problems[tuple(resources)] = len(Settings.of(document).problems)
+        self.assertEqual(list(problems.values()), [0, 0, 1, 1], problems)
+        settings = Settings.of({"ruleKinds": kinds, "plurals": {"MongoDB": "mongodb"}, "rules": [{**about, "resources": ["mongodb"]}]})
+        self.assertEqual([len(settings.rules), settings.plural_of("MongoDB"), settings.plural_of("Pod")], [1, "mongodb", "pods"])
 
     def test_namespaces_are_excluded_before_they_are_included(self) -> None:
         settings = Settings.of({"includeNamespaces": ["shop", "bar"], "excludeNamespaces": ["bar"]})

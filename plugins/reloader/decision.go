@@ -13,24 +13,16 @@ import (
 // digestDigits is how many digits of a digest are kept: as many as the original's have.
 const digestDigits = 40
 
-// States are the digests of the sources that concern a workload, without their algorithm. A source that does not exist
-// has an empty one.
+// States are the digests of the sources that concern a workload. A source that does not exist has an empty one.
 type States map[Ref]string
-
-func (source *Source) state() string {
-	if source == nil {
-		return ""
-	}
-	digest := strings.TrimPrefix(source.Digest, "sha256:")
-	return digest[:min(len(digest), digestDigits)]
-}
 
 // Seen is the content of the annotation `seen`: digests, or missing, by the texts of refs.
 type Seen map[string]string
 
-// seenVersion stands for what digests are computed from. Whoever changes the pointers in `sources`, or digestDigits,
-// raises it. Digests of other versions cannot be compared, and a comparison would replace the Pods of all workloads.
-const seenVersion = 1
+// seenVersion stands for what digests are computed from. A change of the pointers in `sources`, of `stateOf` or of
+// digestDigits raises it. Digests of other versions, or of other keys, cannot be compared: a comparison would replace
+// the Pods of all workloads.
+const seenVersion = 2
 
 // seenSizeMax is the maximum size of `seen`, in bytes: half of what the API server admits for all annotations of an
 // object. It would refuse the whole patch.
@@ -38,17 +30,20 @@ const seenSizeMax = 128 << 10
 
 // seenRecord is the annotation `seen`, as JSON.
 type seenRecord struct {
-	Version int  `json:"version"`
-	Sources Seen `json:"sources"`
+	Version int `json:"version"`
+	// KeyID names the key of the digests; empty if they have none.
+	KeyID   string `json:"keyID,omitempty"`
+	Sources Seen   `json:"sources"`
 }
 
 // missing is in Seen for a source that did not exist.
 const missing = "missing"
 
-// seenBy reads the annotation. A damaged one, and one of another version, count as none.
-func seenBy(workload *Workload) Seen {
+// seenBy reads the annotation. A damaged one, and one of another version or key, count as none.
+func seenBy(workload *Workload, settings *Settings) Seen {
 	var record seenRecord
-	if json.Unmarshal([]byte(workload.Metadata.Annotations[seen]), &record) != nil || record.Version != seenVersion {
+	err := json.Unmarshal([]byte(workload.Metadata.Annotations[seen]), &record)
+	if err != nil || record.Version != seenVersion || record.KeyID != settings.keyID() {
 		return nil
 	}
 	return record.Sources
@@ -65,11 +60,11 @@ func (it Seen) refs() []Ref {
 	return all
 }
 
-func (it Seen) text() string {
+func (it Seen) text(settings *Settings) string {
 	if len(it) == 0 {
 		return ""
 	}
-	text, err := json.Marshal(seenRecord{seenVersion, it})
+	text, err := json.Marshal(seenRecord{seenVersion, settings.keyID(), it})
 	if err != nil {
 		panic(fmt.Sprint("texts can be written: ", err))
 	}
@@ -156,7 +151,7 @@ type Plan struct {
 }
 
 func decide(workload *Workload, states States, settings *Settings, period time.Duration, now time.Time) Plan {
-	before := seenBy(workload)
+	before := seenBy(workload, settings)
 	after, changes := before.compare(states, settings)
 	plan := Plan{annotations: map[string]string{changedAt: ""}, reloads: changes}
 	if len(changes) > 0 && period > 0 {
@@ -173,7 +168,7 @@ func decide(workload *Workload, states States, settings *Settings, period time.D
 			}
 		}
 	}
-	plan.annotations[seen] = after.text()
+	plan.annotations[seen] = after.text(settings)
 	plan.endPause(workload, period, now)
 	return plan
 }

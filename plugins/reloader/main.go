@@ -101,7 +101,7 @@ func statesOf(workload *Workload, rules *Rules, settings *Settings) (States, err
 	if rules.isEmpty() {
 		return states, nil
 	}
-	used, before := workload.Spec.Template.Spec.references(), seenBy(workload)
+	used, before := workload.Spec.Template.Spec.references(), seenBy(workload, settings)
 	for _, kind := range kinds {
 		if settings.ignores(kind) {
 			continue
@@ -132,7 +132,7 @@ func statesOf(workload *Workload, rules *Rules, settings *Settings) (States, err
 			isSelected := source == nil || selected == nil || selected[name]
 			_, wasSeen := before[ref.String()]
 			if isSelected && rules.concern(ref, source, used[ref], wasSeen) {
-				states[ref] = source.state()
+				states[ref] = settings.stateOf(ref, workload.Metadata.Namespace, source)
 			}
 		}
 	}

@@ -37,6 +37,11 @@ func putSource(host *windlasstest.Host, ref Ref, digest string, labels object) {
 	})
 }
 
+// stateOf is the state of a source with this digest.
+func stateOf(ref Ref, digest string) string {
+	return (&Settings{}).stateOf(ref, "shop", &Source{Digest: "sha256:" + strings.Repeat(digest, 64)})
+}
+
 func reconciled(t *testing.T, host *windlasstest.Host) windlass.Outcome {
 	t.Helper()
 	outcome, err := host.Reconcile(reconcile, web)
@@ -65,6 +70,22 @@ func environment(host *windlasstest.Host) []string {
 	return all
 }
 
+func TestAnotherDigestKeyReplacesNoPods(t *testing.T) {
+	host := windlasstest.New(t)
+	put(host, object{auto: "true"})
+	putSource(host, app, "a", nil)
+	reconciled(t, host)
+	before := windlasstest.Read[Workload](host, web).Metadata.Annotations[seen]
+	host.Configure(object{"digestKey": strings.Repeat("k", 32)})
+	host.Forget()
+	reconciled(t, host)
+	equal(t, "the events", len(reasons(host)), 0)
+	equal(t, "whether seen is the same", windlasstest.Read[Workload](host, web).Metadata.Annotations[seen] == before, false)
+	putSource(host, app, "b", nil)
+	reconciled(t, host)
+	equal(t, "the events after a change", reasons(host), []string{"Reloaded"})
+}
+
 func TestAChangeReloadsAndTheFirstSightDoesNot(t *testing.T) {
 	host := windlasstest.New(t)
 	put(host, object{auto: "true"})
@@ -72,7 +93,7 @@ func TestAChangeReloadsAndTheFirstSightDoesNot(t *testing.T) {
 	reconciled(t, host)
 	equal(t, "the environment at first", len(environment(host)), 0)
 	seenAt := windlasstest.Read[Workload](host, web).Metadata.Annotations[seen]
-	equal(t, "what it has seen", seenAt, `{"version":1,"sources":{"ConfigMap/app":"`+strings.Repeat("a", 40)+`"}}`)
+	equal(t, "what it has seen", seenAt, `{"version":2,"sources":{"ConfigMap/app":"`+stateOf(app, "a")+`"}}`)
 	equal(t, "the events at first", len(reasons(host)), 0)
 
 	putSource(host, app, "b", nil)
@@ -96,7 +117,7 @@ func TestAWorkloadThatOptsOutLosesTheAnnotation(t *testing.T) {
 	for what, settings := range map[string]object{"no annotation": {}, "an ignored namespace": {"ignoreNamespaces": []any{"shop"}}} {
 		host := windlasstest.New(t)
 		host.Configure(settings)
-		annotations := object{seen: Seen{"ConfigMap/app": "1"}.text()}
+		annotations := object{seen: Seen{"ConfigMap/app": "1"}.text(&Settings{})}
 		if what != "no annotation" {
 			annotations[auto] = "true"
 		}
@@ -113,7 +134,7 @@ func TestAWorkloadThatOptsOutLosesTheAnnotation(t *testing.T) {
 func TestMistakesAreToldAndTheRestGoesOn(t *testing.T) {
 	host := windlasstest.New(t)
 	put(host, object{
-		"configmap.reloader.stakater.com/reload": "(,app", pausePeriod: "soon", seen: Seen{"ConfigMap/app": "1"}.text(),
+		"configmap.reloader.stakater.com/reload": "(,app", pausePeriod: "soon", seen: Seen{"ConfigMap/app": "1"}.text(&Settings{}),
 	})
 	putSource(host, app, "a", nil)
 	reconciled(t, host)
@@ -127,7 +148,7 @@ func TestAPatternFindsNewSources(t *testing.T) {
 		putSource(host, Ref{Secret, name}, "a", nil)
 	}
 	reconciled(t, host)
-	equal(t, "what it has seen", len(seenBy(windlasstest.Read[Workload](host, web))), 2)
+	equal(t, "what it has seen", len(seenBy(windlasstest.Read[Workload](host, web), &Settings{})), 2)
 }
 
 func TestOnlySelectedSourcesCount(t *testing.T) {
@@ -137,13 +158,13 @@ func TestOnlySelectedSourcesCount(t *testing.T) {
 	putSource(host, app, "a", object{"reload": "no"})
 	putSource(host, Ref{ConfigMap, "more"}, "a", object{"reload": "yes"})
 	reconciled(t, host)
-	seenNow := seenBy(windlasstest.Read[Workload](host, web))
-	equal(t, "what it has seen", seenNow, Seen{"ConfigMap/more": strings.Repeat("a", 40)})
+	seenNow := seenBy(windlasstest.Read[Workload](host, web), &Settings{})
+	equal(t, "what it has seen", seenNow, Seen{"ConfigMap/more": stateOf(Ref{ConfigMap, "more"}, "a")})
 }
 
 func TestAPauseAsksForAnotherCall(t *testing.T) {
 	host := windlasstest.New(t)
-	put(host, object{auto: "true", pausePeriod: "5m", seen: Seen{"ConfigMap/app": "1"}.text()})
+	put(host, object{auto: "true", pausePeriod: "5m", seen: Seen{"ConfigMap/app": "1"}.text(&Settings{})})
 	putSource(host, app, "a", nil)
 	equal(t, "the next call", reconciled(t, host).After(), 5*time.Minute)
 	equal(t, "the environment in the pause", len(environment(host)), 0)

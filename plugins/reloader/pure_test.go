@@ -181,19 +181,20 @@ func TestOnlyAKnownSourceCanChange(t *testing.T) {
 
 func TestADamagedOrUnknownAnnotationCountsAsNone(t *testing.T) {
 	for _, text := range []string{
-		"", "{", "[1]", `{"ConfigMap/app": "1"}`, `{"version":1,"sources":{"ConfigMap/app":1}}`, `{"version":2,"sources":{"ConfigMap/app":"1"}}`,
+		"", "{", "[1]", `{"ConfigMap/app": "1"}`, `{"version":2,"sources":{"ConfigMap/app":1}}`, `{"version":1,"sources":{"ConfigMap/app":"1"}}`,
+		`{"version":2,"keyID":"01234567","sources":{"ConfigMap/app":"1"}}`,
 	} {
-		if seenBefore := seenBy(workloadOf(map[string]string{seen: text})); len(seenBefore.refs()) != 0 {
+		if seenBefore := seenBy(workloadOf(map[string]string{seen: text}), &Settings{}); len(seenBefore.refs()) != 0 {
 			t.Errorf("%s: %v", text, seenBefore)
 		}
 	}
 }
 
 func TestChangesWaitForTheEndOfThePausePeriod(t *testing.T) {
-	states, known := States{app: "2", db: "1"}, Seen{"ConfigMap/app": "1"}.text()
+	states, known := States{app: "2", db: "1"}, Seen{"ConfigMap/app": "1"}.text(&Settings{})
 	begin := now.Add(-time.Minute).Format(time.RFC3339)
 	plan := decide(workloadOf(map[string]string{seen: known}), states, &Settings{}, time.Hour, now)
-	wanted := map[string]string{changedAt: now.Format(time.RFC3339), seen: Seen{"ConfigMap/app": "1", "Secret/db": "1"}.text()}
+	wanted := map[string]string{changedAt: now.Format(time.RFC3339), seen: Seen{"ConfigMap/app": "1", "Secret/db": "1"}.text(&Settings{})}
 	equal(t, "the begin", plan, Plan{annotations: wanted, again: time.Hour})
 
 	workload := workloadOf(map[string]string{seen: known, changedAt: begin})
@@ -202,7 +203,7 @@ func TestChangesWaitForTheEndOfThePausePeriod(t *testing.T) {
 	equal(t, "the begin stays", plan.annotations[changedAt], begin)
 
 	plan = decide(workload, states, &Settings{}, time.Minute, now)
-	after := map[string]string{changedAt: "", seen: Seen{"ConfigMap/app": "2", "Secret/db": "1"}.text()}
+	after := map[string]string{changedAt: "", seen: Seen{"ConfigMap/app": "2", "Secret/db": "1"}.text(&Settings{})}
 	equal(t, "the end", plan, Plan{annotations: after, reloads: []Change{{app, "2"}}})
 
 	plan = decide(workload, States{app: "1"}, &Settings{}, time.Hour, now)
@@ -322,6 +323,22 @@ func TestTheProjectionHasAllThatReferencesNeed(t *testing.T) {
 	}
 }
 
+func TestStatesDependOnThePlaceAndOnTheKey(t *testing.T) {
+	source := &Source{Digest: "sha256:" + strings.Repeat("a", 64)}
+	plain, keyed := &Settings{}, &Settings{DigestKey: strings.Repeat("k", 32)}
+	states := map[string]bool{
+		plain.stateOf(app, "shop", source): true, plain.stateOf(app, "other", source): true, plain.stateOf(db, "shop", source): true,
+		keyed.stateOf(app, "shop", source): true, keyed.stateOf(app, "shop", &Source{Digest: "sha256:b"}): true,
+	}
+	equal(t, "the number of different states", len(states), 5)
+	equal(t, "a second time", states[keyed.stateOf(app, "shop", source)], true)
+	equal(t, "the digits", len(plain.stateOf(app, "shop", source)), digestDigits)
+	equal(t, "a source that does not exist", keyed.stateOf(app, "shop", nil), "")
+	workload := workloadOf(map[string]string{seen: Seen{"ConfigMap/app": "1"}.text(keyed)})
+	equal(t, "seen with this key", len(seenBy(workload, keyed)), 1)
+	equal(t, "seen with another key", len(seenBy(workload, plain)), 0)
+}
+
 func TestTheVersionOfSeenBelongsToWhatDigestsAreMadeOf(t *testing.T) {
 	var projections []string
 	for _, controller := range plugin.Controllers {
@@ -337,7 +354,9 @@ func TestTheVersionOfSeenBelongsToWhatDigestsAreMadeOf(t *testing.T) {
 	// If this fails, raise seenVersion and correct this test. Otherwise an upgrade replaces the Pods of all workloads.
 	equal(t, "the projections", projections, slices.Repeat([]string{configMaps, secrets}, len(plugin.Controllers)))
 	equal(t, "the number of digits", digestDigits, 40)
-	equal(t, "the version", seenVersion, 1)
+	state := (&Settings{DigestKey: "k"}).stateOf(app, "shop", &Source{Digest: "sha256:00"})
+	equal(t, "a state", state, "ca708dfc1c5b742c5d8dc64e913a710032de72d5")
+	equal(t, "the version", seenVersion, 2)
 }
 
 func TestSourcesThatSeenHasNoRoomForAreLeftOut(t *testing.T) {
@@ -350,6 +369,6 @@ func TestSourcesThatSeenHasNoRoomForAreLeftOut(t *testing.T) {
 	equal(t, "whether some are left out", removed > 0, true)
 	equal(t, "whether a source that is used stays", states[db] != "", true)
 	after, _ := Seen{}.compare(states, &Settings{})
-	equal(t, "whether the annotation fits", len(after.text()) <= seenSizeMax+100, true)
+	equal(t, "whether the annotation fits", len(after.text(&Settings{})) <= seenSizeMax+100, true)
 	equal(t, "a second time", states.limit(refs{db: true}), 0)
 }

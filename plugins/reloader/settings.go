@@ -1,6 +1,9 @@
 package main
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"slices"
 	"strings"
 
@@ -17,6 +20,8 @@ type Settings struct {
 	IgnoreNamespaces      []string
 	NamespaceSelector     string
 	ResourceLabelSelector string
+	// DigestKey is a secret without which no value can be guessed from its digest; empty if there is none.
+	DigestKey string
 }
 
 // settingsSchema describes Settings.
@@ -46,6 +51,10 @@ const settingsSchema = `{
 		},
 		"resourceLabelSelector": {
 			"type": "string", "description": "A label selector: only ConfigMaps and Secrets that it selects reload workloads."
+		},
+		"digestKey": {
+			"type": "string", "minLength": 32,
+			"description": "A random text, from a Secret. Without it, short values can be guessed from digests in annotations."
 		}
 	}
 }`
@@ -53,6 +62,29 @@ const settingsSchema = `{
 func settings() (*Settings, error) {
 	settings, err := config.Get[Settings]()
 	return &settings, err
+}
+
+// keyID names the digest key in the annotation seen; "" if there is no key.
+func (settings *Settings) keyID() string {
+	if settings.DigestKey == "" {
+		return ""
+	}
+	return settings.hashed("seen")[:8]
+}
+
+// stateOf returns the state of a source of a namespace; "" if it does not exist. It depends on the place of the source,
+// so that equal values in two places have different states.
+func (settings *Settings) stateOf(ref Ref, namespace string, source *Source) string {
+	if source == nil {
+		return ""
+	}
+	return settings.hashed(namespace + "/" + ref.String() + "/" + source.Digest)[:digestDigits]
+}
+
+func (settings *Settings) hashed(text string) string {
+	hash := hmac.New(sha256.New, []byte(settings.DigestKey))
+	hash.Write([]byte(text))
+	return hex.EncodeToString(hash.Sum(nil))
 }
 
 func (settings *Settings) ignores(kind Kind) bool {

@@ -160,6 +160,26 @@ test('a copy without its source is deleted in the version that was read', () => 
   assert.ok(host.writes[0]?.options.resourceVersion);
 });
 
+test('a copy stays if only the cache has no source, or no namespace', () => {
+  const copy = () => object('Secret', 'b/x', { [SOURCE]: 'a/x', [KEYS]: 'k' }, { data: { k: 'dg==' } });
+  const source = object('Secret', 'a/x', { [TO_MATCHING]: 'team' }, { data: { k: 'dg==' } });
+  const behind = new TestHost({ objects: [namespace('b', { team: '1' }), source] });
+  behind.failNext({ call: 'cache.get', namespace: 'a' }, { reason: 'not-found' });
+  run(behind, 'secret-copies', copy());
+  const unknown = new TestHost({ objects: [source] });
+  run(unknown, 'secret-copies', copy());
+  assert.deepEqual([...behind.writes, ...unknown.writes], []);
+  const unselected = new TestHost({ objects: [namespace('b'), source] });
+  run(unselected, 'secret-copies', copy());
+  assert.deepEqual(written(unselected), ['delete b']);
+});
+
+test('a copy that names no readable source stays, and is reported', () => {
+  const host = new TestHost({ objects: [namespace('b')] });
+  run(host, 'secret-copies', object('Secret', 'b/x', { [SOURCE]: 'a', [KEYS]: 'k' }, { data: { k: 'dg==' } }));
+  assert.deepEqual([host.writes.length, host.events.map(({ reason }) => reason)], [0, ['InvalidAnnotation']]);
+});
+
 test('a copy stays while its source has a pattern or selector that cannot be read', () => {
   const copy = () => object('Secret', 'b/x', { [SOURCE]: 'a/x', [KEYS]: 'k' }, { data: { k: 'dg==' } });
   for (const annotations of [{ [TO]: 'c,b(' }, { [TO_MATCHING]: ' ' }]) {

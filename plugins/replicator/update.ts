@@ -12,8 +12,13 @@ const CHAIN_LENGTH_MAX = 16;
 /** Updates a copy. An object that names no source is left alone: the original has made it, and its source is gone. */
 export function update(kind: Kind, copy: KubernetesObject): void {
   const [from, source] = [annotation(copy, FROM), annotation(copy, SOURCE)];
-  if (from !== undefined) pull(kind, copy, from);
-  else if (source !== undefined) follow(kind, copy, refTo(kind, source));
+  if (from !== undefined) {
+    pull(kind, copy, from);
+  } else if (source !== undefined) {
+    const ref = refTo(kind, source);
+    if (ref === undefined) warn('InvalidAnnotation', `${SOURCE} is "${source}", so the object stays as it is: remove the annotation, or write NAMESPACE/NAME`);
+    else follow(kind, copy, ref);
+  }
 }
 
 /** Updates an object that names its source in an annotation. */
@@ -59,18 +64,24 @@ function isInCycle({ apiVersion, kind }: Kind, copy: KubernetesObject, ref: Obje
 
 /**
  * Updates a pushed copy, or removes it if its source is gone or is no longer pushed to its namespace. A copy stays as
- * it is while its namespace is excluded, and while its source has a pattern or a selector that cannot be read.
+ * it is while its namespace is excluded or not known yet, and while its source has a pattern or a selector that cannot
+ * be read.
  */
-function follow(kind: Kind, copy: KubernetesObject, ref: ObjectRef | undefined): void {
-  const source = ref === undefined ? undefined : cache.get(ref);
+function follow(kind: Kind, copy: KubernetesObject, ref: ObjectRef): void {
+  const source = cache.get(ref);
   const namespace = copy.metadata.namespace as string;
   if (source === undefined) {
+    // The watch of sources may lag behind that of copies, such as while a backup is restored. It runs the copy again.
+    const current = live.get(ref, { metadataOnly: true });
+    if (current !== undefined && isPushedTo(current, namespace)) return;
     remove(kind, copy, 'its source is gone');
   } else if (!mayGetCopies(namespace)) {
     console.info('left a copy, because its namespace is excluded', { kind: kind.kind });
   } else if (!isPushedTo(source, namespace)) {
     // What cannot be read may be what selects this namespace. plugin.ts reports it.
     if (hasUnreadableDestination(source)) return;
+    // Labels of a namespace may select it. The namespace runs the copy when it appears.
+    if (cache.get({ apiVersion: 'v1', kind: 'Namespace', name: namespace }) === undefined) return;
     remove(kind, copy, 'its source is no longer pushed to this namespace');
   } else if (source['type'] !== copy['type'] && isWhollyCopied(kind, copy)) {
     // The type cannot be changed. push.ts creates the copy again.

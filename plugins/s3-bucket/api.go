@@ -45,7 +45,7 @@ type CreateBucket struct {
 	LocationConstraint string `json:"locationConstraint"`
 }
 
-// Tagging has the tags of the bucket.
+// Tagging has the tags of the bucket. If TagSet is nil, the tags stay.
 type Tagging struct {
 	TagSet []Tag `json:"tagSet"`
 }
@@ -66,10 +66,10 @@ type Encryption struct {
 	Rules []EncryptionRule `json:"rules"`
 }
 
-// EncryptionRule is a rule of the default encryption.
+// EncryptionRule is a rule of the default encryption. If BucketKeyEnabled is nil, S3's value stays.
 type EncryptionRule struct {
 	Default          *DefaultEncryption `json:"applyServerSideEncryptionByDefault"`
-	BucketKeyEnabled bool               `json:"bucketKeyEnabled"`
+	BucketKeyEnabled *bool              `json:"bucketKeyEnabled"`
 }
 
 // DefaultEncryption is an algorithm and its key.
@@ -78,12 +78,12 @@ type DefaultEncryption struct {
 	KeyID     string `json:"kmsMasterKeyID"`
 }
 
-// PublicAccessBlock limits public access.
+// PublicAccessBlock limits public access. A field that is nil stays as it is in S3.
 type PublicAccessBlock struct {
-	BlockPublicACLs       bool `json:"blockPublicACLs"`
-	BlockPublicPolicy     bool `json:"blockPublicPolicy"`
-	IgnorePublicACLs      bool `json:"ignorePublicACLs"`
-	RestrictPublicBuckets bool `json:"restrictPublicBuckets"`
+	BlockPublicACLs       *bool `json:"blockPublicACLs"`
+	BlockPublicPolicy     *bool `json:"blockPublicPolicy"`
+	IgnorePublicACLs      *bool `json:"ignorePublicACLs"`
+	RestrictPublicBuckets *bool `json:"restrictPublicBuckets"`
 }
 
 // Status is the observed state.

@@ -43,7 +43,11 @@ func (s3 *fakeS3) serve(request http.Request) (http.Response, error) {
 	}
 	s3.asked = append(s3.asked, asked)
 	if failure, has := s3.fails[asked]; has {
-		return answer(failure), nil
+		failed := answer(failure)
+		if request.Method == "HEAD" {
+			failed.Body = nil
+		}
+		return failed, nil
 	}
 	response := s3.carryOut(request, name, part)
 	if request.Method == "HEAD" {
@@ -150,6 +154,13 @@ func put(host *windlasstest.Host, annotations, spec windlass.Object) {
 			"name": "files", "namespace": "prod", "annotations": annotations, "creationTimestamp": "2026-01-01T00:00:00Z",
 		},
 	})
+}
+
+// mark adds the finalizer to the Bucket of the tests.
+func mark(host *windlasstest.Host) {
+	bucket := host.Object(target)
+	bucket["metadata"].(windlass.Object)["finalizers"] = []any{finalizer}
+	host.Put(bucket)
 }
 
 // began marks the Bucket of the tests as being deleted.

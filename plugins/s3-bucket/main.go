@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -79,9 +80,14 @@ func reconcile(ctx context.Context, request windlass.Request) (windlass.Outcome,
 	if err != nil {
 		return windlass.Done, err
 	}
-	namespace, err := namespaceOf(request.Namespace)
+	namespace, isKnown, err := namespaceOf(request.Namespace)
 	if err != nil {
 		return windlass.Done, err
+	}
+	if !isKnown {
+		// Its annotations decide about the region, which cannot be changed later, and about the deletion.
+		slog.Info("waits for the Namespace, which the cache does not have yet")
+		return windlass.RequeueWithBackoff(), nil
 	}
 	call := &Call{bucket: &bucket, settings: &settings}
 	policy, policyErr := policyOf(&bucket, namespace, &settings)
@@ -93,19 +99,21 @@ func reconcile(ctx context.Context, request windlass.Request) (windlass.Outcome,
 	case request.Deleting:
 		// A bucket that could not be renamed or moved is deleted where it is.
 		return call.reported(call.remove(ctx))
+	case place.name == "":
+		return call.reported(&Problem{terminal, "InvalidSpec", "spec.name is empty: correct the spec"})
 	case placeErr != nil:
 		return call.reported(&Problem{terminal, "Immutable", placeErr.Error()})
 	}
 	return call.reported(call.bring(ctx))
 }
 
-// namespaceOf returns the annotations of a namespace.
-func namespaceOf(name string) (map[string]string, error) {
+// namespaceOf returns the annotations of a namespace, and whether it is known.
+func namespaceOf(name string) (annotations map[string]string, isKnown bool, err error) {
 	found, err := cache.Get[struct{ Metadata windlass.Metadata }](windlass.Ref{APIVersion: "v1", Kind: "Namespace", Name: name})
 	if err != nil || found == nil {
-		return nil, err
+		return nil, false, err
 	}
-	return found.Metadata.Annotations, nil
+	return found.Metadata.Annotations, true, nil
 }
 
 // isManaged reports whether the bucket is, or may be, the plugin's.
@@ -129,12 +137,15 @@ var bucketsNamed = func(name string) cache.Query {
 	return cache.Query{Index: nameIndex, Value: name}
 }
 
-// rival returns another Bucket that names the same bucket and comes first, or nil.
+// rival returns another Bucket that names the same bucket and comes first, or nil. A Bucket that is only read has none.
 func (call *Call) rival() (*Bucket, error) {
+	if call.policy.readOnly {
+		return nil, nil
+	}
 	name := call.store.place.name
 	named := bucketsNamed(name)
 	named.Kind = windlass.Kind{APIVersion: apiVersion, Kind: kind}
-	named.Fields = []string{"/metadata/finalizers", "/metadata/creationTimestamp", "/spec/name"}
+	named.Fields = []string{"/metadata/annotations", "/metadata/finalizers", "/metadata/creationTimestamp", "/spec/name"}
 	for other, err := range cache.List[Bucket](named) {
 		if err != nil {
 			return nil, inContext(err, "list the Buckets of this name")
@@ -163,8 +174,7 @@ func (call *Call) bring(ctx context.Context) error {
 	name := call.store.place.name
 	switch {
 	case exists && !call.bucket.isManaged() && !call.policy.adopts:
-		return &Problem{terminal, "AlreadyExists", fmt.Sprintf("the bucket %s exists and is not managed here: set the annotation %s: "+
-			"adopt-or-create to take it over", name, annotationAdoption)}
+		return alreadyExists(name)
 	case !exists && !call.policy.creates:
 		return &Problem{terminal, "NotFound", fmt.Sprintf("the bucket %s does not exist, and the annotations do not allow to create it", name)}
 	case call.policy.readOnly:
@@ -172,14 +182,14 @@ func (call *Call) bring(ctx context.Context) error {
 		return nil
 	}
 	// The finalizer comes before the bucket. It also says, after a crash, that an existing bucket is the plugin's.
+	mayHaveCreated := call.bucket.isManaged()
 	if err := call.manage(); err != nil {
 		return err
 	}
 	if !exists {
-		if call.location, err = call.store.create(ctx); err != nil {
+		if err := call.create(ctx, mayHaveCreated); err != nil {
 			return err
 		}
-		events.Normal("Created", "Create", "created the bucket "+name)
 	}
 	call.confirm()
 	changed, err := call.store.differences(ctx, call.bucket, call.settings)
@@ -187,6 +197,38 @@ func (call *Call) bring(ctx context.Context) error {
 		events.Normal("Updated", "Update", "set "+strings.Join(changed, ", ")+" of the bucket "+name)
 	}
 	return err
+}
+
+// create creates the bucket. mayHaveCreated is true if an earlier call may have done so already.
+func (call *Call) create(ctx context.Context, mayHaveCreated bool) (err error) {
+	name, isNew := call.store.place.name, false
+	call.location, isNew, err = call.store.create(ctx)
+	if err == nil && !isNew && !mayHaveCreated && !call.policy.adopts {
+		err = alreadyExists(name) // Another client has created it since the look.
+	}
+	if problem, _ := problemOf(err); problem != nil {
+		if failure := call.disown(); failure != nil {
+			return failure
+		}
+	}
+	if isNew {
+		events.Normal("Created", "Create", "created the bucket "+name)
+	}
+	return err
+}
+
+func alreadyExists(name string) *Problem {
+	return &Problem{terminal, "AlreadyExists", fmt.Sprintf("the bucket %s exists and is not managed here: set the annotation %s: "+
+		"adopt-or-create to take it over", name, annotationAdoption)}
+}
+
+// disown removes the finalizer after S3 has refused to create the bucket, unless S3 has confirmed it before. With the
+// finalizer, a bucket that another client creates later would count as the plugin's, without an adoption.
+func (call *Call) disown() error {
+	if _, confirmed := call.bucket.place(); confirmed {
+		return nil
+	}
+	return call.setFinalizers(call.withoutFinalizer())
 }
 
 // confirm notes that S3 has confirmed the bucket.
@@ -206,8 +248,16 @@ func (call *Call) manage() error {
 func (call *Call) setFinalizers(finalizers []string) error {
 	metadata := call.bucket.Metadata
 	patch := windlass.Object{"metadata": windlass.Object{"finalizers": finalizers}}
-	_, err := writes.MergePatch[windlass.Object](metadata.Beside(apiVersion, kind), patch, writes.IfVersion(metadata.ResourceVersion))
+	written, err := writes.MergePatch[Bucket](metadata.Beside(apiVersion, kind), patch, writes.IfVersion(metadata.ResourceVersion))
+	if err == nil {
+		call.bucket.Metadata.Finalizers, call.bucket.Metadata.ResourceVersion = finalizers, written.Metadata.ResourceVersion
+	}
 	return inContext(err, "set the finalizer")
+}
+
+func (call *Call) withoutFinalizer() []string {
+	isOurs := func(name string) bool { return name == finalizer }
+	return slices.DeleteFunc(slices.Clone(call.bucket.Metadata.Finalizers), isOurs)
 }
 
 // remove deletes the bucket, if the policy says so, and then lets the Bucket go.
@@ -216,7 +266,8 @@ func (call *Call) remove(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if !call.policy.retains && rival == nil {
+	// Without a name, nothing was ever created.
+	if !call.policy.retains && rival == nil && call.store.place.name != "" {
 		err := call.store.delete(ctx)
 		// S3 has never confirmed that the bucket is the owner's, and denies it now: the name is another account's.
 		_, confirmed := call.bucket.place()
@@ -225,8 +276,7 @@ func (call *Call) remove(ctx context.Context) error {
 			return err
 		}
 	}
-	isOurs := func(name string) bool { return name == finalizer }
-	if err := call.setFinalizers(slices.DeleteFunc(slices.Clone(call.bucket.Metadata.Finalizers), isOurs)); err != nil {
+	if err := call.setFinalizers(call.withoutFinalizer()); err != nil {
 		return err
 	}
 	call.released = true
@@ -238,8 +288,8 @@ func (call *Call) reported(err error) (windlass.Outcome, error) {
 	if call.released {
 		return windlass.Done, nil
 	}
-	problem := problemOf(err)
-	if err != nil && problem == nil {
+	problem, passes := problemOf(err)
+	if passes && problem == nil {
 		// The host retries. What S3 has confirmed must not get lost meanwhile.
 		return windlass.Done, errors.Join(err, call.writeStatus(call.confirmed(call.bucket.Status)))
 	}
@@ -248,8 +298,8 @@ func (call *Call) reported(err error) (windlass.Outcome, error) {
 	if problem != nil && problem.isNews(old) {
 		events.Warning(problem.reason, "Reconcile", problem.message)
 	}
-	if failure := call.writeStatus(status); failure != nil {
-		return windlass.Done, failure
+	if failure := call.writeStatus(status); failure != nil || passes {
+		return windlass.Done, errors.Join(err, failure)
 	}
 	if problem != nil && problem.kind == recoverable {
 		return windlass.RequeueWithBackoff(), nil

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"strings"
@@ -140,10 +141,13 @@ func TestABucketOfOthersIsNeitherUsedNorDeleted(t *testing.T) {
 	s3.fails["PUT shop-files"] = "409 BucketAlreadyExists"
 	all, _ := called(t, host, s3)
 	equal(t, "the call", all, "HEAD shop-files, PUT shop-files, BucketAlreadyExists")
+	equal(t, "the finalizers", len(windlasstest.Read[Bucket](host, target).Metadata.Finalizers), 0)
 	s3.buckets["shop-files"] = map[string]string{"owner": "another"}
 	all, outcome := called(t, host, s3)
 	equal(t, "the next call", all, "HEAD shop-files, Forbidden")
 	equal(t, "its outcome", outcome.BacksOff(), true)
+	// An answer to the creation may have been lost.
+	mark(host)
 	began(host, nil)
 	all, _ = called(t, host, s3)
 	equal(t, "the deletion", all, "DELETE shop-files")
@@ -161,6 +165,162 @@ func TestALostAnswerToTheCreationIsNotAnAdoption(t *testing.T) {
 	equal(t, "the conditions", conditions(host), "")
 	all, _ := called(t, host, s3)
 	equal(t, "the next call", all, "HEAD shop-files, GET shop-files?tagging, PUT shop-files?tagging, Updated")
+}
+
+func TestARefusedCreationIsNoAdoptionLater(t *testing.T) {
+	for _, refusal := range []string{"403 AccessDenied", "400 TooManyBuckets", "400 InvalidBucketName"} {
+		host, s3 := started(t)
+		put(host, nil, windlass.Object{"versioning": windlass.Object{"status": "Enabled"}})
+		s3.fails["PUT shop-files"] = refusal
+		called(t, host, s3)
+		equal(t, refusal+", the finalizers", len(windlasstest.Read[Bucket](host, target).Metadata.Finalizers), 0)
+		// Another tool creates the bucket.
+		delete(s3.fails, "PUT shop-files")
+		s3.buckets["shop-files"] = map[string]string{}
+		all, _ := called(t, host, s3)
+		equal(t, refusal+", the next call", all, "HEAD shop-files, AlreadyExists")
+		began(host, nil)
+		called(t, host, s3)
+		equal(t, refusal+", the buckets after the deletion", len(s3.buckets), 1)
+	}
+}
+
+func TestAManagedBucketStaysManagedIfItCannotBeCreatedAgain(t *testing.T) {
+	host, s3 := started(t)
+	put(host, nil, windlass.Object{})
+	called(t, host, s3)
+	delete(s3.buckets, "shop-files")
+	s3.fails["PUT shop-files"] = "403 AccessDenied"
+	called(t, host, s3)
+	equal(t, "the finalizers", windlasstest.Read[Bucket](host, target).Metadata.Finalizers, []string{finalizer})
+}
+
+func TestACreationThatAnotherClientHasWonIsNoCreation(t *testing.T) {
+	host, s3 := started(t)
+	put(host, nil, windlass.Object{})
+	s3.fails["PUT shop-files"] = "409 BucketAlreadyOwnedByYou"
+	all, _ := called(t, host, s3)
+	equal(t, "the call", all, "HEAD shop-files, PUT shop-files, AlreadyExists")
+	equal(t, "the finalizers", len(windlasstest.Read[Bucket](host, target).Metadata.Finalizers), 0)
+	// An earlier call may have created it.
+	mark(host)
+	all, _ = called(t, host, s3)
+	equal(t, "after a lost answer", strings.HasPrefix(all, "HEAD shop-files, PUT shop-files, GET"), true)
+	equal(t, "the Event", strings.Contains(all, "Created"), false)
+}
+
+func TestABucketWaitsForItsNamespaceToBeKnown(t *testing.T) {
+	host, s3 := started(t)
+	host.Remove(windlass.Ref{APIVersion: "v1", Kind: "Namespace", Name: "prod"})
+	put(host, nil, windlass.Object{})
+	all, outcome := called(t, host, s3)
+	equal(t, "the call", fmt.Sprint(all, outcome.BacksOff(), len(host.Writes())), "true 0")
+	mark(host)
+	began(host, nil)
+	all, outcome = called(t, host, s3)
+	equal(t, "the deletion", fmt.Sprint(all, outcome.BacksOff(), len(host.Writes())), "true 0")
+	namespace := windlass.Object{"name": "prod", "annotations": windlass.Object{namespaceAnnDeletion: "retain"}}
+	host.Put(windlass.Object{"apiVersion": "v1", "kind": "Namespace", "metadata": namespace})
+	all, _ = called(t, host, s3)
+	equal(t, "with the namespace", fmt.Sprint(all, host.Object(target) == nil), "true")
+}
+
+func TestFieldsThatTheSpecLacksKeepTheirProtection(t *testing.T) {
+	const whole = `<PublicAccessBlockConfiguration><BlockPublicAcls>true</BlockPublicAcls><IgnorePublicAcls>true</IgnorePublicAcls>` +
+		`<BlockPublicPolicy>true</BlockPublicPolicy><RestrictPublicBuckets>true</RestrictPublicBuckets></PublicAccessBlockConfiguration>`
+	for name, test := range map[string]struct {
+		wanted windlass.Object
+		off    string
+	}{
+		"nothing":           {windlass.Object{}, ""},
+		"one on":            {windlass.Object{"blockPublicACLs": true}, ""},
+		"one off on demand": {windlass.Object{"blockPublicPolicy": false}, "<BlockPublicPolicy>false<"},
+	} {
+		host, s3 := started(t)
+		put(host, nil, windlass.Object{"publicAccessBlock": test.wanted})
+		called(t, host, s3)
+		s3.buckets["shop-files"]["publicAccessBlock"] = whole
+		called(t, host, s3)
+		found := s3.buckets["shop-files"]["publicAccessBlock"]
+		equal(t, name, strings.Count(found, ">false<"), strings.Count(test.off, ">false<"))
+		equal(t, name+", which is off", strings.Contains(found, test.off), true)
+	}
+}
+
+func TestABucketKeyStaysUnlessTheSpecHasIt(t *testing.T) {
+	const keyed = `<ServerSideEncryptionConfiguration><Rule><ApplyServerSideEncryptionByDefault><SSEAlgorithm>aws:kms</SSEAlgorithm>` +
+		`<KMSMasterKeyID>old</KMSMasterKeyID></ApplyServerSideEncryptionByDefault><BucketKeyEnabled>true</BucketKeyEnabled></Rule></ServerSideEncryptionConfiguration>`
+	for name, test := range map[string]struct{ rule, wanted string }{
+		"as it is":          {`{"sseAlgorithm": "aws:kms", "kmsMasterKeyID": "old"}`, ">true</BucketKeyEnabled>"},
+		"another key":       {`{"sseAlgorithm": "aws:kms", "kmsMasterKeyID": "new"}`, ">true</BucketKeyEnabled>"},
+		"another algorithm": {`{"sseAlgorithm": "AES256"}`, "<SSEAlgorithm>AES256</SSEAlgorithm></ApplyServerSideEncryptionByDefault></Rule>"},
+	} {
+		host, s3 := started(t)
+		var rule windlass.Object
+		if err := json.Unmarshal([]byte(test.rule), &rule); err != nil {
+			t.Fatal(err)
+		}
+		put(host, nil, windlass.Object{"encryption": windlass.Object{"rules": []any{windlass.Object{"applyServerSideEncryptionByDefault": rule}}}})
+		called(t, host, s3)
+		s3.buckets["shop-files"]["encryption"] = keyed
+		called(t, host, s3)
+		found := s3.buckets["shop-files"]["encryption"]
+		equal(t, name+": "+found, strings.Contains(found, test.wanted), true)
+	}
+}
+
+func TestMistakesInTheSpecAreTerminal(t *testing.T) {
+	for wanted, spec := range map[string]windlass.Object{
+		"ServerSideEncryptionConfiguration.Rules": {"encryption": windlass.Object{}},
+		"SSEAlgorithm": {"encryption": windlass.Object{"rules": []any{windlass.Object{
+			"applyServerSideEncryptionByDefault": windlass.Object{"kmsMasterKeyID": "k"},
+		}}}},
+	} {
+		host, s3 := started(t)
+		put(host, nil, spec)
+		_, outcome := called(t, host, s3)
+		equal(t, wanted, conditions(host), "ACK.ResourceSynced False InvalidSpec, ACK.Terminal True InvalidSpec")
+		equal(t, wanted+", the next call", outcome.After(), resyncDefault)
+		message := windlasstest.Read[Bucket](host, target).Status.Conditions[1].Message
+		isClear := strings.HasPrefix(message, "set encryption: correct the spec: ") && strings.Contains(message, wanted) && !strings.Contains(message, "\n")
+		equal(t, message, isClear, true)
+	}
+	host, s3 := started(t)
+	put(host, nil, windlass.Object{})
+	bucket := host.Object(target)
+	bucket["spec"].(windlass.Object)["name"] = ""
+	host.Put(bucket)
+	called(t, host, s3)
+	equal(t, "no name", conditions(host), "ACK.ResourceSynced False InvalidSpec, ACK.Terminal True InvalidSpec")
+	mark(host)
+	began(host, nil)
+	all, _ := called(t, host, s3)
+	equal(t, "its deletion", fmt.Sprint(all, host.Object(target) == nil), "true")
+}
+
+func TestAProblemIsReportedBesideAFailureThatPasses(t *testing.T) {
+	host, s3 := started(t)
+	put(host, nil, windlass.Object{"versioning": windlass.Object{"status": "Enabled"}})
+	s3.fails["PUT shop-files?versioning"] = "503 SlowDown"
+	s3.fails["PUT shop-files?tagging"] = "403 AccessDenied"
+	if _, err := host.Reconcile(reconcile, target); err == nil {
+		t.Error("the call is not retried")
+	}
+	equal(t, "the conditions", conditions(host), "ACK.ResourceSynced False AccessDenied, ACK.Recoverable True AccessDenied")
+}
+
+func TestExpiredKeysAreRecoverable(t *testing.T) {
+	for failure, reason := range map[string]string{
+		"400 BadRequest": "BadRequest", "400 ExpiredToken": "BadRequest", "403 InvalidAccessKeyId": "Forbidden",
+	} {
+		host, s3 := started(t)
+		put(host, nil, windlass.Object{})
+		// The answer to HEAD has no body.
+		s3.fails["HEAD shop-files"] = failure
+		_, outcome := called(t, host, s3)
+		equal(t, failure, conditions(host), "ACK.ResourceSynced False "+reason+", ACK.Recoverable True "+reason)
+		equal(t, failure+", its outcome", outcome.BacksOff(), true)
+	}
 }
 
 func TestADeletionWaitsUntilTheBucketIsEmpty(t *testing.T) {
@@ -226,6 +386,7 @@ func TestErrorsAreRetriedOrReported(t *testing.T) {
 		"503 SlowDown":          "error",
 		"500 InternalError":     "error",
 		"409 OperationAborted":  "error",
+		"400 ExpiredToken":      "ACK.ResourceSynced False ExpiredToken, ACK.Recoverable True ExpiredToken",
 		"403 AccessDenied":      "ACK.ResourceSynced False AccessDenied, ACK.Recoverable True AccessDenied",
 		"400 InvalidTag":        "ACK.ResourceSynced False InvalidTag, ACK.Terminal True InvalidTag",
 		"400 InvalidBucketName": "ACK.ResourceSynced False InvalidBucketName, ACK.Terminal True InvalidBucketName",
@@ -273,6 +434,26 @@ func TestAnotherEndpointIsUsed(t *testing.T) {
 	called(t, host, s3)
 	equal(t, "the host", s3.headers["host"], "127.0.0.1:9000")
 	equal(t, "the body of the creation", s3.buckets["shop-files"]["created"], "")
+}
+
+func TestABucketThatIsOnlyReadIsNoRival(t *testing.T) {
+	host, s3 := started(t)
+	// It is older than the Bucket that is to manage.
+	host.Put(windlass.Object{
+		"apiVersion": apiVersion, "kind": kind, "spec": windlass.Object{"name": "shop-files"},
+		"metadata": windlass.Object{
+			"name": "reader", "namespace": "prod", "creationTimestamp": "2025-01-01T00:00:00Z", "annotations": windlass.Object{annotationReadOnly: "true"},
+		},
+	})
+	reader := windlass.Ref{APIVersion: apiVersion, Kind: kind, Namespace: "prod", Name: "reader"}
+	put(host, nil, windlass.Object{})
+	all, _ := called(t, host, s3)
+	equal(t, "the manager", strings.HasPrefix(all, "HEAD shop-files, PUT shop-files, "), true)
+	if _, err := host.Reconcile(reconcile, reader); err != nil {
+		t.Fatal(err)
+	}
+	status := windlasstest.Read[Bucket](host, reader).Status
+	equal(t, "the reader", fmt.Sprint(status.Conditions[0].Reason, " ", status.Resource != nil), "InSync true")
 }
 
 func TestOneOfTwoBucketsOfANameManagesIt(t *testing.T) {

@@ -127,12 +127,17 @@ func (bucket *Bucket) region() string {
 	return first(constraint, bucket.Metadata.Annotations[annotationRegion])
 }
 
+// isReadOnly reports whether the plugin may change nothing in S3 for a Bucket.
+func (bucket *Bucket) isReadOnly() bool {
+	return bucket.Metadata.Annotations[annotationReadOnly] == "true"
+}
+
 // comesBefore reports whether this Bucket and not the other one manages the bucket that both name: the managed one, or
-// else the older one.
+// else the older one. A Bucket that is only read manages nothing.
 func (bucket *Bucket) comesBefore(other *Bucket) bool {
 	one, another := bucket.Metadata, other.Metadata
 	switch {
-	case one.UID == another.UID:
+	case one.UID == another.UID, bucket.isReadOnly():
 		return false
 	case bucket.isManaged() != other.isManaged():
 		return bucket.isManaged()
@@ -153,12 +158,13 @@ func (place Place) arn() string {
 	return "arn:" + partition + ":s3:::" + place.name
 }
 
-// wantedTags returns the tags that the bucket should have, sorted by key. Without spec.tagging, all other tags stay; with
-// it, only AWS' tags stay, which clients cannot change.
+// wantedTags returns the tags that the bucket should have, sorted by key. Without spec.tagging.tagSet, all other tags
+// stay; with it, only AWS' tags stay, which clients cannot change.
 func wantedTags(bucket *Bucket, settings *Settings, current []Tag) []Tag {
 	tags := map[string]string{}
+	isWhole := bucket.Spec.Tagging != nil && bucket.Spec.Tagging.TagSet != nil
 	for _, tag := range current {
-		if bucket.Spec.Tagging == nil || strings.HasPrefix(tag.Key, "aws:") {
+		if !isWhole || strings.HasPrefix(tag.Key, "aws:") {
 			tags[tag.Key] = tag.Value
 		}
 	}

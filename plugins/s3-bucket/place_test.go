@@ -44,6 +44,10 @@ func TestTagsOfOthersStayUnlessTheSpecHasTags(t *testing.T) {
 	equal(t, "without", wantedTags(bucket, settings, current), "[{aws:cloudformation:stack-id 1} {by prod/files} {cost 2} {team default}]")
 	bucket.Spec.Tagging = &Tagging{[]Tag{{"team", "shop"}}}
 	equal(t, "with", wantedTags(bucket, settings, current), "[{aws:cloudformation:stack-id 1} {by prod/files} {team shop}]")
+	bucket.Spec.Tagging = &Tagging{}
+	equal(t, "with no set", len(wantedTags(bucket, settings, current)), 4)
+	bucket.Spec.Tagging = &Tagging{[]Tag{}}
+	equal(t, "with an empty set", len(wantedTags(bucket, settings, current)), 3)
 	equal(t, "none", len(wantedTags(&Bucket{}, &Settings{ResourceTags: []string{}}, nil)), 0)
 }
 

@@ -10,20 +10,42 @@ import (
 
 // The meaning of S3's errors. Pure: nothing here calls the host or S3.
 
-// problemOf returns the problem that an error is; nil for a failure that passes by itself, such as an overloaded server
-// or a lost connection, which the host retries.
-func problemOf(err error) *Problem {
+// problemOf returns the problem that an error is; nil if it is none. passes is true for a failure that passes by
+// itself, such as an overloaded server or a lost connection, which the host retries. A joined error may be both.
+func problemOf(err error) (problem *Problem, passes bool) {
 	if several, are := err.(interface{ Unwrap() []error }); are {
 		return joined(several.Unwrap())
 	}
-	if known := (*Problem)(nil); errors.As(err, &known) {
-		return known
+	if known := (*Problem)(nil); err == nil || errors.As(err, &known) {
+		return known, false
+	}
+	if invalid := invalidSpec(err); invalid != nil {
+		return invalid, false
 	}
 	var answer smithy.APIError
 	status := statusCode(err)
-	if !errors.As(err, &answer) || status < 300 || status >= 500 || passes(status, answer.ErrorCode()) {
+	if !errors.As(err, &answer) || status < 300 || status >= 500 || isPassing(status, answer.ErrorCode()) {
+		return nil, true
+	}
+	return refusal(err, answer, status), false
+}
+
+// invalidSpec returns the problem that AWS' client finds in a request, before it sends it; nil if it finds none.
+func invalidSpec(err error) *Problem {
+	var text string
+	if invalid := (smithy.InvalidParamsError{}); errors.As(err, &invalid) {
+		text = invalid.Error()
+	} else if unwritten := (*smithy.SerializationError)(nil); errors.As(err, &unwritten) {
+		text = unwritten.Error()
+	} else {
 		return nil
 	}
+	what, _, _ := strings.Cut(err.Error(), ": ")
+	return &Problem{terminal, "InvalidSpec", what + ": correct the spec: " + strings.Join(strings.Fields(text), " ")}
+}
+
+// refusal returns the problem that a refusal by S3 is.
+func refusal(err error, answer smithy.APIError, status int) *Problem {
 	problem := &Problem{kind: recoverable, reason: answer.ErrorCode(), message: messageOf(err, answer)}
 	switch {
 	case answer.ErrorCode() == "BucketAlreadyExists":
@@ -33,6 +55,10 @@ func problemOf(err error) *Problem {
 	case status == http.StatusMovedPermanently:
 		problem.kind, problem.reason = terminal, "OtherRegion"
 		problem.message = "the bucket is in another region: set spec.createBucketConfiguration.locationConstraint"
+	case isAboutKeys(answer.ErrorCode()):
+		problem.message += ": renew the keys in the configuration"
+	case answer.ErrorCode() == "TooManyBuckets":
+		problem.message = "the account has as many buckets as it may have: delete one, or let AWS raise the quota"
 	case status == http.StatusForbidden:
 		// Rights may change without a change of the Bucket.
 	case status == http.StatusNotFound, status == http.StatusConflict:
@@ -44,13 +70,12 @@ func problemOf(err error) *Problem {
 }
 
 // joined returns the problem of several errors. If one of them passes by itself, all are retried.
-func joined(failures []error) *Problem {
-	var all *Problem
+func joined(failures []error) (all *Problem, passes bool) {
 	for _, failure := range failures {
-		problem := problemOf(failure)
+		problem, isPassing := problemOf(failure)
+		passes = passes || isPassing
 		switch {
 		case problem == nil:
-			return nil
 		case all == nil:
 			all = problem
 		default:
@@ -60,11 +85,21 @@ func joined(failures []error) *Problem {
 			}
 		}
 	}
-	return all
+	return all, passes
 }
 
-// passes reports whether S3 asks for another attempt.
-func passes(status int, code string) bool {
+// isAboutKeys reports whether S3 refuses the keys or the token. An answer to HEAD has no body, so its code is only the
+// text of its status.
+func isAboutKeys(code string) bool {
+	switch code {
+	case "ExpiredToken", "InvalidToken", "TokenRefreshRequired", "BadRequest":
+		return true
+	}
+	return false
+}
+
+// isPassing reports whether S3 asks for another attempt.
+func isPassing(status int, code string) bool {
 	switch code {
 	case "OperationAborted", "RequestTimeout", "SlowDown", "RequestTimeTooSkewed":
 		return true

@@ -60,8 +60,9 @@ func (store *Store) exists(ctx context.Context) (bool, error) {
 	return err == nil, inContext(err, "look for the bucket")
 }
 
-// create creates the bucket, and returns its location. It may be called again after a lost answer.
-func (store *Store) create(ctx context.Context) (string, error) {
+// create creates the bucket, and returns its location. It may be called again after a lost answer: isNew is false if
+// the account has the bucket already. In us-east-1, S3 does not say that.
+func (store *Store) create(ctx context.Context) (location string, isNew bool, err error) {
 	input := &s3.CreateBucketInput{Bucket: &store.place.name}
 	// S3 refuses the name of this region, which is the default.
 	if store.place.region != "us-east-1" {
@@ -70,12 +71,12 @@ func (store *Store) create(ctx context.Context) (string, error) {
 	}
 	output, err := store.client.CreateBucket(ctx, input)
 	if owned := (*types.BucketAlreadyOwnedByYou)(nil); errors.As(err, &owned) {
-		return "", nil
+		return "", false, nil
 	}
 	if err != nil {
-		return "", inContext(err, "create the bucket")
+		return "", false, inContext(err, "create the bucket")
 	}
-	return aws.ToString(output.Location), nil
+	return aws.ToString(output.Location), true, nil
 }
 
 // delete deletes the bucket, which S3 does only if it is empty.
@@ -114,7 +115,7 @@ func (store *Store) syncAccess(ctx context.Context, wanted *PublicAccessBlock) (
 	if wanted == nil {
 		return false, nil
 	}
-	var current PublicAccessBlock
+	current := &types.PublicAccessBlockConfiguration{}
 	output, err := store.client.GetPublicAccessBlock(ctx, &s3.GetPublicAccessBlockInput{
 		Bucket: &store.place.name, ExpectedBucketOwner: store.owner,
 	})
@@ -122,23 +123,40 @@ func (store *Store) syncAccess(ctx context.Context, wanted *PublicAccessBlock) (
 		return false, err
 	}
 	if err == nil && output.PublicAccessBlockConfiguration != nil {
-		found := output.PublicAccessBlockConfiguration
-		current = PublicAccessBlock{
-			aws.ToBool(found.BlockPublicAcls), aws.ToBool(found.BlockPublicPolicy),
-			aws.ToBool(found.IgnorePublicAcls), aws.ToBool(found.RestrictPublicBuckets),
-		}
+		current = output.PublicAccessBlockConfiguration
 	}
-	if current == *wanted {
+	next := wanted.over(current)
+	if flags(current) == flags(next) {
 		return false, nil
 	}
 	_, err = store.client.PutPublicAccessBlock(ctx, &s3.PutPublicAccessBlockInput{
-		Bucket: &store.place.name, ExpectedBucketOwner: store.owner,
-		PublicAccessBlockConfiguration: &types.PublicAccessBlockConfiguration{
-			BlockPublicAcls: &wanted.BlockPublicACLs, BlockPublicPolicy: &wanted.BlockPublicPolicy,
-			IgnorePublicAcls: &wanted.IgnorePublicACLs, RestrictPublicBuckets: &wanted.RestrictPublicBuckets,
-		},
+		Bucket: &store.place.name, ExpectedBucketOwner: store.owner, PublicAccessBlockConfiguration: next,
 	})
 	return true, err
+}
+
+// over returns what S3 has, with the fields that the spec has in their place. S3 takes a field that is not sent for
+// false, which would switch a protection off.
+func (wanted *PublicAccessBlock) over(current *types.PublicAccessBlockConfiguration) *types.PublicAccessBlockConfiguration {
+	chosen := func(wanted, current *bool) *bool {
+		if wanted == nil {
+			wanted = aws.Bool(aws.ToBool(current))
+		}
+		return wanted
+	}
+	return &types.PublicAccessBlockConfiguration{
+		BlockPublicAcls:       chosen(wanted.BlockPublicACLs, current.BlockPublicAcls),
+		BlockPublicPolicy:     chosen(wanted.BlockPublicPolicy, current.BlockPublicPolicy),
+		IgnorePublicAcls:      chosen(wanted.IgnorePublicACLs, current.IgnorePublicAcls),
+		RestrictPublicBuckets: chosen(wanted.RestrictPublicBuckets, current.RestrictPublicBuckets),
+	}
+}
+
+func flags(block *types.PublicAccessBlockConfiguration) [4]bool {
+	return [...]bool{
+		aws.ToBool(block.BlockPublicAcls), aws.ToBool(block.BlockPublicPolicy),
+		aws.ToBool(block.IgnorePublicAcls), aws.ToBool(block.RestrictPublicBuckets),
+	}
 }
 
 func (store *Store) syncEncryption(ctx context.Context, wanted *Encryption) (bool, error) {
@@ -159,8 +177,13 @@ func (store *Store) syncEncryption(ctx context.Context, wanted *Encryption) (boo
 		return false, nil
 	}
 	var rules []types.ServerSideEncryptionRule
-	for _, rule := range wanted.Rules {
-		rules = append(rules, rule.input())
+	for place, rule := range wanted.Rules {
+		input := rule.input()
+		// A bucket key belongs to its algorithm.
+		if place < len(current) && rule.BucketKeyEnabled == nil && algorithmOf(current[place]) == algorithmOf(input) {
+			input.BucketKeyEnabled = current[place].BucketKeyEnabled
+		}
+		rules = append(rules, input)
 	}
 	_, err = store.client.PutBucketEncryption(ctx, &s3.PutBucketEncryptionInput{
 		Bucket: &store.place.name, ExpectedBucketOwner: store.owner,
@@ -171,7 +194,7 @@ func (store *Store) syncEncryption(ctx context.Context, wanted *Encryption) (boo
 
 // input returns a rule as S3 expects it.
 func (rule EncryptionRule) input() types.ServerSideEncryptionRule {
-	input := types.ServerSideEncryptionRule{BucketKeyEnabled: aws.Bool(rule.BucketKeyEnabled)}
+	input := types.ServerSideEncryptionRule{BucketKeyEnabled: rule.BucketKeyEnabled}
 	if rule.Default != nil {
 		input.ApplyServerSideEncryptionByDefault = &types.ServerSideEncryptionByDefault{
 			SSEAlgorithm: types.ServerSideEncryption(rule.Default.Algorithm),
@@ -191,7 +214,15 @@ func sameRule(current types.ServerSideEncryptionRule, wanted EncryptionRule) boo
 	if wanted.Default != nil {
 		desired = *wanted.Default
 	}
-	return found == desired && aws.ToBool(current.BucketKeyEnabled) == wanted.BucketKeyEnabled
+	sameKey := wanted.BucketKeyEnabled == nil || aws.ToBool(current.BucketKeyEnabled) == *wanted.BucketKeyEnabled
+	return found == desired && sameKey
+}
+
+func algorithmOf(rule types.ServerSideEncryptionRule) types.ServerSideEncryption {
+	if rule.ApplyServerSideEncryptionByDefault == nil {
+		return ""
+	}
+	return rule.ApplyServerSideEncryptionByDefault.SSEAlgorithm
 }
 
 func (store *Store) syncVersioning(ctx context.Context, wanted *Versioning) (bool, error) {

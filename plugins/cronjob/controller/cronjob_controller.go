@@ -29,6 +29,8 @@ const (
 	ownerIndex = ".metadata.controller"
 	// requeueMax is the longest wait for the next run.
 	requeueMax = 24 * time.Hour
+	// statusRecheck is the interval for reading a status again that a user has to mend: such a change runs nothing.
+	statusRecheck = 10 * time.Minute
 	// workers is the number of CronJobs that are reconciled at once.
 	workers = 8
 )
@@ -75,11 +77,11 @@ func (r *CronJobReconciler) Reconcile(ctx context.Context, request ctrl.Request)
 	if !cronJob.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, nil // The garbage collector deletes the Jobs.
 	}
-	jobs, err := r.jobsOf(ctx, &cronJob)
+	now := r.Now()
+	jobs, err := r.jobsOf(ctx, &cronJob, now)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	now := r.Now()
 	run := planned(&cronJob, jobs, now)
 	failure := r.start(ctx, &cronJob, &jobs, &run)
 	if isLasting(failure) {
@@ -94,13 +96,13 @@ func (r *CronJobReconciler) Reconcile(ctx context.Context, request ctrl.Request)
 	return ctrl.Result{RequeueAfter: run.wait(now)}, nil
 }
 
-func (r *CronJobReconciler) jobsOf(ctx context.Context, cronJob *cronv1.CronJob) (ownJobs, error) {
+func (r *CronJobReconciler) jobsOf(ctx context.Context, cronJob *cronv1.CronJob, now time.Time) (ownJobs, error) {
 	var list batchv1.JobList
 	own := client.MatchingFields{ownerIndex: string(cronJob.UID)}
 	if err := r.List(ctx, &list, client.InNamespace(cronJob.Namespace), own); err != nil {
 		return ownJobs{}, fmt.Errorf("list the Jobs: %w", err)
 	}
-	return sortedJobs(list.Items), nil
+	return sortedJobs(list.Items, now), nil
 }
 
 // plan is the decision about the runs of a CronJob.
@@ -128,12 +130,15 @@ func (p plan) wait(now time.Time) time.Duration {
 	if p.expiry != nil {
 		wait = min(wait, p.expiry.Sub(now))
 	}
+	if p.problem != nil && p.problem.reason == reasonLastRunAhead {
+		wait = min(wait, statusRecheck)
+	}
 	return min(max(wait, time.Millisecond), requeueMax)
 }
 
 // planned decides about the runs of a CronJob.
 func planned(cronJob *cronv1.CronJob, jobs ownJobs, now time.Time) plan {
-	run := plan{last: jobs.lastDue}
+	run := plan{last: jobs.lastDue, problem: timeProblem(cronJob, jobs, now)}
 	if known := cronJob.Status.LastScheduleTime; known != nil && (run.last == nil || known.After(*run.last)) {
 		run.last = &known.Time
 	}

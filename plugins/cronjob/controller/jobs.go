@@ -22,6 +22,8 @@ const (
 	// nameMax is the longest name of a CronJob: its Jobs get a hyphen and ten digits more, and the names of Jobs are
 	// values of labels.
 	nameMax = 63 - 11
+	// aheadMax is how far the time of a run may lie ahead of the clock, which may have been set back.
+	aheadMax = time.Hour
 )
 
 // ownJobs are the Jobs that a CronJob controls, each list in the order of their due times. Jobs that have finished and
@@ -30,19 +32,25 @@ type ownJobs struct {
 	active, successful, failed []*batchv1.Job
 	// lastDue is the latest due time of all Jobs; nil if none has one.
 	lastDue *time.Time
+	// misdated is a Job whose due time is too far ahead to be true, so that it does not count; nil if there is none.
+	misdated *batchv1.Job
 	// lastFailed is true if the latest of the finished Jobs has failed.
 	lastFailed bool
 }
 
-func sortedJobs(items []batchv1.Job) ownJobs {
+func sortedJobs(items []batchv1.Job, now time.Time) ownJobs {
 	var jobs ownJobs
 	var lastFinished *batchv1.Job
 	slices.SortFunc(items, func(a, b batchv1.Job) int {
-		return cmp.Or(startOf(&a).Compare(startOf(&b)), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(startOf(&a, now).Compare(startOf(&b, now)), cmp.Compare(a.Name, b.Name))
 	})
 	for place := range items {
 		job := &items[place]
-		if due := dueTimeOf(job); due != nil && (jobs.lastDue == nil || due.After(*jobs.lastDue)) {
+		switch due := dueTimeOf(job); {
+		case due == nil:
+		case isAhead(*due, now):
+			jobs.misdated = job
+		case jobs.lastDue == nil || due.After(*jobs.lastDue):
 			jobs.lastDue = due
 		}
 		end := endOf(job)
@@ -82,9 +90,12 @@ func dueTimeOf(job *batchv1.Job) *time.Time {
 	return nil
 }
 
+// isAhead reports whether the time of a run is too far ahead of the clock to be true.
+func isAhead(due, now time.Time) bool { return due.After(now.Add(aheadMax)) }
+
 // startOf returns the time by which Jobs are ordered.
-func startOf(job *batchv1.Job) time.Time {
-	if due := dueTimeOf(job); due != nil {
+func startOf(job *batchv1.Job, now time.Time) time.Time {
+	if due := dueTimeOf(job); due != nil && !isAhead(*due, now) {
 		return *due
 	}
 	return job.CreationTimestamp.Time

@@ -110,8 +110,32 @@ func TestTheLaterOfStatusAndJobsIsTheLastRun(t *testing.T) {
 	} {
 		cronJob := newCronJob()
 		cronJob.Status.LastScheduleTime = test.status
-		equal(t, name, shown(planned(cronJob, sortedJobs(test.jobs), at("2026-01-05T20:30:00Z")).due), test.due)
+		equal(t, name, shown(planned(cronJob, sortedJobs(test.jobs, at("2026-01-05T20:30:00Z")), at("2026-01-05T20:30:00Z")).due), test.due)
 	}
+}
+
+func TestATimeFarAheadDoesNotCountAndIsReported(t *testing.T) {
+	now := at("2026-01-05T20:30:00Z")
+	misdated := jobAt(19, batchv1.JobComplete)
+	misdated.CreationTimestamp = metav1.NewTime(at("2026-01-05T19:00:01Z"))
+	misdated.Annotations[cronv1.ScheduledAt] = "2099-01-01T00:00:00Z"
+	cronJob := newCronJob()
+	cronJob.Status.LastScheduleTime = &metav1.Time{Time: at("2026-01-05T19:00:00Z")}
+	jobs := sortedJobs([]batchv1.Job{jobAt(20, batchv1.JobComplete), misdated}, now)
+	equal(t, "the order", jobs.successful[0].Name, misdated.Name)
+	run := planned(cronJob, sortedJobs([]batchv1.Job{misdated}, now), now)
+	equal(t, "beside a Job", shown(run.due)+" "+run.problem.reason, "2026-01-05T20:00:00Z JobMisdated")
+	equal(t, "whether runs stop", run.problem.stopsRuns(), false)
+
+	// A clock that was ahead wrote the status.
+	cronJob.Status.LastScheduleTime = &metav1.Time{Time: at("2099-01-01T00:00:00Z")}
+	run = planned(cronJob, ownJobs{}, now)
+	equal(t, "the status", shown(run.due)+" "+run.problem.reason, "none LastRunAhead")
+	equal(t, "whether runs stop", run.problem.stopsRuns(), true)
+	equal(t, "the wait", run.wait(now), 10*time.Minute)
+	cronJob.Status.LastScheduleTime = &metav1.Time{Time: at("2026-01-05T21:00:00Z")}
+	run = planned(cronJob, ownJobs{}, now)
+	equal(t, "a clock that was set back a little", shown(run.due)+" "+fmt.Sprint(run.problem == nil), "none true")
 }
 
 func TestOnlyForbidWaitsForTheActiveJob(t *testing.T) {
@@ -120,7 +144,7 @@ func TestOnlyForbidWaitsForTheActiveJob(t *testing.T) {
 	} {
 		cronJob := newCronJob()
 		cronJob.Spec.ConcurrencyPolicy = policy
-		run := planned(cronJob, sortedJobs([]batchv1.Job{jobAt(19, "")}), at("2026-01-05T20:30:00Z"))
+		run := planned(cronJob, sortedJobs([]batchv1.Job{jobAt(19, "")}, at("2026-01-05T20:30:00Z")), at("2026-01-05T20:30:00Z"))
 		equal(t, string(policy), shown(run.due), due)
 		equal(t, string(policy)+", the wait", run.wait(at("2026-01-05T20:30:00Z")), 30*time.Minute)
 	}
@@ -156,7 +180,7 @@ func TestTheOldestFinishedJobsAreSurplus(t *testing.T) {
 	} {
 		spec := &cronv1.CronJobSpec{SuccessfulJobsHistoryLimit: test.successful, FailedJobsHistoryLimit: test.failed}
 		var hours []int
-		for _, job := range sortedJobs(finished).surplus(spec) {
+		for _, job := range sortedJobs(finished, at("2026-01-05T20:30:00Z")).surplus(spec) {
 			hours = append(hours, dueTimeOf(job).Hour())
 		}
 		equal(t, "surplus", hours, test.wanted)
@@ -180,7 +204,7 @@ func TestAStatusHasTheTenActiveJobsThatStartedLast(t *testing.T) {
 		items = append(items, jobAt(hour, ""))
 	}
 	cronJob := newCronJob()
-	setStatus(cronJob, sortedJobs(items), nil, nil, at("2026-01-05T20:30:00Z"))
+	setStatus(cronJob, sortedJobs(items, at("2026-01-05T20:30:00Z")), nil, nil, at("2026-01-05T20:30:00Z"))
 	equal(t, "how many", len(cronJob.Status.Active), 10)
 	equal(t, "the first", cronJob.Status.Active[0].Name, jobAt(3, "").Name)
 	equal(t, "the message", meta.FindStatusCondition(cronJob.Status.Conditions, progressing).Message, "12 Jobs are active")
@@ -189,8 +213,8 @@ func TestAStatusHasTheTenActiveJobsThatStartedLast(t *testing.T) {
 func TestConditionsSayWhyNothingRuns(t *testing.T) {
 	suspended := newCronJob()
 	suspended.Spec.Suspend = new(true)
-	failed := sortedJobs([]batchv1.Job{jobAt(1, batchv1.JobComplete), jobAt(2, batchv1.JobFailed)})
-	recovered := sortedJobs([]batchv1.Job{jobAt(1, batchv1.JobFailed), jobAt(2, batchv1.JobComplete)})
+	failed := sortedJobs([]batchv1.Job{jobAt(1, batchv1.JobComplete), jobAt(2, batchv1.JobFailed)}, at("2026-01-05T20:30:00Z"))
+	recovered := sortedJobs([]batchv1.Job{jobAt(1, batchv1.JobFailed), jobAt(2, batchv1.JobComplete)}, at("2026-01-05T20:30:00Z"))
 	for name, test := range map[string]struct {
 		cronJob *cronv1.CronJob
 		jobs    ownJobs

@@ -184,3 +184,19 @@ func TestABlockedRunIsMissedWhenItsDeadlineHasPassed(t *testing.T) {
 	equal(t, "when the deadline has passed", all, "update backup status, MissedSchedule")
 	equal(t, "the next wait", outcome.After(), 49*time.Minute+59*time.Second)
 }
+
+func TestAMisdatedJobStopsNothingAndIsNotRemembered(t *testing.T) {
+	host := started(t)
+	put(host, sdk.Object{})
+	reconciled(t, host, "2026-01-05T19:00:00Z")
+	end(host, "backup-1767639600")
+	job := host.Object(sdk.Ref{APIVersion: "batch/v1", Kind: "Job", Namespace: "prod", Name: "backup-1767639600"})
+	job["metadata"].(sdk.Object)["annotations"] = sdk.Object{cronv1.ScheduledAt: "2099-01-01T00:00:00Z"}
+	host.Put(job)
+	all, _ := reconciled(t, host, "2026-01-05T19:05:00Z")
+	equal(t, "the call", all, "update backup status, JobMisdated")
+	last := windlasstest.Read[cronv1.CronJob](host, backup).Status.LastScheduleTime
+	equal(t, "the last run", shown(&last.Time), "2026-01-05T19:00:00Z")
+	all, _ = reconciled(t, host, "2026-01-05T20:00:00Z")
+	equal(t, "the next run", all, "create backup-1767643200, update backup status, JobCreated")
+}

@@ -28,6 +28,8 @@ const (
 	reasonMissedSchedule  = "MissedSchedule"
 	reasonCreationFailed  = "JobCreationFailed"
 	reasonNameTaken       = "NameTaken"
+	reasonLastRunAhead    = "LastRunAhead"
+	reasonJobMisdated     = "JobMisdated"
 	reasonJobFailed       = "JobsFailed"
 )
 
@@ -35,12 +37,29 @@ const (
 type problem struct{ reason, message string }
 
 // stopsRuns reports whether no run starts until the problem is solved.
-func (p *problem) stopsRuns() bool { return p != nil && p.reason != reasonMissedSchedule }
+func (p *problem) stopsRuns() bool {
+	return p != nil && p.reason != reasonMissedSchedule && p.reason != reasonJobMisdated
+}
 
 // isNews reports whether the status does not show the problem yet, so that it is worth an Event.
 func (p *problem) isNews(status *cronv1.CronJobStatus) bool {
 	known := meta.FindStatusCondition(status.Conditions, degraded)
 	return known == nil || known.Reason != p.reason || known.Message != p.message
+}
+
+// timeProblem returns the problem that the time of a run is too far ahead to be true; nil if there is none.
+func timeProblem(cronJob *cronv1.CronJob, jobs ownJobs, now time.Time) *problem {
+	if last := cronJob.Status.LastScheduleTime; last != nil && isAhead(last.Time, now) {
+		message := "nothing starts before status.lastScheduleTime, " + last.UTC().Format(time.RFC3339) +
+			": if a clock was wrong, set it to the time of the last run (kubectl patch --subresource=status)"
+		return &problem{reasonLastRunAhead, message}
+	}
+	if jobs.misdated != nil {
+		message := fmt.Sprintf("the annotation %s of the Job %s is more than an hour ahead: it does not count; remove it, or the Job",
+			cronv1.ScheduledAt, jobs.misdated.Name)
+		return &problem{reasonJobMisdated, message}
+	}
+	return nil
 }
 
 // setStatus updates the status of a CronJob.

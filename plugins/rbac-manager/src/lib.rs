@@ -76,7 +76,8 @@ fn reconcile(definition: &Definition) -> Result<Outcome, Failures> {
         owned.extend(found.iter().collect::<Result<Vec<Binding>, Error>>()?);
     }
     let mut changes = bindings::differences(&wanted, &owned);
-    let is_unfinished = limit(&mut changes);
+    let spares = spare_unknown_namespaces(&mut changes)?;
+    let is_unfinished = limit(&mut changes) || spares;
     carry_out(definition, &changes, &mut progress);
     if let Err(error) = prune_accounts(definition, &wishes, &mut progress) {
         progress.failures.push(error);
@@ -121,6 +122,26 @@ fn wanted_bindings(definition: &Definition, wishes: &Wishes) -> Result<Vec<Wante
 fn is_usable(namespace: &str) -> Result<bool, Error> {
     let found: Option<MetadataOnly> = cache::get(&ObjectRef::cluster_scoped("v1", "Namespace", namespace))?;
     Ok(found.is_some_and(|namespace| !namespace.metadata.is_terminating()))
+}
+
+/// Leaves out deletions in namespaces that the cache does not show, because it may lag behind, and the bindings there
+/// may be wanted. If the namespaces are gone, their bindings soon go, too. Returns whether it has left some out.
+fn spare_unknown_namespaces(changes: &mut BindingChanges) -> Result<bool, Error> {
+    let mut known = Vec::new();
+    let total = changes.delete.len();
+    for target in std::mem::take(&mut changes.delete) {
+        let namespace = target.namespace.as_deref();
+        let namespace = namespace.map(|name| ObjectRef::cluster_scoped("v1", "Namespace", name));
+        let is_known = match namespace {
+            Some(namespace) => cache::get::<MetadataOnly>(&namespace)?.is_some(),
+            None => true,
+        };
+        if is_known {
+            known.push(target);
+        }
+    }
+    changes.delete = known;
+    Ok(changes.delete.len() < total)
 }
 
 /// Leaves out the changes that are too many for a call. Returns whether it has left some out.

@@ -311,6 +311,20 @@ fn a_call_creates_what_is_missing_and_a_second_one_writes_nothing() {
 }
 
 #[test]
+fn nothing_is_revoked_in_a_namespace_that_the_cache_lacks() {
+    let mut host = cluster();
+    let grant = definition(&entry(&json!([{"clusterRole": "view", "namespace": "web"}])));
+    call(&mut host, &grant).unwrap();
+    let namespace = host.object(&ObjectRef::cluster_scoped("v1", "Namespace", "web")).unwrap();
+    host.remove(&ObjectRef::cluster_scoped("v1", "Namespace", "web"));
+    assert_eq!(call(&mut host, &grant).unwrap(), Outcome::requeue_after(crate::CONTINUATION_DELAY));
+    assert!(binding(&host, "web", "team-people-view").is_some());
+    host.put(&namespace);
+    assert_eq!(call(&mut host, &definition(&json!([]))).unwrap(), Outcome::Done);
+    assert!(binding(&host, "web", "team-people-view").is_none());
+}
+
+#[test]
 fn a_taken_name_is_reported_and_checked_again_later() {
     let mut host = cluster();
     let foreign = json!({
