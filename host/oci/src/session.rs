@@ -139,11 +139,13 @@ impl<'a> Session<'a> {
             if !matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {
                 return Ok(answer);
             }
-            if waits == limits.busy_waits {
-                return Err(OciError::Busy { server: answer.server, status: status.as_u16(), waits });
-            }
             let asked = answer.headers().get(RETRY_AFTER).and_then(|it| it.to_str().ok()?.parse().ok());
-            let wait = asked.map_or(FIRST_BUSY_WAIT * 2_u32.saturating_pow(waits), Duration::from_secs);
+            let asked = asked.map(Duration::from_secs);
+            if waits == limits.busy_waits {
+                let (server, status) = (answer.server, status.as_u16());
+                return Err(OciError::Busy { server, status, waits, retry_after: asked });
+            }
+            let wait = asked.unwrap_or(FIRST_BUSY_WAIT * 2_u32.saturating_pow(waits));
             drop(answer);
             sleep(wait.min(limits.busy_wait)).await;
             waits += 1;

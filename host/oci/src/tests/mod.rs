@@ -331,7 +331,7 @@ async fn an_honest_plugin_is_pulled_byte_for_byte() {
     let plugin = client.pull(&format!("oci://{LOCAL}/shop:1")).await.expect("it is honest");
     let bytes = std::fs::read(client.folder.path().join("shop.wasm")).expect("it is there");
     assert_eq!((bytes.as_slice(), client.files().len()), (COMPONENT, 1));
-    assert_eq!(plugin.digest, StatedContent::of(&self::plugin().0).digest);
+    assert_eq!(*plugin.manifest.digest(), StatedContent::of(&self::plugin().0).digest);
     assert_eq!(plugin.documents.expect("it has some").manifest["version"], "1.0.0");
     assert!(client.world.seen().iter().all(|request| !request.head.contains("authorization")));
 }
