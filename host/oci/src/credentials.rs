@@ -1,7 +1,7 @@
 //! Credentials for registries, as docker's `config.json` keeps them.
 //!
-//! A password goes only to the server for which it was given: the registry's own host and port, or a token server that
-//! the file itself names. Neither a redirect nor a token server elsewhere gets it. Programs that the file names as
+//! A password goes only to the server for which it was given: the registry's own host and port, or a token server for
+//! which the file has the same login. Neither a redirect nor a token server elsewhere gets it. Programs that the file names as
 //! credential helpers are not run.
 
 use std::collections::HashMap;
@@ -137,9 +137,10 @@ impl Credentials {
         self
     }
 
-    /// Whether the credentials name this server.
-    pub(crate) fn name(&self, server: &HttpTarget) -> bool {
-        self.names_of(server).is_some()
+    /// Whether the credentials have the same login for both servers.
+    pub(crate) fn have_one_login(&self, registry: &HttpTarget, token_server: &HttpTarget) -> bool {
+        let login = |server| self.names_of(server).and_then(|login| login.as_ref().ok());
+        login(registry).is_some() && login(registry) == login(token_server)
     }
 
     /// The login for `server`. `None` if there is none.
