@@ -18,6 +18,8 @@ mod room;
 mod schedule;
 mod shelf;
 mod slots;
+#[cfg(test)]
+mod tests;
 mod wanted;
 mod words;
 

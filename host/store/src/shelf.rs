@@ -205,12 +205,8 @@ impl Shelf {
     /// Reads a manifest. `None` if it is not there, or is not what its name says.
     fn manifest(&self, name: &StoredName) -> io::Result<Option<PluginManifest>> {
         let limits = RegistryLimits { component_bytes: u64::MAX, ..self.limits.registry.clone() };
+        let Some(file) = opened(&self.manifests.join(name.file()))? else { return Ok(None) };
         let mut bytes = Vec::new();
-        let file = match File::open(self.manifests.join(name.file())) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(error),
-        };
         file.take(limits.manifest_bytes.saturating_add(1)).read_to_end(&mut bytes)?;
         let manifest = ManifestBytes::new(bytes.into());
         if *manifest.digest() != name.digest {
@@ -224,19 +220,8 @@ impl Shelf {
     pub(crate) fn find(&self, name: &StoredName) -> Option<Stored> {
         // Keeps the files there while they are read.
         let pin = self.state().pin(name);
-        let read = self.manifest(name).and_then(|manifest| {
-            let Some(manifest) = manifest else { return Ok(None) };
-            let is_whole = self.is_whole(manifest.component_digest(), manifest.component_bytes())?;
-            Ok(is_whole.then_some(manifest))
-        });
-        match read {
-            Ok(manifest) => Some(self.stored(&manifest?, pin)),
-            Err(error) => {
-                let directory = self.directory.display();
-                tracing::warn!(%directory, %error, digest = %name.digest, "cannot read a stored plugin: it is fetched again");
-                None
-            }
-        }
+        let manifest = readable(&self.manifests.join(name.file()), self.manifest(name).transpose())?;
+        self.is_whole(&manifest).then(|| self.stored(&manifest, pin))
     }
 
     fn stored(&self, manifest: &PluginManifest, pin: Arc<Pin>) -> Stored {
@@ -250,32 +235,37 @@ impl Shelf {
         }
     }
 
-    /// Whether the component is there, with its length and digest.
-    fn is_whole(&self, digest: &ContentDigest, bytes: u64) -> io::Result<bool> {
-        let mut file = match File::open(self.components.join(names::component(digest))) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-            Err(error) => return Err(error),
-        };
+    /// Whether the component of `plugin` is there, with its length and digest.
+    fn is_whole(&self, plugin: &PluginManifest) -> bool {
+        let path = self.components.join(names::component(plugin.component_digest()));
+        let is_whole = self.check(&path, plugin).transpose();
+        let is_whole = readable(&path, is_whole);
+        if is_whole == Some(false) {
+            tracing::warn!(file = %path.display(), "a stored plugin is damaged: it is fetched again");
+        }
+        is_whole.unwrap_or_default()
+    }
+
+    /// Compares the file of a component with its length and digest. `None` if there is no file.
+    fn check(&self, path: &Path, plugin: &PluginManifest) -> io::Result<Option<bool>> {
+        let Some(mut file) = opened(path)? else { return Ok(None) };
+        let digest = plugin.component_digest();
         let state = file_state(&file)?;
         if self.state().verified.get(digest) == Some(&state) {
-            return Ok(true);
+            return Ok(Some(true));
         }
-        let is_whole = state.bytes == bytes && digest_of(&mut file)? == *digest;
+        let is_whole = state.bytes == plugin.component_bytes() && digest_of(&mut file)? == *digest;
         if is_whole {
             self.state().verified.insert(digest.clone(), state);
-        } else {
-            let file = self.components.join(names::component(digest));
-            tracing::warn!(file = %file.display(), "a stored plugin is damaged: it is fetched again");
         }
-        Ok(is_whole)
+        Ok(Some(is_whole))
     }
 
     /// Whether a whole component is there that the same repository has given for the same scope.
-    pub(crate) fn has_component(&self, name: &StoredName, manifest: &PluginManifest) -> io::Result<bool> {
+    pub(crate) fn has_component(&self, name: &StoredName, plugin: &PluginManifest) -> io::Result<bool> {
         let kept = self.kept(&mut self.state())?;
-        let is_from_there = |it: &KeptPlugin| it.name.from == name.from && it.component == *manifest.component_digest();
-        Ok(kept.iter().any(is_from_there) && self.is_whole(manifest.component_digest(), manifest.component_bytes())?)
+        let is_from_there = |it: &KeptPlugin| it.name.from == name.from && it.component == *plugin.component_digest();
+        Ok(kept.iter().any(is_from_there) && self.is_whole(plugin))
     }
 
     /// Makes room for `bytes` more, by removing plugins that are not in use.
@@ -347,6 +337,25 @@ impl Shelf {
     pub(crate) fn unwritable(&self, error: io::Error) -> FetchError {
         FetchError::disk(self.directory.clone(), error)
     }
+}
+
+/// Opens a file. `None` if it is not there.
+fn opened(path: &Path) -> io::Result<Option<File>> {
+    match windlass_files::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        opened => opened.map(Some),
+    }
+}
+
+/// What was read of a file. A file that cannot be read counts as one that is not there, because it can be fetched
+/// again.
+fn readable<T>(path: &Path, read: Option<io::Result<T>>) -> Option<T> {
+    let read = read?;
+    read.inspect_err(|error| {
+        let file = path.display();
+        tracing::warn!(%file, %error, "cannot read a stored plugin: it is fetched again");
+    })
+    .ok()
 }
 
 fn file_state(file: &File) -> io::Result<FileState> {
