@@ -1,8 +1,8 @@
 //! Credentials for registries, as docker's `config.json` keeps them.
 //!
 //! A password goes only to the server for which it was given: the registry's own host and port, or a token server for
-//! which the file has the same login. Neither a redirect nor a token server elsewhere gets it. Programs that the file names as
-//! credential helpers are not run.
+//! which the file has the same login. Neither a redirect nor a token server elsewhere gets it. Programs that the file
+//! names as credential helpers are not run.
 
 use std::collections::HashMap;
 use std::fmt;

@@ -212,11 +212,8 @@ impl<'a> Session<'a> {
         let service: String = service.chars().take(SERVICE_LENGTH_MAX).collect();
         let query = format!("{separator}service={}&scope={}", encoded(&service), encoded(&scope));
         target.path_and_query.push_str(&query);
-        let lacking = |target: &HttpTarget| match is_own {
-            true => target.authority(),
-            false => format!("{} (the same login as for {})", target.authority(), self.server.authority()),
-        };
-        self.lacking = basic.is_none().then(|| lacking(&target));
+        let bound = format!(" (the same login as for {})", self.server.authority());
+        self.lacking = basic.is_none().then(|| target.authority() + if is_own { "" } else { &bound });
         let mut request = OciRequest::new(Method::GET, target, limits.token_bytes);
         if let Some(basic) = basic {
             let value = HeaderValue::from_str(&basic).map_err(|_| OciError::Challenge { server: self.name() })?;

@@ -28,7 +28,7 @@ pub(crate) trait NewFile: Write + Send {
     fn sync(&mut self) -> io::Result<()>;
 }
 
-/// What a store does with files.
+/// The operations of a store on files.
 pub(crate) trait Disk: Send + Sync {
     /// Creates a file that must not exist, and holds a lock on it until it is dropped.
     fn create(&self, path: &Path) -> io::Result<Box<dyn NewFile>>;
@@ -38,9 +38,9 @@ pub(crate) trait Disk: Send + Sync {
     fn sync_folder(&self, folder: &Path) -> io::Result<()>;
     /// Removes a file. Succeeds if there is none.
     fn remove(&self, path: &Path) -> io::Result<()>;
-    /// Marks a file as used now.
+    /// Marks a file as used now. Succeeds if there is none.
     fn touch(&self, path: &Path) -> io::Result<()>;
-    /// The files of `folder`.
+    /// The files of `folder`, of any kind, but no folders.
     fn list(&self, folder: &Path) -> io::Result<Vec<FoundFile>>;
     /// Whether a process is writing the file.
     fn is_locked(&self, path: &Path) -> io::Result<bool>;
@@ -96,16 +96,26 @@ impl Disk for SystemDisk {
 
     fn touch(&self, path: &Path) -> io::Result<()> {
         let now = UNIX_EPOCH + windlass_world::now();
-        File::options().write(true).open(path)?.set_modified(now)
+        match File::options().write(true).open(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            opened => opened?.set_modified(now),
+        }
     }
 
     fn list(&self, folder: &Path) -> io::Result<Vec<FoundFile>> {
         let mut files = Vec::new();
         for entry in std::fs::read_dir(folder)? {
             let entry = entry?;
-            // Another host may have removed the file in the meantime. Names of the store are ASCII.
-            let (Ok(metadata), Ok(name)) = (entry.metadata(), entry.file_name().into_string()) else { continue };
-            if metadata.is_file() {
+            let metadata = match entry.metadata() {
+                Ok(metadata) => metadata,
+                // Another host has removed the file in the meantime.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(error),
+            };
+            // Names of the store are ASCII.
+            if let Ok(name) = entry.file_name().into_string()
+                && !metadata.is_dir()
+            {
                 files.push(FoundFile { name, bytes: metadata.len(), used: since_1970(metadata.modified()?) });
             }
         }

@@ -72,23 +72,25 @@ impl PluginStore {
         self.shelf.retain(in_use)
     }
 
-    /// Fetches a plugin, unless it is here. A tag is resolved each time. Fetches of the same plugin at the same time
-    /// share one pull. Dropping the future ends the pull if no other fetch shares it.
+    /// Fetches a plugin, unless it is here. A tag is resolved each time. Fetches of one digest at the same time share
+    /// one pull. Dropping the future ends the pull if no other fetch shares it.
     pub async fn fetch(&self, wanted: &WantedPlugin) -> Result<Stored, FetchError> {
-        wanted.servers()?;
-        if let OciVersion::Digest(digest) = wanted.image.version()
-            && let Some(stored) = self.find(&StoredName::new(&wanted.scope, &wanted.image, digest)).await?
-        {
+        let servers = wanted.servers()?;
+        let digest = match wanted.image.version() {
+            OciVersion::Digest(digest) => digest,
+            // A fetch that begins now must not get a digest that the tag had before.
+            OciVersion::Tag(_) => return self.pull(wanted, &servers).await,
+        };
+        if let Some(stored) = self.find(&StoredName::new(&wanted.scope, &wanted.image, digest)).await? {
             return Ok(stored);
         }
         let (store, of_flight) = (self.clone(), wanted.clone());
-        self.flights.join(wanted, async move { store.pull(&of_flight).await }).await
+        self.flights.join(wanted, async move { store.pull(&of_flight, &servers).await }).await
     }
 
-    async fn pull(&self, wanted: &WantedPlugin) -> Result<Stored, FetchError> {
-        let servers = wanted.servers()?;
+    async fn pull(&self, wanted: &WantedPlugin, servers: &[Server]) -> Result<Stored, FetchError> {
         let registry = wanted.image.host();
-        let (manifest, server) = self.manifest(wanted, &servers).await?;
+        let (manifest, server) = self.manifest(wanted, servers).await?;
         let plugin = manifest.read(&self.limits.registry).map_err(|source| FetchError::Artefact {
             registry: registry.to_owned(),
             by_digest: matches!(wanted.image.version(), OciVersion::Digest(_)),
@@ -103,7 +105,7 @@ impl PluginStore {
         let _alone = alone.lock().await;
         let stored = match self.find(&name).await? {
             Some(stored) => stored,
-            None => self.pull_into(name, &servers, manifest, plugin).await?,
+            None => self.pull_into(name, servers, manifest, plugin).await?,
         };
         Ok(stored.resolved(resolved))
     }
@@ -176,7 +178,7 @@ impl PluginStore {
         }
     }
 
-    /// What the first of `servers` gives that does not fail. The error is that of the last one.
+    /// Asks `servers` one after the other until one of them gives it. The error is that of the last one.
     async fn of_first<'a, T, A>(
         &self,
         servers: &[&'a Server],
@@ -218,7 +220,7 @@ impl PluginStore {
         &self,
         work: impl FnOnce(&Arc<Shelf>) -> Result<T, FetchError> + Send + 'static,
     ) -> Result<T, FetchError> {
-        let shelf = self.shelf.clone();
-        spawn_blocking(move || work(&shelf)).await.map_err(|_| FetchError::Interrupted)?
+        let of_store = self.shelf.clone();
+        spawn_blocking(move || work(&of_store)).await.map_err(|_| FetchError::Interrupted)?
     }
 }

@@ -17,10 +17,10 @@ type Alone = tokio::sync::Mutex<()>;
 /// The pulls in progress.
 #[derive(Default)]
 pub(crate) struct Flights {
-    /// Fetches of the same plugin with the same settings share even a failure.
+    /// Fetches of the same digest with the same settings share even a failure.
     of_wanted: Mutex<Vec<(WantedPlugin, WeakShared<Flight>)>>,
-    /// Fetches of the same digest by different settings follow each other: the next one finds what the one before has
-    /// stored.
+    /// Other fetches of the same digest, such as those by tag, follow each other: the next one finds what the one
+    /// before has stored.
     of_digest: Mutex<HashMap<StoredName, Weak<Alone>>>,
 }
 

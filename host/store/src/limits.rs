@@ -17,7 +17,7 @@ pub struct StoreLimits {
     pub pulls: usize,
     /// The number of concurrent pulls from one server, so that a slow one leaves room for others.
     pub pulls_per_server: usize,
-    /// The time of a pull after its wait for others, from all servers that are tried together.
+    /// The time for a manifest or a component from one server, after the wait for other pulls.
     pub pull_time: Duration,
     /// The limits of everything that a registry sends.
     pub registry: RegistryLimits,

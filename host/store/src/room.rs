@@ -43,16 +43,15 @@ impl Counted {
     }
 }
 
-/// The plugins to remove so that the rest is within `limits`, with room for `more` bytes. `None` if there would be no
-/// room even without all plugins that may go. The plugins that were used last stay.
-pub(crate) fn removed<'a>(kept: &'a [KeptPlugin], limits: &StoreLimits, more: u64) -> Option<Vec<&'a StoredName>> {
+/// The plugins to remove so that the rest is within `limits`, with room for `more` bytes, and whether there is this
+/// room then. The plugins that were used last stay.
+pub(crate) fn removed<'a>(kept: &'a [KeptPlugin], limits: &StoreLimits, more: u64) -> (Vec<&'a StoredName>, bool) {
     let mut counted = Counted::default();
     for plugin in kept.iter().filter(|plugin| plugin.is_protected) {
         counted.add(plugin);
     }
     let room = limits.bytes.checked_sub(counted.bytes.saturating_add(more));
-    // Without any room, unused plugins of their own are still within their bounds.
-    let unused_bytes = room?.min(limits.unused_bytes);
+    let unused_bytes = room.unwrap_or_default().min(limits.unused_bytes);
     let most = counted.bytes.saturating_add(unused_bytes);
     let mut unused: Vec<&KeptPlugin> = kept.iter().filter(|plugin| !plugin.is_protected).collect();
     unused.sort_by(|a, b| (b.used, &b.name).cmp(&(a.used, &a.name)));
@@ -66,7 +65,7 @@ pub(crate) fn removed<'a>(kept: &'a [KeptPlugin], limits: &StoreLimits, more: u6
             gone.push(&plugin.name);
         }
     }
-    Some(gone)
+    (gone, room.is_some())
 }
 
 #[cfg(test)]
@@ -92,29 +91,29 @@ mod tests {
         StoreLimits { bytes, unused_bytes, unused_plugins, ..StoreLimits::default() }
     }
 
-    fn gone(kept: &[KeptPlugin], limits: &StoreLimits, more: u64) -> Option<Vec<u64>> {
-        let names = removed(kept, limits, more)?;
+    fn gone(kept: &[KeptPlugin], limits: &StoreLimits, more: u64) -> (Vec<u64>, bool) {
+        let (names, is_room) = removed(kept, limits, more);
         let id = |name: &&StoredName| kept.iter().find(|it| it.name == **name).map(|it| it.used.as_secs());
-        Some(names.iter().filter_map(id).collect())
+        (names.iter().filter_map(id).collect(), is_room)
     }
 
     #[test]
     fn the_plugins_that_were_used_last_stay() {
         let kept: Vec<_> = (1..=4).map(|id| plugin(id, id, 9, false)).collect();
-        assert_eq!(gone(&kept, &limits(1000, 1000, 9), 0), Some(vec![]));
-        assert_eq!(gone(&kept, &limits(1000, 25, 9), 0), Some(vec![2, 1]));
-        assert_eq!(gone(&kept, &limits(1000, 1000, 3), 0), Some(vec![1]));
-        assert_eq!(gone(&kept, &limits(100, 1000, 9), 75), Some(vec![2, 1]), "room for another");
-        assert_eq!(gone(&kept, &limits(100, 1000, 9), 100), Some(vec![4, 3, 2, 1]));
-        assert_eq!(gone(&kept, &limits(100, 1000, 9), 101), None);
+        assert_eq!(gone(&kept, &limits(1000, 1000, 9), 0), (vec![], true));
+        assert_eq!(gone(&kept, &limits(1000, 25, 9), 0), (vec![2, 1], true));
+        assert_eq!(gone(&kept, &limits(1000, 1000, 3), 0), (vec![1], true));
+        assert_eq!(gone(&kept, &limits(100, 1000, 9), 75), (vec![2, 1], true), "room for another");
+        assert_eq!(gone(&kept, &limits(100, 1000, 9), 100), (vec![4, 3, 2, 1], true));
+        assert_eq!(gone(&kept, &limits(100, 1000, 9), 101), (vec![4, 3, 2, 1], false));
     }
 
     #[test]
     fn a_plugin_in_use_stays_and_a_shared_component_is_counted_once() {
         let kept = [plugin(1, 7, 50, true), plugin(2, 7, 50, false), plugin(3, 8, 50, false)];
-        assert_eq!(gone(&kept, &limits(1000, 1, 9), 0), Some(vec![3]), "the other one adds its manifest alone");
-        assert_eq!(gone(&kept, &limits(52, 1000, 9), 0), Some(vec![3]));
-        assert_eq!(gone(&kept, &limits(50, 1000, 9), 0), None, "a plugin in use is never removed");
+        assert_eq!(gone(&kept, &limits(1000, 1, 9), 0), (vec![3], true), "the other one adds its manifest alone");
+        assert_eq!(gone(&kept, &limits(52, 1000, 9), 0), (vec![3], true));
+        assert_eq!(gone(&kept, &limits(50, 1000, 9), 0), (vec![3, 2], false), "a plugin in use is never removed");
     }
 
     proptest! {
@@ -135,16 +134,14 @@ mod tests {
                 counted.bytes
             };
             let protected = size_of(&|it| it.is_protected);
-            match removed(&kept, &limits, more) {
-                None => prop_assert!(protected + more > bytes),
-                Some(gone) => {
-                    let stays = |it: &KeptPlugin| !gone.contains(&&it.name);
-                    prop_assert!(kept.iter().all(|it| !it.is_protected || stays(it)));
-                    prop_assert!(size_of(&stays) + more <= bytes);
-                    prop_assert!(size_of(&stays) - protected <= unused_bytes);
-                    prop_assert!(kept.iter().filter(|it| stays(it) && !it.is_protected).count() <= unused);
-                }
-            }
+            let (gone, is_room) = removed(&kept, &limits, more);
+            let stays = |it: &KeptPlugin| !gone.contains(&&it.name);
+            prop_assert!(kept.iter().all(|it| !it.is_protected || stays(it)));
+            prop_assert_eq!(is_room, protected + more <= bytes);
+            prop_assert!(!is_room || size_of(&stays) + more <= bytes);
+            let most = if is_room { unused_bytes } else { 0 };
+            prop_assert!(size_of(&stays) - protected <= most);
+            prop_assert!(kept.iter().filter(|it| stays(it) && !it.is_protected).count() <= unused);
         }
     }
 }

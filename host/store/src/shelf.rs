@@ -58,7 +58,7 @@ impl Stored {
 #[derive(Debug)]
 struct Pin;
 
-/// What was removed from the store.
+/// The plugins that were removed from the store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Collected {
     pub plugins: usize,
@@ -167,31 +167,43 @@ impl Shelf {
 
     /// Removes the components that no manifest names. Returns their size in bytes.
     fn remove_orphans(&self, state: &mut ShelfState) -> io::Result<u64> {
-        let named: HashSet<String> = self.kept(state)?.iter().map(|it| names::component(&it.component)).collect();
+        // The components come first: another host places a component before its manifest.
+        let files = self.disk.list(&self.components)?;
+        let Some(kept) = self.kept(state)? else { return Ok(0) };
+        let named: HashSet<String> = kept.iter().map(|it| names::component(&it.component)).collect();
         let mut bytes = 0;
-        for file in self.disk.list(&self.components)?.into_iter().filter(|file| !named.contains(&file.name)) {
+        for file in files.into_iter().filter(|file| !named.contains(&file.name)) {
             self.disk.remove(&self.components.join(&file.name))?;
             bytes += file.bytes;
         }
         Ok(bytes)
     }
 
-    /// The plugins on the disk. Manifests that are none are removed.
-    fn kept(&self, state: &mut ShelfState) -> io::Result<Vec<KeptPlugin>> {
+    /// The plugins on the disk. `None` if a manifest cannot be read: then nothing may be removed, because the manifest
+    /// may be one of a plugin in use. Other files than manifests are removed.
+    fn kept(&self, state: &mut ShelfState) -> io::Result<Option<Vec<KeptPlugin>>> {
         let components: HashMap<String, u64> =
             self.disk.list(&self.components)?.into_iter().map(|file| (file.name, file.bytes)).collect();
         let mut kept = Vec::new();
         let mut known = HashMap::new();
         for FoundFile { name: file, bytes: manifest_bytes, used } in self.disk.list(&self.manifests)? {
             let path = self.manifests.join(&file);
-            let Some((name, component)) = StoredName::parse(&file).and_then(|name| {
-                let component = state.components.get(&name).cloned();
-                let component = component.or_else(|| Some(self.manifest(&name).ok()??.component_digest().clone()));
-                Some((name, component?))
-            }) else {
-                tracing::warn!(file = %path.display(), "not a manifest that the store has written: it is removed");
-                self.disk.remove(&path)?;
-                continue;
+            let named = match StoredName::parse(&file) {
+                Some(name) => self.component_of(state, &name).map(|component| Some((name, component?))),
+                None => Ok(None),
+            };
+            let (name, component) = match named {
+                Ok(Some(named)) => named,
+                Ok(None) => {
+                    tracing::warn!(file = %path.display(), "not a manifest that the store has written: it is removed");
+                    self.disk.remove(&path)?;
+                    continue;
+                }
+                Err(error) => {
+                    let file = path.display();
+                    tracing::warn!(%file, %error, "cannot read a stored manifest: the store removes nothing meanwhile");
+                    return Ok(None);
+                }
             };
             let component_bytes = components.get(&names::component(&component)).copied().unwrap_or_default();
             known.insert(name.clone(), component.clone());
@@ -199,12 +211,21 @@ impl Shelf {
             kept.push(KeptPlugin { name, manifest_bytes, component, component_bytes, used, is_protected });
         }
         state.components = known;
-        Ok(kept)
+        Ok(Some(kept))
+    }
+
+    /// The component that a manifest names. `None` if the file is no manifest, or is not there.
+    fn component_of(&self, state: &ShelfState, name: &StoredName) -> io::Result<Option<ContentDigest>> {
+        if let Some(known) = state.components.get(name) {
+            return Ok(Some(known.clone()));
+        }
+        Ok(self.manifest(name)?.map(|manifest| manifest.component_digest().clone()))
     }
 
     /// Reads a manifest. `None` if it is not there, or is not what its name says.
     fn manifest(&self, name: &StoredName) -> io::Result<Option<PluginManifest>> {
-        let limits = RegistryLimits { component_bytes: u64::MAX, ..self.limits.registry.clone() };
+        // The limits of a fetch may have been lowered since.
+        let limits = RegistryLimits { component_bytes: u64::MAX, config_bytes: u64::MAX, ..RegistryLimits::default() };
         let Some(file) = opened(&self.manifests.join(name.file()))? else { return Ok(None) };
         let mut bytes = Vec::new();
         file.take(limits.manifest_bytes.saturating_add(1)).read_to_end(&mut bytes)?;
@@ -263,7 +284,7 @@ impl Shelf {
 
     /// Whether a whole component is there that the same repository has given for the same scope.
     pub(crate) fn has_component(&self, name: &StoredName, plugin: &PluginManifest) -> io::Result<bool> {
-        let kept = self.kept(&mut self.state())?;
+        let kept = self.kept(&mut self.state())?.unwrap_or_default();
         let is_from_there = |it: &KeptPlugin| it.name.from == name.from && it.component == *plugin.component_digest();
         Ok(kept.iter().any(is_from_there) && self.is_whole(plugin))
     }
@@ -272,11 +293,15 @@ impl Shelf {
     pub(crate) fn reserve(self: &Arc<Self>, bytes: u64) -> Result<Reserved, FetchError> {
         let mut state = self.state();
         let more = state.reserved.saturating_add(bytes);
-        let is_room = self.remove_beyond(&mut state, more).map_err(|error| self.unwritable(error))?.is_some();
+        let unwritable = |error| self.unwritable(error);
+        let kept = self.kept(&mut state).map_err(unwritable)?;
+        let kept = kept.ok_or_else(|| unwritable(io::Error::other("a manifest there cannot be read")))?;
+        let (removed, is_room) = room::removed(&kept, &self.limits, more);
         if !is_room {
             let (directory, limit) = (self.directory.clone(), self.limits.bytes);
             return Err(FetchError::StoreFull { directory, bytes, limit });
         }
+        self.remove(&mut state, &removed).map_err(unwritable)?;
         state.reserved = more;
         Ok(Reserved { shelf: self.clone(), bytes })
     }
@@ -285,27 +310,25 @@ impl Shelf {
     pub(crate) fn retain(&self, in_use: &HashSet<ContentDigest>) -> io::Result<Collected> {
         let mut state = self.state();
         let before = state.in_use.replace(in_use.clone()).unwrap_or_default();
-        for plugin in self.kept(&mut state)? {
-            // A plugin whose use has just ended was used last.
-            if before.contains(&plugin.name.digest) && !in_use.contains(&plugin.name.digest) {
-                self.disk.touch(&self.manifests.join(plugin.name.file()))?;
-            }
+        let Some(mut kept) = self.kept(&mut state)? else { return Ok(Collected::default()) };
+        // A plugin whose use has just ended was used last.
+        let now = windlass_world::now();
+        let has_ended = |it: &&mut KeptPlugin| before.contains(&it.name.digest) && !in_use.contains(&it.name.digest);
+        for plugin in kept.iter_mut().filter(has_ended) {
+            self.disk.touch(&self.manifests.join(plugin.name.file()))?;
+            plugin.used = now;
         }
-        let removed = self.remove_beyond(&mut state, 0)?;
-        // `None`: the limit was lowered below what is in use.
-        Ok(removed.unwrap_or_default())
+        let (removed, _) = room::removed(&kept, &self.limits, state.reserved);
+        self.remove(&mut state, &removed)
     }
 
-    /// Removes plugins so that there is room for `more` bytes. `None` if there cannot be.
-    fn remove_beyond(&self, state: &mut ShelfState, more: u64) -> io::Result<Option<Collected>> {
-        let kept = self.kept(state)?;
-        let Some(removed) = room::removed(&kept, &self.limits, more) else { return Ok(None) };
-        for name in &removed {
+    fn remove(&self, state: &mut ShelfState, removed: &[&StoredName]) -> io::Result<Collected> {
+        for name in removed {
             self.disk.remove(&self.manifests.join(name.file()))?;
-            state.components.remove(name);
+            state.components.remove(*name);
         }
         let bytes = if removed.is_empty() { 0 } else { self.remove_orphans(state)? };
-        Ok(Some(Collected { plugins: removed.len(), bytes }))
+        Ok(Collected { plugins: removed.len(), bytes })
     }
 
     /// A new file for a component.
@@ -347,8 +370,8 @@ fn opened(path: &Path) -> io::Result<Option<File>> {
     }
 }
 
-/// What was read of a file. A file that cannot be read counts as one that is not there, because it can be fetched
-/// again.
+/// The content that was read of a file. A file that cannot be read counts as one that is not there, because it can be
+/// fetched again.
 fn readable<T>(path: &Path, read: Option<io::Result<T>>) -> Option<T> {
     let read = read?;
     read.inspect_err(|error| {

@@ -1,6 +1,13 @@
 //! Registries in memory that lie, for the tests of `windlass-oci` and `windlass-store`. The network is in memory too,
 //! so that time can be simulated and addresses are free.
 
+#![expect(
+    clippy::missing_panics_doc,
+    clippy::must_use_candidate,
+    clippy::return_self_not_must_use,
+    reason = "for tests"
+)]
+
 use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
@@ -99,7 +106,6 @@ pub struct LyingServers {
 
 impl LyingServers {
     /// A registry that has an honest plugin `shop:1`.
-    #[must_use]
     pub fn honest() -> Self {
         let world = Self::default();
         world.has(COMPONENT);
@@ -156,7 +162,6 @@ impl LyingServers {
     }
 
     /// A connection to the server at `address`.
-    #[must_use]
     pub fn connect(&self, address: SocketAddr) -> DuplexStream {
         let (client, server) = duplex(PIPE_BYTES);
         let world = self.clone();
@@ -230,14 +235,13 @@ impl Resolve for TestNames {
 }
 
 /// The SHA-256 of `bytes`, as registries write it.
-#[must_use]
 pub fn digest_of(bytes: &[u8]) -> String {
-    let digits: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("sha256:{digits}")
+    let digits = Sha256::digest(bytes).iter().flat_map(|byte| [byte >> 4, byte & 15]).collect::<Vec<_>>();
+    let digits = digits.into_iter().filter_map(|digit| char::from_digit(u32::from(digit), 16));
+    format!("sha256:{}", digits.collect::<String>())
 }
 
 /// The manifest and the configuration of the plugin `shop` with this component.
-#[must_use]
 pub fn plugin_of(component: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let described = |media_type: &str, bytes: &[u8]| json!({"mediaType": media_type, "digest": digest_of(bytes), "size": bytes.len()});
     let config = json!({
@@ -262,13 +266,11 @@ pub fn plugin_of(component: &[u8]) -> (Vec<u8>, Vec<u8>) {
 }
 
 /// The manifest of the honest plugin, for a test to change.
-#[must_use]
 pub fn manifest() -> Value {
     serde_json::from_slice(&plugin_of(COMPONENT).0).expect("it is JSON")
 }
 
 /// The request for a content of the repository `shop`.
-#[must_use]
 pub fn blob_path(content: &[u8]) -> String {
     format!("GET /v2/shop/blobs/{}", digest_of(content))
 }

@@ -7,7 +7,7 @@ use crate::disk::{FoundFile, NewFile};
 
 use super::*;
 
-/// What happens at the chosen step.
+/// The failure at the chosen step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Failure {
     /// This step alone fails.

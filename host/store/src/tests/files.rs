@@ -20,7 +20,7 @@ async fn fetched(client: &Client, id: u8, bytes: usize) -> String {
 /// Gives each manifest another time, in the order of `digests`, because they were stored within one.
 fn aged(client: &Client, digests: &[&str]) {
     let folder = client.directory.path().join("manifests");
-    for (file, age) in list(&folder).into_iter().flat_map(|file| {
+    for (file, age) in list(&folder).into_iter().filter_map(|file| {
         let at = digests.iter().position(|it| file.contains(it.trim_start_matches("sha256:")));
         at.map(|at| (file, at))
     }) {
@@ -30,7 +30,13 @@ fn aged(client: &Client, digests: &[&str]) {
     }
 }
 
-/// The number of the digests that are in the store.
+/// Makes a named pipe, which no host can read.
+fn pipe(path: &Path) {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    mknodat(CWD, path, FileType::Fifo, Mode::RUSR, 0).expect("a pipe");
+}
+
+/// The digests that are in the store.
 fn there(client: &Client, digests: &[&str]) -> Vec<usize> {
     let image = by_tag().parse().expect("a reference");
     let is_there = |text: &str| client.store.stored(&FetchScope::Cluster, &image, &digest(text)).is_some();
@@ -162,6 +168,39 @@ async fn what_another_host_writes_or_has_written_is_left_and_found() {
     assert_eq!(list(&unfinished), Vec::<String>::new());
 }
 
+/// The manifest may be one of a plugin in use, so its component is no orphan.
+#[tokio::test(start_paused = true)]
+async fn a_manifest_that_cannot_be_read_costs_no_plugin() {
+    let client = Client::of(&LyingServers::honest());
+    let stored = client.fetch(&by_tag()).await.expect("it is honest");
+    let folder = client.directory.path().join("manifests");
+    let file = folder.join(&list(&folder)[0]);
+    let bytes = std::fs::read(&file).expect("it is there");
+    std::fs::remove_file(&file).expect("removed");
+    pipe(&file);
+    let path = stored.path.clone();
+    drop(stored);
+    let client = client.reopened();
+    client.store.retain(&HashSet::new()).expect("it removes nothing");
+    assert!(path.exists());
+    assert_eq!(client.fetch(&by_tag()).await.expect_err("it may be full").reason(), "CannotWrite");
+    std::fs::remove_file(&file).expect("removed");
+    std::fs::write(&file, bytes).expect("written");
+    client.fetch(&by_tag()).await.expect("it is honest");
+}
+
+/// The operator has lowered the limit.
+#[tokio::test(start_paused = true)]
+async fn plugins_in_use_beyond_a_lowered_limit_stay_alone() {
+    let client = Client::of(&LyingServers::default());
+    let used = fetched(&client, 1, 1000).await;
+    let unused = fetched(&client, 2, 1000).await;
+    let limits = StoreLimits { bytes: 500, ..StoreLimits::default() };
+    let store = open(client.directory.path(), &client.servers, limits, Arc::new(SystemDisk));
+    assert_eq!(store.retain(&in_use(&[&used])).expect("removed").plugins, 1);
+    assert_eq!(there(&client, &[&used, &unused]), [0]);
+}
+
 #[test]
 fn a_directory_where_others_may_write_is_refused() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -181,8 +220,7 @@ async fn special_files_in_the_place_of_plugins_do_not_stop_the_host() {
     let client = Client::of(&LyingServers::honest());
     let stored = client.fetch(&by_tag()).await.expect("it is honest");
     std::fs::remove_file(&stored.path).expect("removed");
-    rustix::fs::mknodat(rustix::fs::CWD, &stored.path, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0)
-        .expect("a pipe");
+    pipe(&stored.path);
     assert_eq!(there(&client, &[stored.digest.as_str()]), Vec::<usize>::new());
     client.fetch(&by_tag()).await.expect("it replaces the pipe");
     assert_eq!(std::fs::read(client.component_file(COMPONENT)).expect("it is there"), COMPONENT);

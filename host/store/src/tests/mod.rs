@@ -171,7 +171,7 @@ async fn a_restarted_host_finds_its_plugins_without_a_registry() {
     assert_eq!(client.fetch(&by_tag()).await.expect_err("it hangs").reason(), "TimedOut");
 }
 
-/// Whoever fetches an artefact from one repository cannot pass it off as one of another repository or tenant.
+/// A user who fetches an artefact from one repository cannot pass it off as one of another repository or tenant.
 #[tokio::test(start_paused = true)]
 async fn a_digest_counts_only_for_the_repository_and_tenant_it_came_from() {
     let client = Client::of(&LyingServers::honest());

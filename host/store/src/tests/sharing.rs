@@ -7,11 +7,32 @@ use super::*;
 
 #[tokio::test(start_paused = true)]
 async fn fetches_of_one_plugin_at_the_same_time_are_one_pull() {
-    let client = Client::of(&LyingServers::honest());
-    let image = by_tag();
+    let servers = LyingServers::default();
+    let image = by_digest(&servers.has(COMPONENT));
+    let client = Client::of(&servers);
     let fetched = join_all((0..50).map(|_| client.fetch(&image))).await;
     assert!(fetched.iter().all(Result::is_ok));
     assert_eq!(client.requests(), 2);
+    servers.reply(&blob_path(COMPONENT), Reply::new("500 No", "", b""));
+    let client = Client::of(&servers);
+    let failed = join_all((0..50).map(|_| client.fetch(&image))).await;
+    assert!(failed.iter().all(Result::is_err));
+    assert_eq!(client.requests(), 4, "they share a failure, too");
+}
+
+/// A user who moves a tag and then edits the object must not get the answer to an earlier question.
+#[tokio::test(start_paused = true)]
+async fn a_fetch_by_tag_never_gets_a_digest_that_was_resolved_before() {
+    let servers = LyingServers::honest();
+    let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n\0asm", COMPONENT.len());
+    servers.reply(&blob_path(COMPONENT), Reply::raw(head).then(Then::Hang));
+    let client = Client::of(&servers);
+    let earlier = tokio::spawn(fetch(client.store.clone(), wanted(&by_tag())));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let moved = servers.has(&component(1, 100));
+    let stored = client.fetch(&by_tag()).await.expect("it is honest");
+    assert_eq!(stored.digest.as_str(), moved);
+    assert!(earlier.await.expect("it ends").is_err());
 }
 
 async fn fetch(store: PluginStore, wanted: WantedPlugin) -> Result<Stored, FetchError> {
@@ -37,10 +58,11 @@ async fn fetches_of_one_digest_with_other_settings_pull_its_component_once() {
 /// A fetch that was given up does not take the others with it.
 #[tokio::test(start_paused = true)]
 async fn a_dropped_fetch_leaves_the_pull_to_those_that_still_wait() {
-    let servers = LyingServers::honest();
+    let servers = LyingServers::default();
+    let image = by_digest(&servers.has(COMPONENT));
     let client = Client::of(&servers);
-    let first = tokio::spawn(fetch(client.store.clone(), wanted(&by_tag())));
-    let second = tokio::spawn(fetch(client.store.clone(), wanted(&by_tag())));
+    let first = tokio::spawn(fetch(client.store.clone(), wanted(&image)));
+    let second = tokio::spawn(fetch(client.store.clone(), wanted(&image)));
     tokio::task::yield_now().await;
     first.abort();
     second.await.expect("it ends").expect("it is honest");
