@@ -154,8 +154,7 @@ pub(crate) fn private(directory: &Path) -> Result<(), StoreError> {
 pub(crate) struct UnfinishedFile {
     disk: Arc<dyn Disk>,
     path: PathBuf,
-    /// `None` once it is whole.
-    file: Option<Box<dyn NewFile>>,
+    file: Box<dyn NewFile>,
     is_placed: bool,
 }
 
@@ -164,25 +163,20 @@ impl UnfinishedFile {
     pub(crate) fn new(disk: &Arc<dyn Disk>, folder: &Path) -> io::Result<Self> {
         let path = folder.join(format!("{:032x}", windlass_world::random::<u128>()));
         let file = disk.create(&path)?;
-        Ok(Self { disk: disk.clone(), path, file: Some(file), is_placed: false })
+        Ok(Self { disk: disk.clone(), path, file, is_placed: false })
     }
 
     pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let closed = || io::Error::other("the file is whole already");
-        self.file.as_mut().ok_or_else(closed)?.write_all(bytes)
+        self.file.write_all(bytes)
     }
 
     /// Waits until the contents are on the disk.
     pub(crate) fn sync(&mut self) -> io::Result<()> {
-        match &mut self.file {
-            Some(file) => file.sync(),
-            None => Ok(()),
-        }
+        self.file.sync()
     }
 
-    /// Moves the file to `path`, and waits until its name there is on the disk.
+    /// Moves the file, which was synced, into `folder`, and waits until its name there is on the disk.
     pub(crate) fn place(mut self, folder: &Path, name: &str) -> io::Result<()> {
-        self.sync()?;
         self.disk.rename(&self.path, &folder.join(name))?;
         self.is_placed = true;
         self.disk.sync_folder(folder)

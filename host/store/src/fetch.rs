@@ -76,16 +76,19 @@ impl PluginStore {
     /// one pull. Dropping the future ends the pull if no other fetch shares it.
     pub async fn fetch(&self, wanted: &WantedPlugin) -> Result<Stored, FetchError> {
         let servers = wanted.servers()?;
-        let digest = match wanted.image.version() {
-            OciVersion::Digest(digest) => digest,
+        let name = match wanted.image.version() {
+            OciVersion::Digest(digest) => StoredName::new(&wanted.scope, &wanted.image, digest),
             // A fetch that begins now must not get a digest that the tag had before.
             OciVersion::Tag(_) => return self.pull(wanted, &servers).await,
         };
-        if let Some(stored) = self.find(&StoredName::new(&wanted.scope, &wanted.image, digest)).await? {
-            return Ok(stored);
-        }
         let (store, of_flight) = (self.clone(), wanted.clone());
-        self.flights.join(wanted, async move { store.pull(&of_flight, &servers).await }).await
+        let flight = async move {
+            match store.find(&name).await? {
+                Some(stored) => Ok(stored),
+                None => store.pull(&of_flight, &servers).await,
+            }
+        };
+        self.flights.join(wanted, flight).await
     }
 
     async fn pull(&self, wanted: &WantedPlugin, servers: &[Server]) -> Result<Stored, FetchError> {

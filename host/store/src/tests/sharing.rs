@@ -103,6 +103,28 @@ async fn a_hanging_registry_leaves_places_for_others() {
     assert_eq!(began.elapsed().as_secs(), 90, "two at a time");
 }
 
+#[tokio::test(start_paused = true)]
+async fn few_pulls_run_at_once_from_all_servers_together() {
+    let servers = LyingServers::default();
+    servers.reply("GET /v2/hangs/manifests/1", Reply::raw("").then(Then::Hang));
+    let client = Client::limited(&servers, StoreLimits { pulls: 2, ..StoreLimits::default() });
+    let began = Instant::now();
+    let images: Vec<_> = (1..=6).map(|id| format!("oci://127.0.0.{id}:5000/hangs:1")).collect();
+    let ended = join_all(images.iter().map(|image| client.fetch(image))).await;
+    assert!(ended.iter().all(Result::is_err));
+    assert_eq!(began.elapsed().as_secs(), 90, "two at a time");
+}
+
+/// The schedule waits instead, without a place for a pull.
+#[tokio::test(start_paused = true)]
+async fn a_busy_registry_is_not_waited_for_during_a_pull() {
+    let servers = LyingServers::default();
+    servers.reply(FIRST, Reply::new("429 Too Many Requests", "Retry-After: 20\r\n", b""));
+    let began = Instant::now();
+    let error = Client::of(&servers).fetch(&by_tag()).await.expect_err("it is busy");
+    assert_eq!((error.retry_after(), began.elapsed().as_secs()), (Some(Duration::from_secs(20)), 0));
+}
+
 /// A repository's second version with the same component needs only its manifest.
 #[tokio::test(start_paused = true)]
 async fn a_component_of_the_same_repository_is_not_pulled_again() {
