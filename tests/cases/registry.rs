@@ -8,6 +8,9 @@ use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpListener;
 use tokio::process::{Child, Command};
+use windlass_egress::tls::Trust;
+use windlass_oci::{Network, PlainHttp};
+use windlass_store::{PluginStore, StoreLimits, WantedPlugin};
 use windlass_tests::paths;
 
 use crate::author::texts;
@@ -217,5 +220,42 @@ async fn a_login_comes_from_dockers_file_or_from_standard_input() -> anyhow::Res
     std::fs::write(person.path("docker").join("config.json"), helper)?;
     let (code, error) = person.fails(&pull, "").await?;
     ensure!(code == Some(2) && error.contains("helper program") && error.contains("--username"), "{error}");
+    Ok(())
+}
+
+/// The store of a host, with the system's network and disk.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_keeps_what_it_fetched_when_the_registry_is_gone() -> anyhow::Result<()> {
+    let (registry, person) = (CraneRegistry::serve().await?, Person::new()?);
+    let tagged = format!("oci://{}/team/webapp:1.2.0", registry.address);
+    let digest = person.says(&["push", "webapp.wasm", &tagged, "--plain-http"]).await?;
+    let component = std::fs::read(person.path("webapp.wasm"))?;
+    let directory = person.path("store");
+    let open = || {
+        let network = Network::of_system(Trust::of_platform("--registry-ca"));
+        PluginStore::open(&directory, StoreLimits::default(), network)
+    };
+    let wanted = |image: &str| {
+        let plain_http = PlainHttp::OnThisMachine;
+        anyhow::Ok(WantedPlugin { plain_http, ..WantedPlugin::of_cluster(image.parse()?) })
+    };
+    let by_digest = wanted(&format!("oci://{}/team/webapp@{digest}", registry.address))?;
+
+    let stored = open()?.fetch(&wanted(&tagged)?).await?;
+    ensure!(stored.digest.as_str() == digest && std::fs::read(&stored.path)? == component, "{stored:?}");
+    ensure!(stored.resolved.is_some_and(|tag| tag.tag == "1.2.0" && tag.server == registry.address));
+    drop(registry);
+
+    // Another process, and no registry.
+    let store = open()?;
+    let again = store.fetch(&by_digest).await?;
+    ensure!(std::fs::read(&again.path)? == component);
+    let error = store.fetch(&wanted(&tagged)?).await.err().context("the registry is gone")?;
+    ensure!(error.reason() == "Unreachable" && !error.is_final(), "{error}");
+
+    // A damaged file is not handed out.
+    std::fs::write(&again.path, b"\0asm but not what was fetched")?;
+    let error = open()?.fetch(&by_digest).await.err().context("the registry is gone")?;
+    ensure!(error.reason() == "Unreachable", "{error}");
     Ok(())
 }

@@ -4,6 +4,7 @@
 //! it. Those accept exactly one layer. So everything else that belongs to a plugin is in the configuration, in a field
 //! that other tools ignore (ADR 47).
 
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -85,7 +86,7 @@ struct OciManifest {
     config: Option<Descriptor>,
     #[serde(default)]
     layers: Vec<Descriptor>,
-    manifests: Option<Value>,
+    manifests: Option<IgnoredAny>,
 }
 
 /// A digest and a size in bytes, which contents must have.

@@ -1,8 +1,8 @@
 //! Credentials for registries, as docker's `config.json` keeps them.
 //!
-//! A password goes only to the server for which it was given: the registry's own host and port, or a token server that
-//! the file itself names. Neither a redirect nor a token server elsewhere gets it. Programs that the file names as
-//! credential helpers are not run.
+//! A password goes only to the server for which it was given: the registry's own host and port, or a token server for
+//! which the file has the same login. Neither a redirect nor a token server elsewhere gets it. Programs that the file
+//! names as credential helpers are not run.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -65,13 +65,13 @@ impl fmt::Debug for Login {
 }
 
 /// The credentials of a person or a host, for some servers.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Credentials {
     file: String,
     entries: HashMap<String, Result<Login, Unusable>>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Unusable {
     Helper,
     Entry,
@@ -105,11 +105,17 @@ impl Credentials {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Self::default()),
             Err(error) => return Err(unreadable(error.to_string())),
         };
+        Self::of_json(&file, &text)
+    }
+
+    /// Reads what docker's file or a Secret of type `kubernetes.io/dockerconfigjson` has. Errors name it `file`.
+    pub fn of_json(file: &str, json: &[u8]) -> Result<Self, CredentialsError> {
         // The error of the parser could quote a password.
-        let place = |error: serde_json::Error| {
-            unreadable(format!("it is not docker's JSON (line {}, column {})", error.line(), error.column()))
+        let unreadable = |error: serde_json::Error| CredentialsError::Unreadable {
+            file: file.to_owned(),
+            reason: format!("it is not docker's JSON (line {}, column {})", error.line(), error.column()),
         };
-        Ok(Self::of_docker(file.clone(), serde_json::from_slice(&text).map_err(place)?))
+        Ok(Self::of_docker(file.to_owned(), serde_json::from_slice(json).map_err(unreadable)?))
     }
 
     fn of_docker(file: String, config: DockerConfig) -> Self {
@@ -131,9 +137,10 @@ impl Credentials {
         self
     }
 
-    /// Whether the credentials name this server.
-    pub(crate) fn name(&self, server: &HttpTarget) -> bool {
-        self.names_of(server).is_some()
+    /// Whether the credentials have the same login for both servers.
+    pub(crate) fn have_one_login(&self, registry: &HttpTarget, token_server: &HttpTarget) -> bool {
+        let login = |server| self.names_of(server).and_then(|login| login.as_ref().ok());
+        login(registry).is_some() && login(registry) == login(token_server)
     }
 
     /// The login for `server`. `None` if there is none.

@@ -4,8 +4,10 @@ use std::fmt;
 
 use sha2::{Digest as _, Sha256};
 
+const ALGORITHM: &str = "sha256:";
+
 /// A SHA-256, written as `sha256:` and 64 lower-case hexadecimal digits.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ContentDigest(String);
 
 impl ContentDigest {
@@ -16,18 +18,25 @@ impl ContentDigest {
     }
 
     /// The digest of everything that `hash` was given.
-    pub(crate) fn finished(hash: Sha256) -> Self {
+    #[must_use]
+    pub fn finished(hash: Sha256) -> Self {
         let digits = hash.finalize().iter().flat_map(|byte| [byte >> 4, byte & 15]).collect::<Vec<_>>();
         let digits = digits.into_iter().filter_map(|digit| char::from_digit(u32::from(digit), 16));
-        Self(format!("sha256:{}", digits.collect::<String>()))
+        Self(format!("{ALGORITHM}{}", digits.collect::<String>()))
     }
 
     /// Reads a digest. `None` if `text` is anything else, such as a digest of another algorithm.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        let digits = text.strip_prefix("sha256:")?;
+        let digits = text.strip_prefix(ALGORITHM)?;
         let is_hex = digits.len() == 64 && digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
         is_hex.then(|| Self(text.to_owned()))
+    }
+
+    /// The digits alone.
+    #[must_use]
+    pub fn hex(&self) -> &str {
+        &self.0[ALGORITHM.len()..]
     }
 
     /// The text of the digest, with the algorithm.

@@ -1,5 +1,7 @@
 //! Every way in which a push or a pull fails.
 
+use std::time::Duration;
+
 use windlass_core::call::http::HttpError;
 
 use crate::credentials::CredentialsError;
@@ -62,7 +64,13 @@ pub enum OciError {
     NotFound { server: String },
     /// The server is busy for longer than was waited.
     #[error("{server} is busy (status {status}): it was still so after {waits} waits; try again later")]
-    Busy { server: String, status: u16, waits: u32 },
+    Busy {
+        server: String,
+        status: u16,
+        waits: u32,
+        /// The wait for which the server asks, if it does.
+        retry_after: Option<Duration>,
+    },
     /// The server answers with a status that ends the transfer.
     #[error("{server} answers with status {status}: this ends the transfer; its own log may say why")]
     Status { server: String, status: u16 },

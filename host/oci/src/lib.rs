@@ -25,7 +25,7 @@ pub use credentials::{Credentials, CredentialsError, Login};
 pub use digest::ContentDigest;
 pub use error::OciError;
 pub use limits::RegistryLimits;
-pub use pull::PublishedPlugin;
+pub use pull::{ComponentDownload, ManifestBytes, PluginManifest, PublishedPlugin};
 pub use push::PluginToPush;
 pub use reference::{OciReference, OciVersion, ReferenceError};
 pub use registry::{PlainHttp, Registry, RegistryOptions};

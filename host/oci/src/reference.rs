@@ -101,6 +101,12 @@ impl OciReference {
         self.repository.rsplit('/').next().unwrap_or(&self.repository)
     }
 
+    /// The same repository with another version.
+    #[must_use]
+    pub fn at(&self, version: OciVersion) -> Self {
+        Self { version, names_version: true, ..self.clone() }
+    }
+
     /// The registry's server, by this `scheme`.
     pub(crate) fn server(&self, scheme: Scheme) -> Result<HttpTarget, ReferenceError> {
         let host = if self.host == DOCKER_HUB.0 { DOCKER_HUB.1 } else { &self.host };

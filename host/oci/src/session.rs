@@ -1,7 +1,8 @@
 //! The requests of one push or pull: the login, redirects, and waits for a busy server.
 //!
-//! The token of a login goes only to the registry. A password goes to the registry, or to the token server, and only if
-//! the credentials name that very server ([`Credentials`](crate::Credentials)).
+//! The token of a login goes only to the registry. A password goes to the registry, or to a token server for which the
+//! credentials have the registry's own login ([`Credentials`](crate::Credentials)). With another login, a registry
+//! could name the token server of another one, and would get a token that is good there.
 
 use std::time::Duration;
 
@@ -139,11 +140,13 @@ impl<'a> Session<'a> {
             if !matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {
                 return Ok(answer);
             }
-            if waits == limits.busy_waits {
-                return Err(OciError::Busy { server: answer.server, status: status.as_u16(), waits });
-            }
             let asked = answer.headers().get(RETRY_AFTER).and_then(|it| it.to_str().ok()?.parse().ok());
-            let wait = asked.map_or(FIRST_BUSY_WAIT * 2_u32.saturating_pow(waits), Duration::from_secs);
+            let asked = asked.map(Duration::from_secs);
+            if waits == limits.busy_waits {
+                let (server, status) = (answer.server, status.as_u16());
+                return Err(OciError::Busy { server, status, waits, retry_after: asked });
+            }
+            let wait = asked.unwrap_or(FIRST_BUSY_WAIT * 2_u32.saturating_pow(waits));
             drop(answer);
             sleep(wait.min(limits.busy_wait)).await;
             waits += 1;
@@ -193,9 +196,11 @@ impl<'a> Session<'a> {
         if !is_own && target.scheme != Scheme::Https {
             return Err(OciError::Redirect { server: self.name(), why: "its token server does not use HTTPS" });
         }
-        let basic = self.basic(&target)?;
-        // A server that the credentials name was chosen by a person, as the registry was.
-        let reach = match (is_own, self.registry.options.credentials.name(&target)) {
+        let credentials = &self.registry.options.credentials;
+        let is_bound = is_own || credentials.have_one_login(&self.server, &target);
+        let basic = if is_bound { self.basic(&target)? } else { None };
+        // A server with the registry's own login was chosen by a person, as the registry was.
+        let reach = match (is_own, is_bound) {
             (true, _) => self.registry.reach(&self.server),
             (false, true) if self.registry.options.reach.is_none() => Reach::Any,
             (false, _) => Reach::Listed(&self.registry.options.elsewhere),
@@ -207,7 +212,8 @@ impl<'a> Session<'a> {
         let service: String = service.chars().take(SERVICE_LENGTH_MAX).collect();
         let query = format!("{separator}service={}&scope={}", encoded(&service), encoded(&scope));
         target.path_and_query.push_str(&query);
-        self.lacking = basic.is_none().then(|| target.authority());
+        let bound = format!(" (the same login as for {})", self.server.authority());
+        self.lacking = basic.is_none().then(|| target.authority() + if is_own { "" } else { &bound });
         let mut request = OciRequest::new(Method::GET, target, limits.token_bytes);
         if let Some(basic) = basic {
             let value = HeaderValue::from_str(&basic).map_err(|_| OciError::Challenge { server: self.name() })?;

@@ -65,13 +65,41 @@ async fn a_token_server_elsewhere_gets_no_password_of_the_registry() {
     assert!(error.to_string().contains("credentials for elsewhere.example.com"), "{error}");
 }
 
+/// Credentials for the registry and for the server elsewhere.
+fn logins_for_both(elsewhere: &str) -> RegistryOptions {
+    let login = |password: &str| Login::new("ann", password).expect("valid");
+    let credentials = Credentials::default().with(BOTH[0], login("secret")).with(BOTH[1], login(elsewhere));
+    RegistryOptions { credentials, ..RegistryOptions::default() }
+}
+
 #[tokio::test(start_paused = true)]
-async fn a_token_server_that_the_credentials_name_gets_its_own_password() {
+async fn a_token_server_elsewhere_with_the_same_login_gets_the_password() {
     let world = wanting_token("https://elsewhere.example.com/token");
     world.reply(TOKEN_LINE, Reply::ok("application/json", br#"{"token": "t0k3n"}"#));
-    let client = Client::with_tls(world, login_for("elsewhere.example.com"), &BOTH);
+    let client = Client::with_tls(world, logins_for_both("secret"), &BOTH);
     client.pull(REGISTRY).await.expect("it is honest");
     assert_eq!(basics(&client.world), ["93.184.216.20:443"; 2]);
+}
+
+/// A registry that names the token server of another one would get a token that is good at the other one.
+#[tokio::test(start_paused = true)]
+async fn a_registry_gets_no_token_for_a_login_at_another_registry() {
+    let none = login_for("elsewhere.example.com");
+    for options in [none, logins_for_both("another")] {
+        let world = wanting_token("https://elsewhere.example.com/token");
+        world.reply(TOKEN_LINE, Reply::new("401 Unauthorized", "", b""));
+        let client = Client::with_tls(world, options, &BOTH);
+        let error = client.pull(REGISTRY).await.expect_err("a login is needed");
+        assert!(error.to_string().contains("the same login as for registry.example.com"), "{error}");
+        assert_eq!(basics(&client.world), Vec::<String>::new());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_registry_cannot_aim_at_a_private_server_with_another_login() {
+    let world = wanting_token("https://private.example.com/token");
+    let client = Client::with_tls(world, login_for("private.example.com"), &[BOTH[0], "private.example.com"]);
+    assert_eq!(client.refusal(REGISTRY).await, "AddressRefused");
 }
 
 #[tokio::test(start_paused = true)]

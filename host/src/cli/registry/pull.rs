@@ -65,7 +65,7 @@ impl PullArgs {
             None => PathBuf::from(format!("{name}.wasm")),
         };
         component(&registry, reference, &plugin, &path).await?;
-        eprintln!("wrote {}: {} bytes", path.display(), plugin.component_bytes());
+        eprintln!("wrote {}: {} bytes", path.display(), plugin.manifest.component_bytes());
         if let Some(folder) = &self.documents {
             let of_plugin = plugin.documents.as_ref();
             let of_plugin =
@@ -74,7 +74,7 @@ impl PullArgs {
             let files = if files.is_empty() { "nothing, as there are none".to_owned() } else { files.join(", ") };
             eprintln!("wrote into {}: {files}", folder.display());
         }
-        Ok(format!("{}\n", plugin.digest))
+        Ok(format!("{}\n", plugin.manifest.digest()))
     }
 }
 

@@ -108,15 +108,16 @@ impl Subject {
 
     /// The lines about the registry. Empty for a file.
     pub(super) fn published_text(&self) -> String {
-        let Some(PublishedPlugin { digest, documents, .. }) = &self.published else { return String::new() };
+        let Some(PublishedPlugin { manifest, documents, .. }) = &self.published else { return String::new() };
+        let digest = manifest.digest();
         let names = names(documents.as_ref()).join(", ");
         format!("  pushed   {digest}, with {names}\n           as its publisher states them: the plugin was not run\n")
     }
 
     /// [`Self::published_text`] as JSON.
     pub(super) fn published_json(&self) -> Option<Value> {
-        let PublishedPlugin { digest, documents, .. } = self.published.as_ref()?;
-        Some(json!({"digest": digest.as_str(), "documents": names(documents.as_ref())}))
+        let PublishedPlugin { manifest, documents, .. } = self.published.as_ref()?;
+        Some(json!({"digest": manifest.digest().as_str(), "documents": names(documents.as_ref())}))
     }
 }
 
