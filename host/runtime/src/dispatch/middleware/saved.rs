@@ -79,8 +79,10 @@ impl Saved {
                 Called::saved(cpu)
             }
             expected => {
-                let (called, tracked) = self.track(call).await;
-                self.made(expected, tracked, &called, &context, &basis);
+                // An audit repeats the call that it audits, so it gets the same seeds.
+                let seed = expected.as_ref().map_or_else(windlass_world::random, |expected| expected.seed);
+                let (called, tracked) = self.track(call, seed).await;
+                self.made(expected, (tracked, seed), &called, &context, &basis);
                 Called { cpu: called.cpu + cpu, ..called }
             }
         }
@@ -107,11 +109,12 @@ impl Saved {
         self.guards.status.metrics.saved.inc();
     }
 
-    /// Compares a call that was made with what was `expected` of it, and keeps what it read if it changed nothing.
+    /// Compares a call that was made, with this seed, with what was `expected` of it. Keeps what it read if it changed
+    /// nothing.
     fn made(
         &self,
         expected: Option<KeptCall>,
-        tracked: TrackedReads,
+        (tracked, seed): (TrackedReads, u64),
         called: &Called,
         context: &CallContext,
         basis: &CallBasis,
@@ -126,13 +129,13 @@ impl Saved {
         }
         let set = changed_nothing.then(|| ReadSet::new(tracked.reads, called.result.clone())).flatten();
         if let Some(set) = set.filter(|_| self.saver.record.may_keep()) {
-            self.saver.calls.keep(context.primary_key.clone(), KeptCall::new(set), basis);
+            self.saver.calls.keep(context.primary_key.clone(), KeptCall::new(set, seed), basis);
         }
     }
 
-    /// Makes a call, and notes what it reads.
-    async fn track(&self, call: Call<'_>) -> (Called, TrackedReads) {
-        let tracker = ReadTracker::begin();
+    /// Makes a call with this `seed`, and notes what it reads.
+    async fn track(&self, call: Call<'_>, seed: u64) -> (Called, TrackedReads) {
+        let tracker = ReadTracker::seeded(seed);
         self.now(&call.context).note_primary(&tracker);
         let ports = tracked(call.ports, tracker.clone());
         let context = Arc::new(CallContext { reads: tracker.clone(), ..(*call.context).clone() });

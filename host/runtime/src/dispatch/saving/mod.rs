@@ -52,6 +52,8 @@ impl CallBasis {
 /// A call that changed nothing.
 pub(crate) struct KeptCall {
     pub(crate) reads: ReadSet,
+    /// The number that the seeds of the plugin's runtime followed from. The call that audits this one gets it again.
+    pub(crate) seed: u64,
     /// When it was made.
     since: Instant,
     /// The number of calls that were saved since.
@@ -62,8 +64,8 @@ pub(crate) struct KeptCall {
 
 impl KeptCall {
     /// A call that was made now.
-    pub(crate) fn new(reads: ReadSet) -> Self {
-        Self { reads, since: Instant::now(), saved: 0, bytes: 0 }
+    pub(crate) fn new(reads: ReadSet, seed: u64) -> Self {
+        Self { reads, seed, since: Instant::now(), saved: 0, bytes: 0 }
     }
 }
 
@@ -202,7 +204,7 @@ mod tests {
     use crate::tests::played::{call, principal};
 
     fn kept() -> KeptCall {
-        KeptCall::new(ReadSet::new(vec![], CallResult::Done).expect("it is kept"))
+        KeptCall::new(ReadSet::new(vec![], CallResult::Done).expect("it is kept"), 0)
     }
 
     fn key(name: &str) -> ObjectKey {
@@ -246,7 +248,7 @@ mod tests {
             };
             let reads = vec![read(ReadQuestion::Primary), part("apps/v1", "Deployment"), part("v1", "Service")];
             let set = ReadSet::new(reads, CallResult::Done).expect("it is kept");
-            calls.keep(key(&name), KeptCall::new(set), &basis);
+            calls.keep(key(&name), KeptCall::new(set, 0), &basis);
         }
         let bytes = calls.bytes() / KEYS;
         assert!(bytes < 800, "{bytes} B");
