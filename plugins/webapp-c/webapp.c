@@ -128,7 +128,7 @@ static const windlass_error *report(const web_app *app, struct progress *progres
     if (error != NULL) {
         return error;
     }
-    windlass_json *status = status_of(app, progress->deployment, &progress->problem, windlass_clock_now());
+    windlass_json *status = status_of(app, progress->deployment, &progress->problem, windlass_clock_now);
     if (windlass_json_equal(status, app->status)) {
         return NULL;
     }

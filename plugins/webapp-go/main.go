@@ -172,7 +172,7 @@ func report(app *WebApp, progress *progress) error {
 		// A failure that may pass by itself leaves the status alone. The retry that succeeds will write it.
 		return nil
 	}
-	status := statusOf(app, deployment, progress.problem, clock.Now())
+	status := statusOf(app, deployment, progress.problem, clock.Now)
 	if status.equals(app.Status) {
 		return nil
 	}

@@ -137,6 +137,6 @@ def report(app: WebApp, progress: Progress) -> None:
     elif progress.failures:
         # A failure that may pass by itself leaves the status alone. The retry that succeeds will write it.
         return
-    status = new_status(app, deployment, progress.problem, clock.now())
+    status = new_status(app, deployment, progress.problem, clock.now)
     if status != app.status:
         writes.apply_status(app.sibling(API_VERSION, KIND), status.document())
