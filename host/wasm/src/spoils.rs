@@ -13,9 +13,11 @@ impl World {
         }
     }
 
-    /// Notes that the guest gets random data.
+    /// Notes that the guest gets random data. Those of an export that only answers follow from its arguments.
     pub(crate) fn gets_chance(&self) {
-        self.spoils(Spoiler::Chance);
+        if !matches!(self, Self::Answer(_)) {
+            self.spoils(Spoiler::Chance);
+        }
     }
 
     /// Notes in the call's context that its guest gets something of the kind `why`.
