@@ -50,7 +50,7 @@ static const char *phase_of(const web_app *app, bool is_ready) {
 }
 
 static void set(windlass_json *conditions, const web_app *app, const char *type, bool is_true, const char *reason, windlass_text message,
-    windlass_instant now) {
+    windlass_instant (*now)(void)) {
     windlass_condition condition = {
         .type = windlass_text(type),
         .status = is_true ? WINDLASS_CONDITION_TRUE : WINDLASS_CONDITION_FALSE,
@@ -62,7 +62,7 @@ static void set(windlass_json *conditions, const web_app *app, const char *type,
 }
 
 static windlass_json *conditions_of(
-    const web_app *app, struct rollout rollout, bool is_ready, const struct problem *problem, windlass_instant now) {
+    const web_app *app, struct rollout rollout, bool is_ready, const struct problem *problem, windlass_instant (*now)(void)) {
     windlass_json *conditions = windlass_json_copy(windlass_json_get(app->status, "conditions"));
     if (problem->reason != NULL) {
         set(conditions, app, READY, false, problem->reason, problem->message, now);
@@ -80,7 +80,7 @@ static windlass_json *conditions_of(
     return conditions;
 }
 
-windlass_json *status_of(const web_app *app, const windlass_json *deployment, const struct problem *problem, windlass_instant now) {
+windlass_json *status_of(const web_app *app, const windlass_json *deployment, const struct problem *problem, windlass_instant (*now)(void)) {
     struct rollout rollout = rollout_of(app, deployment);
     bool is_ready = problem->reason == NULL && rollout.is_complete && rollout.ready_replicas >= app->replicas;
     return windlass_object(

@@ -26,6 +26,6 @@ struct problem problem_of_error(const windlass_error *error);
 bool is_news(const struct problem *problem, const web_app *app);
 
 // The new status. It equals the old one if nothing has changed, so that it need not be written.
-windlass_json *status_of(const web_app *app, const windlass_json *deployment, const struct problem *problem, windlass_instant now);
+windlass_json *status_of(const web_app *app, const windlass_json *deployment, const struct problem *problem, windlass_instant (*now)(void));
 
 #endif

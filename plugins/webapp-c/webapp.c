@@ -19,6 +19,11 @@ static const windlass_manifest manifest = {
     }),
 };
 
+// The fields of a child that the plugin compares or reports. For a change of any other field, such as the time in a
+// condition of the Deployment, the host need not call the plugin.
+static const char *const CHILD_FIELDS[] = {"/metadata/uid", "/metadata/labels", "/metadata/ownerReferences",
+    "/metadata/deletionTimestamp", "/metadata/generation", "/spec", "/status/observedGeneration", "/status/readyReplicas", "/status/updatedReplicas", NULL};
+
 // The result of applying the children.
 struct progress {
     // The Deployment after this call. NULL if it is unknown.
@@ -29,7 +34,15 @@ struct progress {
 
 // Removes the entries that an apply would leave. An earlier removal counts as another manager's change, so this also
 // concerns the port of an older spec.
-static const windlass_error *cut(const struct child *child, const windlass_json *cached) {
+static const windlass_error *cut(const struct child *child, const windlass_json *judged) {
+    // Read again, with the version that the entries are in. By now, another client may have created a new object under
+    // the name: only the judged one is known to be ours.
+    windlass_ref ours = windlass_ref_to(judged);
+    windlass_json *cached = NULL;
+    const windlass_error *error = windlass_cache_get(&ours, NULL, &cached);
+    if (error != NULL || cached == NULL) {
+        return error;
+    }
     windlass_json *patch = surplus(cached, child->wanted);
     if (patch->count == 0) {
         return NULL;
@@ -57,7 +70,7 @@ static void announce(const struct child *child, decision change) {
 
 // Brings one child to its desired state, and sets its new state.
 static const windlass_error *ensure(const web_app *app, const struct child *child, windlass_json **object, bool *is_name_taken) {
-    const windlass_error *error = windlass_cache_get(&child->target, NULL, object);
+    const windlass_error *error = windlass_cache_get(&child->target, CHILD_FIELDS, object);
     if (error != NULL) {
         return error;
     }
@@ -76,7 +89,7 @@ static const windlass_error *ensure(const web_app *app, const struct child *chil
         }
     }
     // The apply uses force: a field that someone edited becomes ours again.
-    error = windlass_writes_apply(child->wanted, &(windlass_write_options){.owned = true, .force = true}, object);
+    error = windlass_writes_apply(child->wanted, &(windlass_write_options){.owned = true, .force = true, .fields = CHILD_FIELDS}, object);
     if (error == NULL) {
         announce(child, change);
     }
@@ -111,7 +124,7 @@ static const windlass_error *deployment_to_report(const web_app *app, struct pro
         });
     }
     windlass_ref target = windlass_sibling(app->object, "apps/v1", "Deployment");
-    const windlass_error *error = windlass_cache_get(&target, NULL, &progress->deployment);
+    const windlass_error *error = windlass_cache_get(&target, CHILD_FIELDS, &progress->deployment);
     if (!windlass_is_controlled_by(progress->deployment, app->object)) {
         progress->deployment = NULL;
     }
@@ -128,7 +141,7 @@ static const windlass_error *report(const web_app *app, struct progress *progres
     if (error != NULL) {
         return error;
     }
-    windlass_json *status = status_of(app, progress->deployment, &progress->problem, windlass_clock_now());
+    windlass_json *status = status_of(app, progress->deployment, &progress->problem, windlass_clock_now);
     if (windlass_json_equal(status, app->status)) {
         return NULL;
     }

@@ -161,7 +161,7 @@ func statusOf(app *WebApp, wanted, deployment object, problem string) Status {
 	}
 	return Status{
 		ObservedGeneration: &generation, ReadyReplicas: readyReplicas, Phase: phase,
-		Conditions: conditions.Set(app.Status.Conditions, generation, clock.Now(), ready, progressing),
+		Conditions: conditions.Set(app.Status.Conditions, generation, clock.Now, ready, progressing),
 	}
 }
 

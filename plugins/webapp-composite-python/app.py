@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import windlass
-from windlass import Composition, Event, Object, clock, conditions, has_fields
+from windlass import Composition, Event, Object, conditions, has_fields
 from windlass.manifest import Controller, Manifest, Predicate, Watch
 
 #: Unicode's white space, which the server refuses around an image. `str.strip` without an argument also removes
@@ -110,5 +110,5 @@ def status_of(app: Object, wanted: Object, deployment: Object | None, problem: s
         "observedGeneration": generation,
         "readyReplicas": ready_replicas,
         "phase": "Running" if is_ready else "Degraded" if was_ready else "Pending",
-        "conditions": conditions.updated(known["conditions"], *new, generation=generation, now=clock.now()),
+        "conditions": conditions.updated(known["conditions"], *new, generation=generation),
     }

@@ -1,7 +1,7 @@
 // The WebApp plugin as a composer: a function that computes the desired children of a WebApp.
 
 import {
-  clock, type Composition, type CompositionRequest, type Condition, conditions, type CustomObject, deepEqual, defineComposer,
+  type Composition, type CompositionRequest, type Condition, conditions, type CustomObject, deepEqual, defineComposer,
   type EventInput, hasFields, type KubernetesObject, type Manifest, sibling, Terminal,
 } from 'windlass';
 
@@ -102,7 +102,7 @@ function statusOf(app: WebApp, wanted: object, deployment: KubernetesObject | un
     observedGeneration: generation ?? null,
     readyReplicas,
     phase: isReady ? 'Running' : wasReady ? 'Degraded' : 'Pending',
-    conditions: conditions.set(known, entered, { generation, at: clock.now() }),
+    conditions: conditions.set(known, entered, { generation }),
   };
 }
 

@@ -21,6 +21,13 @@ import (
 // The interval for checking a taken name again. No watch shows when it becomes free.
 const nameTakenRetry = time.Minute
 
+// childFields are the fields of a child that the plugin compares or reports. For a change of any other field, such as
+// the time in a condition of the Deployment, the host need not call the plugin.
+var childFields = []string{
+	"/metadata/uid", "/metadata/labels", "/metadata/ownerReferences", "/metadata/deletionTimestamp",
+	"/metadata/generation", "/spec", "/status/observedGeneration", "/status/readyReplicas", "/status/updatedReplicas",
+}
+
 var plugin = manifest.Manifest{
 	Name:        "webapp-go",
 	Version:     "0.1.0",
@@ -93,7 +100,7 @@ func (progress *progress) note(err error) {
 
 // ensure brings one child to its desired state, and returns its new state.
 func ensure(app *WebApp, child Child) (object, error) {
-	cached, err := read(child.target)
+	cached, err := read(child.target, childFields...)
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +117,7 @@ func ensure(app *WebApp, child Child) (object, error) {
 		}
 	}
 	// The apply uses force: a field that someone edited becomes ours again.
-	applied, err := writes.Apply(child.wanted, writes.Owned(), writes.Force())
+	applied, err := writes.Apply(child.wanted, writes.Owned(), writes.Force(), writes.Fields(childFields...))
 	if err != nil {
 		return nil, err
 	}
@@ -118,9 +125,9 @@ func ensure(app *WebApp, child Child) (object, error) {
 	return applied, nil
 }
 
-// read returns the cached object; nil if there is none.
-func read(target windlass.Ref) (object, error) {
-	cached, err := cache.Get[object](target)
+// read returns these fields of the cached object, or all of it; nil if there is none.
+func read(target windlass.Ref, fields ...string) (object, error) {
+	cached, err := cache.Get[object](target, fields...)
 	if cached == nil {
 		return nil, err
 	}
@@ -129,15 +136,27 @@ func read(target windlass.Ref) (object, error) {
 
 // cut removes the entries that an apply would leave. An earlier removal counts as another manager's change, so this
 // also concerns the port of an older spec.
-func cut(child Child, cached object) error {
+func cut(child Child, judged object) error {
+	// Read again, with the version that the entries are in. By now, another client may have created a new object under
+	// the name: only the judged one is known to be ours.
+	ours := child.target
+	ours.UID = metadataOf(judged, "uid")
+	cached, err := read(ours)
+	if err != nil || cached == nil {
+		return err
+	}
 	steps := surplus(cached, child.wanted)
 	if len(steps) == 0 {
 		return nil
 	}
-	metadata, _ := cached["metadata"].(object)
-	version, _ := metadata["resourceVersion"].(string)
-	_, err := writes.JSONPatch[object](child.target, steps, writes.IfVersion(version))
+	_, err = writes.JSONPatch[object](child.target, steps, writes.IfVersion(metadataOf(cached, "resourceVersion")))
 	return err
+}
+
+func metadataOf(of object, field string) string {
+	metadata, _ := of["metadata"].(object)
+	text, _ := metadata[field].(string)
+	return text
 }
 
 func announce(child Child, decision Decision) {
@@ -161,7 +180,7 @@ func report(app *WebApp, progress *progress) error {
 			events.Warning(problem.reason, "Reconcile", problem.message)
 		}
 		// The spec is invalid, but an existing Deployment may still run.
-		cached, err := read(deploymentOf(app).target)
+		cached, err := read(deploymentOf(app).target, childFields...)
 		if err != nil {
 			return err
 		}
@@ -172,7 +191,7 @@ func report(app *WebApp, progress *progress) error {
 		// A failure that may pass by itself leaves the status alone. The retry that succeeds will write it.
 		return nil
 	}
-	status := statusOf(app, deployment, progress.problem, clock.Now())
+	status := statusOf(app, deployment, progress.problem, clock.Now)
 	if status.equals(app.Status) {
 		return nil
 	}

@@ -72,8 +72,8 @@ type rollout struct {
 }
 
 // statusOf returns the new status. It equals the old one if nothing has changed, so that it need not be written. The
-// Deployment is nil if there is none.
-func statusOf(app *WebApp, deployment object, problem *Problem, now time.Time) Status {
+// Deployment is nil if there is none. now is called only if a condition changed its status.
+func statusOf(app *WebApp, deployment object, problem *Problem, now func() time.Time) Status {
 	var rollout rollout
 	if deployment != nil {
 		rollout = rolloutOf(app, deployment)

@@ -20,6 +20,13 @@ from windlass.manifest import Controller, Manifest, Predicate, Watch
 #: The interval for checking a taken name again, in seconds. No watch shows when it becomes free.
 NAME_TAKEN_RETRY = 60
 
+#: The fields of a child that the plugin compares or reports. For a change of any other field, such as the time in a
+#: condition of the Deployment, the host need not call the plugin.
+CHILD_FIELDS = (
+    "/metadata/uid", "/metadata/labels", "/metadata/ownerReferences", "/metadata/deletionTimestamp", "/metadata/generation", "/spec",
+    "/status/observedGeneration", "/status/readyReplicas", "/status/updatedReplicas",
+)  # fmt: skip
+
 #: The event's reason and action, and the word for what was done to the child.
 ANNOUNCED = {
     Decision.CREATE: ("Created", "Create", "created"),
@@ -96,7 +103,7 @@ def bring_about(app: WebApp) -> Progress:
 
 def ensure(app: WebApp, child: Child) -> Object:
     """Brings one child to its desired state, and returns its new state."""
-    cached = cache.get(child.target)
+    cached = cache.get(child.target, fields=CHILD_FIELDS)
     decision = children.decide(app, child, cached)
     if decision is Decision.NAME_TAKEN:
         raise NameTaken
@@ -105,14 +112,19 @@ def ensure(app: WebApp, child: Child) -> Object:
     if cached is not None:
         cut(child, cached)
     # The apply uses force: a field that someone edited becomes ours again.
-    applied = writes.apply(child.wanted, owned=True, force=True)
+    applied = writes.apply(child.wanted, owned=True, force=True, fields=CHILD_FIELDS)
     announce(child, decision)
     return applied
 
 
-def cut(child: Child, cached: Object) -> None:
+def cut(child: Child, judged: Object) -> None:
     """Removes what an apply would leave. An earlier removal counts as another manager's change, so this also concerns
     the port of an older spec."""
+    # Read again, with the version that the entries are in. By now, another client may have created a new object under
+    # the name: only the judged one is known to be ours.
+    cached = cache.get(child.target.with_uid(judged["metadata"]["uid"]))
+    if cached is None:
+        return
     surplus = children.surplus(cached, child.wanted)
     if surplus:
         version = cached["metadata"].get("resourceVersion", "")
@@ -132,11 +144,11 @@ def report(app: WebApp, progress: Progress) -> None:
         if progress.problem.is_news(app):
             events.warning(progress.problem.reason, "Reconcile", progress.problem.message)
         # The spec is invalid, but an existing Deployment may still run.
-        cached = cache.get(children.deployment(app).target)
+        cached = cache.get(children.deployment(app).target, fields=CHILD_FIELDS)
         deployment = cached if cached is not None and children.is_ours(app, cached) else None
     elif progress.failures:
         # A failure that may pass by itself leaves the status alone. The retry that succeeds will write it.
         return
-    status = new_status(app, deployment, progress.problem, clock.now())
+    status = new_status(app, deployment, progress.problem, clock.now)
     if status != app.status:
         writes.apply_status(app.sibling(API_VERSION, KIND), status.document())

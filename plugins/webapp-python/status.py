@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from api import DEGRADED, PENDING, RUNNING, WHITE_SPACE, Spec, Status, WebApp
@@ -69,8 +70,14 @@ class Rollout:
         return cls(status.get("readyReplicas", 0), is_complete)
 
 
-def new_status(app: WebApp, deployment: Object | None, problem: Problem | None, now: Timestamp) -> Status:
-    """The new status. It equals the old one if nothing has changed, so that it need not be written."""
+def new_status(
+    app: WebApp, deployment: Object | None, problem: Problem | None, now: Timestamp | Callable[[], Timestamp]
+) -> Status:
+    """The new status. It equals the old one if nothing has changed, so that it need not be written.
+
+    Only a condition with a new status needs `now`.
+
+    """
     rollout = Rollout.of(app, deployment)
     is_ready = problem is None and rollout.is_complete and rollout.ready_replicas >= app.spec.replicas
     new = _conditions(app, rollout, is_ready, problem)

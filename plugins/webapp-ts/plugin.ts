@@ -4,7 +4,7 @@
 
 import {
   cache, deepEqual, defineReconciler, events, isControlledBy, type KubernetesObject, type Manifest, type Outcome, type Request,
-  requeueAfter, sibling, Terminal, throwAll, writes,
+  refOf, requeueAfter, sibling, Terminal, throwAll, writes,
 } from 'windlass';
 import { API_VERSION, KIND, type WebApp, webAppOf } from './api.js';
 import { type Change, type Child, decide, deployment, service, surplus } from './children.js';
@@ -12,6 +12,15 @@ import { isNews, lastingProblem, nameTaken, type Problem, problemOfSpec, statusO
 
 /** The interval for checking a taken name again. No watch shows when it becomes free. */
 const NAME_TAKEN_RETRY = 60_000;
+
+/**
+ * The fields of a child that the plugin compares or reports. For a change of any other field, such as the time in a
+ * condition of the Deployment, the host need not call the plugin.
+ */
+const CHILD_FIELDS = [
+  '/metadata/uid', '/metadata/labels', '/metadata/ownerReferences', '/metadata/deletionTimestamp', '/metadata/generation', '/spec',
+  '/status/observedGeneration', '/status/readyReplicas', '/status/updatedReplicas',
+];
 
 const manifest: Manifest = {
   name: 'webapp-ts',
@@ -83,13 +92,13 @@ function bringAbout(app: WebApp): Progress {
 
 /** Brings one child to its desired state, and returns its new state. */
 function ensure(app: WebApp, child: Child): KubernetesObject {
-  const cached = cache.get(child.target);
+  const cached = cache.get(child.target, { fields: CHILD_FIELDS });
   const decision = decide(app, child, cached);
   if (decision === 'nameTaken') throw new NameTaken();
   if (decision === 'leave') return cached as KubernetesObject;
   if (cached !== undefined) cut(child, cached);
   // The apply uses force: a field that someone edited becomes ours again.
-  const applied = writes.apply(child.wanted, { owned: true, force: true });
+  const applied = writes.apply(child.wanted, { owned: true, force: true, fields: CHILD_FIELDS });
   announce(child, decision);
   return applied.object;
 }
@@ -98,7 +107,11 @@ function ensure(app: WebApp, child: Child): KubernetesObject {
  * Removes the entries that an apply would leave. An earlier removal counts as another manager's change, so this also
  * concerns the port of an older spec.
  */
-function cut({ target, wanted }: Child, cached: KubernetesObject): void {
+function cut({ target, wanted }: Child, judged: KubernetesObject): void {
+  // Read again, with the version that the entries are in. By now, another client may have created a new object under
+  // the name: only the judged one is known to be ours.
+  const cached = cache.get(refOf(judged));
+  if (cached === undefined) return;
   const operations = surplus(cached, wanted);
   if (operations.length > 0) {
     writes.patch(target, 'json', operations, { resourceVersion: cached.metadata.resourceVersion ?? '' });
@@ -128,7 +141,7 @@ function report(app: WebApp, { problem, deployment: known, errors }: Progress): 
 
 /** The existing Deployment of a WebApp with an invalid spec, which may still run. */
 function ownDeployment(app: WebApp): KubernetesObject | undefined {
-  const cached = cache.get(deployment(app).target);
+  const cached = cache.get(deployment(app).target, { fields: CHILD_FIELDS });
   return cached !== undefined && isControlledBy(cached, app) ? cached : undefined;
 }
 

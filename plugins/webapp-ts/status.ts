@@ -46,12 +46,15 @@ interface Rollout {
   isComplete: boolean;
 }
 
-/** The new status. It equals the old one if nothing has changed, so that it need not be written. */
+/**
+ * The new status. It equals the old one if nothing has changed, so that it need not be written. Only a condition with
+ * a new status needs `now`.
+ */
 export function statusOf(
   app: WebApp,
   deployment: KubernetesObject | undefined,
   problem: Problem | undefined,
-  now: Instant = clock.now(),
+  now: Instant | (() => Instant) = clock.now,
 ): Status {
   const rollout = deployment === undefined ? { readyReplicas: 0, isComplete: false } : rolloutOf(app, deployment);
   const isReady = problem === undefined && rollout.isComplete && rollout.readyReplicas >= app.spec.replicas;

@@ -28,7 +28,7 @@ static windlass_json *find(const windlass_json *conditions, windlass_text type) 
     return NULL;
 }
 
-void windlass_conditions_set(windlass_json *conditions, const windlass_condition *condition, windlass_instant now) {
+void windlass_conditions_set(windlass_json *conditions, const windlass_condition *condition, windlass_instant (*now)(void)) {
     if (!windlass_json_is(conditions, WINDLASS_JSON_ARRAY)) {
         windlass_panic_at(__FILE__, __LINE__, __func__,
             "there is no list of conditions: create it first, for example with windlass_json_set(status, \"conditions\", windlass_empty_array())");
@@ -39,7 +39,7 @@ void windlass_conditions_set(windlass_json *conditions, const windlass_condition
     windlass_text since = windlass_json_text(windlass_json_get(known, "lastTransitionTime"));
     bool is_same = windlass_text_is(windlass_json_text(windlass_json_get(known, "status")), status);
     if (!is_same || since.length == 0) {
-        since = windlass_text_of(windlass_instant_text(now));
+        since = windlass_text_of(windlass_instant_text(now()));
     }
     windlass_text message = condition->message.data ? condition->message : windlass_text_of("");
     windlass_json *value = windlass_object(

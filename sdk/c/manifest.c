@@ -238,6 +238,7 @@ static void put_options(windlass_json *controller, const windlass_options *optio
     }
     put_switched_off(value, "status", options->without_status);
     put_text(value, "expectationTimeout", timeouts[options->expectation_timeout]);
+    put_switched_off(value, "savedCalls", options->without_saved_calls);
     if (value->count > 0) {
         windlass_json_set(controller, "options", value);
     }

@@ -704,10 +704,11 @@ typedef struct windlass_condition {
 
 windlass_json *windlass_conditions_find(const windlass_json *conditions, const char *type);
 bool windlass_conditions_is_true(const windlass_json *conditions, const char *type);
-// Sets a condition in a list, replacing the condition of its type. `lastTransitionTime` becomes `now` if the status
-// changed, and otherwise stays, so setting the same condition again changes nothing. If `conditions` is not a list, the
-// function ends the call, like `windlass_panic`.
-void windlass_conditions_set(windlass_json *conditions, const windlass_condition *condition, windlass_instant now);
+// Sets a condition in a list, replacing the condition of its type. `lastTransitionTime` becomes `now()`, usually
+// `windlass_clock_now`, if the status changed, and otherwise stays, so setting the same condition again changes nothing.
+// `now` is called only if the status changed: a call that reads the time cannot be saved. If `conditions` is not a list,
+// the function ends the call, like `windlass_panic`.
+void windlass_conditions_set(windlass_json *conditions, const windlass_condition *condition, windlass_instant (*now)(void));
 void windlass_conditions_remove(windlass_json *conditions, const char *type);
 
 // --- HTTP requests to granted hosts ---

@@ -304,6 +304,9 @@ typedef struct windlass_options {
     bool without_status;
     // How to treat an object whose writes do not appear in the caches for too long. Default: probe.
     enum { WINDLASS_EXPECTATION_DEFAULT, WINDLASS_EXPECTATION_PROBE, WINDLASS_EXPECTATION_RUN } expectation_timeout;
+    // The host makes each call, even one that would read the same as the last call about its object, which changed
+    // nothing. For a plugin that depends on something that the host cannot see.
+    bool without_saved_calls;
 } windlass_options;
 #define WINDLASS_NO_RETRIES (-1)
 

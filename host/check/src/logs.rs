@@ -17,8 +17,11 @@ const DISPATCH: &str = "windlass::dispatch";
 /// The texts of the lines that report the end of a call: for a primary, and about a change of a watched object.
 const CALLED: &str = "called";
 const ASKED: &str = "asked about a change";
-/// The text of the line that reports a saved call.
-const SAVED: &str = "not called: nothing that the last call read has changed";
+/// The texts of the lines that report a saved call: of a reconciler, and of a composer.
+const SAVED: [&str; 2] = [
+    "not called: nothing that the last call read has changed",
+    "not called: the composer has answered the same request before",
+];
 /// The target of the plugin's own lines.
 const PLUGIN: &str = "windlass::plugin";
 
@@ -110,7 +113,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Notes {
         let happened = match event.metadata().target() {
             PLUGIN => Happening::Line(fields.message),
             DISPATCH if fields.message == CALLED => called(fields),
-            DISPATCH if fields.message == SAVED => Happening::Saved(fields.key),
+            DISPATCH if SAVED.contains(&&*fields.message) => Happening::Saved(fields.key),
             DISPATCH if fields.message == ASKED => asked(fields),
             SWAP if fields.message == SWAPPED => Happening::Swapped,
             // The result of the call is recorded as an entry of its own.

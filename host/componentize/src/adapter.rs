@@ -15,6 +15,18 @@ const SOURCE: &str = include_str!("adapter.wat");
 const TEXTS_HERE: &str = "(;TEXTS;)";
 const VERSION_HERE: &str = "VERSION";
 
+/// The part of the source that needs an interface which 0.2.0 does not have begins and ends with these.
+const NEW_FROM: &str = ";; From 0.3.0 on:\n";
+const NEW_TO: &str = ";; In all versions:\n";
+/// The functions of that part which the rest of the source calls. A module of 0.2.0 has asked the host itself for the
+/// time and the seed, so it has nothing to report.
+const OLD: &str = "(func $saw_time) (func $saw_random)";
+/// The placeholder for whether the plugin may get random data that the adapter does not see.
+const DRAWS_HERE: &str = "DRAWS";
+/// The names of the functions by which `math/rand` of Go takes numbers from the generator of the runtime, which is also
+/// the generator for the order of maps. Go keeps the names of the functions that it links.
+const GO_GENERATORS: [&[u8]; 2] = [b"math/rand.(*runtimeSource)", b"math/rand/v2.runtimeSource"];
+
 /// The adapter's texts, at most 448 bytes each. Each has the name of the function that writes it into memory.
 const TEXTS: [(&str, &str); 6] = [
     ("plugin", "plugin"),
@@ -41,12 +53,18 @@ const TEXTS: [(&str, &str); 6] = [
     ),
 ];
 
-/// The adapter as a core module for plugins of `version`, with the section that describes its imports.
-pub(crate) fn module(version: InterfaceVersion) -> anyhow::Result<Vec<u8>> {
-    let mut module = core(version)?;
+/// The adapter for `plugin`, a core module of `version`. It is a core module with the section that describes its
+/// imports.
+pub(crate) fn module(plugin: &[u8], version: InterfaceVersion) -> anyhow::Result<Vec<u8>> {
+    let mut module = core(version, draws(plugin))?;
     let (resolve, world) = world::resolve(world::ADAPTER, version)?;
     embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8)?;
     Ok(module)
+}
+
+/// Whether `plugin` may get random data from a generator of its runtime, which the adapter does not see.
+fn draws(plugin: &[u8]) -> bool {
+    GO_GENERATORS.iter().any(|name| plugin.windows(name.len()).any(|bytes| bytes == *name))
 }
 
 /// Whether the adapter has a function of this name.
@@ -54,8 +72,16 @@ pub(crate) fn has(name: &str) -> bool {
     SOURCE.contains(&format!("(export \"{name}\")"))
 }
 
-fn core(version: InterfaceVersion) -> anyhow::Result<Vec<u8>> {
-    Ok(wat::parse_str(SOURCE.replace(VERSION_HERE, version.as_str()).replace(TEXTS_HERE, &texts()))?)
+fn core(version: InterfaceVersion, draws: bool) -> anyhow::Result<Vec<u8>> {
+    let mut source = SOURCE.to_owned();
+    if version == InterfaceVersion::V0_2_0
+        && let Some((before, rest)) = SOURCE.split_once(NEW_FROM)
+        && let Some((_, after)) = rest.split_once(NEW_TO)
+    {
+        source = [before, OLD, after].join("\n");
+    }
+    let source = source.replace(VERSION_HERE, version.as_str()).replace(TEXTS_HERE, &texts());
+    Ok(wat::parse_str(source.replace(DRAWS_HERE, if draws { "1" } else { "0" }))?)
 }
 
 /// Generates a function for each text. It writes the text, with no end mark, and returns its length.

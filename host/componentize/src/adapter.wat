@@ -2,12 +2,28 @@
 ;; those of the host, and output goes to the plugin's log. adapter.rs generates the functions `$text_…`: each puts a text at an address
 ;; and returns its length, because an adapter may have no data of its own. Their type is `(func (param i32) (result i32))`.
 ;;
-;; An adapter has no memory either, so at the start of each call the plugin's SDK calls `windlass_begin`, which lends it memory and passes
-;; the host's time and a seed. The adapter cannot fetch these itself: Go asks for the time within `cabi_realloc`, where a component must
-;; not call out (wasmtime issue 14318). `windlass_end` ends the call.
+;; An adapter has no memory either, so at the start of each call the plugin's SDK calls `windlass_enter`, which lends it memory. Then it
+;; fetches the host's time and a seed. It cannot fetch them later: Go asks for the time within `cabi_realloc`, where a component must not
+;; call out (wasmtime issue 14318). `windlass_end` ends the call, and says whether the plugin got the time or random data.
+;; An SDK may call `windlass_begin` instead, with a time and a seed that it has fetched itself.
 (module
   (import "env" "memory" (memory 0))
   (import "windlass:plugin/log@VERSION" "log" (func $log (param i32 i32 i32 i32 i32)))
+  ;; From 0.3.0 on:
+  (import "windlass:plugin/runtime@VERSION" "time" (func $host_time (result i64)))
+  (import "windlass:plugin/runtime@VERSION" "seed" (func $host_seed (result i64)))
+  (import "windlass:plugin/runtime@VERSION" "saw-time" (func $saw_time))
+  (import "windlass:plugin/runtime@VERSION" "saw-random" (func $saw_random))
+
+  ;; Begins a call, and returns its seed. The memory is as for `windlass_begin`. Without Go's `math/rand`, the plugin gets random data only
+  ;; from here. With it, it may get data that follow from the seed unseen.
+  (func (export "windlass_enter") (param $memory i32) (param $length i32) (result i64) (local $seed i64)
+    (local.set $seed (call $host_seed))
+    (call $begin (call $host_time) (local.get $seed) (local.get $memory) (local.get $length))
+    (global.set $reports (i32.const 1))
+    (global.set $drawn (i32.const DRAWS))
+    (local.get $seed))
+  ;; In all versions:
 
   ;; The monotonic clock in nanoseconds. It advances by one step at each reading, and by each sleep.
   (global $now (mut i64) (i64.const 0))
@@ -24,13 +40,22 @@
   ;; How long this call has slept, in nanoseconds, and what it has reported already: 1 for a sleep, 2 for a file, 4 for a socket.
   (global $slept (mut i64) (i64.const 0))
   (global $reported (mut i32) (i32.const 0))
+  ;; Whether this call reports at its end what the plugin got; how often the wall clock was read in it, and whether random data were.
+  (global $reports (mut i32) (i32.const 0))
+  (global $looks (mut i32) (i32.const 0))
+  (global $drawn (mut i32) (i32.const 0))
+  ;; The number of readings before the line that is being logged, or -2.
+  (global $line (mut i32) (i32.const -2))
 
   ;; Begins a call at the wall-clock time `$time`. The memory has at least 1 KiB and is lent for as long as the instance lives.
-  (func (export "windlass_begin") (param $time i64) (param $seed i64) (param $memory i32) (param $length i32)
+  (func $begin (export "windlass_begin") (param $time i64) (param $seed i64) (param $memory i32) (param $length i32)
     (global.set $epoch (i64.sub (local.get $time) (global.get $now)))
     (global.set $random (local.get $seed))
     (global.set $slept (i64.const 0))
     (global.set $reported (i32.const 0))
+    (global.set $reports (i32.const 0))
+    (global.set $looks (i32.const 0))
+    (global.set $line (i32.const -2))
     (if (i32.ne (global.get $lent) (local.get $memory)) (then
       (global.set $out (i32.const 0))
       (global.set $err (i32.const 0))))
@@ -40,7 +65,21 @@
   ;; Ends a call. Text without an end of line is logged as a line too.
   (func $end (export "windlass_end")
     (call $flush (i32.const 1))
-    (call $flush (i32.const 2)))
+    (call $flush (i32.const 2))
+    (if (global.get $reports) (then
+      (global.set $reports (i32.const 0))
+      (if (global.get $looks) (then (call $saw_time)))
+      (if (global.get $drawn) (then (call $saw_random))))))
+
+  ;; A logger that takes the time of each line although no one needs it calls this with 1 before, and with 0 when it has the line. If the
+  ;; clock was read exactly once meanwhile, the plugin has not got the time.
+  (func (export "windlass_line") (param $begins i32)
+    (if (local.get $begins)
+      (then (global.set $line (global.get $looks)))
+      (else
+        (if (i32.eq (global.get $looks) (i32.add (global.get $line) (i32.const 1)))
+          (then (global.set $looks (global.get $line))))
+        (global.set $line (i32.const -2)))))
 
   ;; --- Output ---
 
@@ -238,6 +277,7 @@
 
   ;; Clock 0 is the wall clock. All others count from the start of the instance.
   (func (export "clock_time_get") (param $clock i32) (param i64) (param $time i32) (result i32)
+    (if (i32.eqz (local.get $clock)) (then (global.set $looks (i32.add (global.get $looks) (i32.const 1)))))
     (i64.store (local.get $time)
       (i64.add (call $look) (select (i64.const 0) (global.get $epoch) (local.get $clock))))
     (i32.const 0))
@@ -317,6 +357,7 @@
     (i64.xor (local.get $z) (i64.shr_u (local.get $z) (i64.const 31))))
 
   (func (export "random_get") (param $at i32) (param $length i32) (result i32) (local $end i32)
+    (global.set $drawn (i32.const 1))
     (local.set $end (i32.add (local.get $at) (local.get $length)))
     (block $done (loop $more
       (br_if $done (i32.ge_u (local.get $at) (local.get $end)))

@@ -93,8 +93,9 @@ fn encode(module: &[u8], shape: &Shape, interface: Interface) -> anyhow::Result<
         let (resolve, world) = world::resolve(&interface.world(&shape.exports), interface.version)?;
         embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8)?;
     }
+    let adapter = adapter::module(&module, interface.version)?;
     let encoder = ComponentEncoder::default().validate(true).module(&module)?;
-    encoder.adapter(imports::WASI, &adapter::module(interface.version)?)?.encode()
+    encoder.adapter(imports::WASI, &adapter)?.encode()
 }
 
 /// The parts of a module that this crate needs to know.

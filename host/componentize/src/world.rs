@@ -9,11 +9,14 @@ use crate::ComponentizeError;
 /// WIT files with their names.
 type Files = &'static [(&'static str, &'static str)];
 
-/// The files of each version. A test compares the lists with the folders.
+/// The files of each version: those of both, and then those of the newest alone. A test compares them with the folders.
 macro_rules! files {
-    ($($name:literal),* $(,)?) => {
+    ($($name:literal),*; $($new:literal),*) => {
         const V0_2_0: Files = &[$(($name, include_str!(concat!("../../wasm/wit/v0_2_0/", $name)))),*];
-        const V0_3_0: Files = &[$(($name, include_str!(concat!("../../../wit/", $name)))),*];
+        const V0_3_0: Files = &[
+            $(($name, include_str!(concat!("../../../wit/", $name))),)*
+            $(($new, include_str!(concat!("../../../wit/", $new)))),*
+        ];
     };
 }
 
@@ -36,7 +39,8 @@ files![
     "triggers.wit",
     "types.wit",
     "world.wit",
-    "writes.wit",
+    "writes.wit";
+    "runtime.wit"
 ];
 
 /// A version of the interface that plugins can be built against.
@@ -151,7 +155,7 @@ pub(crate) fn exported(names: &[String]) -> Result<Interface, ComponentizeError>
     found.ok_or(ComponentizeError::NoPlugin)
 }
 
-/// The world of the adapter, which imports the log and nothing else from the host.
+/// The world of the adapter, which imports the log from the host, and `runtime` if the version has it.
 pub(crate) const ADAPTER: &str = "windlass:adapter/adapter";
 
 /// Resolves the package of `version`, and a world in it or the adapter's.
@@ -163,7 +167,12 @@ pub(crate) fn resolve(world: &str, version: InterfaceVersion) -> anyhow::Result<
     }
     let package = files.parse().map_err(|(_, error)| anyhow::anyhow!("{error}"))?;
     let package = resolve.push_group(package)?;
-    let adapter = format!("package windlass:adapter;\nworld adapter {{ import windlass:plugin/log@{version}; }}\n");
+    let imports = match version {
+        InterfaceVersion::V0_2_0 => "",
+        InterfaceVersion::V0_3_0 => "import windlass:plugin/runtime@0.3.0;",
+    };
+    let adapter =
+        format!("package windlass:adapter;\nworld adapter {{ import windlass:plugin/log@{version}; {imports} }}\n");
     let adapter = resolve.push_str("adapter.wit", &adapter)?;
     let world = resolve.select_world(&[package, adapter], Some(world))?;
     Ok((resolve, world))
@@ -186,7 +195,9 @@ mod tests {
                 .map(|path| path.file_name().expect("a file").to_string_lossy().into_owned())
                 .collect();
             there.sort();
-            assert_eq!(there, version.files().iter().map(|(name, _)| *name).collect::<Vec<_>>());
+            let mut listed: Vec<_> = version.files().iter().map(|(name, _)| *name).collect();
+            listed.sort_unstable();
+            assert_eq!(there, listed);
         }
     }
 

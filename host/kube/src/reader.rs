@@ -125,7 +125,7 @@ impl Reads for Reader {
         subject.check_grant(&call.principal, &resource.access(subject.verb, "", Some(&key)))?;
         let watches = self.covering(&subject, &target.kind, key.namespace.as_deref())?;
         let projection = projection(&subject, fields)?;
-        let absent_since = stamps::changed(call, &watches);
+        let absent_since = stamps::changed_near(call, &watches, &key);
         let found = overlaid::get(&watches, call, &target.kind, &key)
             .map_err(|error| subject.unavailable(format!("{}: {error}", target.kind)))?;
         stamps::note(call, found.as_ref(), absent_since);
@@ -149,7 +149,6 @@ impl Reads for Reader {
             // A primary that is gone controls nothing.
             return page.finish();
         }
-        stamps::note(call, None, stamps::changed(call, &watches));
         let scope = filter.scope();
         let after = filter.after.as_ref();
         let own = overlaid::own(&watches, call, &query.kind)
@@ -170,23 +169,24 @@ impl Reads for Reader {
                 None => add(object),
             }
         };
-        let is_complete = if let [watch] = watches[..] {
-            watch.store.scan_synced(scope, after, visit)
+        // Which watch an object comes from depends on all of them, so a list of several watches has no state.
+        let state = if let [watch] = watches[..] {
+            watch.store.scan_state(scope, after, visit).map(Some)
         } else {
             let merged = merged(&watches, scope, after);
             let _ = merged.iter().flat_map(BTreeMap::values).try_for_each(&mut visit);
-            merged.is_some()
+            merged.map(|_| None)
         };
-        if !is_complete {
+        let Some(state) = state else {
             // The plugin may have been suspended while this call ran, for example. The call must not conclude that
             // there are no objects.
             return Err(subject.unavailable(format!("the watch of {} has ended, and its cache with it", query.kind)));
-        }
+        };
         if !page.is_full() {
             let shown = own.filter_map(|(_, shown)| shown.as_ref()).filter(|shown| filter.finds(shown));
             let _ = shown.filter(|shown| filter.matches(shown)).try_for_each(|shown| page.add(shown));
         }
-        stamps::note_list(call, &filter.scope(), seen_bytes);
+        stamps::note_list(call, &scope, state, seen_bytes);
         page.finish()
     }
 

@@ -16,7 +16,7 @@ const RECONCILER: &str = "windlass:plugin/reconciler@";
 const COMPOSER: &str = "windlass:plugin/composer@";
 
 /// The interfaces that a composer may import; `types` has no functions.
-const OF_COMPOSERS: [&str; 6] = ["types", "log", "clock", "random", "config", "script"];
+const OF_COMPOSERS: [&str; 7] = ["types", "log", "clock", "random", "config", "runtime", "script"];
 
 /// The maximum length of names in messages. The author of a component may choose long names.
 const SHOWN_NAME_BYTES_MAX: usize = 120;

@@ -41,6 +41,7 @@ mod refusals;
 mod request;
 mod sandbox;
 mod script;
+mod seeding;
 mod spoils;
 mod state;
 mod text;

@@ -6,16 +6,18 @@ use windlass_core::defect::Defect;
 use crate::state::World;
 
 impl World {
-    /// Notes that the guest gets the time, by any clock.
+    /// Notes that the guest gets the time of day.
     pub(crate) fn gets_time(&self) {
         if !Defect::ClockIsNotNoted.is_seeded() {
             self.spoils(Spoiler::Clock);
         }
     }
 
-    /// Notes that the guest gets random data.
+    /// Notes that the guest gets random data. Those of an export that only answers follow from its arguments.
     pub(crate) fn gets_chance(&self) {
-        self.spoils(Spoiler::Chance);
+        if !matches!(self, Self::Answer(_)) {
+            self.spoils(Spoiler::Chance);
+        }
     }
 
     /// Notes in the call's context that its guest gets something of the kind `why`.

@@ -10,9 +10,9 @@ use wasmtime::Engine;
 use windlass_core::call::ports::{CallContext, Ports, Reads, Surroundings};
 
 use crate::counters::PluginCounters;
-use crate::limits::{Limit, Overrun};
 use crate::meter::Meter;
 use crate::request::Replay;
+use crate::seeding::Seeding;
 use crate::text::single_line;
 use crate::wasi_http_state::Requests;
 use crate::wasi_state::WasiState;
@@ -37,6 +37,7 @@ pub(crate) struct CallState {
     slept: Duration,
     /// The last real time that the guest has seen.
     latest: Duration,
+    pub(crate) seeding: Seeding,
     /// `None` if the guest has not used WASI.
     wasi: Option<Box<WasiState>>,
     /// The engine that runs the guest.
@@ -138,6 +139,11 @@ struct Replayed {
 }
 
 impl ReconcileWorld {
+    /// Whether its random data follow from a recording or a replay, or are recorded.
+    pub(crate) fn is_repeated(&self) -> bool {
+        self.replayed.is_some() || self.ports.surroundings.is_some()
+    }
+
     pub(crate) fn new(
         ports: Ports,
         call: Arc<CallContext>,
@@ -193,14 +199,14 @@ impl HostFailed {
 impl CallState {
     pub(crate) fn new(meter: Meter, world: World, script: Option<Arc<str>>, engine: Engine) -> Self {
         let (waiting_in, last_error, logged_by) = (None, None, None);
-        let (slept, latest) = (Duration::ZERO, Duration::ZERO);
-        Self { meter, world, script, waiting_in, last_error, logged_by, slept, latest, wasi: None, engine }
+        let (slept, latest, seeding) = (Duration::ZERO, Duration::ZERO, Seeding::default());
+        Self { meter, world, script, waiting_in, last_error, logged_by, slept, latest, seeding, wasi: None, engine }
     }
 
     /// Releases all data of the call, so that nothing keeps it alive while the instance is parked.
     pub(crate) fn park(&mut self) {
         (self.world, self.waiting_in, self.last_error, self.logged_by) = (World::Parked, None, None, None);
-        (self.slept, self.latest) = (Duration::ZERO, Duration::ZERO);
+        (self.slept, self.latest, self.seeding) = (Duration::ZERO, Duration::ZERO, Seeding::default());
         if let Some(wasi) = self.used_wasi() {
             wasi.http.requests.end();
         }
@@ -220,9 +226,14 @@ impl CallState {
             || (may_explain && bytes <= self.meter.limits().log_line_bytes)
     }
 
-    /// The time since 1970 as the guest sees it. It never goes back within a call.
+    /// The time since 1970 that the guest gets.
     pub(crate) fn now(&mut self) -> Duration {
         self.world.gets_time();
+        self.time()
+    }
+
+    /// The time since 1970. It never goes back within a call.
+    pub(crate) fn time(&mut self) -> Duration {
         if let Some(fixed) = self.world.fixed_now() {
             return fixed + self.slept;
         }
@@ -232,23 +243,9 @@ impl CallState {
         self.latest
     }
 
-    /// `length` bytes from the random source of the call, if a guest may have that many at once.
-    pub(crate) fn random_bytes(&mut self, length: u64) -> Result<Vec<u8>, Overrun> {
-        let limit = self.meter.limits().random_bytes as usize;
-        match usize::try_from(length) {
-            Ok(length) if length <= limit => {
-                self.meter.import_bytes(length);
-                let mut bytes = vec![0; length];
-                self.world.fill_random(&mut bytes);
-                Ok(bytes)
-            }
-            _ => Err(Overrun::bytes(Limit::RandomBytes, limit)),
-        }
-    }
-
-    /// The guest's monotonic clock, in nanoseconds.
+    /// The guest's monotonic clock, in nanoseconds. It begins with the instance, so it does not spoil the call: it has
+    /// no time of day, and nothing of earlier calls.
     pub(crate) fn monotonic(&mut self) -> u64 {
-        self.world.gets_time();
         let now = if let Some(fixed) = self.world.fixed_now() {
             fixed + self.slept
         } else {

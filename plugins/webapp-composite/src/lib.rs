@@ -35,8 +35,15 @@ windlass_sdk::composer!(Plugin);
 impl Composer for Plugin {
     fn manifest() -> Manifest {
         let primary = Watch::of("apps.kubedojo.io/v1beta1", "WebApp").predicate(Predicate::Generation);
-        let webapp = Controller::new("webapp", primary).owns(Watch::of("apps/v1", "Deployment"));
-        Manifest::new("webapp-composite", env!("CARGO_PKG_VERSION")).controller(webapp.owns(Watch::of("v1", "Service")))
+        let primary = primary.call_fields(["/metadata/generation", "/spec", "/status"]);
+        // The fields that `compose` compares or reports. For a change of any other field, such as the time in a
+        // condition of the Deployment, the host need not call the plugin.
+        let child = ["/metadata/labels", "/metadata/deletionTimestamp", "/metadata/generation", "/spec"];
+        let counts = ["/status/observedGeneration", "/status/readyReplicas", "/status/updatedReplicas"];
+        let deployment = Watch::of("apps/v1", "Deployment").call_fields(child.into_iter().chain(counts));
+        let webapp = Controller::new("webapp", primary).owns(deployment);
+        Manifest::new("webapp-composite", env!("CARGO_PKG_VERSION"))
+            .controller(webapp.owns(Watch::of("v1", "Service").call_fields(child)))
     }
 
     fn compose(request: CompositionRequest) -> Result<Composition, Failures> {

@@ -224,19 +224,31 @@ WINDLASS_TEST(a_long_delay_is_limited) {
 
 // --- Conditions, owners, time ---
 
+static windlass_instant early(void) {
+    return (windlass_instant){1795258125, 0};
+}
+
+static windlass_instant late(void) {
+    return (windlass_instant){1795258126, 0};
+}
+
+static windlass_instant unread(void) {
+    windlass_panic("a call that reads the time cannot be saved");
+}
+
 WINDLASS_TEST(the_transition_time_changes_only_with_the_status) {
     windlass_json *conditions = windlass_empty_array();
     windlass_condition ready = {.type = windlass_text("Ready"), .status = WINDLASS_CONDITION_TRUE, .reason = windlass_text("A")};
-    windlass_conditions_set(conditions, &(windlass_condition){.type = windlass_text("Other")}, (windlass_instant){0, 0});
-    windlass_conditions_set(conditions, &ready, (windlass_instant){1795258125, 0});
+    windlass_conditions_set(conditions, &(windlass_condition){.type = windlass_text("Other")}, early);
+    windlass_conditions_set(conditions, &ready, early);
     ready.reason = windlass_text("B");
-    windlass_conditions_set(conditions, &ready, (windlass_instant){1795258126, 0});
+    windlass_conditions_set(conditions, &ready, unread);
     const windlass_json *found = windlass_conditions_find(conditions, "Ready");
     WINDLASS_CHECK_TEXT(windlass_json_text_at(found, "/lastTransitionTime"), "2026-11-21T10:48:45Z");
     WINDLASS_CHECK_TEXT(windlass_json_text_at(found, "/reason"), "B");
     WINDLASS_CHECK(windlass_conditions_is_true(conditions, "Ready") && !windlass_conditions_is_true(conditions, "Other"));
     ready.status = WINDLASS_CONDITION_UNKNOWN;
-    windlass_conditions_set(conditions, &ready, (windlass_instant){1795258126, 0});
+    windlass_conditions_set(conditions, &ready, late);
     WINDLASS_CHECK_TEXT(windlass_json_text_at(conditions, "/1/lastTransitionTime"), "2026-11-21T10:48:46Z");
     windlass_conditions_remove(conditions, "Other");
     windlass_conditions_remove(conditions, "Other");
@@ -245,11 +257,11 @@ WINDLASS_TEST(the_transition_time_changes_only_with_the_status) {
 
 static void set_in_nothing(void) {
     const windlass_json *status = windlass_empty_object();
-    windlass_conditions_set(windlass_json_at(status, "/conditions"), &(windlass_condition){.type = windlass_text("Ready")}, (windlass_instant){0, 0});
+    windlass_conditions_set(windlass_json_at(status, "/conditions"), &(windlass_condition){.type = windlass_text("Ready")}, early);
 }
 
 static void set_in_a_list(void) {
-    windlass_conditions_set(windlass_empty_array(), &(windlass_condition){.type = windlass_text("Ready")}, (windlass_instant){0, 0});
+    windlass_conditions_set(windlass_empty_array(), &(windlass_condition){.type = windlass_text("Ready")}, early);
 }
 
 WINDLASS_TEST(setting_a_condition_without_a_list_ends_the_call) {

@@ -44,22 +44,25 @@ func IsTrue(conditions []Condition, conditionType string) bool {
 }
 
 // Set returns a list with these conditions set, all for this generation of the object. Each condition replaces the
-// condition of its type or is appended. LastTransitionTime becomes now if the status changed, and otherwise stays, so
-// setting the same condition again changes nothing. The given list is not modified.
-func Set(known []Condition, generation int64, now time.Time, entered ...Condition) []Condition {
+// condition of its type or is appended. LastTransitionTime becomes now, usually clock.Now, if the status changed, and
+// otherwise stays, so setting the same condition again changes nothing. The given list is not modified.
+//
+// now is called only if a status changed: a call that reads the time cannot be saved.
+func Set(known []Condition, generation int64, now func() time.Time, entered ...Condition) []Condition {
 	conditions := append([]Condition(nil), known...)
 	for _, condition := range entered {
 		condition.ObservedGeneration = generation
-		condition.LastTransitionTime = now.UTC().Format(time.RFC3339)
 		found := Find(conditions, condition.Type)
+		if found != nil && found.Status == condition.Status && found.LastTransitionTime != "" {
+			condition.LastTransitionTime = found.LastTransitionTime
+		} else {
+			condition.LastTransitionTime = now().UTC().Format(time.RFC3339)
+		}
 		if found == nil {
 			conditions = append(conditions, condition)
-			continue
+		} else {
+			*found = condition
 		}
-		if found.Status == condition.Status && found.LastTransitionTime != "" {
-			condition.LastTransitionTime = found.LastTransitionTime
-		}
-		*found = condition
 	}
 	return conditions
 }

@@ -403,6 +403,9 @@ type Options struct {
 	WithoutStatus bool
 	// RunUnseen runs an object again even if its own writes have not appeared in the caches for too long.
 	RunUnseen bool
+	// WithoutSavedCalls makes the host make each call, even one that would read the same as the last call about its
+	// object, which changed nothing. It is for a plugin that depends on something that the host cannot see.
+	WithoutSavedCalls bool
 }
 
 // notCompared, in a struct, keeps the compiler from adding code that compares its values, and so makes a smaller
@@ -429,6 +432,7 @@ func (options Options) MarshalJSON() ([]byte, error) {
 		Finalizer          bool    `json:"finalizer,omitempty"`
 		Status             *bool   `json:"status,omitempty"`
 		ExpectationTimeout string  `json:"expectationTimeout,omitempty"`
+		SavedCalls         *bool   `json:"savedCalls,omitempty"`
 	}{
 		Workers: options.Workers, MaxRetries: options.MaxRetries, Resync: options.Resync.Milliseconds(),
 		Deadline: options.Deadline.Milliseconds(), Finalizer: options.Finalizer,
@@ -442,6 +446,9 @@ func (options Options) MarshalJSON() ([]byte, error) {
 	}
 	if options.RunUnseen {
 		document.ExpectationTimeout = "run"
+	}
+	if options.WithoutSavedCalls {
+		document.SavedCalls = new(false)
 	}
 	return json.Marshal(document)
 }

@@ -115,6 +115,7 @@ func TestEachPartHasTheFormOfTheSchema(t *testing.T) {
 		{HTTPAccess{Scheme: HTTPS, Host: "a", Methods: []string{"GET"}}, `{"scheme": "https", "host": "a", "methods": ["GET"]}`},
 		{Options{}, `{}`},
 		{Options{WithoutStatus: true}, `{"status": false}`},
+		{Options{WithoutSavedCalls: true}, `{"savedCalls": false}`},
 		{
 			Options{MaxRetries: new(0), BackoffMax: time.Second, Resync: time.Hour, Deadline: time.Minute, Finalizer: true, RunUnseen: true, Workers: 2},
 			`{"workers": 2, "maxRetries": 0, "backoff": {"maxMs": 1000}, "resyncMs": 3600000, "deadlineMs": 60000, "finalizer": true, "expectationTimeout": "run"}`,

@@ -29,7 +29,7 @@ export interface NewCondition {
 /**
  * Returns a list with conditions set. Each replaces the condition of its type, or is appended. `lastTransitionTime`
  * becomes the current time if the status changed, and otherwise stays, so setting the same condition again changes
- * nothing. The given list is not modified.
+ * nothing, and does not read the time: a call that reads it cannot be saved. The given list is not modified.
  */
 export function set(
   conditions: readonly Condition[] | undefined,
@@ -37,8 +37,8 @@ export function set(
   options?: {
     /** The generation of the object that the conditions are about. */
     generation?: number | bigint | undefined;
-    /** The time. Default: now. */
-    at?: Instant;
+    /** The time, or a function for it that is called only if a status changed. Default: `clock.now`. */
+    at?: Instant | (() => Instant);
   },
 ): Condition[];
 

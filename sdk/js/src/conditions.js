@@ -3,7 +3,7 @@ import { known, oneOf } from './wire.js';
 
 export function set(conditions, entered, options) {
   const { generation, at } = known(options, ['generation', 'at'], 'the options of conditions.set');
-  const time = timestamp(at ?? now());
+  const time = () => timestamp(typeof at === 'function' ? at() : at ?? now());
   const changed = [...(conditions ?? [])];
   for (const given of Array.isArray(entered) ? entered : [entered]) {
     const place = changed.findIndex((condition) => condition.type === given.type);
@@ -20,7 +20,7 @@ function complete({ type, status, reason, message = '' }, before, observedGenera
   const condition = { type, status: oneOf(text, ['True', 'False', 'Unknown'], 'status'), reason, message };
   if (observedGeneration !== undefined && observedGeneration !== null) condition.observedGeneration = observedGeneration;
   const since = before?.status === condition.status ? before.lastTransitionTime : undefined;
-  condition.lastTransitionTime = since || time;
+  condition.lastTransitionTime = since || time();
   return condition;
 }
 

@@ -313,6 +313,11 @@ export interface Options {
    * known to be new enough. `run` runs it nevertheless. Default: `probe`.
    */
   expectationTimeout?: 'probe' | 'run';
+  /**
+   * Whether the host may leave out calls that would read the same as the last call about their object, if that call
+   * changed nothing. Default: true.
+   */
+  savedCalls?: boolean;
 }
 
 /** Rights to resources of the API, as in a rule of a Kubernetes Role. */

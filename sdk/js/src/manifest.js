@@ -26,7 +26,7 @@ const PARTS = {
   predicates: PREDICATE,
   predicate: PREDICATE,
   mapping: `type key pointer index ${REFERENCE}`,
-  options: 'workers maxRetries backoff resyncMs deadlineMs finalizer status expectationTimeout',
+  options: 'workers maxRetries backoff resyncMs deadlineMs finalizer status expectationTimeout savedCalls',
   backoff: 'limiter baseMs maxMs perSecond burst',
   permissions: 'apiGroups resources verbs namespaces names',
   metrics: 'name type help labels buckets',

@@ -316,6 +316,10 @@ test('the transition time stays while the status does', () => {
     first[1],
   ]);
   assert.equal(conditions.set(second, { type: 'Ready', status: true, reason: 'Ok' }, at(120))[0].lastTransitionTime, '1970-01-01T00:02:00Z');
+  const unread = () => assert.fail('a call that reads the time cannot be saved');
+  assert.deepEqual(conditions.set(second, { type: 'Up', status: true, reason: 'Yes' }, { at: unread, generation: 2 }), second);
+  const [later] = conditions.set([], { type: 'Ready', status: true, reason: 'Ok' }, { at: () => ({ seconds: 120, nanoseconds: 0 }) });
+  assert.equal(later.lastTransitionTime, '1970-01-01T00:02:00Z');
   assert.ok(conditions.isTrue(second, 'Up') && !conditions.isTrue(second, 'Ready') && !conditions.isTrue(undefined, 'Up'));
   assert.deepEqual(conditions.remove(second, 'Ready'), [first[1]]);
 });

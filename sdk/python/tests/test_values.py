@@ -105,6 +105,13 @@ class ConditionsTest(unittest.TestCase):
         ready, progressing = conditions.condition("Ready", True, "R"), conditions.condition("Progressing", "Unknown", "P")
         before = conditions.updated([], ready, progressing, generation=1, now=EARLY)
         self.assertEqual(conditions.updated(before, progressing, ready, generation=1, now=LATE), before)
+
+        def unread() -> Timestamp:
+            self.fail("a call that reads the time cannot be saved")
+
+        self.assertEqual(conditions.updated(before, progressing, ready, generation=1, now=unread), before)
+        [changed] = conditions.updated([], ready, generation=1, now=lambda: LATE)
+        self.assertEqual(changed["lastTransitionTime"], "1970-01-01T00:02:00Z")
         self.assertEqual(conditions.removed(before, "Ready"), before[1:])
         truths = [conditions.is_true(before, name) for name in ("Ready", "Progressing", "Other")]
         self.assertEqual(truths, [True, False, False])

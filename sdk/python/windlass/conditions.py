@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from . import clock
@@ -24,13 +24,13 @@ def updated(
     known: Iterable[Mapping[str, Any]] | None,
     *new: Mapping[str, Any],
     generation: int | None,
-    now: clock.Timestamp | None = None,
+    now: clock.Timestamp | Callable[[], clock.Timestamp] = clock.now,
 ) -> list[Object]:
     """Returns a list with conditions set, all about this generation of the object.
 
     A condition of a known type keeps its position in the list, and others are appended. `lastTransitionTime` becomes
-    `now` (default: the host's time) if the status changed, and otherwise stays, so setting the same condition again
-    changes nothing.
+    `now` if the status changed, and otherwise stays, so setting the same condition again changes nothing. `now` is a
+    time, or a function that is called only if a status changed: a call that reads the time cannot be saved.
 
     """
     conditions = [dict(condition) for condition in known or ()]
@@ -41,7 +41,7 @@ def updated(
         old = {} if place is None else conditions[place]
         since = old.get("lastTransitionTime") if old.get("status") == status else None
         if not since:
-            now = clock.now() if now is None else now
+            now = now() if callable(now) else now
             since = str(now)
         entered = {"type": type, "status": status, "reason": entry["reason"], "message": entry.get("message", "")}
         if generation is not None:

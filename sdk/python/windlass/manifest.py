@@ -191,6 +191,9 @@ class Options(_Part):
     expectation_timeout: Literal["probe", "run"] | None = None
     #: Whether the controller writes the status of its primaries. If False, the manifest does not ask for that right.
     status: bool | None = None
+    #: Whether the host may leave out calls that would read the same as the last call about their object, if that call
+    #: changed nothing. Default: True.
+    saved_calls: bool | None = None
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,12 @@ use super::simulated;
 const FAULTS: usize = 4;
 
 /// A plugin of the tree, and the scenarios of tests/scenarios that it is compared in.
-const PLUGINS: [(&str, &[&str]); 4] = [
+const PLUGINS: [(&str, &[&str]); 7] = [
     ("webapp.wasm", &["webapp", "webapp-by-hand", "webapp-taken"]),
+    ("composite/webapp-composite.wasm", &["webapp"]),
     ("webapp-c/webapp-c.wasm", &["webapp"]),
+    ("webapp-go/webapp-go.wasm", &["webapp"]),
+    ("webapp-ts/webapp-ts.wasm", &["webapp"]),
     ("webapp-starlark/webapp-starlark.wasm", &["webapp"]),
     ("replicaset.wasm", &["replicaset"]),
 ];

@@ -90,7 +90,7 @@ static windlass_json *conditions(const windlass_json *step) {
         .message = text_in(step, "message"),
         .observed_generation = windlass_json_int_at(step, "/generation", 0),
     };
-    windlass_conditions_set(list, &condition, windlass_clock_now());
+    windlass_conditions_set(list, &condition, windlass_clock_now);
     return list;
 }
 

@@ -49,6 +49,7 @@ static const windlass_manifest manifest = {
                 .deadline_ms = 20000,
                 .finalizer = true,
                 .expectation_timeout = WINDLASS_EXPECTATION_RUN,
+                .without_saved_calls = true,
             },
     }),
     .permissions = WINDLASS_PERMISSIONS(

@@ -47,7 +47,7 @@ var plugin = manifest.Manifest{
 		},
 		Options: &manifest.Options{
 			Workers: 2, MaxRetries: new(5), BackoffBase: 10 * time.Millisecond, BackoffMax: time.Minute, Resync: time.Hour,
-			Deadline: 20 * time.Second, Finalizer: true, RunUnseen: true,
+			Deadline: 20 * time.Second, Finalizer: true, RunUnseen: true, WithoutSavedCalls: true,
 		},
 	}},
 	Permissions: []manifest.Permission{

@@ -250,7 +250,7 @@ func (step step) tell() (pure.Result, bool) {
 		return step.Request.fetch(), true
 	case "conditions.set":
 		entered := conditions.Condition{Type: step.Type, Status: step.Status, Reason: step.Reason, Message: step.Message}
-		return pure.Result{"ok": conditions.Set(step.Conditions, step.Generation, clock.Now(), entered)}, true
+		return pure.Result{"ok": conditions.Set(step.Conditions, step.Generation, clock.Now, entered)}, true
 	case "owner-reference":
 		var object struct {
 			APIVersion, Kind string

@@ -51,6 +51,7 @@ const manifest = {
       deadlineMs: 20_000,
       finalizer: true,
       expectationTimeout: 'run',
+      savedCalls: false,
     },
   }],
   permissions: [

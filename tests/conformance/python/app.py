@@ -70,6 +70,7 @@ MANIFEST = Manifest(
                 deadline_ms=20_000,
                 finalizer=True,
                 expectation_timeout="run",
+                saved_calls=False,
             ),
         )
     ],

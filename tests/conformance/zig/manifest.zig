@@ -78,6 +78,7 @@ const controller = c.windlass_controller{
         .deadline_ms = 20000,
         .finalizer = true,
         .expectation_timeout = c.WINDLASS_EXPECTATION_RUN,
+        .without_saved_calls = true,
     },
 };
 

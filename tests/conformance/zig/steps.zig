@@ -400,7 +400,7 @@ fn conditions(step: Json) Json {
         .message = sdk.textIn(step, "message"),
         .observed_generation = c.windlass_json_int_at(step, "/generation", 0),
     };
-    c.windlass_conditions_set(list, &condition, c.windlass_clock_now());
+    c.windlass_conditions_set(list, &condition, c.windlass_clock_now);
     return list;
 }
 

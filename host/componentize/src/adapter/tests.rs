@@ -19,6 +19,12 @@ const LENGTH: i32 = 2048;
 /// The time of the wall clock, in nanoseconds.
 const NOON: i64 = 1_800_000_000_000_000_000;
 
+/// The level of the lines by which these tests note what the adapter reports.
+const REPORTED: i32 = 100;
+/// The time and the seed that the host gives.
+const HOST_TIME: i64 = NOON + 5_000_000;
+const HOST_SEED: i64 = 77;
+
 struct Plugin {
     store: Store<Lines>,
     memory: Memory,
@@ -27,8 +33,12 @@ struct Plugin {
 
 impl Plugin {
     fn new() -> Result<Self, Box<dyn Error>> {
+        Self::of(InterfaceVersion::V0_3_0, false)
+    }
+
+    fn of(version: InterfaceVersion, draws: bool) -> Result<Self, Box<dyn Error>> {
         let engine = Engine::default();
-        let module = Module::new(&engine, super::core(InterfaceVersion::V0_3_0)?)?;
+        let module = Module::new(&engine, super::core(version, draws)?)?;
         let mut store = Store::new(&engine, Lines::new());
         let memory = Memory::new(&mut store, MemoryType::new(1, None))?;
         let mut linker = Linker::new(&engine);
@@ -42,7 +52,16 @@ impl Plugin {
             let line = (level, text_of(text, length).expect("UTF-8"), fields);
             caller.data_mut().push(line);
         };
-        linker.func_wrap("windlass:plugin/log@0.3.0", "log", log)?;
+        linker.func_wrap(&format!("windlass:plugin/log@{version}"), "log", log)?;
+        let runtime = "windlass:plugin/runtime@0.3.0";
+        linker.func_wrap(runtime, "time", || HOST_TIME)?;
+        linker.func_wrap(runtime, "seed", || HOST_SEED)?;
+        for what in ["saw-time", "saw-random"] {
+            let report = move |mut caller: Caller<'_, Lines>| {
+                caller.data_mut().push((REPORTED, what.to_owned(), Vec::new()));
+            };
+            linker.func_wrap(runtime, what, report)?;
+        }
         let instance = linker.instantiate(&mut store, &module)?;
         Ok(Self { store, memory, instance })
     }
@@ -53,6 +72,22 @@ impl Plugin {
 
     fn begin(&mut self, time: i64, seed: i64) -> Outcome {
         self.call("windlass_begin", (time, seed, LENT, LENGTH))
+    }
+
+    /// Begins a call for which the adapter fetches the time and the seed. Returns the seed.
+    fn enter(&mut self) -> Result<i64, Box<dyn Error>> {
+        self.call("windlass_enter", (LENT, LENGTH))
+    }
+
+    /// Ends a call, and returns what the adapter reports of it.
+    fn end(&mut self) -> Result<Vec<String>, Box<dyn Error>> {
+        self.call::<_, ()>("windlass_end", ())?;
+        let lines = std::mem::take(self.store.data_mut());
+        Ok(lines.into_iter().filter(|(level, ..)| *level == REPORTED).map(|(_, what, _)| what).collect())
+    }
+
+    fn line(&mut self, begins: bool) -> Outcome {
+        self.call("windlass_line", i32::from(begins))
     }
 
     fn print(&mut self, fd: i32, text: impl AsRef<[u8]>) -> Outcome {
@@ -280,6 +315,89 @@ fn randomness_follows_from_the_seed() -> Outcome {
     plugin.begin(NOON, 7)?;
     assert_eq!([first, second], [plugin.random()?, plugin.random()?]);
     assert!(first != second && first != other);
+    Ok(())
+}
+
+#[test]
+fn a_call_that_is_entered_has_the_hosts_time_and_seed() -> Outcome {
+    let mut plugin = Plugin::new()?;
+    assert_eq!(plugin.enter()?, HOST_SEED);
+    let (time, random) = (plugin.time(0)?, plugin.random()?);
+    assert_eq!(time - HOST_TIME, 1_000, "the clock moves by a microsecond");
+    plugin.begin(HOST_TIME, HOST_SEED)?;
+    assert_eq!(plugin.random()?, random);
+    Ok(())
+}
+
+#[test]
+fn a_call_reports_whether_the_plugin_got_the_time_or_random_data() -> Outcome {
+    let mut plugin = Plugin::new()?;
+    // Go reads the clock before the first call, and between two calls.
+    for _ in 0..2 {
+        plugin.time(0)?;
+        plugin.random()?;
+        plugin.enter()?;
+        plugin.time(1)?;
+        assert!(plugin.end()?.is_empty());
+    }
+    plugin.enter()?;
+    plugin.time(0)?;
+    assert_eq!(plugin.end()?, ["saw-time"]);
+    plugin.enter()?;
+    plugin.random()?;
+    assert_eq!(plugin.end()?, ["saw-random"]);
+    Ok(())
+}
+
+#[test]
+fn a_plugin_that_asked_the_host_itself_has_nothing_reported() -> Outcome {
+    for version in InterfaceVersion::ALL {
+        let mut plugin = Plugin::of(version, true)?;
+        plugin.begin(NOON, 1)?;
+        plugin.time(0)?;
+        plugin.random()?;
+        assert!(plugin.end()?.is_empty(), "{version}");
+    }
+    Ok(())
+}
+
+#[test]
+fn the_time_of_a_log_line_is_not_the_plugins() -> Outcome {
+    let mut plugin = Plugin::new()?;
+    plugin.enter()?;
+    for _ in 0..2 {
+        plugin.line(true)?;
+        plugin.time(0)?;
+        plugin.line(false)?;
+    }
+    assert!(plugin.end()?.is_empty());
+    // Two readings between the beginning and the end of a line, one before, or one after.
+    for lines in [[true, false, true], [false, true, false]] {
+        plugin.enter()?;
+        for begins in lines {
+            plugin.time(0)?;
+            plugin.line(begins)?;
+            plugin.time(0)?;
+        }
+        assert_eq!(plugin.end()?, ["saw-time"]);
+    }
+    Ok(())
+}
+
+#[test]
+fn random_data_by_gos_own_generator_is_reported_in_each_call() -> Outcome {
+    let mut plugin = Plugin::of(InterfaceVersion::V0_3_0, true)?;
+    for _ in 0..2 {
+        plugin.enter()?;
+        assert_eq!(plugin.end()?, ["saw-random"]);
+    }
+    for (text, draws) in [
+        ("runtime.rand math/rand.(*Rand).Int63", false),
+        ("xmath/rand.(*runtimeSource).Uint64", true),
+        ("math/rand/v2.runtimeSource.Uint64", true),
+    ] {
+        assert_eq!(super::draws(text.as_bytes()), draws, "{text}");
+    }
     Ok(())
 }
 

@@ -188,6 +188,12 @@ impl ReadSet {
         is_kept.then(|| Self { reads: reads.into(), result })
     }
 
+    /// The reads of a composer's call: none, because a composer gets all with its request.
+    #[must_use]
+    pub fn of_composer() -> Self {
+        Self { reads: [].into(), result: CallResult::Done }
+    }
+
     /// The reads, in the order of the call.
     #[must_use]
     pub fn reads(&self) -> &[Read] {

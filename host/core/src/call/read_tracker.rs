@@ -13,7 +13,7 @@ use crate::write::no_op::SkipView;
 /// Why a call must be made again the next time, whatever it has read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spoiler {
-    /// The plugin has asked for the time.
+    /// The plugin has got the time of day.
     Clock,
     /// The plugin has got random data.
     Chance,
@@ -73,7 +73,11 @@ impl TrackedReads {
 
 /// Notes the reads of one call. Clones note for the same call.
 #[derive(Clone, Debug, Default)]
-pub struct ReadTracker(Option<Arc<Mutex<Tracked>>>);
+pub struct ReadTracker {
+    noted: Option<Arc<Mutex<Tracked>>>,
+    /// `None` if the next call could get other seeds.
+    seed: Option<u64>,
+}
 
 #[derive(Debug, Default)]
 struct Tracked {
@@ -114,13 +118,26 @@ impl ReadTracker {
     /// A tracker that is on.
     #[must_use]
     pub fn begin() -> Self {
-        Self(Some(Arc::default()))
+        Self { noted: Some(Arc::default()), seed: None }
+    }
+
+    /// A tracker that is on, of a call that gets the seeds of its language's runtime from `seed`. Such seeds do not
+    /// spoil the call, because another call with the same `seed` gets the same ones.
+    #[must_use]
+    pub fn seeded(seed: u64) -> Self {
+        Self { seed: Some(seed), ..Self::begin() }
+    }
+
+    /// The number that the seeds of the call's runtime follow from. `None` if they need not follow from a number.
+    #[must_use]
+    pub fn seed(&self) -> Option<u64> {
+        self.seed
     }
 
     /// Whether anything is noted.
     #[must_use]
     pub fn is_on(&self) -> bool {
-        self.0.is_some()
+        self.noted.is_some()
     }
 
     /// Notes that the call must be made again.
@@ -189,7 +206,7 @@ impl ReadTracker {
     /// Takes the noted reads when the call has ended. `None` if the tracker is off.
     #[must_use]
     pub fn end(&self) -> Option<TrackedReads> {
-        let mut tracked = lock(self.0.as_ref()?);
+        let mut tracked = lock(self.noted.as_ref()?);
         let Tracked { mut noted, asked, writes, .. } = std::mem::take(&mut *tracked);
         sort_skips(&mut noted.reads);
         if writes > 0 {
@@ -202,7 +219,7 @@ impl ReadTracker {
     }
 
     fn with(&self, note: impl FnOnce(&mut Tracked)) {
-        if let Some(tracked) = &self.0 {
+        if let Some(tracked) = &self.noted {
             note(&mut lock(tracked));
         }
     }

@@ -10,6 +10,7 @@ use windlass_core::cache::watch::IndexSource;
 use windlass_core::defect::Defect;
 use windlass_core::object::labels::{Labels, LabelsError};
 use windlass_core::object::pointer_tree::{PointerError, PointerTree};
+use windlass_core::object::progress::Stamp;
 use windlass_core::object::selector::Selector;
 use windlass_core::object::{Object, ObjectKey, shallow};
 
@@ -21,25 +22,35 @@ const PLACE_BYTES: usize = 2 * size_of::<Object>();
 /// The approximate memory of an object's place in the map of selectors, in addition to the selectors.
 const SELECTORS_BYTES: usize = 96;
 
-/// Objects by a value, each list sorted by key. No list is empty.
+/// The objects with one value, sorted by key.
+struct IndexList {
+    objects: Vec<Object>,
+    /// When one of the objects last came, changed or went.
+    changed: Stamp,
+}
+
+/// Objects by a value. No list is empty.
 #[derive(Default)]
 pub(crate) struct IndexGroups {
-    lists: HashMap<Arc<str>, Vec<Object>>,
+    lists: HashMap<Arc<str>, IndexList>,
     /// The approximate memory of all lists, in bytes.
     bytes: usize,
+    /// When a list last became empty.
+    emptied: Stamp,
 }
 
 impl IndexGroups {
     pub(crate) fn insert(&mut self, value: &Arc<str>, object: &Object) {
         let list = self.lists.entry(Arc::clone(value)).or_insert_with(|| {
             self.bytes += VALUE_BYTES + value.len();
-            Vec::new()
+            IndexList { objects: Vec::new(), changed: Stamp::default() }
         });
-        match position(list, &object.header.key) {
+        list.changed = Stamp::take();
+        match position(&list.objects, &object.header.key) {
             Ok(_) if Defect::IndexKeepsFirstState.is_seeded() => {}
-            Ok(at) => list[at] = object.clone(),
+            Ok(at) => list.objects[at] = object.clone(),
             Err(at) => {
-                list.insert(at, object.clone());
+                list.objects.insert(at, object.clone());
                 self.bytes += PLACE_BYTES;
             }
         }
@@ -47,26 +58,31 @@ impl IndexGroups {
 
     pub(crate) fn remove(&mut self, value: &str, key: &ObjectKey) {
         let Some(list) = self.lists.get_mut(value) else { return };
-        if let Ok(at) = position(list, key) {
-            list.remove(at);
+        let now = Stamp::take();
+        if !Defect::RemovalIsNotCounted.is_seeded() {
+            list.changed = now;
+        }
+        if let Ok(at) = position(&list.objects, key) {
+            list.objects.remove(at);
             self.bytes -= PLACE_BYTES;
         }
-        if list.is_empty() {
+        if list.objects.is_empty() {
+            self.emptied = now;
             self.lists.remove(value);
             self.bytes -= VALUE_BYTES + value.len();
         }
     }
 
-    /// The objects with this value, sorted by key.
-    pub(crate) fn get(&self, value: &str) -> &[Object] {
-        self.lists.get(value).map_or(&[], Vec::as_slice)
-    }
-
-    /// The objects with this value after a key.
+    /// The objects with this value after a key, sorted by key.
     pub(crate) fn after(&self, value: &str, key: Option<&ObjectKey>) -> &[Object] {
-        let list = self.get(value);
+        let list: &[Object] = self.lists.get(value).map_or(&[], |list| &list.objects);
         let from = key.map_or(0, |key| list.partition_point(|object| object.header.key <= *key));
         &list[from..]
+    }
+
+    /// When an object with this value last came, changed or went. `None` if there is no object now.
+    fn changed(&self, value: &str) -> Option<Stamp> {
+        self.lists.get(value).map(|list| list.changed)
     }
 }
 
@@ -93,6 +109,11 @@ impl OwnerIndex {
 
     pub(crate) fn after(&self, uid: &str, key: Option<&ObjectKey>) -> &[Object] {
         self.0.after(uid, key)
+    }
+
+    /// When an object of this owner last came, changed or went. `None` if there is no object now.
+    pub(crate) fn changed(&self, uid: &str) -> Option<Stamp> {
+        self.0.changed(uid)
     }
 }
 
@@ -186,6 +207,18 @@ impl DeclaredIndex {
         found.sort_by(|a, b| a.header.key.cmp(&b.header.key));
         found.dedup_by(|a, b| a.header.key == b.header.key);
         Cow::Owned(found)
+    }
+
+    /// When an object found by `value` last came, changed or went. `None` if there is no object now.
+    ///
+    /// For selectors, the latest change of any object that `value` might find. A list that has become empty has changed
+    /// when the last list did, so that the result never repeats for another state.
+    pub(crate) fn changed(&self, value: &str) -> Option<Stamp> {
+        if !self.is_of_selectors() {
+            return self.groups.changed(value);
+        }
+        let labels = value.parse::<Labels>().ok()?;
+        needs_met(&labels).map(|need| self.groups.changed(&need).unwrap_or(self.groups.emptied)).max()
     }
 
     pub(crate) fn clear(&mut self) {

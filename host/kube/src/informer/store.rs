@@ -80,20 +80,26 @@ impl Store {
         if contents.is_synced() { Ok(contents.get(key).cloned()) } else { Err(NotSynced) }
     }
 
-    /// When an object of the store last came, changed or went. If two answers are equal, every read between them would
-    /// have had the same result. `None` if there is no complete list.
-    #[must_use]
-    pub fn changed(&self) -> Option<Stamp> {
+    /// The state of `scope`: when one of its objects last came, changed or went. Two equal results mean that the scope
+    /// has the same objects in the same state both times. `None` if there is no complete list, or no such index.
+    pub(crate) fn changed(&self, scope: StoreScope<'_>) -> Option<Stamp> {
         let contents = self.read();
-        contents.is_synced().then(|| contents.changed())
+        contents.is_synced().then(|| contents.changed(scope)).flatten()
     }
 
-    /// The state that a read of this object comes from: the object's own, or the whole store's if there is no such
+    /// When an object in the namespace of `key` last came, changed or went. If two answers are equal, every read of the
+    /// object between them would have had the same result. `None` if there is no complete list.
+    pub(crate) fn changed_near(&self, key: &ObjectKey) -> Option<Stamp> {
+        let contents = self.read();
+        contents.is_synced().then(|| contents.changed_near(key))
+    }
+
+    /// The state that a read of this object comes from: the object's own, or its namespace's if there is no such
     /// object. `None` if there is no complete list.
     #[must_use]
     pub fn stamp_of(&self, key: &ObjectKey) -> Option<Stamp> {
         let contents = self.read();
-        contents.is_synced().then(|| contents.get(key).map_or_else(|| contents.changed(), Object::stamp))
+        contents.is_synced().then(|| contents.get(key).map_or_else(|| contents.changed_near(key), Object::stamp))
     }
 
     /// All objects of `namespace`, sorted by name.
@@ -221,6 +227,18 @@ impl Store {
     ) -> bool {
         let contents = self.read();
         contents.is_synced() && contents.scan(scope, after, visit)
+    }
+
+    /// As [`Self::scan_synced`], but returns the visited scope's [state](Self::changed), or `None` instead of false.
+    pub(crate) fn scan_state(
+        &self,
+        scope: StoreScope<'_>,
+        after: Option<&ObjectKey>,
+        visit: impl FnMut(&Object) -> ControlFlow<()>,
+    ) -> Option<Stamp> {
+        let contents = self.read();
+        let is_complete = contents.is_synced() && contents.scan(scope, after, visit);
+        is_complete.then(|| contents.changed(scope)).flatten()
     }
 
     /// Visits objects under the read lock. `visit` must be short and must not read the store. Returns false if the

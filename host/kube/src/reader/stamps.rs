@@ -1,6 +1,7 @@
 //! The states of caches that answers come from. While they stay the same, a call need not be made again (ADR 46).
 
-use windlass_core::cache::watch::{Projection, WatchSpec};
+use windlass_core::cache::watch::{Index, Projection, WatchSpec};
+use windlass_core::call::list_query::ListQuery;
 use windlass_core::call::ports::CallContext;
 use windlass_core::call::read_set::ReadQuestion;
 use windlass_core::object::progress::Stamp;
@@ -9,31 +10,46 @@ use windlass_core::object::{Object, ObjectKey, ObjectKind};
 use super::{Readable, Reader};
 use crate::informer::store::StoreScope;
 
-/// When the only one of `watches` last changed, if the call notes its reads. `None` for several watches: which of them
-/// an answer comes from depends on all of them. Called before the read, so that the read shows this state or a later
-/// one.
-pub(super) fn changed(call: &CallContext, watches: &[&Readable]) -> Option<Stamp> {
+/// When the surroundings of `key` last changed in the only one of `watches`, if the call notes its reads. `None` for
+/// several watches: which of them an answer comes from depends on all of them. Called before the read, so that the read
+/// shows this state or a later one.
+pub(super) fn changed_near(call: &CallContext, watches: &[&Readable], key: &ObjectKey) -> Option<Stamp> {
     match watches {
-        [watch] if call.reads.is_on() => watch.store.changed(),
+        [watch] if call.reads.is_on() => watch.store.changed_near(key),
         _ => None,
     }
 }
 
-/// Notes the state of an answer: of the object `found`, or else the watch's at `changed`.
-pub(super) fn note(call: &CallContext, found: Option<&Object>, changed: Option<Stamp>) {
-    if let Some(changed) = changed {
-        call.reads.answers_from(found.map_or(changed, Object::stamp));
+/// Notes the state of an answer: of the object `found`, or else of its namespace at `absent_since`.
+pub(super) fn note(call: &CallContext, found: Option<&Object>, absent_since: Option<Stamp>) {
+    if let Some(absent_since) = absent_since {
+        call.reads.answers_from(found.map_or(absent_since, Object::stamp));
     }
     call.reads.takes(found.map_or(0, Object::whole_footprint));
 }
 
-/// Notes what it takes to list the objects of `scope` again, after the call has looked at so many `bytes`. Without an
-/// index, all objects would be looked at, so such a list is never read again.
-pub(super) fn note_list(call: &CallContext, scope: &StoreScope<'_>, bytes: usize) {
+/// Notes the state of a list, and what it takes to list the objects of `scope` again, after the call has looked at so
+/// many `bytes`. Without an index, all objects would be looked at, so such a list is never read again.
+pub(super) fn note_list(call: &CallContext, scope: &StoreScope<'_>, state: Option<Stamp>, bytes: usize) {
+    if let Some(state) = state {
+        call.reads.answers_from(state);
+    }
     call.reads.takes(match scope {
         StoreScope::Owned(_) | StoreScope::Index(..) => bytes,
         StoreScope::All | StoreScope::Namespace(_) => usize::MAX,
     });
+}
+
+/// The state that a list with this `query` would be answered from now, if `watch` is the only one that covers it.
+fn list_state(call: &CallContext, watch: &Readable, query: &ListQuery) -> Option<Stamp> {
+    if let Some((name, value)) = &query.index {
+        return watch.store.changed(StoreScope::Index(Index::source(&watch.indexes, name)?, value));
+    }
+    if query.owned {
+        let owner = call.primary.as_ref()?.header.uid.text();
+        return watch.store.changed(StoreScope::Owned(&owner));
+    }
+    watch.store.changed(query.namespace.as_deref().map_or(StoreScope::All, StoreScope::Namespace))
 }
 
 /// The only watch of `kind` that keeps objects whole, if there is just one.
@@ -61,7 +77,7 @@ impl Reader {
                 watch.store.stamp_of(&key)
             }
             ReadQuestion::List(query) => match self.covering_watches(&query.kind, query.namespace.as_deref())[..] {
-                [watch] => watch.store.changed(),
+                [watch] => list_state(call, watch, query),
                 _ => None,
             },
             ReadQuestion::SkippedWrite { kind, key, .. } => only_full(self.watches.iter(), kind)?.store.stamp_of(key),

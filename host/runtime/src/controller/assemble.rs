@@ -21,12 +21,13 @@ use super::handover::kept::ActiveRound;
 use super::watching::{WatchedCaches, Watching};
 use crate::dispatch::call_gate::CallGate;
 use crate::dispatch::circuit::Circuit;
+use crate::dispatch::composite::CompositionSaver;
 use crate::dispatch::in_hand::Workers;
 use crate::dispatch::keys::ControllerKeys;
 use crate::dispatch::left_keys::RoundKeys;
 use crate::dispatch::middleware::saved::CallSaver;
 use crate::dispatch::middleware::slow_lane::SlowLaneKeys;
-use crate::dispatch::middleware::{KeptFinalizer, Middleware};
+use crate::dispatch::middleware::{KeptFinalizer, Middleware, Saving};
 use crate::dispatch::ports::layered;
 use crate::dispatch::rescan::Rescans;
 use crate::dispatch::route::{Route, Stores};
@@ -66,6 +67,7 @@ impl Controller {
         let followed = followed(&readable, subscriptions, &primaries);
         let reader = Arc::new(Reader::new(readable.clone()).following(followed.clone()));
         let saver = self.saver(&primaries, reader.clone());
+        let compositions = self.composition_saver(&primaries);
         let kept = saver.as_ref().map(|saver| (saver.calls.clone(), saver.record.clone()));
         let guards = ControllerGuards { circuit: circuit.clone(), lane: lane.clone(), saved: kept };
         self.handover.reporter.show(&self.report, |status| status.guarded_by(Arc::new(guards)));
@@ -77,11 +79,14 @@ impl Controller {
             finalizer,
             lane: lane.clone(),
             shadow: (self.parts.host.shadows.of(self.parts.plugin.name()), backlog),
-            saver,
+            saving: match &compositions {
+                Some(saver) => Some(Saving::Compositions(saver.record.clone())),
+                None => saver.map(Saving::Calls),
+            },
         };
         let recorder = self.parts.host.recordings.as_ref().map(|recordings| recordings.of(&self.parts.plugin));
-        let plugin =
-            middleware.around(callee(&self.parts.plugin, recorder, self.declared(), primaries.clone(), declared));
+        let callee = callee(&self.parts.plugin, recorder, self.declared(), primaries.clone(), declared, compositions);
+        let plugin = middleware.around(callee);
         let trust = self.parts.host.informers.trust(subscriptions.iter().map(|(subscription, _)| subscription));
         let ports = self.ports(&controller, (readable, reader), followed, trust.clone(), gate.as_ref(), &lane);
         Dispatch {
@@ -228,16 +233,34 @@ impl Controller {
         layered(ports, &counts, host.tracer.is_some())
     }
 
-    /// Saves calls that can change nothing. `None` if every call is made: a composer's, because what the host does
-    /// around it is not known to have been read, and a timer's, because its time has come.
-    fn saver(&self, primaries: &Stores, caches: Arc<Reader>) -> Option<CallSaver> {
-        let is_on = self.parts.host.features.enabled(Feature::SavedCalls)
-            && self.parts.plugin.entry() == EntryPoint::Reconciler
+    /// Whether calls of an `entry` point may be saved. A timer's are always made, because its time has come.
+    fn saves(&self, primaries: &Stores, entry: EntryPoint) -> bool {
+        self.parts.host.features.enabled(Feature::SavedCalls)
+            && self.parts.plugin.entry() == entry
             && self.declared().options.saved_calls
-            && primaries.timer.is_none();
-        let own = self.parts.plugin.manifest().controllers.iter().find(|own| own.name == self.declared().name);
-        let call_part = own?.primary.call_part();
-        is_on.then(|| CallSaver { calls: SavedCalls::new(), caches, call_part, record: self.parts.record.clone() })
+            && primaries.timer.is_none()
+    }
+
+    /// Saves calls that can change nothing. `None` if every call is made. The host's work around a composer is not
+    /// known to have been read, so the composite saves the composer's calls itself.
+    fn saver(&self, primaries: &Stores, caches: Arc<Reader>) -> Option<CallSaver> {
+        let (calls, record) = (SavedCalls::new(), self.parts.record.clone());
+        let call_part = self.own()?.primary.call_part();
+        let saver = CallSaver { calls, caches, call_part, record };
+        Some(saver).filter(|_| self.saves(primaries, EntryPoint::Reconciler))
+    }
+
+    /// Saves a composer's calls with an unchanged request. `None` if every call is made.
+    fn composition_saver(&self, primaries: &Stores) -> Option<CompositionSaver> {
+        let (calls, record, status) = (SavedCalls::new(), self.parts.record.clone(), self.handover.status().clone());
+        let call_part = self.own()?.primary.call_part();
+        let saver = CompositionSaver { calls, call_part, record, status };
+        Some(saver).filter(|_| self.saves(primaries, EntryPoint::Composer))
+    }
+
+    /// The controller in the plugin's own manifest.
+    fn own(&self) -> Option<&Declared> {
+        self.parts.plugin.manifest().controllers.iter().find(|own| own.name == self.declared().name)
     }
 
     /// Makes the shadow that calls the next version, on the caches of the current one.
@@ -246,7 +269,7 @@ impl Controller {
         let primaries = watching.primaries.unrelated();
         // The next version's related objects are stored apart, so that the current version's watches ignore them.
         let callee: NextCallee =
-            Box::new(move |next| callee(&next, None, &declared, primaries.clone(), watches.clone()));
+            Box::new(move |next| callee(&next, None, &declared, primaries.clone(), watches.clone(), None));
         ShadowCaller {
             backlog: Arc::default(),
             next: self.parts.host.shadows.of(self.parts.plugin.name()),

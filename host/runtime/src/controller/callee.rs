@@ -7,20 +7,21 @@ use windlass_manifest::{Controller as Declared, EntryPoint, Watch};
 use windlass_record::PluginRecorder;
 use windlass_wasm::Plugin;
 
-use crate::dispatch::composite::{Compose, Composite, ObservedState, OwnedWatch, RelatedWatch};
+use crate::dispatch::composite::{Compose, Composite, CompositionSaver, ObservedState, OwnedWatch, RelatedWatch};
 use crate::dispatch::reconcile::Reconcile;
 use crate::dispatch::recorded::Recorded;
 use crate::dispatch::redacted::Redacted;
 use crate::dispatch::route::{Route, Stores};
 
 /// The `plugin` itself, or the host's composite around it, which observes `watches`. With a `recorder`, some of the
-/// plugin's calls are recorded.
+/// plugin's calls are recorded. With a `saver`, only those calls of a composer are made whose answer may differ.
 pub(super) fn callee(
     plugin: &Arc<Plugin>,
     recorder: Option<PluginRecorder>,
     declared: &Declared,
     primaries: Stores,
     watches: Vec<(Route, Vec<Readable>)>,
+    saver: Option<CompositionSaver>,
 ) -> Box<dyn Reconcile> {
     let plugin = plugin.clone();
     if plugin.entry() == EntryPoint::Reconciler {
@@ -47,8 +48,8 @@ pub(super) fn callee(
     let observed_state = ObservedState { primaries, owned, related };
     let finalizes = declared.options.finalizer;
     match recorder {
-        Some(recorder) => composite(Recorded { plugin, recorder }, observed_state, finalizes),
-        None => composite(plugin, observed_state, finalizes),
+        Some(recorder) => composite(Recorded { plugin, recorder }, observed_state, finalizes, saver),
+        None => composite(plugin, observed_state, finalizes, saver),
     }
 }
 
@@ -62,6 +63,11 @@ fn same<'a>(own: &'a [Watch], declared: &Watch) -> Option<&'a Watch> {
 }
 
 /// Redacts the plugin's text, which the composite logs, and the API server's errors about its children.
-fn composite(plugin: impl Compose + 'static, observed_state: ObservedState, finalizes: bool) -> Box<dyn Reconcile> {
-    Box::new(Redacted { plugin: Composite { plugin: Redacted { plugin }, observed_state, finalizes } })
+fn composite(
+    plugin: impl Compose + 'static,
+    observed_state: ObservedState,
+    finalizes: bool,
+    saver: Option<CompositionSaver>,
+) -> Box<dyn Reconcile> {
+    Box::new(Redacted { plugin: Composite { plugin: Redacted { plugin }, observed_state, finalizes, saver } })
 }

@@ -14,6 +14,7 @@ mod log;
 mod metrics;
 mod owners;
 mod random;
+mod runtime;
 mod script;
 mod triggers;
 mod writes;

@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use windlass_core::call::ports::CallContext;
+use windlass_core::call::read_tracker::{ReadTracker, Spoiler};
 use windlass_core::life::instances::Instances;
 use windlass_core::object::{ObjectKey, ObjectKind};
+use windlass_core::queue::outcome::CallResult;
 use windlass_core::queue::trigger::Triggers;
 use windlass_core::rights::principal::Principal;
 use windlass_wasm::{CallLimits, Plugin, Replay, Request};
@@ -83,6 +85,21 @@ impl Call {
             lines: lines::take(&self.trace_id),
             ended: wire::ended(&called.result),
         }
+    }
+
+    /// Makes the call with real time and random data. Returns why the host would make the next call about the object
+    /// even if nothing changed. `None` if nothing in the sandbox is a reason.
+    pub(crate) fn spoiler(&self, plugin: &Arc<Plugin>, answers: Answers) -> Option<Spoiler> {
+        lines::listen();
+        let (recorder, reads) = (Recorder::new(answers), ReadTracker::seeded(self.seed.into()));
+        let context = CallContext { reads: reads.clone(), ..CallContext::clone(&self.context(plugin)) };
+        let limits = CallLimits { replay: None, ..self.limits() };
+        let ports = recorder.ports();
+        let called = plugin.reconcile(self.request(plugin), &ports, Arc::new(context), limits);
+        let result = RUNTIME.block_on(called).result;
+        lines::take(&self.trace_id);
+        assert!(matches!(result, CallResult::Done), "{result:?}");
+        reads.end()?.spoiled
     }
 
     /// The object of the call and its triggers.

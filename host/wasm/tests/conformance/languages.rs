@@ -145,6 +145,12 @@ impl Language {
         self.name == "go" && ["language.random", "language.order"].contains(&call)
     }
 
+    /// Whether each call of the language's probe gets random data, because the probe links a generator that its runtime
+    /// seeds at the start of a call.
+    pub(crate) fn draws_in_each_call(&self) -> bool {
+        ["go", "python"].contains(&self.name)
+    }
+
     fn file(&self) -> (PathBuf, String) {
         let name = if self.part == Part::Reconciler { "conformance" } else { "conformance-composer" };
         let advice = format!("`make conformance` builds all of them, `tools/build-conformance {self}` only this one");

@@ -13,6 +13,7 @@ mod lasting;
 mod lines;
 mod ports;
 mod relations;
+mod spoiled;
 mod values;
 mod verdict;
 mod webapps;

@@ -4,7 +4,7 @@ use crate::support;
 
 use std::sync::Arc;
 
-use support::guests::Core;
+use support::guests::{Core, wasi};
 use support::ports::quiet;
 use support::{call_of, call_with, load, sandbox};
 use windlass_core::call::ports::CallContext;
@@ -15,9 +15,18 @@ use windlass_core::object::ObjectKey;
 use windlass_core::queue::outcome::CallResult;
 use windlass_wasm::{CallLimits, Limits, Plugin};
 
+/// The imports of WASI that these guests call.
+const IMPORTS: &str = r#"
+    (import "wasi:clocks/wall-clock@VERSION" "now" (func $wall (param i32)))
+    (import "wasi:clocks/monotonic-clock@VERSION" "now" (func $monotonic (result i64)))
+    (import "wasi:clocks/monotonic-clock@VERSION" "resolution" (func $resolution (result i64)))
+    (import "wasi:random/random@VERSION" "get-random-u64" (func $random (result i64)))
+    (import "wasi:random/insecure@VERSION" "get-insecure-random-u64" (func $insecure (result i64)))
+    (import "wasi:random/insecure-seed@VERSION" "insecure-seed" (func $seed (param i32)))"#;
+
 /// Makes a call, and returns what spoils it.
 async fn spoiler(plugin: &Arc<Plugin>, instances: Instances) -> Option<Spoiler> {
-    let (tracker, key) = (ReadTracker::begin(), ObjectKey::namespaced("prod", "shop"));
+    let (tracker, key) = (ReadTracker::seeded(7), ObjectKey::namespaced("prod", "shop"));
     let call = CallContext { reads: tracker.clone(), ..CallContext::clone(&call_of(plugin, &key)) };
     let limits = CallLimits { instances, ..CallLimits::default() };
     let called = call_with(plugin, &quiet(), Arc::new(call), None, limits).await;
@@ -25,32 +34,46 @@ async fn spoiler(plugin: &Arc<Plugin>, instances: Instances) -> Option<Spoiler> 
     tracker.end().expect("the tracker is on").spoiled
 }
 
-/// A guest that makes these calls of WASI.
-async fn direct(imports: &str, calls: &str) -> Arc<Plugin> {
-    load(&sandbox(Limits::default()), "guest", &Core::calling_wasi("0.2.12", imports, calls)).await.expect("it loads")
+/// A guest that makes these calls of WASI when it starts, and in `reconcile`.
+async fn guest(at_start: &str, calls: &str) -> Arc<Plugin> {
+    let start = format!("(func $start {at_start}) (start $start)");
+    let items = if at_start.is_empty() { String::new() } else { start };
+    let imports = IMPORTS.replace("VERSION", "0.2.12");
+    let guest = Core { imports, items, reconcile: calls.to_owned(), ..Core::default() };
+    load(&sandbox(Limits::default()), "guest", &guest.with_wasi(&wasi("0.2.12"))).await.expect("it loads")
 }
 
 #[tokio::test]
 async fn a_guest_that_gets_the_time_or_random_data_spoils_its_call() {
-    let imports = r#"(import "wasi:clocks/wall-clock@VERSION" "now" (func $wall (param i32)))
-        (import "wasi:clocks/monotonic-clock@VERSION" "now" (func $monotonic (result i64)))
-        (import "wasi:clocks/monotonic-clock@VERSION" "resolution" (func $resolution (result i64)))
-        (import "wasi:random/random@VERSION" "get-random-u64" (func $random (result i64)))
-        (import "wasi:random/insecure@VERSION" "get-insecure-random-u64" (func $insecure (result i64)))"#;
     for (calls, expected) in [
         ("(drop (call $resolution))", None),
         ("(call $wall (i32.const 1104))", Some(Spoiler::Clock)),
-        ("(drop (call $monotonic))", Some(Spoiler::Clock)),
         ("(drop (call $random))", Some(Spoiler::Chance)),
         ("(drop (call $insecure))", Some(Spoiler::Chance)),
     ] {
-        assert_eq!(spoiler(&direct(imports, calls).await, Instances::Fresh).await, expected, "{calls}");
+        assert_eq!(spoiler(&guest("", calls).await, Instances::Fresh).await, expected, "{calls}");
     }
 }
 
 #[tokio::test]
+async fn a_guest_that_gets_seeds_or_measures_a_duration_does_not_spoil_its_call() {
+    for (at_start, calls) in [
+        ("(drop (call $random))", ""),
+        ("(drop (call $insecure))", ""),
+        ("", "(call $seed (i32.const 1104))"),
+        ("(drop (call $monotonic))", "(drop (call $monotonic))"),
+    ] {
+        assert_eq!(spoiler(&guest(at_start, calls).await, Instances::Fresh).await, None, "{at_start} {calls}");
+    }
+    // The monotonic clock of a used instance measures from call to call.
+    let plugin = guest("", "(drop (call $monotonic))").await;
+    assert_eq!(spoiler(&plugin, Instances::Reuse).await, None);
+    assert_eq!(spoiler(&plugin, Instances::Reuse).await, Some(Spoiler::ReusedInstance));
+}
+
+#[tokio::test]
 async fn an_instance_that_serves_another_call_spoils_that_call() {
-    let plugin = direct("", "").await;
+    let plugin = guest("", "").await;
     for (instances, expected) in [
         (Instances::Fresh, None),
         (Instances::Reuse, None),
@@ -63,8 +86,7 @@ async fn an_instance_that_serves_another_call_spoils_that_call() {
 
 #[tokio::test]
 async fn a_clock_that_is_not_noted_is_found() {
-    let imports = r#"(import "wasi:clocks/wall-clock@VERSION" "now" (func $wall (param i32)))"#;
-    let plugin = direct(imports, "(call $wall (i32.const 1104))").await;
+    let plugin = guest("", "(call $wall (i32.const 1104))").await;
     let _seeded = Defect::ClockIsNotNoted.seed();
     assert_eq!(spoiler(&plugin, Instances::Fresh).await, None);
 }

@@ -13,15 +13,17 @@ import (
 	"windlass.dev/sdk"
 	"windlass.dev/sdk/internal/host"
 	"windlass.dev/sdk/internal/wit/imports/windlass_plugin_clock"
-	"windlass.dev/sdk/internal/wit/imports/windlass_plugin_random"
 	"windlass.dev/sdk/internal/wit/imports/windlass_plugin_types"
 )
 
-// The adapter that `windlass build` adds to the plugin has this function. The adapter provides the Go runtime's time,
+// The adapter that `windlass build` adds to the plugin has these functions. The adapter provides the Go runtime's time,
 // randomness and output.
 
-//go:wasmimport wasi_snapshot_preview1 windlass_begin
-func begin(time, seed int64, memory unsafe.Pointer, length uint32)
+//go:wasmimport wasi_snapshot_preview1 windlass_enter
+func enter(memory unsafe.Pointer, length uint32) int64
+
+//go:wasmimport wasi_snapshot_preview1 windlass_line
+func line(begins uint32)
 
 //go:wasmimport wasi_snapshot_preview1 windlass_end
 func end()
@@ -32,12 +34,18 @@ var lent [8192]byte
 // Call runs one call by the host. Go's clock starts at the host's time, and its randomness at the host's seed. When the
 // call ends, all its output is in the log.
 func Call(run func()) {
-	seed := uint64(windlass_plugin_random.GetU32())<<32 | uint64(windlass_plugin_random.GetU32())
-	begin(now().UnixNano(), int64(seed), unsafe.Pointer(&lent), uint32(len(lent)))
+	seed := enter(unsafe.Pointer(&lent), uint32(len(lent)))
 	defer end()
-	reseed(seed)
+	reseed(uint64(seed))
 	run()
 }
+
+// LineBegins says that log/slog is about to take the time for a line. The host has a time of its own for each line, so
+// this reading does not count as the plugin's.
+func LineBegins() { line(1) }
+
+// LineTaken says that the line has arrived.
+func LineTaken() { line(0) }
 
 func now() time.Time {
 	instant := windlass_plugin_clock.Now()

@@ -65,6 +65,6 @@ fn options() -> Options {
         finalizer: Some(true),
         status: None,
         expectation_timeout: Some(ExpectationTimeout::Run),
-        saved_calls: None,
+        saved_calls: Some(false),
     }
 }

@@ -51,6 +51,13 @@ impl PartialEq for ByName {
 
 impl Eq for ByName {}
 
+/// The objects of one namespace.
+struct Namespace {
+    names: BTreeSet<ByName>,
+    /// When one of the objects last came, changed or went.
+    changed: Stamp,
+}
+
 /// Invariant: `names`, `owners`, `indexes` and `conditions` contain exactly the objects of `objects`, and no namespace
 /// is empty.
 #[derive(Default)]
@@ -60,7 +67,9 @@ pub(crate) struct Contents {
     hasher: DefaultHashBuilder,
     objects: HashTable<Object>,
     /// By namespace (empty for cluster-scoped objects) and name, and thus sorted by key.
-    names: BTreeMap<Arc<str>, BTreeSet<ByName>>,
+    names: BTreeMap<Arc<str>, Namespace>,
+    /// When a namespace last became empty.
+    emptied: Stamp,
     owners: OwnerIndex,
     indexes: HashMap<IndexSource, DeclaredIndex>,
     conditions: ConditionTally,
@@ -103,23 +112,32 @@ impl Contents {
                 None
             }
         };
-        match self.names.get_mut(namespace_of(key)) {
-            Some(names) => drop(names.replace(ByName(object.clone()))),
-            None => drop(self.names.insert(key.namespace.clone().unwrap_or_default(), [ByName(object.clone())].into())),
+        if let Some(namespace) = self.names.get_mut(namespace_of(key)) {
+            namespace.changed = self.changed;
+            namespace.names.replace(ByName(object.clone()));
+        } else {
+            let namespace = Namespace { names: [ByName(object.clone())].into(), changed: self.changed };
+            self.names.insert(key.namespace.clone().unwrap_or_default(), namespace);
         }
         self.update_indexes(old.as_ref(), Some(object));
         old
     }
 
     pub(crate) fn remove(&mut self, key: &ObjectKey) -> Option<Object> {
-        if !Defect::RemovalIsNotCounted.is_seeded() {
+        let hash = self.hasher.hash_one(key);
+        let found = self.objects.find_entry(hash, |object| object.header.key == *key).ok()?;
+        let is_counted = !Defect::RemovalIsNotCounted.is_seeded();
+        if is_counted {
             self.changed = Stamp::take();
         }
-        let hash = self.hasher.hash_one(key);
-        let (old, _) = self.objects.find_entry(hash, |object| object.header.key == *key).ok()?.remove();
-        if let Some(names) = self.names.get_mut(namespace_of(key)) {
-            names.remove(&*key.name);
-            if names.is_empty() {
+        let (old, _) = found.remove();
+        if let Some(namespace) = self.names.get_mut(namespace_of(key)) {
+            if is_counted {
+                namespace.changed = self.changed;
+            }
+            namespace.names.remove(&*key.name);
+            if namespace.names.is_empty() {
+                self.emptied = self.changed;
                 self.names.remove(namespace_of(key));
             }
         }
@@ -165,7 +183,7 @@ impl Contents {
 
     /// Sorted by key.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Object> {
-        self.names.values().flatten().map(|ByName(object)| object)
+        self.names.values().flat_map(|namespace| &namespace.names).map(|ByName(object)| object)
     }
 
     pub(crate) fn is_synced(&self) -> bool {
@@ -213,9 +231,25 @@ impl Contents {
         self.version = Some(version);
     }
 
-    /// See [`Store::changed`](super::Store::changed).
-    pub(super) fn changed(&self) -> Stamp {
-        self.changed
+    /// See [`Store::changed`](super::Store::changed). `None` if there is no such index.
+    pub(super) fn changed(&self, scope: StoreScope<'_>) -> Option<Stamp> {
+        // For a scope that has no objects, the earliest stamp: it is always the same state.
+        Some(match scope {
+            StoreScope::All => self.changed,
+            StoreScope::Namespace(namespace) => self.names.get(namespace).map(|it| it.changed).unwrap_or_default(),
+            StoreScope::Owned(uid) => self.owners.changed(uid).unwrap_or_default(),
+            StoreScope::Index(source, value) => self.complete(source)?.changed(value).unwrap_or_default(),
+        })
+    }
+
+    /// See [`Store::changed_near`](super::Store::changed_near).
+    pub(super) fn changed_near(&self, key: &ObjectKey) -> Stamp {
+        self.names.get(namespace_of(key)).map_or(self.emptied, |namespace| namespace.changed)
+    }
+
+    /// The index, if it is declared and has all objects.
+    fn complete(&self, source: &IndexSource) -> Option<&DeclaredIndex> {
+        self.indexes.get(source).filter(|index| index.is_complete())
     }
 
     pub(crate) fn listed(&self) -> Option<Stamp> {
@@ -267,6 +301,7 @@ impl Contents {
         self.changed = Stamp::take();
         let objects = std::mem::take(&mut self.objects);
         self.names.clear();
+        self.emptied = self.changed;
         self.owners = OwnerIndex::default();
         self.conditions = ConditionTally::default();
         for index in self.indexes.values_mut() {
@@ -308,12 +343,12 @@ impl Contents {
                 return true;
             }
             StoreScope::Index(source, value) => {
-                let Some(index) = self.indexes.get(source).filter(|it| it.is_complete()) else { return false };
+                let Some(index) = self.complete(source) else { return false };
                 let _ = index.after(value, after).iter().try_for_each(visit);
                 return true;
             }
         };
-        for (namespace, names) in self.names.range::<str, _>(namespaces) {
+        for (namespace, Namespace { names, .. }) in self.names.range::<str, _>(namespaces) {
             let start = match after {
                 Some(after) if **namespace == *first => Bound::Excluded(&*after.name),
                 _ => Bound::Unbounded,

@@ -1,3 +1,5 @@
+mod scopes;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use rand::rngs::SmallRng;

@@ -6,6 +6,7 @@
 
 mod carry_out;
 mod observed_state;
+mod saved;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,6 +26,7 @@ use crate::dispatch::reconcile::{Call, Reconcile};
 use crate::dispatch::spans::{self, RUN};
 use carry_out::ChildWriter;
 pub(crate) use observed_state::{ObservedState, OwnedWatch, RelatedWatch};
+pub(crate) use saved::CompositionSaver;
 
 /// When to retry if the plugin waits for something that no watch reports.
 const UNWATCHED_LOOK_DELAY: Duration = Duration::from_secs(5);
@@ -72,15 +74,17 @@ pub(crate) struct Composite<P> {
     pub(crate) observed_state: ObservedState,
     /// True if the host keeps a finalizer on the parents, so that they are composed until they may go.
     pub(crate) finalizes: bool,
+    /// `None` if every call is made.
+    pub(crate) saver: Option<CompositionSaver>,
 }
 
 impl<P: Compose> Reconcile for Composite<P> {
     fn reconcile<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Called> {
-        let Call { request, ports, context, limits, .. } = call;
+        let Call { request, ports, context, limits, must_be_made, .. } = call;
         async move {
             // The host's work for the parent on this thread is charged to the plugin.
             let work = CpuTime::default();
-            let called = work.metered(self.run(request, ports, context, limits)).await;
+            let called = work.metered(self.run(request, ports, context, limits, must_be_made)).await;
             Called { cpu: called.cpu.max(work.used()), ..called }
         }
         .boxed()
@@ -94,7 +98,14 @@ struct ObservedParent {
 }
 
 impl<P: Compose> Composite<P> {
-    async fn run(&self, request: Request, ports: &Ports, call: Arc<CallContext>, limits: CallLimits) -> Called {
+    async fn run(
+        &self,
+        request: Request,
+        ports: &Ports,
+        call: Arc<CallContext>,
+        limits: CallLimits,
+        must_be_made: bool,
+    ) -> Called {
         // The garbage collector deletes the children with their parent. With a finalizer, the plugin decides the order,
         // and when the parent may go.
         let is_composed = |object: &Object| self.finalizes || !object.header.deleting;
@@ -113,7 +124,11 @@ impl<P: Compose> Composite<P> {
             Err(failure) if asked.is_zero() => return Called::not_made(CallResult::Failed(vec![failure])),
             Err(failure) => return Called::made(CallResult::Failed(vec![failure]), asked),
         };
-        let Composed { answer, cpu, left, held } = self.plugin.compose(request, call.clone(), limits).await;
+        let composed = match &self.saver {
+            Some(saver) => saver.compose(&self.plugin, request, &call, limits, must_be_made).await,
+            None => self.plugin.compose(request, call.clone(), limits).await,
+        };
+        let Composed { answer, cpu, left, held } = composed;
         let is_deleting = object.header.deleting;
         let (result, may_go) = match answer {
             Ok(mut answer) => {
@@ -331,7 +346,7 @@ mod tests {
     #[tokio::test]
     async fn a_composer_pays_for_the_hosts_work_for_its_parent() {
         let observed_state = ObservedState { primaries: Stores::default(), owned: vec![], related: vec![] };
-        let composite = Composite { plugin: BusyHost, observed_state, finalizes: false };
+        let composite = Composite { plugin: BusyHost, observed_state, finalizes: false, saver: None };
         let (request, context) = played::call(Some(played::object("1", "{}", false)));
         let (ports, round) = (Absent::ports(), BreakerRound::default());
         let call = Call { request, ports: &ports, context, limits: CallLimits::default(), round, must_be_made: true };

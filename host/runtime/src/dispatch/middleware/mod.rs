@@ -19,9 +19,10 @@ use self::breaker::BreakerRecord;
 use self::finalize::Finalized;
 use self::pause::Pausable;
 use self::reuse::Reusable;
-use self::saved::{CallSaver, Saved, SavingGuards};
+use self::saved::{CallSaver, Saved, SavedInside, SavingGuards};
 use self::shadow::Shadowed;
 use self::slow_lane::{SlowLaneKeys, Slowed};
+use super::call_record::CallRecord;
 use super::circuit::Circuit;
 use super::reconcile::Reconcile;
 use super::shadow::{Backlog, NextOf};
@@ -50,7 +51,15 @@ pub(crate) struct Middleware<'a> {
     /// The next version, which is called after this one, and the calls that it has yet to make.
     pub(crate) shadow: (NextOf, Arc<Backlog>),
     /// `None` if every call is made.
-    pub(crate) saver: Option<CallSaver>,
+    pub(crate) saving: Option<Saving>,
+}
+
+/// How calls are saved.
+pub(crate) enum Saving {
+    /// By what they read.
+    Calls(CallSaver),
+    /// By the composite around a composer, with the record of the plugin's generation.
+    Compositions(Arc<CallRecord>),
 }
 
 impl Middleware<'_> {
@@ -61,10 +70,13 @@ impl Middleware<'_> {
         let (next, backlog) = self.shadow;
         inner = Box::new(Shadowed::new(inner, next.clone(), backlog));
         inner = Box::new(BreakerRecord::new(inner, self.circuit.clone(), self.status.clone(), self.events));
-        if let Some(saver) = self.saver {
-            let (instances, circuit, status) = (self.instances, self.circuit, self.status);
-            inner = Box::new(Saved::new(inner, saver, SavingGuards { instances, next, circuit, status }));
-        }
+        let (instances, circuit, status) = (self.instances, self.circuit, self.status);
+        let guards = SavingGuards { instances, next, circuit, status };
+        inner = match self.saving {
+            Some(Saving::Calls(saver)) => Box::new(Saved::new(inner, saver, guards)),
+            Some(Saving::Compositions(record)) => Box::new(SavedInside { inner, record, guards }),
+            None => inner,
+        };
         if let Some(KeptFinalizer { plugin, grants, spec }) = self.finalizer {
             inner = Finalized::new(inner, plugin, grants, spec);
         }

@@ -57,6 +57,28 @@ pub(crate) struct SavingGuards {
     pub(crate) status: Arc<ControllerStatus>,
 }
 
+impl SavingGuards {
+    /// Whether no other part of the host needs each call of a generation with this `record` to be made.
+    fn may_save(&self, record: &CallRecord) -> bool {
+        record.may_save() && self.next.borrow().is_none() && self.circuit.state() == BreakerState::Closed
+    }
+}
+
+/// Requires that each call of a composer is made as long as another part of the host needs that. The composite saves
+/// the others itself, because its own work is always done.
+pub(crate) struct SavedInside {
+    pub(crate) inner: Box<dyn Reconcile>,
+    pub(crate) record: Arc<CallRecord>,
+    pub(crate) guards: SavingGuards,
+}
+
+impl Reconcile for SavedInside {
+    fn reconcile<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Called> {
+        let may_save = self.guards.may_save(&self.record) && self.guards.instances.now() == Instances::Fresh;
+        self.inner.reconcile(Call { must_be_made: call.must_be_made || !may_save, ..call })
+    }
+}
+
 impl Saved {
     pub(crate) fn new(inner: Box<dyn Reconcile>, saver: CallSaver, guards: SavingGuards) -> Self {
         Self { inner, saver, guards }
@@ -70,7 +92,7 @@ impl Saved {
         if !self.may_keep(&call) {
             return self.inner.reconcile(call).await;
         }
-        let may_save = !call.must_be_made && self.may_save();
+        let may_save = !call.must_be_made && self.guards.may_save(&self.saver.record);
         let (expected, cpu) = self.current(kept.filter(|_| may_save), &context).await;
         match expected {
             Some(expected) if !calls.audits() => {
@@ -79,8 +101,10 @@ impl Saved {
                 Called::saved(cpu)
             }
             expected => {
-                let (called, tracked) = self.track(call).await;
-                self.made(expected, tracked, &called, &context, &basis);
+                // An audit repeats the call that it audits, so it gets the same seeds.
+                let seed = expected.as_ref().map_or_else(windlass_world::random, |expected| expected.seed);
+                let (called, tracked) = self.track(call, seed).await;
+                self.made(expected, (tracked, seed), &called, &context, &basis);
                 Called { cpu: called.cpu + cpu, ..called }
             }
         }
@@ -107,11 +131,12 @@ impl Saved {
         self.guards.status.metrics.saved.inc();
     }
 
-    /// Compares a call that was made with what was `expected` of it, and keeps what it read if it changed nothing.
+    /// Compares a call that was made, with this seed, with what was `expected` of it. Keeps what it read if it changed
+    /// nothing.
     fn made(
         &self,
         expected: Option<KeptCall>,
-        tracked: TrackedReads,
+        (tracked, seed): (TrackedReads, u64),
         called: &Called,
         context: &CallContext,
         basis: &CallBasis,
@@ -126,13 +151,13 @@ impl Saved {
         }
         let set = changed_nothing.then(|| ReadSet::new(tracked.reads, called.result.clone())).flatten();
         if let Some(set) = set.filter(|_| self.saver.record.may_keep()) {
-            self.saver.calls.keep(context.primary_key.clone(), KeptCall::new(set), basis);
+            self.saver.calls.keep(context.primary_key.clone(), KeptCall::new(set, seed), basis);
         }
     }
 
-    /// Makes a call, and notes what it reads.
-    async fn track(&self, call: Call<'_>) -> (Called, TrackedReads) {
-        let tracker = ReadTracker::begin();
+    /// Makes a call with this `seed`, and notes what it reads.
+    async fn track(&self, call: Call<'_>, seed: u64) -> (Called, TrackedReads) {
+        let tracker = ReadTracker::seeded(seed);
         self.now(&call.context).note_primary(&tracker);
         let ports = tracked(call.ports, tracker.clone());
         let context = Arc::new(CallContext { reads: tracker.clone(), ..(*call.context).clone() });
@@ -152,13 +177,6 @@ impl Saved {
             && call.context.primary.is_some()
             && call.context.overlay.is_empty();
         is_usual && self.guards.instances.now() == Instances::Fresh
-    }
-
-    /// Whether no other part of the host needs each call to be made.
-    fn may_save(&self) -> bool {
-        self.saver.record.may_save()
-            && self.guards.next.borrow().is_none()
-            && self.guards.circuit.state() == BreakerState::Closed
     }
 
     fn now<'a>(&'a self, call: &'a CallContext) -> AnswersNow<'a> {

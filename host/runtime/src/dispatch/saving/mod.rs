@@ -10,8 +10,9 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::time::Instant;
+use windlass_core::call::compose::Composition;
 use windlass_core::call::ports::CallContext;
-use windlass_core::call::read_set::ReadSet;
+use windlass_core::call::read_set::{AnswerDigest, ReadSet};
 use windlass_core::call::shared_texts::SharedTexts;
 use windlass_core::defect::Defect;
 use windlass_core::object::ObjectKey;
@@ -49,9 +50,29 @@ impl CallBasis {
     }
 }
 
-/// A call that changed nothing.
+/// The last answer of a composer about a key.
+pub(crate) struct KeptComposition {
+    /// The digest of the request that it answers.
+    pub(crate) request: AnswerDigest,
+    pub(crate) answer: Composition,
+}
+
+impl KeptComposition {
+    /// The approximate memory that it occupies, in bytes.
+    fn bytes(&self) -> usize {
+        let Composition { children, status, .. } = &self.answer;
+        let texts = children.iter().chain(status).map(|text| size_of::<String>() + text.len()).sum::<usize>();
+        size_of::<Self>() + texts
+    }
+}
+
+/// A call that changed nothing, or the last call of a composer about a key.
 pub(crate) struct KeptCall {
     pub(crate) reads: ReadSet,
+    /// `None` for a reconciler.
+    pub(crate) composition: Option<Box<KeptComposition>>,
+    /// The number that the seeds of the plugin's runtime followed from. The call that audits this one gets it again.
+    pub(crate) seed: u64,
     /// When it was made.
     since: Instant,
     /// The number of calls that were saved since.
@@ -62,8 +83,13 @@ pub(crate) struct KeptCall {
 
 impl KeptCall {
     /// A call that was made now.
-    pub(crate) fn new(reads: ReadSet) -> Self {
-        Self { reads, since: Instant::now(), saved: 0, bytes: 0 }
+    pub(crate) fn new(reads: ReadSet, seed: u64) -> Self {
+        Self { reads, composition: None, seed, since: Instant::now(), saved: 0, bytes: 0 }
+    }
+
+    /// A call of a composer that was made now.
+    pub(crate) fn composed(composition: KeptComposition) -> Self {
+        Self { composition: Some(Box::new(composition)), ..Self::new(ReadSet::of_composer(), 0) }
     }
 }
 
@@ -102,7 +128,8 @@ impl KeptCalls {
 
     fn put(&mut self, key: ObjectKey, mut call: KeptCall) {
         self.turn += 1;
-        call.bytes = KEPT_CALL_BYTES + call.reads.share(&key, &mut self.shared);
+        let composition = call.composition.as_ref().map_or(0, |composition| composition.bytes());
+        call.bytes = KEPT_CALL_BYTES + composition + call.reads.share(&key, &mut self.shared);
         self.bytes += call.bytes;
         self.by_turn.insert(self.turn, key.clone());
         self.by_key.insert(key, (self.turn, call));
@@ -202,7 +229,7 @@ mod tests {
     use crate::tests::played::{call, principal};
 
     fn kept() -> KeptCall {
-        KeptCall::new(ReadSet::new(vec![], CallResult::Done).expect("it is kept"))
+        KeptCall::new(ReadSet::new(vec![], CallResult::Done).expect("it is kept"), 0)
     }
 
     fn key(name: &str) -> ObjectKey {
@@ -246,7 +273,7 @@ mod tests {
             };
             let reads = vec![read(ReadQuestion::Primary), part("apps/v1", "Deployment"), part("v1", "Service")];
             let set = ReadSet::new(reads, CallResult::Done).expect("it is kept");
-            calls.keep(key(&name), KeptCall::new(set), &basis);
+            calls.keep(key(&name), KeptCall::new(set, 0), &basis);
         }
         let bytes = calls.bytes() / KEYS;
         assert!(bytes < 800, "{bytes} B");

@@ -144,6 +144,22 @@ async fn an_audited_call_that_does_something_ends_the_saving() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_audit_gets_the_seeds_of_the_call_that_it_audits() {
+    // The calls that report something are not kept, so they are not audited.
+    let may_report = Op::If { modulus: 2, then: vec![Op::Event], otherwise: vec![] };
+    let mut world = called_once(Plugin::new(vec![Op::Map, may_report]), || true);
+    for _ in 0..40 {
+        world.run(false);
+    }
+    assert_eq!((world.made(), world.mispredicted()), (41, 0));
+    for _ in 0..40 {
+        world.run(true);
+    }
+    let reports = world.seen().matches("Reported").count();
+    assert!((1..80).contains(&reports), "all other calls have seeds of their own: {reports} reports");
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_changes_during_an_audit_blames_no_plugin() {
     let mut world = called_once(reads_and_applies(), || true);
     for _ in 0..2 {

@@ -68,6 +68,8 @@ pub(super) enum Op {
     Config,
     /// Reads the time.
     Clock,
+    /// Goes through a map, whose order follows from the seeds of the call.
+    Map,
     /// Reads from the server.
     Live,
     Event,
@@ -323,6 +325,7 @@ impl Sandboxed {
                 }
                 known.add(self.shared.state().time);
             }
+            Op::Map => known.add(context.reads.seed().expect("a call that may be kept has a seed")),
             Op::Live => {
                 let target = ObjectRef { kind: kind(), key: key_of("outside"), uid: None };
                 known.add(ports.ask(context.clone(), LiveGet::whole(target)).now_or_never().expect("at once"));
