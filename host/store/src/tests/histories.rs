@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::crashes::{FailingDisk, Failure};
 use super::*;
 
-const PLUGINS: usize = 5;
+const HISTORY_PLUGINS: usize = 5;
 const UNUSED_PLUGINS: usize = 2;
 
 #[derive(Clone, Debug)]
@@ -21,9 +21,9 @@ enum Step {
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let simple = prop_oneof![
-        3 => (0..PLUGINS).prop_map(Step::Fetch),
+        3 => (0..HISTORY_PLUGINS).prop_map(Step::Fetch),
         2 => any::<u8>().prop_map(Step::Retain),
-        1 => (0..PLUGINS).prop_map(Step::Damage),
+        1 => (0..HISTORY_PLUGINS).prop_map(Step::Damage),
     ];
     let stopped = (simple.clone(), 1_usize..14, any::<bool>())
         .prop_map(|(step, at, loses)| Step::Stop(Box::new(step), at, loses));
@@ -51,7 +51,7 @@ fn component_of(plugin: usize) -> Vec<u8> {
 impl History {
     fn new() -> Self {
         let servers = LyingServers::default();
-        let digests = (0..PLUGINS)
+        let digests = (0..HISTORY_PLUGINS)
             .map(|plugin| {
                 let component = component_of(plugin);
                 servers.has(&component);
@@ -85,7 +85,7 @@ impl History {
             }
             Step::Retain(bits) => {
                 let is_used = |plugin: &usize| bits >> plugin & 1 == 1 && self.found(*plugin).is_some();
-                self.in_use = (0..PLUGINS).filter(is_used).collect();
+                self.in_use = (0..HISTORY_PLUGINS).filter(is_used).collect();
                 let digests = self.in_use.iter().map(|plugin| digest(&self.digests[*plugin])).collect();
                 if self.store.retain(&digests).is_ok() {
                     let unused = list(&self.directory.path().join("manifests")).len();
@@ -131,7 +131,7 @@ impl History {
 
     /// All plugins in use are whole, and the others are whole or not there.
     fn check(&self) {
-        for plugin in 0..PLUGINS {
+        for plugin in 0..HISTORY_PLUGINS {
             let found = self.found(plugin);
             if let Some(stored) = &found {
                 let content = std::fs::read(&stored.path).expect("it is there");
