@@ -123,7 +123,7 @@ impl Disk for SystemDisk {
     }
 
     fn is_locked(&self, path: &Path) -> io::Result<bool> {
-        match File::open(path)?.try_lock() {
+        match windlass_files::open(path)?.try_lock() {
             Ok(()) => Ok(false),
             Err(TryLockError::WouldBlock) => Ok(true),
             Err(TryLockError::Error(error)) => Err(error),

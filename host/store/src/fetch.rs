@@ -16,8 +16,9 @@ use crate::error::{FetchError, MirrorFailure, MirrorFailures, StoreError};
 use crate::flights::Flights;
 use crate::limits::StoreLimits;
 use crate::names::StoredName;
-use crate::shelf::{Collected, ResolvedTag, Shelf, Stored};
+use crate::shelf::Shelf;
 use crate::slots::PullSlots;
+use crate::stored::{Collected, ResolvedTag, Stored};
 use crate::wanted::{FetchScope, Server, WantedPlugin};
 
 /// The size of the parts in which a component is written.
@@ -110,7 +111,7 @@ impl PluginStore {
             Some(stored) => stored,
             None => self.pull_into(name, servers, manifest, plugin).await?,
         };
-        Ok(stored.resolved(resolved))
+        Ok(stored.with_tag(resolved))
     }
 
     /// Pulls the component, and places both.
@@ -122,12 +123,12 @@ impl PluginStore {
         plugin: PluginManifest,
     ) -> Result<Stored, FetchError> {
         let (of_name, of_plugin) = (name.clone(), plugin.clone());
-        let is_here = self
-            .on_shelf(move |shelf| shelf.has_component(&of_name, &of_plugin).map_err(|error| shelf.unwritable(error)));
-        let is_here = is_here.await?;
-        let bytes = manifest.bytes().len() as u64 + if is_here { 0 } else { plugin.component_bytes() };
+        let held = self
+            .on_shelf(move |shelf| shelf.hold_component(&of_name, &of_plugin).map_err(|error| shelf.unwritable(error)))
+            .await?;
+        let bytes = manifest.bytes().len() as u64 + if held.is_some() { 0 } else { plugin.component_bytes() };
         let _reserved = self.on_shelf(move |shelf| shelf.reserve(bytes)).await?;
-        let component = if is_here { None } else { Some(self.component(servers, &plugin).await?) };
+        let component = if held.is_some() { None } else { Some(self.component(servers, &plugin).await?) };
         self.on_shelf(move |shelf| {
             shelf.keep(&name, &manifest, &plugin, component).map_err(|error| shelf.unwritable(error))
         })

@@ -8,7 +8,7 @@ use futures::future::{BoxFuture, Shared, WeakShared};
 
 use crate::error::FetchError;
 use crate::names::StoredName;
-use crate::shelf::Stored;
+use crate::stored::Stored;
 use crate::wanted::WantedPlugin;
 
 type Flight = BoxFuture<'static, Result<Stored, FetchError>>;

@@ -6,73 +6,19 @@
 //! what another one then fetches again.
 
 use std::collections::{HashMap, HashSet};
-use std::fs::File;
 use std::io::{self, Read as _};
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use sha2::{Digest as _, Sha256};
 use windlass_oci::{ContentDigest, ManifestBytes, PluginManifest, RegistryLimits};
 
 use crate::disk::{self, Disk, FoundFile, UnfinishedFile};
 use crate::error::{FetchError, StoreError};
 use crate::limits::StoreLimits;
 use crate::names::{self, StoredName};
+use crate::reading::{FileState, digest_of, opened, readable};
 use crate::room::{self, KeptPlugin};
-
-/// The size of the parts in which a component is read to compute its digest.
-const HASHED_PART_BYTES: usize = 64 << 10;
-
-/// The tag by which a plugin was fetched.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ResolvedTag {
-    pub tag: String,
-    /// The host of the registry or mirror that said which digest the tag has.
-    pub server: String,
-}
-
-/// A plugin in the store. Its file stays there as long as any clone of this value lives.
-#[derive(Clone, Debug)]
-pub struct Stored {
-    /// The digest of the manifest.
-    pub digest: ContentDigest,
-    /// The digest of the component, which is the content of the file.
-    pub file_digest: ContentDigest,
-    /// The component's file. Other hosts that share the directory may remove it, so link or copy it.
-    pub path: PathBuf,
-    /// The size of the component in bytes.
-    pub bytes: u64,
-    /// `None` if the plugin was named by digest, or was not fetched just now.
-    pub resolved: Option<ResolvedTag>,
-    _pin: Arc<Pin>,
-}
-
-impl Stored {
-    pub(crate) fn resolved(self, resolved: Option<ResolvedTag>) -> Self {
-        Self { resolved, ..self }
-    }
-}
-
-/// Keeps a plugin in the store.
-#[derive(Debug)]
-struct Pin;
-
-/// The plugins that were removed from the store.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Collected {
-    pub plugins: usize,
-    /// The size of the removed components in bytes.
-    pub bytes: u64,
-}
-
-/// A file's state. It changes whenever the content may have changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct FileState {
-    inode: u64,
-    bytes: u64,
-    modified: (i64, i64),
-}
+use crate::stored::{Collected, Pin, Stored};
 
 #[derive(Default)]
 struct ShelfState {
@@ -246,14 +192,7 @@ impl Shelf {
     }
 
     fn stored(&self, manifest: &PluginManifest, pin: Arc<Pin>) -> Stored {
-        Stored {
-            digest: manifest.digest().clone(),
-            file_digest: manifest.component_digest().clone(),
-            path: self.components.join(names::component(manifest.component_digest())),
-            bytes: manifest.component_bytes(),
-            resolved: None,
-            _pin: pin,
-        }
+        Stored::new(manifest, self.components.join(names::component(manifest.component_digest())), pin)
     }
 
     /// Whether the component of `plugin` is there, with its length and digest.
@@ -271,7 +210,7 @@ impl Shelf {
     fn check(&self, path: &Path, plugin: &PluginManifest) -> io::Result<Option<bool>> {
         let Some(mut file) = opened(path)? else { return Ok(None) };
         let digest = plugin.component_digest();
-        let state = file_state(&file)?;
+        let state = FileState::of(&file)?;
         if self.state().verified.get(digest) == Some(&state) {
             return Ok(Some(true));
         }
@@ -282,11 +221,14 @@ impl Shelf {
         Ok(Some(is_whole))
     }
 
-    /// Whether a whole component is there that the same repository has given for the same scope.
-    pub(crate) fn has_component(&self, name: &StoredName, plugin: &PluginManifest) -> io::Result<bool> {
-        let kept = self.kept(&mut self.state())?.unwrap_or_default();
-        let is_from_there = |it: &KeptPlugin| it.name.from == name.from && it.component == *plugin.component_digest();
-        Ok(kept.iter().any(is_from_there) && self.is_whole(plugin))
+    /// Holds the plugin of the same repository and scope that has the same component, if that is there and whole.
+    pub(crate) fn hold_component(&self, name: &StoredName, plugin: &PluginManifest) -> io::Result<Option<Arc<Pin>>> {
+        let mut state = self.state();
+        let kept = self.kept(&mut state)?.unwrap_or_default();
+        let is_from_there = |it: &&KeptPlugin| it.name.from == name.from && it.component == *plugin.component_digest();
+        let pin = kept.iter().find(is_from_there).map(|it| state.pin(&it.name));
+        drop(state);
+        Ok(pin.filter(|_| self.is_whole(plugin)))
     }
 
     /// Makes room for `bytes` more, by removing plugins that are not in use.
@@ -336,7 +278,7 @@ impl Shelf {
         UnfinishedFile::new(&self.disk, &self.unfinished)
     }
 
-    /// Places a plugin that was pulled. `component` is its file, or `None` if it is there already.
+    /// Places a plugin that was pulled. `component` is its file, or `None` if the caller holds a plugin with it.
     pub(crate) fn keep(
         &self,
         name: &StoredName,
@@ -348,9 +290,15 @@ impl Shelf {
         written.write(manifest.bytes())?;
         written.sync()?;
         let mut state = self.state();
-        if let Some(component) = component {
+        let file = names::component(plugin.component_digest());
+        // A file that is there and whole may have links to it, so it is not replaced.
+        let is_there = opened(&self.components.join(&file)).is_ok_and(|opened| {
+            let found = opened.and_then(|file| FileState::of(&file).ok());
+            found.is_some() && found.as_ref() == state.verified.get(plugin.component_digest())
+        });
+        if let Some(component) = component.filter(|_| !is_there) {
             state.verified.remove(plugin.component_digest());
-            component.place(&self.components, &names::component(plugin.component_digest()))?;
+            component.place(&self.components, &file)?;
         }
         written.place(&self.manifests, &name.file())?;
         let pin = state.pin(name);
@@ -359,41 +307,5 @@ impl Shelf {
 
     pub(crate) fn unwritable(&self, error: io::Error) -> FetchError {
         FetchError::disk(self.directory.clone(), error)
-    }
-}
-
-/// Opens a file. `None` if it is not there.
-fn opened(path: &Path) -> io::Result<Option<File>> {
-    match windlass_files::open(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        opened => opened.map(Some),
-    }
-}
-
-/// The content that was read of a file. A file that cannot be read counts as one that is not there, because it can be
-/// fetched again.
-fn readable<T>(path: &Path, read: Option<io::Result<T>>) -> Option<T> {
-    let read = read?;
-    read.inspect_err(|error| {
-        let file = path.display();
-        tracing::warn!(%file, %error, "cannot read a stored plugin: it is fetched again");
-    })
-    .ok()
-}
-
-fn file_state(file: &File) -> io::Result<FileState> {
-    let metadata = file.metadata()?;
-    let modified = (metadata.mtime(), metadata.mtime_nsec());
-    Ok(FileState { inode: metadata.ino(), bytes: metadata.len(), modified })
-}
-
-fn digest_of(file: &mut File) -> io::Result<ContentDigest> {
-    let mut hash = Sha256::new();
-    let mut part = vec![0; HASHED_PART_BYTES];
-    loop {
-        match file.read(&mut part)? {
-            0 => return Ok(ContentDigest::finished(hash)),
-            read => hash.update(&part[..read]),
-        }
     }
 }

@@ -9,7 +9,7 @@ use super::*;
 
 /// The failure at the chosen step.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Failure {
+pub(super) enum Failure {
     /// This step alone fails.
     Full,
     /// The host stops: no later step is done. Contents that were not synced are cut off.
@@ -26,14 +26,14 @@ struct Journal {
 }
 
 /// The system's disk until a chosen step.
-struct FailingDisk {
+pub(super) struct FailingDisk {
     at: usize,
     failure: Failure,
     journal: Arc<Mutex<Journal>>,
 }
 
 impl FailingDisk {
-    fn new(at: usize, failure: Failure) -> Arc<Self> {
+    pub(super) fn new(at: usize, failure: Failure) -> Arc<Self> {
         Arc::new(Self { at, failure, journal: Arc::default() })
     }
 
@@ -47,7 +47,7 @@ impl FailingDisk {
     }
 
     /// Does to the files what the failure does besides.
-    fn crash(&self) {
+    pub(super) fn crash(&self) {
         let journal = lock(&self.journal);
         if self.failure == Failure::Full {
             return;

@@ -189,6 +189,42 @@ async fn a_manifest_that_cannot_be_read_costs_no_plugin() {
     client.fetch(&by_tag()).await.expect("it is honest");
 }
 
+/// A running plugin has a link to the file, so a copy would take its room once more.
+#[tokio::test(start_paused = true)]
+async fn a_component_that_is_there_is_not_replaced_by_another_tenants_copy() {
+    use std::os::unix::fs::MetadataExt as _;
+    let client = Client::of(&LyingServers::honest());
+    let inode = |stored: Stored| std::fs::metadata(stored.path).expect("it is there").ino();
+    let first = client.fetch(&by_tag()).await.expect("it is honest");
+    // Whatever is looked up has been verified.
+    let image = by_tag().parse().expect("a reference");
+    assert!(client.store.stored(&FetchScope::Cluster, &image, &first.digest).is_some());
+    let scope = FetchScope::Namespace("tenant".to_owned());
+    let second = client.store.fetch(&WantedPlugin { scope, ..wanted(&by_tag()) }).await.expect("it is honest");
+    assert_eq!(inode(first), inode(second));
+    assert_eq!(list(&client.directory.path().join("unfinished")), Vec::<String>::new());
+}
+
+/// Between the look at a shared component and its use, the host says that it uses nothing.
+#[tokio::test(start_paused = true)]
+async fn a_component_that_a_fetch_builds_on_is_not_removed_meanwhile() {
+    let client = Client::of(&LyingServers::honest());
+    let first = client.fetch(&by_tag()).await.expect("it is honest");
+    let image = by_tag().parse().expect("a reference");
+    let name = crate::names::StoredName::new(&FetchScope::Cluster, &image, &first.digest);
+    let bytes = windlass_lying_registry::plugin_of(COMPONENT).0;
+    let plugin = windlass_oci::ManifestBytes::new(bytes.into()).read(&StoreLimits::default().registry).expect("valid");
+    drop(first);
+    let limits = StoreLimits { unused_plugins: 0, ..StoreLimits::default() };
+    let shelf = crate::shelf::Shelf::open(client.directory.path(), limits, Arc::new(SystemDisk)).expect("opened");
+    let held = shelf.hold_component(&name, &plugin).expect("read");
+    assert!(held.is_some());
+    assert_eq!(shelf.retain(&HashSet::new()).expect("nothing to remove").plugins, 0);
+    drop(held);
+    assert_eq!(shelf.retain(&HashSet::new()).expect("removed").plugins, 1);
+    assert!(shelf.hold_component(&name, &plugin).expect("read").is_none());
+}
+
 /// The operator has lowered the limit.
 #[tokio::test(start_paused = true)]
 async fn plugins_in_use_beyond_a_lowered_limit_stay_alone() {
@@ -222,6 +258,8 @@ async fn special_files_in_the_place_of_plugins_do_not_stop_the_host() {
     std::fs::remove_file(&stored.path).expect("removed");
     pipe(&stored.path);
     assert_eq!(there(&client, &[stored.digest.as_str()]), Vec::<usize>::new());
+    pipe(&client.directory.path().join("unfinished/0"));
+    let client = client.reopened();
     client.fetch(&by_tag()).await.expect("it replaces the pipe");
     assert_eq!(std::fs::read(client.component_file(COMPONENT)).expect("it is there"), COMPONENT);
 }

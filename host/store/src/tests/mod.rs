@@ -2,6 +2,7 @@
 
 mod crashes;
 mod files;
+mod histories;
 mod hostile;
 mod mirrors;
 mod sharing;
