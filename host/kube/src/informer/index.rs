@@ -58,15 +58,15 @@ impl IndexGroups {
 
     pub(crate) fn remove(&mut self, value: &str, key: &ObjectKey) {
         let Some(list) = self.lists.get_mut(value) else { return };
-        let now = Stamp::take();
-        if !Defect::RemovalIsNotCounted.is_seeded() {
+        let (now, is_counted) = (Stamp::take(), !Defect::RemovalIsNotCounted.is_seeded());
+        if is_counted {
             list.changed = now;
         }
         if let Ok(at) = position(&list.objects, key) {
             list.objects.remove(at);
             self.bytes -= PLACE_BYTES;
         }
-        if list.objects.is_empty() {
+        if list.objects.is_empty() && is_counted {
             self.emptied = now;
             self.lists.remove(value);
             self.bytes -= VALUE_BYTES + value.len();
