@@ -112,6 +112,9 @@ impl<P: Compose> Composite<P> {
         let Some(object) = call.primary.clone().filter(is_composed) else {
             if call.primary.is_none() {
                 self.observed_state.primaries.related.forget(&call.primary_key);
+                if let Some(saver) = &self.saver {
+                    saver.forget(&call);
+                }
             }
             return Called::not_made(CallResult::Done);
         };

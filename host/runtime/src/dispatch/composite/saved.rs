@@ -65,6 +65,11 @@ impl CompositionSaver {
         composed
     }
 
+    /// Forgets the last answer about the parent of `call`, which has gone.
+    pub(super) fn forget(&self, call: &CallContext) {
+        self.calls.take(&call.primary_key, &CallBasis::of(call));
+    }
+
     /// The digest of a request whose answer may be kept. It has all that the plugin gets, except what may differ from
     /// call to call without a meaning: the trace id.
     fn digest(&self, request: &CompositionRequest) -> Option<AnswerDigest> {

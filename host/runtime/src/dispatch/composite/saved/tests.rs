@@ -145,6 +145,10 @@ async fn a_call_that_is_a_retry_a_deletion_or_required_is_made() {
     assert!(bench.is_called().await && !bench.is_called().await, "a call that is made forgets the last one");
     bench.request.request.deleting = true;
     assert!(bench.is_called().await && bench.is_called().await);
+    bench.request.request.deleting = false;
+    assert!(bench.is_called().await && !bench.is_called().await);
+    bench.saver.forget(&bench.call);
+    assert!(bench.is_called().await, "the parent has gone");
 }
 
 #[tokio::test]
