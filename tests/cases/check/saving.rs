@@ -11,13 +11,14 @@ use super::simulated;
 const FAULTS: usize = 4;
 
 /// A plugin of the tree, and the scenarios of tests/scenarios that it is compared in.
-const PLUGINS: [(&str, &[&str]); 7] = [
-    ("webapp.wasm", &["webapp", "webapp-by-hand", "webapp-taken"]),
-    ("composite/webapp-composite.wasm", &["webapp"]),
-    ("webapp-c/webapp-c.wasm", &["webapp"]),
-    ("webapp-go/webapp-go.wasm", &["webapp"]),
-    ("webapp-ts/webapp-ts.wasm", &["webapp"]),
-    ("webapp-starlark/webapp-starlark.wasm", &["webapp"]),
+const PLUGINS: [(&str, &[&str]); 8] = [
+    ("webapp.wasm", &["webapp", "webapp-by-hand", "webapp-taken", "webapp-heartbeat"]),
+    ("composite/webapp-composite.wasm", &["webapp", "webapp-heartbeat"]),
+    ("webapp-c/webapp-c.wasm", &["webapp-heartbeat"]),
+    ("webapp-go/webapp-go.wasm", &["webapp-heartbeat"]),
+    ("webapp-ts/webapp-ts.wasm", &["webapp-heartbeat"]),
+    ("webapp-python/webapp-python.wasm", &["webapp-heartbeat"]),
+    ("webapp-starlark/webapp-starlark.wasm", &["webapp-heartbeat"]),
     ("replicaset.wasm", &["replicaset"]),
 ];
 
@@ -41,12 +42,13 @@ fn compared(file: &Path, scenarios: &[String]) -> anyhow::Result<usize> {
 
 #[test]
 fn webapps_do_the_same_with_and_without_saved_calls() -> anyhow::Result<()> {
-    let (plugins, mut saved) = (paths::plugins()?, 0);
+    let plugins = paths::plugins()?;
     for (file, scenarios) in PLUGINS {
         let scenarios: Vec<_> = scenarios.iter().map(|scenario| (*scenario).to_owned()).collect();
-        saved += compared(&plugins.join(file), &scenarios)?;
+        let saved = compared(&plugins.join(file), &scenarios)?;
+        // The one of the ReplicaSet has no change that the plugin does not read.
+        ensure!(saved > 0 || file == "replicaset.wasm", "no call of {file} was saved");
     }
-    ensure!(saved > 0, "no call was saved");
     Ok(())
 }
 
