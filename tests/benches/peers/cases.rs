@@ -42,6 +42,9 @@ pub(crate) enum Case {
     Converge5000,
     /// One child of each object is touched, 400 per second; nothing has to be written.
     Noop,
+    /// The Deployment of each object reports its status again, with another time, 400 per second: a change that no
+    /// controller reads.
+    Heartbeat,
     /// Specs change, first ten per second and then all at once: the time until each child has changed.
     Edit,
     /// A new version replaces the running one while specs change: the time until each child has changed.
@@ -80,7 +83,7 @@ pub(crate) struct Session {
 
 /// The sessions for the cases. If a case needs objects, the case `Converge` creates them, and is measured as well.
 pub(crate) fn sessions(cases: &[Case], quick: bool) -> Vec<Session> {
-    let is_small = |it: &Case| matches!(it, Case::Converge | Case::Noop | Case::Edit | Case::Swap);
+    let is_small = |it: &Case| matches!(it, Case::Converge | Case::Noop | Case::Heartbeat | Case::Edit | Case::Swap);
     let small: Vec<_> = cases.iter().copied().filter(is_small).collect();
     let mut sessions = Vec::new();
     if !small.is_empty() {
@@ -172,6 +175,10 @@ impl Session {
         if self.cases.contains(&Case::Noop) {
             let (figures, counts) = bench.noop().await?;
             measured.push((Case::Noop, figures, counts));
+        }
+        if self.cases.contains(&Case::Heartbeat) {
+            let (figures, counts) = bench.heartbeat().await?;
+            measured.push((Case::Heartbeat, figures, counts));
         }
         if self.cases.contains(&Case::Edit) {
             let (figures, counts) = bench.edit().await?;
@@ -297,6 +304,19 @@ impl Bench {
         let touches = self.objects * TOUCHES;
         let (mut figures, counts) = self.after(&before, &[("PATCH deployments", touches as u64)]).await?;
         per_object(&mut figures, touches);
+        Ok((figures, counts))
+    }
+
+    /// Lets each Deployment report its status several times: the controller gets the events, and reads nothing of them.
+    async fn heartbeat(&mut self) -> anyhow::Result<(Figures, Counts)> {
+        let before = self.before().await?;
+        for _ in 0..TOUCHES {
+            let pace = Some(Duration::from_secs(1) / TOUCHES_PER_SECOND);
+            steady::heartbeat(&self.server.objects, self.objects, pace).await?;
+        }
+        let reports = self.objects * TOUCHES;
+        let (mut figures, counts) = self.after(&before, &[("PATCH deployments/status", reports as u64)]).await?;
+        per_object(&mut figures, reports);
         Ok((figures, counts))
     }
 

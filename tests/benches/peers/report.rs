@@ -95,7 +95,7 @@ const DENSITY: &[Column] = &[
 pub(crate) fn columns(case: Case) -> &'static [Column] {
     match case {
         Case::Converge | Case::Converge5000 => CONVERGE,
-        Case::Noop => NOOP,
+        Case::Noop | Case::Heartbeat => NOOP,
         Case::Edit => EDIT,
         Case::Swap => SWAP,
         Case::Steady => STEADY,

@@ -133,24 +133,32 @@ pub(crate) async fn run(
     Ok((figures, counts))
 }
 
-/// Lets some of the Deployments report the same status again each second, with a new time, and returns the number of
-/// reports. The number of ready replicas, which a contender needs, stays.
-async fn heartbeats(server: &Server, objects: usize) -> anyhow::Result<u64> {
-    let (api, of_a_second) = (server.objects.api("Deployment")?, objects.div_ceil(DEPLOYMENTS_OF_HEARTBEAT));
-    let mut ticks = tokio::time::interval(Duration::from_secs(1));
-    for _ in 0..HEARTBEATS_TIME.as_secs() {
-        ticks.tick().await;
+/// Lets the Deployment of each of the first `count` objects report the same status again, with a new time. The numbers
+/// of replicas, which a contender needs, stay.
+pub(crate) async fn heartbeat(objects: &Objects, count: usize, pace: Option<Duration>) -> anyhow::Result<()> {
+    let (api, began) = (objects.api("Deployment")?, tokio::time::Instant::now());
+    let report = async |number: usize| {
+        if let Some(pace) = pace {
+            tokio::time::sleep_until(began + pace * u32::try_from(number)?).await;
+        }
         let condition = json!({
             "type": "Progressing", "status": "True", "reason": "NewReplicaSetAvailable", "message": "it has progressed",
             "lastTransitionTime": "2026-01-01T00:00:00Z", "lastUpdateTime": Timestamp::now(),
         });
         let patch = Patch::Merge(json!({"status": {"conditions": [condition]}}));
-        let report = async |number: usize| {
-            api.patch_status(&load::name(number), &PatchParams::default(), &patch).await?;
-            anyhow::Ok(())
-        };
-        let reports = stream::iter(0..of_a_second).map(Ok);
-        reports.try_for_each_concurrent(CONCURRENT_REQUESTS_MAX, report).await?;
+        api.patch_status(&load::name(number), &PatchParams::default(), &patch).await?;
+        anyhow::Ok(())
+    };
+    stream::iter(0..count).map(Ok).try_for_each_concurrent(CONCURRENT_REQUESTS_MAX, report).await
+}
+
+/// Lets some of the Deployments report their status each second, and returns the number of reports.
+async fn heartbeats(server: &Server, objects: usize) -> anyhow::Result<u64> {
+    let of_a_second = objects.div_ceil(DEPLOYMENTS_OF_HEARTBEAT);
+    let mut ticks = tokio::time::interval(Duration::from_secs(1));
+    for _ in 0..HEARTBEATS_TIME.as_secs() {
+        ticks.tick().await;
+        heartbeat(&server.objects, of_a_second, None).await?;
     }
     Ok((of_a_second as u64) * HEARTBEATS_TIME.as_secs())
 }
