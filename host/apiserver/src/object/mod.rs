@@ -91,7 +91,13 @@ pub(crate) fn finalizers(object: &Value) -> Vec<&str> {
 
 /// True if finalizers prevent the object's removal: those in its metadata, or those in a namespace's spec.
 pub(crate) fn is_held(object: &Value) -> bool {
-    !finalizers(object).is_empty() || !strings(object, "/spec/finalizers").is_empty()
+    !finalizers(object).is_empty() || !namespace_finalizers(object).is_empty()
+}
+
+/// The finalizers in a namespace's spec. Objects of other kinds may have a field of this name with another meaning.
+pub(crate) fn namespace_finalizers(object: &Value) -> Vec<&str> {
+    let is_namespace = object["kind"] == "Namespace" && object["apiVersion"] == "v1";
+    if is_namespace { strings(object, "/spec/finalizers") } else { vec![] }
 }
 
 /// The items of the list at `pointer`; empty if there is no list.
@@ -216,5 +222,17 @@ fn first_bytes(value: &Value) -> u8 {
         Value::Array(items) => items.iter().fold(0, |sum, item| sum ^ first_bytes(item)),
         Value::Object(fields) => fields.iter().fold(0, |sum, (key, field)| sum ^ first(key) ^ first_bytes(field)),
         Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_namespaces_spec_has_finalizers_that_hold_it() {
+        let object = |version: &str, kind: &str| json!({"apiVersion": version, "kind": kind, "metadata": {}, "spec": {"finalizers": ["kubernetes"]}});
+        assert!(is_held(&object("v1", "Namespace")));
+        assert!(!is_held(&object("windlass.dev/v1alpha1", "ClusterPluginPolicy")), "it is a field like any other");
     }
 }

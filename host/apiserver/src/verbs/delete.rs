@@ -86,7 +86,7 @@ pub(crate) fn remove(
     let current = Arc::clone(state.store.get(key)?);
     let answer = |object: &Arc<Value>, gone| Deleted { object: convert::for_reader(resource, object), gone };
     let finalizers = finalizers_after(key, &current, options);
-    let held = !finalizers.is_empty() || !object::strings(&current, "/spec/finalizers").is_empty();
+    let held = !finalizers.is_empty() || !object::namespace_finalizers(&current).is_empty();
     // No kubelet terminates a Pod here, so it terminates at once. Before that it is seen as terminating, as in
     // `BeforeDelete` of `k8s.io/apiserver/pkg/registry/rest/delete.go` if a kind's `CheckGracefulDelete` leaves no
     // grace period.
