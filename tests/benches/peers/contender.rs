@@ -176,13 +176,10 @@ impl Prepared {
             let ((program, arguments, with_pods), plugin) = match contender.plugin() {
                 Some(plugin) => {
                     let folder = plugins.path().join(&name);
-                    let mut arguments = windlass(&[plugin], &folder).await?;
-                    let mut with_pods = windlass(&[plugin, POD_PLUGIN], &plugins.path().join(name + "-pods")).await?;
-                    if contender.saves_calls() {
-                        for arguments in [&mut arguments, &mut with_pods] {
-                            arguments.push("--feature-gates=SavedCalls=true".into());
-                        }
-                    }
+                    let saves_calls = contender.saves_calls();
+                    let arguments = windlass(&[plugin], &folder, saves_calls).await?;
+                    let folder_with_pods = plugins.path().join(name + "-pods");
+                    let with_pods = windlass(&[plugin, POD_PLUGIN], &folder_with_pods, saves_calls).await?;
                     let plugin = Path::new(plugin).file_name().context("a plugin is a file")?;
                     ((paths::windlass()?, arguments, with_pods), Some(folder.join(plugin)))
                 }
@@ -203,23 +200,27 @@ impl Prepared {
     }
 }
 
-/// The arguments of a host with only these plugins, in a separate directory.
-async fn windlass(plugins: &[&str], folder: &Path) -> anyhow::Result<Vec<String>> {
+/// The arguments of a host with only these plugins, in a separate directory. It may save calls.
+async fn windlass(plugins: &[&str], folder: &Path, saves_calls: bool) -> anyhow::Result<Vec<String>> {
     std::fs::create_dir_all(folder)?;
     for plugin in plugins {
         let built = paths::plugins()?.join(plugin);
         ensure!(built.exists(), "{} is not built: run `make conformance`", built.display());
         let plugin = folder.join(built.file_name().context("a plugin is a file")?);
         std::fs::copy(&built, &plugin)?;
-        grant(&plugin).await?;
+        grant(&plugin, saves_calls).await?;
     }
     let folder = folder.to_str().context("a path in UTF-8")?.to_owned();
     // The peers have no leader election either, because there is one replica.
-    Ok(vec!["run".into(), "--plugins".into(), folder, "--leases=none".into()])
+    let mut arguments = vec!["run".into(), "--plugins".into(), folder, "--leases=none".into()];
+    if saves_calls {
+        arguments.push("--feature-gates=SavedCalls=true".into());
+    }
+    Ok(arguments)
 }
 
-/// Writes the policy of a plugin, beside its file.
-async fn grant(plugin: &Path) -> anyhow::Result<()> {
+/// Writes the policy of a plugin, beside its file. Only calls of fresh instances can be saved.
+async fn grant(plugin: &Path, saves_calls: bool) -> anyhow::Result<()> {
     let granted = Command::new(paths::windlass()?)
         .arg("grant")
         .arg(plugin)
@@ -230,7 +231,10 @@ async fn grant(plugin: &Path) -> anyhow::Result<()> {
     let granted = granted.await?;
     ensure!(granted.status.success(), "windlass grant: {}", String::from_utf8_lossy(&granted.stderr));
     // A person would read the policy and then remove the pause.
-    let policy = String::from_utf8(granted.stdout)?.replace("\npaused: true", "\npaused: false");
+    let mut policy = String::from_utf8(granted.stdout)?.replace("\npaused: true", "\npaused: false");
+    if saves_calls {
+        policy = policy.replace("\ninstances: reuse", "\ninstances: fresh");
+    }
     std::fs::write(plugin.with_extension("policy.yaml"), policy)?;
     Ok(())
 }
