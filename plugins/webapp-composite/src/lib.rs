@@ -77,9 +77,8 @@ fn children(app: &WebApp) -> [Value; 2] {
     let pods = json!({"replicas": app.spec.replicas, "selector": {"matchLabels": selector}, "template": template});
     let ports = json!([{"name": "http", "port": 80, "targetPort": "http", "protocol": "TCP"}]);
     let metadata = json!({"name": name, "namespace": namespace, "labels": labels});
-    let serving = json!({"selector": selector, "ports": ports});
     let child = |version, kind, spec| json!({"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec});
-    [child("apps/v1", "Deployment", pods), child("v1", "Service", serving)]
+    [child("apps/v1", "Deployment", pods), child("v1", "Service", json!({"selector": selector, "ports": ports}))]
 }
 
 /// The event for the host's next action on a child.
