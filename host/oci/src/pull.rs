@@ -168,7 +168,7 @@ pub struct ComponentDownload {
 
 impl ComponentDownload {
     /// The next part. `None` at the end, after the whole component was found to have the stated length and digest.
-    /// Whoever drops the download earlier must drop the parts, too.
+    /// If the caller drops the download before that, it must not use the parts.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, OciError> {
         let part = self.answer.chunk().await?;
         match &part {

@@ -1,9 +1,9 @@
-//! The store's directory: what is there, what is added, and what is removed.
+//! Adds files to the store's directory, finds them, and removes them.
 //!
-//! It has two folders of finished files: manifests, whose names say what they are for, and components. A plugin is
-//! there once its manifest is: the manifest is placed last and removed first. So nothing that breaks off leaves a
-//! plugin that is not whole. All state is in the files, and several hosts may share them: at worst one of them removes
-//! what another one then fetches again.
+//! The directory has two folders of finished files: manifests, and components. The name of a manifest says which plugin
+//! it belongs to. The manifest is written last and removed first, so a fetch or a removal that breaks off never leaves
+//! a manifest without its component. All state is in the files, and several hosts may share them: at worst one of them
+//! removes what another one then fetches again.
 
 use std::collections::{HashMap, HashSet};
 use std::io::{self, Read as _};
@@ -22,7 +22,7 @@ use crate::stored::{Collected, Pin, Stored};
 
 #[derive(Default)]
 struct ShelfState {
-    /// `None` until the host has said what it uses. Until then nothing is removed.
+    /// The manifests that the host uses. `None` before its first `retain`: until then nothing is removed.
     in_use: Option<HashSet<ContentDigest>>,
     pins: HashMap<StoredName, Weak<Pin>>,
     /// The components that were found to match their digests.

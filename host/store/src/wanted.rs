@@ -5,8 +5,8 @@ use windlass_oci::{Credentials, OciReference, OciVersion, PlainHttp, ReferenceEr
 
 use crate::error::FetchError;
 
-/// The party for which a plugin is fetched. What was fetched for one is never given to another, which may lack the
-/// right to read it.
+/// The tenant for whom a plugin is fetched, or the cluster's operators. A plugin that was fetched for one is never
+/// given to another, who may not have the right to read it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum FetchScope {
     /// The cluster's operators.

@@ -1,5 +1,6 @@
-//! Random data of a call. What a guest gets before its export is entered, and what it gets by a function for seeds, is
-//! for its language's runtime: keys of hash tables, the order of maps. The plugin itself gets the rest.
+//! The random data that a guest gets in a call. Some of them are seeds of its language's runtime, such as the keys of
+//! hash tables: those that it asks for before its export is entered, and those of the functions for seeds. All others
+//! count as data that the plugin itself decides by.
 //!
 //! Seeds follow from the call's own number, if it has one, so that another call can get the same (ADR 46).
 

@@ -1,4 +1,4 @@
-//! Hostile registries and artefacts: none of them leaves a file, and each has its reason.
+//! A fetch from a hostile registry, or of a hostile artefact, leaves no file and fails with the right reason.
 
 use serde_json::{Value, json};
 use tokio::time::Instant;

@@ -22,7 +22,7 @@ struct Behaviour {
     reads_clock: bool,
 }
 
-/// A composer that does as it is told, and counts its calls.
+/// A composer that gives the answers of the test, and counts its calls.
 #[derive(Default)]
 struct Composer {
     behaviour: Mutex<Behaviour>,
