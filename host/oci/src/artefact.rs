@@ -20,6 +20,9 @@ pub(crate) const INDEX_TYPES: [&str; 2] =
     ["application/vnd.oci.image.index.v1+json", "application/vnd.docker.distribution.manifest.list.v2+json"];
 /// The largest size of all documents of a plugin together, in bytes. Written as JSON, they may grow.
 pub const PUBLISHED_DOCUMENTS_BYTES_MAX: usize = 4 << 20;
+/// The number of values that a configuration may have. A value takes more memory than its text, so this bounds the memory
+/// of a reader: text of 8 MiB, such as `[0,0,…]`, would take over 100 MiB. A plugin's manifest has some hundreds.
+const CONFIG_VALUES_MAX: usize = 1 << 16;
 /// The first bytes of every WebAssembly file.
 pub(crate) const WASM_MAGIC: &[u8] = b"\0asm";
 const CREATED: &str = "1970-01-01T00:00:00Z";
@@ -163,9 +166,28 @@ pub(crate) fn too_large(what: &'static str, most: u64) -> OciError {
 
 /// Reads a configuration: the component's names, and the documents if it has some.
 pub(crate) fn read_config(bytes: &[u8]) -> Result<(ComponentNames, Option<Documents>), OciError> {
-    let config: WasmConfig =
-        serde_json::from_slice(bytes).map_err(|_| OciError::Malformed { what: "the configuration" })?;
+    let malformed = OciError::Malformed { what: "the configuration" };
+    if values(bytes) > CONFIG_VALUES_MAX {
+        return Err(malformed);
+    }
+    let Ok(config) = serde_json::from_slice::<WasmConfig>(bytes) else { return Err(malformed) };
     Ok((config.component.unwrap_or_default(), config.documents))
+}
+
+/// The most values that a JSON text can have: it counts what stands before a value. Where the text is not JSON, a parser
+/// stops, so what this counts behind that place does not matter.
+fn values(json: &[u8]) -> usize {
+    let (mut in_string, mut is_escaped, mut count) = (false, false, 1);
+    for byte in json {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' => is_escaped = in_string,
+            b'"' => in_string = !in_string,
+            b',' | b':' | b'[' | b'{' if !in_string => count += 1,
+            _ => {}
+        }
+    }
+    count
 }
 
 /// The manifest and the configuration of a plugin, as bytes. Equal plugins have equal bytes, so the time is a constant.
@@ -225,5 +247,28 @@ mod tests {
         });
         let (names, documents) = read_config(config.to_string().as_bytes()).expect("it is valid");
         assert_eq!((names.imports, documents), (vec!["x".to_owned()], None));
+    }
+
+    #[test]
+    fn a_configuration_with_too_many_values_is_not_parsed() {
+        let is_read = |names: usize| {
+            let names = vec![r#""x""#; names].join(",");
+            let text = format!(
+                r#"{{"created": "a \\\" [,", "architecture": "wasm", "os": "wasip2", "layerDigests": [],
+                    "component": {{"exports": [], "imports": [{names}]}}}}"#
+            );
+            read_config(text.as_bytes()).is_ok()
+        };
+        assert!(is_read(CONFIG_VALUES_MAX / 2));
+        assert!(!is_read(CONFIG_VALUES_MAX));
+    }
+
+    #[test]
+    fn punctuation_within_strings_is_no_value() {
+        assert_eq!(values(br#"{"a": "[,{\",:\\", "b": [1, 2]}"#), 7);
+        let documents = Documents { readme: Some("a, [b]: {c}\n".repeat(CONFIG_VALUES_MAX)), ..Documents::default() };
+        let content = StatedContent::of(b"");
+        let (_, config) = written(&content, &ComponentNames::default(), &documents);
+        assert!(read_config(&config).is_ok());
     }
 }
