@@ -124,7 +124,6 @@ impl Callee<'_> {
                     Some(instance) => instance,
                     none => none.insert(self.code.instantiate(&mut store, Q::EXPORT).await?),
                 };
-                store.data_mut().enters_export();
                 question.ask(instance, &mut store).await
             });
             time.limited(call).await

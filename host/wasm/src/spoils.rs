@@ -6,7 +6,7 @@ use windlass_core::defect::Defect;
 use crate::state::World;
 
 impl World {
-    /// Notes that the guest gets the time of day.
+    /// Notes that the guest gets the time, of day or since something happened.
     pub(crate) fn gets_time(&self) {
         if !Defect::ClockIsNotNoted.is_seeded() {
             self.spoils(Spoiler::Clock);

@@ -12,7 +12,6 @@ use windlass_core::call::ports::{CallContext, Ports, Reads, Surroundings};
 use crate::counters::PluginCounters;
 use crate::meter::Meter;
 use crate::request::Replay;
-use crate::seeding::Seeding;
 use crate::text::single_line;
 use crate::wasi_http_state::Requests;
 use crate::wasi_state::WasiState;
@@ -37,7 +36,6 @@ pub(crate) struct CallState {
     slept: Duration,
     /// The last real time that the guest has seen.
     latest: Duration,
-    pub(crate) seeding: Seeding,
     /// `None` if the guest has not used WASI.
     wasi: Option<Box<WasiState>>,
     /// The engine that runs the guest.
@@ -199,14 +197,14 @@ impl HostFailed {
 impl CallState {
     pub(crate) fn new(meter: Meter, world: World, script: Option<Arc<str>>, engine: Engine) -> Self {
         let (waiting_in, last_error, logged_by) = (None, None, None);
-        let (slept, latest, seeding) = (Duration::ZERO, Duration::ZERO, Seeding::default());
-        Self { meter, world, script, waiting_in, last_error, logged_by, slept, latest, seeding, wasi: None, engine }
+        let (slept, latest) = (Duration::ZERO, Duration::ZERO);
+        Self { meter, world, script, waiting_in, last_error, logged_by, slept, latest, wasi: None, engine }
     }
 
     /// Releases all data of the call, so that nothing keeps it alive while the instance is parked.
     pub(crate) fn park(&mut self) {
         (self.world, self.waiting_in, self.last_error, self.logged_by) = (World::Parked, None, None, None);
-        (self.slept, self.latest, self.seeding) = (Duration::ZERO, Duration::ZERO, Seeding::default());
+        (self.slept, self.latest) = (Duration::ZERO, Duration::ZERO);
         if let Some(wasi) = self.used_wasi() {
             wasi.http.requests.end();
         }
@@ -243,8 +241,7 @@ impl CallState {
         self.latest
     }
 
-    /// The guest's monotonic clock, in nanoseconds. It begins with the instance, so it does not spoil the call: it has
-    /// no time of day, and nothing of earlier calls.
+    /// The guest's monotonic clock, in nanoseconds.
     pub(crate) fn monotonic(&mut self) -> u64 {
         let now = if let Some(fixed) = self.world.fixed_now() {
             fixed + self.slept

@@ -13,10 +13,12 @@ use crate::write::no_op::SkipView;
 /// Why a call must be made again the next time, whatever it has read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spoiler {
-    /// The plugin has got the time of day.
+    /// The plugin has got the time, of day or since something happened.
     Clock,
     /// The plugin has got random data.
     Chance,
+    /// The plugin has got a seed that a recording has, or a replay, so that no other call can get it.
+    Recorded,
     /// The plugin has asked why it is called.
     Triggers,
     /// The plugin's instance has served other calls, so that it may remember something.
@@ -42,6 +44,7 @@ impl Spoiler {
         match self {
             Self::Clock => "clock",
             Self::Chance => "chance",
+            Self::Recorded => "recorded",
             Self::Triggers => "triggers",
             Self::ReusedInstance => "reused-instance",
             Self::Report => "report",

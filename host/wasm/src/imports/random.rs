@@ -8,7 +8,7 @@ impl Host for CallState {
     fn get_u32(&mut self) -> wasmtime::Result<u32> {
         self.note_import("random.get-u32");
         let mut bytes = [0; 4];
-        self.fill_random(&mut bytes);
+        self.world.fill_random(&mut bytes);
         Ok(u32::from_le_bytes(bytes))
     }
 

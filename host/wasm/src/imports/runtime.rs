@@ -13,9 +13,7 @@ impl Host for CallState {
 
     fn seed(&mut self) -> wasmtime::Result<u64> {
         self.note_import("runtime.seed");
-        let mut bytes = [0; 8];
-        self.fill_seed(&mut bytes);
-        Ok(u64::from_le_bytes(bytes))
+        Ok(self.world.seed())
     }
 
     fn saw_time(&mut self) -> wasmtime::Result<()> {

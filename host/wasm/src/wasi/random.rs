@@ -1,5 +1,5 @@
-//! `wasi:random`: the random data of the call. The insecure generator has the same source. `insecure-seed` is for the
-//! keys of hash tables alone, so it gives seeds.
+//! `wasi:random`: the random data of the call. The insecure functions have the same source. `insecure-seed` is meant
+//! for the keys of hash tables, but nothing keeps a plugin from deciding by them.
 
 use crate::state::CallState;
 use wasmtime_wasi::p2::bindings::random::{insecure, insecure_seed, random};
@@ -7,13 +7,7 @@ use wasmtime_wasi::p2::bindings::random::{insecure, insecure_seed, random};
 impl CallState {
     fn random_u64(&mut self) -> u64 {
         let mut bytes = [0; 8];
-        self.fill_random(&mut bytes);
-        u64::from_le_bytes(bytes)
-    }
-
-    fn seed_u64(&mut self) -> u64 {
-        let mut bytes = [0; 8];
-        self.fill_seed(&mut bytes);
+        self.world.fill_random(&mut bytes);
         u64::from_le_bytes(bytes)
     }
 }
@@ -40,6 +34,6 @@ impl insecure::Host for CallState {
 
 impl insecure_seed::Host for CallState {
     fn insecure_seed(&mut self) -> wasmtime::Result<(u64, u64)> {
-        Ok((self.seed_u64(), self.seed_u64()))
+        Ok((self.random_u64(), self.random_u64()))
     }
 }

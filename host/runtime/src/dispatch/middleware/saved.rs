@@ -192,9 +192,10 @@ impl Saved {
         changed_nothing: bool,
         call: &CallContext,
     ) {
-        // A cache that has been emptied, a host without room, or another policy says nothing about the plugin.
+        // A cache that has been emptied, a host without room, another policy, or a recording with seeds of its own says
+        // nothing about the plugin.
         let is_cut = matches!(result, CallResult::Trapped { .. })
-            || matches!(tracked.spoiled, Some(Spoiler::FailedRead | Spoiler::ReusedInstance));
+            || matches!(tracked.spoiled, Some(Spoiler::FailedRead | Spoiler::ReusedInstance | Spoiler::Recorded));
         let did = Some(result).filter(|_| changed_nothing);
         let verdict = expected.audited(&tracked.reads, did, &self.now(call));
         let AuditVerdict::Mispredicted { after } = verdict else { return };

@@ -107,6 +107,20 @@ async fn calls_that_cannot_be_repeated_or_that_report_are_always_made() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_recorded_call_that_gets_other_seeds_blames_no_plugin() {
+    let mut world = called_once(may_report_by_its_seed(), || true);
+    for _ in 0..10 {
+        for records in [false, true] {
+            world.record_calls(records);
+            for _ in 0..if records { 1 } else { 8 } {
+                world.run(false);
+            }
+        }
+    }
+    assert_eq!((world.made(), world.mispredicted()), (91, 0));
+}
+
+#[tokio::test(start_paused = true)]
 async fn each_call_is_made_while_another_part_of_the_host_needs_it() {
     let mut world = called_once(Plugin::new(vec![Op::Primary]), never);
     world.record().begin_probation(probation::CallCounts { calls: 9, failures: 0 });
@@ -143,11 +157,15 @@ async fn an_audited_call_that_does_something_ends_the_saving() {
     assert_eq!((world.made(), world.saved(), world.mispredicted()), (7, 0, 1), "until the next generation");
 }
 
+/// Emits an Event in about half of all calls. These are not kept, so they are not audited.
+fn may_report_by_its_seed() -> Plugin {
+    let may_report = Op::If { modulus: 2, then: vec![Op::Event], otherwise: vec![] };
+    Plugin::new(vec![Op::Map, may_report])
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_audit_gets_the_seeds_of_the_call_that_it_audits() {
-    // The calls that report something are not kept, so they are not audited.
-    let may_report = Op::If { modulus: 2, then: vec![Op::Event], otherwise: vec![] };
-    let mut world = called_once(Plugin::new(vec![Op::Map, may_report]), || true);
+    let mut world = called_once(may_report_by_its_seed(), || true);
     for _ in 0..40 {
         world.run(false);
     }

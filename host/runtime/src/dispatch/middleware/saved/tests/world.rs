@@ -119,6 +119,8 @@ struct State {
     within: Option<(usize, u64)>,
     /// Whether the plugin's policy is replaced during the next call.
     replaces_policy: bool,
+    /// Whether the calls are recorded.
+    records: bool,
 }
 
 #[derive(Default)]
@@ -324,6 +326,10 @@ impl Sandboxed {
                     context.reads.spoil(Spoiler::Clock);
                 }
                 known.add(self.shared.state().time);
+            }
+            Op::Map if self.shared.state().records => {
+                context.reads.spoil(Spoiler::Recorded);
+                known.add(self.shared.state().made);
             }
             Op::Map => known.add(context.reads.seed().expect("a call that may be kept has a seed")),
             Op::Live => {
@@ -539,6 +545,11 @@ impl World {
 
     pub(super) fn change_child_within_call(&mut self, at: usize, value: u64) {
         self.shared.state().within = Some((at, value));
+    }
+
+    /// Records the next calls, or does not.
+    pub(super) fn record_calls(&mut self, records: bool) {
+        self.shared.state().records = records;
     }
 
     pub(super) fn replace_policy_within_call(&mut self) {
