@@ -3,6 +3,7 @@
 pub mod batch;
 pub mod call_lines;
 pub mod compose;
+pub mod gauge;
 pub mod http;
 pub mod intent;
 pub mod list_query;

@@ -177,6 +177,12 @@ pub enum MetricChange {
 pub trait Metrics: Send + Sync {
     /// Records a value. A value that fits no declared metric is counted and dropped: metrics never fail a call.
     fn record(&self, call: &CallContext, change: MetricChange, name: &str, value: f64, labels: &[(String, String)]);
+
+    /// The value of a gauge, which any call of the plugin may have set last. `None` if it has none, or if that is not
+    /// known.
+    fn gauge(&self, _call: &CallContext, _name: &str, _labels: &[(String, String)]) -> Option<f64> {
+        None
+    }
 }
 
 /// The result of deleting a collection: the deleted objects, or `None` if the server does not name them.

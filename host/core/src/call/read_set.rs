@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 
+use crate::call::gauge::SetGauge;
 use crate::call::list_query::ListQuery;
 use crate::call::shared_texts::{SharedTexts, share_key, share_text, texts_bytes};
 use crate::defect::Defect;
@@ -160,12 +161,16 @@ pub trait Answers {
 
     /// The answer now, and the state that it comes from. `None` if there is none, or if it cannot be compared.
     fn answer(&self, question: &ReadQuestion) -> Option<(Option<Stamp>, AnswerDigest)>;
+
+    /// The value of a gauge now. `None` if it has none, or if that is not known.
+    fn gauge(&self, name: &str, labels: &[(String, String)]) -> Option<f64>;
 }
 
-/// The reads of a call that changed nothing, in their order, and its result.
+/// The reads of a call that changed nothing, in their order, the gauges that it set, and its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadSet {
     reads: Box<[Read]>,
+    gauges: Box<[SetGauge]>,
     result: CallResult,
 }
 
@@ -185,19 +190,37 @@ impl ReadSet {
     #[must_use]
     pub fn new(reads: Vec<Read>, result: CallResult) -> Option<Self> {
         let is_kept = matches!(result, CallResult::Done | CallResult::RequeueAfter(_)) && reads.len() <= KEPT_READS_MAX;
-        is_kept.then(|| Self { reads: reads.into(), result })
+        is_kept.then(|| Self { reads: reads.into(), gauges: [].into(), result })
+    }
+
+    /// The same call, which also set `gauges`.
+    #[must_use]
+    pub fn setting(self, gauges: Vec<SetGauge>) -> Self {
+        Self { gauges: gauges.into(), ..self }
     }
 
     /// The reads of a composer's call: none, because a composer gets all with its request.
     #[must_use]
     pub fn of_composer() -> Self {
-        Self { reads: [].into(), result: CallResult::Done }
+        Self { reads: [].into(), gauges: [].into(), result: CallResult::Done }
     }
 
     /// The reads, in the order of the call.
     #[must_use]
     pub fn reads(&self) -> &[Read] {
         &self.reads
+    }
+
+    /// The gauges that the call set.
+    #[must_use]
+    pub fn gauges(&self) -> &[SetGauge] {
+        &self.gauges
+    }
+
+    /// Whether all gauges still have the values that the call set. If not, the next call would set them again.
+    #[must_use]
+    pub fn has_equal_gauges(&self, now: &impl Answers) -> bool {
+        self.gauges.iter().all(|gauge| gauge.is_unchanged(|name, labels| now.gauge(name, labels)))
     }
 
     /// Whether the stamps alone prove that all questions would be answered as they were. Takes less than a microsecond.
@@ -228,7 +251,8 @@ impl ReadSet {
     /// Replaces texts by shared ones, for a call about `primary`. Returns the approximate memory of the set, in bytes.
     pub fn share(&mut self, primary: &ObjectKey, shared: &mut SharedTexts) -> usize {
         let texts: usize = self.reads.iter_mut().map(|read| read.question.share(primary, shared)).sum();
-        size_of::<Self>() + size_of_val(&*self.reads) + texts
+        let gauges: usize = self.gauges.iter().map(SetGauge::bytes).sum();
+        size_of::<Self>() + size_of_val(&*self.reads) + texts + gauges
     }
 
     /// Compares a call that was made although it could have been saved. `repeated` is what it read, and `did` is its
@@ -261,7 +285,7 @@ mod tests {
 
     use super::*;
 
-    /// Answers every question with this, or not at all.
+    /// Answers every question with this, or not at all. Each gauge has the value 1.
     struct Now(Option<Stamp>, Option<u8>);
 
     impl Answers for Now {
@@ -271,6 +295,10 @@ mod tests {
 
         fn answer(&self, _: &ReadQuestion) -> Option<(Option<Stamp>, AnswerDigest)> {
             Some((self.0, digest(self.1?)))
+        }
+
+        fn gauge(&self, _: &str, _: &[(String, String)]) -> Option<f64> {
+            Some(1.0)
         }
     }
 
@@ -330,6 +358,18 @@ mod tests {
     }
 
     #[test]
+    fn a_gauge_that_has_another_value_now_would_be_set_again() {
+        let set = |values: &[f64]| {
+            let gauges = values.iter().map(|value| SetGauge::new("size", *value, &[]));
+            set(vec![]).setting(gauges.collect())
+        };
+        let now = Now(None, None);
+        for (values, is_equal) in [(&[][..], true), (&[1.0], true), (&[1.0, 1.0], true), (&[1.0, 2.0], false)] {
+            assert_eq!(set(values).has_equal_gauges(&now), is_equal, "{values:?}");
+        }
+    }
+
+    #[test]
     fn only_calls_that_end_well_and_read_little_are_kept() {
         let reads = |count| vec![read(get("a"), None, Some(1)); count];
         assert!(ReadSet::new(reads(KEPT_READS_MAX), CallResult::RequeueAfter(Duration::ZERO)).is_some());
@@ -380,6 +420,6 @@ mod tests {
         let mut reads = vec![read(ReadQuestion::Primary, None, Some(0))];
         reads.extend([(); 3].map(|()| read(get("shop"), None, Some(1))));
         let bytes = set(reads).share(&ObjectKey::namespaced("prod", "shop"), &mut SharedTexts::default());
-        assert!(bytes <= 640, "{bytes} B");
+        assert!(bytes <= 656, "{bytes} B");
     }
 }

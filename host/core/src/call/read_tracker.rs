@@ -5,6 +5,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::call::gauge::{KEPT_GAUGES_MAX, SetGauge};
 use crate::call::read_set::{AnswerDigest, KEPT_READS_MAX, REREAD_BYTES_MAX, Read, ReadQuestion};
 use crate::object::progress::Stamp;
 use crate::object::{Object, ObjectKey, ObjectKind};
@@ -33,7 +34,7 @@ pub enum Spoiler {
     UnfollowedSkip,
     /// A read failed.
     FailedRead,
-    /// The call has read more than is kept.
+    /// The call has read more, or set more gauges, than is kept.
     TooManyReads,
 }
 
@@ -62,6 +63,8 @@ impl Spoiler {
 pub struct TrackedReads {
     /// The reads, in the order of the call.
     pub reads: Vec<Read>,
+    /// The gauges that the call has set, in their order.
+    pub gauges: Vec<SetGauge>,
     /// The first reason why the call must be made again. `None` if there is none.
     pub spoiled: Option<Spoiler>,
 }
@@ -105,6 +108,17 @@ impl Tracked {
         match self.stamp.take() {
             stamp @ Some(_) => self.push(Read { question, stamp, answer: None }),
             None => self.spoil(Spoiler::TooManyReads),
+        }
+    }
+
+    /// Notes a gauge. Only the last value of a series counts.
+    fn set(&mut self, gauge: SetGauge) {
+        let gauges = &mut self.noted.gauges;
+        gauges.retain(|earlier| !earlier.is_of_same_series(&gauge));
+        if gauges.len() < KEPT_GAUGES_MAX {
+            gauges.push(gauge);
+        } else {
+            self.spoil(Spoiler::TooManyReads);
         }
     }
 
@@ -188,6 +202,11 @@ impl ReadTracker {
             Some(question) => tracked.push_by_stamp(question),
             None => tracked.spoil(Spoiler::FailedRead),
         });
+    }
+
+    /// Notes that the call sets `gauge`.
+    pub fn sets(&self, gauge: SetGauge) {
+        self.with(|tracked| tracked.set(gauge));
     }
 
     /// Notes that the call asks for `writes`. It is spoiled unless as many are [skipped](Self::skipped).
@@ -279,7 +298,7 @@ mod tests {
         let skip = ReadQuestion::SkippedWrite { kind, key, view: None };
         let skip = Read { question: skip, stamp: Some(object.stamp()), answer: None };
         let reads = vec![primary(Some(one)), skip, primary(None)];
-        assert_eq!(tracker.end(), Some(TrackedReads { reads, spoiled: None }));
+        assert_eq!(tracker.end(), Some(TrackedReads { reads, ..TrackedReads::default() }));
         assert!(!tracker.end().expect("it is on").is_complete(), "the reads were taken");
     }
 
@@ -337,7 +356,7 @@ mod tests {
             tracker.takes(bytes - 1);
             tracker.takes(1);
             tracker.answered(Some(digest()));
-            let TrackedReads { mut reads, spoiled } = tracker.end().expect("it is on");
+            let TrackedReads { mut reads, spoiled, .. } = tracker.end().expect("it is on");
             assert_eq!(spoiled.map_or_else(|| Ok(reads.remove(0).answer), Err), kept, "{bytes} B");
         }
     }
@@ -361,5 +380,21 @@ mod tests {
         let tracker = ReadTracker::default();
         tracker.spoil(Spoiler::Clock);
         assert_eq!((tracker.is_on(), tracker.end()), (false, None));
+    }
+
+    #[test]
+    fn the_last_value_of_each_gauge_is_noted() {
+        let label = |value: &str| vec![("zone".to_owned(), value.to_owned())];
+        let gauge = |value, zone: &str| SetGauge::new("size", value, &label(zone));
+        let tracker = ReadTracker::begin();
+        for set in [gauge(1.0, "a"), gauge(2.0, "b"), gauge(3.0, "a")] {
+            tracker.sets(set);
+        }
+        let gauges = vec![gauge(2.0, "b"), gauge(3.0, "a")];
+        assert_eq!(tracker.end(), Some(TrackedReads { gauges, ..TrackedReads::default() }));
+        for at in 0..=KEPT_GAUGES_MAX {
+            tracker.sets(gauge(0.0, &at.to_string()));
+        }
+        assert_eq!(tracker.end().and_then(|tracked| tracked.spoiled), Some(Spoiler::TooManyReads));
     }
 }

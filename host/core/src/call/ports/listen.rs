@@ -124,4 +124,9 @@ impl Metrics for Listened {
         self.answered(place, Answered::Taken);
         self.ports.metrics.record(call, change, name, value, labels);
     }
+
+    /// The host asks for this, and not the call.
+    fn gauge(&self, call: &CallContext, name: &str, labels: &[(String, String)]) -> Option<f64> {
+        self.ports.metrics.gauge(call, name, labels)
+    }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use windlass_core::call::ports::{CallContext, Reads};
+use windlass_core::call::ports::{CallContext, Metrics, Reads};
 use windlass_core::call::read_set::{AuditVerdict, ReadSet};
 use windlass_core::call::read_tracker::{ReadTracker, Spoiler, TrackedReads};
 use windlass_core::life::instances::Instances;
@@ -93,7 +93,8 @@ impl Saved {
             return self.inner.reconcile(call).await;
         }
         let may_save = !call.must_be_made && self.guards.may_save(&self.saver.record);
-        let (expected, cpu) = self.current(kept.filter(|_| may_save), &context).await;
+        let metrics = call.ports.metrics.clone();
+        let (expected, cpu) = self.current(kept.filter(|_| may_save), &self.now(&*metrics, &context)).await;
         match expected {
             Some(expected) if !calls.audits() => {
                 calls.keep_saved(key.clone(), expected, &basis);
@@ -104,22 +105,22 @@ impl Saved {
                 // An audit repeats the call that it audits, so it gets the same seeds.
                 let seed = expected.as_ref().map_or_else(windlass_world::random, |expected| expected.seed);
                 let (called, tracked) = self.track(call, seed).await;
-                self.made(expected, (tracked, seed), &called, &context, &basis);
+                self.made(expected, (tracked, seed), &called, &self.now(&*metrics, &context), &basis);
                 Called { cpu: called.cpu + cpu, ..called }
             }
         }
     }
 
     /// Returns the `kept` call if the next one would read the same, and the time that it took to find out.
-    async fn current(&self, kept: Option<KeptCall>, context: &CallContext) -> (Option<KeptCall>, Duration) {
+    async fn current(&self, kept: Option<KeptCall>, now: &AnswersNow<'_>) -> (Option<KeptCall>, Duration) {
+        let kept = kept.filter(|kept| kept.reads.has_equal_gauges(now));
         let Some(mut kept) = kept else { return (None, Duration::ZERO) };
-        let now = self.now(context);
-        if kept.reads.has_equal_stamps(&now) {
+        if kept.reads.has_equal_stamps(now) {
             return (Some(kept), Duration::ZERO);
         }
         // The host reads for the plugin, so the plugin is charged.
         let work = CpuTime::default();
-        let is_current = work.metered(async { kept.reads.is_current(&now) }).await;
+        let is_current = work.metered(async { kept.reads.is_current(now) }).await;
         (is_current.then_some(kept), work.used())
     }
 
@@ -138,18 +139,20 @@ impl Saved {
         expected: Option<KeptCall>,
         (tracked, seed): (TrackedReads, u64),
         called: &Called,
-        context: &CallContext,
+        now: &AnswersNow<'_>,
         basis: &CallBasis,
     ) {
+        let context = now.call;
         let changed_nothing =
             called.made && !called.keeps_finalizer && tracked.is_complete() && context.overlay.is_empty();
         if !CallBasis::of(context).is(basis) {
             return;
         }
         if let Some(expected) = expected {
-            self.audit(&expected.reads, &tracked, &called.result, changed_nothing, context);
+            self.audit(&expected.reads, &tracked, &called.result, changed_nothing, now);
         }
         let set = changed_nothing.then(|| ReadSet::new(tracked.reads, called.result.clone())).flatten();
+        let set = set.map(|set| set.setting(tracked.gauges));
         if let Some(set) = set.filter(|_| self.saver.record.may_keep()) {
             self.saver.calls.keep(context.primary_key.clone(), KeptCall::new(set, seed), basis);
         }
@@ -158,7 +161,7 @@ impl Saved {
     /// Makes a call with this `seed`, and notes what it reads.
     async fn track(&self, call: Call<'_>, seed: u64) -> (Called, TrackedReads) {
         let tracker = ReadTracker::seeded(seed);
-        self.now(&call.context).note_primary(&tracker);
+        self.now(&*call.ports.metrics, &call.context).note_primary(&tracker);
         let ports = tracked(call.ports, tracker.clone());
         let context = Arc::new(CallContext { reads: tracker.clone(), ..(*call.context).clone() });
         let called = self.inner.reconcile(Call { ports: &ports, context, ..call }).await;
@@ -179,8 +182,8 @@ impl Saved {
         is_usual && self.guards.instances.now() == Instances::Fresh
     }
 
-    fn now<'a>(&'a self, call: &'a CallContext) -> AnswersNow<'a> {
-        AnswersNow { caches: &*self.saver.caches, call, call_part: self.saver.call_part.as_ref() }
+    fn now<'a>(&'a self, metrics: &'a dyn Metrics, call: &'a CallContext) -> AnswersNow<'a> {
+        AnswersNow { caches: &*self.saver.caches, metrics, call, call_part: self.saver.call_part.as_ref() }
     }
 
     /// Compares a call that was made although it could have been saved with what was `expected` of it.
@@ -190,14 +193,14 @@ impl Saved {
         tracked: &TrackedReads,
         result: &CallResult,
         changed_nothing: bool,
-        call: &CallContext,
+        now: &AnswersNow<'_>,
     ) {
         // A cache that has been emptied, a host without room, another policy, or a recording with seeds of its own says
         // nothing about the plugin.
         let is_cut = matches!(result, CallResult::Trapped { .. })
             || matches!(tracked.spoiled, Some(Spoiler::FailedRead | Spoiler::ReusedInstance | Spoiler::Recorded));
-        let did = Some(result).filter(|_| changed_nothing);
-        let verdict = expected.audited(&tracked.reads, did, &self.now(call));
+        let did = Some(result).filter(|_| changed_nothing && tracked.gauges == expected.gauges());
+        let verdict = expected.audited(&tracked.reads, did, now);
         let AuditVerdict::Mispredicted { after } = verdict else { return };
         if is_cut {
             return;
@@ -208,7 +211,7 @@ impl Saved {
         let questions: Vec<_> =
             expected.reads().iter().take(SHOWN_QUESTIONS_MAX).map(|read| read.question.to_string()).collect();
         tracing::warn!(
-            key = %call.primary_key, ?result, reads = questions.join(", "), equal_answers = after,
+            key = %now.call.primary_key, ?result, reads = questions.join(", "), equal_answers = after,
             spoiled = tracked.spoiled.map(Spoiler::as_str),
             "a call about an unchanged key did something else than the call before: the plugin does not follow from what \
              it reads, so all its calls are made until its next generation"

@@ -5,8 +5,9 @@
 
 use std::sync::Arc;
 
+use windlass_core::call::gauge::SetGauge;
 use windlass_core::call::ports::{
-    Answered, Ask, Asked, CallContext, ListPage, Listener, MetricChange, Ports, Reads, Written, listened,
+    Answered, Ask, Asked, CallContext, ListPage, Listener, MetricChange, Metrics, Ports, Reads, Written, listened,
 };
 use windlass_core::call::read_set::{AnswerDigest, Answers, REREAD_BYTES_MAX, ReadQuestion};
 use windlass_core::call::read_tracker::{ReadTracker, Spoiler};
@@ -37,8 +38,10 @@ impl Listener for Tracking {
             }
             Asked::Ask(ask @ (Ask::Write(_) | Ask::Batch(_))) => tracker.asks_for_writes(ask.operations().len()),
             Asked::Ask(_) => tracker.spoil(Spoiler::Outside),
-            // Setting a gauge once more would change nothing.
-            Asked::Metric { change: MetricChange::Set, .. } => {}
+            // Setting a gauge once more changes nothing, unless another call has set it meanwhile.
+            Asked::Metric { change: MetricChange::Set, name, value, labels } => {
+                tracker.sets(SetGauge::new(name, value, labels));
+            }
             Asked::Metric { .. } | Asked::Event(_) => tracker.spoil(Spoiler::Report),
         }
         None
@@ -95,6 +98,7 @@ fn digest<'t>(texts: impl Iterator<Item = &'t str> + Clone, count: u64) -> Diges
 /// The answers that a call would get now.
 pub(crate) struct AnswersNow<'a> {
     pub(crate) caches: &'a dyn Reads,
+    pub(crate) metrics: &'a dyn Metrics,
     pub(crate) call: &'a CallContext,
     /// The part of the primary that the plugin gets. `None` for all of it.
     pub(crate) call_part: Option<&'a PointerTree>,
@@ -161,5 +165,9 @@ impl Answers for AnswersNow<'_> {
                 Some((Some(object.stamp()), AnswerDigest::of_part(view, &object)?))
             }
         }
+    }
+
+    fn gauge(&self, name: &str, labels: &[(String, String)]) -> Option<f64> {
+        self.metrics.gauge(self.call, name, labels)
     }
 }

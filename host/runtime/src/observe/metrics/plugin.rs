@@ -134,12 +134,7 @@ impl PluginMetrics {
 impl Metrics for PluginMetrics {
     fn record(&self, call: &CallContext, change: MetricChange, name: &str, value: f64, labels: &[(String, String)]) {
         let plugin = &call.principal.plugin;
-        // Check this first, because it bounds the work of redaction.
-        let fits =
-            labels.len() <= METRIC_LABELS_MAX && labels.iter().all(|(_, value)| value.len() <= METRIC_LABEL_BYTES_MAX);
-        // Redact the labels, because every client that scrapes the host can read them.
-        let redacted = |(name, value): &(String, String)| (name.clone(), call.config.redact(value).into_owned());
-        let labels = fits.then(|| labels.iter().map(redacted).collect::<Vec<_>>());
+        let labels = redacted(call, labels);
         // Lock as late as possible, because other plugins wait for the lock.
         let mut plugins = self.lock();
         let series = plugins.entry(plugin.clone()).or_default();
@@ -155,6 +150,25 @@ impl Metrics for PluginMetrics {
             );
         }
     }
+
+    fn gauge(&self, call: &CallContext, name: &str, labels: &[(String, String)]) -> Option<f64> {
+        let labels = redacted(call, labels)?;
+        let plugins = self.lock();
+        let series = plugins.get(&call.principal.plugin)?.metrics.get(name)?;
+        match series.values.get(&series.label_values(&labels)?)? {
+            Value::Number(value) if series.kind == Declared::Gauge => Some(*value),
+            _ => None,
+        }
+    }
+}
+
+/// The labels as they are kept: without secrets, because every client that scrapes the host can read them. `None` if
+/// they cannot fit. This is checked first, because it bounds the work of redaction.
+fn redacted(call: &CallContext, labels: &[(String, String)]) -> Option<Vec<(String, String)>> {
+    let fits =
+        labels.len() <= METRIC_LABELS_MAX && labels.iter().all(|(_, value)| value.len() <= METRIC_LABEL_BYTES_MAX);
+    let redacted = |(name, value): &(String, String)| (name.clone(), call.config.redact(value).into_owned());
+    fits.then(|| labels.iter().map(redacted).collect())
 }
 
 impl PluginSeries {

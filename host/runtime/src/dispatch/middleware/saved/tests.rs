@@ -101,9 +101,19 @@ async fn calls_that_cannot_be_repeated_or_that_report_are_always_made() {
         world.run(false);
         assert_eq!((world.made(), world.saved()), (2, 0), "{op:?}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_gauge_that_another_call_has_set_since_is_set_again() {
     let mut world = called_once(Plugin::new(vec![Op::Primary, Op::Gauge]), never);
+    let set = world.measured();
     world.run(false);
-    assert_eq!((world.made(), world.saved()), (1, 1), "a gauge has its value already");
+    assert_eq!((world.made(), world.saved()), (1, 1), "it has its value already");
+    world.measure_for_another(9);
+    world.run(false);
+    assert_eq!((world.made(), world.saved(), world.measured()), (2, 1, set));
+    world.run(false);
+    assert_eq!((world.made(), world.saved()), (2, 2));
 }
 
 #[tokio::test(start_paused = true)]

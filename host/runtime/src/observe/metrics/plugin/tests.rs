@@ -158,3 +158,21 @@ fn a_label_has_no_secret_of_the_configuration() {
     assert!(text.contains(r#"windlass_metric_values_dropped_total{plugin="a",reason="labels"} 1"#), "{text}");
     assert!(text.contains("with=\"<redacted>!\"") && !text.contains("hunter22"), "{text}");
 }
+
+#[test]
+fn the_value_of_a_gauge_is_the_one_that_was_set_last() {
+    let declared =
+        declared("a", &[metric("size", Declared::Gauge, &["zone"]), metric("synced_total", Declared::Counter, &[])]);
+    let (_, context) = crate::tests::played::call(None);
+    let call =
+        CallContext { config: Confidential::holding("{}", [Confidential::from("hunter22")]), ..(*context).clone() };
+    let zone = |value: &str| vec![("zone".to_owned(), value.to_owned())];
+    for (value, zone) in [(1.0, zone("x")), (2.0, zone("hunter22")), (3.0, zone("x")), (f64::NAN, zone("x"))] {
+        declared.record(&call, MetricChange::Set, "size", value, &zone);
+    }
+    declared.record(&call, MetricChange::Add, "synced_total", 1.0, &[]);
+    let gauge = |name, labels: &[(String, String)]| declared.gauge(&call, name, labels);
+    assert_eq!((gauge("size", &zone("x")), gauge("size", &zone("hunter22"))), (Some(3.0), Some(2.0)));
+    let others = [("size", zone("y")), ("size", vec![]), ("synced_total", vec![]), ("other", vec![])];
+    assert_eq!(others.map(|(name, labels)| gauge(name, &labels)), [None; 4]);
+}

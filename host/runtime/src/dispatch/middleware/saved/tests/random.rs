@@ -42,7 +42,7 @@ impl Random {
             10..13 => Op::Apply { child: self.child(), values: 1 + self.below(3), part: self.below(2) == 0 },
             13 => Op::Config,
             14 if self.below(3) == 0 => Op::Clock,
-            14 => Op::Gauge,
+            14 | 17 => Op::Gauge,
             15 if self.below(3) == 0 => Op::Live,
             16 if self.below(3) == 0 => Op::Event,
             _ if depth < 2 => {
@@ -85,6 +85,7 @@ async fn step(world: &mut World, random: &mut Random) {
         10 => return world.configure(value),
         11 => return world.tick(),
         12 => return world.run(true),
+        14 => return world.measure_for_another(u8::try_from(value).expect("it is small")),
         13 => {
             tokio::time::advance(Duration::from_secs(7 * value)).await;
             return world.run_due();

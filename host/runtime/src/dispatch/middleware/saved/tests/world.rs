@@ -75,7 +75,7 @@ pub(super) enum Op {
     Event,
     /// Adds to a counter.
     Count,
-    /// Sets a gauge.
+    /// Sets a gauge to a value that depends on what the plugin knows.
     Gauge,
     /// Fails.
     Fail,
@@ -109,6 +109,7 @@ struct State {
     changed: Stamp,
     /// The changes outside of the host that the plugin has made, in order.
     effects: Vec<String>,
+    gauges: BTreeMap<String, f64>,
     /// States that were written and are not in the cache yet.
     written: Vec<(String, Object)>,
     versions: u64,
@@ -256,10 +257,16 @@ impl Events for Shared {
 }
 
 impl Metrics for Shared {
-    fn record(&self, _: &CallContext, change: MetricChange, name: &str, _: f64, _: &[(String, String)]) {
-        if change != MetricChange::Set {
+    fn record(&self, _: &CallContext, change: MetricChange, name: &str, value: f64, _: &[(String, String)]) {
+        if change == MetricChange::Set {
+            self.state().gauges.insert(name.to_owned(), value);
+        } else {
             self.state().effects.push(name.to_owned());
         }
+    }
+
+    fn gauge(&self, _: &CallContext, name: &str, _: &[(String, String)]) -> Option<f64> {
+        self.state().gauges.get(name).copied()
     }
 }
 
@@ -338,7 +345,10 @@ impl Sandboxed {
             }
             Op::Event => ports.events.emit(context, event("Reported")),
             Op::Count => ports.metrics.record(context, MetricChange::Add, "counted", 1.0, &[]),
-            Op::Gauge => ports.metrics.record(context, MetricChange::Set, "measured", 1.0, &[]),
+            Op::Gauge => {
+                let value = f64::from(u8::try_from(known.one_of(3)).expect("it is small"));
+                ports.metrics.record(context, MetricChange::Set, "measured", value, &[]);
+            }
             Op::Fail => return Err(CallResult::Failed(vec![Failure::Terminal("it fails".to_owned())])),
             Op::Hidden if self.shared.state().hidden == 0 => {}
             Op::Hidden => ports.events.emit(context, event("Hidden")),
@@ -547,6 +557,15 @@ impl World {
         self.shared.state().within = Some((at, value));
     }
 
+    /// The plugin's call about another key sets the gauge.
+    pub(super) fn measure_for_another(&mut self, value: u8) {
+        self.shared.state().gauges.insert("measured".to_owned(), value.into());
+    }
+
+    pub(super) fn measured(&self) -> Option<f64> {
+        self.shared.state().gauges.get("measured").copied()
+    }
+
     /// Records the next calls, or does not.
     pub(super) fn record_calls(&mut self, records: bool) {
         self.shared.state().records = records;
@@ -604,7 +623,7 @@ impl World {
         let due = self.due();
         let state = self.shared.state();
         let values: BTreeMap<_, _> = state.cache.iter().map(|(name, object)| (name, value_of(object))).collect();
-        format!("{:?}, {values:?}, due in {due:?}", state.effects)
+        format!("{:?}, {values:?}, {:?}, due in {due:?}", state.effects, state.gauges)
     }
 }
 
