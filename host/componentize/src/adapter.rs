@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use memchr::memmem;
 use wit_component::{StringEncoding, embed_component_metadata};
 
 use crate::world::{self, InterfaceVersion};
@@ -23,9 +24,12 @@ const NEW_TO: &str = ";; In all versions:\n";
 const OLD: &str = "(func $saw_time) (func $saw_random)";
 /// The placeholder for whether the plugin may get random data that the adapter does not see.
 const DRAWS_HERE: &str = "DRAWS";
-/// The names of the functions by which `math/rand` of Go takes numbers from the generator of the runtime, which is also
-/// the generator for the order of maps. Go keeps the names of the functions that it links.
-const GO_GENERATORS: [&[u8]; 2] = [b"math/rand.(*runtimeSource)", b"math/rand/v2.runtimeSource"];
+/// The names of the functions by which a plugin in Go takes numbers from the generator of the runtime, which is also
+/// the generator for the order of maps: those of the standard library that link to `runtime.rand` and return what
+/// follows from it, and `runtime.fastrand`, which modules link to. Go keeps the names of the functions that it links,
+/// also of those that are inlined. Not here are `net`, which has no network, and the hash keys of `sync` and `unique`.
+const GO_GENERATORS: [&str; 5] =
+    ["math/rand.(*runtimeSource)", "math/rand/v2.runtimeSource", "hash/maphash.", "os.nextRandom", "runtime.fastrand"];
 
 /// The adapter's texts, at most 448 bytes each. Each has the name of the function that writes it into memory.
 const TEXTS: [(&str, &str); 6] = [
@@ -64,7 +68,7 @@ pub(crate) fn module(plugin: &[u8], version: InterfaceVersion) -> anyhow::Result
 
 /// Whether `plugin` may get random data from a generator of its runtime, which the adapter does not see.
 fn draws(plugin: &[u8]) -> bool {
-    GO_GENERATORS.iter().any(|name| plugin.windows(name.len()).any(|bytes| bytes == *name))
+    GO_GENERATORS.iter().any(|name| memmem::find(plugin, name.as_bytes()).is_some())
 }
 
 /// Whether the adapter has a function of this name.

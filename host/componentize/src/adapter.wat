@@ -15,8 +15,8 @@
   (import "windlass:plugin/runtime@VERSION" "saw-time" (func $saw_time))
   (import "windlass:plugin/runtime@VERSION" "saw-random" (func $saw_random))
 
-  ;; Begins a call, and returns its seed. The memory is as for `windlass_begin`. Without Go's `math/rand`, the plugin gets random data only
-  ;; from here. With it, it may get data that follow from the seed unseen.
+  ;; Begins a call, and returns its seed. The memory is as for `windlass_begin`. Without a function of Go that takes numbers from its
+  ;; runtime's generator, the plugin gets random data only from here. With one, it may get data that follow from the seed unseen.
   (func (export "windlass_enter") (param $memory i32) (param $length i32) (result i64) (local $seed i64)
     (local.set $seed (call $host_seed))
     (call $begin (call $host_time) (local.get $seed) (local.get $memory) (local.get $length))
@@ -292,8 +292,10 @@
     (local.set $time (i64.load offset=24 (local.get $of)))
     (if (i32.eqz (i32.and (i32.load16_u offset=40 (local.get $of)) (i32.const 1)))
       (then (return (i64.add (local.get $time) (global.get $now)))))
-    (if (i32.eqz (i32.load offset=16 (local.get $of)))
-      (then (return (i64.sub (local.get $time) (global.get $epoch)))))
+    ;; How far the clock moves until a time of day, and which of two subscriptions is due first, show the time of day.
+    (if (i32.eqz (i32.load offset=16 (local.get $of))) (then
+      (global.set $looks (i32.add (global.get $looks) (i32.const 1)))
+      (return (i64.sub (local.get $time) (global.get $epoch)))))
     (local.get $time))
 
   ;; Sleeping only advances the clock. A long sleep is reported, because the plugin's author should know that it takes no time.

@@ -350,6 +350,18 @@ fn a_call_reports_whether_the_plugin_got_the_time_or_random_data() -> Outcome {
 }
 
 #[test]
+fn a_wait_until_a_time_of_day_counts_as_reading_it() -> Outcome {
+    let mut plugin = Plugin::new()?;
+    for (wait, expected) in [((0, HOST_TIME + 5_000, 1), &["saw-time"][..]), ((0, 5_000, 0), &[]), ((1, 5_000, 1), &[])]
+    {
+        plugin.enter()?;
+        plugin.poll(&[wait])?;
+        assert_eq!(plugin.end()?, expected, "{wait:?}");
+    }
+    Ok(())
+}
+
+#[test]
 fn a_plugin_that_asked_the_host_itself_has_nothing_reported() -> Outcome {
     for version in InterfaceVersion::ALL {
         let mut plugin = Plugin::of(version, true)?;
@@ -392,9 +404,12 @@ fn random_data_by_gos_own_generator_is_reported_in_each_call() -> Outcome {
         assert_eq!(plugin.end()?, ["saw-random"]);
     }
     for (text, draws) in [
-        ("runtime.rand math/rand.(*Rand).Int63", false),
+        ("runtime.rand math/rand.(*Rand).Int63 internal/sync.(*HashTrieMap[...]).init", false),
         ("xmath/rand.(*runtimeSource).Uint64", true),
         ("math/rand/v2.runtimeSource.Uint64", true),
+        ("hash/maphash.MakeSeed", true),
+        ("os.nextRandom", true),
+        ("runtime.fastrand64", true),
     ] {
         assert_eq!(super::draws(text.as_bytes()), draws, "{text}");
     }
