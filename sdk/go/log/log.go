@@ -6,6 +6,7 @@ package log
 import (
 	"context"
 	"log/slog"
+	"runtime"
 	"time"
 
 	"windlass.dev/sdk/internal/guest"
@@ -51,7 +52,7 @@ type handler struct {
 }
 
 func (handler) Enabled(context.Context, slog.Level) bool {
-	// A slog.Logger asks this, takes the time, and calls Handle.
+	// A slog.Logger asks this, reads the clock, and calls Handle.
 	guest.LineBegins()
 	return true
 }
@@ -74,7 +75,9 @@ func (handler handler) WithAttrs(attributes []slog.Attr) slog.Handler {
 }
 
 func (handler handler) Handle(_ context.Context, record slog.Record) error {
-	guest.LineTaken()
+	if isHandedByLogger() {
+		guest.LineTaken()
+	}
 	fields := append(make([]Field, 0, len(handler.fields)+record.NumAttrs()), handler.fields...)
 	record.Attrs(func(attribute slog.Attr) bool {
 		fields = add(fields, handler.group, attribute)
@@ -82,6 +85,22 @@ func (handler handler) Handle(_ context.Context, record slog.Record) error {
 	})
 	Write(levelOf(record.Level), record.Message, fields...)
 	return nil
+}
+
+// isHandedByLogger reports whether log/slog itself has handed the record to Handle, so that the plugin has not seen the
+// record's time. Other handlers see it before they hand the record on.
+func isHandedByLogger() bool {
+	// The caller of the caller of this function.
+	var callers [1]uintptr
+	if runtime.Callers(3, callers[:]) == 0 {
+		return false
+	}
+	frame, _ := runtime.CallersFrames(callers[:]).Next()
+	switch frame.Function {
+	case "log/slog.(*Logger).log", "log/slog.(*Logger).logAttrs", "log/slog.(*handlerWriter).Write":
+		return true
+	}
+	return false
 }
 
 func levelOf(level slog.Level) Level {

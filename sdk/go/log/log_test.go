@@ -1,6 +1,7 @@
 package log_test
 
 import (
+	"context"
 	"errors"
 	standard "log"
 	"log/slog"
@@ -9,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"windlass.dev/sdk/internal/guest"
 	"windlass.dev/sdk/log"
 	"windlass.dev/sdk/windlasstest"
 )
@@ -52,5 +54,38 @@ func TestDerivedLoggersDoNotShareFields(t *testing.T) {
 	other.Info("other")
 	if lines := host.Lines(); len(lines[0].Fields) != 2 || lines[1].Fields["c"] != "3" || lines[1].Fields["b"] != "" {
 		t.Errorf("%+v", lines)
+	}
+}
+
+// seesTime is a handler of a plugin that can read the time of each record.
+type seesTime struct{ slog.Handler }
+
+func (handler seesTime) Handle(ctx context.Context, record slog.Record) error {
+	return handler.Handler.Handle(ctx, record)
+}
+
+// The host must not take a reading of the clock for a logger's own if the plugin has seen it.
+func TestOnlyTheTimeThatNoOtherHandlerSeesIsTheLoggersOwn(t *testing.T) {
+	windlasstest.New(t)
+	handler := slog.Default().Handler()
+	cases := map[string]struct {
+		log   func()
+		taken int
+	}{
+		"logger":         {func() { slog.Info("line", "a", 1) }, 1},
+		"attributes":     {func() { slog.LogAttrs(t.Context(), slog.LevelInfo, "line") }, 1},
+		"derived":        {func() { slog.With("a", 1).WithGroup("b").Warn("line") }, 1},
+		"package log":    {func() { standard.Print("line") }, 1},
+		"wrapped":        {func() { slog.New(struct{ slog.Handler }{handler}).Info("line") }, 1},
+		"own handler":    {func() { slog.New(seesTime{handler}).Info("line") }, 0},
+		"several":        {func() { slog.New(slog.NewMultiHandler(handler, handler)).Info("line") }, 0},
+		"without logger": {func() { _ = handler.Handle(t.Context(), slog.NewRecord(time.Now(), slog.LevelInfo, "line", 0)) }, 0},
+	}
+	for name, each := range cases {
+		before := guest.TakenLines
+		each.log()
+		if taken := guest.TakenLines - before; taken != each.taken {
+			t.Errorf("%s: %d lines are taken, and not %d", name, taken, each.taken)
+		}
 	}
 }

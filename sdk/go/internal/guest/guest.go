@@ -44,7 +44,7 @@ func Call(run func()) {
 // this reading does not count as the plugin's.
 func LineBegins() { line(1) }
 
-// LineTaken says that the line has arrived.
+// LineTaken says that log/slog has handed over the line, and that the plugin has not seen its time.
 func LineTaken() { line(0) }
 
 func now() time.Time {
