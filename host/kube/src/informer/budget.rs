@@ -12,8 +12,16 @@ use windlass_core::cache::watch::WatchSpec;
 #[derive(Debug)]
 pub struct Budget {
     limit: usize,
-    used: Mutex<usize>,
+    used: Mutex<UsedBytes>,
     excesses: watch::Sender<Excesses>,
+}
+
+/// The memory that is used now, in bytes.
+#[derive(Debug, Default)]
+struct UsedBytes {
+    caches: usize,
+    /// Memory that the plugin can do without, so caches get room as if it were free.
+    dispensable: usize,
 }
 
 /// The number of watches that were stopped because they needed too much, and the last such case.
@@ -80,10 +88,23 @@ impl Budget {
         Arc::new(Self { limit, used: Mutex::default(), excesses: watch::Sender::default() })
     }
 
-    /// The number of bytes that the caches use now.
+    /// The number of bytes that are used now, including the dispensable ones.
     #[must_use]
     pub fn used(&self) -> usize {
-        *self.lock()
+        let used = self.lock();
+        used.caches.saturating_add(used.dispensable)
+    }
+
+    /// Changes the use of memory that the plugin can do without from `before` to `after` bytes. Returns false and
+    /// changes nothing if the caches leave no room for that. This suspends no plugin.
+    pub fn change_dispensable(&self, before: usize, after: usize) -> bool {
+        let mut used = self.lock();
+        let dispensable = used.dispensable.saturating_sub(before).saturating_add(after);
+        let has_room = after <= before || used.caches.saturating_add(dispensable) <= self.limit;
+        if has_room {
+            used.dispensable = dispensable;
+        }
+        has_room
     }
 
     /// The number of times that a watch was stopped because it needed too much.
@@ -113,7 +134,7 @@ impl Budget {
     /// room.
     pub(crate) fn change(&self, watch: &WatchSpec, before: usize, after: usize) -> Option<()> {
         let mut used = self.lock();
-        let total = used.saturating_sub(before).saturating_add(after);
+        let total = used.caches.saturating_sub(before).saturating_add(after);
         if after > before && total > self.limit {
             drop(used);
             self.exceed(Excess {
@@ -125,7 +146,7 @@ impl Budget {
             });
             return None;
         }
-        *used = total;
+        used.caches = total;
         Some(())
     }
 
@@ -134,7 +155,7 @@ impl Budget {
         self.excesses.send_modify(|it| *it = Excesses { count: it.count + 1, last: Some(Arc::new(excess)) });
     }
 
-    fn lock(&self) -> MutexGuard<'_, usize> {
+    fn lock(&self) -> MutexGuard<'_, UsedBytes> {
         self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -301,5 +322,16 @@ mod tests {
         assert!(budget.change(&pods(), 0, 10).is_some());
         assert!(budget.change(&pods(), 10, 3).is_some());
         assert_eq!(budget.used(), 3);
+    }
+
+    #[test]
+    fn dispensable_memory_takes_only_what_the_caches_leave() {
+        let budget = Budget::new(10);
+        assert!(budget.change(&pods(), 0, 6).is_some());
+        assert!(budget.change_dispensable(0, 4) && !budget.change_dispensable(4, 5));
+        assert_eq!(budget.used(), 10);
+        assert!(budget.change(&pods(), 6, 10).is_some(), "a cache goes first");
+        assert!(!budget.change_dispensable(4, 5) && budget.change_dispensable(4, 3) && budget.change_dispensable(3, 0));
+        assert_eq!((budget.used(), budget.excesses()), (10, 0));
     }
 }

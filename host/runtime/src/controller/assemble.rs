@@ -244,7 +244,7 @@ impl Controller {
     /// Saves calls that can change nothing. `None` if every call is made. The host's work around a composer is not
     /// known to have been read, so the composite saves the composer's calls itself.
     fn saver(&self, primaries: &Stores, caches: Arc<Reader>) -> Option<CallSaver> {
-        let (calls, record) = (SavedCalls::new(), self.parts.record.clone());
+        let (calls, record) = (SavedCalls::new(self.parts.budget.clone()), self.parts.record.clone());
         let call_part = self.own()?.primary.call_part();
         let saver = CallSaver { calls, caches, call_part, record };
         Some(saver).filter(|_| self.saves(primaries, EntryPoint::Reconciler))
@@ -252,7 +252,8 @@ impl Controller {
 
     /// Saves a composer's calls with an unchanged request. `None` if every call is made.
     fn composition_saver(&self, primaries: &Stores) -> Option<CompositionSaver> {
-        let (calls, record, status) = (SavedCalls::new(), self.parts.record.clone(), self.handover.status().clone());
+        let (record, status) = (self.parts.record.clone(), self.handover.status().clone());
+        let calls = SavedCalls::new(self.parts.budget.clone());
         let call_part = self.own()?.primary.call_part();
         let saver = CompositionSaver { calls, call_part, record, status };
         Some(saver).filter(|_| self.saves(primaries, EntryPoint::Composer))

@@ -18,6 +18,7 @@ use windlass_core::defect::Defect;
 use windlass_core::object::ObjectKey;
 use windlass_core::rights::grants::Grants;
 use windlass_core::secret::confidential::Confidential;
+use windlass_kube::Budget;
 
 use crate::observe::status::UnchangedKey;
 
@@ -97,6 +98,8 @@ impl KeptCall {
 pub(crate) struct SavedCalls {
     kept: Mutex<KeptCalls>,
     bytes_max: usize,
+    /// The plugin's memory, which the kept calls are charged to. They take only what the caches leave of it.
+    budget: Arc<Budget>,
     /// Decides by chance whether a call that could be saved is made.
     audits: Box<dyn Fn() -> bool + Send + Sync>,
 }
@@ -112,11 +115,13 @@ struct KeptCalls {
     shared: SharedTexts,
     turn: u64,
     bytes: usize,
+    /// The bytes that the plugin's memory is charged with.
+    charged: usize,
 }
 
 impl KeptCalls {
     fn clear(&mut self) {
-        *self = Self { turn: self.turn, ..Self::default() };
+        *self = Self { turn: self.turn, charged: self.charged, ..Self::default() };
     }
 
     fn take(&mut self, key: &ObjectKey) -> Option<KeptCall> {
@@ -135,13 +140,15 @@ impl KeptCalls {
         self.by_key.insert(key, (self.turn, call));
     }
 
-    fn shrink(&mut self, bytes_max: usize) {
-        while self.bytes > bytes_max
+    /// Forgets the oldest until the others fit into `bytes_max` and into `budget`, and charges these.
+    fn shrink(&mut self, bytes_max: usize, budget: &Budget) {
+        while (self.bytes > bytes_max || !budget.change_dispensable(self.charged, self.bytes))
             && let Some((_, oldest)) = self.by_turn.first_key_value()
         {
             let oldest = oldest.clone();
             self.take(&oldest);
         }
+        self.charged = self.bytes;
     }
 }
 
@@ -152,14 +159,17 @@ impl fmt::Debug for SavedCalls {
 }
 
 impl SavedCalls {
-    /// None so far. Audits come by chance.
-    pub(crate) fn new() -> Arc<Self> {
-        Self::audited_by(|| windlass_world::random_range(0..AUDITED_ONE_IN) == 0)
+    /// None so far. Their memory is charged to `budget`, and audits come by chance.
+    pub(crate) fn new(budget: Arc<Budget>) -> Arc<Self> {
+        let audits = Box::new(|| windlass_world::random_range(0..AUDITED_ONE_IN) == 0);
+        Arc::new(Self { kept: Mutex::default(), bytes_max: KEPT_CALLS_BYTES_MAX, budget, audits })
     }
 
     /// None so far. `audits` says for each call that could be saved whether it is made nevertheless.
+    #[cfg(test)]
     pub(crate) fn audited_by(audits: impl Fn() -> bool + Send + Sync + 'static) -> Arc<Self> {
-        Arc::new(Self { kept: Mutex::default(), bytes_max: KEPT_CALLS_BYTES_MAX, audits: Box::new(audits) })
+        let budget = Budget::new(KEPT_CALLS_BYTES_MAX);
+        Arc::new(Self { kept: Mutex::default(), bytes_max: KEPT_CALLS_BYTES_MAX, budget, audits: Box::new(audits) })
     }
 
     /// Whether the next call that could be saved is made nevertheless.
@@ -173,7 +183,9 @@ impl SavedCalls {
         if kept.basis.as_ref().is_some_and(|kept| !kept.is(basis)) {
             kept.clear();
         }
-        kept.take(key)
+        let call = kept.take(key);
+        kept.shrink(self.bytes_max, &self.budget);
+        call
     }
 
     /// Keeps a `call` about `key` that was made on this `basis`, unless others were made on another basis: then it is
@@ -185,7 +197,7 @@ impl SavedCalls {
         }
         kept.take(&key);
         kept.put(key, call);
-        kept.shrink(self.bytes_max);
+        kept.shrink(self.bytes_max, &self.budget);
     }
 
     /// Keeps a `call` further, because another one was saved.
@@ -196,7 +208,9 @@ impl SavedCalls {
 
     /// Forgets all of them.
     pub(crate) fn clear(&self) {
-        self.lock().clear();
+        let mut kept = self.lock();
+        kept.clear();
+        kept.shrink(self.bytes_max, &self.budget);
     }
 
     /// The last call about `key`, if it changed nothing and what it read is kept.
@@ -213,6 +227,12 @@ impl SavedCalls {
 
     fn lock(&self) -> MutexGuard<'_, KeptCalls> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for SavedCalls {
+    fn drop(&mut self) {
+        self.clear();
     }
 }
 
@@ -237,7 +257,7 @@ mod tests {
     }
 
     fn saved_calls(bytes_max: usize) -> SavedCalls {
-        SavedCalls { kept: Mutex::default(), bytes_max, audits: Box::new(|| false) }
+        SavedCalls { kept: Mutex::default(), bytes_max, budget: Budget::new(bytes_max), audits: Box::new(|| false) }
     }
 
     #[tokio::test]
@@ -256,6 +276,27 @@ mod tests {
         assert_eq!(calls.bytes(), two);
         calls.clear();
         assert_eq!(calls.bytes(), 0);
+    }
+
+    #[tokio::test]
+    async fn kept_calls_of_all_controllers_share_what_the_caches_leave() {
+        let one = KEPT_CALL_BYTES + size_of::<ReadSet>();
+        let budget = Budget::new(3 * one);
+        let [first, second] = [(); 2].map(|()| SavedCalls::new(budget.clone()));
+        let basis = CallBasis::of(&call(None).1);
+        for (calls, names) in [(&first, ["a", "b"]), (&second, ["c", "d"])] {
+            for name in names {
+                calls.keep(key(name), kept(), &basis);
+            }
+        }
+        assert_eq!((first.bytes(), second.bytes(), budget.used()), (2 * one, one, 3 * one));
+        assert!(second.unchanged(&key("c")).is_none() && second.unchanged(&key("d")).is_some());
+        assert!(first.take(&key("a"), &basis).is_some());
+        assert_eq!(budget.used(), 2 * one);
+        drop(first);
+        assert_eq!(budget.used(), one);
+        second.clear();
+        assert_eq!(budget.used(), 0);
     }
 
     /// The reads of the WebApp plugin: the primary, and parts of the Deployment and the Service of the same name.

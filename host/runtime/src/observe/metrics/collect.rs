@@ -233,7 +233,8 @@ fn memory(encoder: &mut DescriptorEncoder<'_>, plugins: &[Arc<PluginStatus>]) ->
     let help = "The maximum of the plugin's linear memory since its file was loaded";
     gauges(encoder, "windlass_plugin_memory_peak_bytes", help, most)?;
     let caches = plugins.iter().map(|plugin| (labels(plugin), gauge(plugin.cache_bytes() as u64)));
-    let help = "Bytes in the caches that a plugin reads; a cache that several plugins read counts for each";
+    let help = "Bytes in the caches that a plugin reads, and in its saved calls; a cache that several plugins read counts \
+                for each";
     gauges(encoder, "windlass_plugin_cache_bytes", help, caches)
 }
 

@@ -300,7 +300,7 @@ impl PluginStatus {
         locked(&self.lease).clone()
     }
 
-    /// Number of bytes in the caches that the plugin reads. Shared caches count in full.
+    /// Number of bytes in the caches that the plugin reads, and in its saved calls. Shared caches count in full.
     pub(crate) fn cache_bytes(&self) -> usize {
         locked(&self.budget).upgrade().map_or(0, |budget| budget.used())
     }
