@@ -75,7 +75,6 @@ func TestOnlyTheTimeThatNoOtherHandlerSeesIsTheLoggersOwn(t *testing.T) {
 		"logger":         {func() { slog.Info("line", "a", 1) }, 1},
 		"attributes":     {func() { slog.LogAttrs(t.Context(), slog.LevelInfo, "line") }, 1},
 		"derived":        {func() { slog.With("a", 1).WithGroup("b").Warn("line") }, 1},
-		"package log":    {func() { standard.Print("line") }, 1},
 		"wrapped":        {func() { slog.New(struct{ slog.Handler }{handler}).Info("line") }, 1},
 		"own handler":    {func() { slog.New(seesTime{handler}).Info("line") }, 0},
 		"several":        {func() { slog.New(slog.NewMultiHandler(handler, handler)).Info("line") }, 0},

@@ -360,7 +360,7 @@ mod tests {
     #[test]
     fn a_gauge_that_has_another_value_now_would_be_set_again() {
         let set = |values: &[f64]| {
-            let gauges = values.iter().map(|value| SetGauge::new("size", *value, &[]));
+            let gauges = values.iter().filter_map(|value| SetGauge::new("size", *value, &[]));
             set(vec![]).setting(gauges.collect())
         };
         let now = Now(None, None);

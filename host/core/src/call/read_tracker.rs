@@ -204,9 +204,12 @@ impl ReadTracker {
         });
     }
 
-    /// Notes that the call sets `gauge`.
-    pub fn sets(&self, gauge: SetGauge) {
-        self.with(|tracked| tracked.set(gauge));
+    /// Notes that the call sets `gauge`. `None` if it is one that cannot be kept.
+    pub fn sets(&self, gauge: Option<SetGauge>) {
+        self.with(|tracked| match gauge {
+            Some(gauge) => tracked.set(gauge),
+            None => tracked.spoil(Spoiler::TooManyReads),
+        });
     }
 
     /// Notes that the call asks for `writes`. It is spoiled unless as many are [skipped](Self::skipped).
@@ -390,11 +393,14 @@ mod tests {
         for set in [gauge(1.0, "a"), gauge(2.0, "b"), gauge(3.0, "a")] {
             tracker.sets(set);
         }
-        let gauges = vec![gauge(2.0, "b"), gauge(3.0, "a")];
+        let gauges = [gauge(2.0, "b"), gauge(3.0, "a")].into_iter().flatten().collect();
         assert_eq!(tracker.end(), Some(TrackedReads { gauges, ..TrackedReads::default() }));
         for at in 0..=KEPT_GAUGES_MAX {
             tracker.sets(gauge(0.0, &at.to_string()));
         }
+        assert_eq!(tracker.end().and_then(|tracked| tracked.spoiled), Some(Spoiler::TooManyReads));
+        let tracker = ReadTracker::begin();
+        tracker.sets(None);
         assert_eq!(tracker.end().and_then(|tracked| tracked.spoiled), Some(Spoiler::TooManyReads));
     }
 }

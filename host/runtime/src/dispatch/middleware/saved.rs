@@ -113,14 +113,13 @@ impl Saved {
 
     /// Returns the `kept` call if the next one would read the same, and the time that it took to find out.
     async fn current(&self, kept: Option<KeptCall>, now: &AnswersNow<'_>) -> (Option<KeptCall>, Duration) {
-        let kept = kept.filter(|kept| kept.reads.has_equal_gauges(now));
         let Some(mut kept) = kept else { return (None, Duration::ZERO) };
-        if kept.reads.has_equal_stamps(now) {
+        if kept.reads.gauges().is_empty() && kept.reads.has_equal_stamps(now) {
             return (Some(kept), Duration::ZERO);
         }
         // The host reads for the plugin, so the plugin is charged.
         let work = CpuTime::default();
-        let is_current = work.metered(async { kept.reads.is_current(now) }).await;
+        let is_current = work.metered(async { kept.reads.is_current(now) && kept.reads.has_equal_gauges(now) }).await;
         (is_current.then_some(kept), work.used())
     }
 
@@ -137,12 +136,13 @@ impl Saved {
     fn made(
         &self,
         expected: Option<KeptCall>,
-        (tracked, seed): (TrackedReads, u64),
+        (mut tracked, seed): (TrackedReads, u64),
         called: &Called,
         now: &AnswersNow<'_>,
         basis: &CallBasis,
     ) {
         let context = now.call;
+        tracked.gauges.retain(|gauge| !gauge.is_dropped(|name, labels| now.gauge(name, labels)));
         let changed_nothing =
             called.made && !called.keeps_finalizer && tracked.is_complete() && context.overlay.is_empty();
         if !CallBasis::of(context).is(basis) {
