@@ -142,7 +142,7 @@ impl Meter {
 
     /// Whether imports have used up their fuel. The host's work does not use the guest's fuel, so it has a budget of
     /// the same size.
-    fn is_out_of_import_fuel(&self) -> bool {
+    pub(crate) fn is_out_of_import_fuel(&self) -> bool {
         self.limits.fuel().is_some_and(|most| self.used.import_fuel > most)
     }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use windlass_core::call::ports::{CallContext, Metrics, Reads};
-use windlass_core::call::read_set::{AuditVerdict, ReadSet};
+use windlass_core::call::read_set::{Answers as _, AuditVerdict, ReadSet};
 use windlass_core::call::read_tracker::{ReadTracker, Spoiler, TrackedReads};
 use windlass_core::life::instances::Instances;
 use windlass_core::object::ObjectKey;
