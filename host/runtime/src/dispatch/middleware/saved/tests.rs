@@ -117,6 +117,16 @@ async fn a_gauge_that_another_call_has_set_since_is_set_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_gauge_that_the_host_drops_keeps_no_call_from_being_saved() {
+    let mut world = World::new(Plugin::new(vec![Op::Primary, Op::Gauge]), Some(never));
+    world.drop_gauges();
+    world.change_primary(1);
+    world.run(true);
+    world.run(false);
+    assert_eq!((world.made(), world.saved(), world.measured()), (1, 1, None));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_recorded_call_that_gets_other_seeds_blames_no_plugin() {
     let mut world = called_once(may_report_by_its_seed(), || true);
     for _ in 0..10 {

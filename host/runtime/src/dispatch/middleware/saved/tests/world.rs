@@ -122,6 +122,8 @@ struct State {
     replaces_policy: bool,
     /// Whether the calls are recorded.
     records: bool,
+    /// Whether the host drops the values of gauges.
+    drops_gauges: bool,
 }
 
 #[derive(Default)]
@@ -258,10 +260,11 @@ impl Events for Shared {
 
 impl Metrics for Shared {
     fn record(&self, _: &CallContext, change: MetricChange, name: &str, value: f64, _: &[(String, String)]) {
-        if change == MetricChange::Set {
-            self.state().gauges.insert(name.to_owned(), value);
-        } else {
-            self.state().effects.push(name.to_owned());
+        let mut state = self.state();
+        match change {
+            MetricChange::Set if state.drops_gauges => {}
+            MetricChange::Set => _ = state.gauges.insert(name.to_owned(), value),
+            _ => state.effects.push(name.to_owned()),
         }
     }
 
@@ -564,6 +567,11 @@ impl World {
 
     pub(super) fn measured(&self) -> Option<f64> {
         self.shared.state().gauges.get("measured").copied()
+    }
+
+    /// Drops the values of gauges from now on, as if there were too many series.
+    pub(super) fn drop_gauges(&mut self) {
+        self.shared.state().drops_gauges = true;
     }
 
     /// Records the next calls, or does not.
