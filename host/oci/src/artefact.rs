@@ -20,8 +20,9 @@ pub(crate) const INDEX_TYPES: [&str; 2] =
     ["application/vnd.oci.image.index.v1+json", "application/vnd.docker.distribution.manifest.list.v2+json"];
 /// The largest size of all documents of a plugin together, in bytes. Written as JSON, they may grow.
 pub const PUBLISHED_DOCUMENTS_BYTES_MAX: usize = 4 << 20;
-/// The number of values that a configuration may have. A value takes more memory than its text, so this bounds the memory
-/// of a reader: text of 8 MiB, such as `[0,0,…]`, would take over 100 MiB. A plugin's manifest has some hundreds.
+/// The number of values that a configuration may have. A value takes more memory than its text, so this bounds the
+/// memory of a reader: text of 8 MiB, such as `[0,0,…]`, would take over 100 MiB. A plugin's manifest has some
+/// hundreds.
 const CONFIG_VALUES_MAX: usize = 1 << 16;
 /// The first bytes of every WebAssembly file.
 pub(crate) const WASM_MAGIC: &[u8] = b"\0asm";
@@ -174,8 +175,8 @@ pub(crate) fn read_config(bytes: &[u8]) -> Result<(ComponentNames, Option<Docume
     Ok((config.component.unwrap_or_default(), config.documents))
 }
 
-/// The most values that a JSON text can have: it counts what stands before a value. Where the text is not JSON, a parser
-/// stops, so what this counts behind that place does not matter.
+/// The most values that a JSON text can have: it counts what stands before a value. Where the text is not JSON, a
+/// parser stops, so what this counts behind that place does not matter.
 fn values(json: &[u8]) -> usize {
     let (mut in_string, mut is_escaped, mut count) = (false, false, 1);
     for byte in json {

@@ -20,8 +20,8 @@ pub struct SetGauge {
 }
 
 impl SetGauge {
-    /// The gauge `name` with these `labels`, which has been set to `value`. `None` if it takes more memory than is kept:
-    /// the plugin chooses the texts.
+    /// The gauge `name` with these `labels`, which has been set to `value`. `None` if it takes more memory than is
+    /// kept: the plugin chooses the texts.
     #[must_use]
     pub fn new(name: &str, value: f64, labels: &[(String, String)]) -> Option<Self> {
         let fits = |text: &str| text.len() <= KEPT_GAUGE_TEXT_BYTES_MAX;
