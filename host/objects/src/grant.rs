@@ -1,0 +1,81 @@
+//! Which policy covers a plugin.
+
+use crate::artefact::InstalledArtefact;
+use crate::plugin::PluginObject;
+use crate::policy::{PolicyObject, PolicySource};
+use crate::rendered::rendered_policy;
+
+/// Why a plugin is granted nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GrantRefusal {
+    /// The plugin's own spec cannot be read, for this reason.
+    InvalidSpec(String),
+    /// No policy names the plugin.
+    NoPolicy,
+    /// These policies name it.
+    AmbiguousPolicy(Vec<String>),
+    /// The policy of this name cannot be read.
+    InvalidPolicy {
+        /// The policy.
+        policy: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The policy is for another source.
+    SourceNotAllowed {
+        /// The policy.
+        policy: String,
+        /// What it allows, in words.
+        allowed: String,
+    },
+    /// The policy lists digests, and this is none of them.
+    DigestNotAllowed {
+        /// The policy.
+        policy: String,
+        /// The digest of what was fetched.
+        digest: String,
+    },
+}
+
+/// The only policy of a plugin, and its text as a policy file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PolicyJudgement<'a> {
+    /// The policy's name.
+    pub policy: &'a str,
+    /// The source that the policy is for.
+    pub source: &'a PolicySource,
+    /// The text of the policy file.
+    pub text: String,
+    /// Why the policy does not cover the source in the plugin's spec. An artefact that is installed may still be
+    /// covered.
+    pub refusal: Option<GrantRefusal>,
+}
+
+impl PolicyJudgement<'_> {
+    /// Whether this artefact may run with the policy.
+    #[must_use]
+    pub fn covers(&self, artefact: &InstalledArtefact) -> bool {
+        self.source.covers(artefact)
+    }
+}
+
+/// The policy for `plugin` among all `policies`. The order of the policies means nothing.
+pub fn judge<'a>(plugin: &PluginObject, policies: &'a [PolicyObject]) -> Result<PolicyJudgement<'a>, GrantRefusal> {
+    let spec = plugin.spec.as_ref().map_err(|problem| GrantRefusal::InvalidSpec(problem.clone()))?;
+    let mut named: Vec<_> = policies.iter().filter(|policy| policy.plugin == plugin.name).collect();
+    let policy = match &*named {
+        [] => return Err(GrantRefusal::NoPolicy),
+        [policy] => *policy,
+        _ => {
+            named.sort_by(|a, b| a.name.cmp(&b.name));
+            return Err(GrantRefusal::AmbiguousPolicy(named.iter().map(|policy| policy.name.clone()).collect()));
+        }
+    };
+    let invalid = |problem: String| GrantRefusal::InvalidPolicy { policy: policy.name.clone(), problem };
+    let source = policy.source.as_ref().map_err(|problem| invalid(problem.clone()))?;
+    let text = rendered_policy(&plugin.name, spec, policy).map_err(invalid)?;
+    let is_other = spec.source.origin().as_ref() != Ok(&source.origin);
+    let refusal = is_other
+        .then(|| GrantRefusal::SourceNotAllowed { policy: policy.name.clone(), allowed: source.origin.to_string() });
+    Ok(PolicyJudgement { policy: &policy.name, source, text, refusal })
+}

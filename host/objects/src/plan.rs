@@ -1,0 +1,146 @@
+//! What the host should have fetched and installed, decided from all objects at once.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::artefact::InstalledArtefact;
+use crate::grant::{GrantRefusal, PolicyJudgement, judge};
+use crate::plugin::{PluginObject, PluginSource};
+use crate::policy::PolicyObject;
+use crate::rendered::{has_shadow, rendered_config};
+
+/// Why a file could not be fetched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FetchFailure {
+    /// A word of a fixed list.
+    pub reason: &'static str,
+    /// A sentence that quotes no text of a registry.
+    pub message: String,
+}
+
+/// The attempt to fetch the file of one plugin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FetchState {
+    /// It is being fetched for the first time.
+    Running,
+    /// It was fetched.
+    Fetched(InstalledArtefact),
+    /// It could not be fetched. The host tries again.
+    Failed(FetchFailure),
+}
+
+/// Everything on which a plan depends.
+#[derive(Clone, Copy, Debug)]
+pub struct PlanInputs<'a> {
+    /// All plugins, in any order.
+    pub plugins: &'a [PluginObject],
+    /// All policies, in any order.
+    pub policies: &'a [PolicyObject],
+    /// What is installed for each plugin, until its last generation has ended.
+    pub installed: &'a BTreeMap<String, InstalledArtefact>,
+    /// For each plugin, the last attempt to fetch, and for which source.
+    pub fetches: &'a BTreeMap<String, (PluginSource, FetchState)>,
+    /// The names for which the plugin directory has files.
+    pub taken: &'a BTreeSet<String>,
+}
+
+/// The files of one plugin.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WantedFiles {
+    /// What runs.
+    pub artefact: InstalledArtefact,
+    /// The text of the policy file.
+    pub policy: String,
+    /// The text of the configuration file, if there is one.
+    pub config: Option<String>,
+    /// Whether a new version waits as a shadow.
+    pub shadow: bool,
+}
+
+/// What follows for one plugin.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ObjectPlan<'a> {
+    /// The object.
+    pub plugin: &'a PluginObject,
+    /// The files that the host should have. `None` if it should have none.
+    pub files: Option<WantedFiles>,
+    /// Whether the file of the object's source must be fetched and no attempt was made.
+    pub must_fetch: bool,
+    /// Why the object's source is granted nothing.
+    pub refusal: Option<GrantRefusal>,
+    /// Whether the plugin directory has the name.
+    pub is_taken: bool,
+    /// The file of the object's source, as far as there is one.
+    pub fetch: Option<FetchState>,
+}
+
+/// The plan for each plugin.
+#[must_use]
+pub fn plan<'a>(inputs: &PlanInputs<'a>) -> Vec<ObjectPlan<'a>> {
+    inputs.plugins.iter().map(|plugin| plan_of(plugin, inputs)).collect()
+}
+
+fn plan_of<'a>(plugin: &'a PluginObject, inputs: &PlanInputs<'a>) -> ObjectPlan<'a> {
+    let nothing = ObjectPlan { plugin, files: None, must_fetch: false, refusal: None, is_taken: false, fetch: None };
+    if inputs.taken.contains(&plugin.name) {
+        return ObjectPlan { is_taken: true, ..nothing };
+    }
+    let judged = match judge(plugin, inputs.policies) {
+        Ok(judged) => judged,
+        Err(refusal) => return ObjectPlan { refusal: Some(refusal), ..nothing },
+    };
+    let installed = inputs.installed.get(&plugin.name);
+    let fetch = fetched(plugin, installed, inputs).filter(|_| judged.refusal.is_none());
+    let files = chosen(&judged, installed, fetch.as_ref()).map(|artefact| files(plugin, &judged, artefact));
+    let refusal = judged.refusal.clone().or_else(|| uncovered(&judged, fetch.as_ref()));
+    let must_fetch = fetch.is_none() && judged.refusal.is_none();
+    ObjectPlan { files, must_fetch, refusal, fetch, ..nothing }
+}
+
+/// The file of the object's current source. What is installed from this source is not fetched again, so that a restart
+/// needs no registry, and a tag is resolved once.
+fn fetched(
+    plugin: &PluginObject,
+    installed: Option<&InstalledArtefact>,
+    inputs: &PlanInputs<'_>,
+) -> Option<FetchState> {
+    let source = plugin.source()?;
+    if let Some(installed) = installed.filter(|installed| installed.source == *source) {
+        return Some(FetchState::Fetched(installed.clone()));
+    }
+    let (tried, state) = inputs.fetches.get(&plugin.name)?;
+    (tried == source).then(|| state.clone())
+}
+
+/// The file that should run. A file that the policy no longer covers makes room before another one is installed:
+/// otherwise it would run with the rights of the other one while that gets ready.
+fn chosen<'a>(
+    judged: &PolicyJudgement<'_>,
+    installed: Option<&'a InstalledArtefact>,
+    fetch: Option<&'a FetchState>,
+) -> Option<&'a InstalledArtefact> {
+    if installed.is_some_and(|installed| !judged.covers(installed)) {
+        return None;
+    }
+    match fetch {
+        Some(FetchState::Fetched(artefact)) if judged.covers(artefact) => Some(artefact),
+        _ => installed,
+    }
+}
+
+/// The refusal of a file whose digest was not known before it was fetched.
+fn uncovered(judged: &PolicyJudgement<'_>, fetch: Option<&FetchState>) -> Option<GrantRefusal> {
+    let Some(FetchState::Fetched(artefact)) = fetch else { return None };
+    (!judged.covers(artefact)).then(|| GrantRefusal::DigestNotAllowed {
+        policy: judged.policy.to_owned(),
+        digest: artefact.digest.as_ref().unwrap_or(&artefact.file_digest).clone(),
+    })
+}
+
+fn files(plugin: &PluginObject, judged: &PolicyJudgement<'_>, artefact: &InstalledArtefact) -> WantedFiles {
+    let config = plugin.spec.as_ref().ok().and_then(|spec| rendered_config(&plugin.name, spec));
+    let (policy, shadow) = (judged.text.clone(), has_shadow(&judged.text));
+    WantedFiles { artefact: artefact.clone(), policy, config, shadow }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,235 @@
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::plugin::OciSource;
+
+const REPOSITORIES: [&str; 2] = ["r.example/shop", "r.example/evil"];
+
+/// All objects and what the host has.
+#[derive(Clone, Debug, Default)]
+struct Scene {
+    plugins: Vec<PluginObject>,
+    policies: Vec<PolicyObject>,
+    installed: BTreeMap<String, InstalledArtefact>,
+    fetches: BTreeMap<String, (PluginSource, FetchState)>,
+    taken: BTreeSet<String>,
+}
+
+fn plugin(name: &str, image: &str) -> PluginObject {
+    let object = json!({"metadata": {"name": name}, "spec": {"source": {"oci": {"image": image}}}});
+    PluginObject::read(&object).expect("it has a name")
+}
+
+fn policy_with(name: &str, plugin: &str, source: &Value) -> PolicyObject {
+    let object = json!({"metadata": {"name": name}, "spec": {"plugin": plugin, "source": source}});
+    PolicyObject::read(&object).expect("it names a plugin")
+}
+
+fn policy(name: &str, plugin: &str, repository: &str) -> PolicyObject {
+    policy_with(name, plugin, &json!({"repository": repository}))
+}
+
+fn source(image: &str) -> PluginSource {
+    PluginSource { oci: Some(OciSource { image: image.to_owned(), pull_secret: None }), config_map: None }
+}
+
+/// What an image leads to.
+fn artefact(image: &str) -> InstalledArtefact {
+    let digest = Some(format!("sha256:of-{image}"));
+    InstalledArtefact { source: source(image), digest, file_digest: format!("sha256:file-{image}") }
+}
+
+impl Scene {
+    /// A plugin `shop` with a policy for its repository.
+    fn shop() -> Self {
+        Self {
+            plugins: vec![plugin("shop", "r.example/shop:1")],
+            policies: vec![policy("p", "shop", "r.example/shop")],
+            ..Self::default()
+        }
+    }
+
+    fn plan(&self) -> Vec<ObjectPlan<'_>> {
+        let Self { plugins, policies, installed, fetches, taken } = self;
+        plan(&PlanInputs { plugins, policies, installed, fetches, taken })
+    }
+
+    fn only(&self) -> ObjectPlan<'_> {
+        self.plan().remove(0)
+    }
+
+    fn fetched(mut self, image: &str) -> Self {
+        let state = FetchState::Fetched(artefact(image));
+        self.fetches.insert("shop".to_owned(), (source(image), state));
+        self
+    }
+
+    fn installed(mut self, image: &str) -> Self {
+        self.installed.insert("shop".to_owned(), artefact(image));
+        self
+    }
+
+    /// The image that runs.
+    fn runs(&self) -> Option<String> {
+        self.only().files.and_then(|files| files.artefact.source.oci).map(|oci| oci.image)
+    }
+}
+
+#[test]
+fn a_covered_plugin_is_fetched_and_then_installed() {
+    let scene = Scene::shop();
+    assert!(scene.only().must_fetch && scene.only().files.is_none() && scene.only().refusal.is_none());
+    let mut running = scene.clone();
+    running.fetches.insert("shop".to_owned(), (source("r.example/shop:1"), FetchState::Running));
+    assert!(!running.only().must_fetch && running.only().files.is_none());
+    let scene = scene.fetched("r.example/shop:1");
+    assert!(!scene.only().must_fetch);
+    assert_eq!(scene.runs().as_deref(), Some("r.example/shop:1"));
+}
+
+#[test]
+fn nothing_is_fetched_or_run_without_exactly_one_policy_for_the_source() {
+    let scene = Scene::shop().fetched("r.example/shop:1").installed("r.example/shop:1");
+    let without = |policies: Vec<PolicyObject>| {
+        let scene = Scene { policies, ..scene.clone() };
+        let only = scene.only();
+        assert!(only.files.is_none() && !only.must_fetch);
+        only.refusal.expect("it is refused")
+    };
+    let own = policy("p", "shop", "r.example/shop");
+    assert_eq!(without(vec![]), GrantRefusal::NoPolicy);
+    assert_eq!(without(vec![policy("p", "other", "r.example/shop")]), GrantRefusal::NoPolicy);
+    let two = vec![own.clone(), policy("a", "shop", "r.example/shop")];
+    assert_eq!(without(two), GrantRefusal::AmbiguousPolicy(vec!["a".to_owned(), "p".to_owned()]));
+    let other = without(vec![policy("p", "shop", "r.example/evil")]);
+    assert!(matches!(other, GrantRefusal::SourceNotAllowed { .. }));
+    let invalid = without(vec![policy_with("p", "shop", &json!({}))]);
+    assert!(matches!(invalid, GrantRefusal::InvalidPolicy { .. }));
+}
+
+#[test]
+fn a_restart_fetches_nothing_that_is_installed() {
+    let scene = Scene::shop().installed("r.example/shop:1");
+    assert!(!scene.only().must_fetch);
+    assert_eq!(scene.runs().as_deref(), Some("r.example/shop:1"));
+}
+
+#[test]
+fn the_old_version_runs_on_until_the_new_one_is_there() {
+    let mut scene = Scene::shop().installed("r.example/shop:1");
+    scene.plugins = vec![plugin("shop", "r.example/shop:2")];
+    assert!(scene.only().must_fetch);
+    assert_eq!(scene.runs().as_deref(), Some("r.example/shop:1"));
+    let failure = FetchFailure { reason: "Unreachable", message: "no".to_owned() };
+    scene.fetches.insert("shop".to_owned(), (source("r.example/shop:2"), FetchState::Failed(failure)));
+    assert_eq!(scene.runs().as_deref(), Some("r.example/shop:1"), "the registry is down");
+    let scene = scene.fetched("r.example/shop:2");
+    assert_eq!(scene.runs().as_deref(), Some("r.example/shop:2"));
+}
+
+#[test]
+fn a_source_that_is_not_allowed_leaves_the_allowed_version_running() {
+    let mut scene = Scene::shop().installed("r.example/shop:1");
+    scene.plugins = vec![plugin("shop", "r.example/evil:1")];
+    let only = scene.only();
+    assert!(!only.must_fetch && matches!(only.refusal, Some(GrantRefusal::SourceNotAllowed { .. })));
+    assert_eq!(scene.runs().as_deref(), Some("r.example/shop:1"));
+}
+
+#[test]
+fn a_file_that_lost_its_policy_ends_before_another_source_is_installed() {
+    let mut scene = Scene::shop().installed("r.example/evil:1").fetched("r.example/shop:1");
+    assert_eq!(scene.runs(), None, "the former file must not run with the new policy");
+    scene.installed.clear();
+    assert_eq!(scene.runs().as_deref(), Some("r.example/shop:1"), "it has ended");
+}
+
+#[test]
+fn a_digest_that_the_policy_does_not_list_does_not_run() {
+    let mut scene = Scene::shop().installed("r.example/shop:1").fetched("r.example/shop:2");
+    scene.plugins = vec![plugin("shop", "r.example/shop:2")];
+    let listing = |listed: &str| json!({"repository": "r.example/shop", "digests": [listed]});
+    scene.policies = vec![policy_with("p", "shop", &listing("sha256:of-r.example/shop:1"))];
+    assert_eq!(scene.runs().as_deref(), Some("r.example/shop:1"));
+    assert!(matches!(scene.only().refusal, Some(GrantRefusal::DigestNotAllowed { .. })));
+    scene.policies = vec![policy_with("p", "shop", &listing("sha256:file-r.example/shop:2"))];
+    assert_eq!(scene.runs(), None, "the running one is not listed any more, and must end first");
+}
+
+#[test]
+fn a_name_in_the_plugin_directory_is_left_to_the_file() {
+    let mut scene = Scene::shop().fetched("r.example/shop:1").installed("r.example/shop:1");
+    scene.taken.insert("shop".to_owned());
+    let only = scene.only();
+    assert!(only.is_taken && only.files.is_none() && !only.must_fetch);
+}
+
+/// Scenes with plugins and policies of two names and two repositories, and any state of fetches.
+fn scenes() -> impl Strategy<Value = Scene> {
+    let name = || prop_oneof![Just("shop"), Just("other")];
+    let image = (0..2_usize, 1..3_u8).prop_map(|(repository, tag)| format!("{}:{tag}", REPOSITORIES[repository]));
+    let plugins =
+        (image.clone(), image.clone()).prop_map(|(shop, other)| vec![plugin("shop", &shop), plugin("other", &other)]);
+    let policies = proptest::collection::vec((name(), 0..2_usize), 0..4).prop_map(|policies| {
+        let policies = policies.into_iter().enumerate();
+        policies.map(|(at, (name, repository))| policy(&format!("p{at}"), name, REPOSITORIES[repository])).collect()
+    });
+    let installed = proptest::collection::btree_map(name().prop_map(str::to_owned), image.clone(), 0..3);
+    let fetches = proptest::collection::btree_map(name().prop_map(str::to_owned), image, 0..3);
+    let taken = proptest::collection::btree_set(name().prop_map(str::to_owned), 0..2);
+    (plugins, policies, installed, fetches, taken).prop_map(|(plugins, policies, installed, fetches, taken)| Scene {
+        plugins,
+        policies,
+        installed: installed.into_iter().map(|(name, image)| (name, artefact(&image))).collect(),
+        fetches: fetches
+            .into_iter()
+            .map(|(name, image)| (name, (source(&image), FetchState::Fetched(artefact(&image)))))
+            .collect(),
+        taken,
+    })
+}
+
+proptest! {
+    #[test]
+    fn files_need_exactly_one_policy_that_names_plugin_and_source(scene in scenes()) {
+        for plan in scene.plan() {
+            let named: Vec<_> = scene.policies.iter().filter(|policy| policy.plugin == plan.plugin.name).collect();
+            let Some(files) = plan.files else { continue };
+            prop_assert_eq!(named.len(), 1);
+            let covered = files.artefact.source.origin().expect("valid");
+            prop_assert_eq!(&named[0].source.as_ref().expect("valid").origin, &covered);
+            prop_assert!(!scene.taken.contains(&plan.plugin.name));
+        }
+    }
+
+    #[test]
+    fn only_sources_that_a_policy_names_are_fetched(scene in scenes()) {
+        for plan in scene.plan().into_iter().filter(|plan| plan.must_fetch) {
+            let origin = plan.plugin.source().expect("valid").origin().expect("valid");
+            let names = |policy: &PolicyObject| {
+                policy.plugin == plan.plugin.name && policy.source.as_ref().is_ok_and(|it| it.origin == origin)
+            };
+            prop_assert!(scene.policies.iter().any(names));
+        }
+    }
+
+    #[test]
+    fn installed_files_change_their_origin_only_through_an_end(scene in scenes()) {
+        for plan in scene.plan() {
+            let Some(installed) = scene.installed.get(&plan.plugin.name) else { continue };
+            let Some(files) = plan.files else { continue };
+            prop_assert_eq!(files.artefact.source.origin(), installed.source.origin());
+        }
+    }
+
+    #[test]
+    fn the_order_of_objects_means_nothing(scene in scenes()) {
+        let mut turned = scene.clone();
+        turned.policies.reverse();
+        turned.plugins.reverse();
+        let mut plans = turned.plan();
+        plans.reverse();
+        prop_assert_eq!(plans, scene.plan());
+    }
+}

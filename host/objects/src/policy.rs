@@ -1,0 +1,139 @@
+//! The fields of a ClusterPluginPolicy. Rights are kept as they are: the parser of policy files judges them.
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::artefact::{ArtefactOrigin, InstalledArtefact};
+use crate::plugin::{reference, repository};
+
+/// The source that a policy is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PolicySource {
+    /// The repository or ConfigMap.
+    pub origin: ArtefactOrigin,
+    /// If not empty, only artefacts or files with one of these digests may run.
+    pub digests: Vec<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct SourceFields {
+    repository: Option<String>,
+    config_map: Option<ConfigMapName>,
+    /// A missing list allows every digest, and an empty one none.
+    digests: Option<Vec<String>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ConfigMapName {
+    name: String,
+}
+
+impl PolicySource {
+    fn read(fields: Value) -> Result<Self, String> {
+        let SourceFields { repository: named, config_map, digests } =
+            SourceFields::deserialize(fields).map_err(|error| format!("spec.source: {error}"))?;
+        let origin = match (named, config_map) {
+            (Some(named), None) => {
+                let read = reference(&named).map_err(|problem| format!("spec.source.repository: {problem}"))?;
+                if read.names_version() {
+                    return Err("spec.source.repository: it has a tag or a digest; use digests for these".to_owned());
+                }
+                ArtefactOrigin::Repository(repository(&read))
+            }
+            (None, Some(config_map)) => ArtefactOrigin::ConfigMap(config_map.name),
+            _ => return Err("spec.source: set exactly one of repository and configMap".to_owned()),
+        };
+        if digests.as_ref().is_some_and(Vec::is_empty) {
+            return Err("spec.source.digests: it is empty; leave it out to allow every digest".to_owned());
+        }
+        Ok(Self { origin, digests: digests.unwrap_or_default() })
+    }
+
+    /// Whether the policy is for this artefact.
+    #[must_use]
+    pub fn covers(&self, artefact: &InstalledArtefact) -> bool {
+        artefact.source.origin().as_ref() == Ok(&self.origin)
+            && (self.digests.is_empty() || artefact.digests().any(|it| self.digests.iter().any(|listed| listed == it)))
+    }
+}
+
+/// A ClusterPluginPolicy as the host sees it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PolicyObject {
+    /// The object's name.
+    pub name: String,
+    /// The plugin that it is for.
+    pub plugin: String,
+    /// The source that it is for, or the reason why the policy cannot be read.
+    pub source: Result<PolicySource, String>,
+    /// All other fields, which are those of a policy file.
+    pub(crate) rights: Map<String, Value>,
+}
+
+impl PolicyObject {
+    /// Reads an object from the API server's JSON. `None` if it names no plugin, so that it is for none.
+    #[must_use]
+    pub fn read(object: &Value) -> Option<Self> {
+        let name = object.pointer("/metadata/name")?.as_str()?.to_owned();
+        let mut rights = object.get("spec")?.as_object()?.clone();
+        let plugin = rights.remove("plugin")?.as_str()?.to_owned();
+        let source = PolicySource::read(rights.remove("source").unwrap_or_default());
+        Some(Self { name, plugin, source, rights })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::plugin::{OciSource, PluginSource};
+
+    fn source(fields: Value) -> Result<PolicySource, String> {
+        let spec = json!({"plugin": "shop", "source": fields});
+        PolicyObject::read(&json!({"metadata": {"name": "p"}, "spec": spec})).expect("it names a plugin").source
+    }
+
+    fn artefact(image: &str, digest: &str, file: &str) -> InstalledArtefact {
+        let oci = OciSource { image: image.to_owned(), pull_secret: None };
+        let source = PluginSource { oci: Some(oci), config_map: None };
+        InstalledArtefact { source, digest: Some(digest.to_owned()), file_digest: file.to_owned() }
+    }
+
+    #[test]
+    fn a_policy_covers_all_versions_of_its_repository_and_no_other() {
+        let policy = source(json!({"repository": "R.example/team/shop"})).expect("valid");
+        assert!(policy.covers(&artefact("r.example/team/shop:1", "sha256:a", "sha256:b")));
+        for other in ["r.example/team/shop/more:1", "r.example/team/sho:1", "r.example:81/team/shop:1"] {
+            assert!(!policy.covers(&artefact(other, "sha256:a", "sha256:b")), "{other}");
+        }
+    }
+
+    #[test]
+    fn digests_narrow_a_source_by_artefact_or_by_file() {
+        for listed in ["sha256:a", "sha256:b"] {
+            let policy = source(json!({"repository": "r.example/shop", "digests": [listed]})).expect("valid");
+            assert!(policy.covers(&artefact("r.example/shop", "sha256:a", "sha256:b")));
+            assert!(!policy.covers(&artefact("r.example/shop", "sha256:c", "sha256:d")));
+            assert!(!policy.covers(&artefact("r.example/other", "sha256:a", "sha256:b")));
+        }
+    }
+
+    #[test]
+    fn a_policy_without_one_clear_source_cannot_be_read() {
+        for wrong in [
+            json!(null),
+            json!({}),
+            json!({"digests": ["sha256:a"]}),
+            json!({"repository": "r.example/shop", "digests": []}),
+            json!({"repository": "r.example/shop", "digest": ["sha256:a"]}),
+            json!({"repository": "r.example/shop:1"}),
+            json!({"repository": "*"}),
+            json!({"repository": "r.example/shop", "configMap": {"name": "a"}}),
+        ] {
+            assert!(source(wrong.clone()).is_err(), "{wrong}");
+        }
+    }
+}

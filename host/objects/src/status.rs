@@ -1,0 +1,325 @@
+//! The status of a plugin object: its conditions and figures, and whether they are worth a write.
+
+use serde_json::{Map, Value, json};
+use windlass_core::deceptive::single_line;
+use windlass_core::life::plugin_state::PluginState;
+
+use crate::condition::{ConditionReason, ConditionStatus, ConditionType, ObjectCondition};
+use crate::plan::{FetchState, ObjectPlan};
+
+/// The longest message of a condition, in bytes.
+const CONDITION_MESSAGE_BYTES_MAX: usize = 1024;
+
+/// What the host knows of a plugin that has files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EngineFacts {
+    /// The state that the status page and the metrics show.
+    pub state: PluginState,
+    /// Why it is in this state, or what is wrong with the running version.
+    pub why: Option<String>,
+    /// Whether the running version does its work.
+    pub is_well: bool,
+    /// The version in the manifest of the running file.
+    pub version: Option<String>,
+    /// The SHA-256 of the running file, in hexadecimal.
+    pub digest: Option<String>,
+    /// Why the newest file does not run, if it was refused.
+    pub refused: Option<String>,
+    /// Why the newest version was rolled back, if it was.
+    pub rolled_back: Option<String>,
+    /// Whether a newer version is to take over.
+    pub is_swapping: bool,
+    /// Whether a newer version waits, and is called as a shadow if it can be.
+    pub has_next: bool,
+    /// The figures of its controllers.
+    pub controllers: Vec<ControllerFigures>,
+    /// The controller and the object of the last failure.
+    pub last_failure: Option<(String, String)>,
+}
+
+/// The figures of one controller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ControllerFigures {
+    /// The controller's name.
+    pub name: String,
+    /// Its state, in `kebab-case`.
+    pub state: &'static str,
+    /// Objects that wait.
+    pub queued: u64,
+    /// Objects that fail.
+    pub failing: u64,
+}
+
+/// Everything on which a status depends.
+#[derive(Clone, Copy, Debug)]
+pub struct ObjectFacts<'a> {
+    /// The plan for the object.
+    pub plan: &'a ObjectPlan<'a>,
+    /// What the host knows of the plugin. `None` if it has no file of it.
+    pub engine: Option<&'a EngineFacts>,
+    /// The replica that holds the plugin's lease.
+    pub holder: Option<&'a str>,
+}
+
+/// How a status differs from the stored one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StatusChange {
+    /// It is the same.
+    None,
+    /// Only counts differ, so a write can wait.
+    Counts,
+    /// More than counts differ.
+    State,
+}
+
+/// A count with one significant digit, so that a busy plugin does not cause a write for each object.
+fn coarse(count: u64) -> u64 {
+    let unit = 10_u64.pow(count.checked_ilog10().unwrap_or_default());
+    count / unit * unit
+}
+
+/// The status of an object, without the times at which its conditions changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectStatus {
+    /// All conditions, in the order of their types.
+    pub conditions: Vec<ObjectCondition>,
+    fields: Map<String, Value>,
+    generation: i64,
+}
+
+impl ObjectStatus {
+    /// The status that follows from `facts`.
+    #[must_use]
+    pub fn of(facts: &ObjectFacts<'_>) -> Self {
+        let conditions =
+            vec![granted(facts), fetched(facts), compiled(facts), running(facts), healthy(facts), progressing(facts)];
+        let generation = facts.plan.plugin.generation;
+        Self { conditions, fields: fields(facts), generation }
+    }
+
+    /// The status as the API server stores it. Conditions that `former` has with the same status keep their time;
+    /// others get `now`, in RFC 3339.
+    #[must_use]
+    pub fn to_json(&self, former: &Value, now: &str) -> Value {
+        let conditions = self.conditions.iter().map(|condition| {
+            let (kind, status) = (condition.condition.as_str(), condition.status.as_str());
+            let before = condition_of(former, kind).filter(|before| before["status"] == status);
+            let since = before.and_then(|before| before["lastTransitionTime"].as_str()).unwrap_or(now);
+            json!({
+                "type": kind, "status": status, "reason": condition.reason.word(), "message": condition.message,
+                "lastTransitionTime": since, "observedGeneration": self.generation,
+            })
+        });
+        let conditions: Vec<_> = conditions.collect();
+        let mut status = self.fields.clone();
+        status.insert("conditions".to_owned(), Value::Array(conditions));
+        Value::Object(status)
+    }
+
+    /// How this status differs from the stored one.
+    #[must_use]
+    pub fn change(&self, stored: &Value) -> StatusChange {
+        // The times are those of the stored one if nothing has changed, so any time does here.
+        let mut new = self.to_json(stored, "");
+        if new == *stored {
+            return StatusChange::None;
+        }
+        let mut stored = stored.clone();
+        for status in [&mut new, &mut stored] {
+            without_counts(status);
+        }
+        if new == stored { StatusChange::Counts } else { StatusChange::State }
+    }
+}
+
+fn without_counts(status: &mut Value) {
+    let Some(fields) = status.as_object_mut() else { return };
+    for field in ["queued", "failing", "lastFailure"] {
+        fields.remove(field);
+    }
+    let controllers = fields.get_mut("controllers").and_then(Value::as_array_mut);
+    for controller in controllers.into_iter().flatten().filter_map(Value::as_object_mut) {
+        controller.remove("queued");
+        controller.remove("failing");
+    }
+}
+
+fn condition_of<'a>(status: &'a Value, kind: &str) -> Option<&'a Value> {
+    status["conditions"].as_array()?.iter().find(|condition| condition["type"] == kind)
+}
+
+fn fields(facts: &ObjectFacts<'_>) -> Map<String, Value> {
+    let engine = facts.engine;
+    let state = engine.map_or("waiting", |engine| engine.state.as_str());
+    let mut fields = Map::new();
+    let mut set = |name: &str, value: Value| fields.insert(name.to_owned(), value);
+    set("observedGeneration", json!(facts.plan.plugin.generation));
+    set("state", json!(state));
+    if let Some(holder) = facts.holder {
+        set("holder", json!(holder));
+    }
+    let Some(engine) = engine else { return fields };
+    if let Some(version) = &engine.version {
+        set("version", json!(version));
+    }
+    if let Some(digest) = &engine.digest {
+        set("digest", json!(digest));
+        let artefact = facts.plan.files.as_ref().map(|files| &files.artefact);
+        let runs = artefact.filter(|artefact| artefact.file_digest.strip_prefix("sha256:") == Some(digest));
+        if let Some(image) = runs.and_then(|artefact| artefact.image()) {
+            set("image", json!(image));
+        }
+    }
+    let sum = |count: fn(&ControllerFigures) -> u64| coarse(engine.controllers.iter().map(count).sum());
+    set("queued", json!(sum(|it| it.queued)));
+    set("failing", json!(sum(|it| it.failing)));
+    let controllers = engine.controllers.iter().map(
+        |it| json!({"name": it.name, "state": it.state, "queued": coarse(it.queued), "failing": coarse(it.failing)}),
+    );
+    set("controllers", controllers.collect());
+    if let Some((controller, object)) = &engine.last_failure {
+        set("lastFailure", json!({"controller": controller, "object": object}));
+    }
+    fields
+}
+
+fn granted(facts: &ObjectFacts<'_>) -> ObjectCondition {
+    let condition = ConditionType::Granted;
+    if facts.plan.is_taken {
+        return unless_taken(condition, ConditionStatus::Unknown);
+    }
+    match &facts.plan.refusal {
+        Some(refusal) => {
+            let message = single_line(&refusal.message(), CONDITION_MESSAGE_BYTES_MAX);
+            ObjectCondition::new(condition, ConditionStatus::False, refusal.reason(), message)
+        }
+        None => ObjectCondition::holds(condition, "a policy covers the plugin and its source"),
+    }
+}
+
+fn unless_taken(condition: ConditionType, status: ConditionStatus) -> ObjectCondition {
+    let message =
+        "the plugin directory has a file of this name, which takes precedence; remove it, or rename the object";
+    ObjectCondition::new(condition, status, ConditionReason::NameTaken, message)
+}
+
+fn fetched(facts: &ObjectFacts<'_>) -> ObjectCondition {
+    let condition = ConditionType::Fetched;
+    let is_not = |status, reason, message: &str| ObjectCondition::new(condition, status, reason, message);
+    match &facts.plan.fetch {
+        _ if facts.plan.is_taken => unless_taken(condition, ConditionStatus::False),
+        Some(FetchState::Fetched(artefact)) => {
+            let digest = artefact.digest.as_ref().unwrap_or(&artefact.file_digest);
+            ObjectCondition::holds(condition, format!("the host has {digest}"))
+        }
+        Some(FetchState::Failed(failure)) => {
+            is_not(ConditionStatus::False, ConditionReason::FetchFailed(failure.reason), &failure.message)
+        }
+        None if facts.plan.refusal.is_some() => {
+            is_not(ConditionStatus::False, ConditionReason::NotGranted, "nothing is fetched that no policy covers")
+        }
+        Some(FetchState::Running) | None => {
+            is_not(ConditionStatus::False, ConditionReason::Fetching, "the file is being fetched")
+        }
+    }
+}
+
+fn compiled(facts: &ObjectFacts<'_>) -> ObjectCondition {
+    let condition = ConditionType::Compiled;
+    let is_not = |status, reason, why: Option<&str>| {
+        let message = single_line(why.unwrap_or_default(), CONDITION_MESSAGE_BYTES_MAX);
+        ObjectCondition::new(condition, status, reason, message)
+    };
+    let Some(engine) = facts.engine else {
+        return is_not(ConditionStatus::Unknown, ConditionReason::NotFetched, Some("the host has no file to compile"));
+    };
+    match engine.state {
+        PluginState::Loading => {
+            is_not(ConditionStatus::False, ConditionReason::Compiling, Some("it is being compiled"))
+        }
+        PluginState::NotLoaded => is_not(ConditionStatus::False, ConditionReason::NotLoaded, engine.why.as_deref()),
+        _ if engine.refused.is_some() && engine.rolled_back.is_none() => {
+            is_not(ConditionStatus::False, ConditionReason::NotLoaded, engine.refused.as_deref())
+        }
+        _ => ObjectCondition::holds(condition, "the file was compiled, and its manifest read"),
+    }
+}
+
+fn running(facts: &ObjectFacts<'_>) -> ObjectCondition {
+    let condition = ConditionType::Running;
+    if facts.plan.is_taken {
+        return unless_taken(condition, ConditionStatus::False);
+    }
+    let Some(engine) = facts.engine else {
+        let message = "the host has no file of the plugin; the conditions Granted and Fetched say why";
+        return ObjectCondition::new(condition, ConditionStatus::False, ConditionReason::NotFetched, message);
+    };
+    if engine.state == PluginState::Running {
+        let version = engine.version.as_deref().unwrap_or("unknown");
+        return ObjectCondition::holds(condition, format!("version {version} runs"));
+    }
+    let why = engine.why.clone().unwrap_or_else(|| format!("the plugin is {}", engine.state.as_str()));
+    let message = single_line(&why, CONDITION_MESSAGE_BYTES_MAX);
+    ObjectCondition::new(condition, ConditionStatus::False, ConditionReason::State(engine.state), message)
+}
+
+fn healthy(facts: &ObjectFacts<'_>) -> ObjectCondition {
+    let condition = ConditionType::Healthy;
+    let unknown = || {
+        let reason = facts.engine.map_or(ConditionReason::NotFetched, |engine| ConditionReason::State(engine.state));
+        ObjectCondition::new(condition, ConditionStatus::Unknown, reason, "the plugin does not run")
+    };
+    let Some(engine) = facts.engine else { return unknown() };
+    let why = single_line(engine.why.as_deref().unwrap_or_default(), CONDITION_MESSAGE_BYTES_MAX);
+    let is_not = |reason| ObjectCondition::new(condition, ConditionStatus::False, reason, why.clone());
+    match engine.state {
+        PluginState::Running if engine.is_well => ObjectCondition::holds(condition, "the plugin does its work"),
+        PluginState::Running => is_not(ConditionReason::Flawed),
+        state if state.needs_person() => is_not(ConditionReason::State(state)),
+        _ => unknown(),
+    }
+}
+
+fn progressing(facts: &ObjectFacts<'_>) -> ObjectCondition {
+    let (status, reason, message) = progress(facts);
+    ObjectCondition::new(ConditionType::Progressing, status, reason, message)
+}
+
+fn progress(facts: &ObjectFacts<'_>) -> (ConditionStatus, ConditionReason, String) {
+    let still = |reason, message: &str| (ConditionStatus::False, reason, message.to_owned());
+    let goes_on = |reason, message: &str| (ConditionStatus::True, reason, message.to_owned());
+    let plan = facts.plan;
+    if plan.is_taken || plan.refusal.is_some() {
+        return still(ConditionReason::Stalled, "the object's source is not granted; the condition Granted says why");
+    }
+    match &plan.fetch {
+        Some(FetchState::Failed(_)) => {
+            return goes_on(ConditionReason::Fetching, "the file could not be fetched yet; the host tries again");
+        }
+        Some(FetchState::Running) | None => return goes_on(ConditionReason::Fetching, "the file is being fetched"),
+        Some(FetchState::Fetched(_)) => {}
+    }
+    let Some(engine) = facts.engine else { return goes_on(ConditionReason::Compiling, "the file is being installed") };
+    if let Some(why) = &engine.rolled_back {
+        let message = format!("the newest version was rolled back: {why}");
+        return still(ConditionReason::RolledBack, &single_line(&message, CONDITION_MESSAGE_BYTES_MAX));
+    }
+    if engine.refused.is_some() {
+        return still(ConditionReason::Stalled, "the newest file cannot be run; the condition Compiled says why");
+    }
+    if engine.has_next {
+        return goes_on(ConditionReason::Shadowing, "a newer version waits as a shadow of the running one");
+    }
+    match engine.state {
+        PluginState::Loading => goes_on(ConditionReason::Compiling, "the file is being compiled"),
+        PluginState::Starting | PluginState::Syncing => {
+            goes_on(ConditionReason::State(engine.state), "the plugin starts")
+        }
+        _ if engine.is_swapping => goes_on(ConditionReason::Swapping, "a newer version gets ready to take over"),
+        state if state.needs_person() => still(ConditionReason::Stalled, "the condition Running says what is missing"),
+        _ => still(ConditionReason::UpToDate, "nothing is on its way"),
+    }
+}
+
+#[cfg(test)]
+mod tests;
