@@ -43,6 +43,7 @@ mod logs;
 mod mapping;
 mod memory;
 mod metrics;
+mod objects;
 mod outage;
 mod page;
 mod pods;

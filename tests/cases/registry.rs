@@ -16,13 +16,13 @@ use windlass_tests::paths;
 use crate::author::texts;
 
 /// A registry on a free port, which ends with this value.
-struct CraneRegistry {
+pub(crate) struct CraneRegistry {
     _process: Child,
-    address: String,
+    pub(crate) address: String,
 }
 
 impl CraneRegistry {
-    async fn serve() -> anyhow::Result<Self> {
+    pub(crate) async fn serve() -> anyhow::Result<Self> {
         let mut process = Command::new(paths::crane()?)
             .args(["registry", "serve", "--address", "127.0.0.1:0"])
             .stdout(Stdio::null())

@@ -91,7 +91,15 @@ pub fn documents(path: &std::path::Path) -> anyhow::Result<Vec<Value>> {
 }
 
 fn is_namespaced(kind: &str) -> bool {
-    !matches!(kind, "Namespace" | "CustomResourceDefinition" | "ClusterRole" | "ClusterRoleBinding")
+    !matches!(
+        kind,
+        "Namespace"
+            | "CustomResourceDefinition"
+            | "ClusterRole"
+            | "ClusterRoleBinding"
+            | "ClusterPlugin"
+            | "ClusterPluginPolicy"
+    )
 }
 
 fn resource(kind: &str) -> anyhow::Result<ApiResource> {
@@ -100,6 +108,8 @@ fn resource(kind: &str) -> anyhow::Result<ApiResource> {
         "PodSet" => ("examples.windlass.dev", "v1", "podsets"),
         "Probe" => ("probe.windlass.dev", "v1", "probes"),
         "Composite" => ("tests.windlass.dev", "v1", "composites"),
+        "ClusterPlugin" => ("windlass.dev", "v1alpha1", "clusterplugins"),
+        "ClusterPluginPolicy" => ("windlass.dev", "v1alpha1", "clusterpluginpolicies"),
         "Deployment" => ("apps", "v1", "deployments"),
         "ReplicaSet" => ("apps", "v1", "replicasets"),
         "Pod" => ("", "v1", "pods"),

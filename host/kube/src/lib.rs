@@ -17,6 +17,7 @@ mod events;
 mod informer;
 mod lease;
 mod offload;
+mod own_objects;
 mod port;
 mod reader;
 mod review;
@@ -47,6 +48,7 @@ pub use crate::informer::{
     OverBudget,
 };
 pub use crate::lease::{LeaseError, LeaseKind, Leases, Notes};
+pub use crate::own_objects::{OwnObjectError, OwnObjects, StatusWriteError};
 pub use crate::port::ApiPort;
 pub use crate::reader::followed::{Followed, Runs};
 pub use crate::reader::live::{LiveBudget, LiveReader};

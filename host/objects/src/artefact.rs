@@ -11,7 +11,7 @@ use crate::plugin::PluginSource;
 pub enum ArtefactOrigin {
     /// A repository of a registry, as HOST/REPOSITORY.
     Repository(String),
-    /// A ConfigMap in the host's namespace.
+    /// A `ConfigMap` in the host's namespace.
     ConfigMap(String),
 }
 
@@ -31,7 +31,7 @@ impl fmt::Display for ArtefactOrigin {
 pub struct InstalledArtefact {
     /// The source as the object had it.
     pub source: PluginSource,
-    /// The digest of the artefact in the registry, as `sha256:…`. `None` for a ConfigMap.
+    /// The digest of the artefact in the registry, as `sha256:…`. `None` for a `ConfigMap`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
     /// The SHA-256 of the file, as `sha256:…`.
@@ -44,7 +44,7 @@ impl InstalledArtefact {
         self.digest.as_deref().into_iter().chain([&*self.file_digest])
     }
 
-    /// The artefact with its digest, as HOST/REPOSITORY@DIGEST. `None` for a ConfigMap.
+    /// The artefact with its digest, as HOST/REPOSITORY@DIGEST. `None` for a `ConfigMap`.
     #[must_use]
     pub fn image(&self) -> Option<String> {
         match (self.source.origin().ok()?, &self.digest) {

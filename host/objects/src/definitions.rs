@@ -1,8 +1,8 @@
 //! The definitions of both kinds. The chart's files are the only copy.
 
-/// The definition of ClusterPlugins, in YAML.
+/// The definition of `ClusterPlugins`, in YAML.
 pub const CLUSTER_PLUGINS: &str = include_str!("../../../deploy/chart/files/definitions/clusterplugins.yaml");
-/// The definition of ClusterPluginPolicies, in YAML.
+/// The definition of `ClusterPluginPolicies`, in YAML.
 pub const CLUSTER_PLUGIN_POLICIES: &str =
     include_str!("../../../deploy/chart/files/definitions/clusterpluginpolicies.yaml");
 
@@ -47,6 +47,37 @@ mod tests {
         let mut of_objects = fields(schema(&definition(CLUSTER_PLUGIN_POLICIES), "/properties/spec"));
         assert!(of_objects.remove("source") && of_files.remove("apiVersion") && of_files.remove("kind"));
         assert_eq!(of_objects, of_files);
+    }
+
+    /// A comma in an unquoted text would end it, and begin another field.
+    #[test]
+    fn the_schemas_have_only_fields_of_schemas() {
+        fn check(schema: &Value) {
+            for (field, value) in schema.as_object().expect("an object") {
+                assert!(FIELDS.contains(&&**field) || field.starts_with("x-kubernetes-"), "{field}: {value}");
+            }
+            let children = schema["properties"].as_object().into_iter().flat_map(|it| it.values());
+            children.chain(schema.get("items")).for_each(check);
+        }
+        const FIELDS: [&str; 14] = [
+            "type",
+            "properties",
+            "items",
+            "description",
+            "enum",
+            "pattern",
+            "format",
+            "required",
+            "minimum",
+            "maximum",
+            "maxLength",
+            "minItems",
+            "maxItems",
+            "minProperties",
+        ];
+        for text in [CLUSTER_PLUGINS, CLUSTER_PLUGIN_POLICIES] {
+            check(schema(&definition(text), ""));
+        }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! ClusterPlugins and ClusterPluginPolicies as values: their fields, which policy covers which plugin, what the host
+//! `ClusterPlugins` and `ClusterPluginPolicies` as values: their fields, which policy covers which plugin, what the host
 //! should therefore run, and the status that it writes.
 //!
 //! Nothing here does I/O. In `windlass-runtime`, `objects` watches the objects, fetches, and carries out an

@@ -1,6 +1,7 @@
 //! What the host should have fetched and installed, decided from all objects at once.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use crate::artefact::InstalledArtefact;
 use crate::grant::{GrantRefusal, PolicyJudgement, judge};
@@ -32,7 +33,7 @@ pub enum FetchState {
 #[derive(Clone, Copy, Debug)]
 pub struct PlanInputs<'a> {
     /// All plugins, in any order.
-    pub plugins: &'a [PluginObject],
+    pub plugins: &'a [Arc<PluginObject>],
     /// All policies, in any order.
     pub policies: &'a [PolicyObject],
     /// What is installed for each plugin, until its last generation has ended.
@@ -58,9 +59,9 @@ pub struct WantedFiles {
 
 /// What follows for one plugin.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ObjectPlan<'a> {
+pub struct ObjectPlan {
     /// The object.
-    pub plugin: &'a PluginObject,
+    pub plugin: Arc<PluginObject>,
     /// The files that the host should have. `None` if it should have none.
     pub files: Option<WantedFiles>,
     /// Whether the file of the object's source must be fetched and no attempt was made.
@@ -75,12 +76,14 @@ pub struct ObjectPlan<'a> {
 
 /// The plan for each plugin.
 #[must_use]
-pub fn plan<'a>(inputs: &PlanInputs<'a>) -> Vec<ObjectPlan<'a>> {
+pub fn plan(inputs: &PlanInputs<'_>) -> Vec<ObjectPlan> {
     inputs.plugins.iter().map(|plugin| plan_of(plugin, inputs)).collect()
 }
 
-fn plan_of<'a>(plugin: &'a PluginObject, inputs: &PlanInputs<'a>) -> ObjectPlan<'a> {
-    let nothing = ObjectPlan { plugin, files: None, must_fetch: false, refusal: None, is_taken: false, fetch: None };
+fn plan_of(plugin: &Arc<PluginObject>, inputs: &PlanInputs<'_>) -> ObjectPlan {
+    let of = plugin.clone();
+    let nothing =
+        ObjectPlan { plugin: of, files: None, must_fetch: false, refusal: None, is_taken: false, fetch: None };
     if inputs.taken.contains(&plugin.name) {
         return ObjectPlan { is_taken: true, ..nothing };
     }

@@ -1,4 +1,4 @@
-//! The fields of a ClusterPlugin.
+//! The fields of a `ClusterPlugin`.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -7,7 +7,7 @@ use windlass_oci::{OciReference, OciVersion};
 
 use crate::artefact::ArtefactOrigin;
 
-/// The `spec` of a ClusterPlugin.
+/// The `spec` of a `ClusterPlugin`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct PluginSpec {
@@ -27,7 +27,7 @@ pub struct PluginSource {
     /// An artefact in a registry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oci: Option<OciSource>,
-    /// A ConfigMap in the host's namespace.
+    /// A `ConfigMap` in the host's namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config_map: Option<ConfigMapSource>,
 }
@@ -43,11 +43,11 @@ pub struct OciSource {
     pub pull_secret: Option<String>,
 }
 
-/// A key of a ConfigMap.
+/// A key of a `ConfigMap`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ConfigMapSource {
-    /// The ConfigMap's name.
+    /// The `ConfigMap`'s name.
     pub name: String,
     /// The key. `None` for the plugin's name and `.wasm`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -96,7 +96,7 @@ impl PluginSource {
     }
 }
 
-/// A ClusterPlugin as the host sees it.
+/// A `ClusterPlugin` as the host sees it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PluginObject {
     /// The object's name, which is the plugin's.

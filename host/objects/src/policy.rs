@@ -1,4 +1,4 @@
-//! The fields of a ClusterPluginPolicy. Rights are kept as they are: the parser of policy files judges them.
+//! The fields of a `ClusterPluginPolicy`. Rights are kept as they are: the parser of policy files judges them.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -9,7 +9,7 @@ use crate::plugin::{reference, repository};
 /// The source that a policy is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicySource {
-    /// The repository or ConfigMap.
+    /// The repository or `ConfigMap`.
     pub origin: ArtefactOrigin,
     /// If not empty, only artefacts or files with one of these digests may run.
     pub digests: Vec<String>,
@@ -59,7 +59,7 @@ impl PolicySource {
     }
 }
 
-/// A ClusterPluginPolicy as the host sees it.
+/// A `ClusterPluginPolicy` as the host sees it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PolicyObject {
     /// The object's name.

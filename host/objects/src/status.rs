@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 use windlass_core::deceptive::single_line;
 use windlass_core::life::plugin_state::PluginState;
 
+use crate::artefact::InstalledArtefact;
 use crate::condition::{ConditionReason, ConditionStatus, ConditionType, ObjectCondition};
 use crate::plan::{FetchState, ObjectPlan};
 
@@ -54,7 +55,7 @@ pub struct ControllerFigures {
 #[derive(Clone, Copy, Debug)]
 pub struct ObjectFacts<'a> {
     /// The plan for the object.
-    pub plan: &'a ObjectPlan<'a>,
+    pub plan: &'a ObjectPlan,
     /// What the host knows of the plugin. `None` if it has no file of it.
     pub engine: Option<&'a EngineFacts>,
     /// The replica that holds the plugin's lease.
@@ -132,6 +133,37 @@ impl ObjectStatus {
     }
 }
 
+impl ObjectStatus {
+    /// The conditions of which people should read in an Event, compared with the stored status.
+    pub fn news<'a>(&'a self, stored: &'a Value) -> impl Iterator<Item = &'a ObjectCondition> {
+        self.conditions.iter().filter(|condition| {
+            let (before, is_true) =
+                (condition_of(stored, condition.condition.as_str()), condition.status == ConditionStatus::True);
+            let is_same = before.is_some_and(|before| {
+                let says = |field: &str, text: &str| before[field] == text;
+                says("status", condition.status.as_str())
+                    && says("reason", &condition.reason.word())
+                    // A new version has the same reason as the one before.
+                    && (!is_true || says("message", &condition.message))
+            });
+            !is_same && is_worth_an_event(condition)
+        })
+    }
+}
+
+fn is_worth_an_event(condition: &ObjectCondition) -> bool {
+    let is_true = condition.status == ConditionStatus::True;
+    match (condition.condition, condition.reason) {
+        (ConditionType::Granted, _)
+        | (ConditionType::Fetched, ConditionReason::FetchFailed(_))
+        | (ConditionType::Compiled, ConditionReason::NotLoaded)
+        | (ConditionType::Progressing, ConditionReason::RolledBack | ConditionReason::Shadowing) => true,
+        (ConditionType::Running, ConditionReason::State(state)) => state.needs_person(),
+        (ConditionType::Fetched | ConditionType::Running, _) => is_true,
+        _ => false,
+    }
+}
+
 fn without_counts(status: &mut Value) {
     let Some(fields) = status.as_object_mut() else { return };
     for field in ["queued", "failing", "lastFailure"] {
@@ -166,7 +198,7 @@ fn fields(facts: &ObjectFacts<'_>) -> Map<String, Value> {
         set("digest", json!(digest));
         let artefact = facts.plan.files.as_ref().map(|files| &files.artefact);
         let runs = artefact.filter(|artefact| artefact.file_digest.strip_prefix("sha256:") == Some(digest));
-        if let Some(image) = runs.and_then(|artefact| artefact.image()) {
+        if let Some(image) = runs.and_then(InstalledArtefact::image) {
             set("image", json!(image));
         }
     }

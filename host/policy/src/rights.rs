@@ -13,7 +13,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-pub use derive::{HostRights, RightsError, RightsOptions, RightsSource, asked, derive};
+pub use derive::{HostRights, NamedByObjects, RightsError, RightsOptions, RightsSource, asked, derive};
 
 /// The maximum number of rules that are compared with each other. No policy written by hand has that many. If an
 /// untrusted manifest multiplies out to more, its rights are not simplified.

@@ -1,4 +1,4 @@
-//! Follows the files of a directory as they appear, change and go: plugins, policies and configurations.
+//! Follows the files of directories as they appear, change and go: plugins, policies and configurations.
 //!
 //! A [`DirectoryWatcher`] says when to look. Changes are found by content, so touching a file, or writing the same
 //! bytes again, is no change. A `ConfigMap` in a Pod is a directory of links through `..data`, which is replaced as a
@@ -43,9 +43,9 @@ pub struct Change {
     pub content: Content,
 }
 
-/// Follows the files of one directory for as long as it lives.
+/// Follows the files of some directories for as long as it lives.
 pub struct Files {
-    directory: PathBuf,
+    directories: Vec<PathBuf>,
     wanted: PathFilter,
     /// The largest size of a file, in bytes.
     most: u64,
@@ -90,10 +90,14 @@ impl FileIdentity {
 }
 
 impl Files {
-    /// Follows the files directly in `directory` for which `wanted` is true, except hidden ones. Files of more than
-    /// `most` bytes are not read.
-    pub(crate) fn follow(directory: &Path, most: u64, wanted: impl Fn(&Path) -> bool + Send + Sync + 'static) -> Self {
-        Self::polling(directory, most, move |path| !is_hidden(path) && wanted(path), DIRECTORY_POLL_INTERVAL)
+    /// Follows the files directly in `directories` for which `wanted` is true, except hidden ones. Files of more than
+    /// `most` bytes are not read. While one of the directories cannot be read, there are no changes in any.
+    pub(crate) fn follow(
+        directories: Vec<PathBuf>,
+        most: u64,
+        wanted: impl Fn(&Path) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        Self::polling(directories, most, move |path| !is_hidden(path) && wanted(path), DIRECTORY_POLL_INTERVAL)
     }
 
     /// Follows the one file `path`, which may not exist yet.
@@ -104,17 +108,18 @@ impl Files {
             _ => Path::new("."),
         };
         let name = path.file_name().map(std::ffi::OsStr::to_owned);
-        Self::polling(directory, most, move |other| other.file_name() == name.as_deref(), DIRECTORY_POLL_INTERVAL)
+        let is_it = move |other: &Path| other.file_name() == name.as_deref();
+        Self::polling(vec![directory.to_owned()], most, is_it, DIRECTORY_POLL_INTERVAL)
     }
 
     fn polling(
-        directory: &Path,
+        directories: Vec<PathBuf>,
         most: u64,
         wanted: impl Fn(&Path) -> bool + Send + Sync + 'static,
         poll: Duration,
     ) -> Self {
         Self {
-            directory: directory.to_owned(),
+            directories,
             wanted: Arc::new(wanted),
             most,
             watcher: DirectoryWatcher::new(DIRECTORY_QUIET_TIME, poll),
@@ -150,17 +155,17 @@ impl Files {
     }
 
     async fn look(&mut self) -> Vec<Change> {
-        self.watcher.watch_only([&*self.directory]);
-        let (directory, wanted, seen) = (self.directory.clone(), self.wanted.clone(), self.seen.clone());
+        self.watcher.watch_only(self.directories.iter().map(|directory| &**directory));
+        let (directories, wanted, seen) = (self.directories.clone(), self.wanted.clone(), self.seen.clone());
         let most = self.most;
-        let looked = windlass_world::spawn_blocking(move || look(&directory, &wanted, most, seen)).await;
+        let looked = windlass_world::spawn_blocking(move || look(&directories, &wanted, most, seen)).await;
         let now = match looked {
             Ok(Ok(now)) => now,
             Ok(Err(error)) => return self.blind(&error),
             Err(error) => return self.blind(&error),
         };
         if self.problem.take().is_some() {
-            tracing::info!(directory = %self.directory.display(), "the directory can be read again");
+            tracing::info!(directory = %self.shown_directories(), "the directory can be read again");
         }
         let changes = differences(&self.seen, &now);
         self.seen = now;
@@ -170,11 +175,16 @@ impl Files {
     fn blind(&mut self, error: &dyn std::error::Error) -> Vec<Change> {
         let problem = error.to_string();
         if self.problem.as_ref() != Some(&problem) {
-            let directory = self.directory.display();
+            let directory = self.shown_directories();
             tracing::error!(%directory, error = problem, "cannot look for changed files: the files last seen still count");
             self.problem = Some(problem);
         }
         vec![]
+    }
+
+    fn shown_directories(&self) -> String {
+        let shown: Vec<_> = self.directories.iter().map(|directory| directory.display().to_string()).collect();
+        shown.join(", ")
     }
 }
 
@@ -185,21 +195,23 @@ pub(crate) fn is_hidden(path: &Path) -> bool {
 
 /// The state of all wanted files, given their previous state.
 fn look(
-    directory: &Path,
+    directories: &[PathBuf],
     wanted: &PathFilter,
     most: u64,
     mut seen: BTreeMap<PathBuf, SeenFile>,
 ) -> std::io::Result<BTreeMap<PathBuf, SeenFile>> {
     let mut now = BTreeMap::new();
-    for entry in std::fs::read_dir(directory)? {
-        let path = entry?.path();
-        if !wanted(&path) || path.is_dir() {
-            continue;
+    for directory in directories {
+        for entry in std::fs::read_dir(directory)? {
+            let path = entry?.path();
+            if !wanted(&path) || path.is_dir() {
+                continue;
+            }
+            let identity = FileIdentity::of(&path).ok();
+            let known = seen.remove(&path).filter(|known| identity.is_some() && known.identity == identity);
+            let state = known.unwrap_or_else(|| SeenFile { identity, content: read(&path, most) });
+            now.insert(path, state);
         }
-        let identity = FileIdentity::of(&path).ok();
-        let known = seen.remove(&path).filter(|known| identity.is_some() && known.identity == identity);
-        let state = known.unwrap_or_else(|| SeenFile { identity, content: read(&path, most) });
-        now.insert(path, state);
     }
     Ok(now)
 }

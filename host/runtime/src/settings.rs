@@ -12,6 +12,7 @@ use crate::dispatch::guards::GuardSettings;
 use crate::dispatch::ports::call_slots;
 use crate::hooks::settings::HookSettings;
 use crate::leadership::{LeaseMode, LeaseSettings};
+use crate::objects::ObjectSettings;
 use crate::observe::admin::settings::AdminSettings;
 use crate::policies::{GrantMode, PolicySettings};
 use crate::traces::TraceSettings;
@@ -61,6 +62,8 @@ pub struct Settings {
     pub leases: LeaseSettings,
     /// The feature gates.
     pub features: Features,
+    /// Where the files of plugins are that are objects of the cluster. `None` if the host does not follow objects.
+    pub objects: Option<ObjectSettings>,
     /// Where calls are recorded. `None` if they are not.
     pub record: Option<Recordings>,
     /// Where the spans of calls are exported. `None` if they are not.
@@ -112,6 +115,7 @@ impl Default for Settings {
             rollback: true,
             leases: LeaseSettings::default(),
             features: Features::default(),
+            objects: None,
             record: None,
             traces: None,
         }

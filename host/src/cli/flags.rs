@@ -7,6 +7,7 @@ pub(crate) mod leases;
 pub(crate) mod limits;
 pub(crate) mod listening;
 pub(crate) mod log;
+pub(crate) mod objects;
 pub(crate) mod settings;
 pub(crate) mod size;
 pub(crate) mod traces;

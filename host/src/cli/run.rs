@@ -133,6 +133,7 @@ mod tests {
             leases:
                 LeaseSettings { mode, namespace: lease_namespace, instance, timing, stability, warm_standby, threads },
             features,
+            objects,
             record,
             traces,
         } = of_run();
@@ -156,6 +157,7 @@ mod tests {
         assert_eq!((stability, warm_standby), (usual.leases.stability, usual.leases.warm_standby));
         assert_eq!(threads.is_none(), usual.leases.threads.is_none());
         assert_eq!(format!("{features:?}"), format!("{:?}", usual.features));
+        assert_eq!(objects, usual.objects);
         assert_eq!((record.is_none(), traces.is_none()), (usual.record.is_none(), usual.traces.is_none()));
     }
 

@@ -27,6 +27,8 @@ pub enum Role {
     Lease,
     /// The host checks the rights of a service account with access reviews.
     Reviews,
+    /// The host reports the state of a plugin in its object (ADR 48).
+    Status,
     /// The plugin's next version is called as a shadow of the current one (ADR 28).
     Shadow,
 }
@@ -43,6 +45,7 @@ impl Role {
             Self::Events => Some("events"),
             Self::Lease => Some("lease"),
             Self::Reviews => Some("reviews"),
+            Self::Status => Some("status"),
             Self::Shadow => Some("shadow"),
         }
     }
@@ -54,7 +57,7 @@ impl Role {
         let verbs: &[&str] = match self {
             // A plugin's grants come from its policy, and so do its shadow's.
             Self::Plugin | Self::Shadow => return Grants::default(),
-            Self::Finalizer => &["patch"],
+            Self::Finalizer | Self::Status => &["patch"],
             Self::Children => &["delete"],
             Self::Definitions => &["get", "patch"],
             Self::Events => &["create", "patch"],

@@ -9,16 +9,16 @@ const REPOSITORIES: [&str; 2] = ["r.example/shop", "r.example/evil"];
 /// All objects and what the host has.
 #[derive(Clone, Debug, Default)]
 struct Scene {
-    plugins: Vec<PluginObject>,
+    plugins: Vec<Arc<PluginObject>>,
     policies: Vec<PolicyObject>,
     installed: BTreeMap<String, InstalledArtefact>,
     fetches: BTreeMap<String, (PluginSource, FetchState)>,
     taken: BTreeSet<String>,
 }
 
-fn plugin(name: &str, image: &str) -> PluginObject {
+fn plugin(name: &str, image: &str) -> Arc<PluginObject> {
     let object = json!({"metadata": {"name": name}, "spec": {"source": {"oci": {"image": image}}}});
-    PluginObject::read(&object).expect("it has a name")
+    PluginObject::read(&object).expect("it has a name").into()
 }
 
 fn policy_with(name: &str, plugin: &str, source: &Value) -> PolicyObject {
@@ -50,12 +50,12 @@ impl Scene {
         }
     }
 
-    fn plan(&self) -> Vec<ObjectPlan<'_>> {
+    fn plan(&self) -> Vec<ObjectPlan> {
         let Self { plugins, policies, installed, fetches, taken } = self;
         plan(&PlanInputs { plugins, policies, installed, fetches, taken })
     }
 
-    fn only(&self) -> ObjectPlan<'_> {
+    fn only(&self) -> ObjectPlan {
         self.plan().remove(0)
     }
 

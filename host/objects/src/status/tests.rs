@@ -1,17 +1,17 @@
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::*;
-use crate::artefact::InstalledArtefact;
 use crate::grant::GrantRefusal;
 use crate::plan::{FetchFailure, WantedFiles};
 use crate::plugin::PluginObject;
 
 const IMAGE: &str = "r.example/shop:1";
 
-fn plugin() -> PluginObject {
+fn plugin() -> Arc<PluginObject> {
     let spec = json!({"source": {"oci": {"image": IMAGE}}});
     let object = json!({"metadata": {"name": "shop", "generation": 4}, "spec": spec});
-    PluginObject::read(&object).expect("it has a name")
+    PluginObject::read(&object).expect("it has a name").into()
 }
 
 fn artefact(plugin: &PluginObject) -> InstalledArtefact {
@@ -19,11 +19,11 @@ fn artefact(plugin: &PluginObject) -> InstalledArtefact {
     InstalledArtefact { source, digest: Some("sha256:aa".to_owned()), file_digest: "sha256:bb".to_owned() }
 }
 
-fn plan(plugin: &PluginObject) -> ObjectPlan<'_> {
+fn plan(plugin: &Arc<PluginObject>) -> ObjectPlan {
     let artefact = artefact(plugin);
     let fetch = Some(FetchState::Fetched(artefact.clone()));
     let files = Some(WantedFiles { artefact, policy: String::new(), config: None, shadow: false });
-    ObjectPlan { plugin, files, must_fetch: false, refusal: None, is_taken: false, fetch }
+    ObjectPlan { plugin: plugin.clone(), files, must_fetch: false, refusal: None, is_taken: false, fetch }
 }
 
 fn engine(state: PluginState) -> EngineFacts {
@@ -43,7 +43,7 @@ fn engine(state: PluginState) -> EngineFacts {
 }
 
 /// The conditions as TYPE=STATUS/REASON.
-fn shown(plan: &ObjectPlan<'_>, engine: Option<&EngineFacts>) -> BTreeMap<&'static str, String> {
+fn shown(plan: &ObjectPlan, engine: Option<&EngineFacts>) -> BTreeMap<&'static str, String> {
     let status = ObjectStatus::of(&ObjectFacts { plan, engine, holder: Some("me") });
     let text = |it: &ObjectCondition| format!("{}/{}", it.status.as_str(), it.reason.word());
     status.conditions.iter().map(|it| (it.condition.as_str(), text(it))).collect()

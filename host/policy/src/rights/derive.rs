@@ -14,6 +14,8 @@ const AUTHORIZATION: &str = "authorization.k8s.io";
 const ACCESS_REVIEWS: &str = "subjectaccessreviews";
 const CRD_GROUP: &str = "apiextensions.k8s.io";
 const CRDS: &str = "customresourcedefinitions";
+/// The group of plugin objects.
+const OBJECTS_GROUP: &str = "windlass.dev";
 /// The namespace of Events about cluster-scoped objects.
 const EVENTS_OF_CLUSTER: &str = "default";
 /// Verbs of writes for which the host also reads the object: before the write, to compare finalizers and owners; after
@@ -29,6 +31,19 @@ pub struct RightsOptions {
     pub leases: Option<String>,
     /// Whether the host's admin address accepts tokens. The host checks them by token reviews.
     pub reviews_tokens: bool,
+    /// What plugins that are objects may name. `None` if the host does not follow objects.
+    pub objects: Option<NamedByObjects>,
+}
+
+/// The objects in the host's namespace that plugin objects name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NamedByObjects {
+    /// The host's namespace.
+    pub namespace: String,
+    /// `ConfigMaps` with files of plugins.
+    pub config_maps: BTreeSet<String>,
+    /// Secrets with credentials for registries.
+    pub pull_secrets: BTreeSet<String>,
 }
 
 /// One plugin of the host.
@@ -122,6 +137,22 @@ pub fn derive(options: &RightsOptions, plugins: &[RightsSource<'_>]) -> Result<H
     Ok(rights)
 }
 
+/// Adds the rights of a host that follows plugin objects, and writes their status and Events about them.
+fn follow_objects(rights: &mut Rights, named: &NamedByObjects) {
+    for kind in ["clusterplugins", "clusterpluginpolicies"] {
+        rights.add(RightsScope::Cluster, RoleRule::new(OBJECTS_GROUP, kind, &WATCH));
+    }
+    rights.add(RightsScope::Cluster, of_role(Role::Status, OBJECTS_GROUP, "clusterplugins/status"));
+    let events = of_role(Role::Events, "events.k8s.io", "events");
+    rights.add(RightsScope::Namespace(EVENTS_OF_CLUSTER.to_owned()), events);
+    for (resource, names) in [("configmaps", &named.config_maps), ("secrets", &named.pull_secrets)] {
+        if !names.is_empty() {
+            let rule = RoleRule::new("", resource, &["get"]).named(names.iter().cloned());
+            rights.add(RightsScope::Namespace(named.namespace.clone()), rule);
+        }
+    }
+}
+
 /// The rights of a host without plugins. It watches CRDs, and reads `APIService` objects to learn which server serves a
 /// group; it also works without these rights. If its admin address accepts tokens, it may create token reviews.
 fn of_host(options: &RightsOptions) -> Rights {
@@ -131,6 +162,9 @@ fn of_host(options: &RightsOptions) -> Rights {
     if options.reviews_tokens {
         rights.add(RightsScope::Cluster, of_role(Role::Reviews, "authentication.k8s.io", "tokenreviews"));
         rights.add(RightsScope::Cluster, of_role(Role::Reviews, AUTHORIZATION, ACCESS_REVIEWS));
+    }
+    if let Some(named) = &options.objects {
+        follow_objects(&mut rights, named);
     }
     if let Some(namespace) = &options.leases {
         let scope = RightsScope::Namespace(namespace.clone());

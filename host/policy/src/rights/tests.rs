@@ -152,6 +152,27 @@ fn a_host_that_accepts_tokens_may_create_token_reviews() {
 }
 
 #[test]
+fn a_host_of_plugin_objects_reads_only_what_they_name() {
+    let named = |name: &str| BTreeSet::from([name.to_owned()]);
+    let objects = NamedByObjects {
+        namespace: "windlass".to_owned(),
+        config_maps: named("files"),
+        pull_secrets: named("registry"),
+    };
+    let options = RightsOptions { objects: Some(objects), ..RightsOptions::default() };
+    let rights = derive(&options, &[]).expect("no plugins");
+    let expected = [
+        "*: list,watch clusterpluginpolicies of windlass.dev",
+        "*: list,watch clusterplugins of windlass.dev",
+        "*: patch clusterplugins/status of windlass.dev",
+        "default: create,patch events of events.k8s.io",
+        "windlass: get configmaps of  named files",
+        "windlass: get secrets of  named registry",
+    ];
+    assert_eq!(lines(&rights.host), expected);
+}
+
+#[test]
 fn without_a_policy_the_manifest_alone_decides() {
     let expected = [
         "*: create,patch events of events.k8s.io",

@@ -8,7 +8,7 @@ const TEST_FILE_BYTES_MAX: u64 = 1 << 20;
 
 fn text_files(directory: &Path) -> Files {
     // Only notifications find changes here, as polls are an hour apart.
-    Files::polling(directory, TEST_FILE_BYTES_MAX, is_text, Duration::from_hours(1))
+    Files::polling(vec![directory.to_owned()], TEST_FILE_BYTES_MAX, is_text, Duration::from_hours(1))
 }
 
 fn is_text(path: &Path) -> bool {
@@ -55,7 +55,7 @@ async fn existing_files_are_reported_first_and_then_changes() {
 async fn a_file_over_the_limit_is_reported_as_too_large_until_it_shrinks() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("a.txt");
-    let mut files = Files::polling(directory.path(), 3, is_text, Duration::from_hours(1));
+    let mut files = Files::polling(vec![directory.path().to_owned()], 3, is_text, Duration::from_hours(1));
     let mut now = async || timeout(Duration::from_secs(30), files.changes()).await.expect("noticed").remove(0).content;
     // Reading it would take for ever.
     std::fs::File::create(&path).and_then(|file| file.set_len(1 << 40)).expect("a file of holes");
@@ -108,7 +108,8 @@ async fn a_change_without_a_notification_is_found_by_polling() {
     let [here, there] = [(); 2].map(|()| tempfile::tempdir().expect("a directory"));
     write(&there.path().join("a"), "1");
     symlink(there.path().join("a"), here.path().join("a.txt")).expect("linked");
-    let mut files = Files::polling(here.path(), TEST_FILE_BYTES_MAX, is_text, Duration::from_millis(20));
+    let mut files =
+        Files::polling(vec![here.path().to_owned()], TEST_FILE_BYTES_MAX, is_text, Duration::from_millis(20));
     assert_eq!(changed(&mut files).await, expected("a.txt", true));
     write(&there.path().join("a"), "2");
     assert_eq!(changed(&mut files).await, expected("a.txt", true));
@@ -120,7 +121,7 @@ async fn a_directory_that_cannot_be_read_takes_no_file_away() {
     let directory = parent.path().join("d");
     std::fs::create_dir(&directory).expect("made");
     write(&directory.join("a.txt"), "1");
-    let mut files = Files::polling(&directory, TEST_FILE_BYTES_MAX, is_text, Duration::from_millis(20));
+    let mut files = Files::polling(vec![directory.to_owned()], TEST_FILE_BYTES_MAX, is_text, Duration::from_millis(20));
     assert_eq!(changed(&mut files).await, expected("a.txt", true));
     std::fs::rename(&directory, parent.path().join("e")).expect("renamed");
     let mut patience = Duration::from_millis(200);

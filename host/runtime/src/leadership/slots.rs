@@ -8,6 +8,7 @@ use tokio::sync::{Mutex as AsyncMutex, watch};
 use tokio_util::sync::CancellationToken;
 use windlass_core::life::lease::FoundLease;
 use windlass_core::life::plugin_state::LeaseStatus;
+use windlass_core::rights::fence::Fenced;
 use windlass_kube::LeaseKind;
 
 use super::elector::LeaseFigures;
@@ -49,6 +50,15 @@ impl PluginLease {
     /// Whether this replica may run the plugin now.
     pub(crate) fn is_held(&self) -> bool {
         self.status() == LeaseStatus::Held
+    }
+
+    /// The fence of the current term. `None` if this replica does not hold the lease.
+    pub(crate) fn fence(&self) -> Option<Fenced> {
+        if self.lease.is_none() {
+            return Some(Fenced::default());
+        }
+        let standing = self.standing.borrow();
+        standing.term.as_ref().filter(|term| !term.ends.is_cancelled()).map(|term| term.fence.clone())
     }
 
     /// Why no replica runs the plugin. `None` if one does, or may.
@@ -97,13 +107,19 @@ impl PluginTerm {
     }
 }
 
+/// The name under which the object of `plugin` takes a slot. No plugin has a name with a blank.
+fn of_object(plugin: &str) -> Arc<str> {
+    format!("object {plugin}").into()
+}
+
 /// A lease that plugins of this process depend on.
 pub(super) struct LeaseSlot {
     standing: watch::Sender<LeaseStanding>,
     /// The lease as the watch shows it.
     pub(super) sightings: watch::Sender<FoundLease>,
     pub(super) figures: Arc<LeaseFigures>,
-    plugins: BTreeSet<Arc<str>>,
+    /// The plugins that depend on the lease, and the objects of plugins.
+    takers: BTreeSet<Arc<str>>,
     /// Cancelled once no plugin here depends on the lease: it is to be released.
     stop: CancellationToken,
     /// Cancelled once the lease was released.
@@ -123,6 +139,11 @@ impl LeaseSlots {
 impl Leadership {
     /// Takes a slot for `plugin` until [`Leadership::leave`]. Its terms end with `stop`.
     pub(crate) fn take(&self, plugin: &Arc<str>, stop: &CancellationToken, panics: &Panics) -> PluginLease {
+        self.take_as(plugin, plugin, stop, panics)
+    }
+
+    /// Takes a slot under the name `taker`, of the lease of `plugin`.
+    fn take_as(&self, taker: &Arc<str>, plugin: &Arc<str>, stop: &CancellationToken, panics: &Panics) -> PluginLease {
         let plugin_lease = |lease, standing| PluginLease {
             lease,
             standing,
@@ -141,19 +162,34 @@ impl Leadership {
             Some(slot) if !slot.stop.is_cancelled() => slot,
             former => self.stand(&lease, former, panics),
         };
-        slot.plugins.insert(plugin.clone());
+        slot.takers.insert(taker.clone());
         let standing = slot.standing.subscribe();
         slots.insert(lease.clone(), slot);
         plugin_lease(Some(lease), standing)
     }
 
+    /// Takes a slot for the object of `plugin` until [`Leadership::leave_object`], whether or not the plugin is started
+    /// here. So there is one replica that reports about it.
+    pub(crate) fn take_for_object(&self, plugin: &Arc<str>, stop: &CancellationToken, panics: &Panics) -> PluginLease {
+        self.take_as(&of_object(plugin), plugin, stop, panics)
+    }
+
+    /// Gives up the slot of the object of `plugin`.
+    pub(crate) fn leave_object(&self, plugin: &str) {
+        self.leave_as(&of_object(plugin), plugin);
+    }
+
     /// Gives up the slot of `plugin`, which has ended. A lease on which no plugin here depends is released.
     pub(crate) fn leave(&self, plugin: &str) {
+        self.started_plugins.send_if_modified(|started| started.remove(plugin).is_some());
+        self.leave_as(plugin, plugin);
+    }
+
+    fn leave_as(&self, taker: &str, plugin: &str) {
         let Some(lease) = self.settings.lease_of(plugin) else { return };
         let mut slots = self.slots.lock();
         let Some(slot) = slots.get_mut(&*lease) else { return };
-        self.started_plugins.send_if_modified(|started| started.remove(plugin).is_some());
-        if slot.plugins.remove(plugin) && slot.plugins.is_empty() {
+        if slot.takers.remove(taker) && slot.takers.is_empty() {
             slot.stop.cancel();
         }
     }
@@ -164,7 +200,7 @@ impl Leadership {
         let (standing, sightings) = (watch::Sender::new(LeaseStanding::default()), watch::Sender::new(None));
         let slot = LeaseSlot {
             figures: former.as_ref().map(|former| former.figures.clone()).unwrap_or_default(),
-            plugins: BTreeSet::new(),
+            takers: BTreeSet::new(),
             stop: self.stop.child_token(),
             gone: CancellationToken::new(),
             standing: standing.clone(),
@@ -193,7 +229,7 @@ impl Leadership {
             standing: watch::Sender::new(LeaseStanding::default()),
             sightings: watch::Sender::new(None),
             figures: Arc::default(),
-            plugins: BTreeSet::new(),
+            takers: BTreeSet::new(),
             stop: self.stop.clone(),
             gone: CancellationToken::new(),
         }

@@ -4,6 +4,7 @@ mod first_answer;
 mod follow;
 mod loaded;
 
+use std::path::Path;
 use std::sync::Arc;
 
 use tokio::sync::{Mutex as AsyncMutex, mpsc};
@@ -22,6 +23,8 @@ use crate::hooks::{self, HookEndpoint, HookListenError};
 use crate::host::Host;
 use crate::leadership::Leadership;
 use crate::listening::tls::ServerTlsError;
+use crate::object_names::ObjectNames;
+use crate::objects::{ObjectsError, OpenedObjects};
 use crate::observe::admin::authorization::ServerTokenReviews;
 use crate::observe::admin::security::AdminSecurity;
 use crate::observe::admin::settings::AdminSettings;
@@ -30,6 +33,7 @@ use crate::observe::metrics::{Guests, HostMetrics};
 use crate::observe::status::Status;
 use crate::open_files;
 use crate::phases::{self, ControllerEnd, Phases};
+use crate::plugins::directory::plugin_files::FileRole;
 use crate::plugins::directory::{self, Allowed, AllowedError, DirectoryError};
 use crate::plugins::reload::{Reload, Servings};
 use crate::plugins::supplies::Supplies;
@@ -37,6 +41,7 @@ use crate::policies::{Policies, PoliciesError};
 use crate::settings::Settings;
 use crate::supervise::{Panics, caught, supervise};
 use windlass_egress::tls::{Trust, TrustError};
+use windlass_oci::Network;
 
 /// Why a host cannot run at all, or did not stop cleanly.
 #[derive(Debug, thiserror::Error)]
@@ -71,6 +76,9 @@ pub enum HostError {
     /// The list of allowed digests cannot be read.
     #[error(transparent)]
     Allowed(#[from] AllowedError),
+    /// Plugins cannot be objects.
+    #[error(transparent)]
+    Objects(#[from] ObjectsError),
     /// Something was cut or lost at the end.
     #[error("not everything ended cleanly: the log says what")]
     NotClean,
@@ -102,8 +110,10 @@ pub async fn run(connection: Connection, settings: Settings, stop: CancellationT
     let sandbox = settings.sandbox()?;
     let settings = Settings { call_slots: sandbox.concurrent_calls(), ..settings };
     shown.metrics.collect(Box::new(Guests(sandbox.clone())));
+    let objects = open_objects(&settings).await?;
+    let names = objects.as_ref().map(|objects| objects.names.clone()).unwrap_or_default();
     // A server that does not answer must not delay a stop.
-    let Some(seen) = stop.run_until_cancelled(prepare(&connection, &settings)).await else {
+    let Some(seen) = stop.run_until_cancelled(prepare(&connection, &settings, &names)).await else {
         tracing::info!("stopped before the first controller started");
         return Ok(());
     };
@@ -114,9 +124,12 @@ pub async fn run(connection: Connection, settings: Settings, stop: CancellationT
              /plugins show what they would change. No Kubernetes Events are sent"
         );
     }
-    let (policies, files) = Policies::read(settings.policies.clone()).await?;
+    let (policies, files) = Policies::read_with(settings.policies.clone(), names).await?;
     let Begun { host, supplies, phases, followers } =
         begin(&connection, &settings, policies, replica, shown, trust, &stop)?;
+    if let Some(objects) = objects {
+        follow_objects(&followers, &host, objects, &connection, &settings, &stop)?;
+    }
     // The policies that bind calls are followed until the last call has ended.
     followers.spawn(follow::policies(host.clone(), files, phases.over.clone()));
     followers.spawn(follow::configs(host.clone(), supplies.clone(), phases.over.clone()));
@@ -175,7 +188,7 @@ fn begin(
     shown.metrics.collect(leadership.collector());
     let host = Arc::new(Host::new(connection.clone(), settings, policies, leadership, replica, shown, trust));
     let fair = fair(&host.features, settings.concurrent_calls, settings.call_slots);
-    let supplies = Supplies::new(connection, &host.discovery, settings, fair);
+    let supplies = Supplies::new(connection, &host.discovery, settings, fair, host.policies.names());
     host.leadership.start(&host.informers, &host.panics);
     let followers = phases::tracker();
     followers.spawn(follow::kinds(host.clone(), stop.clone()));
@@ -205,15 +218,17 @@ async fn end(host: &Host, mut servings: Servings, phases: &Phases) -> bool {
 }
 
 /// Prepares for the first plugin: reads the directory, and asks the server for its version.
-async fn prepare(connection: &Connection, settings: &Settings) -> Result<FirstLook, HostError> {
-    let mut files = Files::follow(&settings.plugins, settings.limits.file_bytes, directory::is_plugin);
+async fn prepare(connection: &Connection, settings: &Settings, names: &ObjectNames) -> Result<FirstLook, HostError> {
+    let of = names.clone();
+    let counts = move |path: &Path| directory::is_plugin(path) && of.admit(path, &FileRole::of(path).0);
+    let mut files = Files::follow(names.with(&settings.plugins), settings.limits.file_bytes, counts);
     let first = files.changes().await;
     if let Some(problem) = files.problem() {
         let (path, problem) = (settings.plugins.clone(), problem.to_owned());
         return Err(DirectoryError::Unreadable { path, problem }.into());
     }
     let allowed = settings.allowed_digests.as_deref().map(Allowed::read).transpose()?;
-    if first.is_empty() {
+    if first.is_empty() && settings.objects.is_none() {
         tracing::warn!(
             "no plugin in {} yet: put a component there, as NAME.wasm, and it is started",
             settings.plugins.display()
@@ -224,6 +239,36 @@ async fn prepare(connection: &Connection, settings: &Settings) -> Result<FirstLo
     connection.restores.compare_leases(compare && version.has_comparable_versions());
     tracing::info!(server = connection.server, version = version.git_version, source = connection.source, "connected");
     Ok(FirstLook { files, first, allowed })
+}
+
+/// Opens the directory of objects, if the host follows objects.
+async fn open_objects(settings: &Settings) -> Result<Option<OpenedObjects>, HostError> {
+    let Some(of_objects) = settings.objects.clone() else { return Ok(None) };
+    let plugins = settings.plugins.clone();
+    let opening = windlass_world::spawn_blocking(move || OpenedObjects::open(&of_objects, &plugins));
+    match opening.await {
+        Ok(opened) => Ok(Some(opened?)),
+        Err(ended) => std::panic::resume_unwind(ended.into_panic()),
+    }
+}
+
+/// Follows objects until `stop`.
+fn follow_objects(
+    followers: &TaskTracker,
+    host: &Arc<Host>,
+    objects: OpenedObjects,
+    connection: &Connection,
+    settings: &Settings,
+    stop: &CancellationToken,
+) -> Result<(), HostError> {
+    let network = Network::of_system(Trust::with(settings.http_ca.as_deref())?);
+    let file_bytes = settings.limits.file_bytes;
+    let objects = objects.start(host.clone(), connection, network, file_bytes, &settings.plugins, stop)?;
+    let (host, until, objects) = (host.clone(), stop.clone(), AsyncMutex::new(objects));
+    followers.spawn(async move {
+        supervise("objects", &host.panics, &until, async || objects.lock().await.run().await).await;
+    });
+    Ok(())
 }
 
 /// Serves the admin endpoint until the result is dropped. `reviews` authenticates tokens.

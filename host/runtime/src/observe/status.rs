@@ -25,6 +25,7 @@ pub(crate) use self::plugin::{
     HooksView, LeaseView, LeftBehind, NextView, NotTaken, PluginHealth, PluginStatus, ReplicasView,
 };
 pub(crate) use windlass_core::life::plugin_state::{ControllerState, PluginPhase, PluginState};
+use windlass_objects::EngineFacts;
 
 /// The longest error that is shown, in bytes. The log has the whole error.
 const SHOWN_ERROR_BYTES_MAX: usize = 1024;
@@ -173,6 +174,11 @@ impl Status {
             Some(why) => PluginHealth { why: Some(why), is_well: false, ..health },
             None => health,
         }
+    }
+
+    /// The facts for the status of the object of `plugin`.
+    pub(crate) fn facts(&self, plugin: &PluginStatus) -> EngineFacts {
+        plugin.facts(self.health(plugin))
     }
 
     /// Everything about `plugin`.

@@ -108,7 +108,7 @@ pub(super) fn configure(
 ) -> Option<Configured> {
     let schema = config::Schema::of(plugin.manifest()).ok()?;
     let (sender, configured) = watch::channel(None);
-    let path = config::path_in(supplies.configs.directory(), plugin.name());
+    let path = config::path_in(supplies.configs.directory_of(plugin.name()), plugin.name());
     let follower = config::ConfigFollower {
         plugin: plugin.name().clone(),
         changes: supplies.configs.changes_of(&path),

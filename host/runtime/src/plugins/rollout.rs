@@ -198,7 +198,8 @@ fn checked(path: &Path, named: &Path, wanted: Option<&str>) -> Result<Digest, Ro
     }
 }
 
-fn digest(path: &Path) -> std::io::Result<Digest> {
+/// The digest of the file at `path`. Blocks.
+pub(crate) fn digest(path: &Path) -> std::io::Result<Digest> {
     let mut file = windlass_files::open(path)?;
     let (mut hash, mut block) = (Sha256::new(), vec![0; 1 << 16]);
     loop {

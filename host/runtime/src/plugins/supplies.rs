@@ -7,6 +7,7 @@ use windlass_kube::client::Connection;
 use windlass_kube::{Definitions, Discovery, LiveReader, Secrets};
 
 use super::config::ConfigFiles;
+use crate::object_names::ObjectNames;
 use crate::settings::Settings;
 
 /// The supplies of all plugins.
@@ -24,7 +25,13 @@ pub(crate) struct Supplies {
 
 impl Supplies {
     /// The supplies of a host with these settings.
-    pub(crate) fn new(connection: &Connection, discovery: &Discovery, settings: &Settings, fair: Fair) -> Arc<Self> {
+    pub(crate) fn new(
+        connection: &Connection,
+        discovery: &Discovery,
+        settings: &Settings,
+        fair: Fair,
+        names: ObjectNames,
+    ) -> Arc<Self> {
         let client = || connection.client.clone();
         // Without a separate directory, configurations are beside the plugins.
         let configs = settings.config_dir.as_deref().unwrap_or(&settings.plugins);
@@ -33,7 +40,7 @@ impl Supplies {
             live: LiveReader::new(client(), discovery.clone(), settings.live),
             definitions: Definitions::new(client(), discovery.clone()),
             secrets: Arc::new(Secrets::new(client())),
-            configs: ConfigFiles::of(configs),
+            configs: ConfigFiles::of(configs, names),
             plugin_cache: settings.plugin_cache,
         })
     }

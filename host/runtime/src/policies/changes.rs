@@ -29,7 +29,7 @@ pub(crate) struct InstancesOf {
 impl InstancesOf {
     /// The instance mode of the policy in force; without a policy, each call gets its own instance.
     pub(crate) fn now(&self) -> Instances {
-        self.state.borrow().policies.get(&self.plugin).map(|policy| policy.instances).unwrap_or_default()
+        self.state.borrow().policy(&self.plugin).map(|policy| policy.instances).unwrap_or_default()
     }
 }
 

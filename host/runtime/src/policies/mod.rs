@@ -13,6 +13,7 @@ mod standing;
 mod tests;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -28,6 +29,7 @@ use self::report::{log_pauses, log_taken};
 pub use self::settings::{GrantMode, PoliciesError, PolicySettings};
 pub use self::standing::{Bounds, Standing, standings};
 use crate::files::{Change, Content, Files};
+use crate::object_names::ObjectNames;
 use crate::observe::status::PluginStatus;
 use windlass_policy::document::POLICY_BYTES_MAX;
 use windlass_policy::{OpenHook, Policy, PromoteAfter, RolloutStrategy};
@@ -35,10 +37,36 @@ use windlass_policy::{OpenHook, Policy, PromoteAfter, RolloutStrategy};
 /// The policies in force.
 #[derive(Clone, Debug, Default)]
 struct PoliciesInForce {
+    of_files: PolicySet,
+    of_objects: PolicySet,
+    names: ObjectNames,
+    ceiling: Option<Arc<Allowance>>,
+}
+
+/// The policies of one directory.
+#[derive(Clone, Debug, Default)]
+struct PolicySet {
     policies: BTreeMap<String, Arc<Policy>>,
     /// Why the file of a policy cannot be used, for each plugin that has no policy in force.
     broken: BTreeMap<String, String>,
-    ceiling: Option<Arc<Allowance>>,
+}
+
+impl PoliciesInForce {
+    /// The policies among which that of `plugin` is.
+    fn set_of(&self, plugin: &str) -> &PolicySet {
+        if self.names.belongs(plugin) { &self.of_objects } else { &self.of_files }
+    }
+
+    /// The policy of `plugin`.
+    fn policy(&self, plugin: &str) -> Option<&Arc<Policy>> {
+        self.set_of(plugin).policies.get(plugin)
+    }
+
+    /// All policies that count, by plugin.
+    fn policies(&self) -> impl Iterator<Item = (&String, &Arc<Policy>)> {
+        let of_files = self.of_files.policies.iter().filter(|(plugin, _)| !self.names.belongs(plugin));
+        of_files.chain(self.of_objects.policies.iter().filter(|(plugin, _)| self.names.belongs(plugin)))
+    }
 }
 
 /// The policies of all plugins of the host.
@@ -67,13 +95,24 @@ pub(crate) struct PolicyFiles {
 }
 
 impl Policies {
-    /// Reads all files for the first time.
+    /// Reads all files for the first time. There are no objects.
     pub(crate) async fn read(settings: PolicySettings) -> Result<(Self, PolicyFiles), PoliciesError> {
+        Self::read_with(settings, ObjectNames::default()).await
+    }
+
+    /// Reads all files for the first time. `names` belong to objects.
+    pub(crate) async fn read_with(
+        settings: PolicySettings,
+        names: ObjectNames,
+    ) -> Result<(Self, PolicyFiles), PoliciesError> {
+        let (directories, of) = (names.with(&settings.directory), names.clone());
+        let counts = move |path: &Path| plugin_of(path).is_some_and(|plugin| of.admit(path, &plugin));
         let mut files = PolicyFiles {
-            policies: Files::follow(&settings.directory, POLICY_BYTES_MAX, |path| plugin_of(path).is_some()),
+            policies: Files::follow(directories, POLICY_BYTES_MAX, counts),
             ceiling: settings.ceiling.as_deref().map(|path| Files::follow_one(path, POLICY_BYTES_MAX)),
         };
         let policies = Self::without_files(settings);
+        policies.state.send_modify(|state| state.names = names);
         let changes = files.policies.changes().await;
         if let Some(problem) = files.policies.problem() {
             let path = policies.settings.directory.clone();
@@ -87,6 +126,11 @@ impl Policies {
             policies.state.send_modify(|state| state.ceiling = Some(ceiling));
         }
         Ok((policies, files))
+    }
+
+    /// The names that belong to objects.
+    pub(crate) fn names(&self) -> ObjectNames {
+        self.state.borrow().names.clone()
     }
 
     /// Has read no file yet.
@@ -156,7 +200,8 @@ impl Policies {
     pub(crate) fn registered_all(&self) {
         if !self.knows_all.swap(true, Ordering::Relaxed) {
             let state = self.state.borrow().clone();
-            self.log_orphans(state.policies.into_keys().chain(state.broken.into_keys()));
+            let PolicySet { policies, broken } = state.of_files;
+            self.log_orphans(policies.into_keys().chain(broken.into_keys()));
         }
     }
 
@@ -168,9 +213,9 @@ impl Policies {
     /// The plugin's current rights.
     pub(crate) fn standing(&self, plugin: &str) -> Standing {
         let state = self.state.borrow();
-        let policy = state.policies.get(plugin);
+        let policy = state.policy(plugin);
         if self.settings.mode == GrantMode::Policy && policy.is_none() {
-            return Standing::Waiting(state.broken.get(plugin).cloned());
+            return Standing::Waiting(state.set_of(plugin).broken.get(plugin).cloned());
         }
         Standing::Granted(Box::new(Bounds {
             impersonate: policy.and_then(|policy| policy.impersonate.clone()),
@@ -190,7 +235,7 @@ impl Policies {
 
     /// True if the policy in force pauses the plugin, so that no call begins.
     pub(crate) fn pauses(&self, plugin: &str) -> bool {
-        self.state.borrow().policies.get(plugin).is_some_and(|policy| policy.paused)
+        self.state.borrow().policy(plugin).is_some_and(|policy| policy.paused)
     }
 
     /// Notifies when calls of the plugin are paused or resumed.
@@ -205,18 +250,18 @@ impl Policies {
 
     /// When the next version of the plugin takes over automatically. `None` if the operator promotes it.
     pub(crate) fn promote_after(&self, plugin: &str) -> Option<PromoteAfter> {
-        self.state.borrow().policies.get(plugin).and_then(|policy| policy.promote_after)
+        self.state.borrow().policy(plugin).and_then(|policy| policy.promote_after)
     }
 
     /// How a new version of the plugin is rolled out. `None` if no policy in force says so.
     pub(crate) fn rollout(&self, plugin: &str) -> Option<RolloutStrategy> {
-        self.state.borrow().policies.get(plugin).map(|policy| policy.rollout)
+        self.state.borrow().policy(plugin).map(|policy| policy.rollout)
     }
 
     /// The hooks that each policy opens, by plugin.
     pub(crate) fn hooks(&self) -> BTreeMap<String, Vec<OpenHook>> {
         let state = self.state.borrow();
-        state.policies.iter().map(|(plugin, policy)| (plugin.clone(), policy.hooks.clone())).collect()
+        state.policies().map(|(plugin, policy)| (plugin.clone(), policy.hooks.clone())).collect()
     }
 
     /// The kinds that other plugins bring, if the operator allows them to. A kind that `plugin` brings too is not
@@ -253,10 +298,12 @@ impl Policies {
         let (mut state, mut taken) = (self.state.borrow().clone(), Vec::new());
         for change in changes {
             let Some(plugin) = plugin_of(&change.path) else { continue };
-            taken.extend(take_policy(&mut state, &plugin, change).map(|it| (plugin, &change.path, it)));
+            let is_of_object = state.names.has(&change.path);
+            let set = if is_of_object { &mut state.of_objects } else { &mut state.of_files };
+            taken.extend(take_policy(set, &plugin, change).map(|it| (plugin, &change.path, it)));
         }
-        let pauses: BTreeMap<_, _> =
-            state.policies.iter().map(|(plugin, policy)| (plugin.clone(), policy.paused)).collect();
+        let pauses: BTreeMap<_, _> = state.policies().map(|(plugin, policy)| (plugin.clone(), policy.paused)).collect();
+        let names = state.names.clone();
         // The order matters: first the state that binds calls, then the wake-ups, then the log. A caller that asks
         // after the line was logged gets the new state. A working controller takes it over when it wakes.
         self.state.send_replace(state);
@@ -265,7 +312,8 @@ impl Policies {
             log_taken(plugin, file, taken);
         }
         log_pauses(&before, &pauses);
-        let there = changes.iter().filter(|change| change.content != Content::Gone);
+        // The policy of an object is there before its plugin, and is named by the host.
+        let there = changes.iter().filter(|change| change.content != Content::Gone && !names.has(&change.path));
         self.log_orphans(there.filter_map(|change| plugin_of(&change.path)));
     }
 
@@ -291,7 +339,7 @@ fn granted<'a>(
     plugin: &str,
     brought: &'a Brought,
 ) -> impl Iterator<Item = &'a String> + 'a {
-    let policy = state.policies.get(plugin).map(|policy| policy.allowance.clone());
+    let policy = state.policy(plugin).map(|policy| policy.allowance.clone());
     let bounds: Vec<_> = policy.into_iter().chain(state.ceiling.clone()).collect();
     let holds = |bound: &Arc<Allowance>, name: &String| bound.crds.iter().any(|it| it == "*" || it == name);
     brought.definitions.iter().filter(move |name| bounds.iter().all(|bound| holds(bound, name)))

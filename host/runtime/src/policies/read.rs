@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use windlass_core::rights::grants::Allowance;
 
-use super::PoliciesInForce;
+use super::PolicySet;
 use crate::files::{Change, Content};
 use windlass_files::read_whole;
 use windlass_policy::{Policy, document};
@@ -27,7 +27,7 @@ pub(super) enum Taken {
 
 /// Changes `state` for a changed file of the `plugin`. `None` if no policy was in force and none is now. Logs nothing,
 /// because the new state is not in force yet.
-pub(super) fn take_policy(state: &mut PoliciesInForce, plugin: &str, change: &Change) -> Option<Taken> {
+pub(super) fn take_policy(state: &mut PolicySet, plugin: &str, change: &Change) -> Option<Taken> {
     let file = change.path.display();
     let read = match &change.content {
         Content::Gone => {

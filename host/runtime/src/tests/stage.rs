@@ -24,6 +24,7 @@ use windlass_wasm::{Plugin, Sandbox, SandboxOptions};
 use crate::call_slots;
 use crate::host::Host;
 use crate::leadership::{Leadership, LeaseMode, LeaseSettings};
+use crate::object_names::ObjectNames;
 use crate::observe::admin::Admin;
 use crate::observe::metrics::HostMetrics;
 use crate::observe::status::{ControllerState, Status};
@@ -151,7 +152,7 @@ impl Stage {
         let shown = Admin { status: Status::new(stop.clone()), metrics: HostMetrics::new() };
         let trust = Trust::with(None).expect("the usual authorities");
         let host = Arc::new(Host::new(connection.clone(), &settings, policies, leadership, replica, shown, trust));
-        let supplies = Supplies::new(&connection, &host.discovery, &settings, Fair::new(2, 4));
+        let supplies = Supplies::new(&connection, &host.discovery, &settings, Fair::new(2, 4), ObjectNames::default());
         host.leadership.start(&host.informers, &host.panics);
         let sandbox = Sandbox::new(options).expect("a sandbox");
         let (phases, kubeconfig, in_process) = (Phases::of(stop), PathBuf::new(), false);

@@ -13,6 +13,7 @@ use crate::cli::flags::admin_serving::AdminServingArgs;
 use crate::cli::flags::hooks::HookArgs;
 use crate::cli::flags::leases::LeaseArgs;
 use crate::cli::flags::limits::LimitArgs;
+use crate::cli::flags::objects::ObjectArgs;
 use crate::cli::flags::size::ByteSize;
 use crate::cli::flags::traces::TraceArgs;
 
@@ -79,6 +80,8 @@ pub(crate) struct PluginArgs {
     pub(crate) admin: AdminServingArgs,
     #[command(flatten)]
     pub(crate) hooks: HookArgs,
+    #[command(flatten)]
+    pub(crate) objects: ObjectArgs,
     /// Append a line to this file for each write that a plugin has made or tried, as JSON. `none`, the default, writes
     /// no such file; `--log-level windlass::audit=debug,info` shows the same lines in the log.
     #[arg(long, value_name = "FILE", env = "WINDLASS_AUDIT_LOG")]
@@ -134,6 +137,8 @@ impl PluginArgs {
             // A lease is a write, and a host that writes nothing needs no lease.
             leases.mode = LeaseMode::None;
         }
+        let (mode, cache_dir) = (self.grants.unwrap_or(mode), cache_dir(self.cache_dir));
+        let objects = self.objects.settings(cache_dir.as_deref(), host_namespace.as_deref(), mode)?;
         let concurrent_calls = self.concurrent_calls.map_or(DEFAULTS.concurrent_calls, u32::from);
         Ok(Settings {
             leases,
@@ -144,7 +149,7 @@ impl PluginArgs {
             traces: self.traces.settings()?,
             rollback: DEFAULTS.rollback,
             policies: PolicySettings {
-                mode: self.grants.unwrap_or(mode),
+                mode,
                 directory: self.policy_dir.unwrap_or_else(|| plugins.clone()),
                 ceiling: self.ceiling,
                 host_namespace,
@@ -156,7 +161,8 @@ impl PluginArgs {
             namespace: self.namespace,
             concurrent_calls,
             call_slots: call_slots(concurrent_calls),
-            cache_dir: cache_dir(self.cache_dir),
+            cache_dir,
+            objects,
             plugin_cache: self.plugin_cache_limit.0,
             cache: self.cache_limit.0,
             admin: self.admin.settings()?,

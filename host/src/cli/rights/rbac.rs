@@ -7,15 +7,16 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail, ensure};
 use clap::{Args, ValueEnum};
-use serde_json::json;
+use serde_json::{Value, json};
 use windlass_apiserver::{ApiServer, Config};
 use windlass_core::error::explained;
 use windlass_core::rights::principal::ServiceAccount;
 use windlass_kube::{Connection, Discovery};
 use windlass_manifest::{Manifest, is_dns_label};
+use windlass_objects::{CLUSTER_PLUGIN, PluginObject};
 use windlass_policy::asks::ClusterNames;
 use windlass_policy::rights::role::{self, RoleObject};
-use windlass_policy::rights::{HostRights, RightsOptions, RightsSource, asked, derive};
+use windlass_policy::rights::{HostRights, NamedByObjects, RightsOptions, RightsSource, asked, derive};
 use windlass_runtime::{
     AdminAuth, GrantMode, LeaseMode, POLICY_SUFFIX, PolicySettings, Standing, is_plugin_file, named_secrets,
     read_policy, standings,
@@ -32,6 +33,9 @@ use crate::cli::rights::rbac_check;
 const MISSING: u8 = 1;
 /// Exit code: `rbac` could not find out.
 const FAILED: u8 = 2;
+
+/// The largest file of objects, in bytes.
+const OBJECT_FILE_BYTES_MAX: u64 = 16 << 20;
 
 const UNPRINTED: &str = "cannot write to standard output";
 
@@ -89,6 +93,12 @@ pub(crate) struct RbacArgs {
     /// token belongs to, and what this user may get.
     #[arg(long, value_enum, value_name = "HOW", env = "WINDLASS_ADMIN_AUTH", default_value = "none")]
     admin_auth: AdminAuth,
+    /// Add the rights of a host with --objects.
+    #[arg(long, env = "WINDLASS_OBJECTS")]
+    objects: bool,
+    /// With --objects: a file of ClusterPlugins, whose ConfigMaps and pull secrets the host may read.
+    #[arg(long, value_name = "FILE", requires = "objects")]
+    object_file: Vec<PathBuf>,
     /// Print no roles. Instead print which of these rights the kubeconfig's user lacks, and which further rights it has
     /// in these namespaces.
     #[arg(long)]
@@ -225,12 +235,30 @@ impl RbacArgs {
         let leases = self.lease_namespace.clone().unwrap_or_else(|| self.host_namespace.clone());
         let leases = (self.leases != LeaseMode::None).then_some(leases);
         let reviews_tokens = self.admin_auth == AdminAuth::Token;
-        let options = RightsOptions { only: self.namespace.clone(), leases, reviews_tokens };
+        let objects = self.objects.then(|| self.named_by_objects()).transpose()?;
+        let options = RightsOptions { only: self.namespace.clone(), leases, reviews_tokens, objects };
         let rights = derive(&options, &sources)?;
         for remark in &rights.remarks {
             eprintln!("windlass: {remark}");
         }
         Ok((may_run, rights))
+    }
+
+    /// What the plugins in the object files name.
+    fn named_by_objects(&self) -> anyhow::Result<NamedByObjects> {
+        let mut named = NamedByObjects { namespace: self.host_namespace.clone(), ..NamedByObjects::default() };
+        for file in &self.object_file {
+            let text = windlass_files::read_text(file, OBJECT_FILE_BYTES_MAX)
+                .with_context(|| format!("cannot read {}", file.display()))?;
+            let documents: Vec<Value> =
+                serde_saphyr::from_multiple(&text).with_context(|| format!("{} is not YAML", file.display()))?;
+            let plugins = documents.iter().filter(|it| it["kind"] == CLUSTER_PLUGIN).filter_map(PluginObject::read);
+            for source in plugins.filter_map(|plugin| plugin.source().cloned()) {
+                named.config_maps.extend(source.config_map.map(|config_map| config_map.name));
+                named.pull_secrets.extend(source.oci.and_then(|oci| oci.pull_secret));
+            }
+        }
+        Ok(named)
     }
 
     /// The namespaces and names of the Secrets of the plugin's hooks.

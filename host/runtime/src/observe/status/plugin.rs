@@ -1,5 +1,6 @@
 //! The status of one plugin, and of its files.
 
+mod facts;
 mod health;
 mod summary;
 

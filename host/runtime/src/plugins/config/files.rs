@@ -11,6 +11,7 @@ use tokio::sync::watch;
 
 use super::{CONFIG_BYTES_MAX, SUFFIX};
 use crate::files::Files;
+use crate::object_names::ObjectNames;
 
 /// The configurations in one directory. Clones share them.
 #[derive(Clone)]
@@ -18,18 +19,22 @@ pub(crate) struct ConfigFiles(Arc<ConfigFilesInner>);
 
 struct ConfigFilesInner {
     directory: PathBuf,
+    names: ObjectNames,
     /// The followers by the names of their files.
     followers: Mutex<BTreeMap<OsString, watch::Sender<()>>>,
 }
 
 impl ConfigFiles {
-    /// The configurations in `directory`. No follower is notified before [`follow`](Self::follow) runs.
-    pub(crate) fn of(directory: &Path) -> Self {
-        Self(Arc::new(ConfigFilesInner { directory: directory.to_owned(), followers: Mutex::default() }))
+    /// The configurations in `directory`, and those of objects, to which `names` belong. No follower is notified
+    /// before [`follow`](Self::follow) runs.
+    pub(crate) fn of(directory: &Path, names: ObjectNames) -> Self {
+        let directory = directory.to_owned();
+        Self(Arc::new(ConfigFilesInner { directory, names, followers: Mutex::default() }))
     }
 
-    pub(crate) fn directory(&self) -> &Path {
-        &self.0.directory
+    /// The directory in which the configuration of `plugin` is.
+    pub(crate) fn directory_of(&self, plugin: &str) -> &Path {
+        self.0.names.directory_of(plugin, &self.0.directory)
     }
 
     /// A receiver that is notified whenever the file at `path`, which is in the directory, may have changed since this
@@ -47,7 +52,7 @@ impl ConfigFiles {
 
     /// Follows the directory, for ever.
     pub(crate) async fn follow(&self) {
-        let mut files = Files::follow(&self.0.directory, CONFIG_BYTES_MAX, is_configuration);
+        let mut files = Files::follow(self.0.names.with(&self.0.directory), CONFIG_BYTES_MAX, is_configuration);
         files.changes().await;
         // Files may have changed between their first read and the first look.
         self.notify(|_| true);

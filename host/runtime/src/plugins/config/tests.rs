@@ -11,6 +11,7 @@ use tokio::sync::watch;
 
 use super::*;
 use crate::dispatch::configured::{Configured, requeue_on_change};
+use crate::object_names::ObjectNames;
 
 fn manifest(schema: Option<Value>) -> Manifest {
     let mut manifest = json!({
@@ -172,7 +173,7 @@ fn an_invalid_schema_or_one_with_remote_references_is_refused() {
 #[tokio::test]
 async fn a_follower_hears_of_its_own_file_and_not_of_others() {
     let directory = tempfile::tempdir().expect("a directory");
-    let files = ConfigFiles::of(directory.path());
+    let files = ConfigFiles::of(directory.path(), ObjectNames::default());
     let path = |name: &str| path_in(directory.path(), name);
     let (mut own, mut neighbours) = (files.changes_of(&path("webapp")), files.changes_of(&path("other")));
     let following = files.clone();
@@ -226,7 +227,7 @@ impl Stage {
             std::fs::write(&path, file(first)).expect("written");
         }
         let source: Arc<dyn SecretSource> = Arc::new(vault.clone());
-        let files = ConfigFiles::of(directory.path());
+        let files = ConfigFiles::of(directory.path(), ObjectNames::default());
         let changes = files.changes_of(&path);
         let follower =
             ConfigFollower { plugin: "webapp".into(), path, changes, schema: schema(), source, configured: sender };
@@ -305,7 +306,7 @@ async fn a_huge_file_is_refused_unread_and_does_not_delay_others() {
     let directory = tempfile::tempdir().expect("a directory");
     let huge = path_in(directory.path(), "webapp");
     std::fs::File::create(&huge).expect("created").set_len(8 << 30).expect("it takes no space");
-    let files = ConfigFiles::of(directory.path());
+    let files = ConfigFiles::of(directory.path(), ObjectNames::default());
     let mut neighbour = files.changes_of(&path_in(directory.path(), "other"));
     let outcome = async {
         tokio::select! {

@@ -27,7 +27,7 @@ impl Scene {
     async fn new() -> Self {
         let stage = Stage::with(LeaseMode::None, GrantMode::Policy).await;
         let (files, mut current) =
-            (Files::follow(&stage.plugins, u64::MAX, is_plugin), CurrentFiles::new(stage.host.clone()));
+            (Files::follow(vec![stage.plugins.clone()], u64::MAX, is_plugin), CurrentFiles::new(stage.host.clone()));
         let runs = Arc::<Mutex<Option<Digest>>>::default();
         let of = runs.clone();
         current.runs = Arc::new(move |plugin| of.lock().expect("no panic").clone().filter(|_| plugin == "shop"));

@@ -79,7 +79,7 @@ async fn a_plugin_that_panics_resumes_its_version_and_then_the_pending_one() {
 async fn a_plugin_without_a_running_task_says_so_and_is_started_again() {
     let (stage, name) = (Stage::new().await, Arc::from("chameleon"));
     stage.put(1);
-    let first = Files::follow(&stage.plugins, u64::MAX, is_plugin).changes().await;
+    let first = Files::follow(vec![stage.plugins.clone()], u64::MAX, is_plugin).changes().await;
     let mut reload = stage.reload();
     reload.take(DirectoryNews::Files(first));
     let status = stage.host.status.plugin(&name);
@@ -105,7 +105,7 @@ async fn a_plugin_without_a_running_task_says_so_and_is_started_again() {
 async fn a_plugin_whose_start_panics_the_starting_task_is_started_again() {
     let (stage, name) = (Stage::new().await, Arc::from("chameleon"));
     stage.put(1);
-    let first = Files::follow(&stage.plugins, u64::MAX, is_plugin).changes().await;
+    let first = Files::follow(vec![stage.plugins.clone()], u64::MAX, is_plugin).changes().await;
     let mut reload = stage.reload();
     reload.take(DirectoryNews::Files(first));
     reload.act();
@@ -125,7 +125,7 @@ async fn a_plugin_whose_start_panics_the_starting_task_is_started_again() {
 async fn another_replica_can_take_the_lease_of_a_plugin_that_stopped_running() {
     let (stage, name) = (Stage::with(LeaseMode::Single, GrantMode::Manifest).await, Arc::from("chameleon"));
     stage.put(1);
-    let first = Files::follow(&stage.plugins, u64::MAX, is_plugin).changes().await;
+    let first = Files::follow(vec![stage.plugins.clone()], u64::MAX, is_plugin).changes().await;
     let mut reload = stage.reload();
     reload.take(DirectoryNews::Files(first));
     meanwhile(&mut reload, || stage.works()).await;
@@ -226,7 +226,7 @@ impl Subscriber for Unwilling {
 async fn an_ended_plugins_lease_is_released_even_if_reporting_the_end_panics() {
     let (stage, name) = (Stage::with(LeaseMode::Single, GrantMode::Manifest).await, Arc::from("chameleon"));
     let file = stage.put(1);
-    let mut files = Files::follow(&stage.plugins, u64::MAX, is_plugin);
+    let mut files = Files::follow(vec![stage.plugins.clone()], u64::MAX, is_plugin);
     let mut reload = stage.reload();
     reload.take(DirectoryNews::Files(files.changes().await));
     meanwhile(&mut reload, || stage.works()).await;

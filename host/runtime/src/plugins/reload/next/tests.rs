@@ -40,7 +40,7 @@ impl Followed {
         let (sender, plugins, mut current) =
             (reload.news_sender(), stage.plugins.clone(), CurrentFiles::new(stage.host.clone()));
         let follow = async move {
-            let mut files = Files::follow(&plugins, u64::MAX, is_plugin);
+            let mut files = Files::follow(vec![plugins.clone()], u64::MAX, is_plugin);
             while sender.send(DirectoryNews::Files(current.changes(&mut files).await)).is_ok() {}
         };
         let following = tokio_util::task::AbortOnDropHandle::new(tokio::spawn(follow));

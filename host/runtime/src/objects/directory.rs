@@ -1,0 +1,295 @@
+//! The directory of files that the host writes for objects. The code that follows files does the rest.
+//!
+//! For each plugin there are `NAME.wasm`, `NAME.policy.yaml`, perhaps `NAME.config.yaml`, and `NAME.object.json`: a
+//! record of the artefact, which is written first and removed last. If the process dies while it installs another
+//! version, the record has both, and the file's digest says which one is there.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::{self, ErrorKind, Write as _};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest as _, Sha256};
+use windlass_manifest::is_dns_label;
+use windlass_objects::{InstalledArtefact, WantedFiles};
+
+use crate::plugins::directory::plugin_files::FileRole;
+use crate::plugins::directory::{hexadecimal, is_plugin};
+use crate::plugins::{config, rollout};
+use crate::policies::SUFFIX as POLICY_SUFFIX;
+
+/// The suffix of records, after the plugin's name.
+const RECORD_SUFFIX: &str = ".object.json";
+/// The largest size of a record. It has two sources and their digests.
+const RECORD_BYTES_MAX: u64 = 64 << 10;
+/// The mode of the directory.
+const PRIVATE: u32 = 0o700;
+
+/// Why the directory cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot use {} for the files of plugin objects: {source}", path.display())]
+pub struct ObjectDirectoryError {
+    path: PathBuf,
+    source: io::Error,
+}
+
+/// The directory. All its functions block.
+#[derive(Clone, Debug)]
+pub(super) struct ObjectDirectory(PathBuf);
+
+impl ObjectDirectory {
+    /// Opens or creates the directory, and removes what an earlier process has left half-done. Returns what is
+    /// installed for each plugin, except for `taken` names.
+    pub(super) fn open(
+        path: &Path,
+        taken: &BTreeSet<String>,
+    ) -> Result<(Self, BTreeMap<String, InstalledArtefact>), ObjectDirectoryError> {
+        let opened = Self::open_or_fail(path, taken);
+        opened.map_err(|source| ObjectDirectoryError { path: path.to_owned(), source })
+    }
+
+    fn open_or_fail(path: &Path, taken: &BTreeSet<String>) -> io::Result<(Self, BTreeMap<String, InstalledArtefact>)> {
+        fs::DirBuilder::new().recursive(true).mode(PRIVATE).create(path)?;
+        let (directory, mut installed) = (Self(path.to_owned()), BTreeMap::new());
+        let mut names = BTreeSet::new();
+        for entry in fs::read_dir(path)? {
+            let file = entry?.path();
+            let name = file.file_name().unwrap_or_default().to_string_lossy();
+            if name.starts_with('.') {
+                // A temporary file, whose process was killed.
+                fs::remove_file(&file)?;
+            } else if let Some(plugin) = name.split('.').next().filter(|plugin| is_dns_label(plugin)) {
+                names.insert(plugin.to_owned());
+            }
+        }
+        for plugin in names {
+            match directory.record(&plugin) {
+                Some(artefact) if !taken.contains(&plugin) => {
+                    installed.insert(plugin, artefact);
+                }
+                // Without a record it is not known which policy the file may have.
+                _ => directory.remove(&plugin)?,
+            }
+        }
+        Ok((directory, installed))
+    }
+
+    /// The artefact whose file is there.
+    fn record(&self, plugin: &str) -> Option<InstalledArtefact> {
+        let text = windlass_files::read_whole(&self.record_file(plugin), RECORD_BYTES_MAX).ok()?;
+        let recorded: Vec<InstalledArtefact> = serde_json::from_slice(&text).ok()?;
+        let is_there = format!("sha256:{}", rollout::digest(&FileRole::Own.path(&self.0, plugin)).ok()?);
+        recorded.into_iter().find(|artefact| artefact.file_digest == is_there)
+    }
+
+    /// Installs `files` of `plugin`. `file` is the artefact's file, if another one is installed or none. Returns an
+    /// error of the kind `NotFound` if the file is needed and not given.
+    pub(super) fn install(
+        &self,
+        plugin: &str,
+        installed: Option<&InstalledArtefact>,
+        files: &WantedFiles,
+        file: Option<&Path>,
+    ) -> io::Result<()> {
+        let own = FileRole::Own.path(&self.0, plugin);
+        let is_there = installed == Some(&files.artefact) && own.is_file();
+        if !is_there {
+            let recorded: Vec<_> = [Some(&files.artefact), installed].into_iter().flatten().collect();
+            write(&self.record_file(plugin), &serde_json::to_vec(&recorded)?)?;
+        }
+        // The policy comes first, so that the plugin has it when it is loaded.
+        write(&self.0.join(format!("{plugin}{POLICY_SUFFIX}")), files.policy.as_bytes())?;
+        let configuration = config::path_in(&self.0, plugin);
+        match &files.config {
+            Some(text) => write(&configuration, text.as_bytes())?,
+            None => remove_if_there(&configuration)?,
+        }
+        if !is_there {
+            let file = file.ok_or(ErrorKind::NotFound)?;
+            put(file, &own)?;
+            write(&self.record_file(plugin), &serde_json::to_vec(&[&files.artefact])?)?;
+        }
+        if !files.shadow {
+            // A version that has waited as a shadow is promoted.
+            remove_if_there(&FileRole::Current.path(&self.0, plugin))?;
+        }
+        Ok(())
+    }
+
+    /// Ends `plugin`: removes what runs. If `revoked`, also removes its policy, so that no further call is granted
+    /// anything.
+    pub(super) fn end(&self, plugin: &str, revoked: bool) -> io::Result<()> {
+        if revoked {
+            remove_if_there(&self.0.join(format!("{plugin}{POLICY_SUFFIX}")))?;
+        }
+        for role in [FileRole::Next, FileRole::Current, FileRole::Own] {
+            remove_if_there(&role.path(&self.0, plugin))?;
+        }
+        Ok(())
+    }
+
+    /// Removes everything of `plugin`, which has ended.
+    pub(super) fn remove(&self, plugin: &str) -> io::Result<()> {
+        self.end(plugin, true)?;
+        remove_if_there(&config::path_in(&self.0, plugin))?;
+        remove_if_there(&self.record_file(plugin))
+    }
+
+    /// A place for a file that was not fetched from a registry. Hosts ignore it.
+    pub(super) fn keep(&self, plugin: &str, bytes: &[u8]) -> io::Result<PathBuf> {
+        let path = self.0.join(format!(".{plugin}.fetched"));
+        fs::write(&path, bytes)?;
+        Ok(path)
+    }
+
+    fn record_file(&self, plugin: &str) -> PathBuf {
+        self.0.join(format!("{plugin}{RECORD_SUFFIX}"))
+    }
+}
+
+/// Replaces `path` by a file with this content, unless it has that already.
+fn write(path: &Path, content: &[u8]) -> io::Result<()> {
+    if fs::read(path).is_ok_and(|before| before == content) {
+        return Ok(());
+    }
+    let new = hidden(path);
+    let mut file = fs::File::create(&new)?;
+    file.write_all(content)?;
+    file.sync_all()?;
+    fs::rename(&new, path)
+}
+
+/// Replaces `to` by the file `from`, which stays where it is.
+fn put(from: &Path, to: &Path) -> io::Result<()> {
+    let new = hidden(to);
+    remove_if_there(&new)?;
+    if fs::hard_link(from, &new).is_err() {
+        // The store may be on another file system.
+        fs::copy(from, &new)?;
+        fs::File::open(&new)?.sync_all()?;
+    }
+    fs::rename(&new, to)
+}
+
+/// The plugins that have files in the operator's directory.
+pub(super) fn taken_names(directory: &Path) -> io::Result<BTreeSet<String>> {
+    let mut names = BTreeSet::new();
+    for entry in fs::read_dir(directory)? {
+        let path = entry?.path();
+        if is_plugin(&path) && !crate::files::is_hidden(&path) {
+            names.insert(FileRole::of(&path).0.to_string());
+        }
+    }
+    Ok(names)
+}
+
+/// A file beside `path` that hosts ignore.
+fn hidden(path: &Path) -> PathBuf {
+    path.with_file_name(format!(".{}.new", path.file_name().unwrap_or_default().to_string_lossy()))
+}
+
+fn remove_if_there(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// The SHA-256 of `bytes`, as `sha256:…`.
+pub(super) fn digest_text(bytes: &[u8]) -> String {
+    format!("sha256:{}", hexadecimal(&Sha256::digest(bytes).into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn artefact(content: &str) -> InstalledArtefact {
+        let source = json!({"configMap": {"name": "files"}});
+        InstalledArtefact {
+            source: serde_json::from_value(source).expect("valid"),
+            digest: None,
+            file_digest: digest_text(content.as_bytes()),
+        }
+    }
+
+    fn wanted(content: &str) -> WantedFiles {
+        WantedFiles { artefact: artefact(content), policy: "{}".to_owned(), config: None, shadow: false }
+    }
+
+    /// An empty directory, and a file with this content outside of it.
+    fn empty(content: &str) -> (tempfile::TempDir, ObjectDirectory, PathBuf) {
+        let place = tempfile::tempdir().expect("a directory");
+        let (directory, _) = ObjectDirectory::open(&place.path().join("objects"), &BTreeSet::new()).expect("it is new");
+        let file = place.path().join("fetched");
+        fs::write(&file, content).expect("it can be written");
+        (place, directory, file)
+    }
+
+    fn reopened(directory: &ObjectDirectory, taken: &[&str]) -> BTreeMap<String, InstalledArtefact> {
+        let taken = taken.iter().map(|&name| name.to_owned()).collect();
+        ObjectDirectory::open(&directory.0, &taken).expect("it is there").1
+    }
+
+    #[test]
+    fn an_installed_plugin_is_known_after_a_restart() {
+        let (_place, directory, file) = empty("one");
+        directory.install("shop", None, &wanted("one"), Some(&file)).expect("it can be written");
+        assert_eq!(reopened(&directory, &[]), [("shop".to_owned(), artefact("one"))].into());
+        assert_eq!(reopened(&directory, &["shop"]), BTreeMap::new());
+        assert_eq!(fs::read_dir(&directory.0).expect("it is there").count(), 0, "the operator's file has the name");
+    }
+
+    #[test]
+    fn a_crash_between_two_versions_leaves_one_of_them() {
+        let (_place, directory, file) = empty("one");
+        directory.install("shop", None, &wanted("one"), Some(&file)).expect("it can be written");
+        let one = artefact("one");
+        let broken = directory.install("shop", Some(&one), &wanted("two"), None).expect_err("there is no file");
+        assert_eq!(broken.kind(), ErrorKind::NotFound);
+        assert_eq!(reopened(&directory, &[]), [("shop".to_owned(), one.clone())].into(), "the record has both");
+        fs::write(&file, "two").expect("it can be written");
+        directory.install("shop", Some(&one), &wanted("two"), Some(&file)).expect("it can be written");
+        assert_eq!(reopened(&directory, &[]), [("shop".to_owned(), artefact("two"))].into());
+    }
+
+    #[test]
+    fn a_file_without_a_record_does_not_outlive_a_restart() {
+        let (_place, directory, file) = empty("one");
+        directory.install("shop", None, &wanted("one"), Some(&file)).expect("it can be written");
+        fs::write(FileRole::Own.path(&directory.0, "shop"), "foreign").expect("it can be written");
+        fs::write(FileRole::Own.path(&directory.0, "api"), "foreign").expect("it can be written");
+        assert_eq!(reopened(&directory, &[]), BTreeMap::new());
+        assert_eq!(fs::read_dir(&directory.0).expect("it is there").count(), 0);
+    }
+
+    #[test]
+    fn an_ended_plugin_keeps_its_policy_until_its_calls_are_done_unless_revoked() {
+        let (_place, directory, file) = empty("one");
+        let has = |suffix: &str| directory.0.join(format!("shop{suffix}")).exists();
+        for revoked in [false, true] {
+            directory.install("shop", None, &wanted("one"), Some(&file)).expect("it can be written");
+            directory.end("shop", revoked).expect("it can be removed");
+            assert_eq!([has(".wasm"), has(POLICY_SUFFIX), has(RECORD_SUFFIX)], [false, !revoked, true]);
+            directory.remove("shop").expect("it can be removed");
+            assert_eq!([has(POLICY_SUFFIX), has(RECORD_SUFFIX)], [false, false]);
+        }
+    }
+
+    #[test]
+    fn without_a_shadow_the_waiting_version_is_promoted() {
+        let (_place, directory, file) = empty("one");
+        let current = FileRole::Current.path(&directory.0, "shop");
+        let shadow = WantedFiles { shadow: true, ..wanted("one") };
+        directory.install("shop", None, &shadow, Some(&file)).expect("it can be written");
+        fs::write(&current, "zero").expect("it can be written");
+        let one = artefact("one");
+        directory.install("shop", Some(&one), &shadow, None).expect("it is there");
+        assert!(current.exists());
+        directory.install("shop", Some(&one), &wanted("one"), None).expect("it is there");
+        assert!(!current.exists());
+    }
+}

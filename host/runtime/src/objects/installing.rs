@@ -1,0 +1,205 @@
+//! Carries out the plan: fetches, installs, and removes the files of objects.
+
+use std::collections::BTreeSet;
+use std::io::ErrorKind;
+
+use tokio::time::Instant;
+use windlass_objects::{FetchState, PluginSource, WantedFiles};
+
+use super::{DISK_RETRY_PAUSE, FETCH_BACKOFF, FetchAttempts, FetchEnd, Objects};
+use crate::supervise::caught;
+
+impl Objects {
+    /// Drops attempts for objects that are gone or have another source.
+    pub(super) fn forget_old_fetches(&mut self) {
+        let plugins = self.followed.plugins();
+        self.fetches.retain(|name, (source, _)| {
+            plugins.iter().any(|plugin| plugin.name == *name && plugin.source() == Some(source))
+        });
+        let fetches = &self.fetches;
+        self.attempts.retain(|name, _| fetches.contains_key(name));
+    }
+
+    /// Begins the attempts that the plan asks for, and repeats a failed one if its object was edited.
+    pub(super) fn want_fetches(&mut self) {
+        let mut begun = Vec::new();
+        for plan in &self.plans {
+            let (name, generation) = (&plan.plugin.name, plan.plugin.generation);
+            let Some(source) = plan.plugin.source() else { continue };
+            if plan.must_fetch {
+                let attempts = FetchAttempts { generation, retries: FETCH_BACKOFF.begin(), due: None, file: None };
+                self.attempts.insert(name.clone(), attempts);
+                self.fetches.insert(name.clone(), (source.clone(), FetchState::Running));
+                begun.push((name.clone(), source.clone()));
+            } else if let Some(attempts) = self.attempts.get_mut(name)
+                && attempts.generation != generation
+            {
+                attempts.generation = generation;
+                if matches!(plan.fetch, Some(FetchState::Failed(_))) {
+                    (attempts.retries, attempts.due) = (FETCH_BACKOFF.begin(), Some(Instant::now()));
+                }
+            }
+        }
+        for (name, source) in begun {
+            self.begin_fetch(name, source);
+        }
+    }
+
+    /// Repeats the attempts that are due.
+    pub(super) fn retry_fetches(&mut self) {
+        let now = Instant::now();
+        let due = self.attempts.iter_mut().filter(|(_, attempts)| attempts.due.is_some_and(|due| due <= now));
+        let mut begun = Vec::new();
+        for (name, attempts) in due {
+            attempts.due = None;
+            if let Some((source, _)) = self.fetches.get(name) {
+                begun.push((name.clone(), source.clone()));
+            }
+        }
+        for (name, source) in begun {
+            self.begin_fetch(name, source);
+        }
+    }
+
+    fn begin_fetch(&mut self, name: String, source: PluginSource) {
+        let (sources, panics) = (self.sources.clone(), self.host.panics.clone());
+        self.fetching.spawn(async move {
+            let fetched = caught("fetch", &panics, sources.fetch(&name, &source)).await;
+            (name, source, fetched)
+        });
+    }
+
+    /// Takes over the result of a fetch. True if a new plan is due.
+    pub(super) fn fetched(&mut self, (name, source, result): FetchEnd) -> bool {
+        let Some((wanted, state)) = self.fetches.get_mut(&name).filter(|(wanted, _)| *wanted == source) else {
+            return false;
+        };
+        let Some(attempts) = self.attempts.get_mut(&name) else { return false };
+        let pause = attempts.retries.pause(windlass_world::random());
+        match result {
+            Some(Ok(fetched)) => {
+                let digest = fetched.artefact.digest.as_ref().unwrap_or(&fetched.artefact.file_digest);
+                tracing::info!(plugin = name, digest, "the file of the plugin object was fetched");
+                *state = FetchState::Fetched(fetched.artefact.clone());
+                attempts.file = Some(fetched);
+            }
+            Some(Err(error)) => {
+                let wait = pause.max(error.retry_after());
+                attempts.due = (!error.is_final()).then(|| Instant::now() + wait);
+                let failure = error.failure();
+                if *state != FetchState::Failed(failure.clone()) {
+                    let (reason, error) = (failure.reason, &failure.message);
+                    tracing::warn!(plugin = name, reason, error, "the file of the plugin object cannot be fetched");
+                }
+                *state = FetchState::Failed(failure);
+            }
+            // The panic was logged.
+            None => attempts.due = Some(Instant::now() + pause),
+        }
+        debug_assert_eq!(*wanted, source);
+        true
+    }
+
+    /// Makes the directory have what the plan says.
+    pub(super) async fn install_all(&mut self) {
+        let wanted: Vec<_> = self.plans.iter().map(|plan| (plan.plugin.name.clone(), plan.files.clone())).collect();
+        let named: BTreeSet<_> = wanted.iter().map(|(name, _)| name.clone()).collect();
+        let gone: Vec<_> = self.installed.keys().filter(|name| !named.contains(*name)).cloned().collect();
+        for name in gone {
+            self.end(&name, false).await;
+        }
+        for (name, files) in wanted {
+            match files {
+                Some(files) if self.applied.get(&name) != Some(&files) => self.install(name, files).await,
+                None if self.installed.contains_key(&name) => self.end(&name, true).await,
+                Some(_) | None => {}
+            }
+        }
+    }
+
+    async fn install(&mut self, name: String, files: WantedFiles) {
+        if !self.names.belongs(&name) && self.host.status.known(&name).is_some() {
+            // A file of the operator was removed, and its plugin has not ended yet. It must not get the object's policy.
+            self.act_again = Some(Instant::now());
+            return;
+        }
+        // This comes first: no file of the operator may apply to the plugin from now on.
+        self.names.set(&name, true);
+        let (directory, of) = (self.directory.clone(), name.clone());
+        let (installed, wanted) = (self.installed.get(&name).cloned(), files.clone());
+        let fetched = self.attempts.get(&name).and_then(|attempts| attempts.file.clone());
+        let fetched = fetched.filter(|fetched| fetched.artefact == files.artefact);
+        let written = windlass_world::spawn_blocking(move || {
+            let file = fetched.as_ref().map(|fetched| &*fetched.file);
+            directory.install(&of, installed.as_ref(), &wanted, file)
+        });
+        match written.await.unwrap_or_else(|error| Err(std::io::Error::other(error))) {
+            Ok(()) => {
+                tracing::info!(plugin = name, "the files of the plugin object are installed");
+                self.ending.remove(&name);
+                self.installed.insert(name.clone(), files.artefact.clone());
+                self.applied.insert(name, files);
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                // The file is in neither place any more, so it is fetched again.
+                self.installed.remove(&name);
+                self.fetches.remove(&name);
+                self.attempts.remove(&name);
+                self.act_again = Some(Instant::now());
+            }
+            Err(error) => {
+                tracing::error!(plugin = name, %error, "cannot write the files of the plugin object: the host tries again");
+                self.act_again = Some(Instant::now() + DISK_RETRY_PAUSE);
+            }
+        }
+    }
+
+    /// Removes what runs, so that the plugin ends. If `revoked`, its calls lose their rights at once.
+    async fn end(&mut self, name: &str, revoked: bool) {
+        self.applied.remove(name);
+        if self.ending.get(name).is_some_and(|was_revoked| *was_revoked || !revoked) {
+            return;
+        }
+        self.ending.insert(name.to_owned(), revoked);
+        let (directory, of) = (self.directory.clone(), name.to_owned());
+        let removed = windlass_world::spawn_blocking(move || directory.end(&of, revoked)).await;
+        match removed.unwrap_or_else(|error| Err(std::io::Error::other(error))) {
+            Ok(()) => tracing::info!(plugin = name, revoked, "the files of the plugin object are removed: it ends"),
+            Err(error) => {
+                self.ending.remove(name);
+                self.act_again = Some(Instant::now() + DISK_RETRY_PAUSE);
+                tracing::error!(plugin = name, %error, "cannot remove the files of the plugin object: it runs on");
+            }
+        }
+    }
+
+    /// Lets the store remove what is not installed any more.
+    pub(super) async fn retain_installed(&mut self) {
+        let installed: Vec<_> = self.installed.values().cloned().collect();
+        if installed == self.retained {
+            return;
+        }
+        self.retained.clone_from(&installed);
+        let sources = self.sources.clone();
+        if windlass_world::spawn_blocking(move || sources.retain(&installed)).await.is_err() {
+            tracing::error!("the host panicked when it removed fetched plugins; the disk may fill up");
+        }
+    }
+
+    /// Gives up the names of plugins that have ended. True if there were any.
+    pub(super) async fn finish_ended(&mut self) -> bool {
+        let ended: Vec<_> = self.ending.keys().filter(|name| self.host.status.known(name).is_none()).cloned().collect();
+        for name in &ended {
+            self.ending.remove(name);
+            self.installed.remove(name);
+            // Files of the operator count from now on. The removal of the record wakes those who follow files.
+            self.names.set(name, false);
+            let (directory, of) = (self.directory.clone(), name.clone());
+            let removed = windlass_world::spawn_blocking(move || directory.remove(&of)).await;
+            if let Err(error) = removed.unwrap_or_else(|error| Err(std::io::Error::other(error))) {
+                tracing::error!(plugin = name, %error, "cannot remove the files of a plugin object that has ended");
+            }
+        }
+        !ended.is_empty()
+    }
+}

@@ -1,0 +1,237 @@
+//! Plugins that are objects of the cluster (ADR 48): follows `ClusterPlugins` and `ClusterPluginPolicies`, fetches their
+//! files, and writes them into a directory that the rest of the host follows like the operator's.
+//!
+//! `windlass-objects` decides what should be there. [`directory`] has the files, [`fetch`] gets them, [`installing`]
+//! carries out the plan, and [`report`] writes the status of objects.
+
+pub(crate) mod directory;
+mod fetch;
+mod followed;
+mod installing;
+mod report;
+mod settings;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
+use tokio_util::sync::CancellationToken;
+use windlass_core::retry::{Retries, RetryPolicy};
+use windlass_kube::OwnObjects;
+use windlass_kube::client::Connection;
+use windlass_objects::{FetchState, InstalledArtefact, ObjectPlan, PlanInputs, PluginSource, WantedFiles, plan};
+use windlass_store::{PluginStore, StoreError, StoreLimits};
+
+use self::directory::{ObjectDirectory, ObjectDirectoryError, taken_names};
+use self::fetch::{ArtefactError, ArtefactSource, FetchedFile, HostSources};
+use self::followed::FollowedObjects;
+use self::report::Reporter;
+pub use self::settings::ObjectSettings;
+use crate::host::Host;
+use crate::object_names::ObjectNames;
+use windlass_oci::Network;
+
+/// How long objects must be quiet before the next plan, as `kubectl apply` sends several.
+const OBJECTS_QUIET_TIME: Duration = Duration::from_millis(50);
+/// How often the host looks whether plugins have ended, and whether a status differs. No request is sent for that.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// The pause after the disk has failed.
+const DISK_RETRY_PAUSE: Duration = Duration::from_secs(30);
+/// The pauses after failed fetches.
+const FETCH_BACKOFF: RetryPolicy =
+    RetryPolicy::doubling(Duration::from_secs(5), Duration::from_mins(10)).jitter(0.8, 1.2);
+
+/// Why plugins cannot be objects.
+#[derive(Debug, thiserror::Error)]
+pub enum ObjectsError {
+    /// Their files cannot be kept.
+    #[error(transparent)]
+    Directory(#[from] ObjectDirectoryError),
+    /// Their artefacts cannot be kept.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The operator's directory cannot be read.
+    #[error("cannot read the plugin directory {}: {source}; name one with --plugins", path.display())]
+    Plugins {
+        /// The directory.
+        path: PathBuf,
+        source: std::io::Error,
+    },
+}
+
+/// The files of objects as an earlier process has left them.
+pub(crate) struct OpenedObjects {
+    directory: ObjectDirectory,
+    installed: BTreeMap<String, InstalledArtefact>,
+    taken: BTreeSet<String>,
+    /// The names that belong to objects.
+    pub(crate) names: ObjectNames,
+    settings: ObjectSettings,
+}
+
+impl OpenedObjects {
+    /// Opens the directory of `settings`. Names with files in `plugins` belong to the operator. Blocks.
+    pub(crate) fn open(settings: &ObjectSettings, plugins: &Path) -> Result<Self, ObjectsError> {
+        let unreadable = |source| ObjectsError::Plugins { path: plugins.to_owned(), source };
+        let taken = taken_names(plugins).map_err(unreadable)?;
+        let (directory, installed) = ObjectDirectory::open(&settings.directory, &taken)?;
+        let names = ObjectNames::new(&settings.directory, installed.keys().cloned().collect());
+        Ok(Self { directory, installed, taken, names, settings: settings.clone() })
+    }
+
+    /// The task that follows the objects. `plugins` is the operator's directory.
+    pub(crate) fn start(
+        self,
+        host: Arc<Host>,
+        connection: &Connection,
+        network: Network,
+        file_bytes: u64,
+        plugins: &Path,
+        stop: &CancellationToken,
+    ) -> Result<Objects, ObjectsError> {
+        let Self { directory, installed, taken, names, settings } = self;
+        let mut limits = StoreLimits::default();
+        limits.registry.component_bytes = file_bytes;
+        let store = PluginStore::open(&settings.store, limits, network)?;
+        let objects = OwnObjects::new(connection.client.clone());
+        let sources =
+            HostSources { settings, store, objects: objects.clone(), directory: directory.clone(), file_bytes };
+        let reporter = Reporter::new(host.clone(), objects);
+        let (followed, plugins) = (FollowedObjects::new(&host.informers), plugins.to_owned());
+        Ok(Objects {
+            host,
+            followed,
+            reporter,
+            names,
+            directory,
+            plugins,
+            sources: Arc::new(sources),
+            installed,
+            retained: Vec::new(),
+            applied: BTreeMap::new(),
+            ending: BTreeMap::new(),
+            taken,
+            act_again: None,
+            fetches: BTreeMap::new(),
+            attempts: BTreeMap::new(),
+            fetching: JoinSet::new(),
+            plans: Vec::new(),
+            stop: stop.clone(),
+        })
+    }
+}
+
+/// The attempts to fetch the file of one plugin.
+struct FetchAttempts {
+    /// The generation of the object at the last attempt.
+    generation: i64,
+    retries: Retries,
+    /// When the next one is due. `None` if one is running, or none is wanted.
+    due: Option<Instant>,
+    /// What was fetched.
+    file: Option<FetchedFile>,
+}
+
+/// The result of a fetch. `None` if the host's code panicked.
+type FetchEnd = (String, PluginSource, Option<Result<FetchedFile, ArtefactError>>);
+
+/// The task that follows objects, and its state.
+pub(crate) struct Objects {
+    host: Arc<Host>,
+    followed: FollowedObjects,
+    reporter: Reporter,
+    names: ObjectNames,
+    directory: ObjectDirectory,
+    /// The operator's directory of plugins.
+    plugins: PathBuf,
+    sources: Arc<dyn ArtefactSource>,
+    /// What is installed for each plugin, until its last generation has ended.
+    installed: BTreeMap<String, InstalledArtefact>,
+    /// The artefacts that the store keeps.
+    retained: Vec<InstalledArtefact>,
+    /// The files that were written last.
+    applied: BTreeMap<String, WantedFiles>,
+    /// The plugins whose files were removed, and which may still run, each with whether its policy was removed too.
+    ending: BTreeMap<String, bool>,
+    /// The names of the operator's files.
+    taken: BTreeSet<String>,
+    /// When to carry out what could not be done at once.
+    act_again: Option<Instant>,
+    fetches: BTreeMap<String, (PluginSource, FetchState)>,
+    attempts: BTreeMap<String, FetchAttempts>,
+    fetching: JoinSet<FetchEnd>,
+    plans: Vec<ObjectPlan>,
+    stop: CancellationToken,
+}
+
+impl Objects {
+    /// Runs until the host stops.
+    pub(crate) async fn run(&mut self) {
+        let stop = self.stop.clone();
+        if !matches!(stop.run_until_cancelled(self.followed.synced()).await, Some(true)) {
+            return;
+        }
+        let mut looks = interval(LOOK_INTERVAL);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        // An earlier run may have panicked between two steps, and a first one has done nothing.
+        let mut is_due = true;
+        loop {
+            if is_due {
+                self.act().await;
+            }
+            let due = self.attempts.values().filter_map(|attempts| attempts.due).min();
+            is_due = tokio::select! {
+                biased;
+                () = stop.cancelled() => return,
+                changed = self.followed.changed() => match changed {
+                    Some(true) => { self.settle().await; true }
+                    Some(false) => false,
+                    None => return,
+                },
+                Some(ended) = self.fetching.join_next() => ended.is_ok_and(|ended| self.fetched(ended)),
+                () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => { self.retry_fetches(); false }
+                _ = looks.tick() => self.look().await,
+            };
+        }
+    }
+
+    /// Takes over further changes, until there are none for a while.
+    async fn settle(&mut self) {
+        while let Ok(Some(_)) = tokio::time::timeout(OBJECTS_QUIET_TIME, self.followed.changed()).await {}
+    }
+
+    /// Checks what sends no events: the operator's directory, plugins that end, and the status of objects. True if a
+    /// new plan is due.
+    async fn look(&mut self) -> bool {
+        let plugins = self.plugins.clone();
+        let taken = windlass_world::spawn_blocking(move || taken_names(&plugins)).await;
+        // While the directory cannot be read, the names last seen still count.
+        let taken = taken.ok().and_then(Result::ok).unwrap_or_else(|| self.taken.clone());
+        let mut is_due = taken != self.taken;
+        self.taken = taken;
+        is_due |= self.finish_ended().await;
+        is_due |= self.act_again.is_some_and(|at| at <= Instant::now());
+        self.reporter.look(&self.plans, &self.followed);
+        is_due
+    }
+
+    /// Decides, and carries out what can be done at once.
+    async fn act(&mut self) {
+        self.act_again = None;
+        self.forget_old_fetches();
+        self.plans = plan(&PlanInputs {
+            plugins: self.followed.plugins(),
+            policies: self.followed.policies(),
+            installed: &self.installed,
+            fetches: &self.fetches,
+            taken: &self.taken,
+        });
+        self.reporter.follow(&self.plans, &self.stop);
+        self.install_all().await;
+        self.want_fetches();
+        self.retain_installed().await;
+    }
+}

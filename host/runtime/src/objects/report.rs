@@ -1,0 +1,186 @@
+//! Writes the status of objects, and Events about them. Each object has one writer: the replica that holds its plugin's
+//! lease, whether or not it can run the plugin.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::Value;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use windlass_core::call::ports::{CallContext, Event, EventType, Events as _};
+use windlass_core::object::{ObjectKey, ObjectKind, ObjectRef};
+use windlass_core::rights::fence::Fenced;
+use windlass_core::rights::principal::{Principal, Role};
+use windlass_kube::{OwnObjects, Resource, StatusWriteError};
+use windlass_objects::{
+    CLUSTER_PLUGIN, ConditionStatus, OBJECTS_API_VERSION, ObjectCondition, ObjectFacts, ObjectPlan, ObjectStatus,
+    PluginObject, StatusChange,
+};
+
+use super::followed::FollowedObjects;
+use crate::host::Host;
+use crate::leadership::PluginLease;
+use crate::observe::status::LeaseView as _;
+
+/// The shortest time between two writes of one status.
+const STATUS_WRITE_INTERVAL: Duration = Duration::from_secs(2);
+/// The shortest time until a write of counts alone.
+const COUNTS_WRITE_INTERVAL: Duration = Duration::from_secs(30);
+/// How long a written status is taken as stored, although the watch does not show it yet.
+const WATCH_DELAY_MAX: Duration = Duration::from_secs(10);
+/// The pause after a write that has failed.
+const FAILED_WRITE_PAUSE: Duration = Duration::from_mins(1);
+/// The number of concurrent writes. Others wait for the next look.
+const CONCURRENT_WRITES_MAX: usize = 16;
+
+/// Reports about all objects.
+pub(super) struct Reporter {
+    host: Arc<Host>,
+    objects: OwnObjects,
+    leases: BTreeMap<String, PluginLease>,
+    written: BTreeMap<String, WrittenStatus>,
+    writing: JoinSet<(String, Result<(), StatusWriteError>)>,
+}
+
+/// The last write of one status.
+struct WrittenStatus {
+    status: Value,
+    at: Instant,
+    /// No write begins before this.
+    pause_until: Instant,
+    is_in_flight: bool,
+}
+
+impl Reporter {
+    /// Reports nothing yet.
+    pub(super) fn new(host: Arc<Host>, objects: OwnObjects) -> Self {
+        Self { host, objects, leases: BTreeMap::new(), written: BTreeMap::new(), writing: JoinSet::new() }
+    }
+
+    /// Competes for the leases of exactly these plugins.
+    pub(super) fn follow(&mut self, plans: &[ObjectPlan], stop: &CancellationToken) {
+        let Host { leadership, panics, .. } = &*self.host;
+        let names: BTreeSet<_> = plans.iter().map(|plan| &*plan.plugin.name).collect();
+        self.written.retain(|name, _| names.contains(&**name));
+        self.leases.retain(|name, _| {
+            let stays = names.contains(&**name);
+            if !stays {
+                leadership.leave_object(name);
+            }
+            stays
+        });
+        for name in names {
+            if self.leases.contains_key(name) {
+                continue;
+            }
+            let lease = leadership.take_for_object(&name.into(), stop, panics);
+            self.leases.insert(name.to_owned(), lease);
+        }
+    }
+
+    /// Writes each status for which this replica is responsible, and which differs from the stored one.
+    pub(super) fn look(&mut self, plans: &[ObjectPlan], followed: &FollowedObjects) {
+        self.take_results();
+        let Some(resource) = followed.resource() else { return };
+        if self.host.read_only {
+            return;
+        }
+        for plan in plans {
+            if self.writing.len() >= CONCURRENT_WRITES_MAX {
+                return;
+            }
+            let stored = followed.statuses().get(&plan.plugin.name).unwrap_or(&Value::Null);
+            self.report(plan, stored, &resource);
+        }
+    }
+
+    fn take_results(&mut self) {
+        while let Some(ended) = self.writing.try_join_next() {
+            let Ok((name, result)) = ended else { continue };
+            let Some(written) = self.written.get_mut(&name) else { continue };
+            written.is_in_flight = false;
+            if let Err(error) = result {
+                // What was meant to be stored is not.
+                written.status = Value::Null;
+                written.pause_until = Instant::now() + FAILED_WRITE_PAUSE;
+                if !error.is_gone() {
+                    tracing::warn!(plugin = name, %error, "the state of the plugin is not shown in its object");
+                }
+            }
+        }
+    }
+
+    fn report(&mut self, plan: &ObjectPlan, stored: &Value, resource: &Arc<Resource>) {
+        let name = &plan.plugin.name;
+        let Some(lease) = self.leases.get(name) else { return };
+        let Some(fence) = lease.fence() else { return };
+        // A file of the operator may have the name.
+        let engine = self.host.status.known(name).filter(|_| !plan.is_taken);
+        let engine = engine.map(|status| self.host.status.facts(&status));
+        let holder = lease.holder();
+        let facts = ObjectFacts { plan, engine: engine.as_ref(), holder: holder.as_deref() };
+        let (status, now) = (ObjectStatus::of(&facts), Instant::now());
+        let written = self.written.get(name);
+        if written.is_some_and(|it| it.is_in_flight || now < it.pause_until) {
+            return;
+        }
+        let recent = written.filter(|it| now < it.at + WATCH_DELAY_MAX && !it.status.is_null());
+        let stored = recent.map_or(stored, |it| &it.status);
+        let pause = match status.change(stored) {
+            StatusChange::None => return,
+            StatusChange::Counts => COUNTS_WRITE_INTERVAL,
+            StatusChange::State => STATUS_WRITE_INTERVAL,
+        };
+        if written.is_some_and(|it| now < it.at + pause) {
+            return;
+        }
+        for condition in status.news(stored) {
+            self.event(&plan.plugin, &fence, condition);
+        }
+        let json = status.to_json(stored, &now_text());
+        self.write(&plan.plugin, fence, json, resource, now);
+    }
+
+    fn write(&mut self, plugin: &PluginObject, fence: Fenced, status: Value, resource: &Arc<Resource>, now: Instant) {
+        let (name, uid) = (plugin.name.clone(), plugin.uid.clone());
+        let role = Principal { fence, ..Principal::of_host(Role::Status, self.host.replica.clone()) };
+        let sent = WrittenStatus { status: status.clone(), at: now, pause_until: now, is_in_flight: true };
+        self.written.insert(name.clone(), sent);
+        let (objects, resource) = (self.objects.clone(), resource.clone());
+        self.writing.spawn(async move {
+            let result = objects.write_status(&role, &resource, (&name, &uid), &status).await;
+            (name, result)
+        });
+    }
+
+    /// Emits an Event about the object. `kubectl describe` shows it.
+    fn event(&self, plugin: &PluginObject, fence: &Fenced, condition: &ObjectCondition) {
+        let kind = ObjectKind::new(OBJECTS_API_VERSION, CLUSTER_PLUGIN);
+        let key = ObjectKey::cluster(&*plugin.name);
+        let principal =
+            Principal { fence: fence.clone(), ..Principal::of_host(Role::Events, self.host.replica.clone()) };
+        let call = CallContext {
+            trace_id: format!("{:032x}", windlass_world::random::<u128>()).into(),
+            ..CallContext::detached(principal, "windlass", kind.clone(), key.clone())
+        };
+        let is_good = condition.status == ConditionStatus::True;
+        let event = Event {
+            regarding: Some(ObjectRef { kind, key, uid: Some(plugin.uid.as_str().into()) }),
+            related: None,
+            event_type: if is_good { EventType::Normal } else { EventType::Warning },
+            reason: condition.reason.word(),
+            action: condition.condition.as_str().to_owned(),
+            note: condition.message.clone(),
+        };
+        self.host.recorder.emit(&call, event);
+    }
+}
+
+/// The time of day, as objects have it.
+fn now_text() -> String {
+    let seconds = i64::try_from(windlass_world::now().as_secs()).unwrap_or_default();
+    Timestamp::from_second(seconds).unwrap_or_default().to_string()
+}
