@@ -273,7 +273,7 @@ fn status_writes(server: &Server) -> anyhow::Result<u64> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_status_of_objects_at_rest_is_not_written_again() -> anyhow::Result<()> {
-    const OBJECTS: u64 = 200;
+    const RESTING_OBJECTS: u64 = 200;
     let stage = Stage::new(Kind::Embedded).await?;
     let object = |name: &str, image: &str| {
         json!({
@@ -281,13 +281,13 @@ async fn the_status_of_objects_at_rest_is_not_written_again() -> anyhow::Result<
             "spec": {"source": {"oci": {"image": format!("{}/{image}", stage.address)}}},
         })
     };
-    for number in 0..OBJECTS {
+    for number in 0..RESTING_OBJECTS {
         stage.objects().apply(&object(&format!("plugin-{number}"), "idle")).await?;
     }
     let _host = stage.host(&["--leases=none"])?;
     until("each object has a status", || async {
         let writes = status_writes(&stage.server)?;
-        ensure!(writes == OBJECTS, "{writes} writes");
+        ensure!(writes == RESTING_OBJECTS, "{writes} writes");
         anyhow::Ok(())
     })
     .await?;
@@ -301,7 +301,7 @@ async fn the_status_of_objects_at_rest_is_not_written_again() -> anyhow::Result<
         })
         .await?;
         let writes = status_writes(&stage.server)?;
-        ensure!(writes == OBJECTS + at, "{writes} writes after {at} changes");
+        ensure!(writes == RESTING_OBJECTS + at, "{writes} writes after {at} changes");
     }
     Ok(())
 }

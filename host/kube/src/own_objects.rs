@@ -1,5 +1,5 @@
-//! What the host itself reads and writes for plugins that are objects: their files in `ConfigMaps`, the credentials for
-//! their registries, and their status. All with the host's rights, and each object by its name.
+//! The requests that the host itself sends for plugins that are objects: it reads files from `ConfigMaps` and
+//! credentials for registries, and writes the status. All with the host's rights, and each object by its name.
 
 use std::collections::BTreeMap;
 

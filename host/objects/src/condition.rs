@@ -106,7 +106,7 @@ pub enum ConditionReason {
     Shadowing,
     /// Nothing is on its way.
     UpToDate,
-    /// What the object asks for does not come without a change of the object, its policy or its source.
+    /// Nothing goes on until the object, its policy or its source changes.
     Stalled,
 }
 

@@ -18,14 +18,14 @@ pub enum GrantRefusal {
     InvalidPolicy {
         /// The policy.
         policy: String,
-        /// What is wrong with it.
+        /// The problem.
         problem: String,
     },
     /// The policy is for another source.
     SourceNotAllowed {
         /// The policy.
         policy: String,
-        /// What it allows, in words.
+        /// The source that it allows, in words.
         allowed: String,
     },
     /// The policy lists digests, and this is none of them.

@@ -1,5 +1,5 @@
-//! `ClusterPlugins` and `ClusterPluginPolicies` as values: their fields, which policy covers which plugin, what the host
-//! should therefore run, and the status that it writes.
+//! The kinds `ClusterPlugin` and `ClusterPluginPolicy` as values: their fields, which policy covers which plugin, what
+//! the host should therefore run, and the status that it writes.
 //!
 //! Nothing here does I/O. In `windlass-runtime`, `objects` watches the objects, fetches, and carries out an
 //! [`ObjectPlan`]. `docs/adr/0048-plugins-as-objects.md` has the reasons.

@@ -1,4 +1,4 @@
-//! What the host should have fetched and installed, decided from all objects at once.
+//! The plan of what the host should have fetched and installed, decided from all objects at once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub struct PlanInputs<'a> {
     pub plugins: &'a [Arc<PluginObject>],
     /// All policies, in any order.
     pub policies: &'a [PolicyObject],
-    /// What is installed for each plugin, until its last generation has ended.
+    /// The installed artefact of each plugin, until its last generation has ended.
     pub installed: &'a BTreeMap<String, InstalledArtefact>,
     /// For each plugin, the last attempt to fetch, and for which source.
     pub fetches: &'a BTreeMap<String, (PluginSource, FetchState)>,
@@ -47,7 +47,7 @@ pub struct PlanInputs<'a> {
 /// The files of one plugin.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WantedFiles {
-    /// What runs.
+    /// The artefact that runs.
     pub artefact: InstalledArtefact,
     /// The text of the policy file.
     pub policy: String,
@@ -57,7 +57,7 @@ pub struct WantedFiles {
     pub shadow: bool,
 }
 
-/// What follows for one plugin.
+/// The consequences for one plugin.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ObjectPlan {
     /// The object.

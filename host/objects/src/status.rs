@@ -11,7 +11,7 @@ use crate::plan::{FetchState, ObjectPlan};
 /// The longest message of a condition, in bytes.
 const CONDITION_MESSAGE_BYTES_MAX: usize = 1024;
 
-/// What the host knows of a plugin that has files.
+/// The facts about a plugin that has files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EngineFacts {
     /// The state that the status page and the metrics show.
@@ -56,7 +56,7 @@ pub struct ControllerFigures {
 pub struct ObjectFacts<'a> {
     /// The plan for the object.
     pub plan: &'a ObjectPlan,
-    /// What the host knows of the plugin. `None` if it has no file of it.
+    /// The facts about the plugin. `None` if it has no file of it.
     pub engine: Option<&'a EngineFacts>,
     /// The replica that holds the plugin's lease.
     pub holder: Option<&'a str>,

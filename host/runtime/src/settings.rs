@@ -12,7 +12,7 @@ use crate::dispatch::guards::GuardSettings;
 use crate::dispatch::ports::call_slots;
 use crate::hooks::settings::HookSettings;
 use crate::leadership::{LeaseMode, LeaseSettings};
-use crate::objects::ObjectSettings;
+use crate::object_settings::ObjectSettings;
 use crate::observe::admin::settings::AdminSettings;
 use crate::policies::{GrantMode, PolicySettings};
 use crate::traces::TraceSettings;

@@ -34,7 +34,7 @@ fn source(image: &str) -> PluginSource {
     PluginSource { oci: Some(OciSource { image: image.to_owned(), pull_secret: None }), config_map: None }
 }
 
-/// What an image leads to.
+/// The artefact to which an image leads.
 fn artefact(image: &str) -> InstalledArtefact {
     let digest = Some(format!("sha256:of-{image}"));
     InstalledArtefact { source: source(image), digest, file_digest: format!("sha256:file-{image}") }

@@ -31,7 +31,7 @@ pub struct RightsOptions {
     pub leases: Option<String>,
     /// Whether the host's admin address accepts tokens. The host checks them by token reviews.
     pub reviews_tokens: bool,
-    /// What plugins that are objects may name. `None` if the host does not follow objects.
+    /// The objects that plugin objects name. `None` if the host does not follow objects.
     pub objects: Option<NamedByObjects>,
 }
 

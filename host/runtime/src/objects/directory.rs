@@ -22,7 +22,7 @@ use crate::policies::SUFFIX as POLICY_SUFFIX;
 /// The suffix of records, after the plugin's name.
 const RECORD_SUFFIX: &str = ".object.json";
 /// The largest size of a record. It has two sources and their digests.
-const RECORD_BYTES_MAX: u64 = 64 << 10;
+const OBJECT_RECORD_BYTES_MAX: u64 = 64 << 10;
 /// The mode of the directory.
 const PRIVATE: u32 = 0o700;
 
@@ -77,7 +77,7 @@ impl ObjectDirectory {
 
     /// The artefact whose file is there.
     fn record(&self, plugin: &str) -> Option<InstalledArtefact> {
-        let text = windlass_files::read_whole(&self.record_file(plugin), RECORD_BYTES_MAX).ok()?;
+        let text = windlass_files::read_whole(&self.record_file(plugin), OBJECT_RECORD_BYTES_MAX).ok()?;
         let recorded: Vec<InstalledArtefact> = serde_json::from_slice(&text).ok()?;
         let is_there = format!("sha256:{}", rollout::digest(&FileRole::Own.path(&self.0, plugin)).ok()?);
         recorded.into_iter().find(|artefact| artefact.file_digest == is_there)
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ended_plugin_keeps_its_policy_until_its_calls_are_done_unless_revoked() {
+    fn an_ended_plugin_keeps_its_policy_for_its_last_calls_unless_revoked() {
         let (_place, directory, file) = empty("one");
         let has = |suffix: &str| directory.0.join(format!("shop{suffix}")).exists();
         for revoked in [false, true] {

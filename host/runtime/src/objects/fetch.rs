@@ -11,10 +11,10 @@ use windlass_oci::{ContentDigest, Credentials, CredentialsError, OciReference, R
 use windlass_store::{Collected, FetchError, PluginStore, Stored, WantedPlugin};
 
 use super::directory::{ObjectDirectory, digest_text};
-use super::settings::ObjectSettings;
+use crate::object_settings::ObjectSettings;
 
 /// The longest time for which a registry can put off the next attempt.
-const RETRY_AFTER_MAX: Duration = Duration::from_mins(30);
+const RETRY_AFTER_MAX: Duration = Duration::from_mins(10);
 
 /// A fetched file.
 #[derive(Clone, Debug)]
@@ -124,7 +124,7 @@ impl ArtefactSource for HostSources {
             }
             Ok(_) => {}
             Err(error) => {
-                tracing::warn!(%error, "fetched plugins that are not in use cannot be removed; the disk may fill up")
+                tracing::warn!(%error, "fetched plugins that are not in use cannot be removed; the disk may fill up");
             }
         }
     }

@@ -89,7 +89,12 @@ impl Objects {
                 let failure = error.failure();
                 if *state != FetchState::Failed(failure.clone()) {
                     let (reason, error) = (failure.reason, &failure.message);
-                    tracing::warn!(plugin = name, reason, error, "the file of the plugin object cannot be fetched");
+                    tracing::warn!(
+                        plugin = name,
+                        reason,
+                        error,
+                        "the file of the plugin object cannot be fetched: a version that is installed runs on"
+                    );
                 }
                 *state = FetchState::Failed(failure);
             }
@@ -119,7 +124,7 @@ impl Objects {
 
     async fn install(&mut self, name: String, files: WantedFiles) {
         if !self.names.belongs(&name) && self.host.status.known(&name).is_some() {
-            // A file of the operator was removed, and its plugin has not ended yet. It must not get the object's policy.
+            // A file of the operator was removed, and its plugin, which must not get the object's policy, still runs.
             self.act_again = Some(Instant::now());
             return;
         }
@@ -197,7 +202,7 @@ impl Objects {
             let (directory, of) = (self.directory.clone(), name.clone());
             let removed = windlass_world::spawn_blocking(move || directory.remove(&of)).await;
             if let Err(error) = removed.unwrap_or_else(|error| Err(std::io::Error::other(error))) {
-                tracing::error!(plugin = name, %error, "cannot remove the files of a plugin object that has ended");
+                tracing::error!(plugin = name, %error, "cannot remove the files of a plugin object that has ended: they take up space");
             }
         }
         !ended.is_empty()

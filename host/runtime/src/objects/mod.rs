@@ -1,5 +1,5 @@
-//! Plugins that are objects of the cluster (ADR 48): follows `ClusterPlugins` and `ClusterPluginPolicies`, fetches their
-//! files, and writes them into a directory that the rest of the host follows like the operator's.
+//! Plugins that are objects of the cluster (ADR 48): follows the kinds `ClusterPlugin` and `ClusterPluginPolicy`,
+//! fetches their files, and writes them into a directory that the rest of the host follows like the operator's.
 //!
 //! `windlass-objects` decides what should be there. [`directory`] has the files, [`fetch`] gets them, [`installing`]
 //! carries out the plan, and [`report`] writes the status of objects.
@@ -9,7 +9,6 @@ mod fetch;
 mod followed;
 mod installing;
 mod report;
-mod settings;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -29,15 +28,15 @@ use self::directory::{ObjectDirectory, ObjectDirectoryError, taken_names};
 use self::fetch::{ArtefactError, ArtefactSource, FetchedFile, HostSources};
 use self::followed::FollowedObjects;
 use self::report::Reporter;
-pub use self::settings::ObjectSettings;
 use crate::host::Host;
 use crate::object_names::ObjectNames;
+use crate::object_settings::ObjectSettings;
 use windlass_oci::Network;
 
 /// How long objects must be quiet before the next plan, as `kubectl apply` sends several.
 const OBJECTS_QUIET_TIME: Duration = Duration::from_millis(50);
 /// How often the host looks whether plugins have ended, and whether a status differs. No request is sent for that.
-const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+const OBJECTS_LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// The pause after the disk has failed.
 const DISK_RETRY_PAUSE: Duration = Duration::from_secs(30);
 /// The pauses after failed fetches.
@@ -131,7 +130,7 @@ struct FetchAttempts {
     retries: Retries,
     /// When the next one is due. `None` if one is running, or none is wanted.
     due: Option<Instant>,
-    /// What was fetched.
+    /// The fetched file.
     file: Option<FetchedFile>,
 }
 
@@ -148,7 +147,7 @@ pub(crate) struct Objects {
     /// The operator's directory of plugins.
     plugins: PathBuf,
     sources: Arc<dyn ArtefactSource>,
-    /// What is installed for each plugin, until its last generation has ended.
+    /// The installed artefact of each plugin, until its last generation has ended.
     installed: BTreeMap<String, InstalledArtefact>,
     /// The artefacts that the store keeps.
     retained: Vec<InstalledArtefact>,
@@ -174,7 +173,7 @@ impl Objects {
         if !matches!(stop.run_until_cancelled(self.followed.synced()).await, Some(true)) {
             return;
         }
-        let mut looks = interval(LOOK_INTERVAL);
+        let mut looks = interval(OBJECTS_LOOK_INTERVAL);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         // An earlier run may have panicked between two steps, and a first one has done nothing.
         let mut is_due = true;

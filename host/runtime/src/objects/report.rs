@@ -107,7 +107,7 @@ impl Reporter {
                 written.status = Value::Null;
                 written.pause_until = Instant::now() + FAILED_WRITE_PAUSE;
                 if !error.is_gone() {
-                    tracing::warn!(plugin = name, %error, "the state of the plugin is not shown in its object");
+                    tracing::warn!(plugin = name, %error, "the state of the plugin is not shown in its object: the host tries again");
                 }
             }
         }

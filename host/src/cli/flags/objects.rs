@@ -10,8 +10,8 @@ use windlass_runtime::{GrantMode, ObjectSettings};
 /// The flags about plugins that are objects.
 #[derive(Debug, Args)]
 pub(crate) struct ObjectArgs {
-    /// Also run the plugins that are objects of the cluster: each `ClusterPlugin` whose `ClusterPluginPolicy` covers its
-    /// name and its source. Needs --grants policy.
+    /// Also run the plugins that are objects of the cluster: each `ClusterPlugin` of which a `ClusterPluginPolicy`
+    /// covers the name and the source. Needs --grants policy.
     #[arg(long, env = "WINDLASS_OBJECTS")]
     pub(crate) objects: bool,
     /// The host and port of a registry to which --objects speaks without TLS.

@@ -96,7 +96,7 @@ pub(crate) struct RbacArgs {
     /// Add the rights of a host with --objects.
     #[arg(long, env = "WINDLASS_OBJECTS")]
     objects: bool,
-    /// With --objects: a file of ClusterPlugins, whose ConfigMaps and pull secrets the host may read.
+    /// With --objects: a file with objects of kind `ClusterPlugin`. Adds the right to read the objects that these name.
     #[arg(long, value_name = "FILE", requires = "objects")]
     object_file: Vec<PathBuf>,
     /// Print no roles. Instead print which of these rights the kubeconfig's user lacks, and which further rights it has
@@ -244,7 +244,7 @@ impl RbacArgs {
         Ok((may_run, rights))
     }
 
-    /// What the plugins in the object files name.
+    /// The objects that the plugins in the object files name.
     fn named_by_objects(&self) -> anyhow::Result<NamedByObjects> {
         let mut named = NamedByObjects { namespace: self.host_namespace.clone(), ..NamedByObjects::default() };
         for file in &self.object_file {

@@ -1,4 +1,4 @@
-//! What the status of a plugin object says of the plugin, taken from the same values as `/plugins`.
+//! The facts about a plugin for the status of its object, taken from the same values as `/plugins`.
 
 use windlass_objects::{ControllerFigures, EngineFacts};
 
