@@ -91,7 +91,7 @@ mod tests {
     use super::*;
     use crate::plugin::{OciSource, PluginSource};
 
-    fn source(fields: Value) -> Result<PolicySource, String> {
+    fn source(fields: &Value) -> Result<PolicySource, String> {
         let spec = json!({"plugin": "shop", "source": fields});
         PolicyObject::read(&json!({"metadata": {"name": "p"}, "spec": spec})).expect("it names a plugin").source
     }
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn a_policy_covers_all_versions_of_its_repository_and_no_other() {
-        let policy = source(json!({"repository": "R.example/team/shop"})).expect("valid");
+        let policy = source(&json!({"repository": "R.example/team/shop"})).expect("valid");
         assert!(policy.covers(&artefact("r.example/team/shop:1", "sha256:a", "sha256:b")));
         for other in ["r.example/team/shop/more:1", "r.example/team/sho:1", "r.example:81/team/shop:1"] {
             assert!(!policy.covers(&artefact(other, "sha256:a", "sha256:b")), "{other}");
@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn digests_narrow_a_source_by_artefact_or_by_file() {
         for listed in ["sha256:a", "sha256:b"] {
-            let policy = source(json!({"repository": "r.example/shop", "digests": [listed]})).expect("valid");
+            let policy = source(&json!({"repository": "r.example/shop", "digests": [listed]})).expect("valid");
             assert!(policy.covers(&artefact("r.example/shop", "sha256:a", "sha256:b")));
             assert!(!policy.covers(&artefact("r.example/shop", "sha256:c", "sha256:d")));
             assert!(!policy.covers(&artefact("r.example/other", "sha256:a", "sha256:b")));
@@ -133,7 +133,7 @@ mod tests {
             json!({"repository": "*"}),
             json!({"repository": "r.example/shop", "configMap": {"name": "a"}}),
         ] {
-            assert!(source(wrong.clone()).is_err(), "{wrong}");
+            assert!(source(&wrong).is_err(), "{wrong}");
         }
     }
 }

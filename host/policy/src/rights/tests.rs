@@ -162,8 +162,7 @@ fn a_host_of_plugin_objects_reads_only_what_they_name() {
     let options = RightsOptions { objects: Some(objects), ..RightsOptions::default() };
     let rights = derive(&options, &[]).expect("no plugins");
     let expected = [
-        "*: list,watch clusterpluginpolicies of windlass.dev",
-        "*: list,watch clusterplugins of windlass.dev",
+        "*: list,watch clusterpluginpolicies,clusterplugins of windlass.dev",
         "*: patch clusterplugins/status of windlass.dev",
         "default: create,patch events of events.k8s.io",
         "windlass: get configmaps of  named files",

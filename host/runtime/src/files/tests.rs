@@ -121,7 +121,7 @@ async fn a_directory_that_cannot_be_read_takes_no_file_away() {
     let directory = parent.path().join("d");
     std::fs::create_dir(&directory).expect("made");
     write(&directory.join("a.txt"), "1");
-    let mut files = Files::polling(vec![directory.to_owned()], TEST_FILE_BYTES_MAX, is_text, Duration::from_millis(20));
+    let mut files = Files::polling(vec![directory.clone()], TEST_FILE_BYTES_MAX, is_text, Duration::from_millis(20));
     assert_eq!(changed(&mut files).await, expected("a.txt", true));
     std::fs::rename(&directory, parent.path().join("e")).expect("renamed");
     let mut patience = Duration::from_millis(200);

@@ -34,7 +34,7 @@ const WATCH_DELAY_MAX: Duration = Duration::from_secs(10);
 /// The pause after a write that has failed.
 const FAILED_WRITE_PAUSE: Duration = Duration::from_mins(1);
 /// The number of concurrent writes. Others wait for the next look.
-const CONCURRENT_WRITES_MAX: usize = 16;
+const CONCURRENT_WRITES_MAX: usize = 64;
 
 /// Reports about all objects.
 pub(super) struct Reporter {
