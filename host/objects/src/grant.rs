@@ -3,7 +3,7 @@
 use crate::artefact::InstalledArtefact;
 use crate::plugin::PluginObject;
 use crate::policy::{PolicyObject, PolicySource};
-use crate::rendered::rendered_policy;
+use crate::rendered::{has_shadow, rendered_policy};
 
 /// Why a plugin is granted nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,6 +74,11 @@ pub fn judge<'a>(plugin: &PluginObject, policies: &'a [PolicyObject]) -> Result<
     let invalid = |problem: String| GrantRefusal::InvalidPolicy { policy: policy.name.clone(), problem };
     let source = policy.source.as_ref().map_err(|problem| invalid(problem.clone()))?;
     let text = rendered_policy(&plugin.name, spec, policy).map_err(invalid)?;
+    if !source.digests.is_empty() && has_shadow(&text) {
+        // The running version could leave the list unnoticed, because only the waiting one is recorded.
+        let problem = "it has digests, and the rollout is a shadow: choose one of the two".to_owned();
+        return Err(invalid(problem));
+    }
     let is_other = spec.source.origin().as_ref() != Ok(&source.origin);
     let refusal = is_other
         .then(|| GrantRefusal::SourceNotAllowed { policy: policy.name.clone(), allowed: source.origin.to_string() });

@@ -158,6 +158,19 @@ fn a_digest_that_the_policy_does_not_list_does_not_run() {
 }
 
 #[test]
+fn a_policy_with_digests_allows_no_shadow() {
+    let mut scene = Scene::shop().installed("r.example/shop:1");
+    let source = json!({"repository": "r.example/shop", "digests": ["sha256:of-r.example/shop:1"]});
+    scene.policies = vec![policy_with("p", "shop", &source)];
+    assert!(scene.runs().is_some());
+    let spec = json!({"source": {"oci": {"image": "r.example/shop:1"}}, "rollout": {"strategy": "shadow"}});
+    let object = json!({"metadata": {"name": "shop"}, "spec": spec});
+    scene.plugins = vec![PluginObject::read(&object).expect("it has a name").into()];
+    assert!(matches!(scene.only().refusal, Some(GrantRefusal::InvalidPolicy { .. })));
+    assert_eq!(scene.runs(), None, "the version that runs beside the waiting one would not be judged");
+}
+
+#[test]
 fn a_name_in_the_plugin_directory_is_left_to_the_file() {
     let mut scene = Scene::shop().fetched("r.example/shop:1").installed("r.example/shop:1");
     scene.taken.insert("shop".to_owned());

@@ -93,7 +93,12 @@ impl ObjectDirectory {
         file: Option<&Path>,
     ) -> io::Result<()> {
         let own = FileRole::Own.path(&self.0, plugin);
+        let current = FileRole::Current.path(&self.0, plugin);
         let is_there = installed == Some(&files.artefact) && own.is_file();
+        if files.shadow && !is_there && own.is_file() && !current.is_file() {
+            // The running version runs on while the new one waits, even if both come in one edit with the strategy.
+            put(&own, &current)?;
+        }
         if !is_there {
             let recorded: Vec<_> = [Some(&files.artefact), installed].into_iter().flatten().collect();
             write(&self.record_file(plugin), &serde_json::to_vec(&recorded)?)?;
@@ -112,7 +117,7 @@ impl ObjectDirectory {
         }
         if !files.shadow {
             // A version that has waited as a shadow is promoted.
-            remove_if_there(&FileRole::Current.path(&self.0, plugin))?;
+            remove_if_there(&current)?;
         }
         Ok(())
     }
@@ -277,6 +282,18 @@ mod tests {
             directory.remove("shop").expect("it can be removed");
             assert_eq!([has(POLICY_SUFFIX), has(RECORD_SUFFIX)], [false, false]);
         }
+    }
+
+    #[test]
+    fn the_running_version_is_kept_when_a_shadow_is_installed() {
+        let (_place, directory, file) = empty("one");
+        let current = FileRole::Current.path(&directory.0, "shop");
+        directory.install("shop", None, &wanted("one"), Some(&file)).expect("it can be written");
+        fs::write(&file, "two").expect("it can be written");
+        let (one, shadow) = (artefact("one"), WantedFiles { shadow: true, ..wanted("two") });
+        directory.install("shop", Some(&one), &shadow, Some(&file)).expect("it can be written");
+        assert_eq!(fs::read(&current).expect("it is kept"), b"one");
+        assert_eq!(fs::read(FileRole::Own.path(&directory.0, "shop")).expect("it is there"), b"two");
     }
 
     #[test]
