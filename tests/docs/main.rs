@@ -12,11 +12,10 @@ use windlass_tests::paths;
 const AUTHORING: &str = include_str!("../../docs/authoring.md");
 
 /// The pages for operators, by their names in docs/operating.
-const PAGES: [(&str, &str); 9] = [
+const PAGES: [(&str, &str); 8] = [
     ("run.md", include_str!("../../docs/operating/run.md")),
     ("policies.md", include_str!("../../docs/operating/policies.md")),
     ("replicas.md", include_str!("../../docs/operating/replicas.md")),
-    ("objects.md", include_str!("../../docs/operating/objects.md")),
     ("hooks.md", include_str!("../../docs/operating/hooks.md")),
     ("watching.md", include_str!("../../docs/operating/watching.md")),
     ("trouble.md", include_str!("../../docs/operating/trouble.md")),
