@@ -9,6 +9,7 @@ use std::fs;
 use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 use windlass_manifest::is_dns_label;
@@ -32,6 +33,43 @@ const PRIVATE: u32 = 0o700;
 pub struct ObjectDirectoryError {
     path: PathBuf,
     source: io::Error,
+}
+
+/// Why files were not installed.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum InstallError {
+    /// The artefact's file is not installed, and was not given or does not exist any more.
+    #[error("the file of the artefact is missing; the host fetches it again")]
+    NoFile,
+    /// The given file is not the one that the policy was asked about.
+    #[error("the file has the digest {found}, but {wanted} was fetched; the host fetches it again")]
+    OtherFile { found: String, wanted: String },
+    /// The disk.
+    #[error(transparent)]
+    Disk(#[from] io::Error),
+}
+
+/// A file that came from no registry. It is removed with the last clone. Nothing is ever written into it, because
+/// [`put`] makes an installed file of it.
+#[derive(Clone, Debug)]
+pub(super) struct KeptFile(Arc<RemovedFile>);
+
+/// Removes the file at the end.
+#[derive(Debug)]
+struct RemovedFile(PathBuf);
+
+impl KeptFile {
+    pub(super) fn path(&self) -> &Path {
+        &self.0.0
+    }
+}
+
+impl Drop for RemovedFile {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_file(&self.0) {
+            tracing::debug!(%error, "a fetched file was not removed: the next start of the host removes it");
+        }
+    }
 }
 
 /// The directory. All its functions block.
@@ -83,25 +121,24 @@ impl ObjectDirectory {
         recorded.into_iter().find(|artefact| artefact.file_digest == is_there)
     }
 
-    /// Installs `files` of `plugin`. `file` is the artefact's file, if another one is installed or none. Returns an
-    /// error of the kind `NotFound` if the file is needed and not given.
+    /// Installs `files` of `plugin`. `file` is the artefact's file, if another one is installed or none.
     pub(super) fn install(
         &self,
         plugin: &str,
         installed: Option<&InstalledArtefact>,
         files: &WantedFiles,
         file: Option<&Path>,
-    ) -> io::Result<()> {
+    ) -> Result<(), InstallError> {
         let own = FileRole::Own.path(&self.0, plugin);
         let current = FileRole::Current.path(&self.0, plugin);
         let is_there = installed == Some(&files.artefact) && own.is_file();
         if files.shadow && !is_there && own.is_file() && !current.is_file() {
             // The running version runs on while the new one waits, even if both come in one edit with the strategy.
-            put(&own, &current)?;
+            link(&own, &current)?;
         }
         if !is_there {
             let recorded: Vec<_> = [Some(&files.artefact), installed].into_iter().flatten().collect();
-            write(&self.record_file(plugin), &serde_json::to_vec(&recorded)?)?;
+            write(&self.record_file(plugin), &serde_json::to_vec(&recorded).map_err(io::Error::from)?)?;
         }
         // The policy comes first, so that the plugin has it when it is loaded.
         write(&self.0.join(format!("{plugin}{POLICY_SUFFIX}")), files.policy.as_bytes())?;
@@ -111,9 +148,8 @@ impl ObjectDirectory {
             None => remove_if_there(&configuration)?,
         }
         if !is_there {
-            let file = file.ok_or(ErrorKind::NotFound)?;
-            put(file, &own)?;
-            write(&self.record_file(plugin), &serde_json::to_vec(&[&files.artefact])?)?;
+            put(file.ok_or(InstallError::NoFile)?, &own, &files.artefact.file_digest)?;
+            write(&self.record_file(plugin), &serde_json::to_vec(&[&files.artefact]).map_err(io::Error::from)?)?;
         }
         if !files.shadow {
             // A version that has waited as a shadow is promoted.
@@ -141,11 +177,15 @@ impl ObjectDirectory {
         remove_if_there(&self.record_file(plugin))
     }
 
-    /// A place for a file that was not fetched from a registry. Hosts ignore it.
-    pub(super) fn keep(&self, plugin: &str, bytes: &[u8]) -> io::Result<PathBuf> {
-        let path = self.0.join(format!(".{plugin}.fetched"));
-        fs::write(&path, bytes)?;
-        Ok(path)
+    /// Keeps a file that was not fetched from a registry. Hosts ignore it.
+    pub(super) fn keep(&self, plugin: &str, bytes: &[u8]) -> io::Result<KeptFile> {
+        // Each fetch has a file: an earlier one may have been installed by a link.
+        let path = self.0.join(format!(".{plugin}.{:032x}.fetched", windlass_world::random::<u128>()));
+        let mut file = fs::File::create_new(&path)?;
+        let kept = KeptFile(Arc::new(RemovedFile(path)));
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        Ok(kept)
     }
 
     fn record_file(&self, plugin: &str) -> PathBuf {
@@ -165,16 +205,36 @@ fn write(path: &Path, content: &[u8]) -> io::Result<()> {
     fs::rename(&new, path)
 }
 
-/// Replaces `to` by the file `from`, which stays where it is.
-fn put(from: &Path, to: &Path) -> io::Result<()> {
+/// Replaces `to` by the file `from`, which stays where it is, if it has this digest.
+fn put(from: &Path, to: &Path, wanted: &str) -> Result<(), InstallError> {
     let new = hidden(to);
-    remove_if_there(&new)?;
-    if fs::hard_link(from, &new).is_err() {
-        // The store may be on another file system.
-        fs::copy(from, &new)?;
-        fs::File::open(&new)?.sync_all()?;
+    if let Err(error) = link_new(from, &new) {
+        return Err(if from.exists() { error.into() } else { InstallError::NoFile });
     }
+    // The policy was asked about this digest, so no other file may get its rights.
+    let found = format!("sha256:{}", rollout::digest(&new)?);
+    if found != wanted {
+        remove_if_there(&new)?;
+        return Err(InstallError::OtherFile { found, wanted: wanted.to_owned() });
+    }
+    Ok(fs::rename(&new, to)?)
+}
+
+/// Replaces `to` by the file `from`, which stays where it is.
+fn link(from: &Path, to: &Path) -> io::Result<()> {
+    let new = hidden(to);
+    link_new(from, &new)?;
     fs::rename(&new, to)
+}
+
+fn link_new(from: &Path, new: &Path) -> io::Result<()> {
+    remove_if_there(new)?;
+    if fs::hard_link(from, new).is_err() {
+        // The store may be on another file system.
+        fs::copy(from, new)?;
+        fs::File::open(new)?.sync_all()?;
+    }
+    Ok(())
 }
 
 /// The plugins that have files in the operator's directory.
@@ -254,17 +314,47 @@ mod tests {
         directory.install("shop", None, &wanted("one"), Some(&file)).expect("it can be written");
         let one = artefact("one");
         let broken = directory.install("shop", Some(&one), &wanted("two"), None).expect_err("there is no file");
-        assert_eq!(broken.kind(), ErrorKind::NotFound);
+        assert!(matches!(broken, InstallError::NoFile));
         assert_eq!(reopened(&directory, &[]), [("shop".to_owned(), one.clone())].into(), "the record has both");
+        let file = file.with_file_name("another");
         fs::write(&file, "two").expect("it can be written");
         directory.install("shop", Some(&one), &wanted("two"), Some(&file)).expect("it can be written");
         assert_eq!(reopened(&directory, &[]), [("shop".to_owned(), artefact("two"))].into());
     }
 
     #[test]
+    fn a_later_fetch_does_not_change_an_installed_file() {
+        let (_place, directory, _) = empty("one");
+        let own = FileRole::Own.path(&directory.0, "shop");
+        let one = directory.keep("shop", b"one").expect("it can be written");
+        directory.install("shop", None, &wanted("one"), Some(one.path())).expect("it can be written");
+        let two = directory.keep("shop", b"two").expect("it can be written");
+        assert_eq!(fs::read(&own).expect("it is there"), b"one");
+        drop((one, two));
+        assert_eq!(fs::read(&own).expect("it is there"), b"one");
+        let hidden = fs::read_dir(&directory.0)
+            .expect("it is there")
+            .filter(|file| file.as_ref().is_ok_and(|file| file.file_name().as_encoded_bytes().starts_with(b".")));
+        assert_eq!(hidden.count(), 0, "fetched files are removed once they are not needed");
+    }
+
+    #[test]
+    fn a_file_with_another_digest_is_not_installed() {
+        let (_place, directory, file) = empty("two");
+        let refused = directory.install("shop", None, &wanted("one"), Some(&file)).expect_err("it is another file");
+        assert!(matches!(refused, InstallError::OtherFile { .. }));
+        assert!(!FileRole::Own.path(&directory.0, "shop").exists());
+        fs::remove_file(&file).expect("it is there");
+        let refused = directory.install("shop", None, &wanted("one"), Some(&file)).expect_err("it is gone");
+        assert!(matches!(refused, InstallError::NoFile));
+    }
+
+    #[test]
     fn a_file_without_a_record_does_not_outlive_a_restart() {
         let (_place, directory, file) = empty("one");
         directory.install("shop", None, &wanted("one"), Some(&file)).expect("it can be written");
+        // Nothing writes into an installed file, which may be a link.
+        fs::remove_file(FileRole::Own.path(&directory.0, "shop")).expect("it is there");
         fs::write(FileRole::Own.path(&directory.0, "shop"), "foreign").expect("it can be written");
         fs::write(FileRole::Own.path(&directory.0, "api"), "foreign").expect("it can be written");
         assert_eq!(reopened(&directory, &[]), BTreeMap::new());

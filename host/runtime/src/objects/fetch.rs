@@ -1,6 +1,6 @@
 //! Fetches the files of objects: from registries by way of the store, and from `ConfigMaps`.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::Duration;
 
 use futures::FutureExt as _;
@@ -10,7 +10,7 @@ use windlass_objects::{ConfigMapSource, FetchFailure, InstalledArtefact, OciSour
 use windlass_oci::{ContentDigest, Credentials, CredentialsError, OciReference, ReferenceError};
 use windlass_store::{Collected, FetchError, PluginStore, Stored, WantedPlugin};
 
-use super::directory::{ObjectDirectory, digest_text};
+use super::directory::{KeptFile, ObjectDirectory, digest_text};
 use crate::object_settings::ObjectSettings;
 
 /// The longest time for which a registry can put off the next attempt.
@@ -20,9 +20,25 @@ const RETRY_AFTER_MAX: Duration = Duration::from_mins(10);
 #[derive(Clone, Debug)]
 pub(super) struct FetchedFile {
     pub(super) artefact: InstalledArtefact,
-    pub(super) file: PathBuf,
-    /// Keeps the store from removing the file.
-    pub(super) _pin: Option<Stored>,
+    pub(super) place: FilePlace,
+}
+
+/// Where a fetched file is. Keeps it from being removed.
+#[derive(Clone, Debug)]
+pub(super) enum FilePlace {
+    /// In the store.
+    Store(Stored),
+    /// Beside the installed files.
+    Directory(KeptFile),
+}
+
+impl FilePlace {
+    pub(super) fn path(&self) -> &Path {
+        match self {
+            Self::Store(stored) => &stored.path,
+            Self::Directory(kept) => kept.path(),
+        }
+    }
 }
 
 /// Why a file was not fetched.
@@ -145,7 +161,7 @@ impl HostSources {
             digest: Some(stored.digest.to_string()),
             file_digest: stored.file_digest.to_string(),
         };
-        Ok(FetchedFile { artefact, file: stored.path.clone(), _pin: Some(stored) })
+        Ok(FetchedFile { artefact, place: FilePlace::Store(stored) })
     }
 
     async fn read(
@@ -162,8 +178,8 @@ impl HostSources {
         let file_digest = digest_text(&bytes);
         let (directory, plugin) = (self.directory.clone(), plugin.to_owned());
         let kept = windlass_world::spawn_blocking(move || directory.keep(&plugin, &bytes)).await;
-        let file = kept.map_err(std::io::Error::other)??;
+        let kept = kept.map_err(std::io::Error::other)??;
         let artefact = InstalledArtefact { source: source.clone(), digest: None, file_digest };
-        Ok(FetchedFile { artefact, file, _pin: None })
+        Ok(FetchedFile { artefact, place: FilePlace::Directory(kept) })
     }
 }

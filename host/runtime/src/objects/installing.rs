@@ -1,11 +1,11 @@
 //! Carries out the plan: fetches, installs, and removes the files of objects.
 
 use std::collections::BTreeSet;
-use std::io::ErrorKind;
 
 use tokio::time::Instant;
 use windlass_objects::{FetchState, PluginSource, WantedFiles};
 
+use super::directory::InstallError;
 use super::{DISK_RETRY_PAUSE, FETCH_BACKOFF, FetchAttempts, FetchEnd, Objects};
 use crate::supervise::caught;
 
@@ -27,7 +27,8 @@ impl Objects {
             let (name, generation) = (&plan.plugin.name, plan.plugin.generation);
             let Some(source) = plan.plugin.source() else { continue };
             if plan.must_fetch {
-                let attempts = FetchAttempts { generation, retries: FETCH_BACKOFF.begin(), due: None, file: None };
+                let attempts =
+                    FetchAttempts { generation, retries: FETCH_BACKOFF.begin(), due: None, file: None, running: None };
                 self.attempts.insert(name.clone(), attempts);
                 self.fetches.insert(name.clone(), (source.clone(), FetchState::Running));
                 begun.push((name.clone(), source.clone()));
@@ -63,10 +64,14 @@ impl Objects {
 
     fn begin_fetch(&mut self, name: String, source: PluginSource) {
         let (sources, panics) = (self.sources.clone(), self.host.panics.clone());
-        self.fetching.spawn(async move {
+        let of = name.clone();
+        let running = self.fetching.spawn(async move {
             let fetched = caught("fetch", &panics, sources.fetch(&name, &source)).await;
             (name, source, fetched)
         });
+        if let Some(attempts) = self.attempts.get_mut(&of) {
+            attempts.running = Some(RunningFetch(running));
+        }
     }
 
     /// Takes over the result of a fetch. True if a new plan is due.
@@ -135,18 +140,18 @@ impl Objects {
         let fetched = self.attempts.get(&name).and_then(|attempts| attempts.file.clone());
         let fetched = fetched.filter(|fetched| fetched.artefact == files.artefact);
         let written = windlass_world::spawn_blocking(move || {
-            let file = fetched.as_ref().map(|fetched| &*fetched.file);
+            let file = fetched.as_ref().map(|fetched| fetched.place.path());
             directory.install(&of, installed.as_ref(), &wanted, file)
         });
-        match written.await.unwrap_or_else(|error| Err(std::io::Error::other(error))) {
+        match written.await.unwrap_or_else(|error| Err(InstallError::Disk(std::io::Error::other(error)))) {
             Ok(()) => {
                 tracing::info!(plugin = name, "the files of the plugin object are installed");
                 self.ending.remove(&name);
                 self.installed.insert(name.clone(), files.artefact.clone());
                 self.applied.insert(name, files);
             }
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                // The file is in neither place any more, so it is fetched again.
+            Err(error @ (InstallError::NoFile | InstallError::OtherFile { .. })) => {
+                tracing::warn!(plugin = name, %error, "cannot install the plugin object");
                 self.installed.remove(&name);
                 self.fetches.remove(&name);
                 self.attempts.remove(&name);

@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::task::JoinSet;
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
 use windlass_core::retry::{Retries, RetryPolicy};
 use windlass_kube::OwnObjects;
@@ -35,6 +35,8 @@ use windlass_oci::Network;
 
 /// How long objects must be quiet before the next plan, as `kubectl apply` sends several.
 const OBJECTS_QUIET_TIME: Duration = Duration::from_millis(50);
+/// The longest wait for objects to be quiet. Otherwise one that changes all the time would put off the end of others.
+const OBJECTS_SETTLE_TIME_MAX: Duration = Duration::from_millis(500);
 /// How often the host looks whether plugins have ended, and whether a status differs. No request is sent for that.
 const OBJECTS_LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// The pause after the disk has failed.
@@ -132,6 +134,17 @@ struct FetchAttempts {
     due: Option<Instant>,
     /// The fetched file.
     file: Option<FetchedFile>,
+    /// The attempt that runs, if one does.
+    running: Option<RunningFetch>,
+}
+
+/// Stops a fetch whose result is not wanted any more.
+struct RunningFetch(AbortHandle);
+
+impl Drop for RunningFetch {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 /// The result of a fetch. `None` if the host's code panicked.
@@ -185,21 +198,17 @@ impl Objects {
             is_due = tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
+                // Changes come last: there may be more of them than can be handled, and the others are few.
+                _ = looks.tick() => self.look().await,
+                Some(ended) = self.fetching.join_next() => ended.is_ok_and(|ended| self.fetched(ended)),
+                () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => { self.retry_fetches(); false }
                 changed = self.followed.changed() => match changed {
-                    Some(true) => { self.settle().await; true }
+                    Some(true) => { settle(async || self.followed.changed().await).await; true }
                     Some(false) => false,
                     None => return,
                 },
-                Some(ended) = self.fetching.join_next() => ended.is_ok_and(|ended| self.fetched(ended)),
-                () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => { self.retry_fetches(); false }
-                _ = looks.tick() => self.look().await,
             };
         }
-    }
-
-    /// Takes over further changes, until there are none for a while.
-    async fn settle(&mut self) {
-        while let Ok(Some(_)) = tokio::time::timeout(OBJECTS_QUIET_TIME, self.followed.changed()).await {}
     }
 
     /// Checks what sends no events: the operator's directory, plugins that end, and the status of objects. True if a
@@ -232,5 +241,41 @@ impl Objects {
         self.install_all().await;
         self.want_fetches();
         self.retain_installed().await;
+    }
+}
+
+/// Takes over further changes, until there are none that matter for a while, but not for ever.
+async fn settle(mut changed: impl AsyncFnMut() -> Option<bool>) {
+    let latest = Instant::now() + OBJECTS_SETTLE_TIME_MAX;
+    let mut end = Instant::now() + OBJECTS_QUIET_TIME;
+    while Instant::now() < end.min(latest) {
+        match timeout_at(end.min(latest), changed()).await {
+            Ok(Some(true)) => end = Instant::now() + OBJECTS_QUIET_TIME,
+            // A status or metadata: what was decided before stays.
+            Ok(Some(false)) => {}
+            Ok(None) | Err(_) => return,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How long changes of this kind, which come every 10 ms, put off a plan.
+    async fn settled_after(is_news: bool) -> Duration {
+        let start = Instant::now();
+        settle(async || {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            Some(is_news)
+        })
+        .await;
+        start.elapsed()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn changes_without_end_do_not_put_off_a_plan_for_ever() {
+        assert_eq!(settled_after(true).await, OBJECTS_SETTLE_TIME_MAX);
+        assert_eq!(settled_after(false).await, OBJECTS_QUIET_TIME, "metadata puts off nothing");
     }
 }
