@@ -1,6 +1,6 @@
 //! The objects of the cluster, as two watches show them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -21,6 +21,15 @@ pub(super) struct FollowedObjects {
     policies: Vec<PolicyObject>,
     /// The stored status of each plugin.
     statuses: BTreeMap<String, Value>,
+    /// The kinds whose list was lost. Only their next complete list says which of their objects are gone.
+    lost: BTreeSet<FollowedKind>,
+}
+
+/// The two kinds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum FollowedKind {
+    Policies,
+    Plugins,
 }
 
 impl FollowedObjects {
@@ -35,6 +44,7 @@ impl FollowedObjects {
             plugins: Vec::new(),
             policies: Vec::new(),
             statuses: BTreeMap::new(),
+            lost: BTreeSet::new(),
         }
     }
 
@@ -75,10 +85,15 @@ impl FollowedObjects {
     /// Takes over the next change. True if it may change a plan, false if it is about a status only. `None` if the
     /// watches have ended. Cancel-safe.
     pub(super) async fn changed(&mut self) -> Option<bool> {
+        let (policies, plugins) = (FollowedKind::Policies, FollowedKind::Plugins);
+        let relisted_policies = self.of_policies.when(|status| status.synced);
+        let relisted_plugins = self.of_plugins.when(|status| status.synced);
         let is_news = tokio::select! {
             biased;
             event = self.of_policies.next() => self.take_policy(&event?),
             event = self.of_plugins.next() => self.take_plugin(&event?),
+            () = relisted_policies, if self.lost.contains(&policies) => self.relisted(policies),
+            () = relisted_plugins, if self.lost.contains(&plugins) => self.relisted(plugins),
         };
         if is_news {
             self.collect();
@@ -104,8 +119,28 @@ impl FollowedObjects {
                 !is_same
             }
             WatchEvent::Deleted(_) => {
-                self.statuses.remove(&name);
-                self.by_name.remove(&name).is_some()
+                let is_gone = is_gone(&self.of_plugins, event);
+                if is_gone == Some(true) {
+                    self.statuses.remove(&name);
+                    return self.by_name.remove(&name).is_some();
+                }
+                if is_gone.is_none() {
+                    self.lost.insert(FollowedKind::Plugins);
+                }
+                false
+            }
+        }
+    }
+
+    /// Takes over what a complete list does not have any more, after an earlier list was lost.
+    fn relisted(&mut self, kind: FollowedKind) -> bool {
+        self.lost.remove(&kind);
+        match kind {
+            FollowedKind::Policies => drop_missing(&mut self.policy_by_name, &names(&self.of_policies)),
+            FollowedKind::Plugins => {
+                let there = names(&self.of_plugins);
+                drop_missing(&mut self.statuses, &there);
+                drop_missing(&mut self.by_name, &there)
             }
         }
     }
@@ -118,7 +153,13 @@ impl FollowedObjects {
                 Some((_, read)) => self.policy_by_name.insert(name, read.clone()) != Some(read),
                 None => self.policy_by_name.remove(&name).is_some(),
             },
-            WatchEvent::Deleted(_) => self.policy_by_name.remove(&name).is_some(),
+            WatchEvent::Deleted(_) => match is_gone(&self.of_policies, event) {
+                Some(is_gone) => is_gone && self.policy_by_name.remove(&name).is_some(),
+                None => {
+                    self.lost.insert(FollowedKind::Policies);
+                    false
+                }
+            },
         }
     }
 
@@ -143,9 +184,40 @@ impl FollowedObjects {
     }
 }
 
+/// Whether the object of a deletion is gone. `None` if the list was lost, as when the kind is not served for a moment:
+/// all its objects then look deleted, and nothing says that they are.
+fn is_gone(subscription: &Subscription, event: &WatchEvent) -> Option<bool> {
+    subscription.store().find(event.key()).ok().map(|found| found.is_none())
+}
+
+fn names(subscription: &Subscription) -> BTreeSet<String> {
+    subscription.store().all().iter().map(|object| object.header.key.name.to_string()).collect()
+}
+
+/// Drops all but `names`. True if there were others.
+fn drop_missing<T>(by_name: &mut BTreeMap<String, T>, names: &BTreeSet<String>) -> bool {
+    let before = by_name.len();
+    by_name.retain(|name, _| names.contains(name));
+    by_name.len() < before
+}
+
 /// The JSON of an object, and what `read` makes of it.
 fn read<T>(object: &Object, read: impl FnOnce(&Value) -> Option<T>) -> Option<(Value, T)> {
     let object: Value = serde_json::from_str(&object.text()).ok()?;
     let read = read(&object)?;
     Some((object, read))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_list_drops_only_what_it_does_not_have() {
+        let mut kept: BTreeMap<_, _> = [("a".to_owned(), 1), ("b".to_owned(), 2)].into();
+        let both = ["a", "b", "new"].map(str::to_owned).into();
+        assert!(!drop_missing(&mut kept, &both));
+        assert!(drop_missing(&mut kept, &["b".to_owned()].into()));
+        assert_eq!(kept, [("b".to_owned(), 2)].into());
+    }
 }
