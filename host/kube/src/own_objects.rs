@@ -139,8 +139,8 @@ impl OwnObjects {
         })
     }
 
-    /// Replaces the status of the cluster-scoped object `name` of `resource`, if it still has this `uid`, in the name
-    /// of `role`.
+    /// Patches the status of the cluster-scoped object `name` of `resource`, if it still has this `uid`, in the name of
+    /// `role`. `status` is a merge patch: what it leaves out stays, and what is null goes.
     pub async fn write_status(
         &self,
         role: &Principal,

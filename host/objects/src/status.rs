@@ -11,6 +11,10 @@ use crate::plan::{FetchState, ObjectPlan};
 /// The longest message of a condition, in bytes.
 const CONDITION_MESSAGE_BYTES_MAX: usize = 1024;
 
+/// The fields that only some statuses have.
+const OPTIONAL_FIELDS: [&str; 8] =
+    ["version", "digest", "image", "holder", "queued", "failing", "controllers", "lastFailure"];
+
 /// The facts about a plugin that has files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EngineFacts {
@@ -115,6 +119,18 @@ impl ObjectStatus {
         let mut status = self.fields.clone();
         status.insert("conditions".to_owned(), Value::Array(conditions));
         Value::Object(status)
+    }
+
+    /// A merge patch that stores `status`, whatever is stored. A field that is left out of such a patch would stay, so
+    /// each one that does not apply is null.
+    #[must_use]
+    pub fn patch(status: &Value, stored: &Value) -> Value {
+        let mut patch = status.as_object().cloned().unwrap_or_default();
+        let there = stored.as_object().into_iter().flat_map(Map::keys).map(String::as_str);
+        for field in there.chain(OPTIONAL_FIELDS) {
+            patch.entry(field).or_insert(Value::Null);
+        }
+        Value::Object(patch)
     }
 
     /// How this status differs from the stored one.

@@ -136,3 +136,26 @@ fn counts_alone_are_a_lesser_change_and_coarse() {
     assert_eq!(with(20).change(&stored), StatusChange::Counts);
     assert_eq!([0, 7, 99, 100, 4321].map(coarse), [0, 7, 90, 100, 4000]);
 }
+
+#[test]
+fn a_written_status_forgets_what_does_not_apply_any_more() {
+    let plugin = plugin();
+    let plan = plan(&plugin);
+    let before = EngineFacts { last_failure: Some(("web".to_owned(), "a".to_owned())), ..engine(PluginState::Running) };
+    let status = |engine| ObjectStatus::of(&ObjectFacts { plan: &plan, engine, holder: Some("me") });
+    let mut stored = status(Some(&before)).to_json(&Value::Null, "t");
+    stored["ofAnotherVersion"] = json!(1);
+    for engine in [Some(engine(PluginState::Running)), None] {
+        let new = status(engine.as_ref());
+        let json = new.to_json(&stored, "t");
+        // The API server merges, and removes what is null.
+        let mut merged = stored.as_object().expect("an object").clone();
+        for (field, value) in ObjectStatus::patch(&json, &Value::Null).as_object().expect("an object") {
+            merged.insert(field.clone(), value.clone());
+        }
+        merged.retain(|_, value| !value.is_null());
+        assert_eq!(merged.remove("ofAnotherVersion"), Some(json!(1)), "it is not known without the stored status");
+        assert_eq!(new.change(&Value::Object(merged)), StatusChange::None);
+        assert_eq!(ObjectStatus::patch(&json, &stored)["ofAnotherVersion"], Value::Null);
+    }
+}

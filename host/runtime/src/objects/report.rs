@@ -141,17 +141,26 @@ impl Reporter {
             self.event(&plan.plugin, &fence, condition);
         }
         let json = status.to_json(stored, &now_text());
-        self.write(&plan.plugin, fence, json, resource, now);
+        let patch = ObjectStatus::patch(&json, stored);
+        self.write(&plan.plugin, fence, (json, patch), resource, now);
     }
 
-    fn write(&mut self, plugin: &PluginObject, fence: Fenced, status: Value, resource: &Arc<Resource>, now: Instant) {
+    /// Writes a status by its merge patch.
+    fn write(
+        &mut self,
+        plugin: &PluginObject,
+        fence: Fenced,
+        (status, patch): (Value, Value),
+        resource: &Arc<Resource>,
+        now: Instant,
+    ) {
         let (name, uid) = (plugin.name.clone(), plugin.uid.clone());
         let role = Principal { fence, ..Principal::of_host(Role::Status, self.host.replica.clone()) };
-        let sent = WrittenStatus { status: status.clone(), at: now, pause_until: now, is_in_flight: true };
+        let sent = WrittenStatus { status, at: now, pause_until: now, is_in_flight: true };
         self.written.insert(name.clone(), sent);
         let (objects, resource) = (self.objects.clone(), resource.clone());
         self.writing.spawn(async move {
-            let result = objects.write_status(&role, &resource, (&name, &uid), &status).await;
+            let result = objects.write_status(&role, &resource, (&name, &uid), &patch).await;
             (name, result)
         });
     }
