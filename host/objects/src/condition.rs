@@ -90,6 +90,8 @@ pub enum ConditionReason {
     FetchFailed(&'static str),
     /// The host has no file yet.
     NotFetched,
+    /// The host's disk does not take the plugin's files.
+    CannotWrite,
     /// The file is being compiled.
     Compiling,
     /// The file cannot be run.
@@ -127,6 +129,7 @@ impl ConditionReason {
             Self::Fetching => "Fetching",
             Self::FetchFailed(word) => word,
             Self::NotFetched => "NotFetched",
+            Self::CannotWrite => "CannotWrite",
             Self::Compiling => "Compiling",
             Self::NotLoaded => "NotLoaded",
             Self::RolledBack => "RolledBack",

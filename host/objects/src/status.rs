@@ -64,6 +64,21 @@ pub struct ObjectFacts<'a> {
     pub engine: Option<&'a EngineFacts>,
     /// The replica that holds the plugin's lease.
     pub holder: Option<&'a str>,
+    /// Why the files of the plan could not be written, if so. The host tries again.
+    pub install_error: Option<&'a str>,
+}
+
+impl ObjectFacts<'_> {
+    /// Whether another file runs than the one that should, and neither was it refused nor does it wait as a shadow. The
+    /// host then has not loaded it yet.
+    fn is_awaited(&self) -> bool {
+        let (Some(engine), Some(files)) = (self.engine, &self.plan.files) else { return false };
+        let is_other = |digest: &str| files.artefact.file_digest.strip_prefix("sha256:") != Some(digest);
+        engine.digest.as_deref().is_some_and(is_other)
+            && engine.refused.is_none()
+            && engine.rolled_back.is_none()
+            && !engine.has_next
+    }
 }
 
 /// How a status differs from the stored one.
@@ -289,6 +304,9 @@ fn compiled(facts: &ObjectFacts<'_>) -> ObjectCondition {
         _ if engine.refused.is_some() && engine.rolled_back.is_none() => {
             is_not(ConditionStatus::False, ConditionReason::NotLoaded, engine.refused.as_deref())
         }
+        _ if facts.is_awaited() => {
+            is_not(ConditionStatus::Unknown, ConditionReason::Compiling, Some("the newest file is not compiled yet"))
+        }
         _ => ObjectCondition::holds(condition, "the file was compiled, and its manifest read"),
     }
 }
@@ -347,6 +365,10 @@ fn progress(facts: &ObjectFacts<'_>) -> (ConditionStatus, ConditionReason, Strin
         Some(FetchState::Running) | None => return goes_on(ConditionReason::Fetching, "the file is being fetched"),
         Some(FetchState::Fetched(_)) => {}
     }
+    if let Some(error) = facts.install_error {
+        let message = format!("the host cannot write the plugin's files, and tries again: {error}");
+        return goes_on(ConditionReason::CannotWrite, &single_line(&message, CONDITION_MESSAGE_BYTES_MAX));
+    }
     let Some(engine) = facts.engine else { return goes_on(ConditionReason::Compiling, "the file is being installed") };
     if let Some(why) = &engine.rolled_back {
         let message = format!("the newest version was rolled back: {why}");
@@ -362,6 +384,9 @@ fn progress(facts: &ObjectFacts<'_>) -> (ConditionStatus, ConditionReason, Strin
         PluginState::Loading => goes_on(ConditionReason::Compiling, "the file is being compiled"),
         PluginState::Starting | PluginState::Syncing => {
             goes_on(ConditionReason::State(engine.state), "the plugin starts")
+        }
+        _ if facts.is_awaited() && !engine.is_swapping => {
+            goes_on(ConditionReason::Compiling, "the newest file is not compiled yet")
         }
         _ if engine.is_swapping => goes_on(ConditionReason::Swapping, "a newer version gets ready to take over"),
         state if state.needs_person() => still(ConditionReason::Stalled, "the condition Running says what is missing"),

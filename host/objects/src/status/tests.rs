@@ -44,7 +44,7 @@ fn engine(state: PluginState) -> EngineFacts {
 
 /// The conditions as TYPE=STATUS/REASON.
 fn shown(plan: &ObjectPlan, engine: Option<&EngineFacts>) -> BTreeMap<&'static str, String> {
-    let status = ObjectStatus::of(&ObjectFacts { plan, engine, holder: Some("me") });
+    let status = ObjectStatus::of(&ObjectFacts { plan, engine, holder: Some("me"), install_error: None });
     let text = |it: &ObjectCondition| format!("{}/{}", it.status.as_str(), it.reason.word());
     status.conditions.iter().map(|it| (it.condition.as_str(), text(it))).collect()
 }
@@ -109,7 +109,7 @@ fn a_condition_keeps_its_time_until_its_status_changes() {
     let plan = plan(&plugin);
     let status = |state| {
         let engine = engine(state);
-        ObjectStatus::of(&ObjectFacts { plan: &plan, engine: Some(&engine), holder: Some("me") })
+        ObjectStatus::of(&ObjectFacts { plan: &plan, engine: Some(&engine), holder: Some("me"), install_error: None })
     };
     let stored = status(PluginState::Paused).to_json(&Value::Null, "t1");
     assert_eq!(status(PluginState::Paused).change(&stored), StatusChange::None);
@@ -128,7 +128,7 @@ fn counts_alone_are_a_lesser_change_and_coarse() {
     let with = |queued| {
         let mut engine = engine(PluginState::Running);
         engine.controllers[0].queued = queued;
-        ObjectStatus::of(&ObjectFacts { plan: &plan, engine: Some(&engine), holder: Some("me") })
+        ObjectStatus::of(&ObjectFacts { plan: &plan, engine: Some(&engine), holder: Some("me"), install_error: None })
     };
     let stored = with(13).to_json(&Value::Null, "t");
     assert_eq!((&stored["queued"], &stored["image"]), (&json!(10), &json!("r.example/shop@sha256:aa")));
@@ -142,7 +142,7 @@ fn a_written_status_forgets_what_does_not_apply_any_more() {
     let plugin = plugin();
     let plan = plan(&plugin);
     let before = EngineFacts { last_failure: Some(("web".to_owned(), "a".to_owned())), ..engine(PluginState::Running) };
-    let status = |engine| ObjectStatus::of(&ObjectFacts { plan: &plan, engine, holder: Some("me") });
+    let status = |engine| ObjectStatus::of(&ObjectFacts { plan: &plan, engine, holder: Some("me"), install_error: None });
     let mut stored = status(Some(&before)).to_json(&Value::Null, "t");
     stored["ofAnotherVersion"] = json!(1);
     for engine in [Some(engine(PluginState::Running)), None] {
@@ -158,4 +158,27 @@ fn a_written_status_forgets_what_does_not_apply_any_more() {
         assert_eq!(new.change(&Value::Object(merged)), StatusChange::None);
         assert_eq!(ObjectStatus::patch(&json, &stored)["ofAnotherVersion"], Value::Null);
     }
+}
+
+#[test]
+fn a_version_that_is_not_compiled_yet_is_on_its_way() {
+    let plugin = plugin();
+    let former = EngineFacts { digest: Some("former".to_owned()), ..engine(PluginState::Running) };
+    let awaited = shown(&plan(&plugin), Some(&former));
+    assert_eq!((&*awaited["Compiled"], &*awaited["Progressing"]), ("Unknown/Compiling", "True/Compiling"));
+    assert_eq!(awaited["Running"], "True/Running");
+    let waits = EngineFacts { has_next: true, ..former.clone() };
+    assert_eq!(shown(&plan(&plugin), Some(&waits))["Progressing"], "True/Shadowing");
+    let rolled_back = EngineFacts { rolled_back: Some("it failed".to_owned()), ..former };
+    assert_eq!(shown(&plan(&plugin), Some(&rolled_back))["Progressing"], "False/RolledBack");
+}
+
+#[test]
+fn files_that_cannot_be_written_are_not_up_to_date() {
+    let (plugin, engine) = (plugin(), engine(PluginState::Running));
+    let plan = plan(&plugin);
+    let facts = ObjectFacts { plan: &plan, engine: Some(&engine), holder: None, install_error: Some("disk full") };
+    let progressing = ObjectStatus::of(&facts).conditions.pop().expect("the last one");
+    assert_eq!(progressing.reason, ConditionReason::CannotWrite);
+    assert!(progressing.message.contains("disk full"));
 }

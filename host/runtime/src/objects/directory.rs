@@ -44,6 +44,9 @@ pub(super) enum InstallError {
     /// The given file is not the one that the policy was asked about.
     #[error("the file has the digest {found}, but {wanted} was fetched; the host fetches it again")]
     OtherFile { found: String, wanted: String },
+    /// The disk, before the new policy was there. The former one still applies.
+    #[error("the policy cannot be written: {0}")]
+    Policy(io::Error),
     /// The disk.
     #[error(transparent)]
     Disk(#[from] io::Error),
@@ -141,7 +144,8 @@ impl ObjectDirectory {
             write(&self.record_file(plugin), &serde_json::to_vec(&recorded).map_err(io::Error::from)?)?;
         }
         // The policy comes first, so that the plugin has it when it is loaded.
-        write(&self.0.join(format!("{plugin}{POLICY_SUFFIX}")), files.policy.as_bytes())?;
+        write(&self.0.join(format!("{plugin}{POLICY_SUFFIX}")), files.policy.as_bytes())
+            .map_err(InstallError::Policy)?;
         let configuration = config::path_in(&self.0, plugin);
         match &files.config {
             Some(text) => write(&configuration, text.as_bytes())?,

@@ -113,6 +113,8 @@ impl Objects {
     /// Makes the directory have what the plan says.
     pub(super) async fn install_all(&mut self) {
         let wanted: Vec<_> = self.plans.iter().map(|plan| (plan.plugin.name.clone(), plan.files.clone())).collect();
+        let has_files = |name: &String| wanted.iter().any(|(of, files)| of == name && files.is_some());
+        self.install_errors.retain(|name, _| has_files(name));
         let named: BTreeSet<_> = wanted.iter().map(|(name, _)| name.clone()).collect();
         let gone: Vec<_> = self.installed.keys().filter(|name| !named.contains(*name)).cloned().collect();
         for name in gone {
@@ -147,6 +149,7 @@ impl Objects {
             Ok(()) => {
                 tracing::info!(plugin = name, "the files of the plugin object are installed");
                 self.ending.remove(&name);
+                self.install_errors.remove(&name);
                 self.installed.insert(name.clone(), files.artefact.clone());
                 self.applied.insert(name, files);
             }
@@ -159,6 +162,11 @@ impl Objects {
             }
             Err(error) => {
                 tracing::error!(plugin = name, %error, "cannot write the files of the plugin object: the host tries again");
+                self.install_errors.insert(name.clone(), error.to_string());
+                if matches!(error, InstallError::Policy(_)) && self.installed.contains_key(&name) {
+                    // The former policy may grant more than this one.
+                    self.end(&name, true).await;
+                }
                 self.act_again = Some(Instant::now() + DISK_RETRY_PAUSE);
             }
         }

@@ -116,6 +116,7 @@ impl OpenedObjects {
             ending: BTreeMap::new(),
             taken,
             act_again: None,
+            install_errors: BTreeMap::new(),
             fetches: BTreeMap::new(),
             attempts: BTreeMap::new(),
             fetching: JoinSet::new(),
@@ -172,6 +173,8 @@ pub(crate) struct Objects {
     taken: BTreeSet<String>,
     /// When to carry out what could not be done at once.
     act_again: Option<Instant>,
+    /// The plugins whose files could not be written, with the reason.
+    install_errors: BTreeMap<String, String>,
     fetches: BTreeMap<String, (PluginSource, FetchState)>,
     attempts: BTreeMap<String, FetchAttempts>,
     fetching: JoinSet<FetchEnd>,
@@ -222,7 +225,7 @@ impl Objects {
         self.taken = taken;
         is_due |= self.finish_ended().await;
         is_due |= self.act_again.is_some_and(|at| at <= Instant::now());
-        self.reporter.look(&self.plans, &self.followed);
+        self.reporter.look(&self.plans, &self.followed, &self.install_errors);
         is_due
     }
 

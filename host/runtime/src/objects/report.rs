@@ -82,7 +82,12 @@ impl Reporter {
     }
 
     /// Writes each status for which this replica is responsible, and which differs from the stored one.
-    pub(super) fn look(&mut self, plans: &[ObjectPlan], followed: &FollowedObjects) {
+    pub(super) fn look(
+        &mut self,
+        plans: &[ObjectPlan],
+        followed: &FollowedObjects,
+        install_errors: &BTreeMap<String, String>,
+    ) {
         self.take_results();
         let Some(resource) = followed.resource() else { return };
         if self.host.read_only {
@@ -93,7 +98,8 @@ impl Reporter {
                 return;
             }
             let stored = followed.statuses().get(&plan.plugin.name).unwrap_or(&Value::Null);
-            self.report(plan, stored, &resource);
+            let install_error = install_errors.get(&plan.plugin.name).map(String::as_str);
+            self.report(plan, stored, &resource, install_error);
         }
     }
 
@@ -113,7 +119,13 @@ impl Reporter {
         }
     }
 
-    fn report(&mut self, plan: &ObjectPlan, stored: &Value, resource: &Arc<Resource>) {
+    fn report(
+        &mut self,
+        plan: &ObjectPlan,
+        stored: &Value,
+        resource: &Arc<Resource>,
+        install_error: Option<&str>,
+    ) {
         let name = &plan.plugin.name;
         let Some(lease) = self.leases.get(name) else { return };
         let Some(fence) = lease.fence() else { return };
@@ -121,7 +133,7 @@ impl Reporter {
         let engine = self.host.status.known(name).filter(|_| !plan.is_taken);
         let engine = engine.map(|status| self.host.status.facts(&status));
         let holder = lease.holder();
-        let facts = ObjectFacts { plan, engine: engine.as_ref(), holder: holder.as_deref() };
+        let facts = ObjectFacts { plan, engine: engine.as_ref(), holder: holder.as_deref(), install_error };
         let (status, now) = (ObjectStatus::of(&facts), Instant::now());
         let written = self.written.get(name);
         if written.is_some_and(|it| it.is_in_flight || now < it.pause_until) {
