@@ -38,6 +38,11 @@ pub struct PlanInputs<'a> {
     pub policies: &'a [PolicyObject],
     /// The installed artefact of each plugin, until its last generation has ended.
     pub installed: &'a BTreeMap<String, InstalledArtefact>,
+    /// The artefacts that were installed before, and may run again after a rollback.
+    pub former: &'a BTreeMap<String, Vec<InstalledArtefact>>,
+    /// The SHA-256 of the file that runs for each plugin, as `sha256:…`. It may be another one than what is installed:
+    /// while the installed one is compiled, or if it was refused or rolled back.
+    pub running: &'a BTreeMap<String, String>,
     /// For each plugin, the last attempt to fetch, and for which source.
     pub fetches: &'a BTreeMap<String, (PluginSource, FetchState)>,
     /// The names for which the plugin directory has files.
@@ -93,7 +98,8 @@ fn plan_of(plugin: &Arc<PluginObject>, inputs: &PlanInputs<'_>) -> ObjectPlan {
     };
     let installed = inputs.installed.get(&plugin.name);
     let fetch = fetched(plugin, installed, inputs).filter(|_| judged.refusal.is_none());
-    let files = chosen(&judged, installed, fetch.as_ref()).map(|artefact| files(plugin, &judged, artefact));
+    let files = chosen(&judged, installed, fetch.as_ref()).filter(|_| may_run_on(&judged, plugin, inputs));
+    let files = files.map(|artefact| files(plugin, &judged, artefact));
     let refusal = judged.refusal.clone().or_else(|| uncovered(&judged, fetch.as_ref()));
     let must_fetch = fetch.is_none() && judged.refusal.is_none();
     ObjectPlan { files, must_fetch, refusal, fetch, ..nothing }
@@ -127,6 +133,18 @@ fn chosen<'a>(
     match fetch {
         Some(FetchState::Fetched(artefact)) if judged.covers(artefact) => Some(artefact),
         _ => installed,
+    }
+}
+
+/// Whether what runs now is covered, whatever is installed.
+fn may_run_on(judged: &PolicyJudgement<'_>, plugin: &PluginObject, inputs: &PlanInputs<'_>) -> bool {
+    let Some(running) = inputs.running.get(&plugin.name) else { return true };
+    let former = inputs.former.get(&plugin.name).into_iter().flatten();
+    let known = inputs.installed.get(&plugin.name).into_iter().chain(former);
+    let mut known = known.filter(|artefact| artefact.file_digest == *running).peekable();
+    match known.peek() {
+        Some(_) => known.any(|artefact| judged.covers(artefact)),
+        None => judged.source.allows_file(running),
     }
 }
 

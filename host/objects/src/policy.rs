@@ -51,6 +51,12 @@ impl PolicySource {
         Ok(Self { origin, digests: digests.unwrap_or_default() })
     }
 
+    /// Whether a file of which only this digest is known may run.
+    #[must_use]
+    pub(crate) fn allows_file(&self, digest: &str) -> bool {
+        self.digests.is_empty() || self.digests.iter().any(|listed| listed == digest)
+    }
+
     /// Whether the policy is for this artefact.
     #[must_use]
     pub fn covers(&self, artefact: &InstalledArtefact) -> bool {

@@ -12,6 +12,8 @@ struct Scene {
     plugins: Vec<Arc<PluginObject>>,
     policies: Vec<PolicyObject>,
     installed: BTreeMap<String, InstalledArtefact>,
+    former: BTreeMap<String, Vec<InstalledArtefact>>,
+    running: BTreeMap<String, String>,
     fetches: BTreeMap<String, (PluginSource, FetchState)>,
     taken: BTreeSet<String>,
 }
@@ -51,8 +53,8 @@ impl Scene {
     }
 
     fn plan(&self) -> Vec<ObjectPlan> {
-        let Self { plugins, policies, installed, fetches, taken } = self;
-        plan(&PlanInputs { plugins, policies, installed, fetches, taken })
+        let Self { plugins, policies, installed, former, running, fetches, taken } = self;
+        plan(&PlanInputs { plugins, policies, installed, former, running, fetches, taken })
     }
 
     fn only(&self) -> ObjectPlan {
@@ -158,6 +160,27 @@ fn a_digest_that_the_policy_does_not_list_does_not_run() {
 }
 
 #[test]
+fn a_version_that_runs_after_a_rollback_needs_a_listed_digest_too() {
+    let (one, two) = ("r.example/shop:1", "r.example/shop:2");
+    let mut scene = Scene::shop().installed(two);
+    scene.plugins = vec![plugin("shop", two)];
+    scene.former.insert("shop".to_owned(), vec![artefact(one)]);
+    scene.running.insert("shop".to_owned(), artefact(one).file_digest);
+    let listing = |digests: &[String]| {
+        vec![policy_with("shop", "shop", &json!({"repository": "r.example/shop", "digests": digests}))]
+    };
+    let of = |image: &str| artefact(image).digest.expect("it has one");
+    scene.policies = listing(&[of(one), of(two)]);
+    assert_eq!(scene.runs().as_deref(), Some(two));
+    scene.policies = listing(&[of(two)]);
+    assert_eq!(scene.runs(), None, "what runs is not listed any more");
+    scene.former.clear();
+    assert_eq!(scene.runs(), None, "nor is a file of which only the digest is known");
+    scene.policies = listing(&[of(two), artefact(one).file_digest]);
+    assert_eq!(scene.runs().as_deref(), Some(two));
+}
+
+#[test]
 fn a_policy_with_digests_allows_no_shadow() {
     let mut scene = Scene::shop().installed("r.example/shop:1");
     let source = json!({"repository": "r.example/shop", "digests": ["sha256:of-r.example/shop:1"]});
@@ -200,6 +223,7 @@ fn scenes() -> impl Strategy<Value = Scene> {
             .map(|(name, image)| (name, (source(&image), FetchState::Fetched(artefact(&image)))))
             .collect(),
         taken,
+        ..Scene::default()
     })
 }
 

@@ -22,8 +22,10 @@ use crate::policies::SUFFIX as POLICY_SUFFIX;
 
 /// The suffix of records, after the plugin's name.
 const RECORD_SUFFIX: &str = ".object.json";
-/// The largest size of a record. It has two sources and their digests.
+/// The largest size of a record. It has some sources and their digests.
 const OBJECT_RECORD_BYTES_MAX: u64 = 64 << 10;
+/// The number of artefacts that are known beside the installed one.
+pub(super) const FORMER_ARTEFACTS_MAX: usize = 4;
 /// The mode of the directory.
 const PRIVATE: u32 = 0o700;
 
@@ -33,6 +35,15 @@ const PRIVATE: u32 = 0o700;
 pub struct ObjectDirectoryError {
     path: PathBuf,
     source: io::Error,
+}
+
+/// The artefacts of one plugin.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct ArtefactRecord {
+    /// The one whose file is there.
+    pub(super) installed: InstalledArtefact,
+    /// Others that were installed before, and may run again after a rollback.
+    pub(super) former: Vec<InstalledArtefact>,
 }
 
 /// Why files were not installed.
@@ -85,12 +96,12 @@ impl ObjectDirectory {
     pub(super) fn open(
         path: &Path,
         taken: &BTreeSet<String>,
-    ) -> Result<(Self, BTreeMap<String, InstalledArtefact>), ObjectDirectoryError> {
+    ) -> Result<(Self, BTreeMap<String, ArtefactRecord>), ObjectDirectoryError> {
         let opened = Self::open_or_fail(path, taken);
         opened.map_err(|source| ObjectDirectoryError { path: path.to_owned(), source })
     }
 
-    fn open_or_fail(path: &Path, taken: &BTreeSet<String>) -> io::Result<(Self, BTreeMap<String, InstalledArtefact>)> {
+    fn open_or_fail(path: &Path, taken: &BTreeSet<String>) -> io::Result<(Self, BTreeMap<String, ArtefactRecord>)> {
         fs::DirBuilder::new().recursive(true).mode(PRIVATE).create(path)?;
         let (directory, mut installed) = (Self(path.to_owned()), BTreeMap::new());
         let mut names = BTreeSet::new();
@@ -106,8 +117,8 @@ impl ObjectDirectory {
         }
         for plugin in names {
             match directory.record(&plugin) {
-                Some(artefact) if !taken.contains(&plugin) => {
-                    installed.insert(plugin, artefact);
+                Some(record) if !taken.contains(&plugin) => {
+                    installed.insert(plugin, record);
                 }
                 // Without a record it is not known which policy the file may have.
                 _ => directory.remove(&plugin)?,
@@ -116,19 +127,21 @@ impl ObjectDirectory {
         Ok((directory, installed))
     }
 
-    /// The artefact whose file is there.
-    fn record(&self, plugin: &str) -> Option<InstalledArtefact> {
+    fn record(&self, plugin: &str) -> Option<ArtefactRecord> {
         let text = windlass_files::read_whole(&self.record_file(plugin), OBJECT_RECORD_BYTES_MAX).ok()?;
         let recorded: Vec<InstalledArtefact> = serde_json::from_slice(&text).ok()?;
         let is_there = format!("sha256:{}", rollout::digest(&FileRole::Own.path(&self.0, plugin)).ok()?);
-        recorded.into_iter().find(|artefact| artefact.file_digest == is_there)
+        let (mut installed, former): (Vec<_>, Vec<_>) =
+            recorded.into_iter().partition(|artefact| artefact.file_digest == is_there);
+        (!installed.is_empty()).then(|| ArtefactRecord { installed: installed.swap_remove(0), former })
     }
 
-    /// Installs `files` of `plugin`. `file` is the artefact's file, if another one is installed or none.
+    /// Installs `files` of `plugin`. The record keeps the `former` artefacts. `file` is the artefact's file, if another one is installed or none.
     pub(super) fn install(
         &self,
         plugin: &str,
         installed: Option<&InstalledArtefact>,
+        former: &[InstalledArtefact],
         files: &WantedFiles,
         file: Option<&Path>,
     ) -> Result<(), InstallError> {
@@ -140,7 +153,7 @@ impl ObjectDirectory {
             link(&own, &current)?;
         }
         if !is_there {
-            let recorded: Vec<_> = [Some(&files.artefact), installed].into_iter().flatten().collect();
+            let recorded: Vec<_> = [&files.artefact].into_iter().chain(installed).chain(former).collect();
             write(&self.record_file(plugin), &serde_json::to_vec(&recorded).map_err(io::Error::from)?)?;
         }
         // The policy comes first, so that the plugin has it when it is loaded.
@@ -153,7 +166,6 @@ impl ObjectDirectory {
         }
         if !is_there {
             put(file.ok_or(InstallError::NoFile)?, &own, &files.artefact.file_digest)?;
-            write(&self.record_file(plugin), &serde_json::to_vec(&[&files.artefact]).map_err(io::Error::from)?)?;
         }
         if !files.shadow {
             // A version that has waited as a shadow is promoted.
@@ -300,13 +312,14 @@ mod tests {
 
     fn reopened(directory: &ObjectDirectory, taken: &[&str]) -> BTreeMap<String, InstalledArtefact> {
         let taken = taken.iter().map(|&name| name.to_owned()).collect();
-        ObjectDirectory::open(&directory.0, &taken).expect("it is there").1
+        let records = ObjectDirectory::open(&directory.0, &taken).expect("it is there").1;
+        records.into_iter().map(|(name, record)| (name, record.installed)).collect()
     }
 
     #[test]
     fn an_installed_plugin_is_known_after_a_restart() {
         let (_place, directory, file) = empty("one");
-        directory.install("shop", None, &wanted("one"), Some(&file)).expect("it can be written");
+        directory.install("shop", None, &[], &wanted("one"), Some(&file)).expect("it can be written");
         assert_eq!(reopened(&directory, &[]), [("shop".to_owned(), artefact("one"))].into());
         assert_eq!(reopened(&directory, &["shop"]), BTreeMap::new());
         assert_eq!(fs::read_dir(&directory.0).expect("it is there").count(), 0, "the operator's file has the name");
@@ -315,15 +328,25 @@ mod tests {
     #[test]
     fn a_crash_between_two_versions_leaves_one_of_them() {
         let (_place, directory, file) = empty("one");
-        directory.install("shop", None, &wanted("one"), Some(&file)).expect("it can be written");
+        directory.install("shop", None, &[], &wanted("one"), Some(&file)).expect("it can be written");
         let one = artefact("one");
-        let broken = directory.install("shop", Some(&one), &wanted("two"), None).expect_err("there is no file");
+        let broken = directory.install("shop", Some(&one), &[], &wanted("two"), None).expect_err("there is no file");
         assert!(matches!(broken, InstallError::NoFile));
         assert_eq!(reopened(&directory, &[]), [("shop".to_owned(), one.clone())].into(), "the record has both");
         let file = file.with_file_name("another");
         fs::write(&file, "two").expect("it can be written");
-        directory.install("shop", Some(&one), &wanted("two"), Some(&file)).expect("it can be written");
+        directory.install("shop", Some(&one), &[], &wanted("two"), Some(&file)).expect("it can be written");
         assert_eq!(reopened(&directory, &[]), [("shop".to_owned(), artefact("two"))].into());
+    }
+
+    #[test]
+    fn the_record_keeps_the_artefacts_that_may_run_again() {
+        let (_place, directory, file) = empty("two");
+        let (one, zero) = (artefact("one"), artefact("zero"));
+        let former = std::slice::from_ref(&zero);
+        directory.install("shop", Some(&one), former, &wanted("two"), Some(&file)).expect("it can be written");
+        let record = directory.record("shop").expect("it is there");
+        assert_eq!(record, ArtefactRecord { installed: artefact("two"), former: vec![one, zero] });
     }
 
     #[test]
@@ -331,7 +354,7 @@ mod tests {
         let (_place, directory, _) = empty("one");
         let own = FileRole::Own.path(&directory.0, "shop");
         let one = directory.keep("shop", b"one").expect("it can be written");
-        directory.install("shop", None, &wanted("one"), Some(one.path())).expect("it can be written");
+        directory.install("shop", None, &[], &wanted("one"), Some(one.path())).expect("it can be written");
         let two = directory.keep("shop", b"two").expect("it can be written");
         assert_eq!(fs::read(&own).expect("it is there"), b"one");
         drop((one, two));
@@ -345,18 +368,18 @@ mod tests {
     #[test]
     fn a_file_with_another_digest_is_not_installed() {
         let (_place, directory, file) = empty("two");
-        let refused = directory.install("shop", None, &wanted("one"), Some(&file)).expect_err("it is another file");
+        let refused = directory.install("shop", None, &[], &wanted("one"), Some(&file)).expect_err("it is another file");
         assert!(matches!(refused, InstallError::OtherFile { .. }));
         assert!(!FileRole::Own.path(&directory.0, "shop").exists());
         fs::remove_file(&file).expect("it is there");
-        let refused = directory.install("shop", None, &wanted("one"), Some(&file)).expect_err("it is gone");
+        let refused = directory.install("shop", None, &[], &wanted("one"), Some(&file)).expect_err("it is gone");
         assert!(matches!(refused, InstallError::NoFile));
     }
 
     #[test]
     fn a_file_without_a_record_does_not_outlive_a_restart() {
         let (_place, directory, file) = empty("one");
-        directory.install("shop", None, &wanted("one"), Some(&file)).expect("it can be written");
+        directory.install("shop", None, &[], &wanted("one"), Some(&file)).expect("it can be written");
         // Nothing writes into an installed file, which may be a link.
         fs::remove_file(FileRole::Own.path(&directory.0, "shop")).expect("it is there");
         fs::write(FileRole::Own.path(&directory.0, "shop"), "foreign").expect("it can be written");
@@ -370,7 +393,7 @@ mod tests {
         let (_place, directory, file) = empty("one");
         let has = |suffix: &str| directory.0.join(format!("shop{suffix}")).exists();
         for revoked in [false, true] {
-            directory.install("shop", None, &wanted("one"), Some(&file)).expect("it can be written");
+            directory.install("shop", None, &[], &wanted("one"), Some(&file)).expect("it can be written");
             directory.end("shop", revoked).expect("it can be removed");
             assert_eq!([has(".wasm"), has(POLICY_SUFFIX), has(RECORD_SUFFIX)], [false, !revoked, true]);
             directory.remove("shop").expect("it can be removed");
@@ -382,12 +405,12 @@ mod tests {
     fn the_running_version_is_kept_when_a_shadow_is_installed() {
         let (_place, directory, file) = empty("one");
         let current = FileRole::Current.path(&directory.0, "shop");
-        directory.install("shop", None, &wanted("one"), Some(&file)).expect("it can be written");
+        directory.install("shop", None, &[], &wanted("one"), Some(&file)).expect("it can be written");
         // The installed file is a link to the first one, which the store never changes.
         let file = file.with_file_name("another");
         fs::write(&file, "two").expect("it can be written");
         let (one, shadow) = (artefact("one"), WantedFiles { shadow: true, ..wanted("two") });
-        directory.install("shop", Some(&one), &shadow, Some(&file)).expect("it can be written");
+        directory.install("shop", Some(&one), &[], &shadow, Some(&file)).expect("it can be written");
         assert_eq!(fs::read(&current).expect("it is kept"), b"one");
         assert_eq!(fs::read(FileRole::Own.path(&directory.0, "shop")).expect("it is there"), b"two");
     }
@@ -397,12 +420,12 @@ mod tests {
         let (_place, directory, file) = empty("one");
         let current = FileRole::Current.path(&directory.0, "shop");
         let shadow = WantedFiles { shadow: true, ..wanted("one") };
-        directory.install("shop", None, &shadow, Some(&file)).expect("it can be written");
+        directory.install("shop", None, &[], &shadow, Some(&file)).expect("it can be written");
         fs::write(&current, "zero").expect("it can be written");
         let one = artefact("one");
-        directory.install("shop", Some(&one), &shadow, None).expect("it is there");
+        directory.install("shop", Some(&one), &[], &shadow, None).expect("it is there");
         assert!(current.exists());
-        directory.install("shop", Some(&one), &wanted("one"), None).expect("it is there");
+        directory.install("shop", Some(&one), &[], &wanted("one"), None).expect("it is there");
         assert!(!current.exists());
     }
 }

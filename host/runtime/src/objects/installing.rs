@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use tokio::time::Instant;
-use windlass_objects::{FetchState, PluginSource, WantedFiles};
+use windlass_objects::{FetchState, InstalledArtefact, PluginSource, WantedFiles};
 
-use super::directory::InstallError;
+use super::directory::{FORMER_ARTEFACTS_MAX, InstallError};
 use super::{DISK_RETRY_PAUSE, FETCH_BACKOFF, FetchAttempts, FetchEnd, Objects};
 use crate::supervise::caught;
 
@@ -139,18 +139,19 @@ impl Objects {
         self.names.set(&name, true);
         let (directory, of) = (self.directory.clone(), name.clone());
         let (installed, wanted) = (self.installed.get(&name).cloned(), files.clone());
+        let former = self.former.get(&name).cloned().unwrap_or_default();
         let fetched = self.attempts.get(&name).and_then(|attempts| attempts.file.clone());
         let fetched = fetched.filter(|fetched| fetched.artefact == files.artefact);
         let written = windlass_world::spawn_blocking(move || {
             let file = fetched.as_ref().map(|fetched| fetched.place.path());
-            directory.install(&of, installed.as_ref(), &wanted, file)
+            directory.install(&of, installed.as_ref(), &former, &wanted, file)
         });
         match written.await.unwrap_or_else(|error| Err(InstallError::Disk(std::io::Error::other(error)))) {
             Ok(()) => {
                 tracing::info!(plugin = name, "the files of the plugin object are installed");
                 self.ending.remove(&name);
                 self.install_errors.remove(&name);
-                self.installed.insert(name.clone(), files.artefact.clone());
+                self.set_installed(&name, &files.artefact);
                 self.applied.insert(name, files);
             }
             Err(error @ (InstallError::NoFile | InstallError::OtherFile { .. })) => {
@@ -170,6 +171,15 @@ impl Objects {
                 self.act_again = Some(Instant::now() + DISK_RETRY_PAUSE);
             }
         }
+    }
+
+    fn set_installed(&mut self, name: &str, artefact: &InstalledArtefact) {
+        let before = self.installed.insert(name.to_owned(), artefact.clone());
+        let Some(before) = before.filter(|before| before != artefact) else { return };
+        let former = self.former.entry(name.to_owned()).or_default();
+        former.retain(|known| known != artefact && *known != before);
+        former.insert(0, before);
+        former.truncate(FORMER_ARTEFACTS_MAX);
     }
 
     /// Removes what runs, so that the plugin ends. If `revoked`, its calls lose their rights at once.
@@ -210,6 +220,7 @@ impl Objects {
         for name in &ended {
             self.ending.remove(name);
             self.installed.remove(name);
+            self.former.remove(name);
             // Files of the operator count from now on. The removal of the record wakes those who follow files.
             self.names.set(name, false);
             let (directory, of) = (self.directory.clone(), name.clone());

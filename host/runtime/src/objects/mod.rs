@@ -67,6 +67,7 @@ pub enum ObjectsError {
 pub(crate) struct OpenedObjects {
     directory: ObjectDirectory,
     installed: BTreeMap<String, InstalledArtefact>,
+    former: BTreeMap<String, Vec<InstalledArtefact>>,
     taken: BTreeSet<String>,
     /// The names that belong to objects.
     pub(crate) names: ObjectNames,
@@ -78,9 +79,14 @@ impl OpenedObjects {
     pub(crate) fn open(settings: &ObjectSettings, plugins: &Path) -> Result<Self, ObjectsError> {
         let unreadable = |source| ObjectsError::Plugins { path: plugins.to_owned(), source };
         let taken = taken_names(plugins).map_err(unreadable)?;
-        let (directory, installed) = ObjectDirectory::open(&settings.directory, &taken)?;
+        let (directory, records) = ObjectDirectory::open(&settings.directory, &taken)?;
+        let (mut installed, mut former) = (BTreeMap::new(), BTreeMap::new());
+        for (name, record) in records {
+            installed.insert(name.clone(), record.installed);
+            former.insert(name, record.former);
+        }
         let names = ObjectNames::new(&settings.directory, installed.keys().cloned().collect());
-        Ok(Self { directory, installed, taken, names, settings: settings.clone() })
+        Ok(Self { directory, installed, former, taken, names, settings: settings.clone() })
     }
 
     /// The task that follows the objects. `plugins` is the operator's directory.
@@ -93,7 +99,7 @@ impl OpenedObjects {
         plugins: &Path,
         stop: &CancellationToken,
     ) -> Result<Objects, ObjectsError> {
-        let Self { directory, installed, taken, names, settings } = self;
+        let Self { directory, installed, former, taken, names, settings } = self;
         let mut limits = StoreLimits::default();
         limits.registry.component_bytes = file_bytes;
         let store = PluginStore::open(&settings.store, limits, network)?;
@@ -111,6 +117,8 @@ impl OpenedObjects {
             plugins,
             sources: Arc::new(sources),
             installed,
+            former,
+            running: BTreeMap::new(),
             retained: Vec::new(),
             applied: BTreeMap::new(),
             ending: BTreeMap::new(),
@@ -163,6 +171,10 @@ pub(crate) struct Objects {
     sources: Arc<dyn ArtefactSource>,
     /// The installed artefact of each plugin, until its last generation has ended.
     installed: BTreeMap<String, InstalledArtefact>,
+    /// The artefacts that were installed before, the latest first. They may run again after a rollback.
+    former: BTreeMap<String, Vec<InstalledArtefact>>,
+    /// The SHA-256 of the file that runs for each plugin.
+    running: BTreeMap<String, String>,
     /// The artefacts that the store keeps.
     retained: Vec<InstalledArtefact>,
     /// The files that were written last.
@@ -224,19 +236,33 @@ impl Objects {
         let mut is_due = taken != self.taken;
         self.taken = taken;
         is_due |= self.finish_ended().await;
+        // A rollback may bring back a version that its policy does not list any more.
+        is_due |= self.running_digests() != self.running;
         is_due |= self.act_again.is_some_and(|at| at <= Instant::now());
         self.reporter.look(&self.plans, &self.followed, &self.install_errors);
         is_due
+    }
+
+    /// The digests of the files that run now, as far as they belong to objects.
+    fn running_digests(&self) -> BTreeMap<String, String> {
+        let running = self.installed.keys().filter_map(|name| {
+            let digest = self.host.status.known(name)?.running_digest()?;
+            Some((name.clone(), format!("sha256:{digest}")))
+        });
+        running.collect()
     }
 
     /// Decides, and carries out what can be done at once.
     async fn act(&mut self) {
         self.act_again = None;
         self.forget_old_fetches();
+        self.running = self.running_digests();
         self.plans = plan(&PlanInputs {
             plugins: self.followed.plugins(),
             policies: self.followed.policies(),
             installed: &self.installed,
+            former: &self.former,
+            running: &self.running,
             fetches: &self.fetches,
             taken: &self.taken,
         });

@@ -6,6 +6,11 @@ use super::super::locked;
 use super::{PluginHealth, PluginStatus};
 
 impl PluginStatus {
+    /// The SHA-256 of the file that runs.
+    pub(crate) fn running_digest(&self) -> Option<String> {
+        locked(&self.current).plugin.as_ref().map(|plugin| plugin.digest().to_string())
+    }
+
     /// The facts for the status of the plugin's object.
     pub(in super::super) fn facts(&self, health: PluginHealth) -> EngineFacts {
         let current = locked(&self.current).clone();
