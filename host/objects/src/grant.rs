@@ -61,7 +61,8 @@ impl PolicyJudgement<'_> {
 
 /// The policy for `plugin` among all `policies`. The order of the policies means nothing.
 pub fn judge<'a>(plugin: &PluginObject, policies: &'a [PolicyObject]) -> Result<PolicyJudgement<'a>, GrantRefusal> {
-    let spec = plugin.spec.as_ref().map_err(|problem| GrantRefusal::InvalidSpec(problem.clone()))?;
+    let unreadable = plugin.spec.as_ref().err().map(|problem| GrantRefusal::InvalidSpec(problem.clone()));
+    let Some(spec) = plugin.readable_spec() else { return Err(unreadable.unwrap_or(GrantRefusal::NoPolicy)) };
     let mut named: Vec<_> = policies.iter().filter(|policy| policy.plugin == plugin.name).collect();
     let policy = match &*named {
         [] => return Err(GrantRefusal::NoPolicy),
@@ -82,5 +83,6 @@ pub fn judge<'a>(plugin: &PluginObject, policies: &'a [PolicyObject]) -> Result<
     let is_other = spec.source.origin().as_ref() != Ok(&source.origin);
     let refusal = is_other
         .then(|| GrantRefusal::SourceNotAllowed { policy: policy.name.clone(), allowed: source.origin.to_string() });
+    let refusal = unreadable.or(refusal);
     Ok(PolicyJudgement { policy: &policy.name, source, text, refusal })
 }

@@ -158,7 +158,7 @@ fn uncovered(judged: &PolicyJudgement<'_>, fetch: Option<&FetchState>) -> Option
 }
 
 fn files(plugin: &PluginObject, judged: &PolicyJudgement<'_>, artefact: &InstalledArtefact) -> WantedFiles {
-    let config = plugin.spec.as_ref().ok().and_then(|spec| rendered_config(&plugin.name, spec));
+    let config = plugin.readable_spec().and_then(|spec| rendered_config(&plugin.name, spec));
     let (policy, shadow) = (judged.text.clone(), has_shadow(&judged.text));
     WantedFiles { artefact: artefact.clone(), policy, config, shadow }
 }

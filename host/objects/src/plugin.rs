@@ -107,6 +107,8 @@ pub struct PluginObject {
     pub generation: i64,
     /// Its spec, or the reason why the host cannot read it.
     pub(crate) spec: Result<PluginSpec, String>,
+    /// If the spec cannot be read, the last one that could.
+    former: Option<PluginSpec>,
 }
 
 impl PluginObject {
@@ -128,7 +130,22 @@ impl PluginObject {
             })
         });
         let generation = object.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or_default();
-        Some(Self { name, uid: text("/metadata/uid").unwrap_or_default(), generation, spec })
+        Some(Self { name, uid: text("/metadata/uid").unwrap_or_default(), generation, spec, former: None })
+    }
+
+    /// The same, as a later state of `before`: if its spec cannot be read, the plugin keeps the former one. A mistake
+    /// asks for nothing, so it also ends nothing.
+    #[must_use]
+    pub fn after(mut self, before: &Self) -> Self {
+        if self.spec.is_err() && self.uid == before.uid {
+            self.former = before.readable_spec().cloned();
+        }
+        self
+    }
+
+    /// The last spec that could be read.
+    pub(crate) fn readable_spec(&self) -> Option<&PluginSpec> {
+        self.spec.as_ref().ok().or(self.former.as_ref())
     }
 
     /// Where its file comes from. `None` if the spec cannot be read.

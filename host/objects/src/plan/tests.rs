@@ -140,6 +140,21 @@ fn a_source_that_is_not_allowed_leaves_the_allowed_version_running() {
 }
 
 #[test]
+fn a_spec_that_cannot_be_read_leaves_the_running_version_alone() {
+    let mut scene = Scene::shop().installed("r.example/shop:1");
+    let before = scene.only();
+    let wrong = plugin("shop", "r.example/team//shop:2");
+    scene.plugins = vec![Arc::unwrap_or_clone(wrong.clone()).after(&scene.plugins[0]).into()];
+    let only = scene.only();
+    assert!(matches!(only.refusal, Some(GrantRefusal::InvalidSpec(_))) && !only.must_fetch);
+    assert_eq!(only.files, before.files);
+    scene.policies.clear();
+    assert!(scene.only().files.is_none(), "without a policy it ends all the same");
+    scene.plugins = vec![wrong];
+    assert!(scene.only().files.is_none());
+}
+
+#[test]
 fn a_file_that_lost_its_policy_ends_before_another_source_is_installed() {
     let mut scene = Scene::shop().installed("r.example/evil:1").fetched("r.example/shop:1");
     assert_eq!(scene.runs(), None, "the former file must not run with the new policy");

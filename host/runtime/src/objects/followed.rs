@@ -111,6 +111,10 @@ impl FollowedObjects {
         match event {
             WatchEvent::Applied { new, .. } => {
                 let Some((object, read)) = read(new, PluginObject::read) else { return false };
+                let read = match self.by_name.get(&name) {
+                    Some(before) => read.after(before),
+                    None => read,
+                };
                 self.statuses.insert(name.clone(), object.get("status").cloned().unwrap_or_default());
                 let is_same = self.by_name.get(&name).is_some_and(|before| **before == read);
                 if !is_same {
