@@ -91,7 +91,7 @@ impl FileIdentity {
 
 impl Files {
     /// Follows the files directly in `directories` for which `wanted` is true, except hidden ones. Files of more than
-    /// `most` bytes are not read. While one of the directories cannot be read, there are no changes in any.
+    /// `most` bytes are not read. While a directory cannot be read, there are no changes in it.
     pub(crate) fn follow(
         directories: Vec<PathBuf>,
         most: u64,
@@ -158,13 +158,17 @@ impl Files {
         self.watcher.watch_only(self.directories.iter().map(|directory| &**directory));
         let (directories, wanted, seen) = (self.directories.clone(), self.wanted.clone(), self.seen.clone());
         let most = self.most;
-        let looked = windlass_world::spawn_blocking(move || look(&directories, &wanted, most, seen)).await;
-        let now = match looked {
-            Ok(Ok(now)) => now,
-            Ok(Err(error)) => return self.blind(&error),
-            Err(error) => return self.blind(&error),
+        let looked = windlass_world::spawn_blocking(move || look(&directories, &wanted, most, &seen)).await;
+        let (now, unreadable) = match looked {
+            Ok(looked) => looked,
+            Err(error) => {
+                self.blind(&self.shown_directories(), error.to_string());
+                return vec![];
+            }
         };
-        if self.problem.take().is_some() {
+        if let Some((directory, error)) = unreadable {
+            self.blind(&directory.display().to_string(), error.to_string());
+        } else if self.problem.take().is_some() {
             tracing::info!(directory = %self.shown_directories(), "the directory can be read again");
         }
         let changes = differences(&self.seen, &now);
@@ -172,14 +176,11 @@ impl Files {
         changes
     }
 
-    fn blind(&mut self, error: &dyn std::error::Error) -> Vec<Change> {
-        let problem = error.to_string();
+    fn blind(&mut self, directory: &str, problem: String) {
         if self.problem.as_ref() != Some(&problem) {
-            let directory = self.shown_directories();
-            tracing::error!(%directory, error = problem, "cannot look for changed files: the files last seen still count");
+            tracing::error!(directory, error = problem, "cannot look for changed files: the files last seen still count");
             self.problem = Some(problem);
         }
-        vec![]
     }
 
     fn shown_directories(&self) -> String {
@@ -193,27 +194,47 @@ pub(crate) fn is_hidden(path: &Path) -> bool {
     path.file_name().is_none_or(|name| name.as_encoded_bytes().starts_with(b"."))
 }
 
-/// The state of all wanted files, given their previous state.
+/// The state of all wanted files, given their previous state, and a directory that cannot be read, if there is one. The
+/// files of such a directory keep their state, and those of the others are up to date.
 fn look(
     directories: &[PathBuf],
     wanted: &PathFilter,
     most: u64,
-    mut seen: BTreeMap<PathBuf, SeenFile>,
-) -> std::io::Result<BTreeMap<PathBuf, SeenFile>> {
-    let mut now = BTreeMap::new();
+    seen: &BTreeMap<PathBuf, SeenFile>,
+) -> (BTreeMap<PathBuf, SeenFile>, Option<(PathBuf, std::io::Error)>) {
+    let (mut now, mut unreadable) = (BTreeMap::new(), None);
     for directory in directories {
-        for entry in std::fs::read_dir(directory)? {
-            let path = entry?.path();
-            if !wanted(&path) || path.is_dir() {
-                continue;
+        match look_into(directory, wanted, most, seen) {
+            Ok(files) => now.extend(files),
+            Err(error) => {
+                let before = seen.iter().filter(|(path, _)| path.parent() == Some(directory));
+                now.extend(before.map(|(path, state)| (path.clone(), state.clone())));
+                unreadable = Some((directory.clone(), error));
             }
-            let identity = FileIdentity::of(&path).ok();
-            let known = seen.remove(&path).filter(|known| identity.is_some() && known.identity == identity);
-            let state = known.unwrap_or_else(|| SeenFile { identity, content: read(&path, most) });
-            now.insert(path, state);
         }
     }
-    Ok(now)
+    (now, unreadable)
+}
+
+/// The state of the wanted files of one directory.
+fn look_into(
+    directory: &Path,
+    wanted: &PathFilter,
+    most: u64,
+    seen: &BTreeMap<PathBuf, SeenFile>,
+) -> std::io::Result<Vec<(PathBuf, SeenFile)>> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(directory)? {
+        let path = entry?.path();
+        if !wanted(&path) || path.is_dir() {
+            continue;
+        }
+        let identity = FileIdentity::of(&path).ok();
+        let known = seen.get(&path).filter(|known| identity.is_some() && known.identity == identity).cloned();
+        let state = known.unwrap_or_else(|| SeenFile { identity, content: read(&path, most) });
+        files.push((path, state));
+    }
+    Ok(files)
 }
 
 fn read(path: &Path, most: u64) -> Content {

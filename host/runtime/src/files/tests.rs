@@ -137,6 +137,25 @@ async fn a_directory_that_cannot_be_read_takes_no_file_away() {
 }
 
 #[tokio::test]
+async fn a_directory_that_is_gone_does_not_hide_changes_in_another() {
+    let parent = tempfile::tempdir().expect("a directory");
+    let (gone, stays) = (parent.path().join("gone"), parent.path().join("stays"));
+    for directory in [&gone, &stays] {
+        std::fs::create_dir(directory).expect("made");
+    }
+    write(&gone.join("a.txt"), "1");
+    let directories = vec![gone.clone(), stays.clone()];
+    let mut files = Files::polling(directories, TEST_FILE_BYTES_MAX, is_text, Duration::from_millis(20));
+    assert_eq!(changed(&mut files).await, expected("a.txt", true));
+    std::fs::remove_dir_all(&gone).expect("removed");
+    write(&stays.join("b.txt"), "1");
+    assert_eq!(changed(&mut files).await, expected("b.txt", true));
+    std::fs::remove_file(stays.join("b.txt")).expect("removed");
+    assert_eq!(changed(&mut files).await, expected("b.txt", false));
+    assert!(files.problem().is_some());
+}
+
+#[tokio::test]
 async fn one_file_is_followed_beside_others() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut files = Files::follow_one(&directory.path().join("a.txt"), TEST_FILE_BYTES_MAX);

@@ -127,6 +127,15 @@ impl ObjectDirectory {
         Ok((directory, installed))
     }
 
+    /// Makes the directory anew if it was removed. True if so: nothing is installed any more.
+    pub(super) fn recreate(&self) -> io::Result<bool> {
+        let is_gone = !self.0.try_exists()?;
+        if is_gone {
+            fs::DirBuilder::new().recursive(true).mode(PRIVATE).create(&self.0)?;
+        }
+        Ok(is_gone)
+    }
+
     fn record(&self, plugin: &str) -> Option<ArtefactRecord> {
         let text = windlass_files::read_whole(&self.record_file(plugin), OBJECT_RECORD_BYTES_MAX).ok()?;
         let recorded: Vec<InstalledArtefact> = serde_json::from_slice(&text).ok()?;
@@ -374,6 +383,15 @@ mod tests {
         fs::remove_file(&file).expect("it is there");
         let refused = directory.install("shop", None, &[], &wanted("one"), Some(&file)).expect_err("it is gone");
         assert!(matches!(refused, InstallError::NoFile));
+    }
+
+    #[test]
+    fn a_directory_that_was_removed_is_made_anew() {
+        let (_place, directory, file) = empty("one");
+        assert!(!directory.recreate().expect("it is there"));
+        fs::remove_dir(&directory.0).expect("it is empty");
+        assert!(directory.recreate().expect("it can be made"));
+        directory.install("shop", None, &[], &wanted("one"), Some(&file)).expect("it can be written");
     }
 
     #[test]
