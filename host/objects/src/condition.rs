@@ -70,10 +70,8 @@ pub enum ConditionReason {
     Holds(ConditionType),
     /// The object's own spec cannot be read.
     InvalidSpec,
-    /// No policy names the plugin.
+    /// No policy has the plugin's name.
     NoPolicy,
-    /// Several policies name the plugin.
-    AmbiguousPolicy,
     /// The policy cannot be read.
     InvalidPolicy,
     /// The policy is for another source.
@@ -120,7 +118,6 @@ impl ConditionReason {
             Self::Holds(condition) => condition.as_str(),
             Self::InvalidSpec => "InvalidSpec",
             Self::NoPolicy => "NoPolicy",
-            Self::AmbiguousPolicy => "AmbiguousPolicy",
             Self::InvalidPolicy => "InvalidPolicy",
             Self::SourceNotAllowed => "SourceNotAllowed",
             Self::DigestNotAllowed => "DigestNotAllowed",
@@ -185,7 +182,6 @@ impl GrantRefusal {
         match self {
             Self::InvalidSpec(_) => ConditionReason::InvalidSpec,
             Self::NoPolicy => ConditionReason::NoPolicy,
-            Self::AmbiguousPolicy(_) => ConditionReason::AmbiguousPolicy,
             Self::InvalidPolicy { .. } => ConditionReason::InvalidPolicy,
             Self::SourceNotAllowed { .. } => ConditionReason::SourceNotAllowed,
             Self::DigestNotAllowed { .. } => ConditionReason::DigestNotAllowed,
@@ -198,13 +194,9 @@ impl GrantRefusal {
         match self {
             Self::InvalidSpec(problem) => format!("the spec cannot be read: {problem}"),
             Self::NoPolicy => {
-                "no ClusterPluginPolicy names this plugin, so it is neither fetched nor run; an operator must write one"
+                "no ClusterPluginPolicy has this name, so the plugin is neither fetched nor run; an operator must write one"
                     .to_owned()
             }
-            Self::AmbiguousPolicy(policies) => format!(
-                "several policies name this plugin ({}), so none of them counts; delete all but one",
-                policies.join(", ")
-            ),
             Self::InvalidPolicy { policy, problem } => format!("the policy {policy} cannot be used: {problem}"),
             Self::SourceNotAllowed { policy, allowed } => {
                 format!("the policy {policy} is for {allowed}; name that source, or change the policy")

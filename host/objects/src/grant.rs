@@ -10,10 +10,8 @@ use crate::rendered::{has_shadow, rendered_policy};
 pub enum GrantRefusal {
     /// The plugin's own spec cannot be read, for this reason.
     InvalidSpec(String),
-    /// No policy names the plugin.
+    /// No policy has the plugin's name.
     NoPolicy,
-    /// These policies name it.
-    AmbiguousPolicy(Vec<String>),
     /// The policy of this name cannot be read.
     InvalidPolicy {
         /// The policy.
@@ -63,15 +61,7 @@ impl PolicyJudgement<'_> {
 pub fn judge<'a>(plugin: &PluginObject, policies: &'a [PolicyObject]) -> Result<PolicyJudgement<'a>, GrantRefusal> {
     let unreadable = plugin.spec.as_ref().err().map(|problem| GrantRefusal::InvalidSpec(problem.clone()));
     let Some(spec) = plugin.readable_spec() else { return Err(unreadable.unwrap_or(GrantRefusal::NoPolicy)) };
-    let mut named: Vec<_> = policies.iter().filter(|policy| policy.plugin == plugin.name).collect();
-    let policy = match &*named {
-        [] => return Err(GrantRefusal::NoPolicy),
-        [policy] => *policy,
-        _ => {
-            named.sort_by(|a, b| a.name.cmp(&b.name));
-            return Err(GrantRefusal::AmbiguousPolicy(named.iter().map(|policy| policy.name.clone()).collect()));
-        }
-    };
+    let policy = policies.iter().find(|policy| policy.name == plugin.name).ok_or(GrantRefusal::NoPolicy)?;
     let invalid = |problem: String| GrantRefusal::InvalidPolicy { policy: policy.name.clone(), problem };
     let source = policy.source.as_ref().map_err(|problem| invalid(problem.clone()))?;
     let text = rendered_policy(&plugin.name, spec, policy).map_err(invalid)?;

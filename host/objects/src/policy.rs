@@ -68,10 +68,9 @@ impl PolicySource {
 /// A `ClusterPluginPolicy` as the host sees it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PolicyObject {
-    /// The object's name.
+    /// The object's name, which is that of the plugin that it is for. So the right to write one policy is the right to
+    /// grant to one plugin, and no plugin has two policies.
     pub name: String,
-    /// The plugin that it is for.
-    pub plugin: String,
     /// The source that it is for, or the reason why the policy cannot be read.
     pub source: Result<PolicySource, String>,
     /// All other fields, which are those of a policy file.
@@ -79,14 +78,16 @@ pub struct PolicyObject {
 }
 
 impl PolicyObject {
-    /// Reads an object from the API server's JSON. `None` if it names no plugin, so that it is for none.
+    /// Reads an object from the API server's JSON. `None` if it has no name or no spec.
     #[must_use]
     pub fn read(object: &Value) -> Option<Self> {
         let name = object.pointer("/metadata/name")?.as_str()?.to_owned();
         let mut rights = object.get("spec")?.as_object()?.clone();
-        let plugin = rights.remove("plugin")?.as_str()?.to_owned();
+        let is_own = rights.remove("plugin").is_some_and(|plugin| plugin == name.as_str());
         let source = PolicySource::read(rights.remove("source").unwrap_or_default());
-        Some(Self { name, plugin, source, rights })
+        let other = || "spec.plugin: it is not the policy's own name; name the policy as its plugin".to_owned();
+        let source = if is_own { source } else { Err(other()) };
+        Some(Self { name, source, rights })
     }
 }
 
@@ -99,7 +100,7 @@ mod tests {
 
     fn source(fields: &Value) -> Result<PolicySource, String> {
         let spec = json!({"plugin": "shop", "source": fields});
-        PolicyObject::read(&json!({"metadata": {"name": "p"}, "spec": spec})).expect("it names a plugin").source
+        PolicyObject::read(&json!({"metadata": {"name": "shop"}, "spec": spec})).expect("it names a plugin").source
     }
 
     fn artefact(image: &str, digest: &str, file: &str) -> InstalledArtefact {
@@ -115,6 +116,14 @@ mod tests {
         for other in ["r.example/team/shop/more:1", "r.example/team/sho:1", "r.example:81/team/shop:1"] {
             assert!(!policy.covers(&artefact(other, "sha256:a", "sha256:b")), "{other}");
         }
+    }
+
+    #[test]
+    fn a_policy_for_a_plugin_of_another_name_cannot_be_used() {
+        let spec = json!({"plugin": "payments", "source": {"repository": "r.example/shop"}});
+        let read = PolicyObject::read(&json!({"metadata": {"name": "shop"}, "spec": spec})).expect("it has a name");
+        assert_eq!(read.name, "shop");
+        assert!(read.source.expect_err("it would grant to another plugin").contains("spec.plugin"));
     }
 
     #[test]

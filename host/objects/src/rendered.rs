@@ -74,7 +74,7 @@ mod tests {
         of_policy["plugin"] = json!("shop");
         of_policy["source"] = json!({"configMap": {"name": "files"}});
         let policy =
-            PolicyObject::read(&json!({"metadata": {"name": "p"}, "spec": of_policy})).expect("it is a policy");
+            PolicyObject::read(&json!({"metadata": {"name": "shop"}, "spec": of_policy})).expect("it is a policy");
         let spec = PluginSpec::deserialize(spec).expect("it is a spec");
         rendered_policy("shop", &spec, &policy).map(|text| serde_json::from_str(&text).expect("it is JSON"))
     }

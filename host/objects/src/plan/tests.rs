@@ -47,7 +47,7 @@ impl Scene {
     fn shop() -> Self {
         Self {
             plugins: vec![plugin("shop", "r.example/shop:1")],
-            policies: vec![policy("p", "shop", "r.example/shop")],
+            policies: vec![policy("shop", "shop", "r.example/shop")],
             ..Self::default()
         }
     }
@@ -99,14 +99,16 @@ fn nothing_is_fetched_or_run_without_exactly_one_policy_for_the_source() {
         assert!(only.files.is_none() && !only.must_fetch);
         only.refusal.expect("it is refused")
     };
-    let own = policy("p", "shop", "r.example/shop");
+    let own = policy("shop", "shop", "r.example/shop");
     assert_eq!(without(vec![]), GrantRefusal::NoPolicy);
-    assert_eq!(without(vec![policy("p", "other", "r.example/shop")]), GrantRefusal::NoPolicy);
-    let two = vec![own.clone(), policy("a", "shop", "r.example/shop")];
-    assert_eq!(without(two), GrantRefusal::AmbiguousPolicy(vec!["a".to_owned(), "p".to_owned()]));
-    let other = without(vec![policy("p", "shop", "r.example/evil")]);
+    assert_eq!(without(vec![policy("other", "other", "r.example/shop")]), GrantRefusal::NoPolicy);
+    let copied = policy("other", "shop", "r.example/shop");
+    assert_eq!(without(vec![copied.clone()]), GrantRefusal::NoPolicy, "a policy grants to its own name only");
+    let both = Scene { policies: vec![copied, own], ..scene.clone() };
+    assert!(both.only().files.is_some(), "nor does it take anything from another plugin");
+    let other = without(vec![policy("shop", "shop", "r.example/evil")]);
     assert!(matches!(other, GrantRefusal::SourceNotAllowed { .. }));
-    let invalid = without(vec![policy_with("p", "shop", &json!({}))]);
+    let invalid = without(vec![policy_with("shop", "shop", &json!({}))]);
     assert!(matches!(invalid, GrantRefusal::InvalidPolicy { .. }));
 }
 
@@ -167,10 +169,10 @@ fn a_digest_that_the_policy_does_not_list_does_not_run() {
     let mut scene = Scene::shop().installed("r.example/shop:1").fetched("r.example/shop:2");
     scene.plugins = vec![plugin("shop", "r.example/shop:2")];
     let listing = |listed: &str| json!({"repository": "r.example/shop", "digests": [listed]});
-    scene.policies = vec![policy_with("p", "shop", &listing("sha256:of-r.example/shop:1"))];
+    scene.policies = vec![policy_with("shop", "shop", &listing("sha256:of-r.example/shop:1"))];
     assert_eq!(scene.runs().as_deref(), Some("r.example/shop:1"));
     assert!(matches!(scene.only().refusal, Some(GrantRefusal::DigestNotAllowed { .. })));
-    scene.policies = vec![policy_with("p", "shop", &listing("sha256:file-r.example/shop:2"))];
+    scene.policies = vec![policy_with("shop", "shop", &listing("sha256:file-r.example/shop:2"))];
     assert_eq!(scene.runs(), None, "the running one is not listed any more, and must end first");
 }
 
@@ -199,7 +201,7 @@ fn a_version_that_runs_after_a_rollback_needs_a_listed_digest_too() {
 fn a_policy_with_digests_allows_no_shadow() {
     let mut scene = Scene::shop().installed("r.example/shop:1");
     let source = json!({"repository": "r.example/shop", "digests": ["sha256:of-r.example/shop:1"]});
-    scene.policies = vec![policy_with("p", "shop", &source)];
+    scene.policies = vec![policy_with("shop", "shop", &source)];
     assert!(scene.runs().is_some());
     let spec = json!({"source": {"oci": {"image": "r.example/shop:1"}}, "rollout": {"strategy": "shadow"}});
     let object = json!({"metadata": {"name": "shop"}, "spec": spec});
@@ -222,9 +224,8 @@ fn scenes() -> impl Strategy<Value = Scene> {
     let image = (0..2_usize, 1..3_u8).prop_map(|(repository, tag)| format!("{}:{tag}", REPOSITORIES[repository]));
     let plugins =
         (image.clone(), image.clone()).prop_map(|(shop, other)| vec![plugin("shop", &shop), plugin("other", &other)]);
-    let policies = proptest::collection::vec((name(), 0..2_usize), 0..4).prop_map(|policies| {
-        let policies = policies.into_iter().enumerate();
-        policies.map(|(at, (name, repository))| policy(&format!("p{at}"), name, REPOSITORIES[repository])).collect()
+    let policies = proptest::collection::btree_map(name(), 0..2_usize, 0..3).prop_map(|policies| {
+        policies.into_iter().map(|(name, repository)| policy(name, name, REPOSITORIES[repository])).collect()
     });
     let installed = proptest::collection::btree_map(name().prop_map(str::to_owned), image.clone(), 0..3);
     let fetches = proptest::collection::btree_map(name().prop_map(str::to_owned), image, 0..3);
@@ -246,7 +247,7 @@ proptest! {
     #[test]
     fn files_need_exactly_one_policy_that_names_plugin_and_source(scene in scenes()) {
         for plan in scene.plan() {
-            let named: Vec<_> = scene.policies.iter().filter(|policy| policy.plugin == plan.plugin.name).collect();
+            let named: Vec<_> = scene.policies.iter().filter(|policy| policy.name == plan.plugin.name).collect();
             let Some(files) = plan.files else { continue };
             prop_assert_eq!(named.len(), 1);
             let covered = files.artefact.source.origin().expect("valid");
@@ -260,7 +261,7 @@ proptest! {
         for plan in scene.plan().into_iter().filter(|plan| plan.must_fetch) {
             let origin = plan.plugin.source().expect("valid").origin().expect("valid");
             let names = |policy: &PolicyObject| {
-                policy.plugin == plan.plugin.name && policy.source.as_ref().is_ok_and(|it| it.origin == origin)
+                policy.name == plan.plugin.name && policy.source.as_ref().is_ok_and(|it| it.origin == origin)
             };
             prop_assert!(scene.policies.iter().any(names));
         }
