@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
+use tokio::sync::Semaphore;
 use windlass_kube::{OwnObjectError, OwnObjects};
 use windlass_objects::{ConfigMapSource, FetchFailure, InstalledArtefact, OciSource, PluginSource};
 use windlass_oci::{ContentDigest, Credentials, CredentialsError, OciReference, ReferenceError};
@@ -15,6 +16,9 @@ use crate::object_settings::ObjectSettings;
 
 /// The longest time for which a registry can put off the next attempt.
 const RETRY_AFTER_MAX: Duration = Duration::from_mins(10);
+
+/// The number of `ConfigMaps` that are read at once. Each is in memory as text and decoded.
+pub(super) const CONFIG_MAP_READS_MAX: usize = 4;
 
 /// A fetched file.
 #[derive(Clone, Debug)]
@@ -113,6 +117,8 @@ pub(super) struct HostSources {
     pub(super) directory: ObjectDirectory,
     /// The largest file, in bytes.
     pub(super) file_bytes: u64,
+    /// A permit for each read of a `ConfigMap`. The store limits fetches from registries itself.
+    pub(super) reads: Semaphore,
 }
 
 impl ArtefactSource for HostSources {
@@ -171,6 +177,7 @@ impl HostSources {
         config_map: &ConfigMapSource,
     ) -> Result<FetchedFile, ArtefactError> {
         let key = config_map.key.clone().unwrap_or_else(|| format!("{plugin}.wasm"));
+        let _turn = self.reads.acquire().await.map_err(std::io::Error::other)?;
         let bytes = self.objects.file(&self.settings.namespace, &config_map.name, &key).await?;
         if bytes.len() as u64 > self.file_bytes {
             return Err(ArtefactError::TooLarge { bytes: bytes.len() as u64, most: self.file_bytes });

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::Semaphore;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -25,7 +26,7 @@ use windlass_objects::{FetchState, InstalledArtefact, ObjectPlan, PlanInputs, Pl
 use windlass_store::{PluginStore, StoreError, StoreLimits};
 
 use self::directory::{ObjectDirectory, ObjectDirectoryError, taken_names};
-use self::fetch::{ArtefactError, ArtefactSource, FetchedFile, HostSources};
+use self::fetch::{ArtefactError, ArtefactSource, CONFIG_MAP_READS_MAX, FetchedFile, HostSources};
 use self::followed::FollowedObjects;
 use self::report::Reporter;
 use crate::host::Host;
@@ -104,8 +105,9 @@ impl OpenedObjects {
         limits.registry.component_bytes = file_bytes;
         let store = PluginStore::open(&settings.store, limits, network)?;
         let objects = OwnObjects::new(connection.client.clone());
+        let reads = Semaphore::new(CONFIG_MAP_READS_MAX);
         let sources =
-            HostSources { settings, store, objects: objects.clone(), directory: directory.clone(), file_bytes };
+            HostSources { settings, store, objects: objects.clone(), directory: directory.clone(), file_bytes, reads };
         let reporter = Reporter::new(host.clone(), objects);
         let (followed, plugins) = (FollowedObjects::new(&host.informers), plugins.to_owned());
         Ok(Objects {
