@@ -204,10 +204,10 @@ impl Objects {
     /// Lets the store remove what is not installed any more.
     pub(super) async fn retain_installed(&mut self) {
         let installed: Vec<_> = self.installed.values().cloned().collect();
-        if installed == self.retained {
+        if self.retained.as_ref() == Some(&installed) {
             return;
         }
-        self.retained.clone_from(&installed);
+        self.retained = Some(installed.clone());
         let sources = self.sources.clone();
         if windlass_world::spawn_blocking(move || sources.retain(&installed)).await.is_err() {
             tracing::error!("the host panicked when it removed fetched plugins; the disk may fill up");

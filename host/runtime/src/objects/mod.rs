@@ -121,7 +121,7 @@ impl OpenedObjects {
             installed,
             former,
             running: BTreeMap::new(),
-            retained: Vec::new(),
+            retained: None,
             applied: BTreeMap::new(),
             ending: BTreeMap::new(),
             taken,
@@ -177,8 +177,8 @@ pub(crate) struct Objects {
     former: BTreeMap<String, Vec<InstalledArtefact>>,
     /// The SHA-256 of the file that runs for each plugin.
     running: BTreeMap<String, String>,
-    /// The artefacts that the store keeps.
-    retained: Vec<InstalledArtefact>,
+    /// The artefacts that the store keeps. `None` before the first plan: then it keeps all.
+    retained: Option<Vec<InstalledArtefact>>,
     /// The files that were written last.
     applied: BTreeMap<String, WantedFiles>,
     /// The plugins whose files were removed, and which may still run, each with whether its policy was removed too.
