@@ -120,11 +120,15 @@ impl Objects {
         for name in gone {
             self.end(&name, false).await;
         }
+        // Ends come first: an install may take long, and rights must go at once.
+        for (name, _) in wanted.iter().filter(|(_, files)| files.is_none()) {
+            if self.installed.contains_key(name) {
+                self.end(name, true).await;
+            }
+        }
         for (name, files) in wanted {
-            match files {
-                Some(files) if self.applied.get(&name) != Some(&files) => self.install(name, files).await,
-                None if self.installed.contains_key(&name) => self.end(&name, true).await,
-                Some(_) | None => {}
+            if let Some(files) = files.filter(|files| self.applied.get(&name) != Some(files)) {
+                self.install(name, files).await;
             }
         }
     }
