@@ -42,11 +42,13 @@ pub(super) struct Reporter {
     objects: OwnObjects,
     leases: BTreeMap<String, PluginLease>,
     written: BTreeMap<String, WrittenStatus>,
-    writing: JoinSet<(String, Result<(), StatusWriteError>)>,
+    writing: JoinSet<(String, String, Result<(), StatusWriteError>)>,
 }
 
 /// The last write of one status.
 struct WrittenStatus {
+    /// The object. One that is made anew has a status of its own.
+    uid: String,
     status: Value,
     at: Instant,
     /// No write begins before this.
@@ -64,7 +66,8 @@ impl Reporter {
     pub(super) fn follow(&mut self, plans: &[ObjectPlan], stop: &CancellationToken) {
         let Host { leadership, panics, .. } = &*self.host;
         let names: BTreeSet<_> = plans.iter().map(|plan| &*plan.plugin.name).collect();
-        self.written.retain(|name, _| names.contains(&**name));
+        let uids: BTreeMap<_, _> = plans.iter().map(|plan| (&*plan.plugin.name, &*plan.plugin.uid)).collect();
+        self.written.retain(|name, written| uids.get(&**name) == Some(&&*written.uid));
         self.leases.retain(|name, _| {
             let stays = names.contains(&**name);
             if !stays {
@@ -105,8 +108,8 @@ impl Reporter {
 
     fn take_results(&mut self) {
         while let Some(ended) = self.writing.try_join_next() {
-            let Ok((name, result)) = ended else { continue };
-            let Some(written) = self.written.get_mut(&name) else { continue };
+            let Ok((name, uid, result)) = ended else { continue };
+            let Some(written) = self.written.get_mut(&name).filter(|written| written.uid == uid) else { continue };
             written.is_in_flight = false;
             if let Err(error) = result {
                 // What was meant to be stored is not.
@@ -168,12 +171,12 @@ impl Reporter {
     ) {
         let (name, uid) = (plugin.name.clone(), plugin.uid.clone());
         let role = Principal { fence, ..Principal::of_host(Role::Status, self.host.replica.clone()) };
-        let sent = WrittenStatus { status, at: now, pause_until: now, is_in_flight: true };
+        let sent = WrittenStatus { uid: uid.clone(), status, at: now, pause_until: now, is_in_flight: true };
         self.written.insert(name.clone(), sent);
         let (objects, resource) = (self.objects.clone(), resource.clone());
         self.writing.spawn(async move {
             let result = objects.write_status(&role, &resource, (&name, &uid), &patch).await;
-            (name, result)
+            (name, uid, result)
         });
     }
 
