@@ -26,7 +26,10 @@ pub(super) fn loaded(host: &Host, plugin: &Arc<Plugin>) {
         plugin = %plugin.name(), version = plugin.manifest().version, digest = plugin.short_digest(),
         bytes = plugin.size(), "plugin loaded"
     );
-    host.status.plugin(plugin.name()).count_load("loaded");
+    // Its file may have been removed while it was compiled. It is forgotten then, and must not appear again.
+    if let Some(status) = host.status.known(plugin.name()) {
+        status.count_load("loaded");
+    }
 }
 
 /// Reports that a file was not taken. `running` is the generation that continues, or that takes over again after a
