@@ -98,8 +98,8 @@ fn plan_of(plugin: &Arc<PluginObject>, inputs: &PlanInputs<'_>) -> ObjectPlan {
     };
     let installed = inputs.installed.get(&plugin.name);
     let fetch = fetched(plugin, installed, inputs).filter(|_| judged.refusal.is_none());
-    let files = chosen(&judged, installed, fetch.as_ref()).filter(|_| may_run_on(&judged, plugin, inputs));
-    let files = files.map(|artefact| files(plugin, &judged, artefact));
+    let artefact = chosen(&judged, installed, fetch.as_ref()).filter(|_| may_run_on(&judged, plugin, inputs));
+    let files = artefact.map(|artefact| files(plugin, &judged, artefact));
     let refusal = judged.refusal.clone().or_else(|| uncovered(&judged, fetch.as_ref()));
     let must_fetch = fetch.is_none() && judged.refusal.is_none();
     ObjectPlan { files, must_fetch, refusal, fetch, ..nothing }

@@ -142,7 +142,9 @@ fn a_written_status_forgets_what_does_not_apply_any_more() {
     let plugin = plugin();
     let plan = plan(&plugin);
     let before = EngineFacts { last_failure: Some(("web".to_owned(), "a".to_owned())), ..engine(PluginState::Running) };
-    let status = |engine| ObjectStatus::of(&ObjectFacts { plan: &plan, engine, holder: Some("me"), install_error: None });
+    let status = |engine: Option<&EngineFacts>| {
+        ObjectStatus::of(&ObjectFacts { plan: &plan, engine, holder: Some("me"), install_error: None })
+    };
     let mut stored = status(Some(&before)).to_json(&Value::Null, "t");
     stored["ofAnotherVersion"] = json!(1);
     for engine in [Some(engine(PluginState::Running)), None] {

@@ -136,6 +136,7 @@ impl ObjectDirectory {
         Ok(is_gone)
     }
 
+    /// What the record says, if it knows the file that is there.
     fn record(&self, plugin: &str) -> Option<ArtefactRecord> {
         let text = windlass_files::read_whole(&self.record_file(plugin), OBJECT_RECORD_BYTES_MAX).ok()?;
         let recorded: Vec<InstalledArtefact> = serde_json::from_slice(&text).ok()?;
@@ -145,7 +146,8 @@ impl ObjectDirectory {
         (!installed.is_empty()).then(|| ArtefactRecord { installed: installed.swap_remove(0), former })
     }
 
-    /// Installs `files` of `plugin`. The record keeps the `former` artefacts. `file` is the artefact's file, if another one is installed or none.
+    /// Installs `files` of `plugin`. `file` is the artefact's file, if another one is installed or none. The record keeps
+    /// the `former` artefacts.
     pub(super) fn install(
         &self,
         plugin: &str,
@@ -157,17 +159,19 @@ impl ObjectDirectory {
         let own = FileRole::Own.path(&self.0, plugin);
         let current = FileRole::Current.path(&self.0, plugin);
         let is_there = installed == Some(&files.artefact) && own.is_file();
-        if files.shadow && !is_there && own.is_file() && !current.is_file() {
-            // The running version runs on while the new one waits, even if both come in one edit with the strategy.
-            link(&own, &current)?;
-        }
-        if !is_there {
-            let recorded: Vec<_> = [&files.artefact].into_iter().chain(installed).chain(former).collect();
-            write(&self.record_file(plugin), &serde_json::to_vec(&recorded).map_err(io::Error::from)?)?;
-        }
-        // The policy comes first, so that the plugin has it when it is loaded.
-        write(&self.0.join(format!("{plugin}{POLICY_SUFFIX}")), files.policy.as_bytes())
-            .map_err(InstallError::Policy)?;
+        let prepare = || {
+            if files.shadow && !is_there && own.is_file() && !current.is_file() {
+                // The running version runs on while the new one waits, even if both come in one edit with the strategy.
+                link(&own, &current)?;
+            }
+            if !is_there {
+                let recorded: Vec<_> = [&files.artefact].into_iter().chain(installed).chain(former).collect();
+                write(&self.record_file(plugin), &serde_json::to_vec(&recorded)?)?;
+            }
+            // The policy comes first, so that the plugin has it when it is loaded.
+            write(&self.0.join(format!("{plugin}{POLICY_SUFFIX}")), files.policy.as_bytes())
+        };
+        prepare().map_err(InstallError::Policy)?;
         let configuration = config::path_in(&self.0, plugin);
         match &files.config {
             Some(text) => write(&configuration, text.as_bytes())?,

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 use windlass_objects::{FetchState, InstalledArtefact, PluginSource, WantedFiles};
 
 use super::directory::{FORMER_ARTEFACTS_MAX, InstallError};
-use super::{DISK_RETRY_PAUSE, FETCH_BACKOFF, FetchAttempts, FetchEnd, Objects};
+use super::{DISK_RETRY_PAUSE, FETCH_BACKOFF, FetchAttempts, FetchEnd, Objects, RunningFetch};
 use crate::supervise::caught;
 
 impl Objects {
@@ -160,7 +160,10 @@ impl Objects {
             }
             Err(error @ (InstallError::NoFile | InstallError::OtherFile { .. })) => {
                 tracing::warn!(plugin = name, %error, "cannot install the plugin object");
-                self.installed.remove(&name);
+                if let Some(before) = self.installed.remove(&name) {
+                    // It may still run.
+                    self.remember_former(&name, before);
+                }
                 self.fetches.remove(&name);
                 self.attempts.remove(&name);
                 self.act_again = Some(Instant::now());
@@ -168,7 +171,8 @@ impl Objects {
             Err(error) => {
                 tracing::error!(plugin = name, %error, "cannot write the files of the plugin object: the host tries again");
                 self.install_errors.insert(name.clone(), error.to_string());
-                if matches!(error, InstallError::Policy(_)) && self.installed.contains_key(&name) {
+                let is_new = self.applied.get(&name).is_none_or(|applied| applied.policy != files.policy);
+                if matches!(error, InstallError::Policy(_)) && is_new && self.installed.contains_key(&name) {
                     // The former policy may grant more than this one.
                     self.end(&name, true).await;
                 }
@@ -179,9 +183,17 @@ impl Objects {
 
     fn set_installed(&mut self, name: &str, artefact: &InstalledArtefact) {
         let before = self.installed.insert(name.to_owned(), artefact.clone());
-        let Some(before) = before.filter(|before| before != artefact) else { return };
+        if let Some(before) = before {
+            self.remember_former(name, before);
+        }
+        if let Some(former) = self.former.get_mut(name) {
+            former.retain(|known| known != artefact);
+        }
+    }
+
+    fn remember_former(&mut self, name: &str, before: InstalledArtefact) {
         let former = self.former.entry(name.to_owned()).or_default();
-        former.retain(|known| known != artefact && *known != before);
+        former.retain(|known| *known != before);
         former.insert(0, before);
         former.truncate(FORMER_ARTEFACTS_MAX);
     }

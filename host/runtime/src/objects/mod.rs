@@ -220,11 +220,24 @@ impl Objects {
                 Some(ended) = self.fetching.join_next() => ended.is_ok_and(|ended| self.fetched(ended)),
                 () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => { self.retry_fetches(); false }
                 changed = self.followed.changed() => match changed {
-                    Some(true) => { settle(async || self.followed.changed().await).await; true }
+                    Some(true) => { self.settle().await; true }
                     Some(false) => false,
                     None => return,
                 },
             };
+        }
+    }
+
+    /// Takes over further changes, until there are none that matter for a while.
+    async fn settle(&mut self) {
+        let mut quiet = QuietTime::begin(Instant::now());
+        while let Some(end) = quiet.end(Instant::now()) {
+            match timeout_at(end, self.followed.changed()).await {
+                Ok(Some(true)) => quiet.prolong(Instant::now()),
+                // A status or metadata: a plan does not depend on it.
+                Ok(Some(false)) => {}
+                Ok(None) | Err(_) => return,
+            }
         }
     }
 
@@ -287,17 +300,25 @@ impl Objects {
     }
 }
 
-/// Takes over further changes, until there are none that matter for a while, but not for ever.
-async fn settle(mut changed: impl AsyncFnMut() -> Option<bool>) {
-    let latest = Instant::now() + OBJECTS_SETTLE_TIME_MAX;
-    let mut end = Instant::now() + OBJECTS_QUIET_TIME;
-    while Instant::now() < end.min(latest) {
-        match timeout_at(end.min(latest), changed()).await {
-            Ok(Some(true)) => end = Instant::now() + OBJECTS_QUIET_TIME,
-            // A status or metadata: what was decided before stays.
-            Ok(Some(false)) => {}
-            Ok(None) | Err(_) => return,
-        }
+/// How long to wait for further changes: until there are none that matter for a while, but not for ever.
+struct QuietTime {
+    end: Instant,
+    latest: Instant,
+}
+
+impl QuietTime {
+    fn begin(now: Instant) -> Self {
+        Self { end: now + OBJECTS_QUIET_TIME, latest: now + OBJECTS_SETTLE_TIME_MAX }
+    }
+
+    /// Takes note of a change that matters.
+    fn prolong(&mut self, now: Instant) {
+        self.end = (now + OBJECTS_QUIET_TIME).min(self.latest);
+    }
+
+    /// When to stop, unless it is over.
+    fn end(&self, now: Instant) -> Option<Instant> {
+        (now < self.end).then_some(self.end)
     }
 }
 
@@ -305,20 +326,18 @@ async fn settle(mut changed: impl AsyncFnMut() -> Option<bool>) {
 mod tests {
     use super::*;
 
-    /// How long changes of this kind, which come every 10 ms, put off a plan.
-    async fn settled_after(is_news: bool) -> Duration {
+    #[test]
+    fn changes_without_end_do_not_put_off_a_plan_for_ever() {
         let start = Instant::now();
-        settle(async || {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-            Some(is_news)
-        })
-        .await;
-        start.elapsed()
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn changes_without_end_do_not_put_off_a_plan_for_ever() {
-        assert_eq!(settled_after(true).await, OBJECTS_SETTLE_TIME_MAX);
-        assert_eq!(settled_after(false).await, OBJECTS_QUIET_TIME, "metadata puts off nothing");
+        let mut quiet = QuietTime::begin(start);
+        assert_eq!(quiet.end(start), Some(start + OBJECTS_QUIET_TIME));
+        assert_eq!(quiet.end(start + OBJECTS_QUIET_TIME), None);
+        let mut now = start;
+        while now < start + OBJECTS_SETTLE_TIME_MAX {
+            assert!(quiet.end(now).is_some_and(|end| end <= start + OBJECTS_SETTLE_TIME_MAX));
+            quiet.prolong(now);
+            now += OBJECTS_QUIET_TIME / 5;
+        }
+        assert_eq!(quiet.end(now), None);
     }
 }
